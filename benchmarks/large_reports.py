@@ -14,7 +14,8 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from gpuprof.read.container import fields, raw_blocks, raw_fields, walk
+from gpuprof.read.container import raw_blocks, walk
+from gpuprof.read.protobuf import fields, raw_fields
 from gpuprof.read.wire import message, number, prefixed
 
 _BLOCK_LAUNCHES = 16
@@ -57,7 +58,7 @@ def main() -> int:
 def write_large(data: bytes, file: BinaryIO, launches: int, kernels: int) -> None:
     """Write what the report has before its launches, and `launches` perturbed ones behind it."""
     names = walk(data).names
-    templates = [t for t in _templates(data, names)]
+    templates = list(_templates(data, names))
     numbers = {name: index for index, name in enumerate(names)}
     process = b""
     for block in raw_blocks(data):
@@ -99,7 +100,7 @@ def _templates(data: bytes, names: tuple[str, ...]) -> Iterator[Template]:
             tail.append(raw)
             length += len(raw)
         doubles, varints = (np.array(some, dtype=np.int64) for some in places)
-        yield Template(head, grid, b"".join(tail), doubles, varints)
+        yield Template(head=head, grid=grid, tail=b"".join(tail), doubles=doubles, varints=varints)
 
 
 def _numbers(metric: bytes, base: int, places: tuple[list[int], list[int]]) -> None:

@@ -134,8 +134,10 @@ class LoadedSession(Session, frozen=True):
         Raises FileExistsError rather than to replace a file, unless `overwrite`; ValueError, before the file is
         touched, for a number that is not finite.
         """
-        from gpuprof.store.write import session_bytes
+        from gpuprof.store.write import session_pieces
 
-        content = session_bytes(self)
+        pieces = session_pieces(self)
+        first = next(pieces)
         with Path(path).open("wb" if overwrite else "xb") as out:
-            out.write(content)
+            out.write(first)
+            out.writelines(pieces)

@@ -24,7 +24,7 @@ from gpuprof.collect.request import AGAIN_FILE, PROFILE_FILE, ProfileRequest, ch
 from gpuprof.collect.survey import Survey
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.exclusion import without_excluded
-from gpuprof.errors import EnvironmentProblem, InputError, Interrupted, ProgramFailed, UsageError
+from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError, Interrupted, ProgramFailed, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.hardware_finder import HardwareFinder
@@ -167,8 +167,11 @@ def _collector(request: ProfileRequest, ncu: Path) -> Collector:
     from gpuprof.read.ncu_rep import read_ncu_rep
 
     def read(path: Path) -> Report:
-        # A report that was cut short by a crash keeps the launches that are whole, and says so.
-        return read_ncu_rep(path, salvage=True)
+        try:
+            return read_ncu_rep(path)
+        except DamagedInput:
+            # A report that was cut short by a crash keeps the launches that are whole, and says so.
+            return read_ncu_rep(path, salvage=True)
 
     return Collector(request, ncu, os.environ, read, _read_survey)
 

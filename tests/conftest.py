@@ -5,13 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from gpuprof.code.tools import user_cache
 from tests import kept, kept_pictures, kept_reports, kept_runs, kept_tools
+
+os.environ["GPUPROF_CACHE"] = "off"
+"""What is kept between runs in the user's cache folder stays as it is; tests of that name a folder of their own."""
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Each process of a run has a processor; threads of NumPy's would wait for one another on it."""
@@ -49,6 +53,19 @@ def reports() -> Path:
     if not REPORTS.is_dir():
         pytest.skip("no real reports lie beside the checkout (../shared/reports)")
     return REPORTS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def user_s_cache_is_left_alone() -> Iterator[None]:
+    """A test with an environment of its own has no cache either, unless it names a folder."""
+    folder = user_cache.cache_folder
+
+    def named(environ: Mapping[str, str], platform: str) -> Path | None:
+        return folder(environ, platform) if "XDG_CACHE_HOME" in environ else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(user_cache, "cache_folder", named)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,10 +17,11 @@ def launch(
     metrics: Mapping[int, float | str],
     grid: tuple[int, int, int] = (1, 1, 1),
     block: tuple[int, int, int] = (32, 1, 1),
+    results: bytes = b"",
 ) -> bytes:
-    """A ProfileResult: metric values by the index of their name in the string table."""
+    """A ProfileResult: metric values by the index of their name in the string table, and `results` as bytes."""
     text = name.encode()
-    results = b"".join(message(13, number(1, index) + message(2, _value(value))) for index, value in metrics.items())
+    results += b"".join(message(13, number(1, index) + message(2, _value(value))) for index, value in metrics.items())
     return (
         number(1, 1) + number(2, 1) + number(3, 1) + number(4, 1)
         + message(5, text) + message(6, text) + message(7, text)

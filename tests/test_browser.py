@@ -172,6 +172,28 @@ def test_without_scripts_everything_is_there_and_points_lead_to_rows(browser: Br
     assert targets == ["#row-0", "#row-1"]
 
 
+@pytest.mark.parametrize("width", [420, 1280])
+def test_links_into_a_long_page_arrive(browser: Browser, tmp_path: Path, width: int) -> None:
+    page = render_html(many(400), top=3)
+    open_page(browser, tmp_path, page, width)
+    assert browser.run("getComputedStyle(document.querySelector('section.late')).contentVisibility") == "auto"
+    browser.run("document.documentElement.style.scrollBehavior = 'auto'")
+    last = browser.run("document.querySelector('#kernel-table tbody tr:last-child').id")
+    section = browser.run("[...document.querySelectorAll('article.kernel h3')].at(-1).id")
+    for place in (last, section, last):
+        browser.run(
+            f"new Promise(done => {{ location.hash = {place!r}; "
+            "requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))); })"
+        )
+        top, bottom, height = browser.run(
+            f"(() => {{ const box = document.getElementById({place!r}).getBoundingClientRect(); "
+            "return [box.top, box.bottom, innerHeight]; })()"
+        )
+        assert 0 <= top < bottom <= height, place
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+    assert len(re.findall(rb"/Type\s*/Page\b", browser.paper())) > 5
+
+
 def test_copy_buttons_name_what_they_copy(browser: Browser, tmp_path: Path) -> None:
     open_page(browser, tmp_path, findings())
     names = browser.run("[...document.querySelectorAll('button.copy')].map(b => b.ariaLabel)")

@@ -8,11 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from gpuprof.code.binary.encodings import Moves, moves_of
 from gpuprof.diagnose.case import EXECUTED
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.recorded import ProfiledInstruction
-from tests.kernels import Histograms, Made, Program, busy, issued, lasting, made, operations, pipes, stalls
+from tests.kernels import (
+    Histograms,
+    Made,
+    Program,
+    busy,
+    issued,
+    lasting,
+    made,
+    operations,
+    pipes,
+    session,
+    stalls,
+)
 from tests.real_sessions import loaded
 
 UNOPTIMISED = (
@@ -221,3 +234,18 @@ def test_a_forward_compatible_kernel_is_a_guess_without_a_gain() -> None:
     finding = launch.finding("old-architecture")
     assert (finding.confidence, finding.severity, finding.gain_kernel) == ("guess", "info", None)
     assert replace(launch, name=name.replace("_75_", "_80_")).findings("old-architecture") == []
+
+
+def test_the_moves_in_code_are_counted_once_for_the_launches_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+
+    def counting(code: bytes) -> Moves:
+        asked.append(code)
+        return moves_of(code)
+
+    monkeypatch.setattr("gpuprof.diagnose.case.moves_of", counting)
+    programs = [word(0x202, 4, 4) * 4, word(0x221, 4, 4) * 4]
+    launches = [replace(made(busy(dram=20, sm=60), lasting()), details=Program(machine=code)) for code in programs]
+    found = session(*launches, *launches).kernels
+    assert asked == programs
+    assert [any(finding.rule == "debug-build" for finding in kernel.findings) for kernel in found] == [True, False] * 2

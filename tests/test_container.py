@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput
-from gpuprof.read.container import clocks_locked, launch_dimensions, walk
+from gpuprof.model.recorded import Report
+from gpuprof.read.container import walk
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests import ncu_bytes
 
@@ -28,16 +30,28 @@ def test_a_whole_report_declares_what_it_holds() -> None:
     assert container.processes == ((7, "/opt/app"),)
 
 
-def test_launch_dimensions_and_clock_lock_are_read_from_the_message() -> None:
-    data = ncu_bytes.report(ncu_bytes.block([ncu_bytes.launch("k", {}, grid=(4, 3, 2), block=(64, 2, 1))]))
-    span = walk(data).spans[0]
-    assert launch_dimensions(data, span) == ((4, 3, 2), (64, 2, 1))
-    assert clocks_locked(data, span) is True
+def read_one(tmp_path: Path, launch: bytes, names: Sequence[str] = ()) -> Report:
+    path = tmp_path / "one.ncu-rep"
+    path.write_bytes(ncu_bytes.report(ncu_bytes.block([launch], names)))
+    return read_ncu_rep(path)
 
 
-def test_a_failed_launch_that_records_zero_dimensions_has_none() -> None:
-    data = ncu_bytes.report(ncu_bytes.block([ncu_bytes.launch("k", {}, grid=(0, 0, 0), block=(0, 0, 0))]))
-    assert launch_dimensions(data, walk(data).spans[0]) == (None, None)
+def test_launch_dimensions_and_clock_lock_are_read_from_the_message(tmp_path: Path) -> None:
+    report = read_one(tmp_path, ncu_bytes.launch("k", {}, grid=(4, 3, 2), block=(64, 2, 1)))
+    assert (report.launches[0].grid, report.launches[0].block) == ((4, 3, 2), (64, 2, 1))
+    assert report.clock_control == "locked"
+
+
+def test_a_failed_launch_that_records_zero_dimensions_has_none(tmp_path: Path) -> None:
+    launch = read_one(tmp_path, ncu_bytes.launch("k", {}, grid=(0, 0, 0), block=(0, 0, 0))).launches[0]
+    assert (launch.grid, launch.block) == (None, None)
+
+
+def test_the_metrics_of_a_launch_win_over_its_message(tmp_path: Path) -> None:
+    names = [f"launch__{what}_dim_{axis}" for what in ("grid", "block") for axis in "xyz"]
+    sizes = dict(enumerate((5.0, 6.0, 7.0, 32.0, 2.0, 1.0)))
+    launch = read_one(tmp_path, ncu_bytes.launch("k", sizes, grid=(1, 1, 1)), names).launches[0]
+    assert (launch.grid, launch.block) == ((5, 6, 7), (32, 2, 1))
 
 
 @pytest.mark.parametrize("cut", [len(TWO) - 1, len(TWO) - 40, len(TWO) // 2, 20, 11, 9, 5, 4])
@@ -57,6 +71,11 @@ def test_a_block_that_declares_more_than_it_holds_is_damaged() -> None:
     assert damage is not None
     assert damage.offset == 10
     assert "declares 3 entries and holds 1" in damage.why
+
+
+def test_a_block_that_holds_more_than_it_declares_is_damaged_before_they_are_all_stepped_over() -> None:
+    lying = ncu_bytes.report(ncu_bytes.block([b"x"] * 100_000, declared=3))
+    assert walk(lying).damage == (10, "a block declares 3 entries and holds more")
 
 
 def test_zeros_are_damage_at_once_and_not_millions_of_entries() -> None:

@@ -141,3 +141,19 @@ def test_what_says_the_same_is_the_same_operation() -> None:
     assert first is not None and second is not None
     assert first.operation is second.operation and first != second
     assert re.search("0x20", repr(second)) and str(second) == "@!P0 LDG.E R2, [R4]"
+
+
+def test_texts_are_placed_and_an_address_that_does_not_stand_last_is_not_guessed() -> None:
+    base = disassembling._BASE
+    texts = ("@P0 BRA 0x10000000030", "IADD3 R2, R2.reuse, 0x30, RZ", "BRA 0x10000000030, P0")
+    items = [instruction_of(text, base) for text in texts]
+    known = {
+        (number, 0): disassembling._Text(item.operation, base if names_address(item.operation, base) else None)
+        for number, item in enumerate(items)
+        if item is not None
+    }
+    placed = disassembling._placed_texts(known, [(1, 0), (0, 0)])
+    assert not isinstance(placed, str)
+    assert [item.at(0x7F00) for item in placed] == ["IADD3 R2, R2, 0x30, RZ", "@P0 BRA 0x7f40"]
+    known[2, 0] = disassembling._Text(known[2, 0].operation, base)
+    assert "does not stand last" in str(disassembling._placed_texts(known, [(1, 0), (2, 0)]))

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -203,7 +204,20 @@ def test_rows_stop_at_a_thousand_and_points_at_two_hundred() -> None:
     texts = " ".join(Outline(page).texts)
     assert page.count('<tr id="row-') == 1000
     assert "The table stops here; 10 more kernels" in texts
+    assert "gpuprof show --top 0" in texts
     assert "Drawn: the 200 of 1010 kernels with most time." in texts
+
+
+def test_kernels_without_a_point_take_no_place_among_those_that_are_drawn() -> None:
+    placed, bare = many(210).kernels, [kernel(1000 + number, duration_s=1.0) for number in range(300)]
+    read = replace(many(210), kernels=(*bare, *placed))
+    texts = " ".join(Outline(render_html(read, top=1)).texts)
+    assert "200 of 510 kernels drawn" in texts
+    assert "Drawn: of the 210 kernels that have a point, the 200 with most time." in texts
+    assert "(300 launches): " in texts
+    alone = " ".join(Outline(render_html(replace(read, kernels=tuple(bare)), top=1)).texts)
+    assert "0 of 300" in alone
+    assert "Drawn: the" not in alone
 
 
 def test_what_was_not_collected_is_said_and_not_drawn() -> None:
@@ -359,6 +373,21 @@ def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a regular file"):
         write_files({pipe: b"x"})
     assert pipe.is_fifo() and [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_file_that_fails_among_its_pieces_is_not_there(tmp_path: Path) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"start"
+        raise ValueError("no number")
+
+    whole, old = tmp_path / "whole.json", tmp_path / "old.json"
+    old.write_bytes(b"old")
+    with pytest.raises(ValueError, match="no number"):
+        write_files({whole: iter([b"a", b"b"]), old: broken()})
+    assert [path.name for path in tmp_path.iterdir()] == ["old.json"]
+    assert old.read_bytes() == b"old"
+    write_files({whole: iter([b"a", b"b"])})
+    assert whole.read_bytes() == b"ab"
 
 
 def test_a_link_is_written_through_and_long_names_are_fine(tmp_path: Path) -> None:

@@ -234,9 +234,9 @@ def test_any_damage_ends_in_an_error_or_a_report(
 def test_a_cut_is_seen_wherever_it_is_unless_between_two_frames(tmp_path: Path, emptied: Path) -> None:
     borders, unseen = [len(b"".join(FRAMES[: count + 1])) for count in range(len(FRAMES))], []
     for end in range(4, len(IN_FRAMES) + 1):
-        packing = content_of(written(tmp_path, IN_FRAMES[:end])).packing
-        assert packing is not None
-        unseen += [end] if packing.damage is None else []
+        content = content_of(written(tmp_path, IN_FRAMES[:end]))
+        assert content.packed
+        unseen += [end] if content.damage is None else []
     assert unseen == borders
 
 

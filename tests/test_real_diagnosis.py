@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -13,14 +14,18 @@ from typing import Any
 
 import jsonschema
 import pytest
+from msgspec import structs
 
+from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.diagnose.opportunities import is_opportunity
 from gpuprof.diagnose.order import in_order
 from gpuprof.diagnose.registry import rule_named
+from gpuprof.hardware_finder import HardwareFinder
+from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.store.write import session_lines
-from tests.readings import read_once, session_of
+from tests.readings import read_once, report_of, session_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "docs" / "reference" / "session.schema.json"
@@ -61,6 +66,17 @@ def test_findings_are_in_order_and_gains_are_fractions(real_report: Path) -> Non
                 share = kernel.time_share
                 expected = pytest.approx(finding.gain_kernel * share) if share is not None else None
                 assert finding.gain_total == expected
+
+
+def test_the_names_that_a_report_lists_spare_work_and_change_nothing(real_report: Path) -> None:
+    """What it has no metrics of is not asked for: only which of several counters are named as missing depends on it."""
+    report, finder = report_of(real_report), HardwareFinder(None)
+    listed, unlisted = (diagnose(analyse([each], finder, "")).kernels for each in (report, replace(report, names=None)))
+    assert (report.names is None) == (real_report.suffix == ".csv")
+    for known, asked in zip(listed, unlisted, strict=True):
+        assert structs.replace(known, missing=()) == structs.replace(asked, missing=())
+        what = [", ".join(gap.what for gap in kernel.missing).split(", ") for kernel in (known, asked)]
+        assert sorted(what[0]) == sorted(what[1])
 
 
 def test_opportunities_hold_each_finding_that_is_one_once_and_come_by_gain(real_report: Path) -> None:

@@ -24,7 +24,7 @@ from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.reviewed import reviewed_kernel
-from gpuprof.review.workers import done_by_workers, processors
+from gpuprof.workers import done_by_workers, processors
 from tests.cuda_tools import needs_cuda_wheels
 
 TARGET = "sm_90"

@@ -203,8 +203,9 @@ def test_every_number_of_a_session_is_looked_at() -> None:
             inner = inner[step]
         inner[place[-1]] = math.nan
         made = msgspec.structs.replace(hand_made.session(), kernels=(spoiled,))
-        with pytest.raises(ValueError, match=rf"\b{place[-1]} is nan"):
-            text_of(made)
+        for write in (text_of, packed_session):
+            with pytest.raises(ValueError, match=rf"\b{place[-1]} is nan"):
+                write(made)
 
 
 def floats(value: object, *path: str | int) -> Any:

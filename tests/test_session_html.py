@@ -137,6 +137,23 @@ def test_a_bomb_is_refused_before_it_is_unpacked(
         read_session_html(carrying(compress(b" " * 20_000_000)), "page.html")
 
 
+def test_a_session_that_could_not_be_read_back_is_not_carried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_page, "LARGEST_SESSION", 1000)
+    large = render_html(TWO)
+    assert "gpuprof-session" not in large
+    assert "Its session is too large to lie in it" in large
+    with pytest.raises(InputError, match="without a gpuprof session"):
+        read_session_html(large.encode(), "page.html")
+
+
+def test_a_large_session_is_packed_fast_and_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    thorough = store_page.packed_session(TWO)
+    monkeypatch.setattr(store_page, "_MUCH", 100)
+    fast = store_page.packed_session(TWO)
+    assert fast is not None and thorough is not None and fast != thorough
+    assert read_session_html(carrying(base64.b64decode(fast)), "page.html") == TWO
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=60), st.integers(0, 10_000))
 def test_any_damage_is_a_sentence(noise: bytes, place: int) -> None:

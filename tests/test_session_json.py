@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import re
 from collections.abc import Iterator
@@ -23,7 +25,7 @@ from gpuprof.present.figures import overview
 from gpuprof.present.html import render_html
 from gpuprof.present.session_text import verdict_text
 from gpuprof.store.read import read_session
-from gpuprof.store.write import session_lines
+from gpuprof.store.write import session_lines, session_pieces
 from tests import builders, hand_made
 from tests.formats import written
 
@@ -291,6 +293,37 @@ def test_json_escapes_what_could_steer_a_terminal() -> None:
     text = text_of(hostile)
     assert "\x9b" not in text and "\u202e" not in text and "κ" in text
     assert read_session(text, "s.json") == hostile
+
+
+def test_bytes_are_read_as_their_text_is() -> None:
+    session, text = example(), text_of(example())
+    assert not text.isascii()
+    for data in (text.encode(), b"\xef\xbb\xbf" + text.encode(), text.encode("utf-16")):
+        assert read_session(data, "s.json") == session
+    broken = text.encode().replace("κ".encode(), b"\xff", 1)
+    assert read_session(broken, "s.json") == read_session(broken.decode("utf-8", "replace"), "s.json")
+    for bad in (b"{", b"\xff\xfe{", b"\xef\xbb\xbf", b"\xff" * 9, text.encode()[:-20]):
+        with pytest.raises(InputError):
+            read_session(bad, "s.json")
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_search_for_garbage_is_afterwards_as_it_was(on: bool) -> None:
+    was_on = gc.isenabled()
+    try:
+        (gc.enable if on else gc.disable)()
+        for text in (text_of(example()), "{"):
+            with contextlib.suppress(InputError):
+                read_session(text, "s.json")
+            assert gc.isenabled() is on
+    finally:
+        (gc.enable if was_on else gc.disable)()
+
+
+def test_a_file_comes_in_pieces_of_a_line() -> None:
+    pieces = list(session_pieces(example()))
+    assert b"".join(pieces).decode() == text_of(example()) + "\n"
+    assert max(map(len, pieces)) < len(b"".join(pieces)) / 2
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "{}", '{"schema_version": NaN}', "[" * 100_000, '{"a": 1}'])

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from benchmarks.recordings.line_table import Position
 from gpuprof.model.recorded import Dim3, Launch
-from gpuprof.read.container import fields, walk
+from gpuprof.read.container import walk
 from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.read.protobuf import fields
 
 _THREAD, _METRIC_RESULT, _NVTX, _CLOCKS = 1, 13, 21, 25
 _LISTS = ("group:", "breakdown:")

@@ -131,9 +131,9 @@ def measured_sides(to_run: ToRun, compare: Callable[[Sequence[Run], Sequence[Run
 
 
 def _keep(session: Session, file: Path, page: Path | None) -> None:
-    from gpuprof.store.write import session_bytes
+    from gpuprof.store.write import session_pieces
 
-    files = {file: session_bytes(session)}
+    files: dict[Path, bytes | Iterable[bytes]] = {file: session_pieces(session)}
     if page is not None:
         from gpuprof.present.html import render_html
 

@@ -62,8 +62,11 @@ def warn(session: Session) -> None:
             click.echo(f"warning: {printable(source.file)}: {printable(warning)}", err=True)
 
 
-def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write all files or none: each beside its place first, then moved there. Raises UsageError with the reason."""
+def write_files(files: Mapping[Path, bytes | Iterable[bytes]]) -> None:
+    """Write all files or none: each beside its place first, then moved there. Raises UsageError with the reason.
+
+    What is large may come piece by piece.
+    """
     made = _make_folders({path.parent for path in files})
     drafts: dict[Path, Path] = {}
     place = next(iter(files))
@@ -83,7 +86,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
             raise
 
 
-def _write_draft(path: Path, content: bytes, drafts: dict[Path, Path]) -> None:
+def _write_draft(path: Path, content: bytes | Iterable[bytes], drafts: dict[Path, Path]) -> None:
     """Write the content of a file beside its place, and note where."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder", "name a file with -o")
@@ -94,7 +97,7 @@ def _write_draft(path: Path, content: bytes, drafts: dict[Path, Path]) -> None:
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     draft = drafts[target] = target.with_name(f".gpuprof-{os.getpid()}-{len(drafts)}.tmp")
     with draft.open("xb") as out:
-        out.write(content)
+        out.writelines([content] if isinstance(content, bytes) else content)
 
 
 def _make_folders(folders: Iterable[Path]) -> list[Path]:

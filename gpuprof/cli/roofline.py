@@ -190,14 +190,14 @@ def _chosen(session: Session, pattern: str | None) -> Session:
 
 def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, dry_run: bool) -> int:
     """Profile a program, leave its session beside its pictures, and return the exit code."""
-    from gpuprof.store.write import session_bytes
+    from gpuprof.store.write import session_pieces
 
     folder, place = request.place, request.place / SESSION_FILE
     pictures = [folder / f"roofline{kind}" for kind in _KINDS]
     outcome = profile_or_show(request, [place, *pictures], plan_only=plan_only, dry_run=dry_run)
     if outcome is None:
         return 0
-    write_files({place: session_bytes(outcome.session)})
+    write_files({place: session_pieces(outcome.session)})
     # What is replaced was looked at before the program ran.
     _draw(outcome.session, outcome.session, (str(place),), folder, look, force=True)
     return exit_code(outcome, folder)

@@ -83,12 +83,11 @@ def command(
     from gpuprof.cli.select import next_look, sort_kernels
     from gpuprof.present.console import make_console, print_session
     from gpuprof.present.html import render_html
-    from gpuprof.store.write import session_bytes
+    from gpuprof.store.write import session_pieces
 
     session = outcome.session
-    write_files(
-        {session_file: session_bytes(session), page_file: render_html(session).encode("utf-8", "backslashreplace")}
-    )
+    page = render_html(session).encode("utf-8", "backslashreplace")
+    write_files({session_file: session_pieces(session), page_file: page})
     kernels = sort_kernels(list(session.kernels), "time")
     print_session(make_console(), session, kernels)
     say(f"wrote {page_file}; next: gpuprof show {to_type([session_file])} {next_look(session, kernels)}")

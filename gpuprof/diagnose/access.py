@@ -117,6 +117,8 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
     if total is not None and excess is not None:
         return _Conflicts(excess, total, _waves(case, _WAVES_EXCESS, _WAVES_IDEAL, _WAVES)), "measured"
     for conflicts, passes in _COUNTED_BY:
+        if not case.can_have(conflicts):
+            continue
         excess = case.total(conflicts)
         if not excess:
             # Some leave out what others count, such as matrix loads.
@@ -313,6 +315,8 @@ def _local_share(case: Case) -> _Local | None:
         (LOCAL_SECTORS, _GLOBAL, "load and store sectors", "sector"),
         (_LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS, "load and store instructions", "instruction"),
     ):
+        if not case.can_have(local_metrics):
+            continue
         pairs = {
             local: (mine, rest)
             for local, other in zip(local_metrics, global_metrics, strict=True)

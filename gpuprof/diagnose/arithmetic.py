@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpuprof.diagnose import nvidia_messages
-from gpuprof.diagnose.case import Case, opcode_of
+from gpuprof.diagnose.case import Case, summed
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.session import Evidence
 
@@ -22,20 +23,12 @@ def opcodes_of(case: Case, histogram: str = WARP_OPCODES) -> Mapping[str, float]
 
     It is empty where that was not collected.
     """
-    return _summed(case, histogram, lambda opcode: opcode)
+    return case.opcodes(histogram)
 
 
 def opcode_counts(case: Case, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
     """Return the same without modifiers: `IMAD.MOV` counts as `IMAD`."""
-    return _summed(case, histogram, lambda opcode: opcode.partition(".")[0])
-
-
-def _summed(case: Case, histogram: str, name: Callable[[str], str]) -> Mapping[str, float]:
-    counts: dict[str, float] = {}
-    for opcode, count in (case.recorded.launch.metrics.instances(histogram) or {}).items():
-        key = name(opcode_of(str(opcode)))
-        counts[key] = counts.get(key, 0.0) + count
-    return counts
+    return summed((opcode.partition(".")[0], count) for opcode, count in case.opcodes(histogram).items())
 
 
 def share_of_opcodes(case: Case, starts: tuple[str, ...]) -> float:
@@ -90,15 +83,25 @@ class FloatingPoint:
         return self.fused + self.alone
 
 
+@lru_cache(maxsize=16)
+def _executed(operations: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what counts instructions of these operations, best first, each with its unit."""
+    return tuple(
+        (unit, tuple(f"{prefix}__sass_thread_inst_executed_op_{name}_pred_on{suffix}" for name in operations))
+        for suffix, unit in ((".sum", "instruction"), (".sum.per_cycle_elapsed", "instruction/cycle"))
+        for prefix in ("smsp", "sm")
+    )
+
+
 def fused_and_alone(case: Case, name: str, fused: str, unfused: tuple[str, str]) -> FloatingPoint | None:
     """Return the instructions of a type from the counters, else from NVIDIA's rule; None if unknown."""
-    for suffix, unit in ((".sum", "instruction"), (".sum.per_cycle_elapsed", "instruction/cycle")):
-        for prefix in ("smsp", "sm"):
-            names = [f"{prefix}__sass_thread_inst_executed_op_{op}_pred_on{suffix}" for op in (fused, *unfused)]
-            values = [value for value in map(case.number, names) if value is not None]
-            if len(values) == len(names):
-                metrics = {"fused_metric": names[0], "alone_metric": f"{names[1]} + {names[2]}"}
-                return FloatingPoint(values[0], sum(values[1:]), min(values[1:]), unit=unit, **metrics)
+    for unit, names in _executed((fused, *unfused)):
+        if not case.can_have(names):
+            continue
+        values = [value for value in map(case.number, names) if value is not None]
+        if len(values) == len(names):
+            metrics = {"fused_metric": names[0], "alone_metric": f"{names[1]} + {names[2]}"}
+            return FloatingPoint(values[0], sum(values[1:]), min(values[1:]), unit=unit, **metrics)
     told = nvidia_messages.fused_instructions(case.messages, name)
     if told is None:
         return None

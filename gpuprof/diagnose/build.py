@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from gpuprof.code.binary.encodings import moves_of
 from gpuprof.diagnose.arithmetic import opcode_counts
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.needs import ISSUE, Saving
@@ -72,10 +72,10 @@ def _self_moves(case: Case) -> _Sign | None:
     """Tell of moves of a register onto itself: of those executed, else of those in the code."""
     counted = sum(instruction.counts.get(EXECUTED, 0.0) for instruction in case.code if instruction.sass)
     if counted:
-        moves = (item.counts.get(EXECUTED, 0.0) for item in case.code if _SELF_MOVE.fullmatch(item.sass))
+        moves = (case.code[place].counts.get(EXECUTED, 0.0) for place in _self_moves_in(case.sass))
         share = sum(moves) / counted
     else:
-        in_code = moves_of(case.machine_code)
+        in_code = case.moves
         share = in_code.onto_itself / in_code.instructions if in_code.instructions else 0.0
     if 100 * share < SELF_MOVES.value:
         return None
@@ -91,9 +91,15 @@ def _self_moves(case: Case) -> _Sign | None:
     )
 
 
+@lru_cache(maxsize=256)
+def _self_moves_in(code: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the places of the moves of a register onto itself."""
+    return tuple(place for place, sass in enumerate(code) if _SELF_MOVE.fullmatch(sass))
+
+
 def _many_moves(case: Case) -> _Sign | None:
     """Tell of many moves beside accesses that name no memory space, from opcodes alone; moves alone are a guess."""
-    if case.machine_code or any(instruction.sass for instruction in case.code):
+    if case.has_sass or case.machine_code:
         return None
     opcodes = opcode_counts(case)
     total = sum(opcodes.values())
@@ -236,9 +242,9 @@ _FORWARD_VERDICT = RuleVerdict(
 def _is_forward(case: Case) -> bool:
     """Tell whether a library's name says that a kernel was made for an older generation, to run on those after it."""
     name, capability = case.kernel.demangled, case.recorded.hardware.device.compute_capability or ""
-    made_for = _MADE_FOR.search(name)
+    made_for = _MADE_FOR.search(name) if _FORWARD in name else None
     major = capability.partition(".")[0]
-    return _FORWARD in name and made_for is not None and major.isdecimal() and int(made_for[1]) < int(major)
+    return made_for is not None and major.isdecimal() and int(made_for[1]) < int(major)
 
 
 def _old_instructions(case: Case) -> _Old | None:
@@ -254,10 +260,15 @@ def _old_instructions(case: Case) -> _Old | None:
         if not newer or any(key.instruction != _OLD for key in used):
             return None
         return _by_work(case, {key: used[key] for key in newer}, newer) or _by_pipe(case, list(newer))
-    if case.number(_GMMA) == 0 or (case.number(_GMMA) is None and _OLD_NAME.search(case.kernel.demangled)):
+    if case.number(_GMMA) == 0 or (case.number(_GMMA) is None and _has_old_name(case.kernel.demangled)):
         kinds = (key for key in case.recorded.hardware.arch.compute if key.path.startswith("tensor."))
         return _by_pipe(case, [key for key in kinds if _newer(case, key._replace(instruction=_OLD)) is not None])
     return None
+
+
+@lru_cache(maxsize=4096)
+def _has_old_name(demangled: str) -> bool:
+    return _OLD_NAME.search(demangled) is not None
 
 
 def _newer(case: Case, key: ComputeKey) -> Fact | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import TypeVar
 
+from gpuprof.code.binary.encodings import Moves, moves_of
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.needs import LAUNCH, Saving, need_of_pipe, needs_of, pipe_name, saving
 from gpuprof.errors import DamagedInput
@@ -18,6 +20,8 @@ from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
 from gpuprof.model.stalls import stall_name
 from gpuprof.units import WARP_THREADS
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
 """What warps wait for global memory in; `Case.memory_stalls` are those of them that do so in a kernel."""
@@ -82,6 +86,13 @@ class Faster:
     clocks_differ: bool | None
 
 
+@dataclass(frozen=True, slots=True)
+class SeenCode:
+    """What was found in machine code so far: launches of a kernel share it, and what follows from it alone."""
+
+    moves: dict[bytes, Moves] = field(default_factory=dict)
+
+
 @dataclass
 class Case:
     """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None.
@@ -89,6 +100,7 @@ class Case:
     `timed_only` is a kernel of a timeline, which has no counters. `pauses` are those of a timeline, if this kernel is
     the one that they are told of. `faster` is the configuration in which this kernel was faster for the same work.
     `run_share` is what its launches take of the run: with a timeline, of the time that the GPUs were traced.
+    `seen` is shared by the cases of a run.
     """
 
     kernel: KernelProfile
@@ -97,15 +109,26 @@ class Case:
     faster: Faster | None = None
     timed_only: bool = False
     run_share: float | None = None
+    seen: SeenCode = field(default_factory=SeenCode)
     code_error: str | None = field(default=None, init=False)
+    _opcodes: dict[str, Mapping[str, float]] = field(default_factory=dict, init=False, repr=False)
 
     def number(self, *names: str) -> float | None:
         """Return the first of these metrics that the report has a number of."""
+        number = self._number
         for name in names:
-            value = self.recorded.launch.metrics.number(name)
+            value = number(name)
             if value is not None:
                 return value
         return None
+
+    def can_have(self, names: tuple[str, ...]) -> bool:
+        """Tell whether the report can have any of these metrics: none of them, if it lists its metrics without them."""
+        return _are_any_in(names, self.recorded.hardware.names)
+
+    @cached_property
+    def _number(self) -> Callable[[str], float | None]:
+        return self.recorded.launch.metrics.number
 
     def total(self, names: Iterable[str]) -> float | None:
         """Return the sum of those metrics that are there; None if none is."""
@@ -384,6 +407,32 @@ class Case:
             return ()
 
     @cached_property
+    def sass(self) -> tuple[str, ...]:
+        """The texts of those instructions: what follows from them alone is the same for all launches of a kernel."""
+        return tuple(instruction.sass for instruction in self.code)
+
+    @cached_property
+    def has_sass(self) -> bool:
+        """Whether the text of any of those instructions is known."""
+        return any(self.sass)
+
+    @cached_property
+    def _first_of_line(self) -> list[int]:
+        """For each of those instructions, the place of the first one of its source line."""
+        first: dict[tuple[object, ...], int] = {}
+        return [first.setdefault(_line(instruction), number) for number, instruction in enumerate(self.code)]
+
+    def opcodes(self, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
+        """Return how often each opcode was executed, with its modifiers, by warps or as the histogram counts.
+
+        It is empty where that was not collected.
+        """
+        if histogram not in self._opcodes:
+            counted = self.recorded.launch.metrics.instances(histogram) or {}
+            self._opcodes[histogram] = summed((opcode_of(str(name)), count) for name, count in counted.items())
+        return self._opcodes[histogram]
+
+    @cached_property
     def code_by_line(self) -> Mapping[tuple[str, int], list[ProfiledInstruction]]:
         """The instructions of each source line, as far as they have one: by file and number."""
         by_line: dict[tuple[str, int], list[ProfiledInstruction]] = {}
@@ -406,17 +455,30 @@ class Case:
         """The kernel's machine code, counted or not; empty where the report embeds none."""
         return self.recorded.launch.details.machine_code()
 
-    def place(self, weight: Callable[[ProfiledInstruction], float]) -> Location | None:
-        """Return the source line with most weight, with its heaviest instruction; None where nothing has any."""
-        weights = [(instruction, weight(instruction)) for instruction in self.code]
-        total = sum(value for _, value in weights)
+    @cached_property
+    def moves(self) -> Moves:
+        """The moves of a register onto itself in that machine code."""
+        if self.machine_code not in self.seen.moves:
+            self.seen.moves[self.machine_code] = moves_of(self.machine_code)
+        return self.seen.moves[self.machine_code]
+
+    def place(
+        self, weight: Callable[[ProfiledInstruction], float], among: Iterable[int] | None = None
+    ) -> Location | None:
+        """Return the source line with most weight, with its heaviest instruction; None where nothing has any.
+
+        `among` are the places in the code of those that can have some; of equal lines the first one counts.
+        """
+        numbers = range(len(self.code)) if among is None else among
+        weights = {number: heavy for number in numbers if (heavy := weight(self.code[number]))}
+        total = sum(weights.values())
         if total <= 0:
             return None
-        lines: dict[tuple[object, ...], float] = {}
-        for instruction, value in weights:
-            lines[_line(instruction)] = lines.get(_line(instruction), 0.0) + value
-        hottest = max(lines, key=lambda line: lines[line])
-        top, _ = max(((i, w) for i, w in weights if _line(i) == hottest), key=lambda pair: pair[1])
+        line_of = self._first_of_line
+        lines = summed((line_of[number], heavy) for number, heavy in weights.items())
+        hottest = min(lines, key=lambda line: (-lines[line], line))
+        on_line = (number for number in weights if line_of[number] == hottest)
+        top = self.code[max(on_line, key=lambda number: weights[number])]
         return Location(file=top.file, line=top.line, pc=top.pc, sass=top.sass or None, share=lines[hottest] / total)
 
     def place_of(self, *names: str) -> Location | None:
@@ -456,12 +518,9 @@ class Case:
         """Return the line that executes most instructions whose opcode starts so."""
 
         def weight(instruction: ProfiledInstruction) -> float:
-            opcode = opcode_of(instruction.sass)
-            if not opcode.startswith(starts):
-                return 0.0
             return instruction.counts.get(EXECUTED, 0.0) or 1e-9 * instruction.counts.get(SAMPLES, 0.0)
 
-        return self.place(weight)
+        return self.place(weight, _places_of(self.sass, starts))
 
 
 def stall_metric(reason: str, family: str) -> str:
@@ -472,12 +531,32 @@ def stall_metric(reason: str, family: str) -> str:
     return f"{name}_not_issued" if family == "sampled-not-issued" else name
 
 
+@lru_cache(maxsize=1 << 14)
 def opcode_of(sass: str) -> str:
     """Return an instruction's opcode with modifiers, without its guard predicate: `@!P0 LDG.E R2, …` → `LDG.E`."""
     tokens = sass.split()
     if tokens and tokens[0].startswith("@"):
         tokens = tokens[1:]
     return tokens[0].rstrip(";") if tokens else ""
+
+
+@lru_cache(maxsize=512)
+def _are_any_in(names: tuple[str, ...], listed: frozenset[str] | None) -> bool:
+    return listed is None or not listed.isdisjoint(names)
+
+
+@lru_cache(maxsize=512)
+def _places_of(code: tuple[str, ...], starts: tuple[str, ...]) -> tuple[int, ...]:
+    """Return where the instructions are whose opcode starts so."""
+    return tuple(number for number, sass in enumerate(code) if opcode_of(sass).startswith(starts))
+
+
+def summed(items: Iterable[tuple[_Key, float]]) -> dict[_Key, float]:
+    """Add up numbers by what they are of."""
+    sums: dict[_Key, float] = {}
+    for key, value in items:
+        sums[key] = sums.get(key, 0.0) + value
+    return sums
 
 
 def _line(instruction: ProfiledInstruction) -> tuple[object, ...]:

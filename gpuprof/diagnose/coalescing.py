@@ -343,8 +343,10 @@ class _Used(NamedTuple):
 
 def _used_bytes(case: Case, what: str) -> _Used | None:
     """Return the bytes of a sector that loads or stores use; None where there are none, or it was not collected."""
-    meaning = f"bytes used per sector by {'loads' if what == 'ld' else 'stores'}"
     name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
+    if not case.can_have((name, percent_name)):
+        return None
+    meaning = f"bytes used per sector by {'loads' if what == 'ld' else 'stores'}"
     value, of_sector = case.number(name), case.number(percent_name)
     if value:
         return _Used(min(value, SECTOR_BYTES), Evidence(name, value, "B/sector", threshold=32.0, meaning=meaning))
@@ -358,6 +360,8 @@ def _sectors_per_request(case: Case) -> _Excess | None:
     """More sectors a request than any coalesced access has."""
     for what, word in (("ld", "load"), ("st", "store")):
         name = _RATIO.format(what)
+        if not case.can_have((name, GLOBAL_SECTORS.format(what))):
+            continue
         sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))
         counted = sectors / requests if sectors and requests else None
         ratio = counted if counted is not None else case.number(name)
@@ -392,9 +396,11 @@ def _passes_at_most(case: Case) -> float:
 
 def _many_wavefronts(case: Case) -> _Excess | None:
     """The basic set: L1 is busy and each request passes it many times, with no shared memory to blame."""
+    if case.kernel.shared_memory_per_block:
+        return None
     busiest, counted = case.busiest_of_l1, wavefronts_per_request(case)
     ratio = counted if counted is not None else least_passes(case)
-    if busiest is None or ratio is None or case.kernel.shared_memory_per_block:
+    if busiest is None or ratio is None:
         return None
     name, fraction = busiest[0], min(1.0, busiest[1])
     if 100 * fraction < BUSY.value or ratio < MANY_WAVEFRONTS.value:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from msgspec import structs
 
 from gpuprof.diagnose.across import faster_launches
-from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.case import Case, SeenCode
 from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.gaps import pauses_of
-from gpuprof.diagnose.kinds import speaks, with_remedy
+from gpuprof.diagnose.kinds import speaking, with_remedy
 from gpuprof.diagnose.launch import is_short
 from gpuprof.diagnose.line_work import line_work
+from gpuprof.diagnose.many import Diagnosis, each_of
 from gpuprof.diagnose.order import in_order, numbered
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import Rule, RuleVerdict, finding_of
@@ -22,7 +23,7 @@ from gpuprof.diagnose.summary import summarised
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
 from gpuprof.model.run_totals import busy_share
-from gpuprof.model.session import Finding, KernelProfile, Session
+from gpuprof.model.session import Finding, Session
 
 FALLBACK = "latency-bound"
 _NO_TEXT = Missing(
@@ -34,23 +35,28 @@ def diagnose(analysis: Analysis) -> Session:
     """Return the analysis' session with findings and code excerpts for every kernel, a verdict and opportunities."""
     session, pauses = analysis.session, pauses_of(analysis.session)
     faster = faster_launches(analysis)
-    busy = busy_share(session)
-    kernels = []
-    for kernel, recorded in zip(session.kernels, analysis.recorded, strict=True):
+    busy, seen = busy_share(session), SeenCode()
+
+    def diagnosis(place: int) -> Diagnosis:
+        kernel = session.kernels[place]
         share = kernel.time_share * busy if kernel.time_share is not None else None
         case = Case(
             kernel,
-            recorded,
+            analysis.recorded[place],
             pauses=pauses.get(kernel.id),
             faster=faster.get(kernel.id),
             timed_only=session.only_times,
             run_share=share,
+            seen=seen,
         )
-        kernels.append(_diagnosed(case))
-    return summarised(structs.replace(session, kernels=tuple(kernels)))
+        return _diagnosed(case)
+
+    several = zip(session.kernels, each_of(analysis, diagnosis), strict=True)
+    kernels = tuple(own.of(kernel) for kernel, own in several)
+    return summarised(structs.replace(session, kernels=kernels))
 
 
-def _diagnosed(case: Case) -> KernelProfile:
+def _diagnosed(case: Case) -> Diagnosis:
     findings = in_order(_findings(case))
     code = excerpts(case)
     lines, dropped = line_work(case)
@@ -59,17 +65,14 @@ def _diagnosed(case: Case) -> KernelProfile:
         missing = (*missing, Missing("source and SASS", case.code_error, "profile again"))
     elif code and not any(excerpt.has_text for excerpt in code):
         missing = (*missing, _NO_TEXT)
-    return structs.replace(
-        case.kernel, findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped
-    )
+    return Diagnosis(findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
 
 
 def _findings(case: Case) -> Iterable[Finding]:
     """Run every rule. That nothing is busy is only told where no other finding says why."""
     spoken = [
         (rule, finding_of(rule, with_remedy(rule, _weighed(case, verdict), case), case.run_share))
-        for rule in RULES
-        if _applies(rule, case)
+        for rule in _applying(case)
         for verdict in rule.check(case)
     ]
     explained = is_short(case) or any(
@@ -80,13 +83,14 @@ def _findings(case: Case) -> Iterable[Finding]:
     return with_causes([(rule, finding) for (rule, _), finding in zip(kept, findings, strict=True)], case)
 
 
-def _applies(rule: Rule, case: Case) -> bool:
+_BY_TIMES = tuple(rule for rule in RULES if rule.by_times)
+
+
+def _applying(case: Case) -> tuple[Rule, ...]:
     """A timeline gives rules on times what they need, if the kernel has any; pauses are told in any case."""
-    if not speaks(rule, case):
-        return False
     if not case.timed_only:
-        return True
-    return rule.by_times and (case.kernel.duration_s is not None or case.pauses is not None)
+        return speaking(RULES, case)
+    return speaking(_BY_TIMES, case) if case.kernel.duration_s is not None or case.pauses is not None else ()
 
 
 def _weighed(case: Case, verdict: RuleVerdict) -> RuleVerdict:

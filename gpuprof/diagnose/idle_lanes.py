@@ -154,6 +154,8 @@ def _as_it_should_be(verdict: RuleVerdict) -> RuleVerdict:
 
 def _idle_lanes(case: Case) -> Iterator[RuleVerdict]:
     """Lanes that wait for another branch; else lanes that a predicate switches off."""
+    if _active_lanes(case) is None:
+        return
     by_one_thread = is_issued_by_one_thread(case)
     yield from (_as_it_should_be(verdict) if by_one_thread else verdict for verdict in _divergence(case))
     if not by_one_thread:

@@ -203,16 +203,18 @@ _OF_LINKS = frozenset({"short-kernel", "host-memory-traffic"})
 """What is also true of a kernel that waits for other GPUs. It takes few blocks on purpose: others run beside it."""
 
 
-def speaks(rule: Rule, case: Case) -> bool:
-    """Tell whether a rule has something to say of a kernel's kind.
+def speaking(rules: tuple[Rule, ...], case: Case) -> tuple[Rule, ...]:
+    """Return the rules that have something to say of a kernel's kind.
 
     Exchange between GPUs waits for links and other ranks, unless it keeps a unit of its own GPU busy: then that is its
     limit, or the name means something else, such as a sum over a block.
     """
     kind = kind_named(case.kernel.kind)
-    if kind is None or kind.binds != "links" or rule.of_run or rule.id in _OF_LINKS:
-        return True
-    return any(need >= WELL_USED for unit, need in case.needs.items() if unit != LAUNCH)
+    if kind is None or kind.binds != "links":
+        return rules
+    if any(need >= WELL_USED for unit, need in case.needs.items() if unit != LAUNCH):
+        return rules
+    return tuple(rule for rule in rules if rule.of_run or rule.id in _OF_LINKS)
 
 
 def with_remedy(rule: Rule, verdict: RuleVerdict, case: Case) -> RuleVerdict:

@@ -63,9 +63,11 @@ _MEMORY_ADVICE = {
 
 
 def _memory_latency(case: Case) -> Iterator[RuleVerdict]:
+    if not case.stalls or not case.issues_rarely:
+        return
     shares = {reason: case.stall(reason) for reason in case.memory_stalls}
     reason = max(shares, key=lambda name: shares[name])
-    if not case.stalls or not case.issues_rarely or 100 * shares[reason] < DOMINANT.value:
+    if 100 * shares[reason] < DOMINANT.value:
         return
     busy = max((need for need in (case.memory_utilisation, case.l1_busy) if need is not None), default=None)
     full = busy is not None and 100 * busy >= LATENCY_BOUND.value
@@ -147,6 +149,8 @@ def _wait_verdict(case: Case, wait: _Wait, *, settled: bool = False) -> Iterator
 
 
 def _dependency(case: Case) -> Iterator[RuleVerdict]:
+    if not case.stalls:
+        return
     wait = _Wait(
         reasons=("wait",),
         title="Fixed-latency dependency",
@@ -163,6 +167,8 @@ def _dependency(case: Case) -> Iterator[RuleVerdict]:
 
 
 def _barrier(case: Case) -> Iterator[RuleVerdict]:
+    if not case.stalls:
+        return
     block = case.kernel.block
     size = f" A block has {math.prod(block)} threads, and all wait for the slowest." if block is not None else ""
     alone = _one_block_fits(case)
@@ -196,6 +202,8 @@ _LOADED_ANEW = " The kernel is so short that the first misses of its warps expla
 
 
 def _instruction_fetch(case: Case) -> Iterator[RuleVerdict]:
+    if not case.stalls:
+        return
     reasons = ("no_instruction", "branch_resolving")
     first = _is_start_up(case, case.stall("no_instruction")) and 100 * case.stall("branch_resolving") < NOTABLE.value
     wait = _Wait(
@@ -214,6 +222,8 @@ def _instruction_fetch(case: Case) -> Iterator[RuleVerdict]:
 
 
 def _constant(case: Case) -> Iterator[RuleVerdict]:
+    if not case.stalls:
+        return
     first = _is_start_up(case, case.stall("imc_miss"))
     wait = _Wait(
         reasons=("imc_miss",),

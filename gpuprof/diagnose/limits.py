@@ -328,8 +328,10 @@ _SCHEDULERS = 4
 
 def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
     """Guess it where counts are all that there is: shared memory then needs more cycles than the schedulers."""
+    if case.busiest_need is not None or case.stalls or not case.can_have((SHARED_PASSES, *_SHARED_ACCESSES)):
+        return
     instructions, passes = case.number(_INSTRUCTIONS), case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
-    if case.busiest_need is not None or case.stalls or not instructions or not passes:
+    if not instructions or not passes:
         return
     ratio = _SCHEDULERS * passes / instructions
     if ratio <= 1.0:

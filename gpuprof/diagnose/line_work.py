@@ -22,7 +22,9 @@ def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
     Lines that access local memory come before all others; lines are weighed by executed instructions, and by samples
     where those were not counted.
     """
-    texts = case.source_texts or {} if case.code_by_line else {}
+    if not case.code_by_line:
+        return (), 0
+    texts = case.source_texts or {}
     counted, sampled = (bool(case.recorded.launch.metrics.instances(name)) for name in (EXECUTED, SAMPLES))
     local_of = _counts_local(case, counted=counted)
     every = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -23,11 +22,11 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def numbered(findings: Iterable[Finding], kernel: int) -> list[Finding]:
     """Give findings their ids: "3.tail-effect", and "3.load-imbalance.2" where a rule speaks again."""
-    spoken: Counter[str] = Counter()
+    spoken: dict[str, int] = {}
     result = []
     for finding in findings:
-        spoken[finding.rule] += 1
-        again = f".{spoken[finding.rule]}" if spoken[finding.rule] > 1 else ""
+        times = spoken[finding.rule] = spoken.get(finding.rule, 0) + 1
+        again = f".{times}" if times > 1 else ""
         result.append(replace(finding, id=f"{kernel}.{finding.rule}{again}"))
     return result
 

@@ -53,11 +53,12 @@ class OuterProducts(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Step:
     """What an instruction has to do with products. `path`: the type that it multiplies and adds; None: no other does.
 
     `factors` are the registers and halves that it multiplies, `to` the one that it adds to; None: something else.
+    An instruction has one of these, however often it is asked for, so that they are compared as they are.
     """
 
     opcode: str
@@ -91,7 +92,7 @@ def _of_hot(code: Sequence[_Counted]) -> OuterProducts | None:
     hot = [(step, count) for step, count in code if count >= _HOT * most]
     arithmetic = sum(count for step, count in hot if step.opcode.startswith(_OTHER_ARITHMETIC))
     by_path: dict[str, float] = {}
-    for at in _in_outer_products(_sums([step for step, _ in hot])):
+    for at in _in_outer_products(tuple(step for step, _ in hot)):
         step, count = hot[at]
         path = step.path or ""
         by_path[path] = by_path.get(path, 0.0) + count
@@ -101,9 +102,15 @@ def _of_hot(code: Sequence[_Counted]) -> OuterProducts | None:
 
 def _profiled(code: Iterable[ProfiledInstruction]) -> Iterator[_Counted]:
     for profiled in code:
-        instruction = instruction_of(profiled.sass)
-        if instruction is not None:
-            yield _step(instruction.operation), profiled.counts.get(EXECUTED, 0.0)
+        step = _step_of(profiled.sass)
+        if step is not None:
+            yield step, profiled.counts.get(EXECUTED, 0.0)
+
+
+@lru_cache(maxsize=1 << 14)
+def _step_of(sass: str) -> _Step | None:
+    instruction = instruction_of(sass)
+    return _step(instruction.operation) if instruction is not None else None
 
 
 @lru_cache(maxsize=1 << 14)
@@ -169,8 +176,16 @@ def _is_loaded(written_at: int | None, hot: Sequence[_Step], moved: Mapping[int,
     return False
 
 
-def _in_outer_products(sums: dict[int, _Sum]) -> Iterator[int]:
-    """Yield the places of those multiply-adds in which two sets of values meet completely, each pair in its own sum."""
+@lru_cache(maxsize=256)
+def _in_outer_products(hot: tuple[_Step, ...]) -> tuple[int, ...]:
+    """Return the places of those multiply-adds in which two sets of values meet completely, each pair in its own sum.
+
+    Launches of a kernel mostly have the same hot code.
+    """
+    return tuple(_complete(_sums(hot)))
+
+
+def _complete(sums: dict[int, _Sum]) -> Iterator[int]:
     for group in _connected(sums):
         first = sums[group[0]].factors[0]
         sides = _two_sides(first, [sums[at].factors for at in group])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.code.sass.operands import named, registers_of, sources, written
@@ -63,12 +64,17 @@ _ADVICE = (
     "those after a single barrier. cub::BlockReduce does all of this, cooperative_groups::reduce the part within a "
     "warp."
 )
-_ACCESSES = (
-    "smsp__sass_inst_executed_op_shared_{}.sum",
-    "sm__sass_inst_executed_op_shared_{}.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
+_PER_SECOND = ".per_second"
+_ACCESSES = tuple(
+    tuple(f"{name.format(what)}{rate}" for rate in ("", _PER_SECOND) for what in ("ld", "st"))
+    for name in (
+        "smsp__sass_inst_executed_op_shared_{}.sum",
+        "sm__sass_inst_executed_op_shared_{}.sum",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
+    )
 )
-"""Accesses of shared memory by warps, and the passes that they take: as many where none conflict."""
+"""Accesses of shared memory by warps, and the passes that they take: as many where none conflict. Loads,
+stores, and the rates of both."""
 _AS_PRINTED = 0.005
 """What a count can be off by that was printed as a rate, to three digits or more."""
 _LEAST_WARPS = 8
@@ -79,7 +85,7 @@ def _reduction(case: Case) -> Iterator[RuleVerdict]:
     if not case.stalls:
         yield from _tree_without_waits(case)
         return
-    tree = _tree_in_code(case) if any(instruction.sass for instruction in case.code) else _tree_in_opcodes(case)
+    tree = _tree_in_code(case) if case.has_sass else _tree_in_opcodes(case)
     if tree is None:
         return
     share = tree.barriers * case.stall("barrier") + tree.accesses * case.stall(*SHARED_STALLS)
@@ -111,8 +117,8 @@ def _tree_without_waits(case: Case) -> Iterator[RuleVerdict]:
     warps, blocks = case.warps_per_block, case.blocks
     if case.busiest_need is not None or not warps or not blocks:
         return
-    for name in _ACCESSES:
-        loads, stores = (_count(case, name.format(what)) for what in ("ld", "st"))
+    for names in _ACCESSES:
+        loads, stores = (_count(case, name) for name in names[:2]) if case.can_have(names) else (None, None)
         if loads is None or stores is None:
             continue
         steps = round(math.log2(case.threads_per_block or 1))
@@ -136,7 +142,7 @@ def _tree_without_waits(case: Case) -> Iterator[RuleVerdict]:
 
 def _count(case: Case, name: str) -> float | None:
     """Return a sum, where only its rate was collected as the rate times the duration."""
-    total, rate, duration = case.number(name), case.number(f"{name}.per_second"), case.kernel.duration_s
+    total, rate, duration = case.number(name), case.number(f"{name}{_PER_SECOND}"), case.kernel.duration_s
     return total if total is not None or rate is None or duration is None else rate * duration
 
 
@@ -185,7 +191,8 @@ class TreeStep:
     loads: frozenset[int] = frozenset()
 
 
-def steps_of(code: Sequence[str]) -> tuple[TreeStep, ...]:
+@lru_cache(maxsize=256)
+def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
     """Return the steps of reductions in SASS; none where values are also stored as they were loaded, or shuffled.
 
     The code is read from its first instruction to its last, whatever it jumps to: a step is a straight line.
@@ -238,7 +245,7 @@ def _values(operands: Sequence[str], opcode: str) -> Iterator[str]:
 def _tree_in_code(case: Case) -> _Tree | None:
     """Return the tree that the code shows, if few of the threads at its barriers have anything to add."""
     code = case.code
-    steps = steps_of([instruction.sass for instruction in code])
+    steps = steps_of(case.sass)
     if not steps:
         return None
     waited = [code[step.barrier] for step in steps]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from gpuprof.diagnose.case import MEMORY_STALLS, SHARED_STALLS, Case
 from gpuprof.diagnose.needs import Saving
@@ -121,11 +122,11 @@ def finding_of(rule: Rule, verdict: RuleVerdict, run_share: float | None) -> Fin
         rule=rule.id,
         severity=severity,
         confidence=verdict.confidence,
-        headline=verdict.headline,
-        why=verdict.why,
+        headline=_shared(verdict.headline),
+        why=_shared(verdict.why),
         evidence=verdict.evidence,
-        action=verdict.action or verdict.advice.partition(". ")[0].rstrip("."),
-        advice=verdict.advice,
+        action=_shared(verdict.action or verdict.advice.partition(". ")[0].rstrip(".")),
+        advice=_shared(verdict.advice),
         location=verdict.location,
         gain_kernel=gain,
         gain_total=of_run,
@@ -133,6 +134,12 @@ def finding_of(rule: Rule, verdict: RuleVerdict, run_share: float | None) -> Fin
         held=saving.held if saving is not None else None,
         remains=saving.remains if saving is not None else (),
     )
+
+
+@lru_cache(maxsize=4096)
+def _shared(text: str) -> str:
+    """Return a text as the first finding has it that says the same: thousands of launches keep it once."""
+    return text
 
 
 def _severity(gain: float | None, verdict: RuleVerdict) -> Severity:

@@ -47,12 +47,11 @@ class CountedSectors(NamedTuple):
 def counted_sectors(case: Case) -> CountedSectors | None:
     """What NVIDIA's instrumentation counts: sectors beyond those that the same bytes would need if contiguous."""
     total, excess, ideal = case.number(ALL_SECTORS), case.number(EXCESS_SECTORS), case.number(IDEAL_SECTORS)
-    all_of_them = case.metric(ALL_SECTORS, "sectors of global accesses", "sector")
     if total is not None and excess is not None:
-        evidence = (*case.metric(EXCESS_SECTORS, "excess sectors", "sector"), *all_of_them)
+        evidence = (*case.metric(EXCESS_SECTORS, "excess sectors", "sector"), *_all_sectors(case))
         return CountedSectors(excess, total, evidence)
     if total is not None and ideal is not None:
-        evidence = (*all_of_them, *case.metric(IDEAL_SECTORS, "of which needed", "sector"))
+        evidence = (*_all_sectors(case), *case.metric(IDEAL_SECTORS, "of which needed", "sector"))
         return CountedSectors(total - ideal, total, evidence)
     told = nvidia_messages.excess_sectors(case.messages)
     if told is None:
@@ -62,6 +61,10 @@ def counted_sectors(case: Case) -> CountedSectors | None:
         Evidence(_TOLD, told.total, "sector", threshold=None, meaning="sectors of global accesses"),
     )
     return CountedSectors(told.excess, told.total, evidence)
+
+
+def _all_sectors(case: Case) -> tuple[Evidence, ...]:
+    return case.metric(ALL_SECTORS, "sectors of global accesses", "sector")
 
 
 def part_text(part: float, whole: float) -> str:

@@ -20,7 +20,7 @@ from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.labels import label_kernels
 from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_duration, profile_launch
 from gpuprof.model.launch_times import launch_times
-from gpuprof.model.quantities import COLLECT, READ_REPORT
+from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
 from gpuprof.model.sources import kind_named
@@ -71,8 +71,9 @@ def analyse(
     for group in groups:
         durations = [launch_duration(entry.launch, entry.hardware) for entry in group] if len(group) > 1 else [None]
         entry = group[middle(durations)]
-        launch = profile_launch(entry.launch, entry.source, entry.device, entry.hardware, entry.remedy)
-        launch = replace(launch, profile=structs.replace(launch.profile, rank=reports[entry.source].rank))
+        launch = profile_launch(
+            entry.launch, entry.source, entry.device, entry.hardware, entry.remedy, rank=reports[entry.source].rank
+        )
         launches.append(_for_group(launch, group, durations) if len(group) > 1 else launch)
         recorded.append(Recorded(entry.launch, entry.hardware, launch.at_clock))
         ids.append(entry.number)
@@ -152,7 +153,7 @@ def _denominators(
 def _for_group(launch: LaunchProfile, group: Sequence[_Entry], durations: Sequence[float | None]) -> LaunchProfile:
     """Let a launch's profile speak for all launches of its kind."""
     times = [duration for duration in durations if duration is not None]
-    every = (launch_counts(entry.launch.metrics, entry.hardware.arch) for entry in group)
+    every = (launch_counts(entry.launch.metrics, entry.hardware.arch, entry.hardware.absent) for entry in group)
     profile = structs.replace(
         launch.profile,
         launches=len(durations),
@@ -177,10 +178,11 @@ def _launches(
 
 def _as_recorded(hardware: Hardware, report: Report) -> Hardware:
     """Return what is known of a GPU for launches of this report: its release of ncu, the metrics that it can hold."""
-    hardware = replace(hardware, release=release_of(report.tool_version))
-    if report.names is None:
+    hardware, names = replace(hardware, release=release_of(report.tool_version)), report.names
+    if names is None:
         return hardware
-    return replace(hardware, arch=without_absent_links(hardware.arch, report.names))
+    absent = absent_quantities(hardware.arch.counters, names)
+    return replace(hardware, arch=without_absent_links(hardware.arch, names), names=names, absent=absent)
 
 
 def _source(report: Report) -> Source:
@@ -263,18 +265,20 @@ def _session_ceilings(launches: Sequence[LaunchProfile], devices: int) -> Iterat
         mine = [launch for launch in launches if launch.profile.device == device]
         mine.sort(key=lambda launch: launch.profile.time_total_s or 0.0, reverse=True)
         for origin in ORIGINS:
-            for target in (*PATHS, *LEVELS):
-                limit = _first_limit(mine, origin, target)
-                if limit is not None:
-                    yield _ceiling(device, origin, target, limit)
+            first = _first_limits(mine, origin)
+            yield from (
+                _ceiling(device, origin, target, first[target]) for target in (*PATHS, *LEVELS) if target in first
+            )
 
 
-def _first_limit(launches: Sequence[LaunchProfile], origin: CeilingOrigin, target: str) -> Limit | None:
+def _first_limits(launches: Iterable[LaunchProfile], origin: CeilingOrigin) -> dict[str, Limit]:
+    """Return the limit of each target as the first launch has it that knows it."""
+    first: dict[str, Limit] = {}
     for launch in launches:
-        limit = {"rated": launch.rated, "at-clock": launch.at_clock, "measured": launch.measured}[origin].get(target)
-        if limit is not None:
-            return limit
-    return None
+        limits = {"rated": launch.rated, "at-clock": launch.at_clock, "measured": launch.measured}[origin]
+        for target, limit in limits.items():
+            first.setdefault(target, limit)
+    return first
 
 
 def _ceiling(device: int, origin: CeilingOrigin, target: str, limit: Limit) -> Ceiling:

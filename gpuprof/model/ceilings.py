@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from gpuprof.hardware.certificates import Certificate, trust
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.hardware.trust import Trust
-from gpuprof.model.quantities import Clocks, Counted, evaluate
+from gpuprof.model.quantities import Clocks, first_counted
 from gpuprof.model.recorded import MetricTable
 from gpuprof.units import SECTOR_BYTES
 
@@ -54,6 +55,10 @@ class Hardware:
     certificates: tuple[Certificate, ...] = ()
     release: str | None = None
     """The release of ncu that recorded the launch, such as "2025.3"."""
+    names: frozenset[str] | None = None
+    """Every name of a metric that its report can have; None where the report does not list them."""
+    absent: frozenset[str] = frozenset()
+    """The quantities that its report is known to have no metrics of."""
     siblings: Callable[[], tuple[GpuSpec, ...]] = tuple
     """Returns the products of the same architecture, which takes long."""
 
@@ -97,15 +102,21 @@ def compute_at_clock(
     """Return what the SMs can do of a path at this kernel's SM clock, in FLOP/s; None if rate or clock is unknown."""
     chain = hardware.arch.counters.get(f"peak.{path}")
     if chain is not None and clocks.sm_hz is not None:
-        reported = evaluate(chain, f"peak.{path}", metrics, Clocks(duration_s=1.0, sm_hz=clocks.sm_hz))
-        if isinstance(reported, Counted) and reported.value > 0:
+        reported = first_counted(chain, f"peak.{path}", metrics, Clocks(duration_s=1.0, sm_hz=clocks.sm_hz))
+        if reported is not None and reported.value > 0:
             return Limit(reported.value, clocks.sm_hz, f"report: {' + '.join(reported.metrics)}")
     sms = hardware.sm_count()
     rate = blended_rate(path, split, hardware.rates)
     if sms is None or rate is None or clocks.sm_hz is None:
         return None
-    source = f"{rate.value:g} per SM and clock ({rate.source}) × {sms} SMs × SM clock"
+    source = _of_all_sms(rate.value, "", rate.source, sms)
     return Limit(rate.value * sms * clocks.sm_hz, clocks.sm_hz, source)
+
+
+@lru_cache(maxsize=1024)
+def _of_all_sms(value: float, unit: str, source: str, sms: int) -> str:
+    """Write where a rate of all SMs comes from: launches at other clocks share the text."""
+    return f"{value:g}{unit} per SM and clock ({source}) × {sms} SMs × SM clock"
 
 
 def blended_rate(path: str, split: Mapping[ComputeKey, float] | None, rates: Mapping[ComputeKey, Fact]) -> Fact | None:
@@ -179,8 +190,8 @@ def bandwidth_at_clock(level: str, metrics: MetricTable, hardware: Hardware, clo
 def _dram_at_clock(metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> Limit | None:
     chain = hardware.arch.counters.get("peak.dram")
     if chain is not None:
-        reported = evaluate(chain, "peak.dram", metrics, clocks)
-        if isinstance(reported, Counted) and reported.value > 0:
+        reported = first_counted(chain, "peak.dram", metrics, clocks)
+        if reported is not None and reported.value > 0:
             return Limit(reported.value, clocks.dram_hz, f"report: {' + '.join(reported.metrics)} × DRAM clock")
     device = hardware.device
     bus_bits = device.memory_bus_bits or (hardware.gpu.number("memory_bus") if hardware.gpu is not None else None)
@@ -200,7 +211,7 @@ def _all_ports(level: str, hardware: Hardware, clocks: Clocks) -> Limit | None:
     fact, sms = hardware.arch.bandwidth.get(level), hardware.sm_count()
     if fact is None or sms is None or clocks.sm_hz is None:
         return None
-    source = f"{fact.value:g} B per SM and clock ({fact.source}) × {sms} SMs × SM clock"
+    source = _of_all_sms(fact.value, " B", fact.source, sms)
     return Limit(fact.value * sms * clocks.sm_hz, clocks.sm_hz, source)
 
 

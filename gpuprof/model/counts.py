@@ -6,12 +6,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gpuprof.hardware.specs import COUNTS, WARP_OPCODES, ArchSpec
-from gpuprof.model.quantities import Clocks, Counted, evaluate
+from gpuprof.model.quantities import NO_CLOCKS, first_counted
 from gpuprof.model.recorded import MetricTable
 from gpuprof.model.session import LaunchCount
 
@@ -20,6 +21,8 @@ _UNITS = {
     "global-store-requests": "request", "shared-wavefronts": "wavefront", "bank-conflicts": "wavefront",
 }  # fmt: skip
 """What they are counted in; all others are in sectors of 32 bytes."""
+_QUANTITIES = {name: f"count.{name}" for name in COUNTS}
+"""What they are called among the counters of an architecture."""
 _OPCODE = "opcode."
 _NAME = re.compile("[A-Z][A-Z0-9_]{0,39}")
 """An opcode without its modifiers. What a damaged report has in its place is not taken."""
@@ -54,8 +57,13 @@ class _Span:
         return replace(self.count, low=0.0 if never else self.low, high=self.high)
 
 
-def launch_counts(metrics: MetricTable, arch: ArchSpec) -> tuple[LaunchCount, ...]:
-    """Return the counts of one launch, as far as its report has them whole: what was printed rounded is none."""
+def launch_counts(
+    metrics: MetricTable, arch: ArchSpec, absent: frozenset[str] = frozenset()
+) -> tuple[LaunchCount, ...]:
+    """Return the counts of one launch, as far as its report has them whole: what was printed rounded is none.
+
+    `absent` are quantities that its report is known to have no metrics of.
+    """
     return tuple(
         LaunchCount(
             name=name,
@@ -65,7 +73,7 @@ def launch_counts(metrics: MetricTable, arch: ArchSpec) -> tuple[LaunchCount, ..
             low=counted.value,
             high=counted.value,
         )
-        for name, counted in (*_by_chains(metrics, arch, COUNTS), *_opcodes(metrics))
+        for name, counted in (*_by_chains(metrics, arch, absent), *_opcodes(metrics))
     )
 
 
@@ -93,11 +101,11 @@ def spanning(spoken: Sequence[LaunchCount], every: Iterable[Sequence[LaunchCount
     return tuple(span.result(histograms) for span in spans.values())
 
 
-def _by_chains(metrics: MetricTable, arch: ArchSpec, names: Iterable[str]) -> Iterator[tuple[str, _Value]]:
-    for name in names:
-        chain = arch.counters.get(f"count.{name}")
-        counted = evaluate(chain, name, metrics, Clocks()) if chain is not None else None
-        if isinstance(counted, Counted) and all(metrics.digits(metric) is None for metric in counted.metrics):
+def _by_chains(metrics: MetricTable, arch: ArchSpec, absent: frozenset[str]) -> Iterator[tuple[str, _Value]]:
+    for name, quantity in _QUANTITIES.items():
+        chain = arch.counters.get(quantity) if quantity not in absent else None
+        counted = first_counted(chain, name, metrics, NO_CLOCKS) if chain is not None else None
+        if counted is not None and all(metrics.digits(metric) is None for metric in counted.metrics):
             yield name, _Value(_whole(counted.value), counted.definition)
 
 
@@ -106,11 +114,18 @@ def _opcodes(metrics: MetricTable) -> Iterator[tuple[str, _Value]]:
     histogram: Mapping[str | int, float] = metrics.instances(WARP_OPCODES) or {}
     executed: dict[str, float] = {}
     for opcode, count in histogram.items():
-        name = str(opcode).partition(".")[0]
-        if count > 0 and math.isfinite(count) and _NAME.fullmatch(name):
+        name = _name_of(str(opcode))
+        if count > 0 and math.isfinite(count) and name:
             executed[name] = executed.get(name, 0.0) + count
     for name in sorted(executed, key=lambda name: (-executed[name], name)):
-        yield f"{_OPCODE}{name}", _Value(float(executed[name]), WARP_OPCODES)
+        yield name, _Value(float(executed[name]), WARP_OPCODES)
+
+
+@lru_cache(maxsize=4096)
+def _name_of(opcode: str) -> str:
+    """Return what an opcode is counted as, without its modifiers: one text for all launches; empty for what is none."""
+    name = opcode.partition(".")[0]
+    return f"{_OPCODE}{name}" if _NAME.fullmatch(name) else ""
 
 
 def _is_opcode(name: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import SCALAR_PATHS, WARP_OPCODES, ArchSpec, ComputeKey
-from gpuprof.model.quantities import Clocks, Counted, evaluate, tensor_split
+from gpuprof.model.quantities import Clocks, first_counted, tensor_split
 from gpuprof.model.recorded import Launch, MetricTable, plausible
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.units import SECTOR_BYTES, WARP_THREADS
@@ -245,8 +245,8 @@ def _sm_cycles(metrics: MetricTable, arch: ArchSpec, sms: int | None) -> Iterato
 def _recorded_peak(path: str, metrics: MetricTable, arch: ArchSpec) -> Iterator[Implied]:
     """Yield FLOP per SM cycle of all SMs, where the report has the peak of the path's instructions."""
     chain = arch.counters.get(f"peak.{path}")
-    counted = evaluate(chain, path, metrics, Clocks(duration_s=1.0, sm_hz=1.0)) if chain is not None else None
-    if isinstance(counted, Counted) and counted.value > 0:
+    counted = first_counted(chain, path, metrics, Clocks(duration_s=1.0, sm_hz=1.0)) if chain is not None else None
+    if counted is not None and counted.value > 0:
         every = (_product(metrics, {name: 1}) for name in counted.metrics)
         rounding = max((implied.rounding for implied in every if implied is not None), default=0.0)
         yield Implied(counted.value, rounding, source=" + ".join(counted.metrics))

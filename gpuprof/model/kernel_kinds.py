@@ -122,6 +122,7 @@ def _of_namespace(text: str) -> str | None:
     return _ROUTING if _OF_EXPERTS.search(text) is not None else None
 
 
+@lru_cache(maxsize=4096)
 def _of_operator(kind: str | None, demangled: str) -> str | None:
     """Return the kind of an operator for what it launched, unless that copies and fills, as any operator does.
 
@@ -167,6 +168,7 @@ def _phase_of_tile(name: KernelName) -> str:
     return _DECODE if sizes == ["16"] else _PREFILL
 
 
+@lru_cache(maxsize=4096)
 def _told(text: str) -> str | None:
     """Return the kind that words tell; empty where they tell of something else, None where they tell nothing.
 

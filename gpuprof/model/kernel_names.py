@@ -48,7 +48,7 @@ class KernelName:
         return self.scopes[0].name if self.scopes else ""
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def parse_name(demangled: str) -> KernelName:
     """Return the parsed name. What follows in a very long one is left to the numbering of equal labels."""
     text = _normalised(demangled[:_PARSED_CHARACTERS])

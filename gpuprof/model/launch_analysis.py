@@ -31,7 +31,17 @@ from gpuprof.model.occupancy import (
     shared_of_block,
     theoretical_occupancy,
 )
-from gpuprof.model.quantities import COLLECT, Clocks, Counted, constant_moves, evaluate, tensor_split
+from gpuprof.model.quantities import (
+    COLLECT,
+    NO_CLOCKS,
+    Clocks,
+    Counted,
+    constant_moves,
+    evaluate,
+    first_counted,
+    no_value,
+    tensor_split,
+)
 from gpuprof.model.recorded import Launch, Missing
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.session import (
@@ -45,7 +55,7 @@ from gpuprof.model.session import (
     Traffic,
     Work,
 )
-from gpuprof.model.stalls import LEAST_SAMPLES, stall_breakdown, too_few_samples
+from gpuprof.model.stalls import LEAST_SAMPLES, stall_breakdown
 
 _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
@@ -73,24 +83,24 @@ class LaunchProfile:
 
 
 def profile_launch(
-    launch: Launch, source: int, device: int, hardware: Hardware, remedy: str = COLLECT
+    launch: Launch, source: int, device: int, hardware: Hardware, remedy: str = COLLECT, *, rank: int | None = None
 ) -> LaunchProfile:
     """Compute everything that the metrics of one launch allow; `remedy` says how to get what they lack."""
-    return _LaunchAnalysis(launch, hardware, remedy).result(source, device)
+    return _LaunchAnalysis(launch, hardware, remedy).result(source, device, rank)
 
 
 def launch_duration(launch: Launch, hardware: Hardware) -> float | None:
     """Return a launch's duration in seconds, None where it was not recorded or is zero."""
     chain = hardware.arch.counters.get("duration")
-    duration = evaluate(chain, "duration", launch.metrics, Clocks()) if chain else None
-    return duration.value if isinstance(duration, Counted) and duration.value > 0 else None
+    duration = first_counted(chain, "duration", launch.metrics, NO_CLOCKS) if chain else None
+    return duration.value if duration is not None and duration.value > 0 else None
 
 
 def launch_clock(launch: Launch, hardware: Hardware) -> float | None:
     """Return the average SM clock of a launch in Hz, None where its report does not tell."""
     chain = hardware.arch.counters.get("sm-clock")
-    clock = evaluate(chain, "sm-clock", launch.metrics, Clocks()) if chain else None
-    return clock.value if isinstance(clock, Counted) and clock.value > 0 else None
+    clock = first_counted(chain, "sm-clock", launch.metrics, NO_CLOCKS) if chain else None
+    return clock.value if clock is not None and clock.value > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +122,13 @@ class _LaunchAnalysis:
     hardware: Hardware
     remedy: str
     missing: list[Missing] = field(default_factory=list)
-    clocks: Clocks = field(default_factory=Clocks)
+    clocks: Clocks = NO_CLOCKS
     split: Split | None = None
     at_clock: dict[str, Limit] = field(default_factory=dict)
     rated: dict[str, Limit] = field(default_factory=dict)
     measured: dict[str, Limit] = field(default_factory=dict)
 
-    def result(self, source: int, device: int) -> LaunchProfile:
+    def result(self, source: int, device: int, rank: int | None) -> LaunchProfile:
         """Run the steps in the order in which they need each other, and in which `missing` lists what they lack."""
         launch, number = self.launch, self.launch.metrics.number
         self.clocks = self._read_clocks()
@@ -135,7 +145,7 @@ class _LaunchAnalysis:
             id=0,
             source=source,
             device=device,
-            rank=None,
+            rank=rank,
             process=launch.process,
             stream=launch.stream,
             name=launch.name,
@@ -165,13 +175,13 @@ class _LaunchAnalysis:
             waves=self._waves(),
             scheduler=scheduler,
             pipes=pipes,
-            missing=_grouped(self.missing),
-            counts=launch_counts(launch.metrics, self.hardware.arch),
+            missing=_grouped(tuple(self.missing)),
+            counts=launch_counts(launch.metrics, self.hardware.arch, self.hardware.absent),
         )
         return LaunchProfile(profile, self.at_clock, self.rated, measured=self.measured)
 
     def _read_clocks(self) -> Clocks:
-        duration = self._quantity("duration", Clocks())
+        duration = self._quantity("duration", NO_CLOCKS)
         if duration is None and self.launch.metrics.has(_DURATION):
             self.remedy = _PROFILE_AGAIN
             self.missing = [structs.replace(gap, how=_PROFILE_AGAIN) for gap in self.missing]
@@ -185,7 +195,7 @@ class _LaunchAnalysis:
         return replace(clocks, dram_peak_bytes_per_s=dram.value if dram is not None else None)
 
     def _positive(self, what: str, *, quiet: bool = False) -> float | None:
-        counted = self._quantity(what, Clocks(), quiet=quiet)
+        counted = self._quantity(what, NO_CLOCKS, quiet=quiet)
         return counted.value if counted is not None and counted.value > 0 else None
 
     def _quantity(self, what: str, clocks: Clocks, *, quiet: bool = False) -> Counted | None:
@@ -193,10 +203,15 @@ class _LaunchAnalysis:
         chain = self.hardware.arch.counters.get(what)
         if chain is None:
             return None
+        if what in self.hardware.absent:
+            if not quiet:
+                self.missing.append(no_value(chain, what, self.remedy))
+            return None
+        if quiet:
+            return first_counted(chain, what, self.launch.metrics, clocks)
         counted = evaluate(chain, what, self.launch.metrics, clocks, self.remedy)
         if isinstance(counted, Missing):
-            if not quiet:
-                self.missing.append(counted)
+            self.missing.append(counted)
             return None
         return counted
 
@@ -212,8 +227,8 @@ class _LaunchAnalysis:
             total = self._quantity(what, self.clocks, quiet=quiet)
             return self._counted(what, total, total.value, total.value / duration_s) if total is not None else None
         rates = tuple(link for link in self.hardware.arch.counters.get(what, ()) if link.how in _RATES)
-        rate = evaluate(rates, what, self.launch.metrics, replace(self.clocks, duration_s=1.0)) if rates else None
-        if isinstance(rate, Counted):
+        rate = first_counted(rates, what, self.launch.metrics, replace(self.clocks, duration_s=1.0)) if rates else None
+        if rate is not None:
             return self._counted(what, rate, None, rate.value)
         total = self._quantity(what, self.clocks, quiet=quiet)
         return self._counted(what, total, total.value, None) if total is not None else None
@@ -372,14 +387,14 @@ class _LaunchAnalysis:
         )
 
     def _stalls(self) -> tuple[Stall, ...]:
-        stalls = stall_breakdown(self.launch.metrics, self.hardware.arch)
-        if not stalls:
+        told = stall_breakdown(self.launch.metrics, self.hardware.arch, self.hardware.names)
+        if not told.stalls:
             why = "the report has no warp states (smsp__average_warps_issue_stalled_…)"
             self.missing.append(Missing("stalls", why, "collect with ncu --section WarpStateStats"))
-        for family, samples in too_few_samples(self.launch.metrics, self.hardware.arch).items():
+        for family, samples in told.too_few.items():
             why = f"{samples} samples are too few: below {LEAST_SAMPLES}, a share can be off by 7 points or more"
             self.missing.append(Missing(f"stalls.{family}", why, "sample more often: ncu --sampling-interval 0"))
-        return stalls
+        return told.stalls
 
     def _waves(self) -> float | None:
         """Return how often the grid fills the GPU: as recorded, else of the blocks that are resident at once.
@@ -444,8 +459,9 @@ def _whole(value: float | None) -> int | None:
     return round(value) if value is not None else None
 
 
-def _grouped(missing: list[Missing]) -> tuple[Missing, ...]:
-    """Join what is missing for one reason into one entry."""
+@lru_cache(maxsize=256)
+def _grouped(missing: tuple[Missing, ...]) -> tuple[Missing, ...]:
+    """Join what is missing for one reason into one entry; launches that lack the same share them."""
     groups: dict[tuple[str, str], list[str]] = {}
     for item in missing:
         groups.setdefault((item.why, item.how), []).append(item.what)

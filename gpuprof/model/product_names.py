@@ -7,6 +7,7 @@ part of a word is enough here, and convolutions count, because counters or code 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from gpuprof.model.kernel_kinds import kind_by_name, kind_named
 
@@ -35,6 +36,7 @@ _OF_16_BITS = re.compile(r"\b(?:__half2?|half2?|__nv_bfloat162?|nv_bfloat162?|c1
 _INPUT = re.compile(r"\bconst\b[^*]*\*")
 
 
+@lru_cache(maxsize=4096)
 def is_product_by_name(demangled: str) -> bool:
     """Tell whether a kernel's name, without its parameters, says that it multiplies matrices."""
     name, _ = _name_and_parameters(demangled)
@@ -45,12 +47,14 @@ def is_product_by_name(demangled: str) -> bool:
     return kind is None or kind.multiplies
 
 
+@lru_cache(maxsize=4096)
 def is_only_a_convolution(demangled: str) -> bool:
     """Tell whether a kernel's name says that it convolves, but not how."""
     name, _ = _name_and_parameters(demangled)
     return _CONVOLUTION.search(name) is not None and _PRODUCT.search(name) is None
 
 
+@lru_cache(maxsize=4096)
 def plain_library_type(demangled: str) -> str | None:
     """Return the type that a library's matrix product without tensor cores multiplies, by its name; else None."""
     match = _PLAIN_LIBRARY.search(demangled)
@@ -58,6 +62,7 @@ def plain_library_type(demangled: str) -> str | None:
     return _TYPES.get(letter)
 
 
+@lru_cache(maxsize=4096)
 def has_inputs_of_16_bits(demangled: str) -> bool:
     """Tell whether all that the kernel's signature only reads through pointers has 16 bits."""
     _, parameters = _name_and_parameters(demangled)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Basis, Chain, ComputeKey, CounterLink
 from gpuprof.model.recorded import LaunchDetails, MetricTable, Missing
 from gpuprof.model.sass_opcodes import matrix_opcode
 
 _ZERO_REGISTER = 0xFF
+_OPCODE, _HFMA2_IMMEDIATE = 0xFFF, (0x435, 0x431)
+_INSTRUCTION = struct.Struct("<QQ")
 COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traffic"
 READ_REPORT = "the .ncu-rep may hold it, a CSV export leaves out part of it; else collect with --set full"
 
@@ -47,14 +52,60 @@ class Clocks:
         return "L2 clock" if self.own_l2_hz else "SM clock (L2's was not recorded)"
 
 
+NO_CLOCKS = Clocks()
+"""For quantities that take none."""
+
+
 def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks, remedy: str = COLLECT) -> Counted | Missing:
     """Return the first link's value whose metrics are all there, or why none is; `remedy` says what would help."""
+    counted = first_counted(chain, what, metrics, clocks)
+    return counted if counted is not None else no_value(chain, what, remedy)
+
+
+def first_counted(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | None:
+    """Return the first link's value whose metrics are all there; None where none is."""
     for link in chain:
         counted = _evaluate_link(link, what, metrics, clocks)
         if counted is not None:
             return counted
-    wanted = " + ".join(name for name, _ in chain[0].terms) or WARP_OPCODES
-    return Missing(what, f"the report has no value of {wanted}", remedy)
+    return None
+
+
+def absent_quantities(counters: Mapping[str, Chain], names: frozenset[str]) -> frozenset[str]:
+    """Return the quantities that no launch has a value of, where these are the names of all metrics of a report."""
+    return frozenset(
+        what for what, chain in counters.items() if not any(names.issuperset(_metrics_of(link)) for link in chain)
+    )
+
+
+def _metrics_of(link: CounterLink) -> tuple[str, ...]:
+    histograms = {"thread-opcodes": (THREAD_OPCODES,), "tensor-opcodes": (WARP_OPCODES,)}
+    return histograms.get(link.how) or _wording(link.terms).names
+
+
+def no_value(chain: Chain, what: str, remedy: str) -> Missing:
+    """Return why a quantity has no value."""
+    return _no_value(chain[0].terms, what, remedy)
+
+
+@lru_cache(maxsize=1024)
+def _no_value(terms: tuple[tuple[str, float], ...], what: str, remedy: str) -> Missing:
+    """Write it once: many launches lack the same."""
+    return Missing(what, f"the report has no value of {_wording(terms).total or WARP_OPCODES}", remedy)
+
+
+class _Wording(NamedTuple):
+    """The metrics of a link, and how they are written as a sum and as a product."""
+
+    names: tuple[str, ...]
+    total: str
+    product: str
+
+
+@lru_cache(maxsize=1024)
+def _wording(terms: tuple[tuple[str, float], ...]) -> _Wording:
+    names = tuple(name for name, _ in terms)
+    return _Wording(names, " + ".join(names), " × ".join(names))
 
 
 def _evaluate_link(link: CounterLink, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | None:
@@ -73,8 +124,8 @@ def _evaluate_link(link: CounterLink, what: str, metrics: MetricTable, clocks: C
     scale = _scale(link.how, clocks)
     if scale is None:
         return None
-    names = tuple(name for name, _ in link.terms)
-    return Counted(total * scale, link.basis, link.definition or " + ".join(names), metrics=names)
+    wording = _wording(link.terms)
+    return Counted(total * scale, link.basis, link.definition or wording.total, metrics=wording.names)
 
 
 def _product_of_powers(link: CounterLink, metrics: MetricTable) -> Counted | None:
@@ -85,8 +136,8 @@ def _product_of_powers(link: CounterLink, metrics: MetricTable) -> Counted | Non
         if value is None or (value == 0 and power < 0):
             return None
         product *= value**power
-    names = tuple(name for name, _ in link.terms)
-    return Counted(product, link.basis, link.definition or " × ".join(names), metrics=names)
+    wording = _wording(link.terms)
+    return Counted(product, link.basis, link.definition or wording.product, metrics=wording.names)
 
 
 def _scale(how: str, clocks: Clocks) -> float | None:
@@ -152,11 +203,24 @@ def constant_moves(metrics: MetricTable, details: LaunchDetails) -> float | None
     histogram = metrics.instances(WARP_OPCODES)
     if histogram is not None and not any(str(opcode).startswith("HFMA2") for opcode in histogram):
         return 0.0
-    executed = metrics.instances("thread_inst_executed_true")
-    encodings = details.machine_words()
-    if not executed or not encodings:
+    executed = metrics.instances("thread_inst_executed_true") or {}
+    start = min((pc for pc in executed if isinstance(pc, int)), default=None)
+    code = details.machine_code() if start is not None else b""
+    if start is None or len(code) < _INSTRUCTION.size:
         return None
-    return sum(executed[pc] for pc, word in encodings.items() if is_constant_move(word))
+    return sum(executed.get(start + offset, 0.0) for offset in _constant_moves_in(code))
+
+
+@lru_cache(maxsize=256)
+def _constant_moves_in(code: bytes) -> tuple[int, ...]:
+    """Return the offsets of those in a kernel's code, which its launches share."""
+    whole = memoryview(code)[: len(code) // _INSTRUCTION.size * _INSTRUCTION.size]
+    encoded = enumerate(_INSTRUCTION.iter_unpack(whole))
+    return tuple(
+        number * _INSTRUCTION.size
+        for number, (low, high) in encoded
+        if low & _OPCODE in _HFMA2_IMMEDIATE and is_constant_move(low | high << 64)
+    )
 
 
 def is_constant_move(word: int) -> bool:
@@ -165,6 +229,5 @@ def is_constant_move(word: int) -> bool:
     Opcode in bits 0 to 11 (0x435 `HFMA2.MMA`, 0x431 `HFMA2`, both with an immediate), first source in bits 24 to 31,
     the other register in bits 64 to 71; register 255 is RZ. Checked against NVIDIA's disassembler on sm_80 and sm_90.
     """
-    return (
-        word & 0xFFF in (0x435, 0x431) and word >> 24 & 0xFF == _ZERO_REGISTER and word >> 64 & 0xFF == _ZERO_REGISTER
-    )
+    factors = word >> 24 & 0xFF, word >> 64 & 0xFF
+    return word & _OPCODE in _HFMA2_IMMEDIATE and factors == (_ZERO_REGISTER, _ZERO_REGISTER)

@@ -10,6 +10,7 @@ Kernel Profiling Guide, "Warp Stall Reasons".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from gpuprof.hardware.specs import ArchSpec
@@ -47,33 +48,40 @@ def stall_name(reason: str) -> str:
     return " ".join(part.upper() if part in _CAPITALS else part.capitalize() for part in reason.split("_"))
 
 
-def stall_breakdown(metrics: MetricTable, arch: ArchSpec) -> tuple[Stall, ...]:
+@dataclass(frozen=True, slots=True)
+class StallBreakdown:
+    """The stalls of a launch, and how many samples each family has that has some, but fewer than shares take."""
+
+    stalls: tuple[Stall, ...]
+    too_few: Mapping[StallFamily, int]
+
+
+def stall_breakdown(metrics: MetricTable, arch: ArchSpec, names: frozenset[str] | None = None) -> StallBreakdown:
     """Return the shares of every family that the report has, largest first within a family.
 
     A family sums to 1; less, where the report lacks a counter of some reasons and tells the whole. A family of fewer
-    than LEAST_SAMPLES samples has none.
+    than LEAST_SAMPLES samples has none. `names` are those of all metrics of the report, where it lists them.
     """
-    stalls = list(_counted(metrics, arch))
-    for family, values in _samples(metrics, arch).items():
+    stalls = list(_counted(metrics, arch, names))
+    too_few: dict[StallFamily, int] = {}
+    for family, pattern in _SAMPLED.items():
+        values = _values(metrics, arch, pattern, names)
         total = sum(values.values())
         if total >= LEAST_SAMPLES:
             stalls += _shares(values, total, family)
-    return tuple(stalls)
+        elif total > 0:
+            too_few[family] = round(total)
+    return StallBreakdown(tuple(stalls), too_few)
 
 
-def too_few_samples(metrics: MetricTable, arch: ArchSpec) -> dict[StallFamily, int]:
-    """Return how many samples each family has that has some, but fewer than shares take."""
-    totals = {family: sum(values.values()) for family, values in _samples(metrics, arch).items()}
-    return {family: round(total) for family, total in totals.items() if 0 < total < LEAST_SAMPLES}
-
-
-def _counted(metrics: MetricTable, arch: ArchSpec) -> tuple[Stall, ...]:
+def _counted(metrics: MetricTable, arch: ArchSpec, names: frozenset[str] | None) -> tuple[Stall, ...]:
     """Return the shares of the counters: by the pattern of names that most reasons are there in.
 
     Some reasons alone are shares of nothing where their whole is not told: then a pattern counts that has it. Sets
     that come with the state `selected` are those of ncu's section, which has all reasons.
     """
-    tables = [(pattern, _values(metrics, arch, pattern), _whole(pattern, metrics)) for pattern in _COUNTERS]
+    patterns = [pattern for pattern in _COUNTERS if _metric_names(arch.stalls, pattern, names)]
+    tables = [(pattern, _values(metrics, arch, pattern, names), _whole(pattern, metrics)) for pattern in patterns]
     usable = [table for table in tables if table[2] is not None or "selected" in table[1] or _are_most(table[1], arch)]
     if not usable:
         return ()
@@ -98,19 +106,23 @@ def _whole(pattern: str, metrics: MetricTable) -> float | None:
     return told
 
 
-def _samples(metrics: MetricTable, arch: ArchSpec) -> dict[StallFamily, dict[str, float]]:
-    return {family: _values(metrics, arch, pattern) for family, pattern in _SAMPLED.items()}
-
-
-def _values(metrics: MetricTable, arch: ArchSpec, pattern: str) -> dict[str, float]:
-    values = {reason: metrics.number(name) for reason, name in _metric_names(arch.stalls, pattern)}
-    return {reason: value for reason, value in values.items() if value is not None}
+def _values(metrics: MetricTable, arch: ArchSpec, pattern: str, names: frozenset[str] | None) -> dict[str, float]:
+    number = metrics.number
+    return {
+        reason: value
+        for reason, name in _metric_names(arch.stalls, pattern, names)
+        if (value := number(name)) is not None
+    }
 
 
 @lru_cache(maxsize=64)
-def _metric_names(reasons: tuple[str, ...], pattern: str) -> tuple[tuple[str, str], ...]:
+def _metric_names(
+    reasons: tuple[str, ...], pattern: str, recorded: frozenset[str] | None
+) -> tuple[tuple[str, str], ...]:
+    """Return the metric of each reason, without those that the report does not have."""
     renamed = _SAMPLED_NAMES if "pcsamp" in pattern else {}
-    return tuple((reason, pattern.format(renamed.get(reason, reason))) for reason in reasons)
+    named = ((reason, pattern.format(renamed.get(reason, reason))) for reason in reasons)
+    return tuple((reason, name) for reason, name in named if recorded is None or name in recorded)
 
 
 def _shares(

@@ -10,6 +10,7 @@ from gpuprof.model.headline import by_time, main_point
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session, Work
+from gpuprof.present.figure_notes import certificate_notes, clock_notes, left_out_notes, too_many_notes
 from gpuprof.present.figure_roofs import at_kernel_clock, drawn_roofs, shown_ceilings
 from gpuprof.present.roofline_figure import FigurePoint, LeftOut, RooflineFigure
 from gpuprof.present.session_text import (
@@ -23,25 +24,27 @@ from gpuprof.present.session_text import (
     row_noun,
 )
 from gpuprof.present.source_names import in_source, source_name
-from gpuprof.present.text import cut_middle
 from gpuprof.units import format_percent, format_si
 
 _MEANINGFUL = 0.1
 """A second path is drawn if its units are at least this fraction as busy as those of the kernel's main path."""
 
-_CLOCK_TOLERANCE = 0.05
-"""Kernels whose clock differs more than this from that of the drawn ceilings are mentioned."""
-
-_NAME_LENGTH = 80
-"""Of a kernel's name in a note."""
+_Placed = tuple[KernelProfile, RooflinePoint]
 
 
-def overview(session: Session, device: int = 0, level: str = "dram", ceiling: str = "at-clock") -> RooflineFigure:
-    """Place all kernels of a device at one memory level: a point for each kernel, more where several paths matter."""
+def overview(
+    session: Session, device: int = 0, level: str = "dram", ceiling: str = "at-clock", most: int | None = None
+) -> RooflineFigure:
+    """Place all kernels of a device at one memory level: a point for each kernel, more where several paths matter.
+
+    At `most` so many kernels are drawn, those with most time of the ones that have a point.
+    """
     kernels = [kernel for kernel in session.kernels if kernel.device == device]
     ceilings = [item for item in session.ceilings if item.device == device]
-    points = tuple(_overview_points(session, kernels, ceilings, level, ceiling))
-    left_out = _left_out(kernels, {point.kernel for point in points}, level, ceiling)
+    placed = _placed(kernels, level, ceiling)
+    drawn = placed[:most]
+    points = tuple(_overview_points(session, drawn, ceilings))
+    left_out = _left_out(kernels, {kernel.id for kernel, _ in placed}, level, ceiling)
     shown = shown_ceilings(ceilings, {point.path for point in points}, (level,))
     roofs = drawn_roofs(shown, points)
     return RooflineFigure(
@@ -60,9 +63,10 @@ def overview(session: Session, device: int = 0, level: str = "dram", ceiling: st
         points=points,
         left_out=left_out,
         notes=(
-            *_clock_notes(kernels, points, shown),
-            *_certificate_notes(points),
-            *_left_out_notes(session, left_out),
+            *clock_notes(kernels, points, shown),
+            *certificate_notes(points),
+            *left_out_notes(session, left_out),
+            *too_many_notes(kernels, len(drawn), len(placed)),
         ),
     )
 
@@ -95,7 +99,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         ridges=roofs.ridges,
         points=points,
         left_out=() if points else _left_out([kernel], set(), "dram", ceiling),
-        notes=(*_level_notes(kernel, points), *_certificate_notes(points)),
+        notes=(*_level_notes(kernel, points), *certificate_notes(points)),
     )
 
 
@@ -126,15 +130,16 @@ def without_point(kernel: KernelProfile, level: str = "dram", ceiling: str = "at
     return Missing("roofline point", why, how)
 
 
-def _overview_points(
-    session: Session, kernels: Sequence[KernelProfile], ceilings: Sequence[Ceiling], level: str, ceiling: str
-) -> Iterator[FigurePoint]:
-    repeated = _repeated_labels(session)
+def _placed(kernels: Sequence[KernelProfile], level: str, ceiling: str) -> list[_Placed]:
+    """Return the kernels that have a point, longest first, with their main one."""
     integers = _only_integers(kernels, level, ceiling)
-    for kernel in by_time(kernels):
-        main = _main(kernel, level, ceiling, integers=integers)
-        if main is None:
-            continue
+    mains = ((kernel, _main(kernel, level, ceiling, integers=integers)) for kernel in by_time(kernels))
+    return [(kernel, main) for kernel, main in mains if main is not None]
+
+
+def _overview_points(session: Session, placed: Sequence[_Placed], ceilings: Sequence[Ceiling]) -> Iterator[FigurePoint]:
+    repeated = _repeated_labels(session)
+    for kernel, main in placed:
         caption, source = _caption(kernel, repeated), source_name(session, kernel)
         for point in _meaningful(kernel, main, ceilings):
             yield _figure_point(kernel, point, main=point.path == main.path, caption=caption, source=source)
@@ -261,32 +266,6 @@ def _kernel_subtitle(kernel: KernelProfile, main: RooflinePoint | None) -> str:
     return ", ".join(parts)
 
 
-def _clock_notes(
-    kernels: Sequence[KernelProfile], points: Sequence[FigurePoint], ceilings: Sequence[Ceiling]
-) -> Iterator[str]:
-    """Say so where the drawn at-clock ceilings are not those of every kernel that is drawn."""
-    shown = {point.kernel for point in points}
-    clocks = [kernel.sm_clock_hz for kernel in kernels if kernel.id in shown and kernel.sm_clock_hz is not None]
-    roof = next(
-        (ceiling.clock_hz for ceiling in ceilings if ceiling.origin == "at-clock" and ceiling.path is not None), None
-    )
-    if not clocks or not roof or all(abs(clock / roof - 1) <= _CLOCK_TOLERANCE for clock in clocks):
-        return
-    spread = f"{format_si(min(clocks), 'Hz')} to {format_si(max(clocks), 'Hz')}"
-    yield (
-        f"Kernels ran at {spread}; the at-clock ceilings are drawn for {format_si(roof, 'Hz')}, the clock of the "
-        "longest. Each kernel's percentage is taken at its own clock."
-    )
-
-
-def _certificate_notes(points: Sequence[FigurePoint]) -> Iterator[str]:
-    """Say so where the counters of a path are taken on trust."""
-    paths = sorted({point.path for point in points if point.uncertified}, key=PATHS.index)
-    if paths:
-        names = " and ".join(filter(None, [", ".join(map(path_name, paths[:-1])), path_name(paths[-1])]))
-        yield f"Hollow: the counters of {names} are neither certified nor checked on this architecture."
-
-
 def _left_out(kernels: Sequence[KernelProfile], shown: set[int], level: str, ceiling: str) -> tuple[LeftOut, ...]:
     groups: dict[tuple[str, str], list[int]] = {}
     for kernel in kernels:
@@ -294,18 +273,6 @@ def _left_out(kernels: Sequence[KernelProfile], shown: set[int], level: str, cei
             reason = without_point(kernel, level, ceiling)
             groups.setdefault((reason.why, reason.how), []).append(kernel.id)
     return tuple(LeftOut(tuple(ids), why, how or None) for (why, how), ids in groups.items())
-
-
-def _left_out_notes(session: Session, left_out: Sequence[LeftOut]) -> Iterator[str]:
-    labels = {kernel.id: kernel.label for kernel in session.kernels}
-    times = {kernel.id: kernel.launches for kernel in session.kernels}
-    for group in left_out:
-        names = list(dict.fromkeys(labels[kernel] for kernel in group.kernels))
-        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-        listed = ", ".join(cut_middle(name, _NAME_LENGTH) for name in names[:2]) + more
-        count = sum(times[kernel] for kernel in group.kernels)
-        how = f"; {group.how}" if group.how else ""
-        yield f"Not drawn: {listed} ({count_text(count, 'launch', 'es')}): {group.why}{how}."
 
 
 def _level_notes(kernel: KernelProfile, points: Sequence[FigurePoint]) -> Iterator[str]:

@@ -48,6 +48,7 @@ def render_html(
     page = build_page(shown, Choice(title=title, top=top, kernels=wanted, level=level, ceiling=ceiling))
     environment = page_environment()
     script = page_source(environment, _SCRIPT)
+    data = packed_session(part_of(shown, wanted))
     return environment.get_template("report.html").render(
         page=page,
         policy=page_policy(script),
@@ -56,7 +57,7 @@ def render_html(
         svg=Markup,
         data_id=DATA_ID,
         data_type=DATA_TYPE,
-        data=Markup(packed_session(part_of(shown, wanted))),  # noqa: S704  (base64)
+        data=Markup(data) if data is not None else None,  # noqa: S704  (base64)
     )
 
 

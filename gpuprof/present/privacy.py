@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping
-from functools import cache
+from collections.abc import Collection, Iterable
+from functools import lru_cache
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
-from gpuprof.model.session import (
-    Ceiling,
-    CodeLine,
-    Denominator,
-    Excerpt,
-    Exclusion,
-    KernelProfile,
-    LineWork,
-    Location,
-    RunVerdict,
-    Session,
-    Source,
-    StepTimes,
-    Uncounted,
-    Utilisation,
-)
+from gpuprof.model.session import RunVerdict, Session
+from gpuprof.present.private_fields import COMMAND_FIELDS, FILE_FIELDS, OWNED, fields_to_search, is_plain
 
 Redacted = TypeVar("Redacted")
 
@@ -69,24 +55,6 @@ _LOOKED_BACK = 42
 """How many arguments before a host or a secret can tell that it is one."""
 
 _HOME_PARTS = frozenset({"home", "users"})
-_FILE_FIELDS = frozenset({"file"})
-_COMMAND_FIELDS = frozenset({"command", "warnings"})
-_OWNED: Mapping[type, frozenset[str]] = {
-    Source: frozenset({"file", "command", "warnings"}),
-    Ceiling: frozenset({"source"}),
-    Denominator: frozenset({"specified_by", "reason"}),
-    KernelProfile: frozenset({"name", "demangled", "label", "ranges"}),
-    Excerpt: frozenset({"file"}),
-    CodeLine: frozenset({"text"}),
-    LineWork: frozenset({"file", "text"}),
-    Location: frozenset({"file"}),
-    StepTimes: frozenset({"name"}),
-    Exclusion: frozenset({"patterns"}),
-    RunVerdict: frozenset({"sentence", "notes", "command"}),
-    Uncounted: frozenset({"name"}),
-    Utilisation: frozenset({"source"}),
-}
-"""The texts that users have written: they lose user names. The other ones are gpuprof's, ncu's or NVIDIA's."""
 _SHORTEST_OWNER = 3
 _DATA_ROOTS = frozenset({
     "root", "tmp", "var", "private", "scratch", "mnt", "media", "data", "datasets", "nfs", "gpfs", "lustre", "export",
@@ -145,6 +113,7 @@ def without_folders(text: str) -> str:
     return _PATH.sub(_last_part, _WINDOWS_HOME.sub("~", text))
 
 
+@lru_cache(maxsize=1024)
 def file_name(path: str) -> str:
     """Drop the folders of a path of either kind of system."""
     name = PureWindowsPath(path).name if "\\" in path and "/" not in path else PurePosixPath(path).name
@@ -206,11 +175,12 @@ def _changed(item: object, known: _Known, kind: type, name: str) -> object | Non
         return _copyable(item, known.owners)
     if isinstance(item, str):
         text = _text(item, name, known.roots)
-        if known.owners is not None and name in _OWNED.get(kind, ()):
+        if known.owners is not None and name in OWNED.get(kind, ()):
             text = known.owners.sub("user", text)
         return text if text != item else None
     if isinstance(item, tuple):
-        changed = [_changed(part, known, kind, name) for part in item]
+        plain = is_plain(item, owners=known.owners is not None)
+        changed = [] if plain else [_changed(part, known, kind, name) for part in item]
         if all(part is None for part in changed):
             return None
         return tuple(old if new is None else new for old, new in zip(item, changed, strict=True))
@@ -218,29 +188,16 @@ def _changed(item: object, known: _Known, kind: type, name: str) -> object | Non
         return None
     changes = {
         part: new
-        for part in _fields_with_text(type(item))
+        for part in fields_to_search(item, owners=known.owners is not None)
         if (new := _changed(getattr(item, part), known, type(item), part)) is not None
     }
     return structs.replace(item, **changes) if changes else None
 
 
-@cache
-def _fields_with_text(kind: type[Struct]) -> tuple[str, ...]:
-    """Return the fields that can hold a text, at any depth."""
-    return tuple(field.name for field in structs.fields(kind) if _can_hold_text(field.type))
-
-
-def _can_hold_text(kind: Any) -> bool:
-    """Tell whether a value of that type can have a text of its own: the words of a `Literal` are gpuprof's."""
-    if isinstance(kind, type) and get_origin(kind) is None:
-        return issubclass(kind, (str, Struct))
-    return get_origin(kind) is not Literal and any(map(_can_hold_text, get_args(kind)))
-
-
 def _text(text: str, name: str, roots: Collection[str]) -> str:
-    if name in _FILE_FIELDS:
+    if name in FILE_FIELDS:
         return file_name(text)
-    if name not in _COMMAND_FIELDS:
+    if name not in COMMAND_FIELDS:
         return without_private_folders(text, roots)
     return without_folders(_masked(text))
 

@@ -12,7 +12,7 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 def printable(text: str) -> str:
     r"""Replace characters that could steer a terminal or hide: ESC becomes `\x1b`, a right-to-left mark `\u200f`."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     return "".join(char if unicodedata.category(char) not in _HIDDEN else _escape(char) for char in text)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import weakref
-from pathlib import Path
 from typing import IO, BinaryIO, Protocol
 
 LARGE = 32 * 2**20
 """Files from this size on are not held in memory."""
 _PIECE = 2**20
+_MOST_READ = 2**30
 
 
 class Bytes(Protocol):
@@ -25,27 +26,16 @@ class Bytes(Protocol):
         ...
 
 
-def kept(path: Path, data: bytes) -> Bytes:
-    """Return what stands for a file's bytes from now on; a large file is kept open and not held in memory.
+def bytes_of(file: IO[bytes]) -> Bytes:
+    """Return the bytes of an open file; a large one stays open, and is read where it is asked. The caller may close it.
 
-    If a large file is overwritten meanwhile, its parts no longer parse and count as not recorded.
+    If a large file is overwritten meanwhile, its parts no longer parse.
     """
-    if len(data) < LARGE:
-        return data
-    try:
-        return _OpenFile(os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)), len(data))
-    except OSError:
-        return data
-
-
-def kept_open(file: IO[bytes], data: bytes) -> Bytes:
-    """Do the same for the bytes of a file that is open and may have no name; the caller may close it."""
-    if len(data) < LARGE:
-        return data
-    try:
-        return _OpenFile(os.dup(file.fileno()), len(data))
-    except OSError:
-        return data
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    if size < LARGE:
+        return file.read()
+    return _OpenFile(os.dup(file.fileno()), size)
 
 
 def digest_of(file: BinaryIO) -> str:
@@ -54,6 +44,34 @@ def digest_of(file: BinaryIO) -> str:
     while piece := file.read(_PIECE):
         digest.update(piece)
     return digest.hexdigest()
+
+
+class Digest:
+    """The SHA-256 of a file; that of a large one is computed while others read it."""
+
+    __slots__ = ("_data", "_result", "_thread")
+
+    def __init__(self, data: Bytes) -> None:
+        self._data = data
+        self._result = ""
+        self._thread: threading.Thread | None = None
+        if len(data) >= LARGE:
+            self._thread = threading.Thread(target=self._compute, daemon=True)
+            self._thread.start()
+
+    def result(self) -> str:
+        """Return the digest in hexadecimal."""
+        if self._thread is not None:
+            self._thread.join()
+        elif not self._result:
+            self._compute()
+        return self._result
+
+    def _compute(self) -> None:
+        digest = hashlib.sha256()
+        for at in range(0, len(self._data), _PIECE):
+            digest.update(self._data[at : at + _PIECE])
+        self._result = digest.hexdigest()
 
 
 class _OpenFile:
@@ -71,12 +89,26 @@ class _OpenFile:
 
     def __getitem__(self, part: slice, /) -> bytes:
         first, last, _ = part.indices(self._size)
-        os.lseek(self._handle, first, os.SEEK_SET)
-        wanted, pieces = last - first, []
-        while wanted > 0:
-            piece = os.read(self._handle, min(wanted, 2**30))
+        if last - first <= _MOST_READ:
+            piece = _read_at(self._handle, max(0, last - first), first)
+            if len(piece) == last - first:
+                return piece
+        pieces = []
+        while first < last:
+            piece = _read_at(self._handle, min(last - first, _MOST_READ), first)
             if not piece:
                 break
             pieces.append(piece)
-            wanted -= len(piece)
+            first += len(piece)
         return b"".join(pieces)
+
+
+if hasattr(os, "pread"):
+    _read_at = os.pread
+else:  # pragma: no cover  (Windows)
+    _LOCK = threading.Lock()
+
+    def _read_at(handle: int, size: int, at: int) -> bytes:
+        with _LOCK:
+            os.lseek(handle, at, os.SEEK_SET)
+            return os.read(handle, size)

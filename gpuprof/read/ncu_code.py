@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpuprof.code.tools.spelling import spelled
 from gpuprof.errors import DamagedInput
 
 _TIMEOUT_S = 60.0
@@ -30,7 +31,10 @@ _NO_SASS = ("N/A", "???")
 
 
 class InstructionPlace(NamedTuple):
-    """The text of an instruction, empty where the report has no code of it, and its source position."""
+    """The text of an instruction, empty where the report has no code of it, and its source position.
+
+    It is spelled as by `spelled`, whoever read it.
+    """
 
     sass: str
     file: str | None
@@ -40,13 +44,14 @@ class InstructionPlace(NamedTuple):
 class CodeReader:
     """Answers for the code of a report's launches, by number. Raises DamagedInput where reading would crash."""
 
-    __slots__ = ("__weakref__", "_actions", "_child", "_deaths", "_path")
+    __slots__ = ("__weakref__", "_actions", "_child", "_deaths", "_owner", "_path")
 
     def __init__(self, path: Path, actions: Sequence[Any]) -> None:
         self._path = path
         self._actions = actions
         self._child: _Child | None = None
         self._deaths = 0
+        self._owner = os.getpid()
 
     def prepare(self) -> None:
         """Let the child disassemble while this process goes on: the first question is then answered sooner."""
@@ -67,6 +72,7 @@ class CodeReader:
     def _ask(self, what: str, number: int, pcs: Sequence[int]) -> Any:
         if not hasattr(os, "fork"):
             return _answer(self._actions[number], what, pcs)
+        self._own()
         if self._deaths >= _MOST_CHILDREN:
             raise self._damaged("crashed too often")
         if self._child is None:
@@ -77,6 +83,13 @@ class CodeReader:
             self._child = None
             self._deaths += 1
             raise self._damaged(str(death)) from None
+
+    def _own(self) -> None:
+        """In a fork of the process that began it, leave the child to that."""
+        if self._owner != os.getpid():
+            if self._child is not None:
+                self._child.leave()
+            self._child, self._owner = None, os.getpid()
 
     def _damaged(self, fate: str) -> DamagedInput:
         return DamagedInput(
@@ -112,6 +125,10 @@ class _Child:
         os.close(requests_in)
         os.close(replies_out)
         self._reap = weakref.finalize(self, _end, self._pid, (self._requests, self._replies))
+
+    def leave(self) -> None:
+        """Forget it without ending it: it is that of another process."""
+        self._reap.detach()
 
     def send(self, request: object) -> None:
         """Send a request whose reply nobody waits for; if the child is gone, the next question finds out."""
@@ -221,7 +238,7 @@ def _place(action: Any, pc: int) -> InstructionPlace:
     info = action.source_info(pc)
     sass = str(action.sass_by_pc(pc) or "").strip()
     return InstructionPlace(
-        sass if sass not in _NO_SASS else "",
+        spelled(sass) if sass not in _NO_SASS else "",
         info.file_name() if info is not None else None,
         int(info.line()) if info is not None else None,
     )

@@ -137,7 +137,7 @@ KINDS: tuple[Readable | Refused, ...] = (
         hint="gpuprof reads {known}",
     ),
     Readable(
-        "session", is_object, "gpuprof.store.read:read_session", takes="text",
+        "session", is_object, "gpuprof.store.read:read_session", takes="bytes",
         told=Told(5, "its own session.json"), suffixes=(".json",),
     ),
     Refused(

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO, NamedTuple
+from typing import IO, BinaryIO
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.read.container import MAGIC, Damage
-from gpuprof.read.file_bytes import LARGE, Bytes, digest_of, kept, kept_open
+from gpuprof.read.file_bytes import LARGE, Bytes, Digest, bytes_of
 from gpuprof.read.zstd_frames import STARTS, Broken, unpacked
 
-_MOST = 4 * 2**30
-"""While it is read, all of a report is in memory. The largest of 17 real ones has a thousandth of this."""
+_MOST = 16 * 2**30
+"""It takes so much of the disk. The largest of 17 real reports has less than a thousandth of this."""
 _MOST_TIMES = 400
 """zstd -19 makes 17 real reports 6 to 40 times smaller, and a further launch of the same kernel some 30 times. What
 shrinks far more is made to fill memory and disk."""
@@ -25,23 +26,18 @@ _ALWAYS = 16 * 2**20
 """So much is unpacked whatever the size of the file: made-up reports of equal launches shrink to next to nothing."""
 
 
-class Packing(NamedTuple):
-    """What is known of a compressed file: its own SHA-256, and where it is damaged."""
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A report's bytes, the SHA-256 of its file, and for one that is compressed where that file is damaged."""
 
-    sha256: str
+    data: Bytes
+    digest: Digest
+    packed: bool
     damage: Damage | None
 
 
-class Content(NamedTuple):
-    """A report's bytes, what stands for them when they are let go, and how they were packed, if they were."""
-
-    data: bytes
-    kept: Bytes
-    packing: Packing | None
-
-
 def content_of(path: Path) -> Content:
-    """Read a report's bytes. Of a damaged compressed file they are those before the damage.
+    """Open a report's bytes. Of a damaged compressed file they are those before the damage.
 
     Raises InputError where they would be too many, and DamagedInput where they are no report.
     """
@@ -50,18 +46,17 @@ def content_of(path: Path) -> Content:
         file.seek(0)
         if packed:
             return _unpacked(path, file)
-        data = file.read()
-    return Content(data, kept(path, data), None)
+        data = bytes_of(file)
+    return Content(data, Digest(data), packed=False, damage=None)
 
 
 def _unpacked(path: Path, file: BinaryIO) -> Content:
+    digest = Digest(bytes_of(file))
+    file.seek(0)
     try:
         with tempfile.SpooledTemporaryFile(LARGE, prefix="gpuprof-") as spool:
             damage = _fill(spool, path, file)
-            spool.seek(0)
-            data = spool.read()
-            file.seek(0)
-            return Content(data, kept_open(spool, data), Packing(digest_of(file), damage))
+            return Content(bytes_of(spool), digest, packed=True, damage=damage)
     except OSError as error:
         raise InputError(
             f"{path} cannot be unpacked into a temporary file: {error.strerror or error}",

@@ -5,7 +5,7 @@ In the order in which a review is made (`review.py`):
 - `contract.py`: the result.
 - `inputs/`: files of all kinds into kernels, not disassembled as yet (`kernel.py`).
 - `batches.py`: disassembling and reviewing many kernels on all cores, with progress.
-- `slices.py`, `workers.py`: how these are cut for `nvdisasm`, and the processes that review them.
+- `slices.py`: how these are cut for `nvdisasm`.
 - `code.py`: what is known of one kernel: its instructions, lines, launch and architecture.
 - `loops.py`, `memory.py`, `strides.py`, `resources.py`: how it loops, what its accesses touch, what it takes.
 - `sequences.py`, `divergence.py`: operations that no instruction does, and branches that depend on the thread;

@@ -13,7 +13,7 @@ from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel
 from gpuprof.review.slices import given_up, reviewed_slice, slices_of
-from gpuprof.review.workers import done_by_workers, processors
+from gpuprof.workers import done_by_workers, processors
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of code are done, and of how many."""

@@ -8,18 +8,20 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from typing import Protocol
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.session import Session
-from gpuprof.store.write import encoded
+from gpuprof.store.write import compact
 
 DATA_ID = "gpuprof-session"
 """The id of the element that holds the session: JSON, compressed with xz or gzip, in base64."""
 DATA_TYPE = "application/octet-stream"
 
 LARGEST_SESSION = 256 * 1024 * 1024
-"""What a session may take when it is unpacked: a page of 10 000 different kernels takes less."""
+"""What a session may take when it is unpacked. A page without one says so: 10 000 different kernels without their code
+take a quarter, with it they can take more."""
 _LARGEST_PAGE = LARGEST_SESSION
 _XZ, _XZ_MEMORY = b"\xfd7zXZ\x00", 128 * 1024 * 1024
 
@@ -34,7 +36,8 @@ _OURS = re.compile(rb"<meta name=[\"']?generator[\"']? content=[\"']gpuprof ", r
 _END = re.compile(rb"</html>\s*\Z", re.IGNORECASE)
 _HEAD_BYTES = 4096
 _LINE = 160
-_MANY_KERNELS = 1000
+_MUCH = 4 * 2**20
+"""Bytes of JSON up to which the thorough compression takes less than half a second."""
 _THOROUGH, _FAST = 6, 1
 _AGAIN = "name the report that the page was made from, or write the page again: gpuprof report FILE"
 
@@ -49,39 +52,46 @@ class _Broken(Exception):
     """The compressed data is not what it should be."""
 
 
-def packed_session(session: Session) -> str:
-    """Return a session as lines of base64; the same session gives the same text, and no digit is lost."""
-    compressor = _compressor(len(session.kernels))
-    packed = b"".join([*(compressor.compress(piece.encode("ascii")) for piece in _pieces(session)), compressor.flush()])
-    text = base64.b64encode(packed).decode("ascii")
+def packed_session(session: Session) -> str | None:
+    """Return a session as lines of base64; the same session gives the same text, and no digit is lost.
+
+    None for a session that is too large to be read from a page.
+    """
+    pieces, start, size = _pieces(session), list[bytes](), 0
+    while size <= _MUCH and (piece := next(pieces, b"")):
+        start.append(piece)
+        size += len(piece)
+    compressor, packed, size = _compressor(_FAST if size > _MUCH else _THOROUGH), list[bytes](), 0
+    for piece in chain(start, pieces):
+        size += len(piece)
+        if size > LARGEST_SESSION:
+            return None
+        packed.append(compressor.compress(piece))
+    text = base64.b64encode(b"".join([*packed, compressor.flush()])).decode("ascii")
     return "\n".join(text[start : start + _LINE] for start in range(0, len(text), _LINE))
 
 
-def _compressor(kernels: int) -> _Compressor:
+def _compressor(thoroughness: int) -> _Compressor:
     """Return one for xz, which finds what kernels have in common; for gzip where Python was built without it."""
     try:
         import lzma
     except ImportError:
         return zlib.compressobj(9, wbits=31)
-    return lzma.LZMACompressor(preset=_FAST if kernels > _MANY_KERNELS else _THOROUGH)
+    return lzma.LZMACompressor(preset=thoroughness)
 
 
-def _pieces(session: Session) -> Iterator[str]:
+def _pieces(session: Session) -> Iterator[bytes]:
     """Yield the JSON document piece by piece, so that a large session is not held twice."""
     for index, name in enumerate(Session.__struct_fields__):
         value = getattr(session, name)
-        yield f"{',' if index else '{'}{json.dumps(name)}:"
+        yield f"{',' if index else '{'}{json.dumps(name)}:".encode()
         if not isinstance(value, tuple):
-            yield _dumped(value, name)
+            yield compact(value, name)
             continue
         for place, item in enumerate(value):
-            yield f"{',' if place else '['}{_dumped(item, f'{name}[{place}]')}"
-        yield "]" if value else "[]"
-    yield "}"
-
-
-def _dumped(value: object, where: str) -> str:
-    return encoded(value, where, separators=(",", ":"))
+            yield (b"," if place else b"[") + compact(item, f"{name}[{place}]")
+        yield b"]" if value else b"[]"
+    yield b"}"
 
 
 def looks_like_page(head: bytes) -> bool:
@@ -101,7 +111,7 @@ def read_session_html(data: bytes, file: str) -> Session:
         text = _unpacked(base64.b64decode(block, validate=True))
     except (binascii.Error, zlib.error, _Broken) as error:
         raise DamagedInput(f"{file} is damaged: its session cannot be unpacked: {error}", _AGAIN) from error
-    return read_session(text.decode("utf-8", "replace"), file)
+    return read_session(text, file)
 
 
 def _block(data: bytes, file: str) -> bytes:

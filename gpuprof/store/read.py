@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import shlex
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, get_args
 
@@ -21,20 +24,40 @@ _LONGEST = 200
 _PROFILERS = (["ncu"], ["nv-nsight-cu-cli"], ["gpuprof"])
 _AGAIN = "copy it again, or write it again from its reports: gpuprof show REPORT --format json"
 _MAKES_DECODER = threading.Lock()
+_MARK, _UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 
-def read_session(text: str, file: str) -> Session:
-    """Read the JSON contract. Raises InputError for another version, DamagedInput for anything that breaks it."""
-    with hinted(_AGAIN):
+def read_session(data: str | bytes, file: str) -> Session:
+    """Read the JSON contract. Raises InputError for another version, DamagedInput for anything that breaks it.
+
+    Bytes are UTF-8, or UTF-16 with a mark, and take half the memory of their text.
+    """
+    with hinted(_AGAIN), _no_search_for_garbage():
         try:
-            session = _decoder().decode(text)
+            session = _decoder().decode(data.removeprefix(_MARK) if isinstance(data, bytes) else data)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            session = _read_slowly(text, file)
+            session = _read_slowly(data if isinstance(data, str) else _text(data), file)
         _check_references(session, file)
         _check_judged(session, file)
         if session.run is not None:
             _check_run(session.run, session.kernels, file)
     return session
+
+
+@contextmanager
+def _no_search_for_garbage() -> Iterator[None]:
+    """Spare the search for cycles while a session is made: it has none, and half the time would go into it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-16" if data.startswith(_UTF16_MARKS) else "utf-8-sig", "replace")
 
 
 def _decoder() -> msgspec.json.Decoder[Session]:

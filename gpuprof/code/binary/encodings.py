@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
-
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES, instruction_word
 
 _OPCODE = 0xFFF
 _MOV_OF_REGISTER, _NOP = 0x202, 0x918
 _TARGET, _OPERAND = 16, 32
 """Bits at which the numbers of a move's registers begin."""
 _REGISTER = 0xFF
+_HALVES = struct.Struct("<QQ")
+"""An instruction as two words: all that is read here is in the lower one."""
 
 
 class Moves(NamedTuple):
@@ -22,10 +23,10 @@ class Moves(NamedTuple):
 
 def moves_of(code: bytes) -> Moves:
     """Count the moves of a register onto itself in machine code of 16 bytes an instruction; bytes beyond are left."""
-    encoded = [instruction_word(code, at) or 0 for at in range(0, len(code) - INSTRUCTION_BYTES + 1, INSTRUCTION_BYTES)]
-    known = [word for word in encoded if word & _OPCODE not in (0, _NOP)]
-    return Moves(sum(map(_moves_onto_itself, known)), len(known))
+    lower = [word for word, _ in _HALVES.iter_unpack(memoryview(code)[: len(code) // _HALVES.size * _HALVES.size])]
+    onto_itself = sum(_moves_onto_itself(word) for word in lower if word & _OPCODE == _MOV_OF_REGISTER)
+    return Moves(onto_itself, sum(word & _OPCODE not in (0, _NOP) for word in lower))
 
 
-def _moves_onto_itself(word: int) -> bool:
-    return word & _OPCODE == _MOV_OF_REGISTER and word >> _TARGET & _REGISTER == word >> _OPERAND & _REGISTER
+def _moves_onto_itself(move: int) -> bool:
+    return move >> _TARGET & _REGISTER == move >> _OPERAND & _REGISTER

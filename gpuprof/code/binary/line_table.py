@@ -29,8 +29,27 @@ _Rows = dict[int, FileAndLine | None]
 """What begins at an offset: a source line, or None where a run of instructions ends."""
 
 
+class LineRun(NamedTuple):
+    """Instructions of one source line: offsets in their kernel from `start` to before `end`."""
+
+    start: int
+    end: int
+    line: FileAndLine
+
+
 def line_tables(cubin: bytes, *, innermost: bool = True) -> Mapping[str, Mapping[int, FileAndLine]]:
     """Return for each kernel, by its symbol, the source line of each instruction that has one, by offset in the kernel.
+
+    As of `line_runs`.
+    """
+    return {
+        name: {offset: run.line for run in runs for offset in range(run.start, run.end, INSTRUCTION_BYTES)}
+        for name, runs in line_runs(cubin, innermost=innermost).items()
+    }
+
+
+def line_runs(cubin: bytes, *, innermost: bool = True) -> Mapping[str, tuple[LineRun, ...]]:
+    """Return for each kernel, by its symbol, the runs of instructions that have a source line, in their order.
 
     Where inlining begins, the table has a row for each call around an instruction, the outermost first. `innermost`
     takes the last one, the line of the inlined function itself, as nvdisasm does; else it is the first one, as in
@@ -44,7 +63,7 @@ def line_tables(cubin: bytes, *, innermost: bool = True) -> Mapping[str, Mapping
         raise DamagedInput(f"the line table of a cubin cannot be read: {error}") from error
 
 
-def _tables(elf: Elf, table: ElfSection, *, innermost: bool) -> Mapping[str, Mapping[int, FileAndLine]]:
+def _tables(elf: Elf, table: ElfSection, *, innermost: bool) -> Mapping[str, tuple[LineRun, ...]]:
     content = elf.content(table)
     strings = {name: elf.named(name.encode()) for name in _STRINGS}
     texts = {name: elf.content(section) for name, section in strings.items() if section is not None}
@@ -59,7 +78,7 @@ def _tables(elf: Elf, table: ElfSection, *, innermost: bool) -> Mapping[str, Map
             if rows.get(offset) is None or (innermost and line is not None):
                 rows[offset] = line
     sizes = _sizes(elf, code)
-    return {_name(elf, number, len(code)): _lines(rows, sizes[number]) for number, rows in code.items()}
+    return {_name(elf, number, len(code)): tuple(_runs(rows, sizes[number])) for number, rows in code.items()}
 
 
 class _Function(NamedTuple):
@@ -111,11 +130,8 @@ def _name(elf: Elf, number: int, of: int) -> str:
     return name.removeprefix(_TEXT).decode("utf-8", "replace")
 
 
-def _lines(rows: _Rows, size: int) -> Mapping[int, FileAndLine]:
-    """Return the line of each instruction: that of the last row at or before it."""
-    lines: dict[int, FileAndLine] = {}
+def _runs(rows: _Rows, size: int) -> Iterator[LineRun]:
+    """Yield the runs of instructions with a line: each has that of the last row at or before it."""
     for (offset, line), (end, _) in pairwise([*sorted(rows.items()), (size, None)]):
-        if line is not None:
-            for instruction in range(offset, min(end, size), INSTRUCTION_BYTES):
-                lines[instruction] = line
-    return lines
+        if line is not None and offset < min(end, size):
+            yield LineRun(offset, min(end, size), line)

@@ -11,12 +11,14 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.sass.instruction import Instruction, Operation, names_address, parse_sass, with_addresses_moved
 from gpuprof.code.tools.programs import Program, find_programs
+from gpuprof.code.tools.spelling import spelled
 from gpuprof.errors import EnvironmentProblem
 
 VOLTA_HINT = "put an nvdisasm of CUDA 12 on PATH: a toolkit's, or that in the package triton==3.6"
@@ -29,6 +31,7 @@ _MOST_TEXT, _MOST_TEXT_PER_BYTE = 2**20, 256
 """Of its text. An instruction has 100 to 200 characters, this gives it 4,096."""
 _MOST_REASON = 300
 _AT_ADDRESS = re.compile(rb"\bat address 0x([0-9a-f]{1,16})\b")
+_ADDRESS_LAST = re.compile(r"(.*[ ,])0x([0-9a-f]{10,})")
 _BASE = 1 << 40
 _SAID = (1 << 64) - 1 - (((1 << 17) - 1) << 41)
 """The upper half of an instruction without its bits 105 to 121: cycles to wait, yield, barriers. The four bits of
@@ -58,6 +61,17 @@ class Disassembler(Program):
     def reads(self, target: str) -> bool:
         """Tell whether it may know the target; the old ones that know sm_70 do not know the new."""
         return self.version <= _LAST_WITH_SM70 if target == "sm_70" else True
+
+
+class PlacedText(NamedTuple):
+    """An instruction in the spelling of reports; with `jump`, an address behind it, so far from the kernel's start."""
+
+    text: str
+    jump: int | None = None
+
+    def at(self, start: int) -> str:
+        """Return the text in a kernel that starts at an address."""
+        return self.text if self.jump is None else f"{self.text}{hex(start + self.jump)}"
 
 
 class _Refused(EnvironmentProblem):
@@ -91,6 +105,23 @@ def disassembled(tool: Disassembler, target: str, codes: Sequence[bytes]) -> lis
     Code repeats itself: nvdisasm is asked for each instruction word once, whatever its scheduling, and not again for
     those of the last calls. Raises EnvironmentProblem if it fails otherwise.
     """
+    known, by_kernel = _learned(tool, target, codes)
+    return [_placed(known, kernel) for kernel in by_kernel]
+
+
+def placed_texts(tool: Disassembler, target: str, codes: Sequence[bytes]) -> list[tuple[PlacedText, ...] | str]:
+    """Return the texts of each kernel as reports have them; of a kernel with an unknown instruction, what it says.
+
+    Raises EnvironmentProblem if nvdisasm fails otherwise.
+    """
+    known, by_kernel = _learned(tool, target, codes)
+    return [_placed_texts(known, kernel) for kernel in by_kernel]
+
+
+def _learned(
+    tool: Disassembler, target: str, codes: Sequence[bytes]
+) -> tuple[Mapping[InstructionWord, _Text | str], list[list[InstructionWord]]]:
+    """Return what is known of instructions, all of these kernels among them, and the instructions of each kernel."""
     if sum(map(len, _KNOWN.values())) > _MOST_KNOWN:
         _KNOWN.clear()
     known = _KNOWN.setdefault((tool, target), {})
@@ -103,7 +134,7 @@ def disassembled(tool: Disassembler, target: str, codes: Sequence[bytes]) -> lis
             if not error.numbers:
                 raise
             known.update((word, error.message) for number, word in enumerate(new) if number in error.numbers)
-    return [_placed(known, kernel) for kernel in by_kernel]
+    return known, by_kernel
 
 
 def _words(code: bytes) -> list[InstructionWord]:
@@ -138,6 +169,32 @@ def _placed(
             operation = with_addresses_moved(operation, _BASE, address - read_at)
         placed.append(Instruction.at(address, operation))
     return tuple(placed)
+
+
+def _placed_texts(
+    known: Mapping[InstructionWord, _Text | str], kernel: Sequence[InstructionWord]
+) -> tuple[PlacedText, ...] | str:
+    """Return the texts of instructions at their places; or why one of them is not known."""
+    placed = []
+    for index, word in enumerate(kernel):
+        learned = known[word]
+        if isinstance(learned, str):
+            return learned
+        operation, read_at = learned
+        text = _spelled(operation)
+        if read_at is None:
+            placed.append(PlacedText(text))
+            continue
+        named = _ADDRESS_LAST.fullmatch(text)
+        if named is None:
+            return f"the address in {text} does not stand last"
+        placed.append(PlacedText(named[1], int(named[2], 16) + index * INSTRUCTION_BYTES - read_at))
+    return tuple(placed)
+
+
+@lru_cache(maxsize=1 << 15)
+def _spelled(operation: Operation) -> str:
+    return spelled(str(Instruction.at(0, operation)))
 
 
 def _read(tool: Disassembler, target: str, code: bytes) -> list[_Text]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.code.tools.nvrtc import library_folders
+from gpuprof.code.tools.user_cache import key_of, user_cache
 from gpuprof.errors import EnvironmentProblem
 
 NVCC_HINT = "install it: python -m pip install nvidia-cuda-nvcc nvidia-cuda-cccl"
@@ -30,6 +31,8 @@ _WHEEL_FOLDERS = (
 _VERSION = re.compile(r"release (\d+)\.(\d+)")
 _ANSWER_S = 10.0
 _MOST_OUTPUT = 2**20
+_KIND = "program version 1"
+_MOST_SAID = 1024
 
 
 class Program(NamedTuple):
@@ -120,16 +123,31 @@ def _candidates(name: str, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _version(path: Path) -> tuple[int, int] | None:
+    """Return a program's version, as it said itself at some time if it has not changed since."""
     try:
-        done = subprocess.run(
+        state = path.stat()
+    except OSError:
+        return None
+    key = key_of(_KIND, str(path), f"{state.st_size} {state.st_mtime_ns}")
+    cache = user_cache()
+    said = _VERSION.search((cache.read(key, _MOST_SAID) or b"").decode("utf-8", "replace"))
+    if said is None:
+        said = _VERSION.search(_said_version(path))
+        if said is not None:
+            cache.write(key, said[0].encode())
+    return (int(said[1]), int(said[2])) if said else None
+
+
+def _said_version(path: Path) -> str:
+    """Return what a program says of its version; nothing where it cannot be started."""
+    try:
+        return subprocess.run(
             [str(path), "--version"],
             capture_output=True,
             encoding="utf-8",
             errors="replace",
             timeout=_ANSWER_S,
             check=False,
-        )
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    match = _VERSION.search(done.stdout)
-    return (int(match[1]), int(match[2])) if match else None
+        return ""

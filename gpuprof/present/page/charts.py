@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -12,7 +11,6 @@ from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.page.parts import Chart
-from gpuprof.present.session_text import row_noun
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
@@ -28,14 +26,9 @@ def overview_charts(session: Session, level: str, ceiling: str, links: Mapping[i
         mine = by_time(kernel for kernel in session.kernels if kernel.device == device.id)
         if not mine and session.kernels:
             continue
-        drawn = structs.replace(session, kernels=tuple(mine[:_MOST_POINTS]))
         label = "Roofline of all kernels" + (f", GPU {device.id}" if len(session.devices) > 1 else "")
-        chart = _chart(overview(drawn, device.id, level, ceiling), label, links, kernels=bool(mine))
-        if len(mine) > _MOST_POINTS:
-            plural = "".join(row_noun(mine))
-            note = f"Drawn: the {_MOST_POINTS} of {len(mine)} {plural} with most time."
-            chart = replace(chart, notes=(*chart.notes, note))
-        yield chart
+        figure = overview(structs.replace(session, kernels=tuple(mine)), device.id, level, ceiling, most=_MOST_POINTS)
+        yield _chart(figure, label, links, kernels=bool(mine))
 
 
 def kernel_chart(session: Session, kernel: KernelProfile, ceiling: str) -> Chart:

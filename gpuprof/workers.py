@@ -12,6 +12,7 @@ import pickle
 import signal
 import sys
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -97,7 +98,10 @@ class _Worker(Generic[Answer]):
         self.job: Job | None = None
         self.until_s = 0.0
         self._process: ForkProcess = fork.Process(target=_serve, args=(work, theirs, [self.pipe, *others]), daemon=True)
-        self._process.start()
+        with warnings.catch_warnings():
+            # Python warns of fork() in a process with threads; the child does its work and ends by _exit.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._process.start()
         theirs.close()
 
     def begin(self, job: Job, patience_s: float) -> None:

@@ -1,0 +1,266 @@
+"""Launches out of their messages: names, shape, process, ranges and GPU; metrics, rules and code are read on demand."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import dataclass, field
+from functools import partial
+
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.recorded import Dim3, Launch, MetricTable, RuleResult
+from gpuprof.read.ncu_details import EmbeddedPrograms, KernelIdentity, NcuDetails, SharedCode, reference_of
+from gpuprof.read.ncu_messages import ATTRIBUTE, LaunchMessages
+from gpuprof.read.ncu_metrics import NcuMetrics
+from gpuprof.read.nvtx_state import nvtx_ranges
+from gpuprof.read.protobuf import Malformed, as_text, fields
+from gpuprof.read.result_message import KERNEL, Layout, SplitMessage
+from gpuprof.read.rule_messages import rule_results
+from gpuprof.read.source_reader import SourceReader
+
+DISPLAY_NAME = f"{ATTRIBUTE}display_name"
+# Field numbers that only kernels have, of all results, of the sections of a kernel, and of ProfilerClockStatusMessage.
+_MANGLED, _FUNCTION, _DEMANGLED, _GRID, _BLOCK, _SOURCE, _SECTIONS = 5, 6, 7, 10, 11, 15, 17
+_THREAD, _EXECUTED_LOCKED = 1, 2
+
+
+@dataclass(slots=True)
+class Devices:
+    """The GPUs of a report in the order in which launches name them."""
+
+    recorded: list[RecordedDevice] = field(default_factory=list)
+    _places: dict[tuple[int, str | None], int] = field(default_factory=dict)
+
+    def place(self, metrics: NcuMetrics, device: tuple[int, str | None]) -> int:
+        """Return the place of the GPU of that number and name, which the metrics of a launch on it describe."""
+        if device not in self._places:
+            self._places[device] = len(self.recorded)
+            self.recorded.append(_device(metrics, device[1]))
+        return self._places[device]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFacts:
+    """What the message of a launch says of it, small enough to be sent from one process to another.
+
+    `layout` and `starts` tell where its metrics lie, `values` are those of the columns.
+    """
+
+    name: str
+    demangled: str
+    mangled: str
+    device: tuple[int, str | None]
+    context: int | None
+    stream: int | None
+    shape: tuple[Dim3 | None, Dim3 | None]
+    ranges: tuple[str, ...]
+    reference: int | None
+    layout: Layout
+    starts: array[int]
+    values: array[float]
+
+
+class FactsReader:
+    """Reads what messages say of launches. What launches have in common is one object."""
+
+    def __init__(self, messages: LaunchMessages) -> None:
+        self._messages = messages
+        self._texts: dict[bytes, str] = {}
+        self._ranges: dict[tuple[bytes, int | None], tuple[str, ...]] = {}
+        self._shapes: dict[tuple[Dim3 | None, Dim3 | None], tuple[Dim3 | None, Dim3 | None]] = {}
+
+    def facts(self, number: int) -> LaunchFacts:
+        """Return what the message of a launch says. Raises DamagedInput where it does not parse, and Strange."""
+        message = self._messages.split(number)
+        if not message.is_known:
+            raise Strange(f"a {message.form.kind} has a field {max(message.others)}")
+        try:
+            return self._facts(message, NcuMetrics(self._messages, number))
+        except Malformed as broken:
+            raise self._messages.damaged("a launch", broken) from broken
+
+    def _facts(self, message: SplitMessage, metrics: NcuMetrics) -> LaunchFacts:
+        is_kernel = message.form is KERNEL
+        fields_of_names = (_FUNCTION, _DEMANGLED, _MANGLED) if is_kernel else (message.form.display_name,) * 3
+        name, demangled, mangled = (self._text(message, number) for number in fields_of_names)
+        source = message.content(_SOURCE) if is_kernel else None
+        shape = _shape(message, metrics)
+        return LaunchFacts(
+            name=name,
+            demangled=demangled or name,
+            mangled=mangled or name,
+            device=(integer(metrics, "launch__device_id") or 0, metrics.text(DISPLAY_NAME)),
+            context=integer(metrics, "launch__context_id"),
+            stream=integer(metrics, "launch__stream_id"),
+            shape=self._shapes.setdefault(shape, shape),
+            ranges=self._ranges_of(message),
+            reference=reference_of(source) if source is not None else None,
+            layout=message.layout,
+            starts=message.starts,
+            values=metrics.values,
+        )
+
+    def _text(self, message: SplitMessage, number: int | None) -> str:
+        """Return a name; results that are not kernels and have none are called what they are."""
+        if number is None:
+            return message.form.kind
+        content = message.content(number) or b""
+        text = self._texts.get(content)
+        if text is None:
+            text = self._texts[content] = as_text(content)
+        return text
+
+    def _ranges_of(self, message: SplitMessage) -> tuple[str, ...]:
+        state, thread = message.content(message.form.nvtx), message.number(_THREAD)
+        if state is None:
+            return ()
+        if (state, thread) not in self._ranges:
+            self._ranges[state, thread] = nvtx_ranges(state, thread)
+        return self._ranges[state, thread]
+
+
+class Strange(Exception):
+    """The report has what gpuprof does not know."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+class LaunchMaker:
+    """Makes the launches of a report out of what their messages say, one after the other."""
+
+    def __init__(self, messages: LaunchMessages, programs: EmbeddedPrograms, code: SourceReader) -> None:
+        self.devices = Devices()
+        self.kernels: list[KernelIdentity] = []
+        self._messages = messages
+        self._programs = programs
+        self._code = code
+        self._shared: SharedCode = {}
+
+    def launch(self, facts: LaunchFacts) -> Launch:
+        """Return the launch that follows those that were made."""
+        number = len(self.kernels)
+        span = self._messages.spans[number]
+        metrics = NcuMetrics(self._messages, number, facts.values)
+        self.kernels.append((span.process, facts.mangled, facts.reference))
+        return Launch(
+            name=facts.name,
+            demangled=facts.demangled,
+            device=self.devices.place(metrics, facts.device),
+            kind=span.form.kind,
+            process=span.process,
+            context=facts.context,
+            stream=facts.stream,
+            grid=facts.shape[0],
+            block=facts.shape[1],
+            ranges=facts.ranges,
+            metrics=metrics,
+            details=NcuDetails(
+                metrics=metrics,
+                programs=self._programs,
+                code=self._code,
+                shared=self._shared,
+                rules=partial(_rules, self._messages, number),
+                process=span.process,
+                mangled=facts.mangled,
+                reference=facts.reference,
+            ),
+            mangled=facts.mangled,
+        )
+
+
+def sections_of(message: SplitMessage) -> tuple[str, ...]:
+    """Return the identifiers of the sections that ncu collected for a kernel."""
+    return tuple(_first_text(section) for section in message.contents(_SECTIONS)) if message.form is KERNEL else ()
+
+
+def clocks_locked(message: SplitMessage) -> bool | None:
+    """Tell whether ncu held the clocks while it profiled a launch; None where that was not recorded."""
+    status = message.content(message.form.clocks)
+    return bool(_numbers(status).get(_EXECUTED_LOCKED, 0)) if status is not None else None
+
+
+def compute_capability(metrics: NcuMetrics) -> str | None:
+    """Return the compute capability of the GPU of a launch, such as "9.0"; None where that was not recorded."""
+    major, minor = (metrics.single(f"{ATTRIBUTE}compute_capability_{part}") for part in ("major", "minor"))
+    return f"{major:.0f}.{minor:.0f}" if major and minor is not None else None
+
+
+def integer(metrics: MetricTable, name: str) -> int | None:
+    """Return a metric as a whole number."""
+    value = metrics.number(name)
+    return round(value) if value is not None else None
+
+
+def _rules(messages: LaunchMessages, launch: int) -> tuple[RuleResult, ...]:
+    message = messages.split(launch)
+    return tuple(result for content in message.contents(message.form.rules) for result in rule_results(content))
+
+
+def _shape(message: SplitMessage, metrics: MetricTable) -> tuple[Dim3 | None, Dim3 | None]:
+    """Return grid and block of a kernel: reports before 2021 have them in no metric."""
+    grid, block = dimensions(metrics, "grid"), dimensions(metrics, "block")
+    if (grid is not None and block is not None) or message.form is not KERNEL:
+        return grid, block
+    block = block or _dim3(message.content(_BLOCK))
+    recorded = _dim3(message.content(_GRID))
+    return grid or _grid_in_blocks(recorded, block, integer(metrics, "launch__grid_size")), block
+
+
+def _grid_in_blocks(recorded: Dim3 | None, block: Dim3 | None, blocks: int | None) -> Dim3 | None:
+    """Return the grid in blocks: reports of 2021 and before record it in threads; None if neither reading fits."""
+    if recorded is None or blocks is None or math.prod(recorded) == blocks:
+        return recorded
+    if block is None or any(size % width for size, width in zip(recorded, block, strict=True)):
+        return None
+    grid = (recorded[0] // block[0], recorded[1] // block[1], recorded[2] // block[2])
+    return grid if math.prod(grid) == blocks else None
+
+
+def dimensions(metrics: MetricTable, which: str) -> Dim3 | None:
+    """Return the size of the grid or the block as metrics have it."""
+    sizes = [integer(metrics, f"launch__{which}_dim_{axis}") for axis in "xyz"]
+    return (sizes[0], sizes[1], sizes[2]) if sizes[0] and sizes[1] and sizes[2] else None
+
+
+def _dim3(message: bytes | None) -> Dim3 | None:
+    """Read a Uint64x3; a launch whose profiling failed records zeros."""
+    entry = _numbers(message) if message is not None else {}
+    x, y, z = entry.get(1, 0), entry.get(2, 0), entry.get(3, 0)
+    return (x, y, z) if x and y and z else None
+
+
+def _numbers(message: bytes) -> dict[int, int]:
+    """Return the fields of a small message that are numbers."""
+    return {number: value for number, value, _ in fields(message, 0) if isinstance(value, int)}
+
+
+def _first_text(message: bytes) -> str:
+    """Return the first field of a message as text; empty where it is none, or does not parse."""
+    try:
+        return next((as_text(value) for _, value, _ in fields(message, 0) if isinstance(value, bytes)), "")
+    except Malformed:
+        return ""
+
+
+def _device(metrics: NcuMetrics, name: str | None) -> RecordedDevice:
+    """Describe the GPU by the device attributes that every ncu report carries."""
+
+    def attribute(which: str, scale: float = 1.0) -> float | None:
+        value = metrics.single(f"{ATTRIBUTE}{which}")
+        return value * scale if value else None
+
+    pci, sm_count = attribute("gpu_pci_device_id"), attribute("multiprocessor_count")
+    bus, memory, l2 = attribute("global_memory_bus_width"), attribute("total_memory"), attribute("l2_cache_size")
+    return RecordedDevice(
+        name=name,
+        compute_capability=compute_capability(metrics),
+        pci_id=f"{int(pci) & 0xFFFF:04x}:{int(pci) >> 16:04x}" if pci else None,
+        sm_count=round(sm_count) if sm_count else None,
+        max_sm_clock_hz=attribute("clock_rate", 1e3),
+        max_memory_clock_hz=attribute("memory_clock_rate", 1e3),
+        memory_bus_bits=round(bus) if bus else None,
+        memory_bytes=round(memory) if memory else None,
+        l2_bytes=round(l2) if l2 else None,
+    )

@@ -1,0 +1,76 @@
+"""What the messages of many launches say, read in several processes: each takes some launches at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from gpuprof.errors import GpuprofError
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.read.file_bytes import LARGE
+from gpuprof.read.launches import FactsReader, LaunchFacts, Strange
+from gpuprof.read.ncu_messages import LaunchMessages
+from gpuprof.workers import done_by_workers, processors
+
+_JOB_BYTES = 8 * 2**20
+"""Of messages that a process splits at a time."""
+_PATIENCE_S = 300.0
+
+
+def all_facts(messages: LaunchMessages, compute_capability: str | None) -> Iterator[LaunchFacts]:
+    """Yield what the message of each launch says, in their order. Raises DamagedInput, and Strange.
+
+    Of a large report, the counters that the architecture's quantities are made of are decoded by the way.
+    """
+    reader, count = FactsReader(messages), processors()
+    if count < 2 or sum(span.end - span.start for span in messages.spans) < LARGE:
+        yield from map(reader.facts, range(len(messages.spans)))
+        return
+    messages.expect(_counters(compute_capability))
+    columns = len(messages.columns)
+
+    def read(job: list[int]) -> list[LaunchFacts]:
+        try:
+            facts = [reader.facts(number) for number in job]
+        except (GpuprofError, Strange):  # is met again, and told, by the process that asked
+            return []
+        return [replace(launch, values=launch.values[:columns]) for launch in facts]
+
+    done: dict[int, tuple[list[int], list[LaunchFacts] | None]] = {}
+    following = 0
+    for job, facts in done_by_workers(_jobs(messages), read, count, lambda _: _PATIENCE_S):
+        done[job[0]] = job, facts
+        while following in done:
+            numbers, read_there = done.pop(following)
+            following += len(numbers)
+            if read_there:
+                yield from _adopted(messages, numbers, read_there)
+            else:
+                yield from map(reader.facts, numbers)
+
+
+def _adopted(messages: LaunchMessages, numbers: Sequence[int], facts: Sequence[LaunchFacts]) -> Iterator[LaunchFacts]:
+    """Yield what another process has read, with layouts that all launches share."""
+    for number, launch in zip(numbers, facts, strict=True):
+        yield replace(launch, layout=messages.adopt(number, launch.layout, launch.starts))
+
+
+def _jobs(messages: LaunchMessages) -> Iterator[list[int]]:
+    """Yield the numbers of launches whose messages lie one behind the other."""
+    job: list[int] = []
+    size = 0
+    for number, span in enumerate(messages.spans):
+        job.append(number)
+        size += span.end - span.start
+        if size >= _JOB_BYTES:
+            yield job
+            job, size = [], 0
+    if job:
+        yield job
+
+
+def _counters(compute_capability: str | None) -> Iterator[str]:
+    """Yield the metrics that quantities of an architecture are made of; none where that is not known."""
+    arch = SpecLibrary().arch_of(compute_capability) if compute_capability is not None else None
+    for chain in arch.counters.values() if arch is not None else ():
+        yield from (name for link in chain for name, _ in link.terms)

@@ -1,0 +1,220 @@
+"""Rules, source and SASS of a report's launches. Launches of one kernel share its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES, instruction_word, kernel_code
+from gpuprof.code.sass.instruction import instruction_of
+from gpuprof.errors import DamagedInput
+from gpuprof.model.recorded import EmbeddedProgram, ProfiledInstruction, RuleResult
+from gpuprof.read.file_bytes import Bytes
+from gpuprof.read.ncu_code import CodeReader, InstructionPlace
+from gpuprof.read.ncu_metrics import NcuMetrics
+from gpuprof.read.protobuf import Malformed, fields
+from gpuprof.read.source_data import SourceData
+from gpuprof.read.source_reader import SourceReader
+
+_STACK_POINTER = "c[0x0][0x28]"
+"""What the first instruction of a kernel reads on Volta, and that of a function that it calls does not."""
+_MOST_FUNCTIONS = 1000
+_SOURCE_METRICS = ("smsp__pcsamp_", "inst_executed", "thread_inst_executed", "memory_", "smsp__branch_")
+_REFERENCE = 1
+"""Of SourceData: what results refer to it by."""
+_HEAD = 16
+"""The reference lies in so many first bytes."""
+
+
+KernelIdentity = tuple[int | None, str, int | None]
+"""What launches of one kernel share: process, mangled name, and the number of the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What is known of a kernel's code. All launches of the kernel in a process have the same."""
+
+    sources: Mapping[str, str]
+    places: dict[int, InstructionPlace] = field(default_factory=dict)
+
+
+SharedCode = dict[tuple[int | None, str], _Program | DamagedInput]
+"""What was read of the code of kernels, by process and mangled name, or why it cannot be."""
+
+
+class EmbeddedPrograms:
+    """The programs that a report embeds: `spans` are where they lie in it."""
+
+    def __init__(self, data: Bytes, spans: Sequence[tuple[int, int]]) -> None:
+        self._data = data
+        self._spans = spans
+        self._sources: dict[int, SourceData | None] = {}
+        self._codes: dict[tuple[int, str], bytes] = {}
+
+    def source(self, reference: int) -> SourceData | None:
+        """Return a program by the number that launches refer to it by; None where it is not there, or damaged."""
+        if reference not in self._sources:
+            self._sources[reference] = self._read(reference)
+        return self._sources[reference]
+
+    def cubin(self, reference: int) -> bytes | None:
+        """Return the cubin of a program; None where the report embeds none. Launches of it share the bytes."""
+        source = self.source(reference)
+        return source.cubin if source is not None else None
+
+    def machine_code(self, reference: int, mangled: str) -> bytes:
+        """Return the machine code of a kernel; empty where the report embeds none or it is damaged."""
+        key = (reference, mangled)
+        if key not in self._codes:
+            cubin = self.cubin(reference)
+            try:
+                self._codes[key] = kernel_code(cubin, mangled) if cubin is not None else b""
+            except DamagedInput:
+                self._codes[key] = b""
+        return self._codes[key]
+
+    def _read(self, reference: int) -> SourceData | None:
+        """Read the messages of a program one behind another: what one begins, others add to."""
+        messages = [self._data[slice(*span)] for span in self._places.get(reference, ())]
+        try:
+            return SourceData(b"".join(messages)) if messages else None
+        except DamagedInput:
+            return None
+
+    @cached_property
+    def _places(self) -> dict[int, list[tuple[int, int]]]:
+        places: dict[int, list[tuple[int, int]]] = {}
+        for start, end in self._spans:
+            reference = reference_of(self._data[start : min(end, start + _HEAD)])
+            if reference is not None:
+                places.setdefault(reference, []).append((start, end))
+        return places
+
+
+@dataclass(frozen=True, slots=True)
+class NcuDetails:
+    """Rules, source and SASS of one launch. `reference` is the number of its program; None where it has none."""
+
+    metrics: NcuMetrics
+    programs: EmbeddedPrograms
+    code: SourceReader | CodeReader
+    shared: SharedCode
+    rules: Callable[[], tuple[RuleResult, ...]]
+    process: int | None
+    mangled: str
+    reference: int | None
+
+    def rule_results(self) -> tuple[RuleResult, ...]:
+        """Return NVIDIA's own findings."""
+        return self.rules()
+
+    def source_files(self) -> Mapping[str, str]:
+        """Return embedded source text by file name. Raises DamagedInput where reading it would crash."""
+        return self._program().sources
+
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
+        """Return the SASS in address order with the named counts (None: all recorded) of each instruction."""
+        program = self._program()
+        names = counts if counts is not None else tuple(filter(_is_source_metric, self.metrics.names()))
+        recorded: dict[int, dict[str, float]] = {}
+        for name in names:
+            for pc, value in (self.metrics.instances(name) or {}).items():
+                if isinstance(pc, int):
+                    recorded.setdefault(pc, {})[name] = value
+        unknown = [pc for pc in recorded if pc not in program.places]
+        if unknown:
+            try:
+                program.places.update(self.code.places(self.metrics.number_in_report, unknown))
+            except DamagedInput as error:
+                self.shared[self.process, self.mangled] = error
+                raise
+        places = ((pc, *program.places[pc]) for pc in sorted(recorded))
+        return tuple(ProfiledInstruction(pc, sass, file, line=at, counts=recorded[pc]) for pc, sass, file, at in places)
+
+    def machine_words(self) -> Mapping[int, int]:
+        """Return the encodings of the executed instructions; the first one lies at the start of the kernel."""
+        executed = self.metrics.instances("thread_inst_executed_true") or {}
+        addresses = [pc for pc in executed if isinstance(pc, int)]
+        code = self.machine_code() if addresses else b""
+        if not code:
+            return {}
+        start = min(addresses)
+        encodings = {pc: instruction_word(code, pc - start) for pc in addresses}
+        return {pc: word for pc, word in encodings.items() if word is not None}
+
+    def machine_code(self) -> bytes:
+        """Return the kernel's machine code; empty where the report embeds none or it is damaged."""
+        return self.programs.machine_code(self.reference, self.mangled) if self.reference is not None else b""
+
+    def program(self) -> EmbeddedProgram | None:
+        """Return the cubin that the kernel is in; None where the report embeds none. Launches of it share the bytes."""
+        cubin = self.programs.cubin(self.reference) if self.reference is not None else None
+        return EmbeddedProgram(self.mangled, cubin) if cubin is not None else None
+
+    def program_text(self, size_bytes: int) -> Mapping[int, str]:
+        """Return the SASS of the kernel's first bytes by offset, jumps to offsets, too; empty where there is no text.
+
+        NVIDIA's reader has none of chips that it no longer knows: that of 2026.2 and later, of Volta.
+        """
+        text = self.code.text(self.metrics.number_in_report) if isinstance(self.code, SourceReader) else None
+        if text is not None:
+            return {offset: sass for offset, sass in text.items() if offset < size_bytes}
+        start = self._start()
+        if start is None:
+            return {}
+        places = self._places(range(start, start + size_bytes, INSTRUCTION_BYTES))
+        texts = {pc - start: instruction_of(place.sass, pc) for pc, place in places.items()}
+        return {offset: str(text.moved(-start)) for offset, text in texts.items() if text is not None}
+
+    def _start(self) -> int | None:
+        """Return the kernel's address: of several functions, that of the only one that sets up a stack pointer."""
+        told = self.code.start(self.metrics.number_in_report) if isinstance(self.code, SourceReader) else None
+        if told is not None:
+            return told
+        starts = function_addresses(self.metrics)
+        if len(starts) > 1:
+            places = self._places(starts)
+            starts = tuple(start for start in starts if _STACK_POINTER in places[start].sass)
+        return starts[0] if len(starts) == 1 else None
+
+    def _places(self, pcs: Sequence[int]) -> Mapping[int, InstructionPlace]:
+        return self.code.places(self.metrics.number_in_report, pcs)
+
+    def _program(self) -> _Program:
+        """Return the kernel's code. Raises DamagedInput where reading it would crash, each time it is asked for."""
+        key = (self.process, self.mangled)
+        if key not in self.shared:
+            try:
+                sources = self.code.sources(self.metrics.number_in_report)
+                self.shared[key] = _Program(sources)
+            except DamagedInput as error:
+                self.shared[key] = error
+        program = self.shared[key]
+        if isinstance(program, DamagedInput):
+            raise program
+        return program
+
+
+def function_addresses(metrics: NcuMetrics) -> tuple[int, ...]:
+    """Return the addresses of the functions of a launch, as far as they are listed."""
+    return metrics.addresses("launch__function_pcs")[:_MOST_FUNCTIONS]
+
+
+def reference_of(source: bytes) -> int | None:
+    """Return the number of a program, which begins its SourceData and that in the message of a launch."""
+    try:
+        numbers = (value for key, value, _ in fields(source, 0) if key == _REFERENCE and isinstance(value, int))
+        return next(numbers, None)
+    except Malformed:
+        return None
+
+
+def alike(launches: Iterable[KernelIdentity]) -> list[int]:
+    """Return for each launch the first one of the same kernel."""
+    first: dict[KernelIdentity, int] = {}
+    return [first.setdefault(launch, number) for number, launch in enumerate(launches)]
+
+
+def _is_source_metric(name: str) -> bool:
+    return name.startswith(_SOURCE_METRICS)

@@ -1,0 +1,137 @@
+"""The values of a report's launches out of its messages, which are split when they are asked for."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from gpuprof.errors import DamagedInput
+from gpuprof.read.container import MessageSpan
+from gpuprof.read.file_bytes import Bytes
+from gpuprof.read.metric_values import Instance, Keys, MetricValue, UnknownForm
+from gpuprof.read.native_report import AGAIN, NativeReport
+from gpuprof.read.protobuf import Malformed
+from gpuprof.read.result_message import Layout, ResultMessage, SplitMessage, Splitter
+
+ATTRIBUTE = "device__attribute_"
+_KEPT = 4
+"""So many messages stay in memory: what is asked of a launch is mostly asked in one go."""
+
+
+class LaunchMessages:
+    """The messages of the launches of a report, whose table of strings has `names`. Errors call the report `file`."""
+
+    def __init__(self, file: str, data: Bytes, names: Sequence[str], spans: Sequence[MessageSpan]) -> None:
+        self.file = file
+        self.data = data
+        self.spans = spans
+        self.columns: dict[str, int] = {}
+        self.table = names
+        self._numbers: dict[str, int] = {}
+        for number, name in enumerate(names):
+            self._numbers.setdefault(name, number)
+        self._splitter = Splitter(frozenset(at for at, name in enumerate(names) if name.startswith(ATTRIBUTE)))
+        self._known: dict[int, tuple[Layout, array[int]]] = {}
+        self._last: dict[int, ResultMessage] = {}
+        self._keys: Keys = {}
+        self._adopted: dict[int, tuple[Layout, Layout]] = {}
+
+    def split(self, launch: int) -> SplitMessage:
+        """Split the message of a launch. Raises DamagedInput where it does not parse."""
+        try:
+            message = self.parsed(launch)
+        except Malformed as broken:
+            raise self.damaged("the message of a launch", broken) from broken
+        self.know(launch, message.layout, message.starts)
+        self._keep(launch, message)
+        return message
+
+    def know(self, launch: int, layout: Layout, starts: array[int]) -> None:
+        """Remember where the metrics of a launch lie in its message."""
+        self._known[launch] = layout, starts
+
+    def adopt(self, launch: int, layout: Layout, starts: array[int]) -> Layout:
+        """Remember the same as another process has found it, and return the layout that all launches share."""
+        known = self._adopted.get(id(layout))
+        if known is None or known[0] is not layout:
+            known = self._adopted[id(layout)] = layout, self._splitter.adopted(layout)
+        self.know(launch, known[1], starts)
+        return known[1]
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Decode the values of these metrics, too, as soon as one is asked for."""
+        for name in names:
+            if name in self._numbers:
+                self.columns.setdefault(name, len(self.columns))
+
+    def parsed(self, launch: int) -> SplitMessage:
+        """Split the message of a launch. Raises Malformed where it does not parse."""
+        span = self.spans[launch]
+        return self._splitter.split(self._bytes(span), span.start, span.form)
+
+    def damaged(self, what: str, broken: Malformed) -> DamagedInput:
+        """Return the error that says where the file does not parse."""
+        said = f"{self.file} is damaged: at byte {broken.at}, {what} cannot be read: {broken.why}"
+        return DamagedInput(said, f"{AGAIN}; --salvage leaves out the launches that cannot be read")
+
+    def lists(self, name: str) -> bool:
+        """Tell whether the report has that name in its table of strings."""
+        return name in self._numbers
+
+    def values(self, launch: int, names: Iterable[str]) -> Iterator[MetricValue]:
+        """Yield the values of metrics as they are recorded; None where one has none."""
+        message = self._message(launch)
+        for name in names:
+            try:
+                yield message.value(self._numbers[name])
+            except UnknownForm:
+                yield from self._nvidia.values(launch, (name,))
+            except (Malformed, IndexError) as error:
+                raise self._unreadable(name, launch, error) from error
+
+    def instances(self, launch: int, name: str) -> list[Instance]:
+        """Return the instances of a metric in their order, with their keys."""
+        try:
+            return self._message(launch).instances(self._numbers[name], self._keys)
+        except UnknownForm:
+            return self._nvidia.instances(launch, name)
+        except (Malformed, IndexError) as error:
+            raise self._unreadable(name, launch, error) from error
+
+    def has(self, launch: int, name: str) -> bool:
+        """Tell whether a launch has a metric of that name, with a value or without."""
+        return self._message(launch).has(self._numbers[name])
+
+    def names(self, launch: int) -> tuple[str, ...]:
+        """Return the names of the metrics of a launch."""
+        known = self.table
+        return tuple(known[number] for number in self._message(launch).layout.names() if number < len(known))
+
+    def _message(self, launch: int) -> ResultMessage:
+        """Return the message of a launch that was split before; the last few stay in memory."""
+        message = self._last.get(launch)
+        if message is None:
+            if launch not in self._known:
+                return self.split(launch)
+            span, (layout, starts) = self.spans[launch], self._known[launch]
+            message = ResultMessage(self._bytes(span), span.start, layout, starts=starts)
+            self._keep(launch, message)
+        return message
+
+    def _keep(self, launch: int, message: ResultMessage) -> None:
+        if len(self._last) >= _KEPT:
+            del self._last[next(iter(self._last))]
+        self._last[launch] = message
+
+    def _bytes(self, span: MessageSpan) -> bytes:
+        """Return the bytes of a message; fewer, where the file has become shorter."""
+        return self.data[span.start : span.end]
+
+    def _unreadable(self, name: str, launch: int, error: Exception) -> DamagedInput:
+        broken = error if isinstance(error, Malformed) else Malformed(self.spans[launch].start, "it is cut off")
+        return self.damaged(f"the value of {name}", broken)
+
+    @cached_property
+    def _nvidia(self) -> NativeReport:
+        return NativeReport(self.file, self.data)

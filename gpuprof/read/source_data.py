@@ -1,0 +1,238 @@
+"""The program that a report embeds for a launch, a `SourceData` message, read without NVIDIA's reader of reports.
+
+What follows from the message is told: sources, functions and their addresses, lines, and text where an nvdisasm knows
+the chip. What does not is left out, and NVIDIA's reader is to be asked.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from gpuprof.code.binary.cubin_target import target_of
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES, Elf, ElfSection, cubin_elf, text_at
+from gpuprof.code.binary.line_program import FileAndLine
+from gpuprof.code.tools.user_cache import user_cache
+from gpuprof.errors import DamagedInput
+from gpuprof.read.ncu_code import InstructionPlace
+from gpuprof.read.protobuf import MessageFields, whole_fields
+from gpuprof.read.source_lines import ProgramLines, source_lines
+from gpuprof.read.source_text import FunctionCode, TextStore
+
+_CODE, _BINARY, _FILES, _RELOCATIONS = 2, 4, 8, 9
+_TEXT = b".text."
+_MOST_NAMED_BYTES = 2**25
+"""Of functions, together: names may lie one in another, and a hostile file may have them read again and again."""
+_MOST_CODE = 2**24
+"""Bytes of a function that are disassembled: a million instructions."""
+
+
+class FunctionSpan(NamedTuple):
+    """Where a function lies in the memory of the GPU."""
+
+    start: int
+    end: int
+    symbol: str
+
+
+class SourceData:
+    """The program of a launch, from the messages of its reference one behind another; the earliest has the cubin.
+
+    Asked again, it remembers. Raises DamagedInput where the message does not parse.
+    """
+
+    def __init__(self, message: bytes) -> None:
+        self._fields = _whole(message)
+
+    def sources(self) -> dict[str, str] | None:
+        """Return embedded source text by file name, empty for a name alone; None where it is kept in another way."""
+        files = [value for field, value, _ in self._fields if field == _FILES and isinstance(value, bytes)]
+        if len(self._binaries) > 1 or (not files and any(field == _CODE for field, _, _ in self._fields)):
+            return None
+        entries = [_whole(entry) for part in files for _, entry, _ in _whole(part) if isinstance(entry, bytes)]
+        return {_text(entry, 1): _text(entry, 2) for entry in entries}
+
+    @cached_property
+    def cubin(self) -> bytes | None:
+        """The cubin; None where there is none, or several that differ."""
+        return next(iter(self._binaries)) if len(self._binaries) == 1 else None
+
+    @cached_property
+    def _binaries(self) -> frozenset[bytes]:
+        values = (value for field, value, _ in self._fields if field == _BINARY and value)
+        return frozenset(value for value in values if isinstance(value, bytes))
+
+    @cached_property
+    def starts(self) -> Mapping[str, int]:
+        """The addresses of functions by their symbols; none in reports of old drivers."""
+        starts: dict[str, int] = {}
+        for part in (value for field, value, _ in self._fields if field == _RELOCATIONS and isinstance(value, bytes)):
+            for kind, entry, _ in _whole(part):
+                if kind == 1 and isinstance(entry, bytes):
+                    fields = _whole(entry)
+                    address = next((value for field, value, _ in fields if field == 2), 0)
+                    if isinstance(address, int) and address:
+                        starts[_text(fields, 1)] = address
+        return starts
+
+    def places(
+        self, pcs: Sequence[int], store: TextStore, own: tuple[str, int] | None = None
+    ) -> dict[int, InstructionPlace]:
+        """Return text and source position of those of these instructions of which both are known.
+
+        `own` is a function that the launch itself says the address of.
+        """
+        by_span = _by_span(pcs, self._spans(own))
+        codes = (self.function(span.symbol) for span in by_span)
+        store.learn(code for code in codes if code is not None)
+        places: dict[int, InstructionPlace] = {}
+        for span, inside in by_span.items():
+            lines, code = self._lines_of(span.symbol), self.function(span.symbol)
+            text = store.text(code) if code is not None else None
+            if lines is None or text is None:
+                continue
+            for pc in inside:
+                file, line = lines.get(pc - span.start, (None, None))
+                sass = text[(pc - span.start) // INSTRUCTION_BYTES].at(span.start)
+                places[pc] = InstructionPlace(sass, file, line)
+        return places
+
+    def lines(self, pcs: Sequence[int], own: tuple[str, int] | None = None) -> dict[int, FileAndLine | None]:
+        """Return the source line of those of these instructions that are known to have one, or to have none."""
+        positions: dict[int, FileAndLine | None] = {}
+        for span, inside in _by_span(pcs, self._spans(own)).items():
+            lines = self._lines_of(span.symbol)
+            if lines is not None:
+                positions.update((pc, lines.get(pc - span.start)) for pc in inside)
+        return positions
+
+    def text(self, symbol: str, store: TextStore) -> dict[int, str] | None:
+        """Return the text of a function by offset, jumps to offsets, too; None where it is not known."""
+        code = self.function(symbol)
+        if code is None:
+            return None
+        store.learn((code,))
+        text = store.text(code)
+        return None if text is None else {INSTRUCTION_BYTES * at: item.at(0) for at, item in enumerate(text)}
+
+    def function(self, symbol: str) -> FunctionCode | None:
+        """Return the machine code of a function; None where the cubin does not have it."""
+        if symbol not in self._codes:
+            self._codes[symbol] = self._code(symbol)
+        return self._codes[symbol]
+
+    @cached_property
+    def _codes(self) -> dict[str, FunctionCode | None]:
+        return {}
+
+    @cached_property
+    def _elf(self) -> Elf | None:
+        try:
+            return cubin_elf(self.cubin) if self.cubin is not None else None
+        except (struct.error, ValueError, IndexError, OverflowError):
+            return None
+
+    @cached_property
+    def _sections(self) -> Mapping[str, ElfSection]:
+        """The sections of functions by their symbols; none where the cubin is damaged."""
+        sections: dict[str, ElfSection] = {}
+        elf, named = self._elf, 0
+        try:
+            for section in elf.sections if elf is not None else ():
+                if elf is not None and section.has_bytes and elf.starts(section, _TEXT) and self.cubin is not None:
+                    name = text_at(self.cubin, elf.names_at + section.name)[len(_TEXT) :]
+                    named += len(name)
+                    if named > _MOST_NAMED_BYTES:
+                        return {}
+                    sections.setdefault(name.decode("utf-8", "replace"), section)
+        except ValueError:
+            return {}
+        return sections
+
+    @cached_property
+    def target(self) -> str | None:
+        """What the cubin is for, such as "sm_90"; None where that is not known."""
+        try:
+            return target_of(self._elf) if self._elf is not None else None
+        except (struct.error, ValueError, IndexError, OverflowError):
+            return None
+
+    def _code(self, symbol: str) -> FunctionCode | None:
+        section = self._sections.get(symbol)
+        if section is None or self._elf is None or self.target is None:
+            return None
+        try:
+            code = self._elf.content(section)
+        except ValueError:
+            return None
+        if not code or len(code) > _MOST_CODE or len(code) % INSTRUCTION_BYTES:
+            return None
+        return FunctionCode(self.target, code)
+
+    @cached_property
+    def _table(self) -> ProgramLines | None:
+        if self._elf is None or self.cubin is None:
+            return None
+        if self._elf.named(b".debug_line") is None:
+            return ProgramLines((), {})
+        return source_lines(self.cubin, user_cache())
+
+    def _lines_of(self, symbol: str) -> Mapping[int, FileAndLine] | None:
+        """Return the lines of a function by offset; None where the table is broken."""
+        if self._table is None:
+            return None
+        if symbol not in self._lines:
+            self._lines[symbol] = self._table.of(symbol)
+        return self._lines[symbol]
+
+    @cached_property
+    def _lines(self) -> dict[str, Mapping[int, FileAndLine]]:
+        return {}
+
+    def _spans(self, own: tuple[str, int] | None) -> list[FunctionSpan]:
+        """Return where functions lie, in order; none where they overlap, or where two addresses are told for one."""
+        starts = dict(self.starts)
+        if own is not None and starts.setdefault(*own) != own[1]:
+            return []
+        spans = sorted(
+            FunctionSpan(start, start + self._sections[symbol].size, symbol)
+            for symbol, start in starts.items()
+            if symbol in self._sections
+        )
+        apart = all(before.end <= after.start for before, after in pairwise(spans))
+        return spans if apart else []
+
+
+def _by_span(pcs: Iterable[int], spans: Sequence[FunctionSpan]) -> dict[FunctionSpan, list[int]]:
+    """Sort instructions by the functions that they lie in; those outside are left out."""
+    starts = [span.start for span in spans]
+    inside: dict[FunctionSpan, list[int]] = {}
+    span = FunctionSpan(0, 0, "")
+    here: list[int] = []
+    for pc in pcs:
+        if not span.start <= pc < span.end:
+            at = bisect_right(starts, pc) - 1
+            if at < 0 or pc >= spans[at].end:
+                continue
+            span = spans[at]
+            here = inside.setdefault(span, [])
+        if not (pc - span.start) % INSTRUCTION_BYTES:
+            here.append(pc)
+    return inside
+
+
+def _whole(message: bytes) -> MessageFields:
+    fields = whole_fields(message)
+    if fields is None:
+        raise DamagedInput("the embedded program is damaged", "everything but source and SASS can still be shown")
+    return fields
+
+
+def _text(fields: MessageFields, number: int) -> str:
+    """Return a text as NVIDIA's reader gives it, bytes that are no UTF-8 included; empty where it was not recorded."""
+    value = next((value for field, value, _ in fields if field == number), b"")
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""

@@ -1,0 +1,134 @@
+"""Reading and diagnosing in several processes gives what one process gives, and damage is told as by one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import gpuprof
+from gpuprof.diagnose import many
+from gpuprof.errors import DamagedInput
+from gpuprof.model.recorded import Launch
+from gpuprof.model.session import Session
+from gpuprof.read import many_launches
+from gpuprof.read.launches import FactsReader, LaunchFacts
+from gpuprof.read.ncu_code import CodeReader
+from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.store.write import session_lines
+from gpuprof.workers import processors
+from tests import ncu_bytes
+from tests.conftest import REAL_REPORTS
+
+pytestmark = pytest.mark.skipif(processors() == 1 and not hasattr(os, "fork"), reason="this system cannot fork")
+needs_reports = pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout")
+
+Here = Callable[[bool], None]
+
+
+@pytest.fixture
+def several(monkeypatch: pytest.MonkeyPatch) -> Here:
+    """Have all work done in two processes, or in one."""
+
+    def switch(on: bool) -> None:
+        for module in (many_launches, many):
+            monkeypatch.setattr(module, "processors", lambda: 2 if on else 1)
+        monkeypatch.setattr(many_launches, "LARGE", 0)
+        monkeypatch.setattr(many_launches, "_JOB_BYTES", 20_000)
+        monkeypatch.setattr(many, "_LEAST", 1)
+        monkeypatch.setattr(many, "_LEAST_WITH_CODE", 1)
+
+    return switch
+
+
+def facts(launch: Launch) -> tuple[object, ...]:
+    numbers = [launch.metrics.number(name) for name in launch.metrics.names()]
+    shape = (launch.grid, launch.block, launch.ranges, launch.process, launch.context, launch.stream)
+    return (launch.name, launch.demangled, launch.mangled, launch.device, launch.kind, shape, numbers)
+
+
+@needs_reports
+@pytest.mark.parametrize("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
+def test_two_processes_read_what_one_reads(path: Path, several: Here) -> None:
+    several(False)
+    alone = read_ncu_rep(path)
+    several(True)
+    together = read_ncu_rep(path)
+    assert [facts(launch) for launch in together] == [facts(launch) for launch in alone]
+    assert together.devices == alone.devices
+    assert (together.sections, together.clock_control, together.sha256) == (
+        alone.sections, alone.clock_control, alone.sha256
+    )  # fmt: skip
+
+
+@needs_reports
+@pytest.mark.parametrize("path", REAL_REPORTS[:8], ids=[path.stem for path in REAL_REPORTS[:8]])
+def test_two_processes_find_what_one_finds(path: Path, several: Here) -> None:
+    sessions: list[Session] = []
+    for on in (False, True):
+        several(on)
+        sessions.append(gpuprof.load(path))
+    alone, together = (list(session_lines(session)) for session in sessions)
+    assert together == alone
+
+
+def made(tmp_path: Path, *launches: bytes) -> Path:
+    path = tmp_path / "made.ncu-rep"
+    names = ("gpu__time_duration.sum", *ncu_bytes.A100)
+    path.write_bytes(ncu_bytes.report(ncu_bytes.block(launches, names, process=4)))
+    return path
+
+
+def launch(name: str, more: bytes = b"") -> bytes:
+    values = dict(enumerate((5000.0, *ncu_bytes.A100.values())))
+    return ncu_bytes.launch(name, values) + more
+
+
+def test_what_another_process_cannot_read_is_told_by_this_one(tmp_path: Path, several: Here) -> None:
+    several(True)
+    path = made(tmp_path, *[launch(f"k{at}") for at in range(80)], launch("broken", more=b"\x6a\x7f"))
+    with pytest.raises(DamagedInput, match=r"at byte \d+, the message of a launch cannot be read"):
+        read_ncu_rep(path)
+    assert len(read_ncu_rep(path, salvage=True).launches) == 80
+
+
+def test_an_unknown_field_in_another_process_leads_to_nvidias_reader(tmp_path: Path, several: Here) -> None:
+    several(True)
+    report = read_ncu_rep(made(tmp_path, *[launch(f"k{at}") for at in range(80)], launch("new", more=b"\xf8\x07\x01")))
+    assert len(report.launches) == 81
+    assert report.warnings and "a kernel has a field 127" in report.warnings[-1]
+
+
+def test_a_process_that_dies_costs_nothing(tmp_path: Path, several: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    several(True)
+    parent, read = os.getpid(), FactsReader.facts
+
+    def deadly(reader: FactsReader, number: int) -> LaunchFacts:
+        if os.getpid() != parent and number == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return read(reader, number)
+
+    monkeypatch.setattr(FactsReader, "facts", deadly)
+    report = read_ncu_rep(made(tmp_path, *[launch(f"k{at}") for at in range(30)]))
+    assert [one.name for one in report] == [f"k{at}" for at in range(30)]
+    assert {one.metrics.number("gpu__time_duration.sum") for one in report} == {5e-6}
+
+
+class Program:
+    """Stands for NVIDIA's reader: says which process was asked."""
+
+    def source_files(self) -> dict[str, str]:
+        return {"asked": str(os.getppid())}
+
+
+def test_a_fork_asks_a_child_of_its_own_and_leaves_that_of_its_parent_alone() -> None:
+    code = CodeReader(Path("r.ncu-rep"), (Program(),))
+    assert code.sources(0)["asked"] == str(os.getpid())
+    fork = os.fork()
+    if fork == 0:
+        os._exit(0 if code.sources(0)["asked"] == str(os.getpid()) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
+    assert code.sources(0)["asked"] == str(os.getpid())

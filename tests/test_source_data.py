@@ -1,0 +1,226 @@
+"""The program that a report embeds: what follows from its message is told, and nothing is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.code.tools.disassemble import Disassembler, PlacedText
+from gpuprof.code.tools.user_cache import UserCache
+from gpuprof.errors import DamagedInput, EnvironmentProblem
+from gpuprof.read import source_text
+from gpuprof.read.ncu_code import InstructionPlace
+from gpuprof.read.source_data import SourceData
+from gpuprof.read.source_lines import ProgramLines, source_lines
+from gpuprof.read.source_text import FunctionCode, TextStore
+from gpuprof.read.wire import message, number
+from tests.elf_files import Content, cubin_file
+from tests.test_line_table import END, SET_ADDRESS, special, table
+
+START = 0x7F00_0000_0100
+SECOND = START + 0x1000
+TWO = cubin_file(Content(".text.second", bytes(64), info=1))
+KERNEL = FunctionCode("sm_90", bytes(range(128)))
+
+
+def program(cubin: bytes = TWO, **starts: int) -> bytes:
+    """A SourceData of a cubin whose functions lie at these addresses."""
+    functions = b"".join(message(1, message(1, name.encode()) + number(2, start)) for name, start in starts.items())
+    return number(1, 5) + message(4, cubin) + message(9, functions)
+
+
+class Tool:
+    """Stands for nvdisasm: each instruction is told with its place, the second is a jump to the first."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int] = (13, 5)) -> None:
+        self.asked: list[list[bytes]] = []
+        self.answer: list[tuple[PlacedText, ...] | str] | None = None
+        monkeypatch.setattr(source_text, "disassembler_for", lambda target: Disassembler(Path("nvdisasm"), version))
+        monkeypatch.setattr(source_text, "placed_texts", self.texts)
+
+    def texts(self, tool: Disassembler, target: str, codes: Sequence[bytes]) -> list[tuple[PlacedText, ...] | str]:
+        assert target == "sm_90"
+        self.asked.append(list(codes))
+        return self.answer if self.answer is not None else [listing(code) for code in codes]
+
+
+def listing(code: bytes) -> tuple[PlacedText, ...]:
+    places = range(0, len(code), 16)
+    return tuple(PlacedText("BRA ", 0) if at == 16 else PlacedText(f"IADD3 R{at}, RZ, RZ, RZ") for at in places)
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> Tool:
+    return Tool(monkeypatch)
+
+
+@pytest.fixture
+def store(tool: Tool, tmp_path: Path) -> TextStore:
+    return TextStore(UserCache(tmp_path / "cache"))
+
+
+def test_instructions_are_told_by_address_jumps_as_addresses_and_called_functions_too(store: TextStore) -> None:
+    data = SourceData(program(kernel=START, second=SECOND))
+    assert data.places([START, START + 16, SECOND + 32], store) == {
+        START: InstructionPlace("IADD3 R0, RZ, RZ, RZ", None, None),
+        START + 16: InstructionPlace(f"BRA {START:#x}", None, None),
+        SECOND + 32: InstructionPlace("IADD3 R32, RZ, RZ, RZ", None, None),
+    }
+    assert data.text("second", store) == {
+        0: "IADD3 R0, RZ, RZ, RZ", 16: "BRA 0x0", 32: "IADD3 R32, RZ, RZ, RZ", 48: "IADD3 R48, RZ, RZ, RZ",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("pc", [0, START - 16, START + 8, START + 128, SECOND + 64])
+def test_nothing_is_told_of_an_address_outside_or_between(pc: int, store: TextStore) -> None:
+    data = SourceData(program(kernel=START, second=SECOND))
+    assert data.places([pc], store) == {} and data.lines([pc]) == {}
+
+
+def test_functions_that_overlap_or_that_two_addresses_are_told_for_are_not_known(store: TextStore) -> None:
+    assert SourceData(program(kernel=START, second=START + 64)).places([START, START + 64], store) == {}
+    data = SourceData(program(kernel=START))
+    assert data.places([START], store, ("kernel", START + 128)) == {}
+    assert list(data.places([START], store, ("kernel", START))) == [START]
+
+
+def test_a_launch_may_tell_the_address_itself(store: TextStore) -> None:
+    data = SourceData(program())
+    assert data.places([START], store) == {}
+    assert data.places([START], store, ("kernel", START))[START].sass == "IADD3 R0, RZ, RZ, RZ"
+
+
+@pytest.mark.parametrize("cubin", [b"", b"no cubin", TWO[:700], cubin_file()[:64]])
+def test_without_a_whole_cubin_nothing_is_known(cubin: bytes, store: TextStore) -> None:
+    data = SourceData(program(cubin, kernel=START))
+    assert data.places([START], store) == {} and data.lines([START]) == {} and data.text("kernel", store) is None
+
+
+def test_of_two_cubins_none_is_taken(store: TextStore) -> None:
+    both = SourceData(program(TWO) + program(cubin_file()))
+    assert both.cubin is None and both.sources() is None
+    later = program(b"", second=SECOND)
+    assert list(SourceData(program(kernel=START) + later).places([START, SECOND], store)) == [START, SECOND]
+
+
+def test_ptx_alone_is_not_known(store: TextStore) -> None:
+    data = SourceData(number(1, 5) + message(3, b".version 8.0") + message(9, message(1, message(1, b"k"))))
+    assert data.places([0], store) == {} and data.target is None and data.function("k") is None
+
+
+def test_sources_by_name_and_bytes_that_are_no_text() -> None:
+    files = message(1, message(1, b"/a.cu") + message(2, b"int \xff;")) + message(1, message(1, b"/b.h"))
+    assert SourceData(message(8, files)).sources() == {"/a.cu": "int \udcff;", "/b.h": ""}
+    assert SourceData(b"").sources() == {}
+    assert SourceData(message(2, b"code in a field of its own")).sources() is None
+
+
+def test_lines_are_told_without_a_disassembler(monkeypatch: pytest.MonkeyPatch, real_lines: bytes) -> None:
+    monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
+    data = SourceData(program(real_lines, kernel=START))
+    assert data.places([START], TextStore(UserCache(None))) == {}
+    assert data.lines([START, START + 16, START + 112]) == {
+        START: ("/src/a.cu", 7),
+        START + 16: ("/src/a.cu", 8),
+        START + 112: ("/src/a.cu", 8),
+    }
+
+
+@pytest.fixture
+def real_lines() -> bytes:
+    lines = table(SET_ADDRESS + special(0, 6) + special(16, 1) + bytes([2, 112]) + END)
+    place = lines.index(SET_ADDRESS) + 3
+    relocation = place.to_bytes(8, "little") + (1 << 32 | 2).to_bytes(8, "little")
+    return cubin_file(Content(".debug_line", lines), Content(".rel.debug_line", relocation, kind=9, link=2))
+
+
+def test_lines_come_from_the_cache_and_nonsense_in_it_is_worked_out_anew(real_lines: bytes, tmp_path: Path) -> None:
+    cache = UserCache(tmp_path)
+    lines = source_lines(real_lines, cache)
+    assert lines is not None and lines.of("kernel")[32] == ("/src/a.cu", 8) and lines.of("other") == {}
+    (entry,) = tmp_path.iterdir()
+    for nonsense in (
+        b"[1]",
+        b'{"files":[],"functions":{"kernel":[0,16,0,1]}}',
+        b'{"files":["a"],"functions":{"kernel":[0,16,0]}}',
+        b'{"files":["a"],"functions":{"kernel":[0,999999999999,0,1]}}',
+        b'{"files":["a"],"functions":{"kernel":[0,16,-1,1]}}',
+    ):
+        cache.write(entry.name, nonsense)
+        assert source_lines(real_lines, cache) == lines
+    cache.write(entry.name, b'{"files":["b.cu"],"functions":{"kernel":[0,16,0,3]}}')
+    assert source_lines(real_lines, cache) == ProgramLines(("b.cu",), {"kernel": (0, 16, 0, 3)})
+
+
+def test_a_broken_line_table_is_not_known(store: TextStore) -> None:
+    data = SourceData(program(cubin_file(Content(".debug_line", b"\xff" * 40)), kernel=START))
+    assert data.lines([START]) == {} and data.places([START], store) == {}
+
+
+def test_text_is_asked_once_and_then_comes_from_memory_and_from_the_cache(
+    store: TextStore, tool: Tool, tmp_path: Path
+) -> None:
+    store.learn([KERNEL, KERNEL])
+    store.learn([KERNEL])
+    assert tool.asked == [[KERNEL.code]] and store.text(KERNEL) == listing(KERNEL.code)
+    again = TextStore(UserCache(tmp_path / "cache"))
+    again.learn([KERNEL])
+    assert len(tool.asked) == 1 and list(again.text(KERNEL) or ()) == list(listing(KERNEL.code))
+
+
+@pytest.mark.parametrize("content", [b"", b"NOP", b"NOP\n" * 6, b"\n".join([b"BRA \tno"] * 8), b"\xff\n" * 7])
+def test_nonsense_in_the_cache_is_read_anew(content: bytes, store: TextStore, tool: Tool, tmp_path: Path) -> None:
+    store.learn([KERNEL])
+    (entry,) = (tmp_path / "cache").iterdir()
+    cache = UserCache(tmp_path / "cache")
+    cache.write(entry.name, content)
+    again = TextStore(cache)
+    again.learn([KERNEL])
+    assert len(tool.asked) == 2 and again.text(KERNEL) == listing(KERNEL.code)
+
+
+def test_others_are_read_ahead_only_when_nvdisasm_is_started(store: TextStore, tool: Tool) -> None:
+    others = [FunctionCode("sm_90", bytes([at] * 16)) for at in range(3)]
+    store.learn([KERNEL], lambda: [KERNEL, *others])
+    assert tool.asked == [[KERNEL.code, *(other.code for other in others)]]
+    store.learn([KERNEL], lambda: pytest.fail("nothing is to be disassembled"))
+    assert all(store.knows(other) for other in others)
+
+
+def test_what_nvdisasm_cannot_read_is_not_known_and_not_kept(store: TextStore, tool: Tool, tmp_path: Path) -> None:
+    tool.answer = ["it says not to know an instruction"]
+    data = SourceData(program(kernel=START))
+    assert data.places([START], store) == {} and data.lines([START]) == {START: None}
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_disassembler_that_fails_leaves_nothing_known(monkeypatch: pytest.MonkeyPatch, store: TextStore) -> None:
+    def fail(*_: object) -> None:
+        raise EnvironmentProblem("it crashed")
+
+    monkeypatch.setattr(source_text, "placed_texts", fail)
+    assert SourceData(program(kernel=START)).places([START], store) == {}
+
+
+def test_a_disassembler_older_than_those_compared_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = Tool(monkeypatch, version=(12, 4))
+    store = TextStore(UserCache(None))
+    assert SourceData(program(kernel=START)).places([START], store) == {} and tool.asked == []
+
+
+@given(at=st.integers(0, 2000), flip=st.integers(1, 255), cut=st.integers(0, 2000))
+def test_damage_is_told_or_leaves_less_known(at: int, flip: int, cut: int) -> None:
+    whole = program(kernel=START, second=SECOND) + message(8, message(1, message(1, b"a") + message(2, b"text")))
+    at %= len(whole)
+    damaged = (whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])[: max(1, len(whole) - cut % len(whole))]
+    try:
+        data = SourceData(damaged)
+        data.sources()
+        data.lines([START, SECOND])
+        data.function("kernel")
+    except DamagedInput:
+        pass

@@ -1,0 +1,118 @@
+"""Reports with what gpuprof does not know: NVIDIA's reader reads them, and that is said; damage inside launches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuprof.errors import DamagedInput
+from gpuprof.model.recorded import Report
+from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.read.wire import message, number, prefixed
+from tests import ncu_bytes
+
+DURATION, OPCODES, CYCLES = "gpu__time_duration.sum", "sass__inst_executed_per_opcode", "sm__cycles_active.avg"
+NAMES = (DURATION, OPCODES, CYCLES, "device__attribute_display_name")
+HISTOGRAM = message(13, number(1, 1) + message(3, message(1, message(1, b"FADD")) + message(2, number(5, 7))))
+
+
+def read(tmp_path: Path, data: bytes, *, salvage: bool = False) -> Report:
+    path = tmp_path / "made.ncu-rep"
+    path.write_bytes(data)
+    return read_ncu_rep(path, salvage=salvage)
+
+
+def launch(name: str, results: bytes = b"", more: bytes = b"") -> bytes:
+    return ncu_bytes.launch(name, {0: 5000.0, 3: "A GPU"}, results=HISTOGRAM + results) + more
+
+
+def report(*launches: bytes, version: int = 7) -> bytes:
+    session = ncu_bytes.session_details(versions={"Nsight Compute Target": "2031.1.0.0 (build 1)"})
+    whole = ncu_bytes.report(ncu_bytes.block([], session=session), ncu_bytes.block(launches, NAMES, process=3))
+    return whole.replace(prefixed(number(1, 7)), prefixed(number(1, version)), 1)
+
+
+def facts(made: Report) -> list[tuple[object, ...]]:
+    """What both readers must give."""
+    return [
+        (one.name, one.demangled, one.device, one.metrics.number(DURATION), one.metrics.instances(OPCODES))
+        for one in made.launches
+    ]
+
+
+def test_a_newer_format_is_told_and_read_by_nvidias_reader(tmp_path: Path) -> None:
+    known, newer = (read(tmp_path, report(launch("a"), launch("b"), version=version)) for version in (7, 8))
+    assert not known.warnings
+    assert newer.warnings == (
+        "its format is version 8, which this gpuprof does not know: NVIDIA's reader has read the report",
+    )
+    assert facts(newer) == facts(known)
+    assert newer.devices == known.devices
+    assert newer.tool_version == known.tool_version
+
+
+def test_a_format_that_nobody_knows_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(DamagedInput, match="its format is version 3, which this gpuprof does not know") as caught:
+        read(tmp_path, report(launch("a"), version=3))
+    assert caught.value.hint == "pip install --upgrade ncu-report, and gpuprof; or export the report as CSV"
+
+
+def test_an_unknown_field_of_a_launch_is_told_and_read_by_nvidias_reader(tmp_path: Path) -> None:
+    strange = read(tmp_path, report(launch("a"), launch("b", more=message(77, b"new"))))
+    assert strange.warnings == (
+        "a kernel has a field 77, which this gpuprof does not know: NVIDIA's reader has read the report",
+    )
+    assert facts(strange) == facts(read(tmp_path, report(launch("a"), launch("b"))))
+
+
+def test_a_value_of_an_unknown_form_is_asked_of_nvidias_reader(tmp_path: Path) -> None:
+    strange = message(13, number(1, 2) + message(2, number(9, 1)))
+    made = read(tmp_path, report(launch("a", strange)))
+    assert made.launches[0].metrics.number(CYCLES) is None
+    assert made.launches[0].metrics.has(CYCLES)
+
+
+def test_an_instance_with_values_of_its_own_is_asked_of_nvidias_reader(tmp_path: Path) -> None:
+    element = message(1, number(5, 16)) + message(2, number(5, 3)) + message(3, number(5, 1))
+    made = read(tmp_path, report(launch("a", message(13, number(1, 2) + message(3, element)))))
+    assert made.launches[0].metrics.instances(CYCLES) == {16: 3}
+
+
+BROKEN = message(13, number(1, 2) + b"\x12\x09\x19\x00")
+"""A metric whose value is cut off inside."""
+
+
+def test_a_value_that_does_not_parse_is_an_error_with_its_offset(tmp_path: Path) -> None:
+    data = report(launch("a"), launch("b", BROKEN))
+    made = read(tmp_path, data)
+    with pytest.raises(DamagedInput, match=rf"at byte \d+, the value of {CYCLES} cannot be read") as caught:
+        made.launches[1].metrics.number(CYCLES)
+    offset = int(str(caught.value).partition("at byte ")[2].partition(",")[0])
+    assert 0 <= offset - data.index(BROKEN) <= len(BROKEN)
+    assert made.launches[0].metrics.number(CYCLES) is None
+
+
+def test_salvage_leaves_out_the_launch_with_a_broken_value(tmp_path: Path) -> None:
+    made = read(tmp_path, report(launch("a"), launch("b", BROKEN), launch("c")), salvage=True)
+    assert [one.name for one in made.launches] == ["a", "c"]
+    assert [one.metrics.number(DURATION) for one in made.launches] == [5e-6, 5e-6]
+    assert len(made.warnings) == 1 and made.warnings[0].endswith("1 of 3 launches are left out")
+
+
+def test_a_message_that_does_not_parse_is_an_error_or_left_out(tmp_path: Path) -> None:
+    data = report(launch("a"), launch("b", more=b"\x6a\x7f"))
+    with pytest.raises(DamagedInput, match=r"at byte \d+, the message of a launch cannot be read"):
+        read(tmp_path, data)
+    assert [one.name for one in read(tmp_path, data, salvage=True).launches] == ["a"]
+
+
+@pytest.mark.parametrize(("field", "kind"), [(7, "range"), (8, "command list"), (9, "graph")])
+def test_results_that_are_no_kernels_have_metrics_and_a_kind(tmp_path: Path, field: int, kind: str) -> None:
+    metric = message(4, number(1, 0) + message(2, number(5, 7000)))
+    payload = prefixed(number(1, 1) + number(2, 1) + metric)
+    header = number(1, 0) + message(4, message(1, DURATION.encode())) + number(5, len(payload)) + number(field, 1)
+    made = read(tmp_path, ncu_bytes.report(prefixed(header) + payload))
+    assert [one.kind for one in made.launches] == [kind]
+    assert made.launches[0].metrics.number(DURATION) == pytest.approx(7e-6)
+    assert made.launches[0].name == ("" if kind == "command list" else kind)
