@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gpuprof.read import native_guard, native_report, ncu_code, ncu_rep
+from gpuprof.read.native_report import FewActions
 from gpuprof.read.ncu_code import CodeReader
 from tests import kept
 
@@ -48,7 +49,8 @@ class _RecallingReader(CodeReader):
 
     def __init__(self, path: Path, actions: Sequence[Any]) -> None:
         super().__init__(path, actions)
-        self._key = kept.key_of(_reader_key(), hashlib.sha256(path.read_bytes()).hexdigest())
+        data = actions.data[:] if isinstance(actions, FewActions) else path.read_bytes()
+        self._key = kept.key_of(_reader_key(), hashlib.sha256(data).hexdigest())
 
     def prepare(self) -> None:
         """Leave the child to the first question of which the answer is not kept."""

@@ -39,7 +39,7 @@ def several(monkeypatch: pytest.MonkeyPatch) -> Here:
         monkeypatch.setattr(many_launches, "LARGE", 0)
         monkeypatch.setattr(many_launches, "_JOB_BYTES", 20_000)
         monkeypatch.setattr(many, "_LEAST", 1)
-        monkeypatch.setattr(many, "_LEAST_WITH_CODE", 1)
+        monkeypatch.setattr(many, "_has_code", lambda _: True)
 
     return switch
 

@@ -59,7 +59,7 @@ ONLY_IN = {
     "matplotlib": {"present", "notebook"},
     "pandas": {"notebook"},
     "jinja2": {"present"},
-    "importlib": {"cli", "collect"},
+    "importlib": {"cli", "collect", "read"},
 }
 """Which rooms touch a package that stands at a border."""
 

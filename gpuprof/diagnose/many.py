@@ -14,8 +14,9 @@ from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Excerpt, Finding, KernelProfile, LineWork
 from gpuprof.workers import done_by_workers, processors
 
-_LEAST_WITH_CODE, _LEAST = 48, 4000
-"""So many kernels are worth the start of processes: with counts of each instruction one takes some 10 ms, else 0.2."""
+_LEAST = 48
+"""So many kernels with counts of each instruction, some 10 ms each, are worth the start of processes; without those one
+takes 0.2 ms, and sending it would cost as much."""
 _JOBS = 8
 """Each process gets so many jobs, so that they end at about the same time."""
 _PATIENCE_S = 600.0
@@ -46,7 +47,7 @@ class Diagnosis:
 def each_of(analysis: Analysis, diagnosis: Callable[[int], Diagnosis]) -> Iterator[Diagnosis]:
     """Yield the diagnosis of each kernel of an analysis, in their order; `diagnosis` makes one by its place."""
     count, kernels = processors(), len(analysis.recorded)
-    if count < 2 or kernels < (_LEAST_WITH_CODE if _has_code(analysis) else _LEAST):
+    if count < 2 or kernels < _LEAST or not _has_code(analysis):
         yield from map(diagnosis, range(kernels))
         return
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
 from gpuprof.errors import GpuprofError
 from gpuprof.hardware.library import SpecLibrary
@@ -34,7 +33,9 @@ def all_facts(messages: LaunchMessages, compute_capability: str | None) -> Itera
             facts = [reader.facts(number) for number in job]
         except (GpuprofError, Strange):  # is met again, and told, by the process that asked
             return []
-        return [replace(launch, values=launch.values[:columns]) for launch in facts]
+        for launch in facts:
+            del launch.values[columns:]
+        return facts
 
     done: dict[int, tuple[list[int], list[LaunchFacts] | None]] = {}
     following = 0
@@ -44,15 +45,11 @@ def all_facts(messages: LaunchMessages, compute_capability: str | None) -> Itera
             numbers, read_there = done.pop(following)
             following += len(numbers)
             if read_there:
-                yield from _adopted(messages, numbers, read_there)
+                for number, launch in zip(numbers, read_there, strict=True):
+                    messages.adopt(number, launch.layout, launch.starts)
+                    yield launch
             else:
                 yield from map(reader.facts, numbers)
-
-
-def _adopted(messages: LaunchMessages, numbers: Sequence[int], facts: Sequence[LaunchFacts]) -> Iterator[LaunchFacts]:
-    """Yield what another process has read, with layouts that all launches share."""
-    for number, launch in zip(numbers, facts, strict=True):
-        yield replace(launch, layout=messages.adopt(number, launch.layout, launch.starts))
 
 
 def _jobs(messages: LaunchMessages) -> Iterator[list[int]]:

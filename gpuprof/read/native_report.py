@@ -90,11 +90,11 @@ class NativeReport:
 class FewActions(Sequence[Any]):
     """The launches of a report for the text of their code: of each kernel one, loaded when the first is asked for.
 
-    `alike` tells for each launch which one stands for it.
+    `data` is the report; `alike` tells for each launch which one stands for it.
     """
 
     def __init__(self, data: Bytes, alike: Sequence[int]) -> None:
-        self._data = data
+        self.data = data
         self._alike = alike
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class FewActions(Sequence[Any]):
     @cached_property
     def _loaded(self) -> dict[int, Any]:
         chosen = sorted(set(self._alike))
-        self._opened = NamedBytes(excerpt(self._data, chosen))
+        self._opened = NamedBytes(excerpt(self.data, chosen))
         with quiet():
             actions = _each_action(import_ncu_report().load_report(self._opened.path))
             return dict(zip(chosen, actions, strict=True))

@@ -51,13 +51,12 @@ class LaunchMessages:
         """Remember where the metrics of a launch lie in its message."""
         self._known[launch] = layout, starts
 
-    def adopt(self, launch: int, layout: Layout, starts: array[int]) -> Layout:
-        """Remember the same as another process has found it, and return the layout that all launches share."""
+    def adopt(self, launch: int, layout: Layout, starts: array[int]) -> None:
+        """Remember the same as another process has found it, with the layout that all launches share."""
         known = self._adopted.get(id(layout))
         if known is None or known[0] is not layout:
             known = self._adopted[id(layout)] = layout, self._splitter.adopted(layout)
         self.know(launch, known[1], starts)
-        return known[1]
 
     def expect(self, names: Iterable[str]) -> None:
         """Decode the values of these metrics, too, as soon as one is asked for."""

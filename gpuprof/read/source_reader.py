@@ -6,7 +6,10 @@ address outside. nvdisasm takes 0.2 to 0.4 s to start, so the first question has
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,6 +20,11 @@ from gpuprof.read.source_text import FunctionCode, TextStore
 _MOST_AHEAD = 2**19
 """Bytes of code that are read before they are asked for: 33,000 instructions, of 20 µs each."""
 _MOST_KERNELS = 500
+
+
+_VOLTA = ("sm_70", "sm_72")
+_WITHOUT_VOLTA = (2026, 2)
+"""From this release on, NVIDIA's reader has no text of Volta."""
 
 
 class LaunchProgram(NamedTuple):
@@ -79,7 +87,7 @@ class SourceReader:
             return places
         lines = program.data.lines(unknown, program.own)
         target = program.data.target
-        if target in self._textless and len(lines) == len(unknown):
+        if len(lines) == len(unknown) and (target in self._textless or (target in _VOLTA and _has_forgotten_volta())):
             return places | {pc: InstructionPlace("", *(line or (None, None))) for pc, line in lines.items()}
         told = self._asked().places(number, unknown)
         if target is not None and lines and not self._store.reads(target) and not any(told[pc].sass for pc in lines):
@@ -133,3 +141,13 @@ class SourceReader:
             if left < 0:
                 return
             yield code
+
+
+@cache
+def _has_forgotten_volta() -> bool:
+    """Tell whether NVIDIA's reader, as it is installed, has no text of Volta; it need not be asked then."""
+    try:
+        release = re.findall(r"\d+", version("ncu-report"))[:2]
+    except PackageNotFoundError:
+        return False
+    return tuple(map(int, release)) >= _WITHOUT_VOLTA
