@@ -16,7 +16,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from multiprocessing import connection, get_all_start_methods, get_context
+from multiprocessing import connection, current_process, get_all_start_methods, get_context
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ _SENT = (pickle.UnpicklingError, EOFError, OSError)
 
 
 def processors() -> int:
-    """Return how many processes may run at a time; 1 where none can be forked."""
-    if "fork" not in get_all_start_methods() or sys.platform == "darwin":
+    """Return how many processes may run at a time; 1 where none can be forked, as in a worker of a pool."""
+    if "fork" not in get_all_start_methods() or sys.platform == "darwin" or current_process().daemon:
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

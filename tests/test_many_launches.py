@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,11 @@ def test_a_process_that_dies_costs_nothing(tmp_path: Path, several: Here, monkey
     report = read_ncu_rep(made(tmp_path, *[launch(f"k{at}") for at in range(30)]))
     assert [one.name for one in report] == [f"k{at}" for at in range(30)]
     assert {one.metrics.number("gpu__time_duration.sum") for one in report} == {5e-6}
+
+
+def test_in_a_worker_of_a_pool_nothing_is_forked() -> None:
+    with get_context("fork").Pool(1) as pool:
+        assert pool.apply(processors) == 1
 
 
 class Program:
