@@ -18,8 +18,8 @@ from gpuprof.read.container import raw_blocks, walk
 from gpuprof.read.protobuf import fields, raw_fields
 from gpuprof.read.wire import message, number, prefixed
 
-_BLOCK_LAUNCHES = 16
-"""So many launches a block."""
+_BLOCK_LAUNCHES = 1
+"""So many launches a block, as in all real reports at hand."""
 _NAMES = (6, 7)
 _MANGLED, _GRID, _METRIC = 5, 10, 13
 _NAME_ID, _VALUE, _ELEMENT, _ELEMENT_VALUE = 1, 2, 3, 2

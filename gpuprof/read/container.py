@@ -79,25 +79,26 @@ class _Walk:
     strings: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     session: dict[int, FieldValue] = field(default_factory=dict)
-    processes: list[tuple[int, str]] = field(default_factory=list)
+    processes: dict[bytes, tuple[int, str]] = field(default_factory=dict)
     spans: list[MessageSpan] = field(default_factory=list)
     sources: _Messages = field(default_factory=list)
     strange: str | None = None
 
-    def add(self, header: MessageFields, messages: _Messages) -> None:
+    def add(self, block: _Block) -> None:
         """Take a block in."""
-        process = None
-        for number, value, at in header:
+        process, declared, messages = None, block.declared, block.messages
+        for number, value, at in block.fields:
             if number == SESSION:
                 _read_session(as_bytes(value, at), at, self.versions, self.session)
             elif number == STRINGS:
                 self.strings.extend(as_text(as_bytes(s, at)) for _, s, _ in fields(as_bytes(value, at), at))
             elif number == PROCESS:
-                self.processes.append(_process(as_bytes(value, at), at))
-                process = self.processes[-1][0]
+                named = as_bytes(value, at)
+                if named not in self.processes:
+                    self.processes[named] = _process(named, at)
+                process = self.processes[named][0]
             elif number > _KNOWN:
                 self.strange = self.strange or f"a block has a field {number}"
-        declared = _declared(header)
         sources = declared.get(_NUM_SOURCES, 0)
         self.sources.extend(messages[:sources])
         there = [form for number, form in _FORMS.items() if declared.get(number)]
@@ -116,7 +117,7 @@ def walk(data: Bytes) -> Container:
         if version != FORMAT:
             gathered.strange = f"its format is version {version}"
         for block in _blocks(data):
-            gathered.add(block.fields, block.messages)
+            gathered.add(block)
     except Malformed as broken:
         damage = Damage(broken.at, broken.why)
     command, created = gathered.session.get(_SESSION_COMMAND), gathered.session.get(_SESSION_CREATED)
@@ -126,7 +127,7 @@ def walk(data: Bytes) -> Container:
         versions=gathered.versions,
         command=as_text(command) if isinstance(command, bytes) else None,
         created_s=created if isinstance(created, int) else None,
-        processes=tuple(dict.fromkeys(gathered.processes)),
+        processes=tuple(dict.fromkeys(gathered.processes.values())),
         spans=tuple(gathered.spans),
         sources=tuple(gathered.sources),
         strange=gathered.strange,
@@ -149,7 +150,7 @@ def raw_blocks(data: Bytes) -> Iterator[RawBlock]:
     """Yield the blocks of an undamaged report."""
     before = data[: 8 + _length(data, 4)]
     for block in _blocks(data):
-        declared = _declared(block.fields)
+        declared = block.declared
         first = declared.get(_NUM_SOURCES, 0)
         behind = first + declared.get(_NUM_RESULTS, 0)
         sources, kernels, rest = block.messages[:first], block.messages[first:behind], block.messages[behind:]
@@ -165,11 +166,13 @@ def section_names(message: bytes) -> str:
         return ""
 
 
-class _Block(NamedTuple):
-    """A block: where its header lies, the fields of that, and where the messages of its payload lie."""
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block: where its header lies, the fields of that, what they declare, and where the messages lie."""
 
     header: tuple[int, int]
     fields: MessageFields
+    declared: dict[int, int]
     messages: _Messages
 
 
@@ -195,8 +198,9 @@ def _blocks(data: Bytes) -> Iterator[_Block]:
         if length > _MAX_HEADER or start + length > size:
             raise Malformed(at, f"a block header of {length} bytes does not fit into the file")
         header = list(fields(data[start : start + length], start))
-        messages = _payload_messages(data, start + length, header, at)
-        yield _Block((start, start + length), header, messages)
+        declared = _declared(header)
+        messages = _payload_messages(data, start + length, header, wanted=sum(declared.values()), block=at)
+        yield _Block(header=(start, start + length), fields=header, declared=declared, messages=messages)
         at = messages[-1][1] if messages else start + length
 
 
@@ -205,12 +209,11 @@ def _declared(header: MessageFields) -> dict[int, int]:
     return {number: as_int(value, where) for number, value, where in header if number in _DECLARED}
 
 
-def _payload_messages(data: Bytes, at: int, header: MessageFields, block: int) -> _Messages:
+def _payload_messages(data: Bytes, at: int, header: MessageFields, *, wanted: int, block: int) -> _Messages:
     """Step over the messages of a payload; their number and lengths must be those that the header declares."""
     end = at + next((as_int(value, where) for number, value, where in header if number == PAYLOAD_SIZE), 0)
     if end > len(data):
         raise Malformed(block, f"a block declares {end - at} bytes and the file has {len(data) - at}")
-    wanted = sum(_declared(header).values())
     messages: _Messages = []
     while at < end:
         start = at + 4
