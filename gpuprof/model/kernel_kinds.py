@@ -94,7 +94,7 @@ def kernel_kind(kernel: KernelProfile) -> str | None:
     return kind
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def kind_by_name(demangled: str) -> str | None:
     """Return the id of the kind that a name tells: its function, else the namespace that it is in."""
     name = parse_name(demangled)
@@ -122,7 +122,7 @@ def _of_namespace(text: str) -> str | None:
     return _ROUTING if _OF_EXPERTS.search(text) is not None else None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def _of_operator(kind: str | None, demangled: str) -> str | None:
     """Return the kind of an operator for what it launched, unless that copies and fills, as any operator does.
 
@@ -168,7 +168,7 @@ def _phase_of_tile(name: KernelName) -> str:
     return _DECODE if sizes == ["16"] else _PREFILL
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def _told(text: str) -> str | None:
     """Return the kind that words tell; empty where they tell of something else, None where they tell nothing.
 
@@ -193,7 +193,7 @@ def _first(table: Iterable[tuple[str, _Words]], text: str) -> str | None:
     return next((kind for kind, pattern in table if pattern.search(text)), None)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def _pieces(text: str) -> str:
     """Return the words of a name in small letters, with `_` between and around them: `_flash_attn_fwd_sm90_`."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text[:_LONGEST])

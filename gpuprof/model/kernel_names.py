@@ -48,7 +48,7 @@ class KernelName:
         return self.scopes[0].name if self.scopes else ""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16384)
 def parse_name(demangled: str) -> KernelName:
     """Return the parsed name. What follows in a very long one is left to the numbering of equal labels."""
     text = _normalised(demangled[:_PARSED_CHARACTERS])
