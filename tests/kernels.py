@@ -112,9 +112,6 @@ class Program:
             for instruction in self.code
         )
 
-    def machine_words(self) -> Mapping[int, int]:
-        return {}
-
     def machine_code(self) -> bytes:
         return self.machine
 

@@ -29,7 +29,8 @@ SEEDS = (40, 41)
 COMPLAINTS = {
     "the file does not start with NVR", "the file header is cut off", "the file ends inside a length",
     "a block header of … bytes does not fit into the file", "a block declares … bytes and the file has …",
-    "a block declares … entries and holds …", "a message has a field of unknown type", "a field is cut off",
+    "a block declares … entries and holds …", "a message has a field of unknown type",
+    "a message has a field without a number", "a field is cut off",
     "a number is cut off", "a field has the wrong type",
 }  # fmt: skip
 

@@ -145,10 +145,6 @@ def test_examples(name: str, unit: str | None) -> None:
     assert unit_of(name) == unit
 
 
-def test_a_text_has_no_unit() -> None:
-    assert unit_of("breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed", value_is_text=True) == ""
-
-
 def test_only_time_is_recorded_in_a_scaled_unit() -> None:
     bases = {base for chip in USUAL_CHIPS for base, kind in _offered(chip) if kind == "Counter"}
     scaled = {base for base in bases if ncu_unit(unit_of(f"{base}.sum") or "")[0] != 1}

@@ -22,6 +22,7 @@ from gpuprof.model.recorded import DictMetrics, Launch, Metric, Report
 from gpuprof.model.session import Session
 from gpuprof.read.metric_units import READ_TWO_WAYS
 from gpuprof.units import ncu_unit
+from tests.machine_words import machine_words
 from tests.readings import report_of, session_of
 
 LIBRARY = SpecLibrary()
@@ -279,14 +280,14 @@ def test_details_of_a_report_are_there_for_a_diagnosis(reports: Path) -> None:
     assert sum(entry.counts.get("smsp__pcsamp_sample_count", 0) for entry in listing) == launch.metrics.number(
         "smsp__pcsamp_sample_count"
     )
-    words = launch.details.machine_words()
+    words = machine_words(launch)
     assert set(words) <= {entry.pc for entry in listing} and len(words) >= len(listing) - 1
 
 
 def test_constant_moves_are_those_of_the_executed_instructions(real_report: Path) -> None:
     for launch in report_of(real_report):
         executed = launch.metrics.instances("thread_inst_executed_true") or {}
-        encodings = launch.details.machine_words()
+        encodings = machine_words(launch)
         counted = sum(executed[pc] for pc, word in encodings.items() if is_constant_move(word))
         opcodes = launch.metrics.instances(WARP_OPCODES)
         has_hfma2 = opcodes is None or any(str(opcode).startswith("HFMA2") for opcode in opcodes)

@@ -50,7 +50,7 @@ def test_a_recording_has_neither_source_text_nor_code_nor_texts_of_nvidia(record
     for launch in report:
         assert not any(launch.details.source_files().values())
         assert not any(one.sass for one in launch.details.instructions())
-        assert launch.details.machine_words() == {}
+        assert launch.details.machine_code() == b""
         assert launch.details.rule_results() == ()
         assert not any(name.startswith(("group:", "breakdown:")) for name in launch.metrics.names())
     assert report.sections == ()
@@ -207,7 +207,7 @@ def test_lines_are_read_back_as_written(
     found = {one.pc: (one.file, one.line) for one in launch.details.instructions()}
     assert found == lines
     assert {one.sass for one in launch.details.instructions()} == {""}
-    assert launch.details.machine_words() == {}
+    assert launch.details.machine_code() == b""
 
 
 def test_two_kernels_keep_their_lines_apart_and_launches_their_facts(tmp_path: Path) -> None:

@@ -8,9 +8,20 @@ import pytest
 
 from gpuprof.errors import DamagedInput
 from gpuprof.model.recorded import Report
+from gpuprof.read import ncu_rep
+from gpuprof.read.container import walk
+from gpuprof.read.native_report import FewActions, excerpt
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.wire import message, number, prefixed
 from tests import ncu_bytes
+
+
+class NoCode:
+    """Stands for NVIDIA's reader of code."""
+
+    def sources(self, number: int) -> dict[str, str]:
+        return {}
+
 
 DURATION, OPCODES, CYCLES = "gpu__time_duration.sum", "sass__inst_executed_per_opcode", "sm__cycles_active.avg"
 NAMES = (DURATION, OPCODES, CYCLES, "device__attribute_display_name")
@@ -50,6 +61,40 @@ def test_a_newer_format_is_told_and_read_by_nvidias_reader(tmp_path: Path) -> No
     assert facts(newer) == facts(known)
     assert newer.devices == known.devices
     assert newer.tool_version == known.tool_version
+
+
+def test_what_nvidias_reader_reads_has_its_process_and_asks_for_every_name(tmp_path: Path) -> None:
+    newer = read(tmp_path, report(launch("a"), launch("b"), version=8))
+    assert [one.process for one in newer.launches] == [3, 3]
+    assert newer.names is None, "where its table of names lies is not known"
+
+
+def test_an_excerpt_has_the_launches_at_these_places_and_nothing_behind_damage(tmp_path: Path) -> None:
+    data = report(launch("a"), launch("b"), launch("c"))
+    spans = walk(data).spans
+    chosen = excerpt(data + b"\xff\xff\xff\x7f", [spans[2].start, spans[0].start])
+    assert [one.name for one in read(tmp_path, chosen).launches] == ["a", "c"]
+
+
+def test_the_code_of_a_salvaged_launch_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[FewActions] = []
+
+    def native(_: Path, actions: FewActions) -> NoCode:
+        asked.append(actions)
+        return NoCode()
+
+    monkeypatch.setattr(ncu_rep, "CodeReader", native)
+    made = read(tmp_path, report(launch("a", BROKEN), launch("b"), launch("c")), salvage=True)
+    assert made.launches[1].details.source_files() == {}
+    names = [asked[0][number].name(0) for number in range(len(asked[0]))]
+    assert names == [one.name for one in made.launches] == ["b", "c"]
+
+
+def test_a_rule_that_does_not_parse_is_an_error_with_its_offset(tmp_path: Path) -> None:
+    broken = b"\x0a\x7f"
+    data = report(launch("a", more=message(19, broken)))
+    with pytest.raises(DamagedInput, match=f"at byte {data.index(broken)}, what a rule of NVIDIA's says"):
+        read(tmp_path, data).launches[0].details.rule_results()
 
 
 def test_a_format_that_nobody_knows_is_an_error_that_says_so(tmp_path: Path) -> None:

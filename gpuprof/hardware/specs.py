@@ -104,13 +104,14 @@ def without_absent_links(arch: ArchSpec, names: frozenset[str]) -> ArchSpec:
     A chain that none of them satisfies keeps its first link, which names what is missing.
     """
     kept = {
-        quantity: tuple(link for link in chain if names.issuperset(_needed(link))) or chain[:1]
+        quantity: tuple(link for link in chain if names.issuperset(metrics_of(link))) or chain[:1]
         for quantity, chain in arch.counters.items()
     }
     return replace(arch, counters=kept)
 
 
-def _needed(link: CounterLink) -> tuple[str, ...]:
+def metrics_of(link: CounterLink) -> tuple[str, ...]:
+    """Return the metrics that a report must have for a link."""
     opcodes = {"thread-opcodes": (THREAD_OPCODES,), "tensor-opcodes": (WARP_OPCODES,)}
     return opcodes.get(link.how) or tuple(name for name, _ in link.terms)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Basis, Chain, ComputeKey, CounterLink
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Basis, Chain, ComputeKey, CounterLink, metrics_of
 from gpuprof.model.recorded import LaunchDetails, MetricTable, Missing
 from gpuprof.model.sass_opcodes import matrix_opcode
 
@@ -74,13 +74,8 @@ def first_counted(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks)
 def absent_quantities(counters: Mapping[str, Chain], names: frozenset[str]) -> frozenset[str]:
     """Return the quantities that no launch has a value of, where these are the names of all metrics of a report."""
     return frozenset(
-        what for what, chain in counters.items() if not any(names.issuperset(_metrics_of(link)) for link in chain)
+        what for what, chain in counters.items() if not any(names.issuperset(metrics_of(link)) for link in chain)
     )
-
-
-def _metrics_of(link: CounterLink) -> tuple[str, ...]:
-    histograms = {"thread-opcodes": (THREAD_OPCODES,), "tensor-opcodes": (WARP_OPCODES,)}
-    return histograms.get(link.how) or _wording(link.terms).names
 
 
 def no_value(chain: Chain, what: str, remedy: str) -> Missing:

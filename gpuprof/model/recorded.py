@@ -180,10 +180,6 @@ class LaunchDetails(Protocol):
         """Return the SASS in address order, with source positions and the named counts (None: all) of each one."""
         ...
 
-    def machine_words(self) -> Mapping[int, int]:
-        """Return the 128-bit encoding of each executed instruction by address; empty where none is embedded."""
-        ...
-
     def machine_code(self) -> bytes:
         """Return the kernel's machine code, 16 bytes an instruction, executed or not; empty where none is embedded."""
         ...
@@ -214,10 +210,6 @@ class FixedDetails:
     def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:  # noqa: ARG002
         """Return nothing: a text export has no SASS."""
         return ()
-
-    def machine_words(self) -> Mapping[int, int]:
-        """Return nothing: a text export has no program."""
-        return {}
 
     def machine_code(self) -> bytes:
         """Return nothing: a text export has no program."""

@@ -29,6 +29,8 @@ _DECLARED = (_NUM_SOURCES, *_FORMS, _NUM_GRAPHS)
 _KNOWN = 10
 """The highest field number of a BlockHeader that is known (Nsight Compute 2026.3)."""
 _SESSION_CREATED, _SESSION_VERSION, _SESSION_COMMAND = 2, 8, 11
+AGAIN = "copy the report again from where it was recorded, or profile again"
+"""What to do about a damaged report."""
 _MAX_HEADER = 64 * 1024 * 1024
 
 _Messages = list[tuple[int, int]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from array import array
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from gpuprof.read.ncu_details import EmbeddedPrograms, KernelIdentity, NcuDetail
 from gpuprof.read.ncu_messages import ATTRIBUTE, LaunchMessages
 from gpuprof.read.ncu_metrics import NcuMetrics
 from gpuprof.read.nvtx_state import nvtx_ranges
-from gpuprof.read.protobuf import Malformed, as_text, fields
+from gpuprof.read.protobuf import Malformed, as_text, by_number, fields, last_number
 from gpuprof.read.result_message import KERNEL, Layout, SplitMessage
 from gpuprof.read.rule_messages import rule_results
 from gpuprof.read.source_reader import SourceReader
@@ -76,8 +77,8 @@ class FactsReader:
             raise Strange(f"a {message.form.kind} has a field {max(message.others)}")
         try:
             return self._facts(message, NcuMetrics(self._messages, number))
-        except Malformed as broken:
-            raise self._messages.damaged("a launch", broken) from broken
+        except Malformed as broken:  # in a field, whose own offsets begin at zero
+            raise self._messages.damaged("a launch", Malformed(message.base, broken.why)) from broken
 
     def _facts(self, message: SplitMessage, metrics: NcuMetrics) -> LaunchFacts:
         is_kernel = message.form is KERNEL
@@ -172,13 +173,14 @@ class LaunchMaker:
 
 def sections_of(message: SplitMessage) -> tuple[str, ...]:
     """Return the identifiers of the sections that ncu collected for a kernel."""
-    return tuple(_first_text(section) for section in message.contents(_SECTIONS)) if message.form is KERNEL else ()
+    sections = message.contents(_SECTIONS) if message.form is KERNEL else ()
+    return tuple(_first_text(section) for _, section in sections)
 
 
 def clocks_locked(message: SplitMessage) -> bool | None:
     """Tell whether ncu held the clocks while it profiled a launch; None where that was not recorded."""
     status = message.content(message.form.clocks)
-    return bool(_numbers(status).get(_EXECUTED_LOCKED, 0)) if status is not None else None
+    return bool(last_number(by_number(status), _EXECUTED_LOCKED)) if status is not None else None
 
 
 def compute_capability(metrics: NcuMetrics) -> str | None:
@@ -194,8 +196,13 @@ def integer(metrics: MetricTable, name: str) -> int | None:
 
 
 def _rules(messages: LaunchMessages, launch: int) -> tuple[RuleResult, ...]:
+    """Read what NVIDIA's rules said of a launch. Raises DamagedInput where that does not parse."""
     message = messages.split(launch)
-    return tuple(result for content in message.contents(message.form.rules) for result in rule_results(content))
+    try:
+        rules = [rule_results(content, base) for base, content in message.contents(message.form.rules)]
+    except Malformed as broken:
+        raise messages.damaged("what a rule of NVIDIA's says", broken) from broken
+    return tuple(itertools.chain.from_iterable(rules))
 
 
 def _shape(message: SplitMessage, metrics: MetricTable) -> tuple[Dim3 | None, Dim3 | None]:
@@ -226,14 +233,9 @@ def dimensions(metrics: MetricTable, which: str) -> Dim3 | None:
 
 def _dim3(message: bytes | None) -> Dim3 | None:
     """Read a Uint64x3; a launch whose profiling failed records zeros."""
-    entry = _numbers(message) if message is not None else {}
-    x, y, z = entry.get(1, 0), entry.get(2, 0), entry.get(3, 0)
+    entry = by_number(message) if message is not None else {}
+    x, y, z = (last_number(entry, axis) for axis in (1, 2, 3))
     return (x, y, z) if x and y and z else None
-
-
-def _numbers(message: bytes) -> dict[int, int]:
-    """Return the fields of a small message that are numbers."""
-    return {number: value for number, value, _ in fields(message, 0) if isinstance(value, int)}
 
 
 def _first_text(message: bytes) -> str:

@@ -186,13 +186,11 @@ All are of chips whose metric it does not know, or of no chip (`derived__`, `bre
 
 
 @lru_cache(maxsize=8192)
-def unit_of(name: str, value_is_text: bool = False) -> str | None:
+def unit_of(name: str) -> str | None:
     """Return the unit that NVIDIA's reader gives a number under this name, as it writes it; None if it is not known.
 
-    A text has none, nor has a count of nothing in particular: both are "".
+    A count of nothing in particular has none: "".
     """
-    if value_is_text:
-        return ""
     if len(name) > _LONGEST_NAME:
         return None
     bare = name.removeprefix(next((prefix for prefix in _SAMPLING if name.startswith(prefix)), ""))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
@@ -12,15 +13,14 @@ from typing import Any
 
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.model.recorded import RuleResult
-from gpuprof.model.torch_ranges import readable_range
-from gpuprof.read.container import PAYLOAD_SIZE, PROCESS, SESSION, STRINGS, raw_blocks
+from gpuprof.read.container import AGAIN, PAYLOAD_SIZE, PROCESS, SESSION, STRINGS, RawBlock, raw_blocks
 from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.metric_values import Instance, MetricValue
 from gpuprof.read.native_guard import NamedBytes, prime, quiet, start
-from gpuprof.read.protobuf import raw_fields
+from gpuprof.read.nvtx_state import names_in_domain
+from gpuprof.read.protobuf import Malformed, raw_fields
 from gpuprof.read.wire import number, prefixed
 
-AGAIN = "copy the report again from where it was recorded, or profile again"
 NATIVE_ERRORS = (AttributeError, IndexError, MemoryError, OverflowError, RuntimeError, TypeError, ValueError)
 """What the native reader's bindings raise on values that do not make sense."""
 _TRIED_LAUNCHES = 500
@@ -90,22 +90,22 @@ class NativeReport:
 class FewActions(Sequence[Any]):
     """The launches of a report for the text of their code: of each kernel one, loaded when the first is asked for.
 
-    `data` is the report; `alike` tells for each launch which one stands for it.
+    `data` is the report; `places` tell for each launch where the message of the one lies that stands for it.
     """
 
-    def __init__(self, data: Bytes, alike: Sequence[int]) -> None:
+    def __init__(self, data: Bytes, places: Sequence[int]) -> None:
         self.data = data
-        self._alike = alike
+        self._places = places
 
     def __len__(self) -> int:
-        return len(self._alike)
+        return len(self._places)
 
     def __getitem__(self, launch: Any) -> Any:
-        return self._loaded[self._alike[launch]]
+        return self._loaded[self._places[launch]]
 
     @cached_property
     def _loaded(self) -> dict[int, Any]:
-        chosen = sorted(set(self._alike))
+        chosen = sorted(set(self._places))
         self._opened = NamedBytes(excerpt(self.data, chosen))
         with quiet():
             actions = _each_action(import_ncu_report().load_report(self._opened.path))
@@ -124,19 +124,27 @@ def import_ncu_report() -> Any:
     return ncu_report
 
 
-def excerpt(data: Bytes, launches: Sequence[int]) -> bytes:
-    """Return a report with some launches of an undamaged one, and with all its programs."""
-    chosen, before = frozenset(launches), 0
-    pieces: list[bytes] = []
-    for block in raw_blocks(data):
-        kernels = [span for at, span in enumerate(block.kernels, before) if at in chosen]
-        before += len(block.kernels) + len(block.rest)
+def excerpt(data: Bytes, places: Iterable[int]) -> bytes:
+    """Return a report with the launches whose messages lie at some places of another, and with all its programs.
+
+    What lies behind damage is left out.
+    """
+    return b"".join(_pieces(data, frozenset(places)))
+
+
+def _pieces(data: Bytes, chosen: frozenset[int]) -> Iterator[bytes]:
+    for block in _whole_blocks(data):
+        kernels = [span for span in block.kernels if span[0] in chosen]
         header = data[slice(*block.header)]
         kept = [header[first:last] for field, first, last in raw_fields(header) if field in (SESSION, STRINGS, PROCESS)]
         payload = b"".join(data[first - 4 : last] for first, last in (*block.sources, *kernels))
         counts = number(1, len(block.sources)) + number(2, len(kernels)) + number(PAYLOAD_SIZE, len(payload))
-        pieces += [block.before, prefixed(b"".join(kept) + counts), payload]
-    return b"".join(pieces)
+        yield from (block.before, prefixed(b"".join(kept) + counts), payload)
+
+
+def _whole_blocks(data: Bytes) -> Iterator[RawBlock]:
+    with contextlib.suppress(Malformed):
+        yield from raw_blocks(data)
 
 
 def nvtx_names(action: Any) -> tuple[str, ...]:
@@ -147,9 +155,8 @@ def nvtx_names(action: Any) -> tuple[str, ...]:
     names: list[str] = []
     for index in state.domains():
         domain = state.domain_by_id(index)
-        prefix = "" if domain.name() in ("", "<default domain>") else f"{domain.name()}:"
         own = (*domain.push_pop_ranges(), *domain.start_end_ranges())
-        names.extend(prefix + readable_range(str(name)) for name in own)
+        names.extend(names_in_domain(domain.name(), map(str, own)))
     return tuple(names)
 
 

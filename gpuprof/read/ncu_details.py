@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES, instruction_word, kernel_code
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.errors import DamagedInput
 from gpuprof.model.recorded import EmbeddedProgram, ProfiledInstruction, RuleResult
@@ -50,29 +50,12 @@ class EmbeddedPrograms:
         self._data = data
         self._spans = spans
         self._sources: dict[int, SourceData | None] = {}
-        self._codes: dict[tuple[int, str], bytes] = {}
 
     def source(self, reference: int) -> SourceData | None:
         """Return a program by the number that launches refer to it by; None where it is not there, or damaged."""
         if reference not in self._sources:
             self._sources[reference] = self._read(reference)
         return self._sources[reference]
-
-    def cubin(self, reference: int) -> bytes | None:
-        """Return the cubin of a program; None where the report embeds none. Launches of it share the bytes."""
-        source = self.source(reference)
-        return source.cubin if source is not None else None
-
-    def machine_code(self, reference: int, mangled: str) -> bytes:
-        """Return the machine code of a kernel; empty where the report embeds none or it is damaged."""
-        key = (reference, mangled)
-        if key not in self._codes:
-            cubin = self.cubin(reference)
-            try:
-                self._codes[key] = kernel_code(cubin, mangled) if cubin is not None else b""
-            except DamagedInput:
-                self._codes[key] = b""
-        return self._codes[key]
 
     def _read(self, reference: int) -> SourceData | None:
         """Read the messages of a program one behind another: what one begins, others add to."""
@@ -132,25 +115,20 @@ class NcuDetails:
         places = ((pc, *program.places[pc]) for pc in sorted(recorded))
         return tuple(ProfiledInstruction(pc, sass, file, line=at, counts=recorded[pc]) for pc, sass, file, at in places)
 
-    def machine_words(self) -> Mapping[int, int]:
-        """Return the encodings of the executed instructions; the first one lies at the start of the kernel."""
-        executed = self.metrics.instances("thread_inst_executed_true") or {}
-        addresses = [pc for pc in executed if isinstance(pc, int)]
-        code = self.machine_code() if addresses else b""
-        if not code:
-            return {}
-        start = min(addresses)
-        encodings = {pc: instruction_word(code, pc - start) for pc in addresses}
-        return {pc: word for pc, word in encodings.items() if word is not None}
-
     def machine_code(self) -> bytes:
         """Return the kernel's machine code; empty where the report embeds none or it is damaged."""
-        return self.programs.machine_code(self.reference, self.mangled) if self.reference is not None else b""
+        source = self._source()
+        code = source.function(self.mangled) if source is not None else None
+        return code.code if code is not None else b""
 
     def program(self) -> EmbeddedProgram | None:
         """Return the cubin that the kernel is in; None where the report embeds none. Launches of it share the bytes."""
-        cubin = self.programs.cubin(self.reference) if self.reference is not None else None
+        source = self._source()
+        cubin = source.cubin if source is not None else None
         return EmbeddedProgram(self.mangled, cubin) if cubin is not None else None
+
+    def _source(self) -> SourceData | None:
+        return self.programs.source(self.reference) if self.reference is not None else None
 
     def program_text(self, size_bytes: int) -> Mapping[int, str]:
         """Return the SASS of the kernel's first bytes by offset, jumps to offsets, too; empty where there is no text.

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from gpuprof.errors import DamagedInput
-from gpuprof.read.container import MessageSpan
+from gpuprof.read.container import AGAIN, MessageSpan
 from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.metric_values import Instance, Keys, MetricValue, UnknownForm
-from gpuprof.read.native_report import AGAIN, NativeReport
+from gpuprof.read.native_report import NativeReport
 from gpuprof.read.protobuf import Malformed
 from gpuprof.read.result_message import Layout, ResultMessage, SplitMessage, Splitter
 
@@ -86,8 +86,8 @@ class LaunchMessages:
                 yield message.value(self._numbers[name])
             except UnknownForm:
                 yield from self._nvidia.values(launch, (name,))
-            except (Malformed, IndexError) as error:
-                raise self._unreadable(name, launch, error) from error
+            except Malformed as broken:
+                raise self.damaged(f"the value of {name}", broken) from broken
 
     def instances(self, launch: int, name: str) -> list[Instance]:
         """Return the instances of a metric in their order, with their keys."""
@@ -95,8 +95,8 @@ class LaunchMessages:
             return self._message(launch).instances(self._numbers[name], self._keys)
         except UnknownForm:
             return self._nvidia.instances(launch, name)
-        except (Malformed, IndexError) as error:
-            raise self._unreadable(name, launch, error) from error
+        except Malformed as broken:
+            raise self.damaged(f"the value of {name}", broken) from broken
 
     def has(self, launch: int, name: str) -> bool:
         """Tell whether a launch has a metric of that name, with a value or without."""
@@ -126,10 +126,6 @@ class LaunchMessages:
     def _bytes(self, span: MessageSpan) -> bytes:
         """Return the bytes of a message; fewer, where the file has become shorter."""
         return self.data[span.start : span.end]
-
-    def _unreadable(self, name: str, launch: int, error: Exception) -> DamagedInput:
-        broken = error if isinstance(error, Malformed) else Malformed(self.spans[launch].start, "it is cut off")
-        return self.damaged(f"the value of {name}", broken)
 
     @cached_property
     def _nvidia(self) -> NativeReport:

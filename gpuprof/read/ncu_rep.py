@@ -66,19 +66,23 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
         driver=container.versions.get("Display Driver Version"),
         created_s=container.created_s,
         sections=launches.sections,
-        names=frozenset(container.names),
+        names=launches.names,
         warnings=(*warnings, *launches.warnings),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Launches:
-    """The launches of a report and their GPUs, what the first one tells of all, and what could not be read."""
+    """The launches of a report and their GPUs, what the first one tells of all, and what could not be read.
+
+    `names` are all that metrics can have, where that is known.
+    """
 
     launches: Sequence[Launch]
     devices: Sequence[RecordedDevice]
     sections: tuple[str, ...] = ()
     clocks_locked: bool | None = None
+    names: frozenset[str] | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -99,7 +103,7 @@ def _read(path: Path, content: Content, container: Container, *, salvage: bool) 
         return LaunchProgram(data, mangled, function_addresses(NcuMetrics(messages, number)))
 
     def by_nvidia() -> CodeReader:
-        return CodeReader(path, FewActions(content.data, alike(kernels)))
+        return CodeReader(path, FewActions(content.data, [messages.spans[first].start for first in alike(kernels)]))
 
     code = SourceReader(program_of, by_nvidia, lambda: dict.fromkeys(alike(kernels)))
     maker = LaunchMaker(messages, programs, code)
@@ -108,7 +112,14 @@ def _read(path: Path, content: Content, container: Container, *, salvage: bool) 
     kernels.extend(maker.kernels)
     if launches and messages.lists(_EXECUTED):
         code.prepare()
-    return _Launches(launches, maker.devices.recorded, sections, clocks_locked=locked, warnings=warnings)
+    return _Launches(
+        launches,
+        maker.devices.recorded,
+        sections,
+        clocks_locked=locked,
+        names=frozenset(container.names),
+        warnings=warnings,
+    )
 
 
 def _of_first(messages: LaunchMessages) -> tuple[tuple[str, ...], bool | None, str | None]:
@@ -119,7 +130,7 @@ def _of_first(messages: LaunchMessages) -> tuple[tuple[str, ...], bool | None, s
     try:
         locked = clocks_locked(message)
     except Malformed as broken:
-        raise messages.damaged("a launch", broken) from broken
+        raise messages.damaged("a launch", Malformed(message.base, broken.why)) from broken
     return sections_of(message), locked, compute_capability(NcuMetrics(messages, 0))
 
 
@@ -151,7 +162,8 @@ def _check(message: ResultMessage) -> None:
 def _read_by_nvidia(path: Path, content: Content, container: Container, what: str) -> _Launches:
     """Read the launches with NVIDIA's reader. Raises DamagedInput where that knows no more, or other launches."""
     devices = Devices()
-    launches = native_launches(path, NativeReport(str(path), content.data), devices)
+    processes = [span.process for span in container.spans]
+    launches = native_launches(path, NativeReport(str(path), content.data), devices, processes)
     if len(launches) != container.results:
         raise DamagedInput(
             f"{path}: {what}, which this gpuprof does not know; NVIDIA's reader finds {len(launches)} "

@@ -6,13 +6,14 @@ either kind: Id = 1, its ranges = 3. The name of a pushed range is field 1, that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpuprof.model.torch_ranges import readable_range
-from gpuprof.read.protobuf import FieldValue, as_text, fields
+from gpuprof.read.protobuf import all_bytes, by_number, last_number, last_text
 
 _DOMAINS, _THREADS, _START_END = 1, 2, 3
 _ID, _DOMAIN_NAME = 1, 2
+_THREAD, _PUSHED = 1, 2
 _RANGES = 3
 _PUSHED_NAME, _STARTED_NAME = 1, 2
 _DEFAULT = ("", "<default domain>")
@@ -23,49 +24,29 @@ def nvtx_ranges(state: bytes, thread: int | None) -> tuple[str, ...]:
 
     Raises Malformed where the state does not parse.
     """
-    parts = _all(state)
-    threads = ((_all(entry), entry) for entry in parts.get(_THREADS, ()) if isinstance(entry, bytes))
-    own = next((fields_of for fields_of, _ in threads if _number(fields_of, 1) == thread), {})
-    pushed = _by_domain(own.get(2, []), _PUSHED_NAME)
-    started = _by_domain(parts.get(_START_END, []), _STARTED_NAME)
+    parts = by_number(state)
+    threads = map(by_number, all_bytes(parts, _THREADS))
+    own = next((entry for entry in threads if last_number(entry, _THREAD) == thread), {})
+    pushed = _by_domain(all_bytes(own, _PUSHED), _PUSHED_NAME)
+    started = _by_domain(all_bytes(parts, _START_END), _STARTED_NAME)
     names: list[str] = []
-    for domain in parts.get(_DOMAINS, ()):
-        entry = _all(domain) if isinstance(domain, bytes) else {}
-        number, title = _number(entry, _ID), _text(entry, _DOMAIN_NAME)
-        prefix = "" if title in _DEFAULT else f"{title}:"
+    for domain in map(by_number, all_bytes(parts, _DOMAINS)):
+        number = last_number(domain, _ID)
         own_names = (*pushed.get(number, ()), *started.get(number, ()))
-        names.extend(prefix + readable_range(name) for name in own_names)
+        names.extend(names_in_domain(last_text(domain, _DOMAIN_NAME), own_names))
     return tuple(names)
 
 
-def _by_domain(entries: list[FieldValue], name: int) -> Mapping[int | None, list[str]]:
+def names_in_domain(domain: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield names of ranges as gpuprof writes them: behind that of their domain, unless it is the default one."""
+    prefix = "" if domain in _DEFAULT else f"{domain}:"
+    return (prefix + readable_range(name) for name in names)
+
+
+def _by_domain(entries: Iterable[bytes], name: int) -> Mapping[int | None, list[str]]:
     """Return the names of the ranges of each domain; of a domain that is there twice, those of the first."""
     domains: dict[int | None, list[str]] = {}
-    for entry in entries:
-        parts = _all(entry) if isinstance(entry, bytes) else {}
-        domains.setdefault(_number(parts, _ID), list(_names(parts.get(_RANGES, []), name)))
+    for entry in map(by_number, entries):
+        ranges = map(by_number, all_bytes(entry, _RANGES))
+        domains.setdefault(last_number(entry, _ID), [last_text(parts, name) for parts in ranges])
     return domains
-
-
-def _names(ranges: list[FieldValue], name: int) -> Iterator[str]:
-    for entry in ranges:
-        if isinstance(entry, bytes):
-            yield _text(_all(entry), name)
-
-
-def _all(message: bytes) -> dict[int, list[FieldValue]]:
-    """Return the values of all fields by number."""
-    values: dict[int, list[FieldValue]] = {}
-    for field, value, _ in fields(message, 0):
-        values.setdefault(field, []).append(value)
-    return values
-
-
-def _number(parts: Mapping[int, list[FieldValue]], field: int) -> int | None:
-    value = parts[field][-1] if field in parts else None
-    return value if isinstance(value, int) else None
-
-
-def _text(parts: Mapping[int, list[FieldValue]], field: int) -> str:
-    value = parts[field][-1] if field in parts else b""
-    return as_text(value) if isinstance(value, bytes) else ""

@@ -5,7 +5,7 @@ Wire format: https://protobuf.dev/programming-guides/encoding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 """Wire types: a number, eight bytes, bytes behind their length, four bytes."""
@@ -46,7 +46,9 @@ def fields(message: bytes, base: int) -> Iterator[tuple[int, FieldValue, int]]:
             value = message[at : at + size]
             at += size
         else:
-            raise Malformed(base + at, "a message has a field of unknown type")
+            raise Malformed(base + start, "a message has a field of unknown type")
+        if not field:
+            raise Malformed(base + start, "a message has a field without a number")
         if at > len(message):
             raise Malformed(base + start, "a field is cut off")
         yield field, value, base + at
@@ -63,12 +65,29 @@ def raw_fields(message: bytes) -> Iterator[tuple[int, int, int]]:
         return
 
 
-def whole_fields(message: bytes) -> MessageFields | None:
-    """Return the fields of a message as `fields` yields them; None where the message does not parse."""
-    try:
-        return list(fields(message, 0))
-    except Malformed:
-        return None
+def by_number(message: bytes, base: int = 0) -> dict[int, list[FieldValue]]:
+    """Return the values of all fields by their numbers, in their order. Raises Malformed."""
+    values: dict[int, list[FieldValue]] = {}
+    for field, value, _ in fields(message, base):
+        values.setdefault(field, []).append(value)
+    return values
+
+
+def last_number(values: Mapping[int, list[FieldValue]], field: int) -> int | None:
+    """Return a field that is a number, of several the last; None where it is not there, or is none."""
+    value = values[field][-1] if field in values else None
+    return value if isinstance(value, int) else None
+
+
+def last_text(values: Mapping[int, list[FieldValue]], field: int) -> str:
+    """Return a field as text, of several the last; empty where it is not there, or is a number."""
+    value = values[field][-1] if field in values else b""
+    return as_text(value) if isinstance(value, bytes) else ""
+
+
+def all_bytes(values: Mapping[int, list[FieldValue]], field: int) -> list[bytes]:
+    """Return the contents of all fields of a number."""
+    return [value for value in values.get(field, ()) if isinstance(value, bytes)]
 
 
 def varint(message: bytes, at: int, base: int) -> tuple[int, int]:

@@ -23,6 +23,8 @@ _MOST_NAME = 1 << 14
 _MOST_LAYOUTS = 1000
 _MOST_RUNS = 8
 """So many GPUs of a report are known by the bytes of their attributes."""
+_LEAST_TAG = 8
+"""That of field 1: there is no field 0."""
 _FIXED = {FIXED64: 8, FIXED32: 4}
 
 
@@ -104,7 +106,10 @@ class ResultMessage:
         """Return the value of a metric, None where it has none. Raises Malformed, or UnknownForm."""
         place = self.layout.places.get(name)
         if place is not None:
-            return metric_value(self.data, self.starts[place], self.base)
+            try:
+                return metric_value(self.data, self.starts[place], self.base)
+            except IndexError:
+                raise self._overwritten() from None
         run = self.layout.run_of(name)
         return run.value(name, self.base) if run is not None else None
 
@@ -112,9 +117,15 @@ class ResultMessage:
         """Return the instances of a metric, none where it is not there. Raises Malformed, or UnknownForm."""
         place = self.layout.places.get(name)
         if place is not None:
-            return metric_instances(self.data, self.starts[place], self.base, keys)
+            try:
+                return metric_instances(self.data, self.starts[place], self.base, keys)
+            except IndexError:
+                raise self._overwritten() from None
         run = self.layout.run_of(name)
         return metric_instances(run.content, run.places[name], self.base, keys) if run is not None else []
+
+    def _overwritten(self) -> Malformed:
+        return Malformed(self.base, "the file has changed since it was opened")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +145,10 @@ class SplitMessage(ResultMessage):
         places = self.others.get(number)
         return self.data[places[-1][0] : places[-1][1]] if places else None
 
-    def contents(self, number: int) -> Iterator[bytes]:
-        """Yield the contents of all fields of a number."""
+    def contents(self, number: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the contents of all fields of a number, each behind its offset in the file."""
         for start, end, _ in self.others.get(number, ()):
-            yield self.data[start:end]
+            yield self.base + start, self.data[start:end]
 
     def number(self, number: int) -> int | None:
         """Return a field that is a number."""
@@ -271,6 +282,8 @@ def _other(data: bytes, at: int, base: int, others: dict[int, list[FieldPlace]])
         end = start + _FIXED[wire]
     else:
         raise Malformed(base + at, "the message of a launch has a field of unknown type")
+    if tag < _LEAST_TAG:
+        raise Malformed(base + at, "the message of a launch has a field without a number")
     if end > len(data):
         raise Malformed(base + at, "a field of a launch is cut off")
     known = others.get(tag >> 3)

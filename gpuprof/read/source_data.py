@@ -19,7 +19,7 @@ from gpuprof.code.binary.line_program import FileAndLine
 from gpuprof.code.tools.user_cache import user_cache
 from gpuprof.errors import DamagedInput
 from gpuprof.read.ncu_code import InstructionPlace
-from gpuprof.read.protobuf import MessageFields, whole_fields
+from gpuprof.read.protobuf import Malformed, MessageFields, fields
 from gpuprof.read.source_lines import ProgramLines, source_lines
 from gpuprof.read.source_text import FunctionCode, TextStore
 
@@ -73,10 +73,10 @@ class SourceData:
         for part in (value for field, value, _ in self._fields if field == _RELOCATIONS and isinstance(value, bytes)):
             for kind, entry, _ in _whole(part):
                 if kind == 1 and isinstance(entry, bytes):
-                    fields = _whole(entry)
-                    address = next((value for field, value, _ in fields if field == 2), 0)
+                    function = _whole(entry)
+                    address = next((value for field, value, _ in function if field == 2), 0)
                     if isinstance(address, int) and address:
-                        starts[_text(fields, 1)] = address
+                        starts[_text(function, 1)] = address
         return starts
 
     def places(
@@ -226,13 +226,15 @@ def _by_span(pcs: Iterable[int], spans: Sequence[FunctionSpan]) -> dict[Function
 
 
 def _whole(message: bytes) -> MessageFields:
-    fields = whole_fields(message)
-    if fields is None:
-        raise DamagedInput("the embedded program is damaged", "everything but source and SASS can still be shown")
-    return fields
+    try:
+        return list(fields(message, 0))
+    except Malformed as broken:
+        raise DamagedInput(
+            "the embedded program is damaged", "everything but source and SASS can still be shown"
+        ) from broken
 
 
-def _text(fields: MessageFields, number: int) -> str:
+def _text(message: MessageFields, number: int) -> str:
     """Return a text as NVIDIA's reader gives it, bytes that are no UTF-8 included; empty where it was not recorded."""
-    value = next((value for field, value, _ in fields if field == number), b"")
+    value = next((value for field, value, _ in message if field == number), b"")
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""

@@ -210,13 +210,6 @@ def kernel_code(cubin: bytes, entry: str) -> bytes:
     raise DamagedInput(f"the cubin has no kernel {entry!r:.200}; it has {_kernels(elf) or 'none'}")
 
 
-def instruction_word(code: bytes, offset: int) -> int | None:
-    """Return the 128-bit instruction at a byte offset; None outside the kernel (a called function, say)."""
-    if offset < 0 or offset % INSTRUCTION_BYTES or offset + INSTRUCTION_BYTES > len(code):
-        return None
-    return int.from_bytes(code[offset : offset + INSTRUCTION_BYTES], "little")
-
-
 def _kernels(elf: Elf) -> str:
     """Name the first kernels that there are; a hostile file may have thousands, with endless names."""
     places = (elf.names_at + section.name + len(_TEXT) for section in elf.sections if elf.starts(section, _TEXT))
