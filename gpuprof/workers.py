@@ -14,10 +14,12 @@ import sys
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import connection, current_process, get_all_start_methods, get_context
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from gpuprof.errors import GpuprofError
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -27,6 +29,8 @@ Answer = TypeVar("Answer")
 Job = list[int]
 
 _CLEARS_UP_S = 3.0
+_JOBS = 8
+"""Each process gets so many jobs of a list, so that they end at about the same time."""
 _GARBAGE = 100_000
 """So many new objects lead to a search for garbage: a review makes millions, and next to no garbage in circles."""
 _SENT = (pickle.UnpicklingError, EOFError, OSError)
@@ -37,6 +41,34 @@ def processors() -> int:
     if "fork" not in get_all_start_methods() or sys.platform == "darwin" or current_process().daemon:
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def made_by_workers(
+    numbers: Sequence[int], make: Callable[[int], Answer], count: int, patience_s: float
+) -> Iterator[Answer]:
+    """Yield what `make` gives for each number from 0 on, in their order, made in `count` processes.
+
+    `numbers` are all of them; those that stand side by side are made by one process. What a process could not make is
+    made here, so that its error is raised here.
+    """
+    size = -(-len(numbers) // (count * _JOBS))
+    jobs = [list(numbers[first : first + size]) for first in range(0, len(numbers), size)]
+
+    def made(job: Job) -> list[Answer]:
+        try:
+            return [make(number) for number in job]
+        except GpuprofError:
+            return []
+
+    done: dict[int, Answer] = {}
+    following = 0
+    for job, answers in done_by_workers(jobs, made, count, lambda _: patience_s):
+        done.update(zip(job, answers, strict=True) if answers else ())
+        while following in done:
+            yield done.pop(following)
+            following += 1
+    for number in range(following, len(numbers)):
+        yield done.pop(number) if number in done else make(number)
 
 
 def done_by_workers(

@@ -13,6 +13,7 @@ import pytest
 import gpuprof
 from gpuprof.diagnose import many
 from gpuprof.errors import DamagedInput
+from gpuprof.model import analyse
 from gpuprof.model.recorded import Launch
 from gpuprof.model.session import Session
 from gpuprof.read import many_launches
@@ -35,12 +36,13 @@ def several(monkeypatch: pytest.MonkeyPatch) -> Here:
     """Have all work done in two processes, or in one."""
 
     def switch(on: bool) -> None:
-        for module in (many_launches, many):
+        for module in (many_launches, analyse, many):
             monkeypatch.setattr(module, "processors", lambda: 2 if on else 1)
         monkeypatch.setattr(many_launches, "LARGE", 0)
         monkeypatch.setattr(many_launches, "_JOB_BYTES", 20_000)
+        monkeypatch.setattr(analyse, "_LEAST", 1)
         monkeypatch.setattr(many, "_LEAST", 1)
-        monkeypatch.setattr(many, "_has_code", lambda _: True)
+        monkeypatch.setattr(many, "_LEAST_WITH_CODE", 1)
 
     return switch
 
@@ -67,11 +69,12 @@ def test_two_processes_read_what_one_reads(path: Path, several: Here) -> None:
 
 @needs_reports
 @pytest.mark.parametrize("path", REAL_REPORTS[:8], ids=[path.stem for path in REAL_REPORTS[:8]])
-def test_two_processes_find_what_one_finds(path: Path, several: Here) -> None:
+@pytest.mark.parametrize("groups", [False, True], ids=["launches", "groups"])
+def test_two_processes_find_what_one_finds(path: Path, groups: bool, several: Here) -> None:
     sessions: list[Session] = []
     for on in (False, True):
         several(on)
-        sessions.append(gpuprof.load(path))
+        sessions.append(gpuprof.load(path, groups=groups))
     alone, together = (list(session_lines(session)) for session in sessions)
     assert together == alone
 

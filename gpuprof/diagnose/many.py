@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gpuprof.diagnose.case import EXECUTED
-from gpuprof.errors import GpuprofError
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Excerpt, Finding, KernelProfile, LineWork
-from gpuprof.workers import done_by_workers, processors
+from gpuprof.workers import made_by_workers, processors
 
-_LEAST = 48
-"""So many kernels with counts of each instruction, some 10 ms each, are worth the start of processes; without those one
-takes 0.2 ms, and sending it would cost as much."""
-_JOBS = 8
-"""Each process gets so many jobs, so that they end at about the same time."""
+_LEAST_WITH_CODE, _LEAST = 48, 1_000
+"""So many kernels are worth the start of processes: 10 ms each with counts of every instruction, 0.2 ms without."""
 _PATIENCE_S = 600.0
 
 
@@ -47,22 +43,9 @@ class Diagnosis:
 def each_of(analysis: Analysis, diagnosis: Callable[[int], Diagnosis]) -> Iterator[Diagnosis]:
     """Yield the diagnosis of each kernel of an analysis, in their order; `diagnosis` makes one by its place."""
     count, kernels = processors(), len(analysis.recorded)
-    if count < 2 or kernels < _LEAST or not _has_code(analysis):
-        yield from map(diagnosis, range(kernels))
-        return
-
-    def made(job: list[int]) -> list[Diagnosis]:
-        try:
-            return [diagnosis(place) for place in job]
-        except GpuprofError:  # is met again, and told, by the process that asked
-            return []
-
-    done: dict[int, Diagnosis] = {}
-    for job, diagnoses in done_by_workers(_jobs(analysis, count), made, count, lambda _: _PATIENCE_S):
-        if diagnoses:
-            done.update(zip(job, diagnoses, strict=True))
-    for place in range(kernels):
-        yield done.pop(place) if place in done else diagnosis(place)
+    if count < 2 or kernels < (_LEAST_WITH_CODE if _has_code(analysis) else _LEAST):
+        return map(diagnosis, range(kernels))
+    return made_by_workers(_by_program(analysis), diagnosis, count, _PATIENCE_S)
 
 
 def _has_code(analysis: Analysis) -> bool:
@@ -70,9 +53,6 @@ def _has_code(analysis: Analysis) -> bool:
     return any(recorded.launch.metrics.has(EXECUTED) for recorded in analysis.recorded[:1])
 
 
-def _jobs(analysis: Analysis, count: int) -> Iterator[list[int]]:
-    """Yield places of kernels, those of one program together: what is worked out of it serves all of them."""
-    places = sorted(range(len(analysis.recorded)), key=lambda at: (analysis.recorded[at].launch.mangled or "", at))
-    size = -(-len(places) // (count * _JOBS))
-    for first in range(0, len(places), size):
-        yield places[first : first + size]
+def _by_program(analysis: Analysis) -> list[int]:
+    """Return the places of kernels, those of one program together: what is worked out of it serves all of them."""
+    return sorted(range(len(analysis.recorded)), key=lambda at: (analysis.recorded[at].launch.mangled or "", at))

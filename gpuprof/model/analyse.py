@@ -24,6 +24,11 @@ from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
 from gpuprof.model.sources import kind_named
+from gpuprof.workers import made_by_workers, processors
+
+_LEAST = 1_000
+"""So many kernels, 0.1 ms each, are worth the start of processes."""
+_PATIENCE_S = 600.0
 
 HardwareOf = Callable[[RecordedDevice], Hardware]
 
@@ -68,13 +73,9 @@ def analyse(
     entries = list(_entries(reports, hardware, numbers))
     groups = _groups(entries) if one_of_a_kind else [[entry] for entry in entries]
     launches, recorded, ids = [], [], []
-    for group in groups:
-        durations = [launch_duration(entry.launch, entry.hardware) for entry in group] if len(group) > 1 else [None]
-        entry = group[middle(durations)]
-        launch = profile_launch(
-            entry.launch, entry.source, entry.device, entry.hardware, entry.remedy, rank=reports[entry.source].rank
-        )
-        launches.append(_for_group(launch, group, durations) if len(group) > 1 else launch)
+    for group, (speaking, launch) in zip(groups, _profiles(groups, reports), strict=True):
+        entry = group[speaking]
+        launches.append(launch)
         recorded.append(Recorded(entry.launch, entry.hardware, launch.at_clock))
         ids.append(entry.number)
     session = Session(
@@ -135,6 +136,25 @@ def _groups(entries: Iterable[_Entry]) -> list[list[_Entry]]:
         for entry in entries
         for at in (entry.launch,)
     )
+
+
+def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> Iterator[tuple[int, LaunchProfile]]:
+    """Yield the profile of each group, behind the place of the launch that speaks for it."""
+
+    def profile(number: int) -> tuple[int, LaunchProfile]:
+        group = groups[number]
+        durations = [launch_duration(entry.launch, entry.hardware) for entry in group] if len(group) > 1 else [None]
+        place = middle(durations)
+        entry = group[place]
+        launch = profile_launch(
+            entry.launch, entry.source, entry.device, entry.hardware, entry.remedy, rank=reports[entry.source].rank
+        )
+        return place, _for_group(launch, group, durations) if len(group) > 1 else launch
+
+    count = processors()
+    if count < 2 or len(groups) < _LEAST:
+        return map(profile, range(len(groups)))
+    return made_by_workers(range(len(groups)), profile, count, _PATIENCE_S)
 
 
 def _denominators(

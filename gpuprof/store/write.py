@@ -82,7 +82,11 @@ def refuse_not_finite(value: object, where: str) -> None:
 
 def dumped(value: object, where: str = "$") -> str:
     """Return a value of the contract as JSON on one line, with escapes for what could steer a terminal."""
-    text = encoded(value, where, ensure_ascii=False)
+    refuse_not_finite(value, where)
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
+    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, an integer of over 64 bits
+        text = encoded(value, where, ensure_ascii=False)
     # The few characters beyond ASCII are searched alone: in a whole line that takes longer than to write it.
     rest = text.encode("utf-8", "surrogatepass").translate(None, _PLAIN).decode("utf-8", "surrogatepass")
     if not rest or _STEERING.search(rest) is None:
