@@ -8,7 +8,8 @@ from gpuprof._version import __version__
 
 if TYPE_CHECKING:
     from gpuprof import errors, events
-    from gpuprof.api import check, compare, load, load_spec
+    from gpuprof.api import check, load, load_spec
+    from gpuprof.api_compare import compare
     from gpuprof.profiling import plan, profile
     from gpuprof.ranges import annotate
 
@@ -23,10 +24,14 @@ if not TYPE_CHECKING:  # a name that is not there is then told by type checkers
             from gpuprof.ranges import annotate
 
             return annotate
-        if name in ("check", "compare", "load", "load_spec"):
+        if name in ("check", "load", "load_spec"):
             from gpuprof import api
 
             return getattr(api, name)
+        if name == "compare":
+            from gpuprof.api_compare import compare
+
+            return compare
         if name in ("plan", "profile"):
             from gpuprof import profiling
 

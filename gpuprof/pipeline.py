@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gpuprof._version import __version__
 from gpuprof.collect.choices import DRY_ARCH
 from gpuprof.collect.collector import Collector
-from gpuprof.collect.command import as_ncu_may_call, shell_line
+from gpuprof.collect.command import as_ncu_may_call
 from gpuprof.collect.events import ProfilePlanned, ProfileRemark
 from gpuprof.collect.folder import logs_to_refuse, taken
 from gpuprof.collect.installation import Ncu, choose_ncu
@@ -21,6 +21,7 @@ from gpuprof.collect.machine import Machine, gpus_here, version_text
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.collect.plan import ProfilePlan
 from gpuprof.collect.request import AGAIN_FILE, PROFILE_FILE, ProfileRequest, checked, survey_files
+from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.exclusion import without_excluded

@@ -16,7 +16,6 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from multiprocessing import connection, current_process, get_all_start_methods, get_context
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gpuprof.errors import GpuprofError
@@ -38,6 +37,8 @@ _SENT = (pickle.UnpicklingError, EOFError, OSError)
 
 def processors() -> int:
     """Return how many processes may run at a time; 1 where none can be forked, as in a worker of a pool."""
+    from multiprocessing import current_process, get_all_start_methods
+
     if "fork" not in get_all_start_methods() or sys.platform == "darwin" or current_process().daemon:
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -110,6 +111,8 @@ def done_by_workers(
 
 def _ended(busy: list[_Worker[Answer]]) -> Iterator[tuple[_Worker[Answer], Job, Answer | None]]:
     """Wait until a job has ended or its time is over, and yield those."""
+    from multiprocessing import connection
+
     first = min(worker.until_s for worker in busy)
     ready = connection.wait([worker.pipe for worker in busy], max(0.0, first - time.monotonic()))
     for worker in busy:
@@ -125,6 +128,8 @@ class _Worker(Generic[Answer]):
     """One process. `job` is what it does; `until_s`, by the monotonic clock, when that has to be done."""
 
     def __init__(self, work: Callable[[Job], Answer], others: list[Connection[Any, Any]]) -> None:
+        from multiprocessing import get_context
+
         fork = get_context("fork")
         self.pipe, theirs = fork.Pipe()
         self.job: Job | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from gpuprof.diagnose.case import EXECUTED
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
@@ -105,7 +107,7 @@ class Program:
         if isinstance(self.code, str):
             raise DamagedInput(self.code)
         return tuple(
-            replace(
+            structs.replace(
                 instruction,
                 counts={name: n for name, n in instruction.counts.items() if counts is None or name in counts},
             )
@@ -175,7 +177,7 @@ class Made:
     def launch(self) -> Launch:
         values = (_NO_SHARED if REGISTERS in self.values else {}) | dict(self.values)
         made = builders.launch(values, dict(self.histograms), name=self.name, block=self.block)
-        return replace(made, grid=self.grid, details=self.details)
+        return structs.replace(made, grid=self.grid, details=self.details)
 
     def profile(self) -> KernelProfile:
         (kernel,) = session(self).kernels

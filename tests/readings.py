@@ -13,11 +13,12 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 import gpuprof
 from gpuprof.diagnose.grouping import grouped

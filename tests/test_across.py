@@ -223,7 +223,9 @@ def test_other_kernels_and_launches_without_a_shape_or_a_time_are_not_compared()
 
 def reports(*sessions: Made) -> Session:
     """Each launch in a report of its own."""
-    files = [replace(builders.report(item.launch()), file=f"{place}.ncu-rep") for place, item in enumerate(sessions)]
+    files = [
+        structs.replace(builders.report(item.launch()), file=f"{place}.ncu-rep") for place, item in enumerate(sessions)
+    ]
     return judged(*files)
 
 
@@ -242,7 +244,7 @@ def test_launches_of_two_reports_are_compared_if_they_were_built_alike() -> None
 def test_ranks_of_a_run_are_not_compared() -> None:
     built = {REGISTERS: 32.0}
     launches = (tiled(16, 20e-6, WORK, built), tiled(32, 65e-6, WORK, built))
-    files = [replace(builders.report(item.launch()), rank=rank) for rank, item in enumerate(launches)]
+    files = [structs.replace(builders.report(item.launch()), rank=rank) for rank, item in enumerate(launches)]
     assert not of_rule(judged(*files))
 
 

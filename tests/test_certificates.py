@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import benchmarks.counters.equalities as equalities_module
 from benchmarks.command_line import LEFT

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gpuprof.characterize import counters
 from gpuprof.characterize.characterization import Characterization, Wanted, characterize
@@ -387,7 +388,9 @@ def test_cubin_that_is_not_the_gates_is_not_run(tmp_path: Path) -> None:
     def altered(*words: Any) -> dict[str, tuple[Checked, ...]]:
         found = compiled(*words)
         return {
-            name: tuple(one._replace(compiled=replace(one.compiled, cubin=b"{}")) for one in ones if one.compiled)
+            name: tuple(
+                one._replace(compiled=structs.replace(one.compiled, cubin=b"{}")) for one in ones if one.compiled
+            )
             for name, ones in found.items()
         }
 
@@ -927,7 +930,9 @@ def test_kernel_that_was_compiled_anew_is_measured_anew(tmp_path: Path) -> None:
         for name, ones in found.items():
             cubins = [(one, (one.compiled.cubin if one.compiled else b"") + b" ") for one in ones]
             changed[name] = tuple(
-                one._replace(compiled=replace(one.compiled, cubin=cubin, sha256=hashlib.sha256(cubin).hexdigest()))
+                one._replace(
+                    compiled=structs.replace(one.compiled, cubin=cubin, sha256=hashlib.sha256(cubin).hexdigest())
+                )
                 for one, cubin in cubins
                 if one.compiled
             )

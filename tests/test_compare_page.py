@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared, compare
 from gpuprof.comparison.contract import (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 import gpuprof
 from benchmarks.denominators import main

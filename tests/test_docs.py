@@ -16,7 +16,7 @@ import gpuprof
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.gate import work
 from benchmarks.gate.conditions import ORDERS
-from gpuprof.api import accepted_regressions
+from gpuprof.api_compare import accepted_regressions
 from gpuprof.characterize.probes.probe import all_targets
 from gpuprof.cli.config_file import find_config
 from gpuprof.cli.main import COMMANDS, cli

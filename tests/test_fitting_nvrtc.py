@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gpuprof.characterize import characterization as running
 from gpuprof.characterize.characterization import Wanted, characterize
@@ -201,7 +202,7 @@ def with_compiler(*words: Any, nvrtc: Nvrtc | None = None) -> dict[str, tuple[Ch
     found: dict[str, tuple[Checked, ...]] = {}
     for one in made:
         assert one.compiled is not None
-        mine = one._replace(compiled=replace(one.compiled, compiler=str(nvrtc)))
+        mine = one._replace(compiled=structs.replace(one.compiled, compiler=str(nvrtc)))
         found[one.variant.probe.id] = (*found.get(one.variant.probe.id, ()), mine)
     return found
 

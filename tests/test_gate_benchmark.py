@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from benchmarks.gate import fast, rates
 from benchmarks.gate.__main__ import main
@@ -48,7 +49,7 @@ def _kernel(seconds: fast.Array, cycles: fast.Array | None) -> SideKernel:
         )
         for number, own in enumerate(written)
     )
-    return replace(kernel([[1.0]]), times=times)
+    return structs.replace(kernel([[1.0]]), times=times)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gpuprof.characterize.judge.regime import REGIMES
 from gpuprof.characterize.sheet.ceilings import MeasuredCeilings, belongs, find_measured, newest, per_second
@@ -430,14 +431,14 @@ RECORDED = RecordedDevice(name="NVIDIA H200", pci_id="10de:2335", sm_count=132, 
 def test_measured_file_belongs_to_a_gpu_of_the_same_product() -> None:
     assert belongs(FULL, RECORDED)
     assert belongs(FULL, RecordedDevice(name="NVIDIA H200"))
-    assert belongs(FULL, replace(RECORDED, name="a renamed H200"))
+    assert belongs(FULL, structs.replace(RECORDED, name="a renamed H200"))
 
 
 @pytest.mark.parametrize(
     "device",
     [
-        replace(RECORDED, sm_count=16),  # a MIG slice
-        replace(RECORDED, memory_bytes=80_000_000_000),
+        structs.replace(RECORDED, sm_count=16),  # a MIG slice
+        structs.replace(RECORDED, memory_bytes=80_000_000_000),
         RecordedDevice(name="NVIDIA H100 80GB HBM3", pci_id="10de:2330", sm_count=132),
         RecordedDevice(),
     ],

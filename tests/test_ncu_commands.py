@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.collect.command import Filters, NcuCommand, shell_line
+from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.failures import failures_in
 from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.metrics import metrics_of
 from gpuprof.collect.ncu_help import options_in, options_of
 from gpuprof.collect.plan import Seen, make_plan
+from gpuprof.collect.shell import shell_line
 from gpuprof.diagnose.registry import RULES
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary

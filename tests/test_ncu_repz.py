@@ -10,13 +10,13 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import gpuprof
 from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
@@ -65,7 +65,7 @@ def everything(report: Report) -> tuple[Report, list[object]]:
     """What a report says, without the name and the hash of its file."""
     launches: list[object] = [
         (
-            replace(launch, metrics=None, details=None),  # type: ignore[arg-type]
+            replace(launch, metrics=None, details=None),
             {name: launch.metrics.get(name) for name in launch.metrics.names()},
             launch.metrics.instances("inst_executed"),
         )

@@ -415,7 +415,7 @@ def names_of_metrics() -> list[str]:
     names: set[str] = set()
     for example in (*EXAMPLES, replace(EXAMPLES[0], launch=made())):
         launch = example.launch.launch()
-        asked = replace(launch, metrics=Asked(dict(example.launch.values), names))
+        asked = structs.replace(launch, metrics=Asked(dict(example.launch.values), names))
         diagnose(analyse([builders.report(asked)], builders.hardware_of, "9.9"))
         names.update(example.launch.values)
     return sorted(names)
@@ -436,7 +436,7 @@ SIZES = st.none() | st.tuples(*[st.integers(1, 2**31 - 1)] * 3)
 def launches(values: st.SearchStrategy[float]) -> st.SearchStrategy[Launch]:
     """Launches with any of the metrics and opcodes, any grid and any block."""
     return st.builds(
-        lambda metrics, warp, thread, grid, block: replace(
+        lambda metrics, warp, thread, grid, block: structs.replace(
             builders.launch(metrics, {WARP_OPCODES: warp, THREAD_OPCODES: thread}, block=block), grid=grid
         ),
         st.dictionaries(st.sampled_from(NAMES), values, max_size=60),
@@ -532,7 +532,9 @@ def test_a_rule_that_speaks_survives_odd_numbers(launch: Made) -> None:
 
 
 def test_unknown_gpus_are_diagnosed_too() -> None:
-    device = replace(builders.A100, name="GPU of the future", compute_capability="99.0", pci_id=None, sm_count=None)
+    device = structs.replace(
+        builders.A100, name="GPU of the future", compute_capability="99.0", pci_id=None, sm_count=None
+    )
     for example in EXAMPLES:
         report = builders.report(example.launch.launch(), device=device)
         assert_sound(diagnose(analyse([report], builders.hardware_of, "9.9")))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 import pytest
-from msgspec.structs import replace
+from msgspec import structs
 from PIL import Image
 
 from gpuprof.model.session import Session
@@ -202,12 +201,12 @@ def test_figure_without_points_and_roofs_draws() -> None:
 @pytest.mark.parametrize("level", ["l1", "l2"])
 def test_a_roof_above_the_frame_of_a_level_without_points_draws(level: str) -> None:
     fast = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}))
-    roofs = tuple(replace(one, value=9e13) for one in fast.ceilings if one.kind == "compute")
-    assert "<svg" in render_svg(overview(replace(fast, ceilings=roofs), level=level))
+    roofs = tuple(structs.replace(one, value=9e13) for one in fast.ceilings if one.kind == "compute")
+    assert "<svg" in render_svg(overview(structs.replace(fast, ceilings=roofs), level=level))
 
 
 def test_intensities_are_plain_numbers_and_rates_have_a_prefix() -> None:
-    wide = dataclasses.replace(overview(TWO), intensity_range=(0.05, 3000.0), flop_per_s_range=(1e9, 2e13))
+    wide = structs.replace(overview(TWO), intensity_range=(0.05, 3000.0), flop_per_s_range=(1e9, 2e13))
     shown = texts(render_svg(wide))
     assert {"0.1", "1", "10", "100", "1000", "10 G", "1 T"} <= set(shown)
     assert "1 k" not in shown

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from gpuprof.diagnose.summary import summarised
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, LineWork, Location, RunVerdict, Session
+from gpuprof.present.file_names import file_name
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
 from gpuprof.present.privacy import (
-    file_name,
     with_file_names,
     without_folders,
     without_private,

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import sys
 from collections import Counter
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -15,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped

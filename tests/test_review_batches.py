@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.code.binary.elf import kernel_code
@@ -67,7 +68,7 @@ def instruction_words(kernel: CompiledKernel) -> list[bytes]:
 
 
 def broken(kernel: CompiledKernel, code: bytes) -> CompiledKernel:
-    return replace(kernel, kernel=replace(kernel.kernel, code=code))
+    return replace(kernel, kernel=structs.replace(kernel.kernel, code=code))
 
 
 def reviewed(chosen: Sequence[CompiledKernel]) -> list[ReviewedKernel]:

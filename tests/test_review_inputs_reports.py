@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from gpuprof.code.binary.cubin import read_cubin
 from gpuprof.code.binary.elf import kernel_code
@@ -100,8 +101,7 @@ def test_the_program_of_a_launch_is_its_whole_cubin(reports: Path) -> None:
     assert program.mangled in {kernel.mangled for kernel in read_cubin(program.cubin).kernels}
 
 
-@dataclass(frozen=True)
-class Embedded(FixedDetails):
+class Embedded(FixedDetails, frozen=True):
     """Details with a program."""
 
     embedded: EmbeddedProgram | None = None
@@ -160,7 +160,7 @@ def test_text_of_the_report_is_taken_where_no_disassembler_reads_the_target(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inputs, "read_ncu_rep", lambda _: report_of(launch_of("row_sums", CUBIN)))
-    monkeypatch.setattr(inputs, "read_cubin", lambda data: replace(read_cubin(data), target="sm_70"))
+    monkeypatch.setattr(inputs, "read_cubin", lambda data: structs.replace(read_cubin(data), target="sm_70"))
     monkeypatch.setattr(inputs, "disassembler_for", lambda _: None)
     (module,) = modules(file)
     kernel = module.kernels[0]

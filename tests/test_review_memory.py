@@ -238,24 +238,20 @@ def counted(sass: str, per_request: float, *, lanes: float = 32.0, tags: float =
     }
     start = 0x7F00_0000_0000
     plain = [ProfiledInstruction(start + at, "", None, line=None, counts={"inst_executed": 1.0}) for at in (0, 0x10)]
-    details = _Details((*plain, ProfiledInstruction(start + 0x20, "", None, line=None, counts=counts)))
+    details = _Details(counted=(*plain, ProfiledInstruction(start + 0x20, "", None, line=None, counts=counts)))
     launch = Launch(name="k", demangled="k", device=0, details=details)
     (item,) = compared(launch, reviewed_kernel(known(TID, ROW[0], sass), 0), "k")
     return item.outcome, item.access
 
 
-class _Details(FixedDetails):
+class _Details(FixedDetails, frozen=True, kw_only=True):
     """Details with instructions."""
 
-    def __init__(self, instructions: tuple[ProfiledInstruction, ...]) -> None:
-        super().__init__()
-        object.__setattr__(self, "rules", ())
-        self.__dict__["counted"] = instructions
+    counted: tuple[ProfiledInstruction, ...]
 
     def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
         """Return them."""
-        instructions: tuple[ProfiledInstruction, ...] = self.__dict__["counted"]
-        return instructions
+        return self.counted
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gpuprof.code.binary import local_memory
 from gpuprof.code.binary.cubin import CubinKernel, InnerFunction, read_cubin
@@ -65,7 +66,7 @@ def occupancy(code: KernelCode) -> CodeOccupancy:
 
 
 def taking(registers: int | None = 32, shared: int = 0, **more: object) -> CubinKernel:
-    return replace(EMPTY, registers=registers, static_shared_bytes=shared, **more)  # type: ignore[arg-type]
+    return structs.replace(EMPTY, registers=registers, static_shared_bytes=shared, **more)
 
 
 # Reports.
@@ -258,7 +259,7 @@ def test_spills_behind_an_array_are_a_guess_and_not_counted() -> None:
 
 
 def test_what_a_function_saves_for_its_caller_counts_as_spills() -> None:
-    kernel = replace(EMPTY, inner=(InnerFunction(name="f", offset=0x20, size_bytes=0x30),))
+    kernel = structs.replace(EMPTY, inner=(InnerFunction(name="f", offset=0x20, size_bytes=0x30),))
     local = local_memory_of(
         made(sass="LEA R3, R0, R1, 0x2\nSTL [R3], R4\nSTL [R1], R16\nLDL R16, [R1]\nRET", kernel=kernel)
     )
@@ -275,7 +276,7 @@ def test_a_kernel_without_local_memory_has_no_spills() -> None:
 def test_of_instructions_that_could_not_be_read_nothing_is_said() -> None:
     taken = resources_of(replace(made(kernel=taking(40)), code=()), {})
     assert taken.registers == 40
-    unread = resources_of(replace(made(kernel=replace(taking(40), code=bytes(64))), code=()), {})
+    unread = resources_of(replace(made(kernel=structs.replace(taking(40), code=bytes(64))), code=()), {})
     assert (unread.registers, unread.code_bytes, unread.spills, unread.barriers) == (40, 64, None, None)
 
 
@@ -293,7 +294,7 @@ def test_of_instructions_that_could_not_be_read_nothing_is_said() -> None:
 )
 def test_barriers_are_counted_by_their_numbers(sass: str, barriers: int | None) -> None:
     assert resources_of(made(sass=sass), {}).barriers == barriers
-    assert resources_of(made(sass=sass, kernel=replace(EMPTY, barriers=7)), {}).barriers == 7
+    assert resources_of(made(sass=sass, kernel=structs.replace(EMPTY, barriers=7)), {}).barriers == 7
 
 
 SPILLING = """

@@ -25,8 +25,8 @@ BASE = ("_version", "errors", "units", "resources", "ranges", "workers")
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
     "hardware", "recordings", "model", "code", "store", "read", "diagnose", "comparison", "review", "collect",
-    "present", "characterize", "hardware_finder", "events", "pipeline", "comparing", "notebook", "api", "profiling",
-    "cli", "__main__",
+    "present", "characterize", "hardware_finder", "events", "pipeline", "comparing", "notebook", "api", "api_compare",
+    "profiling", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
     "model": {"recordings"},

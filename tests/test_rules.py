@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from msgspec import structs
 
 from gpuprof.diagnose import (
     access,
@@ -1349,8 +1350,10 @@ def test_a_barrier_that_no_second_block_covers_is_felt_sooner() -> None:
 
 def test_few_blocks_of_an_unknown_gpu_are_still_few() -> None:
     nothing = Hardware.of(builders.a100().arch, None, RecordedDevice())
-    few = diagnose(analyse([builders.report(replace(made().launch(), grid=(3, 1, 1)))], lambda _: nothing, "1"))
-    more = diagnose(analyse([builders.report(replace(made().launch(), grid=(4, 1, 1)))], lambda _: nothing, "1"))
+    few = diagnose(analyse([builders.report(structs.replace(made().launch(), grid=(3, 1, 1)))], lambda _: nothing, "1"))
+    more = diagnose(
+        analyse([builders.report(structs.replace(made().launch(), grid=(4, 1, 1)))], lambda _: nothing, "1")
+    )
     assert "3 blocks, fewer than any GPU" in few.kernels[0].findings[0].headline
     assert not [found for found in more.kernels[0].findings if found.rule == "small-grid"]
 
@@ -1914,9 +1917,9 @@ class ByTensorRate:
         hardware = builders.a100()
         plain = hardware.rates[ComputeKey("fp32")]
         key = ComputeKey("tensor.bf16", "fp32", "mma.sync")
-        rates = {ComputeKey("fp32"): plain, key: replace(plain, value=plain.value * self.percent / 100)}
+        rates = {ComputeKey("fp32"): plain, key: structs.replace(plain, value=plain.value * self.percent / 100)}
         report = builders.report(product(50).launch())
-        (kernel,) = diagnose(analyse([report], lambda _: replace(hardware, rates=rates), "9.9")).kernels
+        (kernel,) = diagnose(analyse([report], lambda _: structs.replace(hardware, rates=rates), "9.9")).kernels
         return of_rule(rule, kernel.findings)
 
 
@@ -2189,7 +2192,7 @@ def test_severity_follows_gain_confidence_and_what_can_be_repaired(
 @pytest.mark.parametrize(("gain", "kept"), [(1.7, 1.0), (-0.2, 0.0), (0.4, 0.4)])
 def test_a_gain_is_a_fraction_of_the_time(gain: float, kept: float) -> None:
     for saving in (Saving(1.0, "bound").no_more_than(gain), Saving(1.0, "bound").if_held(gain, "the rest")):
-        found = finding_of(RULES[0], replace(verdict(1.0), saving=saving), 0.5)
+        found = finding_of(RULES[0], structs.replace(verdict(1.0), saving=saving), 0.5)
         assert (found.gain_kernel, found.gain_total) == (kept, kept * 0.5)
 
 

@@ -13,10 +13,10 @@ import sys
 import threading
 import time
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.recorded import Report

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpuprof.characterize.gates.gate import Judgement
 from gpuprof.characterize.judge.limits import Bound, NoBound, PcieLink, executed_name, physical_limit, probe_limit

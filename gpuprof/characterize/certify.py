@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from gpuprof.errors import SpecError
 from gpuprof.hardware.certificates import Agreement, Certificate, ratio, read_certificate, release_of

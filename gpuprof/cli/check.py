@@ -16,7 +16,7 @@ from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.options import overwriting
 from gpuprof.cli.output import say, to_type
-from gpuprof.collect.command import shell_line
+from gpuprof.collect.shell import shell_line
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:

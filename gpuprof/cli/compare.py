@@ -41,7 +41,7 @@ from gpuprof.cli.opening import open_page, opening
 from gpuprof.cli.options import excluding, overwriting, reading
 from gpuprof.cli.output import say, to_type, warn
 from gpuprof.cli.profiling import refuse_without_program, timing_options
-from gpuprof.collect.command import shell_line
+from gpuprof.collect.shell import shell_line
 from gpuprof.errors import UsageError
 from gpuprof.present.compare_options import CompareOptions
 
@@ -211,7 +211,7 @@ def _told_although_unread(gate: Gate | None) -> Iterator[None]:
 
 def _compared(asked: _Asked) -> Compared:
     from gpuprof._version import __version__
-    from gpuprof.api import refuse_unfit, runs_of
+    from gpuprof.api_compare import refuse_unfit, runs_of
     from gpuprof.comparison.compare import compare
 
     base, new = (runs_of(side, spec=asked.spec, salvage=asked.salvage) for side in asked.sides)

@@ -50,7 +50,7 @@ def accepted_in_time(file: str | None) -> tuple[Accepted, ...]:
         return ()
     if not file:
         raise UsageError("--accept names no file", "name a TOML file of accepted regressions, or leave the option out")
-    from gpuprof.api import accepted_regressions
+    from gpuprof.api_compare import accepted_regressions
 
     slow = UsageError(f"--accept {file:.100} takes longer than {patience.LIMIT_S:g} s to read")
     with patience.within(patience.LIMIT_S, slow), hinted("--accept takes a TOML file of [[accepted]] tables"):
@@ -107,7 +107,7 @@ def with_gate(compared: Compared, limits: Sequence[GateLimit], accepted: Sequenc
     """Return the comparison with its gate; without limits as it is."""
     if not limits:
         return compared
-    from gpuprof.api import gated, today
+    from gpuprof.api_compare import gated, today
     from gpuprof.comparison.gate.gate import judged
 
     with _in_time("--fail-on and --accept"):

@@ -11,7 +11,7 @@ from gpuprof.cli.compare_outputs import PAGES, TABLE
 from gpuprof.cli.compare_sides import Programs, SideFiles
 from gpuprof.cli.output import say, to_type, write_files
 from gpuprof.cli.profiling import Printer, refuse_file, refuse_folder
-from gpuprof.collect.command import shell_line
+from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, Interrupted, UsageError
 
 if TYPE_CHECKING:

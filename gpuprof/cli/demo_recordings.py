@@ -14,8 +14,8 @@ from gpuprof.cli.demo_versions import COMPARISON_FILE, VERSION_FILES, versions_o
 from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.cli.output import to_type, write_files
 from gpuprof.collect.choices import SESSION_FILE
-from gpuprof.collect.command import shell_line
 from gpuprof.collect.overwrite import refuse_overwrite
+from gpuprof.collect.shell import shell_line
 from gpuprof.errors import DamagedInput, GpuprofError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gpuprof.cli.output import to_type
-from gpuprof.collect.command import shell_line
 from gpuprof.collect.program import is_source, may_be_run, runnable
+from gpuprof.collect.shell import shell_line
 from gpuprof.errors import UsageError
 from gpuprof.read.readers import has_name_of_a_file
 from gpuprof.read.recognise import recognised

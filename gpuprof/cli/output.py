@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.interrupt import cleaned_up_by
-from gpuprof.collect.command import shell_line
+from gpuprof.collect.shell import shell_line
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gpuprof.collect.command import shell_line
+from msgspec import structs
+
 from gpuprof.collect.commands import ANOTHER_TOOL, profile_command, survey_command, tool_command
 from gpuprof.collect.events import ProfileRemark
 from gpuprof.collect.execution import Execution
@@ -15,6 +16,7 @@ from gpuprof.collect.ncu_runs import STOPPED, NcuRun, NcuRuns, ReadReport, set_a
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
 from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, ProfileRequest, survey_files
+from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, launches_in, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, ProgramFailed, UsageError
@@ -96,7 +98,7 @@ class Collector:
             took = f", {format_si(own.tries.time_s, 's')}," if own.tries.time_s else ""
             self._remark(f"autotuning: {own.tries.launches} launches{took} are not counted as the program's own work")
             told = self.result.remarks[-1]
-            marked = (replace(recording, warnings=(*recording.warnings, told)) for recording in own.recorded)
+            marked = (structs.replace(recording, warnings=(*recording.warnings, told)) for recording in own.recorded)
             own = replace(own, recorded=of_one_kind(marked))
         return own
 
@@ -136,7 +138,7 @@ class Collector:
         told = (*notes, *self._told_of(samples))
         shell = self.execution.commands[-1]
         return Survey(
-            tuple(replace(trace, command=shell, warnings=(*trace.warnings, *told)) for trace in traces),
+            tuple(structs.replace(trace, command=shell, warnings=(*trace.warnings, *told)) for trace in traces),
             ended.seconds,
             samples,
         )
@@ -213,7 +215,7 @@ class Collector:
             names = ", ".join(sorted({kernel.demangled for kernel in lost}))
             self._remark(f"planned, but not launched again: {names}")
             told = self.result.remarks[-1]
-            reports = tuple(replace(report, warnings=(*report.warnings, told)) for report in reports)
+            reports = tuple(structs.replace(report, warnings=(*report.warnings, told)) for report in reports)
         return reports
 
     def _profile_again(self, arch: ArchSpec, plan: ProfilePlan) -> tuple[Report, ...]:
@@ -246,7 +248,7 @@ class Collector:
         told = (*told, *self._told_of(samples))
         shell = self.execution.commands[-1]
         return tuple(
-            replace(report, command=shell, warnings=(*report.warnings, *told), samples=samples)
+            structs.replace(report, command=shell, warnings=(*report.warnings, *told), samples=samples)
             for report in done.reports.values()
         )
 

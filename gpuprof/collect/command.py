@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuprof.collect.ncu_help import UNKNOWN, KnownOptions
+from gpuprof.collect.shell import shell_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +111,6 @@ class NcuCommand:
     def shell(self) -> str:
         """Return the command as one line that a POSIX shell runs as it is."""
         return shell_line(self.argv())
-
-
-def shell_line(arguments: Sequence[str]) -> str:
-    """Quote arguments for a POSIX shell; line breaks within one stay on the line as `$'…'`."""
-    return " ".join(_quoted(argument) for argument in arguments)
-
-
-def _quoted(argument: str) -> str:
-    if argument.isprintable():
-        return shlex.quote(argument)
-    escaped = "".join(
-        char
-        if char.isprintable() and char not in "'\\"
-        else "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
-        for char in argument
-    )
-    return f"$'{escaped}'"
 
 
 def as_ncu_may_call(path: Path) -> tuple[Path, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuprof.collect.annotate import annotated
-from gpuprof.collect.command import NcuCommand, as_ncu_may_call, shell_line
+from gpuprof.collect.command import NcuCommand, as_ncu_may_call
 from gpuprof.collect.events import RunStarted
 from gpuprof.collect.frameworks import remark_on, variables_for
 from gpuprof.collect.monitor import Monitor
@@ -19,6 +19,7 @@ from gpuprof.collect.process import Ended, run
 from gpuprof.collect.progress import LaunchLog
 from gpuprof.collect.ranks import ALL, RANK, SCRIPT, launcher_of, of_rank, rank_files, script_text
 from gpuprof.collect.request import PROGRAM_LOG, ProfileRequest
+from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey_tools import INJECTED, NCU, SurveyCommand
 from gpuprof.model.recorded import GpuSamples
 

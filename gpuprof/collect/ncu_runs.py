@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import structs
+
 from gpuprof.collect.command import NcuCommand, as_ncu_may_call
 from gpuprof.collect.commands import with_remedy
 from gpuprof.collect.execution import Execution
@@ -81,7 +83,7 @@ class NcuRuns:
                 self._damage = error
                 continue
             if any(True for _ in report):
-                reports[rank] = replace(report, rank=rank)
+                reports[rank] = structs.replace(report, rank=rank)
         return reports
 
     def _error(self, command: NcuCommand, ended: Ended, failures: tuple[NcuFailure, ...]) -> GpuprofError:

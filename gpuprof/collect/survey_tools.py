@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuprof.collect.annotate import annotation, survey_variables
-from gpuprof.collect.command import shell_line
 from gpuprof.collect.machine import Machine
 from gpuprof.collect.python_imports import imported, is_without_torch, isolated_by
 from gpuprof.collect.python_programs import packages_of, python_of
+from gpuprof.collect.shell import shell_line
 
 AUTO, TORCH, NSYS, CUPTI, NCU = "auto", "torch", "nsys", "cupti", "ncu"
 TOOLS = (AUTO, TORCH, NSYS, CUPTI, NCU)

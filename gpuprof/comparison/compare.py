@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.causes import causes_of
@@ -32,8 +32,7 @@ from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.work.verdict import work_change
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A comparison, and the pair that each of its kernels was made from, in the same order."""
 
     comparison: Comparison
@@ -83,8 +82,7 @@ def _copies(given: tuple[Sequence[Run], Sequence[Run]], kept: tuple[Sequence[Run
             yield f"On the {side} side {copies} {what} of another and not counted as runs: a copy does not show noise."
 
 
-@dataclass(frozen=True, slots=True)
-class _Allowed:
+class _Allowed(Struct, frozen=True):
     """Which verdicts the conditions allow, how exact counts are (see `work_change`), how runs were made, and what times
     can be apart by for the conditions (see `time_change`).
     """

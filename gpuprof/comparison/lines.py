@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from msgspec import Struct
 
 from gpuprof.comparison.contract import LineChange
 from gpuprof.comparison.pair import Pair
@@ -29,8 +30,7 @@ FEW_LINES = 500
 takes the cube of their number otherwise, 48 s for 2,000 lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
+class _Match(Struct, frozen=True):
     """A line on both sides, or on one."""
 
     base: LineWork | None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import ComparedKernel, KernelChange, TimeWord
@@ -27,8 +28,7 @@ _GROWTH = 2.0
 further than this, neither to run on without a look nor to give up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waited:
+class Waited(Struct, frozen=True):
     """A kernel that matters, by what it is known by, and what a look says of its time."""
 
     key: Hashable
@@ -44,8 +44,7 @@ class Since(NamedTuple):
     rounds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """How far measuring is: runs a side, seconds that are left, and the longest run of each side, added up."""
 
     rounds: int

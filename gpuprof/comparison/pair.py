@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.sides import SideKernel
@@ -17,8 +18,7 @@ class NamedMatch(NamedTuple):
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Kernels that belong together: one on each side, or several where one was split or fused; none: new or gone."""
 
     match: MatchKind

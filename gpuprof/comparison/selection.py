@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from msgspec.structs import replace as changed
+from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import KernelChange
@@ -38,7 +37,7 @@ def narrowed(compared: Compared, kernel: str | None = None, exclude: Sequence[st
     left = tuple(change for change, _ in kept)
     comparison = compared.comparison
     identical = are_identical(compared.base.runs, compared.new.runs)
-    comparison = changed(
+    comparison = replace(
         comparison,
         kernels=left,
         sentence=whole_sentence(comparison.total, left, comparison.conditions, identical=identical),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, isfinite
 from statistics import fmean, median
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.model.counts import spanning
@@ -20,16 +20,14 @@ COUNTED = "counters"
 """Source of durations that ncu measured beside the clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """A run of the program: a file or files that were read together, as one session."""
 
     file: str
     session: Session
 
 
-@dataclass(frozen=True, slots=True)
-class KernelKey:
+class KernelKey(Struct, frozen=True):
     """What a kernel is known by on both sides: name in any demangler's spelling, ranges, launch configuration."""
 
     name: str
@@ -38,8 +36,7 @@ class KernelKey:
     block: Dim3 | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunTimes:
+class RunTimes(Struct, frozen=True):
     """The launches of a kernel in one run. `cycles` are SM cycles of the same launches; empty where not all are known.
 
     Each rank and each GPU of a session counts as a run. `launches` are all of them, with a duration or without;
@@ -53,8 +50,7 @@ class RunTimes:
     total_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class SideKernel:
+class SideKernel(Struct, frozen=True):
     """A kernel of one side. `speaker` is its profile in the run `run`; `profiles` are all there are, of all runs.
 
     `counts` have the value of the speaker, and the least and most of all launches in all runs. `launches` and `total_s`
@@ -72,8 +68,7 @@ class SideKernel:
     total_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """All runs of a side and its kernels, the one that takes most time first."""
 
     runs: tuple[Run, ...]

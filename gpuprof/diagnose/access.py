@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import (
@@ -296,8 +297,7 @@ def _more_registers(case: Case) -> str:
     return "Raise the register cap (__launch_bounds__ with fewer blocks, -maxrregcount; fewer num_warps in Triton)."
 
 
-@dataclass(frozen=True, slots=True)
-class _Local:
+class _Local(Struct, frozen=True):
     """The local share of loads and stores, of what it is a share, the counters, and whether both were counted."""
 
     share: float

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.rule import Threshold, percent
@@ -28,8 +29,7 @@ _REQUEST = "sectors per request of the worst instruction, against those needed"
 _BESIDE = "adjacent words that a thread accesses one at a time"
 
 
-@dataclass(frozen=True, slots=True)
-class LaneShape:
+class LaneShape(Struct, frozen=True):
     """How the lanes of a warp touch memory in one instruction.
 
     `apart`: the bytes from most lanes to the next, where code and launch tell. `beside`: how many words side by
@@ -44,8 +44,7 @@ class LaneShape:
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ExcessShape:
+class ExcessShape(Struct, frozen=True):
     """The shape that causes most excess sectors of a kernel, as its worst instruction has it.
 
     `share` of the excess is of this shape; `sectors` and `needed` are those of a request of that instruction.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case, summed
@@ -63,8 +64,7 @@ def peak_evidence(case: Case, name: str, operation: str, fraction: float, thresh
     return Evidence(metric, 100 * fraction, "%", threshold=threshold, meaning=f"{name} work, of its peak")
 
 
-@dataclass(frozen=True, slots=True)
-class FloatingPoint:
+class FloatingPoint(Struct, frozen=True):
     """Fused and other instructions of a type, in one unit, and the metrics that they come from.
 
     `pairs` are those that have a partner: a fused multiply-add replaces one addition and one multiplication.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.launch import (
@@ -237,8 +239,7 @@ def is_between_blocks(case: Case) -> bool:
     return 100 * (theoretical - achieved) >= OCCUPANCY_GAP.value
 
 
-@dataclass(frozen=True, slots=True)
-class _Gap:
+class _Gap(Struct, frozen=True):
     """Places for warps that stand empty although there are blocks enough, beyond a partial last round."""
 
     achieved: float

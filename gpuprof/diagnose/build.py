@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from gpuprof.diagnose.arithmetic import opcode_counts
 from gpuprof.diagnose.case import EXECUTED, Case
@@ -59,8 +60,7 @@ def _debug(case: Case) -> Iterator[RuleVerdict]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sign:
+class _Sign(Struct, frozen=True):
     """What shows that code was not optimised, in words and numbers."""
 
     text: str
@@ -175,8 +175,7 @@ _OF_OPERANDS = ("lsu", "l1", "alu", "uniform", "adu", "cbu", ISSUE)
 _REST_AS_IS = "the same bytes and other arithmetic"
 
 
-@dataclass(frozen=True, slots=True)
-class _Old:
+class _Old(Struct, frozen=True):
     """How well a kernel uses the older matrix instructions, and which ones the architecture has beside them.
 
     `used` is of what the older ones can do. `work` is what is done of the newer ones' rate, where it was counted;

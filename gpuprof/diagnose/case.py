@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
+import msgspec
+from msgspec import Struct
+
 from gpuprof.code.binary.encodings import Moves, moves_of
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.needs import LAUNCH, Saving, need_of_pipe, needs_of, pipe_name, saving
@@ -56,8 +59,7 @@ _TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD",
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 
-@dataclass(frozen=True, slots=True)
-class Pauses:
+class Pauses(Struct, frozen=True):
     """The pauses of the GPU that is idle longest in a timeline, and what most of their time ends at.
 
     `idle_share` is the idle time of all GPUs of the run over their spans; `gpus` is how many they are, in so many
@@ -72,8 +74,7 @@ class Pauses:
     rank: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Faster:
+class Faster(Struct, frozen=True):
     """The fastest configuration in which the kernel of a case did the same work.
 
     `case` is the launch of median duration in it; `duration_s` is what that takes at most at the clocks of the case.
@@ -86,11 +87,10 @@ class Faster:
     clocks_differ: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class SeenCode:
+class SeenCode(Struct, frozen=True):
     """What was found in machine code so far: launches of a kernel share it, and what follows from it alone."""
 
-    moves: dict[bytes, Moves] = field(default_factory=dict)
+    moves: dict[bytes, Moves] = msgspec.field(default_factory=dict)
 
 
 @dataclass

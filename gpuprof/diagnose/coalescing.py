@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.access_shape import (
@@ -160,8 +162,7 @@ _WIDENING = frozenset({ADVICE["neighbours"].action, ADVICE["structure"].action})
 """Repairs that may be wider accesses, which take instructions along."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Excess:
+class _Excess(Struct, frozen=True):
     fraction: float
     text: str
     confidence: Confidence

@@ -7,7 +7,8 @@ instructions, special functions and issue slots are what a program can do withou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.diagnose.arithmetic import (
     INTEGER_PIPES,
@@ -88,8 +89,7 @@ NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
 """What memory levels need at least of what they did when values take half as many bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Full:
+class _Full(Struct, frozen=True):
     """A pipe that is the limit: what is said of it, and what its instructions are worth.
 
     `roof` is the part of it that its instructions can fill.

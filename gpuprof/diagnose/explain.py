@@ -7,7 +7,8 @@ the warps wait for. Pure: everything comes from the profile; a level that was no
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuprof.diagnose.explain_causes import cause_nodes, pipe_nodes
 from gpuprof.diagnose.explain_lines import hottest_line, location_node, missing_lines, places_of

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class ExplanationNode:
+class ExplanationNode(Struct, frozen=True):
     """A step of the explanation: a number with its unit, what it is, what it means, and the steps below it.
 
     `kind` is one of kernel, unit, issue, warps, occupancy, stall, not-stalled, cause, finding, finding-held, note,

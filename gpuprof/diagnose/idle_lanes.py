@@ -6,8 +6,9 @@ Beside matrix instructions that one thread issues for the SM, few active threads
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.blocks import LANES, NOT_OF_LANES, lanes_of_block, moves_bytes_well

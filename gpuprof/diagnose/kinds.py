@@ -6,7 +6,9 @@ A kind adds its usual repairs to the advice of the finding that tells its limit;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.needs import LAUNCH
@@ -25,8 +27,7 @@ _UNFUSED = _BYTES | _FILL | _SHORT | {"memory-latency"}
 """Where a pass over data is faster only with fewer bytes or as a part of another kernel."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsualRepair:
+class UsualRepair(Struct, frozen=True):
     """What usually helps a kind where one of these rules speaks."""
 
     rules: frozenset[str]

@@ -9,9 +9,10 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+
+from msgspec import Struct
 
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.code.lanes.access import Access, accesses
@@ -181,8 +182,7 @@ def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | 
     return "neighbours" if step is not None or several else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """Accesses of a thread that lie side by side: how many bytes and words they are, and the offsets of their group."""
 
     accesses: tuple[LaneAddress, ...]

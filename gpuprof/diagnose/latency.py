@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.diagnose.blocks import (
     MORE_WORK_A_BLOCK,
@@ -113,8 +114,7 @@ def _hits(case: Case) -> str:
     return f"{format_percent(l1)} of accesses hit in L1, {format_percent(l2)} of the rest in L2. "
 
 
-@dataclass(frozen=True, slots=True)
-class _Wait:
+class _Wait(Struct, frozen=True):
     """What a rule says of some stall reasons from a share of the warps' time on."""
 
     reasons: tuple[str, ...]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from gpuprof.diagnose.case import EXECUTED
 from gpuprof.model.analyse import Analysis
@@ -18,8 +17,7 @@ _LEAST_WITH_CODE, _LEAST = 48, 1_000
 _PATIENCE_S = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """What is found of a kernel: the fields of its profile that the diagnosis fills in."""
 
     findings: tuple[Finding, ...]
@@ -42,8 +40,9 @@ class Diagnosis:
 
 def each_of(analysis: Analysis, diagnosis: Callable[[int], Diagnosis]) -> Iterator[Diagnosis]:
     """Yield the diagnosis of each kernel of an analysis, in their order; `diagnosis` makes one by its place."""
-    count, kernels = processors(), len(analysis.recorded)
-    if count < 2 or kernels < (_LEAST_WITH_CODE if _has_code(analysis) else _LEAST):
+    kernels = len(analysis.recorded)
+    count = processors() if kernels >= (_LEAST_WITH_CODE if _has_code(analysis) else _LEAST) else 1
+    if count < 2:
         return map(diagnosis, range(kernels))
     return made_by_workers(_by_program(analysis), diagnosis, count, _PATIENCE_S)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.diagnose.arithmetic import (
     SCALAR_PIPES,
@@ -59,8 +61,7 @@ _OPERATIONS_OF_IDP = 8
 throughput of arithmetic instructions), each counted as one operation."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Type:
+class _Type(Struct, frozen=True):
     """A type of inputs as plain instructions multiply it, and what the tensor cores take instead.
 
     `counters` are its multiply-adds, additions and multiplications in names of metrics; `opcodes` the same in SASS.
@@ -86,8 +87,7 @@ _TYPES = {
 _MEMORY_WORDS = {"l1": "L1 or shared memory"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Product:
+class _Product(Struct, frozen=True):
     """A matrix product: its type, what says that it is one, and what is known of its arithmetic.
 
     `work` is its arithmetic of the peak of plain instructions, `use` the same or how busy their pipe is, whichever is

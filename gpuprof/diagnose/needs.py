@@ -7,7 +7,9 @@ A kernel cannot end before the unit that still has most to do is through with it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.model.field_types import GainKind
 from gpuprof.model.session import KernelProfile, Pipe, Remaining
@@ -39,8 +41,7 @@ def beside_launch(duration_s: float) -> str:
     return "less than its launch takes" if duration_s < LAUNCH_S else "about as long as its launch"
 
 
-@dataclass(frozen=True, slots=True)
-class Saving:
+class Saving(Struct, frozen=True):
     """What a repair saves of a kernel's time, and how far that holds.
 
     `fraction` is of the kernel's time. A `bound` follows from `remains`, what the units then still need; a saving of

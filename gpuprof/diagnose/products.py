@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.code.sass.instruction import Instruction, Operation, instruction_of
 from gpuprof.code.sass.operands import named, sources, written
@@ -53,8 +54,7 @@ class OuterProducts(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Step:
+class _Step(Struct, frozen=True, kw_only=True, eq=False):
     """What an instruction has to do with products. `path`: the type that it multiplies and adds; None: no other does.
 
     `factors` are the registers and halves that it multiplies, `to` the one that it adds to; None: something else.
@@ -131,8 +131,7 @@ def _step(operation: Operation) -> _Step:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sum:
+class _Sum(Struct, frozen=True):
     """A multiply-add: its factors, and the first multiply-add or the register of the sum that it adds to."""
 
     factors: tuple[Value, Value]

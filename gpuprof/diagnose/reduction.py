@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
+
+from msgspec import Struct, field
 
 from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.code.sass.operands import named, registers_of, sources, written
@@ -166,8 +167,7 @@ def _is_about(counted: float, expected: int) -> bool:
     return abs(counted - expected) <= _AS_PRINTED * expected
 
 
-@dataclass(frozen=True, slots=True)
-class _Tree:
+class _Tree(Struct, frozen=True):
     """A reduction in shared memory: how many threads add at a step, and which part of all waits is its own.
 
     `barriers` and `accesses` are its part of all barriers and of all loads from shared memory that were executed.
@@ -182,8 +182,7 @@ class _Tree:
     samples: Mapping[int, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class TreeStep:
+class TreeStep(Struct, frozen=True):
     """A store to shared memory of what was combined from values loaded there, those loads, and the barrier behind."""
 
     store: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from gpuprof.model.session import Finding, KernelProfile
 
@@ -12,8 +13,7 @@ _ROUNDING = 1e-9
 """What a quotient of two durations can be off by."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(Struct, frozen=True):
     """A kernel and its fix. `saved` is the fraction of its time that went; negative where the fix is slower.
 
     `finding` is what the fix is held against: None where nothing was found. `saved` is None without both durations.

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from msgspec import Struct
+
 from gpuprof.diagnose.case import MEMORY_STALLS, SHARED_STALLS, Case
 from gpuprof.diagnose.needs import Saving
 from gpuprof.model.field_types import Confidence, Severity
@@ -15,8 +17,7 @@ HIGH, MEDIUM, LOW = 0.2, 0.1, 0.03
 """Least gain for the kernel of a severity: a fifth, a tenth, and what repeated runs can still tell from noise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Struct, frozen=True):
     """A number that a rule compares with, its unit, and why it is that number."""
 
     name: str
@@ -30,8 +31,7 @@ def percent(name: str, value: float, reason: str) -> Threshold:
     return Threshold(name, value, "%", reason=reason)
 
 
-@dataclass(frozen=True, slots=True)
-class TreePlace:
+class TreePlace(Struct, frozen=True):
     """Where a finding hangs in the explanation of a kernel: at the largest of these stall reasons that is shown, else
     at another node: "kernel", "unit" (the busiest), "issue" (issue slots) or "warps".
     """
@@ -46,8 +46,7 @@ AT_MATH = TreePlace(("math_pipe_throttle",), "unit")
 AT_KERNEL = TreePlace((), "kernel")
 
 
-@dataclass(frozen=True, slots=True)
-class RuleVerdict:
+class RuleVerdict(Struct, frozen=True):
     """What a rule says of a kernel, before its severity and its share of the run are known.
 
     `action` is what to change, in a short sentence; `advice` is how. `saving` is what that saves of the kernel's time;
@@ -67,8 +66,7 @@ class RuleVerdict:
     gain_of_run: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """A rule whose finding explains another one, `when` that holds of the kernel and `what` of the finding."""
 
     rule: str

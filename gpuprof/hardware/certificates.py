@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE, Trust
 from gpuprof.hardware.yaml_fields import Fields
@@ -30,8 +31,7 @@ _AGREEMENT_KEYS = {"quantity", "counters", "known", "lowest", "highest", "cases"
 _RELEASE = re.compile(r"\d{4}\.\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(Struct, frozen=True):
     """How a quantity's counters compared with what was known of `cases` kernels: counted ÷ known, lowest and highest.
 
     `counters` are names without what follows the first dot; an opcode histogram is named as it is.
@@ -51,8 +51,7 @@ class Agreement:
         return max(abs(self.lowest - 1), abs(self.highest - 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Struct, frozen=True):
     """What one file says: on which architecture, with which releases of ncu, on which GPU, when."""
 
     arch: str

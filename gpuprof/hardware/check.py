@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpuprof.errors import SpecError
 from gpuprof.hardware.certificates import Certificate, misnamed, read_certificate, tolerance
@@ -57,8 +59,7 @@ _METRIC = re.compile(r"(?:[a-z]+:)?[A-Za-z0-9_]+__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*
 _OPCODE = re.compile(r"[A-Z][A-Z0-9]*")
 
 
-@dataclass(frozen=True, slots=True)
-class SpecIssue:
+class SpecIssue(Struct, frozen=True):
     """What is wrong at a place. Severity: `error`, `warning`, or `info` for a contradiction that a note explains."""
 
     place: FileLine
@@ -70,8 +71,7 @@ class SpecIssue:
         return f"{self.place}: {self.severity}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class SpecCheckResult:
+class SpecCheckResult(Struct, frozen=True):
     """The findings in order of file and line, and how many files and facts were looked at."""
 
     findings: tuple[SpecIssue, ...]
@@ -413,8 +413,7 @@ def _match_place(spec: GpuSpec, text: str) -> FileLine:
 # A recorded device against its product
 
 
-@dataclass(frozen=True, slots=True)
-class SpecMismatch:
+class SpecMismatch(Struct, frozen=True):
     """One property as the report and as the spec give it, in base units; None where one of them does not."""
 
     what: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedDevice:
+class RecordedDevice(Struct, frozen=True):
     """A GPU as the report describes it. Clocks in Hz, memory in bytes."""
 
     name: str | None = None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.hardware.yaml_tree import FileLine
 
@@ -42,8 +44,7 @@ class ComputeKey(NamedTuple):
         return " ".join(part for part in self if part)
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A value in base units with its evidence. `values` holds more than one for a list."""
 
     value: float
@@ -57,8 +58,7 @@ class Fact:
     values: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CounterLink:
+class CounterLink(Struct, frozen=True):
     """One way to obtain a quantity from metrics: Σ factor × metric, turned into a total as `how` says."""
 
     how: str
@@ -71,8 +71,7 @@ class CounterLink:
 Chain = tuple[CounterLink, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ArchSpec:
+class ArchSpec(Struct, frozen=True):
     """What one SM of a compute capability can do, what its counters are called, and the target of compiled kernels."""
 
     name: str
@@ -116,8 +115,7 @@ def metrics_of(link: CounterLink) -> tuple[str, ...]:
     return opcodes.get(link.how) or tuple(name for name, _ in link.terms)
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """How a recorded device is recognised as this product."""
 
     names: tuple[str, ...]
@@ -126,8 +124,7 @@ class Match:
     memory_bytes: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSpec:
+class GpuSpec(Struct, frozen=True):
     """A product: how many SMs, at which clocks, with which memory, and what its datasheet promises."""
 
     name: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
+from msgspec import Struct
 
 from gpuprof.errors import SpecError
 
@@ -36,8 +36,7 @@ class BrokenSpec(SpecError):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
-class YamlNode:
+class YamlNode(Struct, frozen=True):
     """A YAML value: text, a list, a mapping, or None for `null`."""
 
     value: str | tuple[YamlNode, ...] | Mapping[str, YamlNode] | None

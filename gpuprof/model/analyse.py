@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from gpuprof.hardware.certificates import release_of
 from gpuprof.hardware.device import RecordedDevice
@@ -33,8 +33,7 @@ _PATIENCE_S = 600.0
 HardwareOf = Callable[[RecordedDevice], Hardware]
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """What a kernel of a session was made from: its launch, what is known of its GPU, and its ceilings at its clock."""
 
     launch: Launch
@@ -42,16 +41,14 @@ class Recorded:
     at_clock: Mapping[str, Limit]
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(Struct, frozen=True):
     """A session and, for each of its kernels in the same order, what it was made from."""
 
     session: Session
     recorded: tuple[Recorded, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """A launch, its number over all reports, and what its profile needs to know."""
 
     number: int
@@ -151,8 +148,8 @@ def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> 
         )
         return place, _for_group(launch, group, durations) if len(group) > 1 else launch
 
-    count = processors()
-    if count < 2 or len(groups) < _LEAST:
+    count = processors() if len(groups) >= _LEAST else 1
+    if count < 2:
         return map(profile, range(len(groups)))
     return made_by_workers(range(len(groups)), profile, count, _PATIENCE_S)
 

@@ -8,9 +8,11 @@ this kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.hardware.certificates import Certificate, trust
 from gpuprof.hardware.device import RecordedDevice
@@ -43,8 +45,7 @@ class MeasuredLimits(Protocol):
         """Return the rate of a path, for the accumulator and instruction that do most of the work in `split`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(Struct, frozen=True):
     """What is known of the GPU that a launch ran on."""
 
     arch: ArchSpec

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.hardware.specs import COUNTS, WARP_OPCODES, ArchSpec
@@ -37,8 +37,7 @@ class _Value(NamedTuple):
     metric: str
 
 
-@dataclass(slots=True)
-class _Span:
+class _Span(Struct):
     """A count, the least and most of the launches so far, and how many of them have it."""
 
     count: LaunchCount

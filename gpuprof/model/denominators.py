@@ -7,7 +7,9 @@ gpuprof itself takes from the report (an at-clock ceiling of `peak_sustained`) c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.hardware.specs import ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.model.ceilings import Hardware
@@ -28,8 +30,7 @@ _MOST_NAMED = 3
 _MOST_TOLD = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
+class _Check(Struct, frozen=True):
     """A fact of the spec beside what the report implies of it. `clock_hz` is the clock that the spec gives it at."""
 
     unit: str

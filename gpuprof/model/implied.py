@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import SCALAR_PATHS, WARP_OPCODES, ArchSpec, ComputeKey
@@ -56,8 +57,7 @@ _PORT = "l1tex__m_xbar2l1tex_read_bytes.sum"
 _PORT_SHARE = f"{_PORT}.pct_of_peak_sustained_elapsed"
 
 
-@dataclass(frozen=True, slots=True)
-class Implied:
+class Implied(Struct, frozen=True):
     """A peak, how far it can be off by the digits that were kept (as a fraction of it), and what it was read from."""
 
     value: float
@@ -65,8 +65,7 @@ class Implied:
     source: str
 
 
-@dataclass(slots=True)
-class ImpliedPeaks:
+class ImpliedPeaks(Struct):
     """What the launches on a GPU imply of it. None, and a path that is not there: the report does not tell.
 
     `dram_clock_is_of_kernels`: the device's highest is not recorded, and can be above it.

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
+from msgspec import Struct
+
 from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_names import KernelName, parse_name
 from gpuprof.model.label_families import SAYS_NOTHING, worded
@@ -32,8 +34,7 @@ since Volta with a spec of both do more than that in the time of a byte of DRAM:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A kind of kernel: its id, its name in a sentence, what binds it, and whether it multiplies matrices."""
 
     id: str

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.errors import UsageError
 
 _NUMBER = re.compile(r"#[0-9]{1,18}")
 
 
-@dataclass(frozen=True, slots=True)
-class KernelPattern:
+class KernelPattern(Struct, frozen=True):
     """What the user wrote, and what it means: a number, or an expression."""
 
     text: str

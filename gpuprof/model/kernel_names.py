@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from gpuprof.model.name_tree import REPLACEMENT, Part, Type, tokens_of, tree_of
 
@@ -19,8 +20,7 @@ _INTEGER_SUFFIX = re.compile(r"(?<![\w.])(\d+)[uU]?[lL]{0,2}\b")
 _MANGLED_LENGTH = re.compile(r"\d{1,4}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KernelName:
+class KernelName(Struct, frozen=True, eq=False):
     """A parsed kernel name. Its tokens begin at the function, what stood before it comes last.
 
     `plain` is a text that is no C++ function and is shown as it is.

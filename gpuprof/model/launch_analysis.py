@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from gpuprof.hardware.specs import LEVELS, PATHS, PIPES, THREAD_OPCODES, WARP_OPCODES, Basis, ComputeKey
 from gpuprof.hardware.trust import CERTIFIED, CHECKED, NONE, Trust
@@ -72,8 +72,7 @@ _HISTOGRAMS = (THREAD_OPCODES, WARP_OPCODES)
 Split = Mapping[ComputeKey, float]
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchProfile:
+class LaunchProfile(Struct, frozen=True):
     """A launch's profile, not yet placed among the others, and the ceilings that it was held against."""
 
     profile: KernelProfile
@@ -103,8 +102,7 @@ def launch_clock(launch: Launch, hardware: Hardware) -> float | None:
     return clock.value if clock is not None and clock.value > 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Amount:
+class _Amount(Struct, frozen=True):
     """A quantity of one launch: its total, its rate per second, or both."""
 
     total: float | None
@@ -114,8 +112,7 @@ class _Amount:
     certificate: Trust = NONE
 
 
-@dataclass(slots=True)
-class _LaunchAnalysis:
+class _LaunchAnalysis(Struct):
     """The values that the steps of one launch's analysis share."""
 
     launch: Launch

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 """Stands for a character that is not shown; part of a word like any letter."""
@@ -22,16 +23,14 @@ _OPENERS = {"<": ">", "(": ")", "[": "]", "{": "}"}
 _CLOSERS = {closer: opener for opener, closer in _OPENERS.items()}
 
 
-@dataclass(slots=True, eq=False)
-class Type:
+class Type(Struct, eq=False):
     """A type, value or function in a name: its components in order of scope, `at` `native` `kernel<…>(…)`."""
 
     parts: list[Part] = field(default_factory=list)
     pointer: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Part:
+class Part(Struct, eq=False):
     """One component of a qualified name, with its template arguments and parameters where it has them."""
 
     name: str
@@ -70,8 +69,7 @@ def tree_of(tokens: Iterable[str]) -> Type:
     return stack[0].types[0]
 
 
-@dataclass(slots=True, eq=False)
-class _Frame:
+class _Frame(Struct, eq=False):
     """An open bracket while parsing: the part it belongs to, and the types read in it so far."""
 
     opener: str

@@ -11,8 +11,9 @@ carve-out holds no more blocks than the rest allows, and "carve-out" where only 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.recorded import Dim3, MetricTable
@@ -26,8 +27,7 @@ _REPORTED_LIMITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchResources:
+class LaunchResources(Struct, frozen=True):
     """What one block of a launch needs. Shared memory in bytes, `reserved_shared_bytes` of them the driver's own."""
 
     threads_per_block: int

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Basis, Chain, ComputeKey, CounterLink, metrics_of
 from gpuprof.model.recorded import LaunchDetails, MetricTable, Missing
@@ -20,8 +21,7 @@ COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traf
 READ_REPORT = "the .ncu-rep may hold it, a CSV export leaves out part of it; else collect with --set full"
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """A quantity in base units, how it was obtained, and from which metrics."""
 
     value: float
@@ -31,8 +31,7 @@ class Counted:
     split: Mapping[ComputeKey, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
+class Clocks(Struct, frozen=True):
     """What turns rates into totals. None where the report does not tell."""
 
     duration_s: float | None = None

@@ -6,10 +6,9 @@ Metric values are in the base units of `gpuprof.units`; percentages stay percent
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.field_types import Celsius, Fraction, Hertz, Watts, Whole, Word, about
@@ -33,8 +32,7 @@ def configuration_text(grid: Dim3 | None, block: Dim3 | None) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One recorded value in a base unit. `digits` tells how many significant digits a printed source kept."""
 
     value: float | str
@@ -131,8 +129,7 @@ class DictMetrics:
         return self._instances.get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleResult:
+class RuleResult(Struct, frozen=True):
     """One message of NVIDIA's own rules, as the report carries it."""
 
     rule: str
@@ -144,8 +141,7 @@ class RuleResult:
     speedup_scope: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProfiledInstruction:
+class ProfiledInstruction(Struct, frozen=True):
     """One SASS instruction: its address, text, source position and recorded counts (samples, executions).
 
     `sass` is empty where the report lacks the code.
@@ -193,8 +189,7 @@ class LaunchDetails(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FixedDetails:
+class FixedDetails(Struct, frozen=True):
     """Details that were read at once, from a text export; none, where a source records none."""
 
     rules: tuple[RuleResult, ...] = ()
@@ -224,8 +219,7 @@ class FixedDetails:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """One profiled kernel launch, range or graph, as recorded. `mangled` is its symbol's name, where that is known."""
 
     name: str
@@ -267,8 +261,7 @@ class GpuSamples(Struct, frozen=True, kw_only=True):
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """One file as read. `warnings` are sentences about what could not be read of it.
 
     `names` holds every metric name that can occur in it, where the file lists them.

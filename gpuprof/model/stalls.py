@@ -10,8 +10,9 @@ Kernel Profiling Guide, "Warp Stall Reasons".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.field_types import StallFamily
@@ -48,8 +49,7 @@ def stall_name(reason: str) -> str:
     return " ".join(part.upper() if part in _CAPITALS else part.capitalize() for part in reason.split("_"))
 
 
-@dataclass(frozen=True, slots=True)
-class StallBreakdown:
+class StallBreakdown(Struct, frozen=True):
     """The stalls of a launch, and how many samples each family has that has some, but fewer than shares take."""
 
     stalls: tuple[Stall, ...]

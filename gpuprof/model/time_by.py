@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+from msgspec import Struct
 
 from gpuprof.errors import UsageError
 from gpuprof.model.groupings import GROUPINGS, By
@@ -22,8 +23,7 @@ _OF_TORCH = "aten::"
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupedKernel:
+class GroupedKernel(Struct, frozen=True):
     """All launches of a kernel within a group, whatever their launch configuration; `id` is that of the longest."""
 
     id: int
@@ -33,8 +33,7 @@ class GroupedKernel:
     time_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class TimeGroup:
+class TimeGroup(Struct, frozen=True):
     """All launches of one operator, module, range or kernel.
 
     `kernels` counts different kernels. The time is that of the launches with a duration, None where none has one, and
@@ -52,8 +51,7 @@ class TimeGroup:
     longest: GroupedKernel | None
 
 
-@dataclass(frozen=True, slots=True)
-class TimeBy:
+class TimeBy(Struct, frozen=True):
     """The groups, the longest first, those without a time last.
 
     The time is that of the launches with a duration, `run_time_s` that of all kernels of the run; None where none is

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.model.recorded import Missing
 from gpuprof.model.trace import MatrixProduct, TensorShape
@@ -51,8 +52,7 @@ class _Formula(NamedTuple):
     needs: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
+class _Settings(Struct, frozen=True):
     """The places of a convolution's settings among its inputs; without a place for it, none is transposed."""
 
     stride: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_by_name
@@ -33,8 +34,7 @@ class Collective(NamedTuple):
 TensorShape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixProduct:
+class MatrixProduct(Struct, frozen=True):
     """A call of one of PyTorch's operators that multiply matrices, convolutions and attention included.
 
     `start_s` as of an activity. `shapes` are those of its inputs in their order, None for an input that is no tensor,
@@ -78,8 +78,7 @@ class Activity(NamedTuple):
     product: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramStep:
+class ProgramStep(Struct, frozen=True):
     """A step of the program: a profiler's, from one call of its optimizer or module to the next, or an NVTX range that
     comes again. Times as of an activity."""
 
@@ -89,8 +88,7 @@ class ProgramStep:
     thread: Hashable = None
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """One file as read. `activities`, `steps` and `products` come in the order of their start; of products only those
     that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.present.check_blocks import Block, BlockFinding
@@ -16,16 +16,14 @@ _BY_PLACE = ("offset", "opcode", "start", "end", "instructions", "id", "parent")
 """Fields of loops and accesses that differ between architectures although the line is the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedFinding:
+class PlacedFinding(Struct, frozen=True):
     """A finding at a line, with the kernels that have it; none where it is on the files as a whole."""
 
     finding: CodeFinding
     owners: tuple[tuple[Block, BlockFinding], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlikeAccesses:
+class AlikeAccesses(Struct, frozen=True, kw_only=True):
     """Accesses that are alike: the first of them, and how many there are."""
 
     access: CodeAccess

@@ -6,7 +6,8 @@ What is found in several of them is one finding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.model.recorded import dims_text
 from gpuprof.review.contract import CodeFinding, Review, ReviewedKernel
@@ -14,8 +15,7 @@ from gpuprof.review.contract import CodeFinding, Review, ReviewedKernel
 _TARGET, _BLOCK, _GRID, _SHARED = "target", "block", "grid", "dynamic shared"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockVariant:
+class BlockVariant(Struct, frozen=True, kw_only=True):
     """A kernel for one architecture and launch configuration; `launches` of a report are like it, 0 without a report.
 
     `name` tells it from the other variants of its block.
@@ -26,16 +26,14 @@ class BlockVariant:
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockFinding:
+class BlockFinding(Struct, frozen=True, kw_only=True):
     """A finding, and the names of the variants that have it; none where all have."""
 
     finding: CodeFinding
     only: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Block(Struct, frozen=True, kw_only=True):
     """One kernel: its variants, and what was found in them, that in the deepest loops first.
 
     `file` is the name of the file that it is from, empty where there is only one.

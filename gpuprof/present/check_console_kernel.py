@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpuprof.present.check_alike import same_memory
 from gpuprof.present.check_blocks import Block, BlockFinding, BlockVariant, file_name
@@ -36,8 +37,7 @@ _MOST_NAME_LINES = 4
 _VARIANT_WIDTH = 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
+class Brief(Struct, frozen=True, kw_only=True):
     """How short a kernel is: how many findings it has (None: all), and whether each of their texts is one line."""
 
     findings: int | None

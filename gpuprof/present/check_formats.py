@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
 
 
-@dataclass(frozen=True, slots=True)
-class CheckFormat:
+class CheckFormat(Struct, frozen=True):
     """A format: `place` is its writer as `module:name`, which takes a review and how many items and gives lines.
 
     `endings` tell it from the name of a file. `for_files`: nobody reads it in a terminal, so it is not printed, too,

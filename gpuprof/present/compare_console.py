@@ -6,8 +6,9 @@ With more asked for, kernels in depth: causes, the interval of the time, counter
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import ComparedSide, Comparison, KernelChange, RunCondition
@@ -30,8 +31,7 @@ _SIDE, _LEAST_FILE = 6, 24
 """Columns of what a side is called, and of a file where there is little room."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Brief:
+class _Brief(Struct, frozen=True):
     """How many conditions, failed limits, notes and totals a screen has, and lines of a text; -v has all."""
 
     conditions: int

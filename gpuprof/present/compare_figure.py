@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import KernelChange
@@ -32,8 +32,7 @@ _ALIKE = 0.02
 _OPTION = "at-clock"
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A change of a kernel with the roofline points that it has; None where a side has none."""
 
     change: KernelChange

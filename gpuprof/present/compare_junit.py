@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
+
+from msgspec import Struct
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, Gate, GateCheck, KernelChange
@@ -19,7 +20,7 @@ from gpuprof.comparison.words import count_text as count_change_text
 from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
 from gpuprof.present.compare_text import changed_counts, gate_text, match_text, reason_text, time_text, time_values
-from gpuprof.present.privacy import file_name
+from gpuprof.present.file_names import file_name
 from gpuprof.present.text import cut_end, cut_middle, printable
 
 _COUNTS, _CAUSES = 12, 5
@@ -29,8 +30,7 @@ _SUITE = "gpuprof compare"
 CaseResult = Literal["passed", "failure", "skipped"]
 
 
-@dataclass(frozen=True, slots=True)
-class TestCase:
+class TestCase(Struct, frozen=True):
     """A line of the report. `message` says why it failed or was skipped."""
 
     name: str

@@ -26,8 +26,8 @@ from gpuprof.present.compare_text import (
     verdicts_text,
     work_text,
 )
+from gpuprof.present.file_names import file_name
 from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
-from gpuprof.present.privacy import file_name
 from gpuprof.present.session_text import count_text
 
 MARKER = "<!-- gpuprof-compare -->"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import FindingChange, Gate, GateCheck, KernelChange
@@ -28,8 +30,7 @@ _FINDING_LEVELS: dict[str, ProblemLevel] = {"high": "warning", "medium": "warnin
 """A finding of severity info is nothing to fix and is not reported."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing to report. `place` is where in the repository; None: nowhere, for files `outside` or for no line.
 
     `key` is the same in each run for the same rule and kernel, whatever the numbers. `told` marks what is no alarm: an

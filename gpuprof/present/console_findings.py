@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
@@ -59,8 +60,7 @@ def verdict_lines(session: Session, sheet: Sheet, notes: int | None = None) -> I
         yield sheet.paragraph(note)
 
 
-@dataclass(frozen=True, slots=True)
-class Brevity:
+class Brevity(Struct, frozen=True):
     """How short the list of what to fix first is: how many there are, and whether actions and places are cut."""
 
     most: int

@@ -13,7 +13,7 @@ from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
 from gpuprof.model.stalls import stall_name
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
-from gpuprof.present.privacy import file_name
+from gpuprof.present.file_names import file_name
 from gpuprof.present.session_text import (
     LEVEL_NAMES,
     count_text,

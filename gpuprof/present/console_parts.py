@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpuprof.present.text import cut_end, cut_middle, printable
 
@@ -37,8 +38,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = (), gap: str
     yield from (gap.join(row).rstrip() for row in zip(*columns, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """What is written on: `columns` of characters, texts no wider than `width`, and the characters of an encoding."""
 
     columns: int

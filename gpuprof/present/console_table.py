@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
@@ -45,8 +46,7 @@ _HEAD_LINES = 2
 _EMPTY = ("n/c", _NO_FINDING, "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(Struct, frozen=True):
     """A column: its head, its cells, and what it takes to be shown.
 
     `rank` orders what is left out first where the names get too little room, the highest first; 0 always stays.
@@ -116,8 +116,7 @@ def _least_name(longest: int, limit: int) -> int:
     return min(longest, _WANTED_NAME, limit // 3)
 
 
-@dataclass(frozen=True, slots=True)
-class _Filled:
+class _Filled(Struct, frozen=True):
     """A column as it will stand: head and cells padded to its width."""
 
     head: str

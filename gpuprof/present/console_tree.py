@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.present.console_parts import Sheet
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-@dataclass(frozen=True, slots=True)
-class _Guides:
+class _Guides(Struct, frozen=True):
     """What is drawn before a step, before what follows it, and below the last one."""
 
     step: str

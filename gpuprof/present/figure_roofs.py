@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.hardware.specs import LEVELS, PATHS
@@ -19,8 +19,7 @@ STYLES = {"rated": "dashed", "at-clock": "solid", "measured": "bold"}
 _NO_RANGE = ((0.1, 1e3), (1e9, 1e13))
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnRoofs:
+class DrawnRoofs(Struct, frozen=True):
     """Ceilings as lines, their ridges, and the ranges of intensity and FLOP/s that hold them and the points."""
 
     lines: tuple[RoofLine, ...]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.diagnose.more import needs_program
 from gpuprof.model.field_types import Confidence, Severity
@@ -20,8 +22,7 @@ _POINT = 0.01
 _LABEL_LENGTH = 72
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Struct, frozen=True):
     """A fix as every view shows it. `bar` is the length of its bar, None where no gain is known and behind doubt.
 
     Bars are in falling order, but what voids all else stands first: what is in doubt stands behind the others and has

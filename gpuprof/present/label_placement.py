@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,8 +43,7 @@ class Box(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Along:
+class Along(Struct, frozen=True):
     """A place for a text that runs along a line: its start, its angle in radians, and the boxes that cover it."""
 
     cost: float
@@ -52,8 +52,7 @@ class Along:
     boxes: list[Box]
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """A place for a text beside what it names: the ends of its leader, `tip` at the text, and its box."""
 
     cost: float

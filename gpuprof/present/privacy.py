@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable
-from functools import lru_cache
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
 from gpuprof.model.session import RunVerdict, Session
+from gpuprof.present.file_names import file_name
 from gpuprof.present.private_fields import COMMAND_FIELDS, FILE_FIELDS, OWNED, fields_to_search, is_plain
 
 Redacted = TypeVar("Redacted")
@@ -111,13 +110,6 @@ def _with_short_notes(session: Session) -> Session:
 def without_folders(text: str) -> str:
     """Shorten every path in a text to its last part; a home folder itself becomes `~`, and `./app` stays."""
     return _PATH.sub(_last_part, _WINDOWS_HOME.sub("~", text))
-
-
-@lru_cache(maxsize=1024)
-def file_name(path: str) -> str:
-    """Drop the folders of a path of either kind of system."""
-    name = PureWindowsPath(path).name if "\\" in path and "/" not in path else PurePosixPath(path).name
-    return name or path
 
 
 def without_private_folders(text: str, roots: Collection[str] = ()) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 Extent = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class RoofLine:
+class RoofLine(Struct, frozen=True):
     """One ceiling as a line inside the figure's ranges: a compute path's flat ceiling, or a level's bandwidth slope."""
 
     id: str
@@ -25,8 +25,7 @@ class RoofLine:
     line: tuple[Extent, Extent]
 
 
-@dataclass(frozen=True, slots=True)
-class Ridge:
+class Ridge(Struct, frozen=True):
     """Where a bandwidth slope and a flat ceiling of one origin meet."""
 
     origin: str
@@ -36,8 +35,7 @@ class Ridge:
     flop_per_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class FigurePoint:
+class FigurePoint(Struct, frozen=True):
     """One path of a kernel at one level. `caption` is what is written beside it; `main` the path that speaks for it.
 
     `source` is the short name of the kernel's file; empty where all are of one file, and in a figure of one kernel.
@@ -77,8 +75,7 @@ class Arrow(NamedTuple):
     new: FigurePoint
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """Kernels that have no point, with the one reason they share and what would give them one."""
 
     kernels: tuple[int, ...]
@@ -86,8 +83,7 @@ class LeftOut:
     how: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RooflineFigure:
+class RooflineFigure(Struct, frozen=True):
     """Everything that a roofline shows. `sized`: the area of a point is the kernel's share of the time.
 
     `arrows` are of a comparison: from base to new.

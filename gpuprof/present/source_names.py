@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.privacy import file_name
+from gpuprof.present.file_names import file_name
 from gpuprof.present.text import cut_middle, printable
 
 _LONGEST, _SHORTEST = 40, 3

@@ -9,8 +9,9 @@ little endian.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.protobuf import FieldValue, Malformed, MessageFields, as_bytes, as_int, as_text, fields
@@ -43,8 +44,7 @@ class Damage(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class MessageSpan:
+class MessageSpan(Struct, frozen=True):
     """Where the message of a result lies in the file, of which kind it is, and which process it comes from."""
 
     start: int
@@ -53,8 +53,7 @@ class MessageSpan:
     process: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """What the blocks of a report declare. `results` counts kernels, ranges, command lists and graphs.
 
     `names` is the string table: launches refer to metrics by their place in it. `strange` says what gpuprof does not
@@ -73,8 +72,7 @@ class Container:
     damage: Damage | None
 
 
-@dataclass(slots=True)
-class _Walk:
+class _Walk(Struct):
     """What was gathered of the blocks so far."""
 
     results: int = 0
@@ -137,8 +135,7 @@ def walk(data: Bytes) -> Container:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RawBlock:
+class RawBlock(Struct, frozen=True):
     """Where the parts of one block lie: its header, and its messages by kind. `before` is what precedes the block."""
 
     before: bytes
@@ -168,8 +165,7 @@ def section_names(message: bytes) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """A block: where its header lies, the fields of that, what they declare, and where the messages lie."""
 
     header: tuple[int, int]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import pkgutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
+
+from msgspec.structs import replace
 
 from gpuprof.errors import InputError
 from gpuprof.model.recorded import Report

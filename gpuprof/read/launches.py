@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from array import array
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.recorded import Dim3, Launch, MetricTable, RuleResult
@@ -25,8 +26,7 @@ _MANGLED, _FUNCTION, _DEMANGLED, _GRID, _BLOCK, _SOURCE, _SECTIONS = 5, 6, 7, 10
 _THREAD, _EXECUTED_LOCKED = 1, 2
 
 
-@dataclass(slots=True)
-class Devices:
+class Devices(Struct):
     """The GPUs of a report in the order in which launches name them."""
 
     recorded: list[RecordedDevice] = field(default_factory=list)
@@ -40,8 +40,7 @@ class Devices:
         return self._places[device]
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchFacts:
+class LaunchFacts(Struct, frozen=True):
     """What the message of a launch says of it, small enough to be sent from one process to another.
 
     `layout` and `starts` tell where its metrics lie, `values` are those of the columns.

@@ -21,8 +21,9 @@ def all_facts(messages: LaunchMessages, compute_capability: str | None) -> Itera
 
     Of a large report, the counters that the architecture's quantities are made of are decoded by the way.
     """
-    reader, count = FactsReader(messages), processors()
-    if count < 2 or sum(span.end - span.start for span in messages.spans) < LARGE:
+    reader, size = FactsReader(messages), sum(span.end - span.start for span in messages.spans)
+    count = processors() if size >= LARGE else 1
+    if count < 2:
         yield from map(reader.facts, range(len(messages.spans)))
         return
     messages.expect(_counters(compute_capability))

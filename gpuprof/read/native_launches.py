@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpuprof.model.recorded import Launch
 from gpuprof.read.launches import DISPLAY_NAME, Devices, dimensions, integer

@@ -6,8 +6,10 @@ import csv
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
@@ -123,14 +125,12 @@ def _what_it_is(text: str, errors: Sequence[str]) -> str:
     return 'is not a CSV export of ncu: no line starts with "ID","Process ID"'
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     line: int
     cells: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Table:
+class _Table(Struct):
     """A header and the rows below it, until the next header."""
 
     columns: tuple[str, ...]
@@ -154,14 +154,12 @@ class _Table:
         yield from dropped.sentences
 
 
-@dataclass(slots=True)
-class _Dropped:
+class _Dropped(Struct):
     lines: list[int] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _TableLaunches:
+class _TableLaunches(Struct):
     """The launches of one table; their device index is still that of CUDA."""
 
     launches: list[_Recorded]
@@ -169,8 +167,7 @@ class _TableLaunches:
     sections: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded:
+class _Recorded(Struct, frozen=True):
     launch: Launch
     device_key: tuple[str, str, str | None]
     device: RecordedDevice

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.sass.instruction import instruction_of
@@ -31,8 +32,7 @@ KernelIdentity = tuple[int | None, str, int | None]
 """What launches of one kernel share: process, mangled name, and the number of the program."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Program:
+class _Program(Struct, frozen=True):
     """What is known of a kernel's code. All launches of the kernel in a process have the same."""
 
     sources: Mapping[str, str]
@@ -75,8 +75,7 @@ class EmbeddedPrograms:
         return places
 
 
-@dataclass(frozen=True, slots=True)
-class NcuDetails:
+class NcuDetails(Struct, frozen=True):
     """Rules, source and SASS of one launch. `reference` is the number of its program; None where it has none."""
 
     metrics: NcuMetrics

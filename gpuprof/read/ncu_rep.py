@@ -7,8 +7,9 @@ asked for. A report with anything that gpuprof does not know is read by NVIDIA's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
@@ -71,8 +72,7 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Launches:
+class _Launches(Struct, frozen=True):
     """The launches of a report and their GPUs, what the first one tells of all, and what could not be read.
 
     `names` are all that metrics can have, where that is known.

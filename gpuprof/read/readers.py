@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.errors import InputError
 from gpuprof.read.identify import (
@@ -35,8 +37,7 @@ class Told(NamedTuple):
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class Readable:
+class Readable(Struct, frozen=True):
     """A kind that can be read, by a function `module:name` that is imported when such a file comes.
 
     It gets the path, the bytes or the text, their name unless it has the path, and the SHA-256 where it asks for it.
@@ -57,8 +58,7 @@ class Readable:
     check_size: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A kind that cannot be read: what it is, and what to do. Both may name {path}, {name},
     {known}, and as they are typed, {quoted}, the file's name, and {program}."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
+
+from msgspec import Struct
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.read.container import MAGIC, Damage
@@ -26,8 +27,7 @@ _ALWAYS = 16 * 2**20
 """So much is unpacked whatever the size of the file: made-up reports of equal launches shrink to next to nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """A report's bytes, the SHA-256 of its file, and for one that is compressed where that file is damaged."""
 
     data: Bytes

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gpuprof.read.metric_values import Instance, Keys, MetricValue, metric_instances, metric_value
 from gpuprof.read.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Malformed, fields, varint
@@ -28,8 +29,7 @@ _LEAST_TAG = 8
 _FIXED = {FIXED64: 8, FIXED32: 4}
 
 
-@dataclass(frozen=True, slots=True)
-class ResultForm:
+class ResultForm(Struct, frozen=True):
     """The field numbers of a kind of result; all numbers up to `known` are known (Nsight Compute 2026.3)."""
 
     kind: str
@@ -89,8 +89,7 @@ class Layout:
         return next((run for run in self.runs if name in run.places), None)
 
 
-@dataclass(frozen=True, slots=True)
-class ResultMessage:
+class ResultMessage(Struct, frozen=True):
     """A message, and where each metric of its layout starts in it."""
 
     data: bytes
@@ -128,8 +127,7 @@ class ResultMessage:
         return Malformed(self.base, "the file has changed since it was opened")
 
 
-@dataclass(frozen=True, slots=True)
-class SplitMessage(ResultMessage):
+class SplitMessage(ResultMessage, frozen=True):
     """A message as it was split, with the fields that are no metrics: for each number where their contents lie."""
 
     form: ResultForm
@@ -156,8 +154,7 @@ class SplitMessage(ResultMessage):
         return places[-1][2] if places else None
 
 
-@dataclass(slots=True)
-class Splitter:
+class Splitter(Struct):
     """Splits the messages of a report; `attributes` are the numbers of the names of GPU attributes."""
 
     attributes: frozenset[int]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from typing import NamedTuple
 
@@ -146,6 +145,8 @@ class SourceReader:
 @cache
 def _has_forgotten_volta() -> bool:
     """Tell whether NVIDIA's reader, as it is installed, has no text of Volta; it need not be asked then."""
+    from importlib.metadata import PackageNotFoundError, version  # takes 10 ms to import
+
     try:
         release = re.findall(r"\d+", version("ncu-report"))[:2]
     except PackageNotFoundError:

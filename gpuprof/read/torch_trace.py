@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
@@ -51,8 +52,7 @@ class _Event(NamedTuple):
     args: Mapping[str, Any]
 
 
-@dataclass(slots=True)
-class _Events:
+class _Events(Struct):
     """The events of a trace, by what they are."""
 
     gpu: list[_Event] = field(default_factory=list)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, Protocol
+
+from msgspec import Struct
 
 from gpuprof.errors import EnvironmentProblem, InputError
 
@@ -88,8 +89,7 @@ def _library(name: str) -> tuple[Callable[[], _Decoder], type[Exception]]:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(Struct, frozen=True):
     """A frame's header: its bytes, magic included, and what they say."""
 
     at: int

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gpuprof.code.lanes.access import Access, lane_stride, merges, needed, sectors, wavefronts
 from gpuprof.code.sass.requests import Space

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
 from gpuprof.hardware.parse import BANDWIDTHS, OPERATIONS
 from gpuprof.hardware.specs import PATHS, ComputeKey, Fact
 from gpuprof.model.ceilings import Hardware
@@ -217,7 +219,7 @@ def _issue(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     if not {"sub_partitions", "threads_per_warp"} <= limits.keys():
         return NoBound("issue", f"the spec of {hardware.arch.name} gives no schedulers per SM")
     schedulers, lanes = limits["sub_partitions"], limits["threads_per_warp"]
-    fact = replace(
+    fact = structs.replace(
         schedulers,
         value=schedulers.value * lanes.value,
         unit="result/clk/SM",
@@ -251,9 +253,9 @@ def _compute(name: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     fact, exact = hardware.rates.get(key), True
     if fact is None:
         fact, exact = _fastest(fact for other, fact in hardware.rates.items() if other.path == key.path), False
-        fact = fact and replace(fact, source=f"the fastest of {key.path} on this chip; {fact.source}")
+        fact = fact and structs.replace(fact, source=f"the fastest of {key.path} on this chip; {fact.source}")
     if fact is not None and sparse:
-        fact = replace(fact, value=2 * fact.value, source=f"twice the dense rate; {fact.source}")
+        fact = structs.replace(fact, value=2 * fact.value, source=f"twice the dense rate; {fact.source}")
     bound = _per_sm(name, fact, "rate", hardware, clocks)
     return bound if isinstance(bound, NoBound) else replace(bound, exact=exact)
 

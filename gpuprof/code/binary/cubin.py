@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.code.binary.cubin_attributes import (
     FRAME_SIZE,
@@ -42,8 +43,7 @@ _UNKNOWN_STACK = 0xFFFFFFFF
 _MOST_NAMED_BYTES = 2**25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerFunction:
+class InnerFunction(Struct, frozen=True, kw_only=True):
     """A function within the code of a kernel, such as the slow path of a division: offset and size in bytes."""
 
     name: str
@@ -51,8 +51,7 @@ class InnerFunction:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CubinKernel:
+class CubinKernel(Struct, frozen=True, kw_only=True):
     """One kernel of a cubin, by its symbol. What the cubin does not say is None.
 
     `code` is its machine code, from its first instruction; empty where it was taken out. `stack_bytes` is the local
@@ -75,8 +74,7 @@ class CubinKernel:
     calls: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cubin:
+class Cubin(Struct, frozen=True, kw_only=True):
     """What a cubin holds. `target` is such as "sm_90a". `has_lines`: a line table; `has_debug`: code for a debugger.
 
     `relocatable`: it is to be linked (`-rdc=true`), so what its kernels call and take may be in other files.
@@ -120,8 +118,7 @@ def _check_sizes(elf: Elf) -> None:
         raise ValueError(f"its sections hold {held:,} bytes, and the file has {len(elf.data):,}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tables:
+class _Tables(Struct, frozen=True, kw_only=True):
     """What is read once for all kernels of a cubin: what belongs to some code names the number of its section.
 
     `functions` are the numbers of symbols by section, `numbers` those of `.nv.info` by attribute and symbol.

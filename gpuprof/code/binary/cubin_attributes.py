@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 REGISTERS = 0x2F
 FRAME_SIZE = 0x11
@@ -28,8 +29,7 @@ _FORMS = (1, 2, 3, _SIZED)
 Dims = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CubinParameter:
+class CubinParameter(Struct, frozen=True, kw_only=True):
     """A parameter of a kernel: its place in the order, and where it lies behind the first one, in bytes."""
 
     ordinal: int
@@ -37,8 +37,7 @@ class CubinParameter:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelAttributes:
+class KernelAttributes(Struct, frozen=True, kw_only=True):
     """What a cubin says of one kernel. `externs` are symbols, by number."""
 
     barriers: int | None = None

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from gpuprof.errors import DamagedInput
 
@@ -45,8 +46,7 @@ class Sliceable(Protocol):
     def __getitem__(self, part: slice, /) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class FilePart:
+class FilePart(Struct, frozen=True):
     """A stretch of some bytes, to be read when asked for, and sliced like bytes itself."""
 
     data: Sliceable
@@ -104,8 +104,7 @@ class ElfSymbol(NamedTuple):
         return self.info & 0xF
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Elf:
+class Elf(Struct, frozen=True, kw_only=True):
     """A 64-bit little-endian ELF file. `os_abi` and `abi_version` say, of a cubin, what its flags mean."""
 
     data: Sliceable

@@ -11,8 +11,10 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.code.binary.elf import FilePart, Sliceable
 from gpuprof.errors import DamagedInput
@@ -38,8 +40,7 @@ _MOST_BYTES = 2**29
 _PIECE = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FatEntry:
+class FatEntry(Struct, frozen=True, kw_only=True):
     """One piece of device code. `target` is such as "sm_90a", of PTX "compute_90".
 
     `header` and `stored` are what the container has of it; `unpacked_bytes` is what it holds. Of several that were

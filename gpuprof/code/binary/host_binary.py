@@ -10,9 +10,10 @@ import stat
 import struct
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from gpuprof.code.binary.elf import ELF_START, MACHINE_CUDA, Elf, ElfSection, FilePart, read_elf
 from gpuprof.code.binary.fatbin import FATBIN_START
@@ -38,8 +39,7 @@ _LONGEST_NAME = 2**16
 _MOST_MEMBERS = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCode:
+class DeviceCode(Struct, frozen=True):
     """A cubin, or a fat binary of one or more containers. `member` names the member of an archive, else is empty."""
 
     member: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 FileAndLine = tuple[str, int]
 """File and line."""
@@ -58,8 +59,7 @@ def line_rows(section: bytes, strings: Mapping[str, bytes]) -> Iterator[Row]:
         raise BrokenTable(f"the line table at byte {start} ends too soon") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Table:
+class _Table(Struct, frozen=True, kw_only=True):
     """A header. `program` and `end` are where its opcodes begin and end; `lengths`: operands of each opcode."""
 
     program: int

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.code.binary.cubin_attributes import attributes
@@ -31,8 +32,7 @@ _API_VERSION, _MARKS_SPILLS = 0x37, 129
 _MOST_NAMED_BYTES = 1 << 26
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalMemory:
+class LocalMemory(Struct, frozen=True, kw_only=True):
     """The instructions of a kernel that access local memory: of spills, and all others. `guessed`: told by signs."""
 
     spills: tuple[Instruction, ...] = ()

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from msgspec import Struct
+
 from gpuprof.code.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.code.formulas.registers import LaneSums
 from gpuprof.code.formulas.sums import Sum
@@ -20,8 +22,7 @@ _LOADED = frozenset({"loaded", "shared"})
 _ZEROS: Vector = (0,) * LANES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneAddress:
+class LaneAddress(Struct, frozen=True, kw_only=True):
     """The address of one memory request in the lanes of a warp.
 
     Lane i lies `apart[i]` bytes behind lane 0, and `times[factors][i]` bytes more for each product of `factors`, which

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from gpuprof.code.formulas.places import RegisterPlace
 from gpuprof.code.formulas.sums import Sum, SumReader, bank_offset, result_of
@@ -29,8 +30,7 @@ _MASKS: Mapping[str, Callable[[int], int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(Struct, frozen=True, kw_only=True):
     """A register that an instruction writes, and what the instruction reads, by the names of registers.
 
     `needs` are the places where what it reads was written.

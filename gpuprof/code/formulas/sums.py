@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.code.lanes.rules import packed_halves
 from gpuprof.code.lanes.values import WORD, WORD_BITS
@@ -47,8 +48,7 @@ _NO_SUMS = {"X", "HI", "U8", "S8", "U16", "S16"}
 """Modifiers of instructions that give the upper word of a result, or read less than a word."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
+class _Form(Struct, frozen=True, kw_only=True):
     """What an operand says: a register, a word at an offset in constant bank 0, or what it holds by itself."""
 
     register: str | None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpuprof.code.formulas.places import RegisterPlace
 from gpuprof.code.formulas.sums import Product, Sum
@@ -20,8 +21,7 @@ MOST_TERMS = 48
 _MOST_FACTORS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Symbol:
+class Symbol(Struct, frozen=True, kw_only=True):
     """What a term of a sum stands for. `varies`: lanes of a warp may hold different values.
 
     `reads` are the registers that it follows from, `factors` the symbols of a product.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from gpuprof.code.flow.graph import ENDS, ControlFlowGraph, graph_of
 from gpuprof.code.formulas.numbers import BlockPlace, NumberFinder
@@ -46,8 +47,7 @@ def trip_counts(code: Sequence[Instruction], constants: Mapping[int, int]) -> di
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparison:
+class _Comparison(Struct, frozen=True):
     """The loop goes on where a register that it moves compares so with one that it does not."""
 
     moved: Sum

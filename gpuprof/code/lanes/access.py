@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.code.flow.graph import ENDS, ControlFlowGraph, graph_of
 from gpuprof.code.lanes.operands import Reader, ThreadBlock
@@ -32,8 +34,7 @@ _MATRICES = ("LDSM", "STSM")
 BRANCHES = JUMPS | ENDS
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """One memory instruction of one warp.
 
     `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None where that is not known.

@@ -8,9 +8,10 @@ taken to matter.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.code.flow.graph import ControlFlowGraph
 from gpuprof.code.lanes.effects import Effect, names_of
@@ -27,8 +28,7 @@ class WalkStep(NamedTuple):
     forgets: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relevance:
+class Relevance(Struct, frozen=True, kw_only=True):
     """The steps of each block, and what matters of what registers hold at its beginning."""
 
     steps: tuple[tuple[WalkStep, ...], ...]

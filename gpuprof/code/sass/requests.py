@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+from msgspec import Struct
 
 from gpuprof.code.sass.instruction import Instruction, Operation
 from gpuprof.units import WARP_THREADS as LANES
@@ -39,8 +40,7 @@ _MATRIX_NAMES = {"LDSM", "STSM"}
 _ROW_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class LaneRequest:
+class LaneRequest(Struct, frozen=True):
     """One side of a memory instruction. `lanes`: those whose addresses count, a bit for each; 0: not known."""
 
     space: Space

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.code.tools.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc, library_folders
 
@@ -26,8 +27,7 @@ _REFUSED = re.compile(
 _POSITION = re.compile(r"^ptxas application ptx input, line \d+; error\s*: ")
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """A cubin, its SHA-256, with which compiler and options it was made, and what the compiler said."""
 
     cubin: bytes

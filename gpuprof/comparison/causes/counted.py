@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.comparison.causes.reason import Reason
 from gpuprof.comparison.causes.time_model import Parts
@@ -25,8 +26,7 @@ _PIPES = {"fp64": ("fp64",), "fp32": ("fma",), "fp16": ("fp16", "fma"), "int32":
 """Pipes that run the operations of a compute path; those of the tensor cores run in the pipe of that name."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """A mechanism, the counts that tell it, of which the first that both sides have counts, and the unit it loads."""
 
     mechanism: str

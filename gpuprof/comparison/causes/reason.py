@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Certainty = Literal["counted", "inferred", "guess"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """What moved. `effect` is the logarithm of what it makes of the time: above zero slower, zero: nothing.
 
     `first` is told before what explains as much: what the busiest unit is kept busy with. `always` is told however

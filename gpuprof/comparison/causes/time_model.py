@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from gpuprof.comparison.contract import CountChange
 from gpuprof.comparison.words import Values, known
@@ -25,8 +26,7 @@ _ALIKE = 0.02
 """Units whose busy fractions differ by no more are the same thing seen twice: L1 and the pipe before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """Logarithms of new ÷ base: of the `times`, and of what they consist of; None where a side does not tell it.
 
     `busy` is the time in which the busiest unit is busy, `fill` what its busy fraction adds. `unit` is the busiest one

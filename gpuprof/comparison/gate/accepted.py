@@ -6,9 +6,10 @@ import codecs
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from gpuprof.comparison.gate.limits import TOTAL_TIME, limit_of
 from gpuprof.errors import InputError, UsageError
@@ -21,8 +22,7 @@ _HEADER = re.compile(rb"[ \t]*\[\[[ \t]*accepted[ \t]*\]\]")
 _MOST_REASON = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """An entry: a rise of `quantity` up to `most` (None: any) is let pass for kernels that the pattern names.
 
     `pattern` is None for the time of all kernels together. `until` is the last day that it holds.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared
@@ -22,8 +22,7 @@ from gpuprof.units import format_percent
 _ORDER = ("regression", "unclear", "not-compared", "accepted", "ok")
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """A gate, and what is to be said of accepted regressions that it did not need."""
 
     gate: Gate

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+from msgspec import Struct
 
 from gpuprof.errors import UsageError
 from gpuprof.hardware.specs import PATHS
@@ -31,8 +32,7 @@ _PERCENT = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+")
 _OPCODE = re.compile(r"opcode\.[A-Z][A-Z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True)
-class GateLimit:
+class GateLimit(Struct, frozen=True):
     """What --fail-on says: `time:3%` for all kernels, or for those that a pattern names.
 
     `quantity` is time, total-time or the name of a count; `most` is the rise that is allowed, as a fraction; of

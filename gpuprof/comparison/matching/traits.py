@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import isfinite, prod
+
+from msgspec import Struct
 
 from gpuprof.comparison.sides import KernelKey, SideKernel
 from gpuprof.model.kernel_names import parse_name
@@ -40,8 +41,7 @@ _NUMBER_PART = re.compile(r"(?<=_)\d+(?=_|$)")
 """A number that a compiler gave: a line in `step_232_gpu`, a counter in `triton_poi_fused_add_0`, `julia_frb_5885`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Traits:
+class Traits(Struct, frozen=True, eq=False):
     """A kernel and what it can be recognised by.
 
     `function` is its qualified name without arguments; `stem` its whole name without the numbers that compilers count

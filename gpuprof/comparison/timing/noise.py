@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import mul
 from statistics import fmean
 from typing import Literal
+
+from msgspec import Struct
 
 from gpuprof.comparison.contract import Interval
 from gpuprof.comparison.timing.quantiles import ALPHA, NORMAL, student_t, wins_needed
@@ -46,8 +47,7 @@ FEWEST_RUNS = 5
 MOST_RUNS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """One side: the time of each of its runs in their order, and how well the launches of a run tell that time.
 
     `errors` are relative standard errors of the runs' medians. `step` is the clock's, relative to the time.
@@ -58,8 +58,7 @@ class Samples:
     step: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class RatioEstimate:
+class RatioEstimate(Struct, frozen=True):
     """The ratio new ÷ base as a logarithm, the half width of its interval, and what follows.
 
     `spread` is the relative standard deviation between runs that the interval rests on. `few`: it is assumed.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import isfinite, log
 from statistics import fmean, median
+
+from msgspec import Struct
 
 from gpuprof.comparison.contract import QuantityChange, TimeWord
 from gpuprof.comparison.sides import Side, run_time_s
@@ -13,8 +14,7 @@ from gpuprof.comparison.timing.noise import Samples, estimate, too_few
 from gpuprof.model.session import DeviceTimeline, Session
 
 
-@dataclass(frozen=True, slots=True)
-class _Quantity:
+class _Quantity(Struct, frozen=True):
     """A figure of a run: `of` gives those of a session, one for each of what it has several of, such as steps."""
 
     name: str

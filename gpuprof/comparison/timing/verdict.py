@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
+
+from msgspec import Struct
 
 from gpuprof.comparison.contract import TimeChange, TimeWord
 from gpuprof.comparison.pair import Pair
@@ -32,8 +33,7 @@ _LEAST, _MOST = 1e-30, 1e30
 """What lies outside is no time: the rest of gpuprof takes nothing there either."""
 
 
-@dataclass(frozen=True, slots=True)
-class _RunSample:
+class _RunSample(Struct, frozen=True):
     """A run: its median launch in seconds and SM cycles, how many launches that is of, and its relative standard error.
 
     `whole`: all of these are whole microseconds. `rounded`: how many roundings to a step of the clock are in it.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.present.check_alike import placed_findings
 from gpuprof.present.check_blocks import blocks_of, file_name, ranked
@@ -33,8 +34,7 @@ _TERMS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewContents:
+class ReviewContents(Struct, frozen=True, kw_only=True):
     """What the template shows."""
 
     title: str

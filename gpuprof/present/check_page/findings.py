@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.present.check_blocks import Block, BlockFinding
 from gpuprof.present.check_page.fixes import loops_text
@@ -19,8 +20,7 @@ from gpuprof.review.contract import CodePlace
 _PREDICATE = re.compile(r"^@!?\w+\s+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceRow:
+class PlaceRow(Struct, frozen=True, kw_only=True):
     """Instructions at a line: the first of them, and how many are like it."""
 
     place: str
@@ -29,8 +29,7 @@ class PlaceRow:
     times: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeCard:
+class CodeCard(Struct, frozen=True, kw_only=True):
     """Everything about one finding. `advice_href` leads to the card that has its advice, where it is not here."""
 
     id: str

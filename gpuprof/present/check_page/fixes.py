@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.present.check_alike import PlacedFinding
 from gpuprof.present.check_blocks import Block, BlockFinding
@@ -14,8 +15,7 @@ from gpuprof.present.page.parts import KernelLabel, label
 _NAMES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixOwner:
+class FixOwner(Struct, frozen=True, kw_only=True):
     """A kernel that has the finding; `only` are the architectures or launches that have it, empty for all.
 
     `file` is the one that it is from, empty where there is one file alone."""
@@ -26,8 +26,7 @@ class FixOwner:
     only: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeFix:
+class CodeFix(Struct, frozen=True, kw_only=True):
     """A finding: where it is and how deep in loops, what it is, what to change, and in which kernels."""
 
     where: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.present.check_blocks import Block, BlockVariant
 from gpuprof.present.check_page.texts import card_id, place, variants_text
@@ -15,8 +16,7 @@ from gpuprof.present.text import printable
 from gpuprof.review.contract import KernelResources, ReviewedKernel
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakenAmount:
+class TakenAmount(Struct, frozen=True, kw_only=True):
     """A value as text, with what it is sorted by; empty where it is not known."""
 
     text: str
@@ -24,8 +24,7 @@ class TakenAmount:
     more: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewedRow:
+class ReviewedRow(Struct, frozen=True, kw_only=True):
     """What a kernel takes for one architecture, or for several that take the same."""
 
     id: int

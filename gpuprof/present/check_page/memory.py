@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gpuprof.present.check_alike import AlikeAccesses, alike_accesses, memory_key, most_worth
 from gpuprof.present.check_blocks import Block, BlockVariant
@@ -29,8 +30,7 @@ _DEEPEST = 8
 """Loops that are drawn inside one another; those further in stand beside the last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopItem:
+class LoopItem(Struct, frozen=True, kw_only=True):
     """A loop with those inside it. `costly` is how many accesses of its own cost more than they need."""
 
     place: str
@@ -40,8 +40,7 @@ class LoopItem:
     inner: list[LoopItem] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessRow:
+class AccessRow(Struct, frozen=True, kw_only=True):
     """Accesses that are alike. `note` is the number of the reason why a cost is not known, 0 where it is known."""
 
     place: str
@@ -60,8 +59,7 @@ class AccessRow:
     is_costly: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPart:
+class MemoryPart(Struct, frozen=True, kw_only=True):
     """Loops and accesses of variants that have the same ones; `title` names these, empty where all have them."""
 
     id: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.present.check_blocks import Block
 
@@ -16,8 +17,7 @@ _REPEATED = 100
 """Findings up to which each has its advice in full; of more, the later ones lead to the first with the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(Struct, frozen=True, kw_only=True):
     """Rows that a table of a kernel has at most, and characters of its whole name.
 
     `parts` are the architectures and launch configurations with loops and accesses of their own.

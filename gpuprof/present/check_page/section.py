@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.model.recorded import dims_text
 from gpuprof.present.check_blocks import Block, BlockVariant, file_name
@@ -30,8 +31,7 @@ _SIDE_BY_SIDE, _MOST_VARIANTS, _MOST_ARGUMENTS = 4, 40, 24
 _SUMMARY_LENGTH, _ARGUMENT_LENGTH, _SYMBOL_LENGTH = 160, 60, 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantColumn:
+class VariantColumn(Struct, frozen=True, kw_only=True):
     """What a kernel takes for one architecture and launch configuration; each column has the same quantities."""
 
     name: str
@@ -42,8 +42,7 @@ class VariantColumn:
     steps: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeSection:
+class CodeSection(Struct, frozen=True, kw_only=True):
     """Everything about one kernel."""
 
     id: int

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.comparison.contract import KernelChange, LineChange
 from gpuprof.comparison.lines import FEW_LINES
@@ -13,8 +15,8 @@ from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.words import side_texts
 from gpuprof.model.session import KernelProfile
 from gpuprof.present.compare_page.parts import speaker_of
+from gpuprof.present.file_names import file_name
 from gpuprof.present.page.parts import percent_number
-from gpuprof.present.privacy import file_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si, signed_percent, spaced
 
@@ -26,8 +28,7 @@ _MOST_MATCHED = 2000
 _WHAT = {"instructions": "instructions", "local": "local accesses", "samples": "samples"}
 
 
-@dataclass(frozen=True, slots=True)
-class CodeCell:
+class CodeCell(Struct, frozen=True):
     """A line on one side: `weight` is its instructions, or else its share of samples; `heat` is percent of the most."""
 
     number: str
@@ -36,8 +37,7 @@ class CodeCell:
     heat: str
 
 
-@dataclass(frozen=True, slots=True)
-class CodePair:
+class CodePair(Struct, frozen=True):
     """A row: the line on both sides, None where a side lacks it. `gap`: lines are left out before it."""
 
     base: CodeCell | None
@@ -47,8 +47,7 @@ class CodePair:
     gap: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PairedCode:
+class PairedCode(Struct, frozen=True):
     """The lines of a file."""
 
     title: str
@@ -58,8 +57,7 @@ class PairedCode:
     left_out: int
 
 
-@dataclass(frozen=True, slots=True)
-class LineRow:
+class LineRow(Struct, frozen=True):
     """A line whose work changed."""
 
     place: str
@@ -70,8 +68,7 @@ class LineRow:
     gain: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """A line of one side as it was collected."""
 
     number: int

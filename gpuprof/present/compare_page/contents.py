@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, GateCheck, KernelChange, RunCondition
@@ -42,8 +44,7 @@ _GATE_ORDER = ("regression", "unclear", "not-compared", "accepted", "ok")
 _GATE_WORDS = {"not-compared": "not compared"}
 
 
-@dataclass(frozen=True, slots=True)
-class LimitRow:
+class LimitRow(Struct, frozen=True):
     """A limit that did not simply hold."""
 
     word: str
@@ -56,8 +57,7 @@ class LimitRow:
     accepted: str
 
 
-@dataclass(frozen=True, slots=True)
-class GatePart:
+class GatePart(Struct, frozen=True):
     """The result of the gate: failed limits first."""
 
     passed: bool
@@ -66,8 +66,7 @@ class GatePart:
     left_out: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionRow:
+class ConditionRow(Struct, frozen=True):
     """What is not the same around the two runs."""
 
     name: str
@@ -77,8 +76,7 @@ class ConditionRow:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonContents:
+class ComparisonContents(Struct, frozen=True):
     """What the template shows."""
 
     title: str

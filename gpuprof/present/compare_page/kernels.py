@@ -6,7 +6,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.comparison.contract import ComparedKernel, KernelChange, TimeChange
 from gpuprof.comparison.words import change_text, count_name, interval_text
@@ -27,8 +28,7 @@ _NO_VERDICT = ("unclear", "unknown")
 _FIRST_CLAUSE = re.compile(r"[:;] ")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeRow:
+class ChangeRow(Struct, frozen=True):
     """One line of the table."""
 
     id: int
@@ -50,8 +50,7 @@ class ChangeRow:
     needs: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeTable:
+class ChangeTable(Struct, frozen=True):
     """The rows that are open, those that are folded with what they are called, and what the spans' ends stand for."""
 
     rows: tuple[ChangeRow, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.comparison.contract import KernelChange, TimeChange
 from gpuprof.comparison.sides import SideKernel
@@ -20,8 +21,7 @@ _LEAST_SPAN, _MOST_SPAN = math.log(1.1), math.log(4.0)
 """A span reaches at least to 10 % and at most to a factor of four, both ways."""
 
 
-@dataclass(frozen=True, slots=True)
-class TwoSided:
+class TwoSided(Struct, frozen=True):
     """A quantity on both sides, as texts. `metric` is the counter that tells it."""
 
     name: str
@@ -31,8 +31,7 @@ class TwoSided:
     metric: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A ratio with its interval as places on a line, in percent of its length: 50 is no change."""
 
     low: str

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from gpuprof.comparison.contract import ComparedSide, Comparison, QuantityChange
 from gpuprof.comparison.sides import Run, Side
 from gpuprof.comparison.words import change_text, count_name, side_texts, value_text
 from gpuprof.present.compare_page.parts import TwoSided
+from gpuprof.present.file_names import file_name
 from gpuprof.present.page.parts import LabelledText, percent_number
 from gpuprof.present.page.provenance import run_facts, source_facts
-from gpuprof.present.privacy import file_name, without_private
+from gpuprof.present.privacy import without_private
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
 
 _NAME_LENGTH, _FILES = 100, 3
 
 
-@dataclass(frozen=True, slots=True)
-class RunFacts:
+class RunFacts(Struct, frozen=True):
     """A run: its GPUs and clocks, and each of its files."""
 
     title: str
@@ -29,16 +28,14 @@ class RunFacts:
     sources: tuple[tuple[LabelledText, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SideFacts:
+class SideFacts(Struct, frozen=True):
     """A side with its runs."""
 
     title: str
     runs: tuple[RunFacts, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TotalRow:
+class TotalRow(Struct, frozen=True):
     """A figure of the whole run on both sides; bars in percent of the larger one, None where a side lacks it.
 
     `both` is its value where the sides have the same: there is nothing to draw.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.comparison.contract import CountChange, FindingChange, KernelChange, TimeChange
 from gpuprof.comparison.pair import Pair
@@ -35,8 +36,7 @@ _CERTAINTY_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CauseLine:
+class CauseLine(Struct, frozen=True):
     """One reason; `dots` is the class of its certainty's drawing."""
 
     sentence: str
@@ -47,8 +47,7 @@ class CauseLine:
     direction: str
 
 
-@dataclass(frozen=True, slots=True)
-class CountRow:
+class CountRow(Struct, frozen=True):
     """A counter or resource on both sides. `is_opcode`: instructions of one opcode."""
 
     name: str
@@ -61,8 +60,7 @@ class CountRow:
     word: str
 
 
-@dataclass(frozen=True, slots=True)
-class FindingLine:
+class FindingLine(Struct, frozen=True):
     """A finding that went, came or stayed; `others` is its headline on the base side where it differs."""
 
     rule: str
@@ -73,8 +71,7 @@ class FindingLine:
     worth: str
 
 
-@dataclass(frozen=True, slots=True)
-class FindingGroup:
+class FindingGroup(Struct, frozen=True):
     """The findings of one word, with its heading."""
 
     word: str
@@ -82,8 +79,7 @@ class FindingGroup:
     lines: tuple[FindingLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSection:
+class ChangeSection(Struct, frozen=True):
     """Everything about one change."""
 
     id: int

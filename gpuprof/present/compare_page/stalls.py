@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.comparison.pair import Pair
 from gpuprof.model.headline import stalls_of
@@ -17,8 +18,7 @@ from gpuprof.units import format_percent, significant
 _MOST_STATES, _LEAST_SHARE, _LEAST_CYCLES = 8, 0.005, 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class PairedStall:
+class PairedStall(Struct, frozen=True):
     """A state on both sides: bars in percent of the longest, shares and warp cycles per issue as texts."""
 
     name: str
@@ -32,8 +32,7 @@ class PairedStall:
     new_cycles: str
 
 
-@dataclass(frozen=True, slots=True)
-class PairedStalls:
+class PairedStalls(Struct, frozen=True):
     """The states with most share on any side. `note` says where the shares come from, or why they cannot be paired."""
 
     states: tuple[PairedStall, ...]

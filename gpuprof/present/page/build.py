@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.diagnose.summary import chosen
 from gpuprof.model.headline import by_time
@@ -34,8 +36,7 @@ _MANY_ROWS = 200
 """With more, a browser lays out the table and the sections when they come into sight: three times as fast."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """What the reader asked for: the title, how many sections (0: all), which kernels, and which ceilings."""
 
     title: str | None = None
@@ -45,8 +46,7 @@ class Choice:
     ceiling: str = "at-clock"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPage:
+class SessionPage(Struct, frozen=True):
     """What the template shows: texts, and nothing to decide."""
 
     title: str

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile
 from gpuprof.model.stalls import stall_name
+from gpuprof.present.file_names import file_name
 from gpuprof.present.page.parts import identifier
 from gpuprof.present.page.stalls import stall_colour
-from gpuprof.present.privacy import file_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
@@ -17,16 +18,14 @@ _TAB = 4
 _ALONE = "Hot lines; the report has no source text"
 
 
-@dataclass(frozen=True, slots=True)
-class LineStall:
+class LineStall(Struct, frozen=True):
     """A stall reason of a line: its name with its share of the line's samples, and its colour."""
 
     text: str
     colour: str
 
 
-@dataclass(frozen=True, slots=True)
-class CodeRow:
+class CodeRow(Struct, frozen=True):
     """A line of code. `heat` is 0 to 1, relative to the hottest line of the kernel's excerpts.
 
     `number` names the file too where the text is missing.
@@ -40,8 +39,7 @@ class CodeRow:
     stalls: tuple[LineStall, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CodeTable:
+class CodeTable(Struct, frozen=True):
     """An excerpt: what it is of, what its heat counts, and its lines, which can be without text."""
 
     title: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
 from gpuprof.present.finding_text import (
@@ -21,8 +22,7 @@ from gpuprof.present.page.parts import Bar, KernelLabel, identifier, label, perc
 from gpuprof.present.text import printable
 
 
-@dataclass(frozen=True, slots=True)
-class FixLine:
+class FixLine(Struct, frozen=True):
     """One line of "Fix first". The bar's full length is the whole run, or the kernel where no time is known.
 
     What is doubted stands behind the others and has no bar, unless all is doubted.
@@ -43,8 +43,7 @@ class FixLine:
     doubt: str
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceRow:
+class EvidenceRow(Struct, frozen=True):
     """A value that a finding rests on; `percent` and `mark` place a percentage and its threshold on a bar."""
 
     meaning: str
@@ -55,8 +54,7 @@ class EvidenceRow:
     mark: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """Everything about one finding."""
 
     id: str

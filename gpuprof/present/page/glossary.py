@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+
+from msgspec import Struct
 
 from gpuprof.model.stalls import stall_name
 from gpuprof.present.page.parts import Chart
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """A word with its meaning, and the pattern that tells whether a text uses it (None: the page always does)."""
 
     name: str
@@ -110,6 +110,6 @@ def _texts(item: object) -> Iterable[str]:
     elif isinstance(item, tuple | list):
         for part in item:
             yield from _texts(part)
-    elif is_dataclass(item) and not isinstance(item, type):
-        for field in fields(item):
-            yield from _texts(getattr(item, field.name))
+    elif isinstance(item, Struct):
+        for name in item.__struct_fields__:
+            yield from _texts(getattr(item, name))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.model.headline import main_point, main_stall, nearest_limit
 from gpuprof.model.session import Finding, KernelProfile, Session
@@ -29,16 +31,14 @@ _NAME_LENGTH = 80
 """What four lines of the column hold beside those of counters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """A text and the number that its column is sorted by, as text; empty where there is none."""
 
     text: str
     order: str
 
 
-@dataclass(frozen=True, slots=True)
-class FirstFinding:
+class FirstFinding(Struct, frozen=True):
     """The finding to look at first: its name, what it can gain, its headline, and where its card is, if it has one."""
 
     name: str
@@ -48,8 +48,7 @@ class FirstFinding:
     href: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRow:
+class KernelRow(Struct, frozen=True):
     """One line of the kernel table; `configuration` is given where the name stands in several lines."""
 
     id: int

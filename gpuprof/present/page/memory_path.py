@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.hardware.specs import LEVELS
 from gpuprof.model.session import KernelProfile, Traffic
@@ -19,8 +20,7 @@ _COUNTER = "__"
 """Part of the name of every counter, and of no word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Station:
+class Station(Struct, frozen=True):
     """A box: an SM, a cache or the memory. `lines` are what is known of it."""
 
     level: str
@@ -30,8 +30,7 @@ class Station:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """The arrow between two boxes: its outline (None: not collected), the texts above and below it, and "estimated"."""
 
     level: str
@@ -44,8 +43,7 @@ class Stream:
     mark: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPath:
+class MemoryPath(Struct, frozen=True):
     """The whole drawing, what it says for those who cannot see it, and what its widths and figures count."""
 
     stations: tuple[Station, ...]

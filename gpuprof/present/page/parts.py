@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.present.session_text import NOT_COLLECTED
 from gpuprof.present.text import cut_middle, printable
@@ -13,24 +14,21 @@ _LABEL_LENGTH, _WHOLE_LENGTH = 120, 300
 _NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledText:
+class LabelledText(Struct, frozen=True):
     """A name and its value, both as text."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A text with a bar: `percent` is the bar's length, None where there is no value."""
 
     text: str
     percent: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """A drawn figure (None where there is nothing to draw), what it shows, and the notes that belong to it."""
 
     svg: str | None
@@ -38,8 +36,7 @@ class Chart:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Headings, rows of text, and the places of the columns that hold numbers."""
 
     heads: tuple[str, ...]
@@ -47,8 +44,7 @@ class Table:
     numbers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KernelLabel:
+class KernelLabel(Struct, frozen=True):
     """A kernel's name as it is shown, and more of it where that was cut."""
 
     text: str

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
 from gpuprof.model.session import KernelProfile, Pipe, Scheduler, Session, Throughput
+from gpuprof.present.file_names import file_name
 from gpuprof.present.page.charts import kernel_chart
 from gpuprof.present.page.code import CodeTable, code_places, code_tables
 from gpuprof.present.page.findings import Card, cards
 from gpuprof.present.page.memory_path import MemoryPath, memory_path
 from gpuprof.present.page.parts import Bar, Chart, KernelLabel, LabelledText, bar, label
 from gpuprof.present.page.stalls import StallPart, family_text, stall_parts
-from gpuprof.present.privacy import file_name
 from gpuprof.present.session_text import (
     LEVEL_NAMES,
     NOT_COLLECTED,
@@ -38,8 +39,7 @@ _PIPES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
+class Meter(Struct, frozen=True):
     """A unit or pipe, how busy it was, and the metric that says so."""
 
     name: str
@@ -47,8 +47,7 @@ class Meter:
     metric: str
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """Everything about one kernel."""
 
     id: int

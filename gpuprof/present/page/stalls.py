@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile
@@ -33,8 +34,7 @@ _FAMILIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StallPart:
+class StallPart(Struct, frozen=True):
     """A piece of the stall bar. `width` is percent of its length; `ink` is legible on `colour`."""
 
     name: str

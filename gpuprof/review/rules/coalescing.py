@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, stride_of
 from gpuprof.code.lanes.values import LANES

@@ -1,0 +1,111 @@
+"""What Python programs compare: `gpuprof.compare(base, new)` compares two runs, and holds them against limits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Literal
+
+from msgspec.structs import replace
+
+from gpuprof._version import __version__
+from gpuprof.api import load, refuse_twice
+from gpuprof.comparison.compare import Compared
+from gpuprof.comparison.compare import compare as compare_runs
+from gpuprof.comparison.gate.accepted import Accepted, accepted_of
+from gpuprof.comparison.gate.gate import Judged
+from gpuprof.comparison.gate.gate import judged as judge
+from gpuprof.comparison.gate.limits import TOTAL_TIME, GateLimit, limits_of
+from gpuprof.comparison.pair import NamedMatch
+from gpuprof.comparison.selection import narrowed
+from gpuprof.comparison.sides import Run
+from gpuprof.errors import InputError, UsageError
+
+Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A file, or several."""
+
+
+def compare(
+    base: Files,
+    new: Files,
+    *,
+    match: Sequence[tuple[str, str]] = (),
+    kernel: str | None = None,
+    exclude: Sequence[str] = (),
+    fail_on: Sequence[str] = (),
+    unclear: Literal["pass", "fail"] = "pass",
+    accept: str | os.PathLike[str] | None = None,
+    spec: str | None = None,
+    salvage: bool = False,
+) -> Compared:
+    """Compare two sides: the files of each are runs of one program, whatever `load` reads.
+
+    `match` are pairs of expressions that name kernels of both sides; `kernel` and `exclude` choose among the compared.
+    `fail_on` are limits, such as "instructions:1%": the comparison then has a `gate`, which `unclear` results fail
+    where they are to; `accept` is a file of accepted regressions. Raises a GpuprofError, as `load` does; InputError for
+    a side without kernels, and where nothing can be held against the limits; UsageError for what names no kernel.
+    """
+    limits = limits_of(fail_on, "fail_on")
+    if unclear not in ("pass", "fail"):
+        raise UsageError(f"unclear cannot be {unclear!r:.80}", "choose one of pass, fail")
+    accepted = accepted_regressions(accept) if accept is not None else ()
+    sides = [runs_of(_several(files), spec=spec, salvage=salvage) for files in (base, new)]
+    named = [NamedMatch(*names) for names in match]
+    compared = narrowed(compare_runs(sides[0], sides[1], __version__, named), kernel, exclude)
+    refuse_unfit(compared, limits)
+    if not limits:
+        return compared
+    return gated(compared, judge(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today()))
+
+
+def runs_of(paths: Sequence[str], *, spec: str | None = None, salvage: bool = False) -> list[Run]:
+    """Read the files of a side, a run each. Raises InputError for one that is given twice, and where all are empty."""
+    refuse_twice(list(paths))
+    runs = [Run(path, load(path, spec=spec, salvage=salvage, groups=True)) for path in paths]
+    if not any(run.session.kernels for run in runs):
+        files = ", ".join(f"{path:.100}" for path in paths) or "a side"
+        raise InputError(f"{files}: no kernel was recorded", "record it again; gpuprof show tells what a file has")
+    return runs
+
+
+def refuse_unfit(compared: Compared, limits: Sequence[GateLimit]) -> None:
+    """Raise InputError where there are limits for kernels, and no kernel that both sides have."""
+    about_kernels = any(limit.quantity != TOTAL_TIME for limit in limits)
+    if about_kernels and not any(change.match not in ("new", "gone") for change in compared.comparison.kernels):
+        raise InputError(
+            "no kernel is on both sides: there is nothing to hold against the limits",
+            "name those that belong together: --match OLD=NEW",
+        )
+
+
+def accepted_regressions(path: str | os.PathLike[str]) -> tuple[Accepted, ...]:
+    """Read a file of accepted regressions. Raises InputError, with file and line, for one that is wrong."""
+    name = os.fspath(path)
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(_MOST_ACCEPTED + 1)
+    except OSError as error:
+        raise InputError(f"{name:.100} cannot be read: {(error.strerror or str(error)).lower()}") from error
+    if len(data) > _MOST_ACCEPTED:
+        raise InputError(f"{name:.100} has more than {_MOST_ACCEPTED // 2**20} MiB", "keep only what still holds")
+    return accepted_of(data, name)
+
+
+_MOST_ACCEPTED = 2**20
+
+
+def gated(compared: Compared, judged: Judged) -> Compared:
+    """Return the comparison with its gate, and what is to be said of accepted regressions among its notes."""
+    comparison = replace(compared.comparison, gate=judged.gate, notes=(*compared.comparison.notes, *judged.notes))
+    return replace(compared, comparison=comparison)
+
+
+def today() -> date:
+    """Return the day by which accepted regressions end, the same for everyone: that of UTC."""
+    return datetime.now(timezone.utc).date()
+
+
+def _several(files: Files) -> list[str]:
+    return [os.fspath(files)] if isinstance(files, (str, os.PathLike)) else [os.fspath(file) for file in files]
