@@ -121,6 +121,21 @@ def _kilobytes(file: Path, name: str) -> int | None:
     return next((int(line.split()[1]) for line in lines if line.startswith(name)), None)
 
 
+def one_after_the_other(runs: Sequence[Run]) -> Run:
+    """Return what several runs took, of which each began when the one before had ended."""
+    largest, together = (
+        [run.largest_bytes for run in runs if run.largest_bytes is not None],
+        [run.tree_bytes for run in runs if run.tree_bytes is not None],
+    )
+    return Run(
+        seconds=sum(run.seconds for run in runs),
+        processor_seconds=sum(run.processor_seconds for run in runs),
+        largest_bytes=max(largest, default=None),
+        tree_bytes=max(together, default=None),
+        failure=next((run.failure for run in runs if run.failure is not None), None),
+    )
+
+
 def described(run: Run) -> str:
     """Say in a line what a run took."""
     largest, together = (

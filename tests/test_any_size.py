@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.any_size import CASES, VIEWS, Aim, filled, has_code, in_turns, main, reached
 from benchmarks.large_reports import write_large
-from benchmarks.measured_runs import Limits, Run, described, measured, ratio, tree_bytes
+from benchmarks.measured_runs import Limits, Run, described, measured, one_after_the_other, ratio, tree_bytes
 from gpuprof.read.container import walk
 
 FREE = Limits(60, 4e9)
@@ -91,9 +91,15 @@ def test_a_ratio_is_the_median_over_pairs() -> None:
 def test_runs_of_both_are_taken_in_turns(tmp_path: Path) -> None:
     log = tmp_path / "log"
     mine, theirs = (python(f"open({str(log)!r}, 'a').write({name!r})") for name in "gn")
-    cold, warm, other = in_turns(mine, theirs, 2, FREE, tmp_path)
+    cold, warm, other = in_turns(mine, [theirs, theirs], 2, FREE, tmp_path)
     assert (len(cold), len(warm), len(other)) == (2, 2, 2)
-    assert log.read_text(encoding="utf-8") == "g" + "ggn" + "ngg"
+    assert log.read_text(encoding="utf-8") == "g" + "ggnn" + "nngg"
+
+
+def test_pages_of_ncu_count_together() -> None:
+    together = one_after_the_other([taken(1.0), taken(2.0, 300, "ended with 1"), taken(3.0, None)])
+    assert (together.seconds, together.processor_seconds) == (6.0, 12.0)
+    assert (together.largest_bytes, together.tree_bytes, together.failure) == (50, 300, "ended with 1")
 
 
 def test_each_view_names_the_report() -> None:
