@@ -28,6 +28,7 @@ Answer = TypeVar("Answer")
 Job = list[int]
 
 _CLEARS_UP_S = 3.0
+_PATIENCE_S = 600.0
 _JOBS = 8
 """Each process gets so many jobs of a list, so that they end at about the same time."""
 _GARBAGE = 100_000
@@ -44,14 +45,16 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def made_by_workers(
-    numbers: Sequence[int], make: Callable[[int], Answer], count: int, patience_s: float
-) -> Iterator[Answer]:
-    """Yield what `make` gives for each number from 0 on, in their order, made in `count` processes.
+def made_by_workers(numbers: Sequence[int], make: Callable[[int], Answer], least: int) -> Iterator[Answer]:
+    """Yield what `make` gives for each number from 0 on, in their order; from `least` on, made in several processes.
 
     `numbers` are all of them; those that stand side by side are made by one process. What a process could not make is
     made here, so that its error is raised here.
     """
+    count = processors() if len(numbers) >= least else 1
+    if count < 2:
+        yield from map(make, range(len(numbers)))
+        return
     size = -(-len(numbers) // (count * _JOBS))
     jobs = [list(numbers[first : first + size]) for first in range(0, len(numbers), size)]
 
@@ -63,7 +66,7 @@ def made_by_workers(
 
     done: dict[int, Answer] = {}
     following = 0
-    for job, answers in done_by_workers(jobs, made, count, lambda _: patience_s):
+    for job, answers in done_by_workers(jobs, made, count, lambda _: _PATIENCE_S):
         done.update(zip(job, answers, strict=True) if answers else ())
         while following in done:
             yield done.pop(following)

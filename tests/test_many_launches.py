@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
+from gpuprof import workers
 from gpuprof.diagnose import many
 from gpuprof.errors import DamagedInput
 from gpuprof.model import analyse
@@ -36,7 +37,7 @@ def several(monkeypatch: pytest.MonkeyPatch) -> Here:
     """Have all work done in two processes, or in one."""
 
     def switch(on: bool) -> None:
-        for module in (many_launches, analyse, many):
+        for module in (many_launches, workers):
             monkeypatch.setattr(module, "processors", lambda: 2 if on else 1)
         monkeypatch.setattr(many_launches, "LARGE", 0)
         monkeypatch.setattr(many_launches, "_JOB_BYTES", 20_000)

@@ -10,11 +10,10 @@ from gpuprof.diagnose.case import EXECUTED
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Excerpt, Finding, KernelProfile, LineWork
-from gpuprof.workers import made_by_workers, processors
+from gpuprof.workers import made_by_workers
 
 _LEAST_WITH_CODE, _LEAST = 48, 1_000
 """So many kernels are worth the start of processes: 10 ms each with counts of every instruction, 0.2 ms without."""
-_PATIENCE_S = 600.0
 
 
 class Diagnosis(Struct, frozen=True):
@@ -40,11 +39,8 @@ class Diagnosis(Struct, frozen=True):
 
 def each_of(analysis: Analysis, diagnosis: Callable[[int], Diagnosis]) -> Iterator[Diagnosis]:
     """Yield the diagnosis of each kernel of an analysis, in their order; `diagnosis` makes one by its place."""
-    kernels = len(analysis.recorded)
-    count = processors() if kernels >= (_LEAST_WITH_CODE if _has_code(analysis) else _LEAST) else 1
-    if count < 2:
-        return map(diagnosis, range(kernels))
-    return made_by_workers(_by_program(analysis), diagnosis, count, _PATIENCE_S)
+    least = _LEAST_WITH_CODE if _has_code(analysis) else _LEAST
+    return made_by_workers(_by_program(analysis), diagnosis, least)
 
 
 def _has_code(analysis: Analysis) -> bool:

@@ -24,11 +24,10 @@ from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
 from gpuprof.model.sources import kind_named
-from gpuprof.workers import made_by_workers, processors
+from gpuprof.workers import made_by_workers
 
 _LEAST = 1_000
 """So many kernels, 0.1 ms each, are worth the start of processes."""
-_PATIENCE_S = 600.0
 
 HardwareOf = Callable[[RecordedDevice], Hardware]
 
@@ -148,10 +147,7 @@ def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> 
         )
         return place, _for_group(launch, group, durations) if len(group) > 1 else launch
 
-    count = processors() if len(groups) >= _LEAST else 1
-    if count < 2:
-        return map(profile, range(len(groups)))
-    return made_by_workers(range(len(groups)), profile, count, _PATIENCE_S)
+    return made_by_workers(range(len(groups)), profile, _LEAST)
 
 
 def _denominators(
