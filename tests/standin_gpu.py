@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -47,6 +48,9 @@ HELP_2025 = f"{HELP_2024}{RENAME_HELP}"
 NCU, NVCC, PYTHON = "/opt/ncu/ncu", "/opt/cuda/bin/nvcc", "/opt/python/bin/python"
 GPU = InstalledGpu("NVIDIA H200", "9.0", "580.65.06", mig=False, persistence=True)
 TABLE = '"ID","Kernel Name","Stream"\n"","",""\n"0","left","13"\n"1","right","14"\n'
+STAGES = """forecast: 9 to 14 passes per launch, 18 to 28 replays in all; the program runs again (8.1 s in the survey)
+profile: 2 of 2 launches, 1:05 min, 9 passes each
+"""
 SMI = """    Product Name                          : NVIDIA H200
     Serial Number                         : 1650924012345
     GPU UUID                              : GPU-1a2b3c4d-1111-2222-3333-444455556666
@@ -91,13 +95,15 @@ class Machine:
         if instead is not None:
             return instead
         stdout.write(self._printed(list(argv)).encode())
-        return Ended(0, f"stderr of {self.says}\n", 0.25)
+        return Ended(0, f"{STAGES}stderr of {self.says}\n" if "run" in argv else f"stderr of {self.says}\n", 0.25)
 
     def ncu_calls(self) -> list[list[str]]:
         """Return the calls of ncu by the kit itself."""
         return [argv for argv in self.calls if argv[0] == NCU]
 
     def _printed(self, argv: list[str]) -> str:
+        if argv[:2] == ["bash", "-c"]:
+            return self._together(argv[2])
         if argv[0] == NCU:
             return self._ncu(argv)
         if argv[0] == NVCC:
@@ -109,6 +115,18 @@ class Machine:
         elif argv[1:2] == ["-m"]:
             return self._benchmark(argv[2:])
         return f"{self.says}: right\n"
+
+    def _together(self, script: str) -> str:
+        """Run the lines of a script in their order, each with its output in a file, where the kit has them at once."""
+        *lines, last = script.splitlines()
+        assert last == "wait"
+        for line in lines:
+            *words, printed, said, ampersand = shlex.split(line)
+            assert (printed[:1], said[:2], ampersand) == (">", "2>", "&")
+            self.calls.append(words)
+            Path(printed[1:]).write_text(self._printed(words))
+            Path(said[2:]).write_text("")
+        return ""
 
     def report(self) -> bytes:
         """Return a report that says what the machine says."""
@@ -147,7 +165,13 @@ class Machine:
             "block": [32],
             "duration_s": 1e-3 + 1e-5 * len(self.calls),
         }
-        (place / "session.json").write_text(json.dumps({"kernels": [kernel, kernel], "says": self.says}))
+        sources = [
+            {"kind": "torch-trace survey", "command": "env A=1 python"},
+            {"kind": "ncu-rep", "command": f"{NCU} --nvtx --kernel-id '::regex:^(left)$:^(3)$' --metrics a,b left"},
+        ]
+        (place / "session.json").write_text(
+            json.dumps({"sources": sources, "kernels": [kernel, kernel], "says": self.says})
+        )
         (place / "survey.json.gz").write_bytes(gzip.compress(self.says.encode()))
         return "table\n"
 

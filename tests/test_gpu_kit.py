@@ -26,7 +26,7 @@ from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment, find_tools
 from benchmarks.gpu.pack import MANIFEST, packed
-from benchmarks.gpu.profiles import spread
+from benchmarks.gpu.profiles import planned_options, spread
 from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
 from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here, scrubbed
 from benchmarks.gpu.semantics import collections, expression
@@ -119,9 +119,8 @@ def test_every_step_runs_in_the_order_of_the_table_and_all_is_in_the_pack(kit: K
 def test_every_option_of_ncu_is_one_that_2024_1_knows(kit: Kit, machine: Machine) -> None:
     run_steps(kit, steps(), steps(), again=False)
     used = {word for words in machine.ncu_calls() for word in words if word.startswith("--")}
-    assert used - {"--streams", "--empty", "--saxpy", "--templates", "--transpose", "--compile", "--autotune"} <= set(
-        OPTIONS_2024
-    )
+    programs = {"--streams", "--empty", "--saxpy", "--templates", "--transpose", "--graph"}
+    assert used - programs - {"--bf16", "--compile", "--autotune"} <= set(OPTIONS_2024)
     for words in machine.ncu_calls():
         if "--export" in words:
             assert words[words.index("--clock-control") + 1] == "none"
@@ -250,6 +249,27 @@ def test_an_experiment_in_which_ncu_recorded_nothing_is_no_result(kit: Kit, mach
     assert run_steps(kit, named("killed"), steps(), again=False) == {"killed": "failed"}
     about = read_json(kit.places.result("killed") / "step.json")
     assert about["problems"] == ["ncu recorded nothing: ==ERROR== no driver"]
+
+
+def test_the_full_set_takes_the_launches_that_gpuprof_has_planned(kit: Kit, machine: Machine) -> None:
+    run_steps(kit, named("run-launches"), steps(), again=False)
+    (full,) = (words for words in machine.ncu_calls() if "--set" in words)
+    assert full[full.index("--kernel-id") + 1] == "::regex:^(left)$:^(3)$"
+    assert "--launch-count" not in full
+    told = read_json(kit.places.result("run-launches") / "step.json")["figures"]
+    figures = {one["name"]: (one["value"], one["unit"]) for one in told}
+    assert figures["its survey"] == (8.1, "s")
+    assert figures["its profile, 9 passes each"] == (65, "s")
+    assert set(figures) == {
+        "alone", "under gpuprof run", "its survey", "its profile, 9 passes each",
+        "under ncu --set full, the same launches",
+    }  # fmt: skip
+
+
+def test_without_a_plan_the_full_set_takes_the_first_launches(tmp_path: Path) -> None:
+    assert planned_options(tmp_path / "session.json") == []
+    (tmp_path / "session.json").write_text('{"sources": [{"kind": "ncu-rep", "command": null}]}')
+    assert planned_options(tmp_path / "session.json") == []
 
 
 def test_a_step_that_continues_has_what_it_had_also_on_another_machine(kit: Kit, machine: Machine) -> None:

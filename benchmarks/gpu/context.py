@@ -6,9 +6,10 @@ import contextlib
 import csv
 import gzip
 import os
+import shlex
 import subprocess
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -161,14 +162,24 @@ class StepContext:
         ]  # fmt: skip
         return self.call(name, command, expected)
 
-    def listed(self, name: str, *options: str) -> int:
-        """Write what a report holds as NAME.csv, as ncu prints it; return the number of its launches."""
-        report, table = self.folder / f"{name}.ncu-rep", self.folder / f"{name}.csv"
-        if not report.exists():
-            return 0
-        command = [str(self.tools.ncu), "--import", report.name, "--csv", "--page", "raw", *options]
-        self.call(f"{name}-list", command, None)
-        printed = self.folder / f"{name}-list.out.txt"
+    def together(self, name: str, commands: Mapping[str, Sequence[str]]) -> None:
+        """Run commands side by side, as one call; what each prints is kept as its KEY.out.txt and KEY.err.txt."""
+        begun = [f"{shlex.join(command)} >{key}.out.txt 2>{key}.err.txt &" for key, command in commands.items()]
+        self.call(name, ["bash", "-c", "\n".join([*begun, "wait"])], None)
+        for key in commands:
+            for text in (self.folder / f"{key}.out.txt", self.folder / f"{key}.err.txt"):
+                if text.exists():
+                    _shortened(text)
+
+    def listed(self, name: str, reports: Sequence[str], *options: str) -> dict[str, int]:
+        """Write what reports hold as REPORT.csv, as ncu prints it; return the number of launches of each."""
+        ncu = [str(self.tools.ncu), "--csv", "--page", "raw", *options, "--import"]
+        there = [report for report in reports if (self.folder / f"{report}.ncu-rep").exists()]
+        self.together(name, {f"{report}-list": [*ncu, f"{report}.ncu-rep"] for report in there})
+        return {report: self._listed(report) if report in there else 0 for report in reports}
+
+    def _listed(self, report: str) -> int:
+        printed, table = self.folder / f"{report}-list.out.txt", self.folder / f"{report}.csv"
         if not printed.exists():
             return 0
         printed.replace(table)

@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.gpu.context import StepContext
 
 FULL_LAUNCHES = 20
-"""Of `ncu --set full`, which takes some forty passes a launch."""
+"""Of `ncu --set full`, which takes some forty passes a launch, where no plan tells which launches."""
+_PLANNED = ("--kernel-name-base", "--kernel-id", "--filter-mode", "--rename-kernels", "--pipeline-boost-state")
+"""What gpuprof tells ncu of the launches to profile: with these ncu profiles the same ones."""
+_SURVEYED = re.compile(r"\((\d+(?:\.\d+)?) (m?s) in the survey\)")
+_PROFILED = re.compile(r"^(survey|profile|profile again): .*?(?:(\d+):)?(\d+) (?:s|min), (.*)$", re.MULTILINE)
 RECORDED = "recorded.json"
 """What `benchmarks.diagnosis record` keeps beside its reports."""
 _HALVES = 2
@@ -32,7 +38,10 @@ def environment(context: StepContext) -> None:
 
 
 def profile_of(command_of: CommandOf, *, full: bool = True) -> Callable[[StepContext], None]:
-    """Return a step that runs a program alone, under `gpuprof run`, and under `ncu --set full` for some launches."""
+    """Return a step that runs a program alone, under `gpuprof run`, and under `ncu --set full` for the same launches.
+
+    gpuprof's own full set is left out: it is ncu's with some metrics more.
+    """
 
     def work(context: StepContext) -> None:
         program = command_of(context)
@@ -40,14 +49,41 @@ def profile_of(command_of: CommandOf, *, full: bool = True) -> Callable[[StepCon
             return
         done = context.gpuprof("gpuprof", "run", "-o", "run", "--force", "--", *program)
         context.figure("under gpuprof run", done.seconds, "s")
+        _stages(context, "gpuprof")
         if full:
             # JAX takes most of the memory at its start, and ncu saves all that a kernel can reach.
             context.environ = {**context.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-            options = ("--set", "full", "--launch-count", str(FULL_LAUNCHES))
+            planned = planned_options(context.folder / "run" / "session.json")
+            which = "the same launches" if planned else f"{FULL_LAUNCHES} launches"
+            options = ("--set", "full", *(planned or ("--launch-count", str(FULL_LAUNCHES))))
             under = context.ncu("full", options, program, (0,))
-            context.figure(f"under ncu --set full, {FULL_LAUNCHES} launches", under.seconds, "s")
+            context.figure(f"under ncu --set full, {which}", under.seconds, "s")
 
     return work
+
+
+def planned_options(session: Path) -> list[str]:
+    """Return the options by which a session's profile told ncu what to profile; none where there was no plan."""
+    if not session.exists():
+        return []
+    sources = json.loads(session.read_text(encoding="utf-8")).get("sources", [])
+    lines = [source["command"] for source in sources if source["kind"] == "ncu-rep" and source["command"]]
+    words = shlex.split(lines[0]) if lines else []
+    if "--kernel-id" not in words:
+        return []
+    return [part for word, value in pairwise(words) if word in _PLANNED for part in (word, value)]
+
+
+def _stages(context: StepContext, name: str) -> None:
+    """Tell how long the runs of the program took that a call of gpuprof made, as it printed it, and their passes."""
+    said = context.folder / f"{name}.err.txt"
+    text = said.read_text(encoding="utf-8") if said.exists() else ""
+    surveyed = _SURVEYED.search(text)
+    if surveyed is not None:
+        context.figure("its survey", float(surveyed[1]) / (1000 if surveyed[2] == "ms" else 1), "s")
+    for stage, minutes, seconds, passes in _PROFILED.findall(text):
+        if stage != "survey":
+            context.figure(f"its {stage}, {passes}", 60 * int(minutes or 0) + int(seconds), "s")
 
 
 def alone(context: StepContext, program: Sequence[str]) -> bool:
@@ -64,6 +100,7 @@ def roofline_of(command_of: CommandOf) -> Callable[[StepContext], None]:
     def work(context: StepContext) -> None:
         done = context.gpuprof("roofline", "roofline", "-o", "roofline", "--force", "--", *command_of(context))
         context.figure("under gpuprof roofline", done.seconds, "s")
+        _stages(context, "roofline")
 
     return work
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.gpu.context import StepContext
@@ -13,13 +13,17 @@ TIME = ("--metrics", "gpu__time_duration.sum")
 _ALWAYS = "profiling"
 """A collection that every GPU has."""
 _INVOCATIONS = (
-    ("4", "function"),
-    ("8", "function"),
-    ("10", "function"),
-    ("4|8", "function"),
-    ("4|8", "demangled"),
+    ("per-launch-config", "function", "4"),
+    ("per-launch-config", "function", "8"),
+    ("per-launch-config", "function", "10"),
+    ("per-launch-config", "function", "4|8"),
+    ("per-launch-config", "demangled", "4|8"),
+    ("global", "function", "10"),
+    ("global", "function", "4|8"),
 )
-_LENGTH = 5000
+"""Mode of filters, kind of names, numbers. Of `left` and `right` each of two streams has five launches of ten."""
+_LISTS = ("list-sets", "list-sections", "list-rules", "list-chips")
+_LENGTH, _MANY = 5000, 500
 _CAST = "(.(unsigned )?(int|long|bool|char|short).)?"
 _BRACKETS = "(.[a-z ]+.)?"
 _COLLECTIONS = re.compile(r"^ {30,}([a-z]+)(?: \(default\))?$", re.MULTILINE)
@@ -41,12 +45,14 @@ def recording(experiment: Callable[[StepContext], None]) -> Callable[[StepContex
 def ask_ncu(context: StepContext) -> None:
     """Write down what ncu says of itself and of the metrics of this GPU."""
     ncu = str(context.tools.ncu)
-    for name in ("help", "version", "list-sets", "list-sections", "list-rules", "list-chips"):
-        context.call(name, [ncu, f"--{name}"], None)
+    asked = {name: [ncu, f"--{name}"] for name in ("help", "version", *_LISTS)}
     for collection in collections(context.tools.ncu_help):
         for mode in ("base", "all"):
             command = [ncu, "--query-metrics", "--query-metrics-collection", collection, "--query-metrics-mode", mode]
-            context.call(f"metrics-{collection}-{mode}", command, (0,) if collection == _ALWAYS else None)
+            asked[f"metrics-{collection}-{mode}"] = command
+    context.together("ask", asked)
+    if not any(context.folder.glob(f"metrics-{_ALWAYS}-base.out.txt*")):
+        context.problems.append(f"ncu lists no metrics of the collection {_ALWAYS}")
 
 
 def collections(help_text: str) -> list[str]:
@@ -59,17 +65,18 @@ def collections(help_text: str) -> list[str]:
 def two_streams(context: StepContext) -> None:
     """Ask for invocations 4 and 8 of two kernels that alternate over two streams, in each mode of filters."""
     names = {"function": "^(left|right)$", "demangled": "^(void )?parts..(left|right).float ., int.$"}
-    for mode in ("per-launch-config", "global"):
-        for invocation, base in _INVOCATIONS:
-            name = f"{mode}-{base}-{invocation.replace('|', '-')}"
-            which = ("--kernel-name-base", base, "--kernel-id", f"::regex:{names[base]}:^({invocation})$")
-            context.ncu(name, [*which, "--filter-mode", mode, *TIME], context.launches("--streams", "10"))
-            context.figure(f"launches of invocation {invocation}, {mode}, {base}", context.listed(name), "launches")
+    told = {}
+    for mode, base, invocation in _INVOCATIONS:
+        name = f"{mode}-{base}-{invocation.replace('|', '-')}"
+        which = ("--kernel-name-base", base, "--kernel-id", f"::regex:{names[base]}:^({invocation})$")
+        context.ncu(name, [*which, "--filter-mode", mode, *TIME], context.launches("--streams", "10"))
+        told[name] = f"launches of invocation {invocation}, {mode}, {base}"
+    _count(context, told)
 
 
 def renamed_kernels(context: StepContext) -> None:
     """Filter by a namespace, with kernels renamed and not, where this ncu can rename them."""
-    ways: dict[str, tuple[str, ...]] = {"default": ()}
+    told, ways = {}, {"default": tuple[str, ...]()}
     values = options_in(context.tools.ncu_help).switch("rename-kernels")
     if values is not None:
         ways |= {way: ("--rename-kernels", word) for way, word in zip(("renamed", "as-they-are"), values, strict=True)}
@@ -79,32 +86,29 @@ def renamed_kernels(context: StepContext) -> None:
                 name = f"{way}-{base}-{what}"
                 which = ("--kernel-name-base", base, "--kernel-name", f"regex:{expression}", "--launch-count", "1")
                 context.ncu(name, [*options, *which, *TIME], context.launches("--streams", "2"))
-                text = f"launches by name {what} namespace, base {base}, names {way}"
-                context.figure(text, context.listed(name), "launches")
+                told[name] = f"launches by name {what} namespace, base {base}, names {way}"
+    _count(context, told)
+
+
+def _count(context: StepContext, told: Mapping[str, str]) -> None:
+    """Tell how many launches each report holds."""
+    for report, launches in context.listed("list", list(told)).items():
+        context.figure(told[report], launches, "launches")
 
 
 def names_of_templates(context: StepContext) -> None:
     """Write down how template arguments are written, and which expressions match a negative number."""
     program = context.launches("--templates", "1")
     context.ncu("every", TIME, program)
-    for base in ("demangled", "mangled", "function"):
-        report = context.folder / "every.ncu-rep"
-        if report.exists():
-            command = [
-                str(context.tools.ncu),
-                "--import",
-                report.name,
-                "--csv",
-                "--page",
-                "raw",
-                "--print-kernel-base",
-                base,
-            ]
-            context.call(f"names-{base}", command, None)
+    if (context.folder / "every.ncu-rep").exists():
+        ncu = [str(context.tools.ncu), "--import", "every.ncu-rep", "--csv", "--page", "raw", "--print-kernel-base"]
+        context.together("names", {f"names-{base}": [*ncu, base] for base in ("demangled", "mangled", "function")})
+    told = {}
     for name, expression in (("cast", "shifted<.int.-2>"), ("plain", "shifted<-2>"), ("either", f"shifted<{_CAST}-2>")):
         which = ("--kernel-name-base", "demangled", "--kernel-name", f"regex:{expression}")
         context.ncu(name, [*which, *TIME], program)
-        context.figure(f"launches that {expression} matches", context.listed(name), "launches")
+        told[name] = f"launches that {expression} matches"
+    _count(context, told)
 
 
 def unknown_metrics(context: StepContext) -> None:
@@ -127,10 +131,23 @@ def killed(context: StepContext) -> None:
         context.figure(f"exit code, --kill {kill}", done.code, "")
 
 
+def graphs(context: StepContext) -> None:
+    """Profile a CUDA graph node by node and as a whole; ask for the invocations of a node; let gpuprof do it."""
+    program, told = context.launches("--graph", "4"), {}
+    for way in ("node", "graph"):
+        context.ncu(way, ["--graph-profiling", way, *TIME], program)
+        told[way] = f"results of 4 launches of a graph of 3 kernels, --graph-profiling {way}"
+    which = ("--kernel-name-base", "function", "--kernel-id", "::regex:^left$:^(3)$")
+    context.ncu("third", [*which, "--filter-mode", "per-launch-config", "--graph-profiling", "node", *TIME], program)
+    told["third"] = "launches of invocation 3 of a node"
+    _count(context, told)
+    context.gpuprof("run", "run", "-o", "run", "--force", "--", *program)
+
+
 def long_expressions(context: StepContext) -> None:
-    """Time 2,000 empty launches alone, under ncu with a short name, and with expressions of 5 kB."""
-    program = context.launches("--empty", "2000")
-    context.figure("2,000 empty launches alone", context.call("alone", program).seconds, "s")
+    """Time many empty launches alone, under ncu with a short name, and with expressions of 5 kB."""
+    program = context.launches("--empty", str(_MANY))
+    context.figure(f"{_MANY} empty launches alone", context.call("alone", program).seconds, "s")
     ways = {"none": ["--kernel-name", "nothing_has_this_name"]}
     for what, cast in (("casts", _CAST), ("brackets", _BRACKETS)):
         text = expression(_LENGTH, cast)
@@ -139,7 +156,7 @@ def long_expressions(context: StepContext) -> None:
         ways[f"config-{what}"] = [*base, "--kernel-id", f"::regex:{text}:^(4)$", "--filter-mode", "per-launch-config"]
     for way, options in ways.items():
         done = context.ncu(f"name-{way}", [*options, *TIME], program)
-        context.figure(f"2,000 empty launches, name filter {way}", done.seconds, "s")
+        context.figure(f"{_MANY} empty launches, name filter {way}", done.seconds, "s")
 
 
 def expression(length: int, cast: str) -> str:

@@ -74,13 +74,14 @@ def _semantics() -> Iterator[Step]:
         ("killed", 15, semantics.killed, "--kill yes"),
         ("names-of-templates", 30, semantics.names_of_templates, "negative template arguments in names"),
         ("report-names", 15, semantics.report_names, "exports with and without extension"),
+        ("graphs", 40, semantics.graphs, "the kernels of a CUDA graph"),
     ):
         yield Step("A", name, forecast_s, needs=_CUDA, work=semantics.recording(work), what=what)
 
 
 def _recordings() -> Iterator[Step]:
     yield _recording("transformer", 150, (TORCH,), _transformer)
-    work = profiles.roofline_of(_transformer)
+    work = profiles.roofline_of(_mixed)
     yield Step(
         "A", "roofline-transformer", 80, needs=(*_PROFILE, TORCH), work=work, what="gpuprof roofline on a script"
     )
@@ -89,8 +90,8 @@ def _recordings() -> Iterator[Step]:
     yield _recording("triton-autotuned", 180, (TORCH, TRITON), _autotuned)
     yield _recording("cupy", 90, (CUPY,), _cupy)
     yield _recording("jax", 120, (JAX,), _jax)
-    what = "name expressions of 5 kB over 2,000 launches"
-    yield Step("A", "long-expressions", 240, needs=_CUDA, work=semantics.long_expressions, what=what)
+    what = "name expressions of 5 kB over many launches"
+    yield Step("A", "long-expressions", 120, needs=_CUDA, work=semantics.long_expressions, what=what)
 
 
 def _recording(name: str, forecast_s: float, needs: tuple[str, ...], command_of: profiles.CommandOf) -> Step:
@@ -217,8 +218,12 @@ def _transformer(context: StepContext) -> list[str]:
     return context.script("transformer")
 
 
+def _mixed(context: StepContext) -> list[str]:
+    return context.script("transformer", "--bf16")
+
+
 def _compiled(context: StepContext) -> list[str]:
-    return context.script("transformer", "--compile")
+    return context.script("transformer", "--bf16", "--compile")
 
 
 def _triton(context: StepContext) -> list[str]:

@@ -5,6 +5,7 @@
 //   launches --templates N         templates with a negative int, and with bool, enum and unsigned arguments (1)
 //   launches --empty N             N launches of a kernel that does nothing (2000)
 //   launches --saxpy N             y = a x + y over 2^24 floats, N launches (4)
+//   launches --graph N             a CUDA graph of left, left and right, captured once and launched N times (4)
 //   launches --transpose N         a 4096 × 4096 transpose that writes with a stride of a row, N launches (4)
 //
 // Each part checks its result and prints a line. The exit code is 1 where a result is wrong, 2 where CUDA fails or the
@@ -151,6 +152,30 @@ static bool saxpy(int count) {
     return told("saxpy", count, right);
 }
 
+static bool graph(int count) {
+    const int n = 1 << 16;
+    float* y = zeros<float>(n);
+    cudaStream_t stream;
+    cudaGraph_t captured;
+    cudaGraphExec_t ready;
+    MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    MUST(cudaDeviceSynchronize());
+    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    parts::left<<<n / 256, 256, 0, stream>>>(y, n);
+    parts::left<<<n / 256, 256, 0, stream>>>(y, n);
+    parts::right<<<n / 256, 256, 0, stream>>>(y, n);
+    MUST(cudaStreamEndCapture(stream, &captured));
+    MUST(cudaGraphInstantiateWithFlags(&ready, captured, 0));
+    for (int launch = 0; launch < count; launch++) MUST(cudaGraphLaunch(ready, stream));
+    MUST(cudaStreamSynchronize(stream));
+    bool right = all_are(fetched(y, n), 4.0f * static_cast<float>(count));
+    MUST(cudaGraphExecDestroy(ready));
+    MUST(cudaGraphDestroy(captured));
+    MUST(cudaStreamDestroy(stream));
+    MUST(cudaFree(y));
+    return told("graph", count, right);
+}
+
 static bool transpose(int count) {
     const int side = 4096;
     const size_t n = static_cast<size_t>(side) * side;
@@ -180,7 +205,7 @@ struct Part {
 };
 
 static int usage() {
-    std::fprintf(stderr, "usage: launches [--streams N] [--templates N] [--empty N] [--saxpy N] [--transpose N]\n");
+    std::fprintf(stderr, "usage: launches [--streams N] [--templates N] [--empty N] [--saxpy N] [--graph N] [--transpose N]\n");
     return 2;
 }
 
@@ -189,6 +214,7 @@ int main(int count, char** words) {
                           {"--templates", 1, templates},
                           {"--empty", 2000, empty},
                           {"--saxpy", 4, saxpy},
+                          {"--graph", 4, graph},
                           {"--transpose", 4, transpose}};
     bool right = true;
     if (count == 1) {

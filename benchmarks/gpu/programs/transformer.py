@@ -1,4 +1,7 @@
-"""A two-layer transformer with an embedding: forward, backward and optimizer, a few steps, eager or compiled."""
+"""A two-layer transformer with an embedding: forward, backward and optimizer, a few steps, eager or compiled.
+
+In FP32, or with autocast to BF16.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ def main() -> int:
     """Train for a few steps; return 1 unless the loss is finite and falls."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--batch", type=int, default=8)
@@ -50,8 +54,9 @@ def main() -> int:
     losses = []
     for _ in range(options.steps):
         optimizer.zero_grad()
-        scores = step_of(tokens[:, :-1])
-        loss = nn.functional.cross_entropy(scores.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
+        with torch.autocast(options.device, torch.bfloat16, enabled=options.bf16):
+            scores = step_of(tokens[:, :-1])
+            loss = nn.functional.cross_entropy(scores.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
