@@ -255,14 +255,14 @@ def test_the_full_set_takes_the_launches_that_gpuprof_has_planned(kit: Kit, mach
     run_steps(kit, named("run-launches"), steps(), again=False)
     (full,) = (words for words in machine.ncu_calls() if "--set" in words)
     assert full[full.index("--kernel-id") + 1] == "::regex:^(left)$:^(3)$"
-    assert "--launch-count" not in full
+    assert full[full.index("--launch-count") + 1] == "10"
     told = read_json(kit.places.result("run-launches") / "step.json")["figures"]
     figures = {one["name"]: (one["value"], one["unit"]) for one in told}
     assert figures["its survey"] == (8.1, "s")
     assert figures["its profile, 9 passes each"] == (65, "s")
     assert set(figures) == {
         "alone", "under gpuprof run", "its survey", "its profile, 9 passes each",
-        "under ncu --set full, the same launches",
+        "under ncu --set full, the first 10 of the same launches",
     }  # fmt: skip
 
 

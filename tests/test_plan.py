@@ -1,4 +1,4 @@
-"""Which launches a profile takes: coverage, settled invocations, few distinct numbers, and filters that ncu accepts."""
+"""Which launches a profile takes: coverage, usual invocations, few distinct numbers, and filters that ncu accepts."""
 
 from __future__ import annotations
 
@@ -45,24 +45,49 @@ def test_shapes_of_one_name_are_kernels_of_their_own() -> None:
     assert plan.profiled == 2
 
 
-def test_launches_are_taken_from_the_settled_half_at_a_common_number() -> None:
-    # Settled: 51 to 100, 26 to 50, and the only one. 50 and 100 serve the first two apart, 1 the third.
+def test_a_number_that_many_kernels_have_serves_them_all() -> None:
     launches = [*[seen("a", 3e-3)] * 100, *[seen("b", 2e-3)] * 50, seen("c", 20e-3)]
-    assert taken(make_plan(launches, coverage=1)) == {"a": (100,), "b": (50,), "c": (1,)}
-    # 51 to 100 and 41 to 80 have 80 in common.
-    launches = [*[seen("a", 3e-3)] * 100, *[seen("b", 2e-3)] * 80]
-    assert taken(make_plan(launches, coverage=1)) == {"a": (80,), "b": (80,)}
+    plan = make_plan(launches, coverage=1)
+    assert taken(plan) == {"a": (2,), "b": (2,), "c": (1,)}
+    # The first launches of a and b come along for c's.
+    assert plan.profiled == 5
+
+
+def test_a_launch_stands_for_the_others_by_its_time() -> None:
+    # Medians without the first: 20 of a, 5 of b. Within a tenth are the launches 3, 4 and 5 of a, and 4 and 5 of b.
+    a = [seen("a", time) for time in (20e-3, 90e-3, 20e-3, 21e-3, 19e-3)]
+    b = [seen("b", time) for time in (9e-3, 4e-3, 9e-3, 5e-3, 5e-3)]
+    plan = make_plan([*a, *b], coverage=1)
+    assert [kernel.usual for kernel in plan.kernels] == [(3, 4, 5), (4, 5)]
+    assert taken(plan) == {"a": (4,), "b": (4,)}
+    # A cache that grows with every token: the middle one.
+    grows = make_plan([seen("attention", 1e-3 * number) for number in range(1, 102)])
+    assert taken(grows) == {"attention": (46,)}
+
+
+def test_a_launch_whose_time_is_not_known_stands_for_none() -> None:
+    plan = make_plan([seen("a", 1e-3), seen("a", None), seen("a", 3e-3)])
+    assert plan.kernels[0].usual == (3,)
+    assert make_plan([seen("a", None)] * 3).kernels[0].usual == (2, 3)
 
 
 def test_launches_are_counted_apart_where_ncu_counts_them_apart() -> None:
-    # Eight processes with ten launches each: number 10 comes eight times, and number 80 never.
+    # Eight processes with ten launches each: number 2 comes eight times, and none above 10 ever.
     launches = [replace(seen("k"), counted_by=process) for process in range(8) for _ in range(10)]
     plan = make_plan(launches)
-    assert taken(plan) == {"k": (10,)}
+    assert (max(plan.kernels[0].usual), plan.kernels[0].counts) == (10, (10,) * 8)
+    assert taken(plan) == {"k": (2,)}
     assert (plan.kernels[0].launches, plan.profiled) == (80, 8)
     # The series with most time speaks: four long launches, not ten short ones.
     launches = [replace(seen("k", 1e-3), counted_by="small")] * 10 + [replace(seen("k", 9e-3), counted_by="large")] * 4
-    assert taken(make_plan(launches)) == {"k": (4,)}
+    assert make_plan(launches).kernels[0].usual == (2, 3, 4)
+
+
+def test_a_number_is_usual_in_a_stream_and_in_all_together() -> None:
+    # ncu counts either way. In each stream 2 and 3 take 5; of all together the launches 3 and 4, 5 and 6 do.
+    times = (9e-3, 9e-3, 5e-3, 5e-3, 5e-3, 5e-3)
+    launches = [replace(seen("k", time), counted_by=number % 2) for number, time in enumerate(times)]
+    assert make_plan(launches).kernels[0].usual == (3,)
 
 
 def test_very_many_long_names_still_fit_a_command() -> None:
@@ -74,8 +99,8 @@ def test_very_many_long_names_still_fit_a_command() -> None:
     assert not re.search(matched, "200" + "x" * 900)
 
 
-def test_samples_are_spread_over_the_settled_half() -> None:
-    assert taken(make_plan([seen("a")] * 8, samples=2)) == {"a": (6, 8)}
+def test_samples_are_spread_over_the_usual_launches() -> None:
+    assert taken(make_plan([seen("a")] * 8, samples=2)) == {"a": (2, 5)}
     assert taken(make_plan([seen("a")] * 2, samples=5)) == {"a": (2,)}
 
 
@@ -136,7 +161,8 @@ def test_any_plan_covers_what_it_must_with_launches_that_exist(
         count = counts[kernel.shape.name, kernel.shape.grid]
         assert kernel.launches == count
         assert 1 <= len(kernel.invocations) <= samples
-        assert all(count // 2 < number <= count for number in kernel.invocations)
+        assert all(min(2, count) <= number <= count for number in kernel.invocations)
+        assert set(kernel.invocations) <= set(kernel.usual)
     assert sum(len(kernel.invocations) for kernel in plan.kernels) <= plan.profiled <= len(launches)
 
 

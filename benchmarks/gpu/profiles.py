@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks.gpu.context import StepContext
 
-FULL_LAUNCHES = 20
-"""Of `ncu --set full`, which takes some forty passes a launch, where no plan tells which launches."""
+FULL_LAUNCHES = 10
+"""Of `ncu --set full`, which takes some forty passes a launch."""
 _PLANNED = ("--kernel-name-base", "--kernel-id", "--filter-mode", "--rename-kernels", "--pipeline-boost-state")
 """What gpuprof tells ncu of the launches to profile: with these ncu profiles the same ones."""
 _SURVEYED = re.compile(r"\((\d+(?:\.\d+)?) (m?s) in the survey\)")
@@ -38,7 +38,7 @@ def environment(context: StepContext) -> None:
 
 
 def profile_of(command_of: CommandOf, *, full: bool = True) -> Callable[[StepContext], None]:
-    """Return a step that runs a program alone, under `gpuprof run`, and under `ncu --set full` for the same launches.
+    """Return a step that runs a program alone, under `gpuprof run`, and under `ncu --set full` for some of the same.
 
     gpuprof's own full set is left out: it is ncu's with some metrics more.
     """
@@ -54,8 +54,8 @@ def profile_of(command_of: CommandOf, *, full: bool = True) -> Callable[[StepCon
             # JAX takes most of the memory at its start, and ncu saves all that a kernel can reach.
             context.environ = {**context.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
             planned = planned_options(context.folder / "run" / "session.json")
-            which = "the same launches" if planned else f"{FULL_LAUNCHES} launches"
-            options = ("--set", "full", *(planned or ("--launch-count", str(FULL_LAUNCHES))))
+            which = f"the first {FULL_LAUNCHES} {'of the same ' if planned else ''}launches"
+            options = ("--set", "full", *planned, "--launch-count", str(FULL_LAUNCHES))
             under = context.ncu("full", options, program, (0,))
             context.figure(f"under ncu --set full, {which}", under.seconds, "s")
 

@@ -22,6 +22,7 @@ _INVOCATIONS = (
     ("global", "function", "4|8"),
 )
 """Mode of filters, kind of names, numbers. Of `left` and `right` each of two streams has five launches of ten."""
+_NAMES = ("shortened", "whole")
 _LISTS = ("list-sets", "list-sections", "list-rules", "list-chips")
 _LENGTH, _MANY = 5000, 500
 _CAST = "(.(unsigned )?(int|long|bool|char|short).)?"
@@ -129,6 +130,17 @@ def killed(context: StepContext) -> None:
         options = ("--launch-count", "1", "--kill", kill, *TIME)
         done = context.ncu(f"kill-{kill}", options, context.launches("--saxpy", "4", "--empty", "100"))
         context.figure(f"exit code, --kill {kill}", done.code, "")
+
+
+def names_of_libraries(context: StepContext) -> None:
+    """Ask for invocations of cuBLAS's and PyTorch's kernels; write down what ncu calls them, then and in the report."""
+    which = ("--kernel-name-base", "demangled", "--kernel-id", "::regex:^(sm80_xmma_gemm|void at..native):^(4|8)$")
+    values = options_in(context.tools.ncu_help).switch("rename-kernels")
+    ways = {way: ("--rename-kernels", word) for way, word in zip(_NAMES, values or (), strict=bool(values))}
+    options = (*ways.get("whole", ()), *which, "--filter-mode", "per-launch-config", *TIME)
+    context.ncu("library", options, context.script("transformer"))
+    ncu = [str(context.tools.ncu), "--import", "library.ncu-rep", "--csv", "--page", "raw"]
+    context.together("names", {f"names-{way}": [*ncu, *words] for way, words in {"whole": (), **ways}.items()})
 
 
 def graphs(context: StepContext) -> None:

@@ -85,6 +85,10 @@ def _recordings() -> Iterator[Step]:
     yield Step(
         "A", "roofline-transformer", 80, needs=(*_PROFILE, TORCH), work=work, what="gpuprof roofline on a script"
     )
+    yield Step(
+        "A", "names-of-libraries", 30, needs=(GPU, COUNTERS, NCU, TORCH), what="what ncu calls kernels of libraries",
+        work=semantics.recording(semantics.names_of_libraries),
+    )  # fmt: skip
     yield _recording("transformer-compiled", 240, (TORCH, TRITON), _compiled)
     yield _recording("triton", 120, (TORCH, TRITON), _triton)
     yield _recording("triton-autotuned", 180, (TORCH, TRITON), _autotuned)

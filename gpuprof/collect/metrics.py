@@ -69,10 +69,13 @@ def _of_rules(arch: ArchSpec) -> Iterator[str]:
 
 
 def _quantities(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
-    """Yield the metrics of the first way to each quantity; tensor work also by opcodes where no counter tells it."""
+    """Yield the metrics of the first way to each quantity; of tensor work those of opcodes, where its shapes are there.
+
+    A counter of tensor work takes a pass for each data type, seven on GH100; one pass counts all opcodes.
+    """
     for quantity, chain in arch.counters.items():
         if quantity.startswith(beginnings):
-            yield from _metrics(chain[0])
+            yield from _metrics(next((link for link in chain if link.how in _OPCODE_LINKS), chain[0]))
 
 
 def _metrics(link: CounterLink) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Which launches to profile: the kernels that take most of the time, each once it has settled.
+"""Which launches to profile: the kernels that take most of the time, each at a launch that takes its usual time.
 
 Launches are chosen by their invocation number, which ncu counts for each kernel name, grid, block and shared size. One
 run of ncu takes all chosen kernels at the same few numbers, so few distinct numbers mean few surplus launches.
@@ -6,9 +6,9 @@ run of ncu takes all chosen kernels at the same few numbers, so few distinct num
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,8 +22,10 @@ from gpuprof.model.recorded import Dim3
 from gpuprof.model.trace import is_communication
 
 COVERAGE = 0.95
-_SETTLED = 0.5
-"""From this part of a kernel's launches on, warm-up is taken to be over."""
+_USUAL = 0.1
+"""By so much the time of a launch may differ from the median of its kernel's, and it still stands for the others."""
+_MOST_CHOICES = 128
+"""So many launches are thought of for a sample: the earliest, which most kernels have."""
 _WORTH_A_RUN = 0.01
 _FIRST = (1, 2)
 """The second is warm, and what is launched once has the first."""
@@ -57,7 +59,8 @@ class LaunchShape(NamedTuple):
 class PlannedKernel:
     """A kernel in one launch shape: its launches and time in the survey, and which invocations are profiled.
 
-    `counts` are the launches of each of its series, which ncu counts apart, the longest series first.
+    `counts` are the launches of each of its series, which ncu counts apart, the longest series first, and `usual` the
+    numbers at which that series takes its usual time.
     """
 
     shape: LaunchShape
@@ -65,6 +68,7 @@ class PlannedKernel:
     demangled: str
     durations: tuple[float | None, ...]
     counts: tuple[int, ...]
+    usual: tuple[int, ...]
     invocations: tuple[int, ...]
 
     @property
@@ -134,7 +138,7 @@ def make_plan(
     exclude: Sequence[KernelPattern] = (),
     peers: bool = False,
 ) -> ProfilePlan:
-    """Plan the kernels that cover a share of the time, each at `samples` settled launches.
+    """Plan the kernels that cover a share of the time, each at `samples` launches that take their usual time.
 
     `pattern` limits it to kernels whose name has it, the demangled one or the function's own, and `exclude` to those of
     which neither label nor demangled name has another one; `peers` takes kernels that wait for another rank too.
@@ -147,7 +151,7 @@ def make_plan(
     waiting = [] if peers else [kernel for kernel in asked if is_communication(kernel.demangled)]
     unwanted = {kernel.shape for kernel in (*waiting, *excluded)}
     chosen = _covering([kernel for kernel in asked if kernel.shape not in unwanted], coverage)
-    numbers = _common_numbers([kernel.counts[0] for kernel in chosen], samples)
+    numbers = _common_numbers([kernel.usual for kernel in chosen], samples)
     kernels = tuple(replace(kernel, invocations=taken) for kernel, taken in zip(chosen, numbers, strict=True))
     time_s = sum(launch.duration_s or 0.0 for launch in launches)
     planned = {kernel.shape for kernel in (*kernels, *waiting)}
@@ -175,28 +179,57 @@ def _shapes(launches: Iterable[Seen]) -> list[PlannedKernel]:
     for launch in launches:
         shape = LaunchShape(launch.symbol or launch.demangled, launch.grid, launch.block)
         by_shape.setdefault(shape, []).append(launch)
-    kernels = [
-        PlannedKernel(
-            shape,
-            group[0].symbol,
-            group[0].demangled,
-            durations=tuple(launch.duration_s for launch in group),
-            counts=_series(group),
-            invocations=(),
-        )
-        for shape, group in by_shape.items()
-    ]
+    kernels = [_kernel(shape, group) for shape, group in by_shape.items()]
     return sorted(kernels, key=lambda kernel: -kernel.time_s)
 
 
-def _series(launches: Sequence[Seen]) -> tuple[int, ...]:
-    """Count the launches of each series, that with most time first."""
-    counts: dict[Hashable, int] = {}
-    times: dict[Hashable, float] = {}
+def _kernel(shape: LaunchShape, launches: Sequence[Seen]) -> PlannedKernel:
+    series = _series(launches)
+    every = tuple(launch.duration_s for launch in launches)
+    return PlannedKernel(
+        shape,
+        launches[0].symbol,
+        launches[0].demangled,
+        durations=every,
+        counts=tuple(map(len, series)),
+        usual=_usual_of_both(series[0], every),
+        invocations=(),
+    )
+
+
+def _series(launches: Sequence[Seen]) -> list[tuple[float | None, ...]]:
+    """Return the durations of each series, that with most time first."""
+    series: dict[Hashable, list[float | None]] = {}
     for launch in launches:
-        counts[launch.counted_by] = counts.get(launch.counted_by, 0) + 1
-        times[launch.counted_by] = times.get(launch.counted_by, 0.0) + (launch.duration_s or 0.0)
-    return tuple(counts[which] for which in sorted(counts, key=lambda which: (-times[which], -counts[which])))
+        series.setdefault(launch.counted_by, []).append(launch.duration_s)
+    ordered = sorted(series.values(), key=lambda times: (-sum(time or 0.0 for time in times), -len(times)))
+    return [tuple(times) for times in ordered]
+
+
+def _usual_of_both(series: Sequence[float | None], every: Sequence[float | None]) -> tuple[int, ...]:
+    """Return the numbers at which a series takes its usual time, if there are any also where all series are one.
+
+    ncu 2025.3 counts the launches of all streams together, where ncu 2024.1 counts those of each.
+    """
+    usual = _usual(series)
+    if len(every) == len(series):
+        return usual
+    together = set(_usual(every))
+    return tuple(number for number in usual if number in together) or usual
+
+
+def _usual(times: Sequence[float | None]) -> tuple[int, ...]:
+    """Return the numbers, counted from 1, of launches that take about the median time; never the first of several.
+
+    Where no time is known all but the first are usual. There is always one: that nearest to the median.
+    """
+    later = [(number, time) for number, time in enumerate(times, 1) if number > 1 or len(times) == 1]
+    known = sorted(time for _, time in later if time is not None)
+    if not known:
+        return tuple(number for number, _ in later)
+    middle = known[(len(known) - 1) // 2]  # of an even count the lower one, which is a launch's own time
+    apart = {number: abs(time - middle) for number, time in later if time is not None}
+    return tuple(number for number, by in apart.items() if by <= _USUAL * middle)
 
 
 def _covering(kernels: Sequence[PlannedKernel], coverage: float) -> list[PlannedKernel]:
@@ -213,29 +246,29 @@ def _covering(kernels: Sequence[PlannedKernel], coverage: float) -> list[Planned
     return taken
 
 
-def _common_numbers(counts: Sequence[int], samples: int) -> list[tuple[int, ...]]:
-    """Choose the invocations of each kernel, with as few distinct numbers over all as their settled parts allow.
+def _common_numbers(usual: Sequence[tuple[int, ...]], samples: int) -> list[tuple[int, ...]]:
+    """Choose the invocations of each kernel out of its usual ones, with few distinct numbers over all.
 
-    Each sample is an interval of invocations; the fewest points that meet all intervals are found from their ends.
+    Each sample has a part of a kernel's usual numbers to itself. The number that is in most parts is taken first, and
+    so on until each part has one; of equals the smallest, which comes even where the program ends sooner.
     """
-    intervals = [
-        (first, last, kernel) for kernel, count in enumerate(counts) for first, last in _settled(count, samples)
-    ]
-    chosen: list[list[int]] = [[] for _ in counts]
-    point = 0
-    for first, last, kernel in sorted(intervals, key=lambda interval: interval[1]):
-        if first > point:
-            point = last
-        chosen[kernel].append(point)
-    return [tuple(dict.fromkeys(numbers)) for numbers in chosen]
+    parts = [(kernel, set(part)) for kernel, numbers in enumerate(usual) for part in _split(numbers, samples)]
+    chosen: list[set[int]] = [set() for _ in usual]
+    while parts:
+        votes = Counter(number for _, part in parts for number in part)
+        number = min(votes, key=lambda number: (-votes[number], number))
+        for kernel, part in parts:
+            if number in part:
+                chosen[kernel].add(number)
+        parts = [(kernel, part) for kernel, part in parts if number not in part]
+    return [tuple(sorted(numbers)) for numbers in chosen]
 
 
-def _settled(count: int, samples: int) -> list[tuple[int, int]]:
-    """Split the settled part of a kernel's invocations, which count from 1, into as many parts as samples."""
-    start = math.floor(count * _SETTLED) + 1
-    parts = min(samples, count - start + 1)
-    size = count - start + 1
-    return [(start + size * part // parts, start + size * (part + 1) // parts - 1) for part in range(parts)]
+def _split(numbers: tuple[int, ...], samples: int) -> Iterator[tuple[int, ...]]:
+    """Yield numbers in as many parts as samples, or as there are numbers, in order; of each part the first ones."""
+    count = min(samples, len(numbers))
+    for part in range(count):
+        yield numbers[len(numbers) * part // count : len(numbers) * (part + 1) // count][:_MOST_CHOICES]
 
 
 def _names_of(
