@@ -48,6 +48,16 @@ HELP_2025 = f"{HELP_2024}{RENAME_HELP}"
 NCU, NVCC, PYTHON = "/opt/ncu/ncu", "/opt/cuda/bin/nvcc", "/opt/python/bin/python"
 GPU = InstalledGpu("NVIDIA H200", "9.0", "580.65.06", mig=False, persistence=True)
 TABLE = '"ID","Kernel Name","Stream"\n"","",""\n"0","left","13"\n"1","right","14"\n'
+METRICS = "".join(
+    f"{name:75} {kind:15} {unit:15} {words}\n"
+    for name, kind, unit, words in (
+        ("Metric Name", "Metric Type", "Metric Unit", "Metric Description"),
+        ("dram__bytes", "Counter", "byte", "what NVIDIA says of it"),
+        (f"sm__{'long_' * 18}name", "Ratio", "", "a name that shifts the other columns"),
+        ("lts__throughput", "Throughput", "%", "a text that goes on below"),
+    )
+)
+"""What `ncu --query-metrics` prints."""
 STAGES = """forecast: 9 to 14 passes per launch, 18 to 28 replays in all; the program runs again (8.1 s in the survey)
 profile: 2 of 2 launches, 1:05 min, 9 passes each
 """
@@ -136,8 +146,10 @@ class Machine:
     def _ncu(self, argv: list[str]) -> str:
         if "--import" in argv:
             return TABLE
+        if "--query-metrics" in argv:
+            return f"{METRICS}{' ' * 108}described by {self.says}\n"
         if "--export" not in argv:
-            return f"metric of {self.says}\n"
+            return f"list of {self.says}\n"
         name = argv[argv.index("--export") + 1]
         Path(name).write_bytes(self.report())
         if "--log-file" in argv:

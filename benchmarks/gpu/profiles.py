@@ -68,10 +68,10 @@ def planned_options(session: Path) -> list[str]:
         return []
     sources = json.loads(session.read_text(encoding="utf-8")).get("sources", [])
     lines = [source["command"] for source in sources if source["kind"] == "ncu-rep" and source["command"]]
-    words = shlex.split(lines[0]) if lines else []
-    if "--kernel-id" not in words:
+    argv = shlex.split(lines[0]) if lines else []
+    if "--kernel-id" not in argv:
         return []
-    return [part for word, value in pairwise(words) if word in _PLANNED for part in (word, value)]
+    return [part for option, value in pairwise(argv) if option in _PLANNED for part in (option, value)]
 
 
 def _stages(context: StepContext, name: str) -> None:

@@ -41,7 +41,7 @@ _PERSON = rb"[^\s/\\:;,<>|\"'`()\x00-\x1f\x7f]{1,64}"
 _HOME = re.compile(rb"(?<![\w.-])((?:/+private)?/+(?:home|Users)/+)(" + _PERSON + rb")")
 _HOME_IN_REPORT = re.compile(rb"(/(?:home|Users)/)(" + _PERSON + rb")(?=/)")
 _SERIAL = re.compile(
-    rb"^[ \t]*(?:[\w()/-]+ ){0,4}(?:serial number|serial|uuid|guid|board id|hostname)[ \t]*:[^\n]*\n?",
+    rb"^[ \t]*(?:[\w()/-]+ ){0,4}(?:serial number|serial|uuid|guid|gpu pdi|board id|hostname)[ \t]*:[^\n]*\n?",
     re.IGNORECASE | re.MULTILINE,
 )
 _PROCESSES = re.compile(rb"^([ \t]+)Processes\b[^\n]*\n(?:\1[ \t]+[^\n]*\n?|[ \t]*\n)*", re.MULTILINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,7 +24,11 @@ _INVOCATIONS = (
 )
 """Mode of filters, kind of names, numbers. Of `left` and `right` each of two streams has five launches of ten."""
 _NAMES = ("shortened", "whole")
-_LISTS = ("list-sets", "list-sections", "list-rules", "list-chips")
+_OPTION = re.compile(r"^ {2}(?:-\w \[ )?--[\w-]+(?: \])?(?: arg)?(?: \(=[^)]*\))?", re.MULTILINE)
+_METRIC = re.compile(
+    r"^(?P<name>[\w:.*]+) +(?P<kind>Counter {8}|Ratio {10}|Throughput {5}) (?P<unit>.{15})", re.MULTILINE
+)
+_LISTS = ("list-sets", "list-sections", "list-chips")
 _LENGTH, _MANY = 5000, 500
 _CAST = "(.(unsigned )?(int|long|bool|char|short).)?"
 _BRACKETS = "(.[a-z ]+.)?"
@@ -46,14 +51,37 @@ def recording(experiment: Callable[[StepContext], None]) -> Callable[[StepContex
 def ask_ncu(context: StepContext) -> None:
     """Write down what ncu says of itself and of the metrics of this GPU."""
     ncu = str(context.tools.ncu)
-    asked = {name: [ncu, f"--{name}"] for name in ("help", "version", *_LISTS)}
+    asked = {name: [ncu, f"--{name}"] for name in ("version", *_LISTS)}
     for collection in collections(context.tools.ncu_help):
-        for mode in ("base", "all"):
-            command = [ncu, "--query-metrics", "--query-metrics-collection", collection, "--query-metrics-mode", mode]
-            asked[f"metrics-{collection}-{mode}"] = command
+        asked[f"metrics-{collection}"] = [ncu, "--query-metrics", "--query-metrics-collection", collection]
     context.together("ask", asked)
-    if not any(context.folder.glob(f"metrics-{_ALWAYS}-base.out.txt*")):
+    options = "".join(f"{line}\n" for line in options_listed(context.tools.ncu_help))
+    (context.folder / "options.txt").write_text(options, encoding="utf-8")
+    keep_names_of_metrics(context.folder)
+    if not (context.folder / f"metrics-{_ALWAYS}.csv").exists():
         context.problems.append(f"ncu lists no metrics of the collection {_ALWAYS}")
+
+
+def options_listed(help_text: str) -> list[str]:
+    """Return the options of a help text, each with its default, without what it says of them."""
+    return [" ".join(match[0].split()) for match in _OPTION.finditer(help_text)]
+
+
+def keep_names_of_metrics(folder: Path) -> None:
+    """Keep name, kind and unit of the metrics that ncu lists, as NAME.csv; its descriptions are NVIDIA's own words."""
+    for table in (*folder.glob("metrics-*.out.txt"), *folder.glob("metrics-*.out.txt.gz")):
+        packed = table.suffix == ".gz"
+        text = gzip.decompress(table.read_bytes()) if packed else table.read_bytes()
+        table.unlink()
+        rows = [_name_kind_unit(match) for match in _METRIC.finditer(text.decode("utf-8", "replace"))]
+        if rows:
+            listed = folder / f"{table.name.partition('.')[0]}.csv"
+            listed.write_text("".join(f"{','.join(row)}\n" for row in rows), encoding="utf-8")
+
+
+def _name_kind_unit(row: re.Match[str]) -> tuple[str, str, str]:
+    """Return the first three cells of a row. A long name shifts the others, whose widths stay."""
+    return row["name"], row["kind"].strip(), row["unit"].strip()
 
 
 def collections(help_text: str) -> list[str]:
@@ -140,7 +168,7 @@ def names_of_libraries(context: StepContext) -> None:
     options = (*ways.get("whole", ()), *which, "--filter-mode", "per-launch-config", *TIME)
     context.ncu("library", options, context.script("transformer"))
     ncu = [str(context.tools.ncu), "--import", "library.ncu-rep", "--csv", "--page", "raw"]
-    context.together("names", {f"names-{way}": [*ncu, *words] for way, words in {"whole": (), **ways}.items()})
+    context.together("names", {f"names-{way}": [*ncu, *switch] for way, switch in {"whole": (), **ways}.items()})
 
 
 def graphs(context: StepContext) -> None:

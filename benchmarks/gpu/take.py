@@ -17,7 +17,7 @@ from benchmarks.gpu.scrub import REPORT, TEXTS
 from benchmarks.parts import number_of
 from gpuprof.errors import DamagedInput, InputError, UsageError
 
-LARGEST_FILE = 4_000_000
+LARGEST_FILE = 5_000_000
 LARGEST_DATA = 40_000_000
 """What the recordings of all GPUs may take in the repository."""
 _LARGEST_PACK = 128 * 2**20
