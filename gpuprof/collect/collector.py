@@ -138,7 +138,10 @@ class Collector:
         told = (*notes, *self._told_of(samples))
         shell = self.execution.commands[-1]
         return Survey(
-            tuple(structs.replace(trace, command=shell, warnings=(*trace.warnings, *told)) for trace in traces),
+            tuple(
+                structs.replace(trace, command=shell, warnings=(*trace.warnings, *told), from_start=True)
+                for trace in traces
+            ),
             ended.seconds,
             samples,
         )

@@ -63,7 +63,7 @@ class Pauses(Struct, frozen=True):
     """The pauses of the GPU that is idle longest in a timeline, and what most of their time ends at.
 
     `idle_share` is the idle time of all GPUs of the run over their spans; `gpus` is how many they are, in so many
-    `files`. `rank` is that of the file that the GPU is in.
+    `files`. `rank` is that of the file that the GPU is in. `ends` counts what ends pauses: kernels, kinds of copies.
     """
 
     device: DeviceTimeline
@@ -72,6 +72,7 @@ class Pauses(Struct, frozen=True):
     gpus: int
     files: int
     rank: int | None
+    ends: int
 
 
 class Faster(Struct, frozen=True):

@@ -13,11 +13,23 @@ from gpuprof.units import format_percent, format_si
 
 IDLE_SHARE = percent("idle share of the span", 10.0, "less is the price of launching kernels one after the other")
 MOSTLY = percent("share of the idle time in short or long pauses", 50.0, "most of it says which kind of pause it is")
+START_UP = percent("start-up of the span", 1.0, "less is no start of a program, and changes no share")
+SPREAD = percent(
+    "share of the idle time before one kernel or kind of copy", 20.0, "less is no place to look at: all wait alike"
+)
 UNSURE = percent(
     "share of the idle time after activities without a duration",
     20.0,
     "they count as instants and may have filled it: from here on the finding is a guess",
 )
+
+
+class Running(NamedTuple):
+    """A GPU from when the program runs: its idle time and span without the pauses of the start-up, and those."""
+
+    idle_s: float
+    span_s: float
+    start_up_s: float
 
 
 class _Kind(NamedTuple):
@@ -46,6 +58,7 @@ _BETWEEN = _Kind(
     "Move synchronisations and CPU work out of the loop that launches",
     "Move synchronisations (.item(), .cpu(), print) and Python work out of the loop, or launch it as a CUDA graph.",
 )
+_LEFT_OUT = "start-up, not counted"
 _TO_DEVICE, _TO_HOST = DIRECTIONS[:2]
 _AT_COPIES = {
     _TO_DEVICE: _Kind(
@@ -69,20 +82,31 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     That is the one whose launches end most of the idle time, or come next after the copies that end most of it.
     """
     timeline = session.timeline
-    resting = [(gpu.gaps.total_s, gpu) for gpu in timeline.devices if gpu.gaps is not None] if timeline else []
+    resting = [(running(gpu), gpu) for gpu in timeline.devices if gpu.gaps is not None] if timeline else []
     if timeline is None or not resting:
         return {}
-    device = max(resting, key=lambda pair: pair[0])[1]
+    device = max(resting, key=lambda pair: pair[0].idle_s)[1]
     here = [wait for wait in timeline.waits if (wait.source, wait.ordinal) == (device.source, device.ordinal)]
+    if not here:
+        return {}
     wait = _longest(here)
     number = wait.kernel if wait.kernel is not None else _any_kernel(session, device, here)
     if number is None:
         return {}
-    span_s = sum(gpu.span_s for gpu in timeline.devices)
-    share = sum(idle_s for idle_s, _ in resting) / span_s if span_s > 0 else 0.0
+    span_s = sum(running(gpu).span_s for gpu in timeline.devices)
+    share = sum(gpu.idle_s for gpu, _ in resting) / span_s if span_s > 0 else 0.0
     rank = dict(enumerate(timeline.source_ranks)).get(device.source)
     gpus, files = len(timeline.devices), len(session.sources)
-    return {number: Pauses(device, wait, share, gpus=gpus, files=files, rank=rank)}
+    return {number: Pauses(device, wait, share, gpus=gpus, files=files, rank=rank, ends=len(here))}
+
+
+def running(device: DeviceTimeline) -> Running:
+    """Return the idle time and the span of a GPU without what its start-up took, where that is worth a word."""
+    gaps = device.gaps
+    start_up_s = (gaps.start_up_s or 0.0) if gaps is not None else 0.0
+    if 100 * start_up_s < START_UP.value * device.span_s:
+        start_up_s = 0.0
+    return Running((gaps.total_s if gaps is not None else 0.0) - start_up_s, device.span_s - start_up_s, start_up_s)
 
 
 def _longest(waits: Sequence[Wait]) -> Wait:
@@ -106,23 +130,25 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
     if case.pauses is None:
         return
     device, wait = case.pauses.device, case.pauses.wait
-    gaps = device.gaps
-    if gaps is None or device.span_s <= 0 or 100 * (gaps.total_s - gaps.unsure_s) / device.span_s < IDLE_SHARE.value:
+    gaps, (idle_s, span_s, start_up_s) = device.gaps, running(device)
+    if gaps is None or span_s <= 0 or 100 * (idle_s - gaps.unsure_s) / span_s < IDLE_SHARE.value:
         return
-    share = gaps.total_s / device.span_s
-    kind = _AT_COPIES.get(wait.before) or _kind_of_pause(gaps.short_s / gaps.total_s, gaps.long_s / gaps.total_s)
-    unsure = 100 * gaps.unsure_s / gaps.total_s
+    share = idle_s / span_s
+    long_s = max(0.0, gaps.long_s - start_up_s)  # what a start-up waits for takes milliseconds
+    kind = _AT_COPIES.get(wait.before) or _kind_of_pause(gaps.short_s / idle_s, long_s / idle_s)
+    unsure = 100 * gaps.unsure_s / idle_s
     yield RuleVerdict(
         headline=(
-            f"Launch gaps: {_which(case.pauses)} is idle {format_percent(share)} of {format_si(device.span_s, 's')}; "
-            f"{_where(wait, gaps)}"
+            f"Launch gaps: {_which(case.pauses)} is idle {format_percent(share)} of {format_si(span_s, 's')}"
+            f"{' after start-up' if start_up_s else ''}; {_where(case.pauses, idle_s)}"
         ),
         why=" ".join(
             (
                 kind.why,
                 *_follows(wait),
                 *_of_all(case.pauses),
-                *_doubt(gaps),
+                *_of_start_up(start_up_s),
+                *_doubt(gaps, idle_s),
                 "Profiling itself makes pauses longer.",
             )
         ),
@@ -136,6 +162,7 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
             Evidence("", float(gaps.count), "pause", threshold=None, meaning="pauses"),
             Evidence("", gaps.median_s, "s", threshold=None, meaning="median pause"),
             Evidence("", gaps.longest_s, "s", threshold=None, meaning="longest pause"),
+            *((Evidence("", start_up_s, "s", threshold=None, meaning=_LEFT_OUT),) if start_up_s else ()),
             Evidence("", float(wait.pauses), "pause", threshold=None, meaning=f"pauses before {_end(wait)}"),
             *([Evidence("", unsure, "%", threshold=UNSURE.value, meaning=UNSURE.name)] if gaps.unsure_s else ()),
         ),
@@ -149,9 +176,13 @@ def _which(pauses: Pauses) -> str:
     return f"GPU {pauses.device.ordinal}{of_file if pauses.files > 1 else ''}"
 
 
-def _where(wait: Wait, gaps: Gaps) -> str:
+def _where(pauses: Pauses, idle_s: float) -> str:
     """Say how much of the idle time is where: "73 % of that (286 ms) before host-to-device copies"."""
-    return f"{format_percent(wait.idle_s / gaps.total_s)} of that ({format_si(wait.idle_s, 's')}) before {_end(wait)}"
+    wait = pauses.wait
+    share = wait.idle_s / idle_s
+    if 100 * share < SPREAD.value:
+        return f"{format_percent(share)} of that at most before any of {pauses.ends} kernels and kinds of copies"
+    return f"{format_percent(share)} of that ({format_si(wait.idle_s, 's')}) before {_end(wait)}"
 
 
 def _end(wait: Wait) -> str:
@@ -177,9 +208,19 @@ def _of_all(pauses: Pauses) -> tuple[str, ...]:
     return (f"All {pauses.gpus} GPUs together are idle {format_percent(pauses.idle_share)} of their time.",)
 
 
-def _doubt(gaps: Gaps) -> tuple[str, ...]:
+def _of_start_up(start_up_s: float) -> tuple[str, ...]:
+    """Say what is left out."""
+    if not start_up_s:
+        return ()
+    return (
+        f"{format_si(start_up_s, 's')} more went by before first launches, for loading and compiling: that is not "
+        "counted, for it does not come again.",
+    )
+
+
+def _doubt(gaps: Gaps, idle_s: float) -> tuple[str, ...]:
     """Say how much of the idle time may be none, if that is worth a word."""
-    if 100 * gaps.unsure_s / gaps.total_s < UNSURE.value:
+    if 100 * gaps.unsure_s / idle_s < UNSURE.value:
         return ()
     return (
         f"{format_si(gaps.unsure_s, 's')} of the idle time follow activities without a duration in the trace, which "
@@ -200,11 +241,13 @@ RULES = (
         about="defect",
         looks_at="The pauses of a timeline between a GPU's first and last activity, and what most of their time comes "
         "before: launches of a kernel, or copies of a direction.",
-        thresholds=(IDLE_SHARE, MOSTLY, UNSURE),
-        gain="The idle time of all GPUs of the run over their spans: at most all pauses go. It is a share of the run, "
-        "not of a kernel.",
+        thresholds=(IDLE_SHARE, MOSTLY, SPREAD, START_UP, UNSURE),
+        gain="The idle time of all GPUs of the run over their spans, start-up left out: at most all pauses go. It is a "
+        "share of the run, not of a kernel.",
         silent="There is no timeline, or the GPU that is idle longest is so for under 10 % of its span, not counting "
-        "pauses after activities without a duration. It is reported once per run: for the kernel with most idle "
+        "pauses after activities without a duration, nor those of the start-up: before the first kernel of a program, "
+        "and before first launches where later ones of that kernel wait less than a tenth as long. It is reported once "
+        "per run: for the kernel with most idle "
         "time before it or, where copies end the idle time, for the kernel that most often comes next.",
         check=_launch_gaps,
         by_times=True,

@@ -465,6 +465,9 @@ class Gaps(Struct, frozen=True, kw_only=True):
     short_s: Annotated[Seconds, about("time in pauses shorter than 20 µs")]
     long_s: Annotated[Seconds, about("time in pauses of 1 ms and longer")]
     unsure_s: Annotated[Seconds, about("time in pauses after an activity without a time, which may have filled them")]
+    start_up_s: Annotated[
+        Seconds | None, about("time in pauses before first launches, for loading and compiling; null: not looked for")
+    ] = None
 
 
 class Copies(Struct, frozen=True, kw_only=True):

@@ -42,19 +42,24 @@ SHORT_PAUSE_S, LONG_PAUSE_S = 20e-6, 1e-3
 """A shorter pause is about what launching takes; in a longer one the program did something else."""
 _ROUNDING_S = 0.5e-9
 """Times are whole nanoseconds: what is shorter is no pause, but comes of adding them up as fractions."""
+_FIRST_TIME = 10.0
+"""A pause before the first launch of a kernel that is so many times as long as is usual before the later ones is for
+loading or compiling it. On an H100 PyTorch's first launches waited 1 to 85 ms, the later ones 20 to 60 µs."""
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
 
 
 class _Pause(NamedTuple):
     """A time in which a GPU did nothing, what ended it, and the first kernel from then on.
 
-    `unsure` says that the last thing before it, on any stream, has no time: it may have filled the pause.
+    `unsure` says that the last thing before it, on any stream, has no time: it may have filled the pause. `start_up`
+    says that it does not come again, however long the program runs.
     """
 
     length_s: float
     end: Activity
     kernel: Activity | None
     unsure: bool
+    start_up: bool = False
 
 
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
@@ -145,7 +150,7 @@ def _timed_only(kernel: KernelProfile) -> KernelProfile:
 def _devices(traces: Sequence[Trace], numbers: dict[tuple[int, int], int]) -> Iterator[DeviceTimeline]:
     for source, trace in enumerate(traces):
         for index, activities in _by_gpu(trace):
-            yield _device(source, index, numbers[source, index], activities)
+            yield _device(source, index, numbers[source, index], activities, from_start=trace.from_start)
 
 
 def _by_gpu(trace: Trace) -> Iterator[tuple[int, list[Activity]]]:
@@ -156,7 +161,9 @@ def _by_gpu(trace: Trace) -> Iterator[tuple[int, list[Activity]]]:
             yield index, activities
 
 
-def _device(source: int, ordinal: int, device: int, activities: Sequence[Activity]) -> DeviceTimeline:
+def _device(
+    source: int, ordinal: int, device: int, activities: Sequence[Activity], *, from_start: bool
+) -> DeviceTimeline:
     busy = merged(map(_interval, activities))
     kernels = [activity for activity in activities if activity.kind == KERNEL]
     return DeviceTimeline(
@@ -166,7 +173,7 @@ def _device(source: int, ordinal: int, device: int, activities: Sequence[Activit
         span_s=busy[-1][1] - busy[0][0],
         busy_s=length(busy),
         kernel_s=length(merged(map(_interval, kernels))),
-        gaps=_gaps(list(_pauses(activities))),
+        gaps=_gaps(_pauses(activities, from_start=from_start)),
         copies=tuple(_copies(activities)),
         communication=_communication(kernels),
         untimed=sum(activity.duration_s is None for activity in activities),
@@ -177,26 +184,63 @@ def _interval(activity: Activity) -> TimeInterval:
     return activity.start_s, activity.start_s + (activity.duration_s or 0.0)
 
 
-def _pauses(activities: Sequence[Activity]) -> Iterator[_Pause]:
-    """Yield the pauses of a GPU, whose activities come in the order of their start."""
-    kernels = _next_kernels(activities)
+def _pauses(activities: Sequence[Activity], *, from_start: bool) -> list[_Pause]:
+    """Return the pauses of a GPU, whose activities come in the order of their start.
+
+    `from_start` says that they begin with the program; otherwise what seems to be its start-up may be no such thing.
+    """
+    following = _next_kernels(activities)
+    pauses: list[tuple[_Pause, int | None]] = []
     end = _interval(activities[0])[0]
     untimed: set[int | None] = set()
     for place, activity in enumerate(activities):
         if activity.start_s > end + _ROUNDING_S:
-            yield _Pause(activity.start_s - end, activity, kernels[place], unsure=bool(untimed))
+            launch = following[place]
+            kernel = activities[launch] if launch is not None else None
+            pauses.append((_Pause(activity.start_s - end, activity, kernel, unsure=bool(untimed)), launch))
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
         (untimed.add if activity.duration_s is None else untimed.discard)(activity.stream)
         end = max(_interval(activity)[1], end)
+    usual = _usual_pauses(activities, pauses)
+    earliest = following[0] if from_start else None
+    return [
+        pause._replace(
+            start_up=launch in usual
+            and (launch == earliest or _is_start_up(pause.length_s, usual[launch], from_start=from_start))
+        )
+        for pause, launch in pauses
+    ]
 
 
-def _next_kernels(activities: Sequence[Activity]) -> list[Activity | None]:
-    """Return for each activity the first kernel from it on."""
-    next_kernels: list[Activity | None] = []
+def _usual_pauses(
+    activities: Sequence[Activity], pauses: Sequence[tuple[_Pause, int | None]]
+) -> dict[int | None, float | None]:
+    """Return, for the place of each kernel's first launch, the median pause before its later ones, None without any."""
+    before: dict[int | None, float] = {}
+    for pause, launch in pauses:
+        before[launch] = before.get(launch, 0.0) + pause.length_s
+    launches: dict[str, list[int]] = {}
+    for place, activity in enumerate(activities):
+        if activity.kind == KERNEL:
+            launches.setdefault(activity.name, []).append(place)
+    later = {first: sorted(before.get(place, 0.0) for place in others) for first, *others in launches.values()}
+    return {first: percentile(lengths, 50) if lengths else None for first, lengths in later.items()}
+
+
+def _is_start_up(pause_s: float, usual_s: float | None, *, from_start: bool) -> bool:
+    """Tell whether a pause before the first launch of a kernel is for loading or compiling it."""
+    if usual_s is None:
+        return from_start and pause_s >= LONG_PAUSE_S
+    return pause_s >= max(SHORT_PAUSE_S, _FIRST_TIME * usual_s)
+
+
+def _next_kernels(activities: Sequence[Activity]) -> list[int | None]:
+    """Return for each activity the place of the first kernel from it on."""
+    next_kernels: list[int | None] = []
     following = None
-    for activity in reversed(activities):
-        following = activity if activity.kind == KERNEL else following
+    for place in range(len(activities) - 1, -1, -1):
+        following = place if activities[place].kind == KERNEL else following
         next_kernels.append(following)
     return next_kernels[::-1]
 
@@ -212,7 +256,8 @@ def _gaps(pauses: Sequence[_Pause]) -> Gaps | None:
         longest_s=lengths[-1],
         short_s=sum(length_s for length_s in lengths if length_s < SHORT_PAUSE_S),
         long_s=sum(length_s for length_s in lengths if length_s >= LONG_PAUSE_S),
-        unsure_s=sum(pause.length_s for pause in pauses if pause.unsure),
+        unsure_s=sum(pause.length_s for pause in pauses if pause.unsure and not pause.start_up),
+        start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
     )
 
 
@@ -298,12 +343,17 @@ def _model_flop(
 def _waits(
     traces: Sequence[Trace], numbers: dict[tuple[int, int], int], kernels: Sequence[KernelProfile]
 ) -> Iterator[Wait]:
-    """Add up, for each GPU, the pauses that launches of a kernel ended, and those that copies of a direction ended."""
+    """Add up, for each GPU, the pauses that launches of a kernel ended, and those that copies of a direction ended.
+
+    Those of the start-up are left out.
+    """
     ids = {_key(kernel.source, kernel.device, kernel.demangled, kernel): kernel.id for kernel in kernels}
     for source, trace in enumerate(traces):
         for index, activities in _by_gpu(trace):
             lengths: dict[str, dict[int | None, list[float]]] = {}
-            for pause in _pauses(activities):
+            for pause in _pauses(activities, from_start=trace.from_start):
+                if pause.start_up:
+                    continue
                 before = KERNEL if pause.end.kind == KERNEL else _movement(pause.end)
                 number = _kernel_id(ids, source, numbers[source, index], pause.kernel)
                 lengths.setdefault(before, {}).setdefault(number, []).append(pause.length_s)

@@ -90,7 +90,8 @@ class ProgramStep(Struct, frozen=True):
 
 class Trace(Struct, frozen=True):
     """One file as read. `activities`, `steps` and `products` come in the order of their start; of products only those
-    that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`."""
+    that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`. `from_start`: it surely
+    begins with the program."""
 
     file: str
     sha256: str
@@ -108,6 +109,7 @@ class Trace(Struct, frozen=True):
     command: str | None = None
     warnings: tuple[str, ...] = ()
     products: tuple[MatrixProduct, ...] = ()
+    from_start: bool = False
 
 
 def is_communication(name: str) -> bool:

@@ -84,10 +84,11 @@ def _gaps_text(device: DeviceTimeline) -> str:
     gaps = device.gaps
     assert gaps is not None
     of = f" ({format_percent(gaps.total_s / device.span_s)})" if device.span_s > 0 else ""
+    start_up = f"; start-up {format_si(gaps.start_up_s, 's')}" if gaps.start_up_s else ""
     return (
         f"{count_text(gaps.count, 'pause')}, {format_si(gaps.total_s, 's')} in all{of}: median "
         f"{format_si(gaps.median_s, 's')}, longest {format_si(gaps.longest_s, 's')}; {format_si(gaps.short_s, 's')} in "
-        f"pauses under 20 µs, {format_si(gaps.long_s, 's')} in pauses of 1 ms and longer"
+        f"pauses under 20 µs, {format_si(gaps.long_s, 's')} in pauses of 1 ms and longer{start_up}"
     )
 
 
