@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,34 +13,45 @@ EVIDENCE: tuple[Group, ...] = ("occupancy", "stalls", "rules", "samples")
 """What findings rest on beside the quantities of the model."""
 _ALL = ("",)
 _ROOFLINE = ("duration", "sm-clock", "dram-clock", "l2-clock", "work.", "traffic.", "throughput.", "peak.")
-_STOCK_PASSES = (34, 74)
-"""Passes of ncu's full set in 16 public reports: A40 34, H800 42, A100 47 to 49, V100 74."""
+VOLTA, NEWER = "sm_70", "newer"
+Passes = Mapping[str, tuple[int, int]]
+"""The least and most passes of a launch, on Volta and on all that came after it."""
+_OPCODES_AND_MORE = 3
+"""Passes beside those that CUPTI's scheduler tells for counters (`python -m benchmarks.passes`, CUPTI 12.9): ncu 2025.3
+took two more on an H100 for the roofline set, 18 for 16, before it had opcodes, and three for the diagnose set, 27 for
+24, which had them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CounterSet:
     """What `ncu` is told to collect: metrics, one of its own sets beside them, and whether code comes along.
 
-    `quantities` are the beginnings of the names of the model's quantities. `passes` are the least and most that a
-    launch takes, where the number of metrics does not tell it.
+    `quantities` are the beginnings of the names of the model's quantities.
     """
 
     name: CounterSetName
+    passes: Passes
     quantities: tuple[str, ...] = _ALL
     groups: tuple[Group, ...] = EVIDENCE
     sections: tuple[str, ...] = ()
     stock_set: str | None = None
     source: bool = True
-    passes: tuple[int, int] | None = None
+
+
+def _scheduled(volta: int, least: int, most: int) -> Passes:
+    """Return the passes of a set whose counters CUPTI's scheduler puts into so many."""
+    more = _OPCODES_AND_MORE
+    return {VOLTA: (volta + more, volta + more), NEWER: (least + more, most + more)}
 
 
 _ROWS = (
     # Rooflines of all paths at three levels, and speed of light.
-    CounterSet("roofline", quantities=_ROOFLINE, groups=(), source=False),
+    CounterSet("roofline", _scheduled(20, 9, 12), quantities=_ROOFLINE, groups=(), source=False),
     # The same with occupancy, stalls by line and the evidence of every rule.
-    CounterSet("diagnose"),
+    CounterSet("diagnose", _scheduled(31, 15, 17)),
     # The same with samples and counters of every source line, and all that ncu's full set has.
-    CounterSet("full", sections=("SourceCounters",), stock_set="full", passes=_STOCK_PASSES),
+    # Its passes in 16 public reports: A40 34, H800 42, A100 47 to 49, V100 74; on an H100 38 to 41.
+    CounterSet("full", {VOLTA: (74, 74), NEWER: (34, 49)}, sections=("SourceCounters",), stock_set="full"),
 )
 SETS: dict[str, CounterSet] = {row.name: row for row in _ROWS}
 DEFAULT: CounterSetName = "diagnose"

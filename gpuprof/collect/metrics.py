@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from gpuprof.collect.counter_sets import SETS, Group
+from gpuprof.collect.counter_sets import NEWER, SETS, VOLTA, Group
 from gpuprof.diagnose.case import stall_metric
 from gpuprof.diagnose.registry import RULES
-from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec, CounterLink
+from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ArchSpec, CounterLink
 
 TIME = "gpu__time_duration.sum"
 SHARED = ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")
@@ -22,13 +21,12 @@ LAUNCH = (
 _OCCUPANCY = ("sm__warps_active.avg.pct_of_peak_sustained_active", "sm__maximum_warps_per_active_cycle_pct")
 _CYCLES = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg.per_second")
 _DRAM = "peak.dram"
-_OPCODE_LINKS = ("thread-opcodes", "tensor-opcodes")
+_SHAPES = "tensor-opcodes"
+_HISTOGRAMS = {"thread-opcodes": THREAD_OPCODES, _SHAPES: WARP_OPCODES}
 _SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
 """Where warps wait, by instruction: one pass, and findings name a line."""
 _SLICES = ("lts__t_sectors_srcunit_tex.avg.peak_sustained",)
-_COUNTERS_PER_PASS = {"sm_7": (9.0, 4.3), "newer": (11.8, 7.0)}
-"""Counters ÷ `profiler__replayer_passes` in 16 public reports: from V100, 321 ÷ 74, to GTX 1660 Ti, 72 ÷ 8; and from
-A10G, 56 ÷ 8, to A40, 401 ÷ 34, with A100, H800 and GH200 between."""
+_OF_VOLTA = ("sm_70", "sm_72")
 
 
 def metrics_of(arch: ArchSpec, name: str, without: Iterable[str] = ()) -> tuple[str, ...]:
@@ -45,16 +43,8 @@ def metrics_of(arch: ArchSpec, name: str, without: Iterable[str] = ()) -> tuple[
 
 
 def forecast_passes(arch: ArchSpec, name: str) -> tuple[int, int]:
-    """Return between how many passes a launch of this set will take; only ncu on the GPU knows the number.
-
-    Reports of other programs hold so many counters for each pass that they took: see _COUNTERS_PER_PASS.
-    """
-    known = SETS[name].passes
-    if known is not None:
-        return known
-    counters = {metric.partition(".")[0] for metric in metrics_of(arch, name) if not metric.startswith("launch__")}
-    most, least = _COUNTERS_PER_PASS["sm_7" if arch.name.startswith("sm_7") else "newer"]
-    return math.ceil(len(counters) / most), math.ceil(len(counters) / least)
+    """Return between how many passes a launch of this set will take; only ncu on the GPU knows the number."""
+    return SETS[name].passes[VOLTA if arch.name in _OF_VOLTA else NEWER]
 
 
 def _of_stalls(arch: ArchSpec) -> Iterator[str]:
@@ -75,12 +65,12 @@ def _quantities(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
     """
     for quantity, chain in arch.counters.items():
         if quantity.startswith(beginnings):
-            yield from _metrics(next((link for link in chain if link.how in _OPCODE_LINKS), chain[0]))
+            yield from _metrics(next((link for link in chain if link.how == _SHAPES), chain[0]))
 
 
 def _metrics(link: CounterLink) -> Iterator[str]:
-    if link.how in _OPCODE_LINKS:
-        yield WARP_OPCODES
+    if link.how in _HISTOGRAMS:
+        yield _HISTOGRAMS[link.how]
     else:
         yield from (metric for metric, _ in link.terms)
 

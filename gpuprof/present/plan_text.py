@@ -50,7 +50,7 @@ def forecast_line(plan: ProfilePlan, arch: ArchSpec, counters: str, survey_s: fl
     """Write what profiling will cost: passes a launch, and at least how long; `survey_s` is the first run's time."""
     low, high = forecast_passes(arch, counters)
     replays = f"{low} to {high} passes per launch, {low * plan.profiled} to {high * plan.profiled} replays in all"
-    source = "estimated from other reports; ncu prints the exact number with the first launch"
+    source = "an estimate: ncu prints the exact number with the first launch"
     longer = f"; the program runs again ({format_si(survey_s, 's')} in the survey)" if survey_s is not None else ""
     return f"forecast: {replays}, {source}{longer}"
 
