@@ -27,6 +27,7 @@ from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment, find_tools
 from benchmarks.gpu.pack import MANIFEST, packed
 from benchmarks.gpu.profiles import planned_options, spread
+from benchmarks.gpu.results import BEGIN, END
 from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
 from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here, scrubbed
 from benchmarks.gpu.semantics import collections, expression, keep_names_of_metrics, options_listed
@@ -711,7 +712,10 @@ def test_a_pack_becomes_data_of_tests_and_rows_of_the_results(kit: Kit, machine:
     assert made["bytes"] == (outside / "run" / "profile.ncu-rep").stat().st_size
     assert index["steps"]["run-launches"]["versions"]["ncu"] == "2025.3.1.0"
     page = (root / "docs" / "explanation" / "results.md").read_text()
-    assert "| NVIDIA H200 | 580.65.06, 2025.3.1.0 | A run-launches | alone | 0.25 s |" in page
+    assert "\n### NVIDIA H200\n\ndriver 580.65.06, ncu 2025.3.1.0, python 3.12.3, torch 2.11.0.\n" in page
+    # Alone, under gpuprof, its survey, its profile, nothing again, no plan that says what it covers, ncu, passes.
+    assert "| launches | 0.25 s | 0.25 s | 8.1 s | 65 s | – | – | – | 0.25 s | 9 |" in page
+    assert "| A killed | exit code, --kill yes | 0 |" in page
     assert "(explanation/results.md)" in (root / "docs" / "index.md").read_text()
     written = {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
     elsewhere = {file for file in written if not file.startswith("tests/data/gpu/nvidia-h200/")}
@@ -738,7 +742,8 @@ def test_a_later_pack_replaces_its_steps_and_leaves_the_others_and_the_prose(
     take_in([archive], root)
     index = read_json(root / "tests" / "data" / "gpu" / "nvidia-h200" / "index.json")
     assert set(index["steps"]) == {"killed", "report-names"}
-    assert page.read_text().count("| NVIDIA H200 |") == 3
+    assert page.read_text().count("### NVIDIA H200\n") == 1
+    assert page.read_text().count("\n| A ") == 3
     assert page.read_text().endswith("\nWhat we make of it.\n")
     assert (root / "docs" / "index.md").read_text().count("results.md") == 1
 
@@ -871,9 +876,11 @@ def test_hostile_words_in_a_pack_end_on_no_page_and_name_no_folder(tmp_path: Pat
     assert [path.name for path in (root / "tests" / "data" / "gpu").iterdir()] == ["evil-b-gpu"]
     page = (root / "docs" / "explanation" / "results.md").read_text()
     assert "\x1b" not in page
-    rows = [line for line in page.splitlines() if "Evil" in line]
-    assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
-    assert not re.search(r"(?<!\\)[<\[]", "".join(rows))
+    lines = page.partition(BEGIN)[2].partition(END)[0].splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert any("Evil" in line for line in lines) and len(rows) == 5
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
+    assert not re.search(r"(?<!\\)[<\[]", "".join(lines))
 
 
 # The programs

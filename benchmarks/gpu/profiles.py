@@ -18,6 +18,7 @@ FULL_LAUNCHES = 10
 _PLANNED = ("--kernel-name-base", "--kernel-id", "--filter-mode", "--rename-kernels", "--pipeline-boost-state")
 """What gpuprof tells ncu of the launches to profile: with these ncu profiles the same ones."""
 _SURVEYED = re.compile(r"\((\d+(?:\.\d+)?) (m?s) in the survey\)")
+_PLAN = re.compile(r"^plan: profile ([\d\u202f]+) launch(?:es)? of .*?, ([\d.]+) % of the GPU's time", re.MULTILINE)
 _PROFILED = re.compile(r"^(survey|profile|profile again): .*?(?:(\d+):)?(\d+) (?:s|min), (.*)$", re.MULTILINE)
 RECORDED = "recorded.json"
 """What `benchmarks.diagnosis record` keeps beside its reports."""
@@ -75,15 +76,23 @@ def planned_options(session: Path) -> list[str]:
 
 
 def _stages(context: StepContext, name: str) -> None:
-    """Tell how long the runs of the program took that a call of gpuprof made, as it printed it, and their passes."""
+    """Tell what a call of gpuprof printed of the runs of the program that it made."""
     said = context.folder / f"{name}.err.txt"
-    text = said.read_text(encoding="utf-8") if said.exists() else ""
-    surveyed = _SURVEYED.search(text)
+    for figure in stages_in(said.read_text(encoding="utf-8") if said.exists() else ""):
+        context.figure(*figure)
+
+
+def stages_in(text: str) -> Iterator[tuple[str, float, str]]:
+    """Yield how long survey and profile took, with passes, and what they cover, of what gpuprof says on stderr."""
+    surveyed, plan = _SURVEYED.search(text), _PLAN.search(text)
     if surveyed is not None:
-        context.figure("its survey", float(surveyed[1]) / (1000 if surveyed[2] == "ms" else 1), "s")
+        yield "its survey", float(surveyed[1]) / (1000 if surveyed[2] == "ms" else 1), "s"
+    if plan is not None:
+        yield "of the GPU's time, profiled", float(plan[2]), "%"
+        yield "launches profiled", int(plan[1].replace("\u202f", "")), "launches"
     for stage, minutes, seconds, passes in _PROFILED.findall(text):
         if stage != "survey":
-            context.figure(f"its {stage}, {passes}", 60 * int(minutes or 0) + int(seconds), "s")
+            yield f"its {stage}, {passes}", 60 * int(minutes or 0) + int(seconds), "s"
 
 
 def alone(context: StepContext, program: Sequence[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,16 @@ recordings are in `tests/data/gpu`; the index there has the command of every fil
 {end}
 """
 _LINK = "  - [Results](explanation/results.md): what was measured on GPUs, and with what.\n"
+_NAMED = ("driver", "ncu", "nvcc", "python", "torch", "triton", "cupy", "jax")
+_COSTS = (
+    "alone", "under gpuprof r", "its survey", "its profile, ", "its profile again, ", "of the GPU's time, profiled",
+    "launches profiled", "under ncu --set full, ",
+)  # fmt: skip
+"""How figures begin that stand in columns."""
+_COST_HEADS = (
+    "alone", "under gpuprof", "its survey", "its profile", "again, for what was lost", "of the GPU's time", "launches",
+    "ncu --set full", "passes",
+)  # fmt: skip
 _BEFORE_LINK = "  - [Trust](explanation/trust.md)"
 
 
@@ -45,18 +55,55 @@ def _linked(index: Path) -> None:
 
 
 def _table(indices: list[dict[str, Any]]) -> Iterator[str]:
-    yield ""
-    yield "| GPU | driver, ncu | step | what | result |"
-    yield "|---|---|---|---|---|"
     for index in indices:
-        for name, step in sorted(index["steps"].items(), key=lambda named: (named[1]["visit"], named[0])):
-            versions = step["versions"]
-            tools = f"{versions.get('driver', '–')}, {versions.get('ncu', '–')}"
-            rows = [*_figures(step), *((problem, step["state"]) for problem in step["problems"])]
-            for what, result in rows or [("", step["state"])]:
-                cells = (index["gpu"], tools, f"{step['visit']} {name}", what, result)
-                yield "| " + " | ".join(map(_cell, cells)) + " |"
+        steps = sorted(index["steps"].items(), key=lambda named: (named[1]["visit"], named[0]))
+        yield ""
+        yield f"### {_cell(index['gpu'])}"
+        yield ""
+        yield f"{_cell('; or '.join(sorted({_tools(step) for _, step in steps})))}."
+        yield from _costs(steps)
+        yield from _findings(steps)
     yield ""
+
+
+def _costs(steps: Sequence[tuple[str, Any]]) -> Iterator[str]:
+    """Yield what profiling a program takes: the rows of steps that ran one alone and under gpuprof."""
+    rows = [(name, cells) for name, step in steps if (cells := _cost_cells(step)) is not None]
+    if not rows:
+        return
+    yield ""
+    yield f"| program | {' | '.join(_COST_HEADS)} |"
+    yield f"|---|{'---|' * len(_COST_HEADS)}"
+    for name, cells in rows:
+        yield f"| {_cell(name.removeprefix('run-'))} | {' | '.join(map(_cell, cells))} |"
+
+
+def _cost_cells(step: Mapping[str, Any]) -> list[str] | None:
+    figures = dict(_figures(step))
+    if "alone" not in figures and "under gpuprof roofline" not in figures:
+        return None
+    passes = next((name.rpartition(", ")[2] for name in figures if name.startswith("its profile, ")), "–")
+    cells = [next((figures[name] for name in figures if name.startswith(begin)), "–") for begin in _COSTS]
+    return [*(cell.removesuffix(" launches") for cell in cells), passes.removesuffix(" passes each")]
+
+
+def _findings(steps: Sequence[tuple[str, Any]]) -> Iterator[str]:
+    """Yield all other figures, and what went wrong."""
+    yield ""
+    yield "| step | what | result |"
+    yield "|---|---|---|"
+    for name, step in steps:
+        figures = [(what, result) for what, result in _figures(step) if not what.startswith(_COSTS)]
+        rows = [*figures, *((problem, step["state"]) for problem in step["problems"])]
+        for what, result in rows or ([] if step["figures"] else [("", step["state"])]):
+            cells = (f"{step['visit']} {name}", what, result)
+            yield "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _tools(step: Mapping[str, Any]) -> str:
+    """Name the versions that a step ran with."""
+    versions = step["versions"]
+    return ", ".join(f"{name} {versions[name]}" for name in _NAMED if name in versions)
 
 
 def _figures(step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

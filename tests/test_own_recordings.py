@@ -1,0 +1,165 @@
+"""What an H100 and ncu 2025.3.1 told: counts against work known by hand, sets against one another, names, failures."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.passes import arch_of
+from gpuprof.collect.failures import failures_of
+from gpuprof.collect.metrics import metrics_of
+from gpuprof.collect.plan import Seen, make_plan
+from gpuprof.model.session import KernelProfile
+from gpuprof.read.ncu_rep import read_ncu_rep
+from tests.readings import session_of
+
+H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
+SETS = ("passes/roofline", "passes/diagnose", "passes/full")
+FLOATS = 2**24
+WELL = (
+    "unknown-metrics/suffix", "unknown-metrics/suffix-beside", "killed/kill-yes", "killed/kill-no", "graphs/node",
+    "passes/full/profile", "run-launches/full", "run-launches/run/profile",
+)  # fmt: skip
+
+
+def kernels(report: str, name: str) -> list[KernelProfile]:
+    """The launches of a kernel in a recording."""
+    found = [kernel for kernel in session_of(H100 / report).kernels if kernel.name == name]
+    assert found
+    return found
+
+
+def traffic(kernel: KernelProfile, level: str) -> float:
+    """The bytes at a level of memory."""
+    (moved,) = (moved.bytes for moved in kernel.traffic if moved.level == level)
+    assert moved is not None
+    return moved
+
+
+def log(name: str) -> str:
+    """What ncu wrote to its log."""
+    return (H100 / f"{name}.log").read_text(encoding="utf-8")
+
+
+# Counts
+
+
+@pytest.mark.parametrize("counters", SETS)
+def test_saxpy_is_counted_to_the_byte(counters: str) -> None:
+    for kernel in kernels(f"{counters}/profile.ncu-rep", "saxpy"):
+        assert [work.flop for work in kernel.work if work.path == "fp32"] == [2 * FLOATS]
+        # Both are read and one is written, 4 bytes each. What is written may stay in L2, which holds 50 MB.
+        assert traffic(kernel, "l2") == 3 * 4 * FLOATS
+        assert 2 * 4 * FLOATS <= traffic(kernel, "dram") <= 3 * 4 * FLOATS
+
+
+@pytest.mark.parametrize("report", ["run-launches/full.ncu-rep", "run-launches/run/profile.ncu-rep"])
+def test_a_transpose_that_writes_with_a_stride_moves_a_sector_for_each_float(report: str) -> None:
+    (kernel,) = kernels(report, "transpose")
+    assert traffic(kernel, "l2") == (4 + 32) * FLOATS
+    (finding,) = (finding for finding in kernel.findings if finding.rule == "uncoalesced-global")
+    assert finding.gain_kernel is not None and finding.gain_kernel > 0.5
+
+
+def test_one_launch_has_the_same_place_in_the_roofline_by_every_set() -> None:
+    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for counters in SETS:
+        for kernel in kernels(f"{counters}/profile.ncu-rep", "saxpy"):
+            for point in kernel.roofline:
+                assert point.intensity is not None and point.flop_per_s is not None
+                points.setdefault((point.path, point.level), []).append((point.intensity, point.flop_per_s))
+    assert {("fp32", level) for level in ("l1", "l2", "dram")} <= set(points)
+    for found in points.values():
+        for values, apart in zip(zip(*found, strict=True), (0.003, 0.02), strict=True):
+            assert max(values) <= min(values) * (1 + apart)
+
+
+# Names and numbers
+
+
+@pytest.mark.parametrize("mode", ["per-launch-config-function", "global-function"])
+def test_invocations_are_counted_over_all_streams(mode: str) -> None:
+    """Ten launches of each kernel, five on each of two streams: the tenth comes."""
+    assert re.findall(r'"1:\d+:(\w+):10"', log(f"two-streams/{mode}-10")) == ["left", "right"]
+    assert len(read_ncu_rep(H100 / "two-streams" / f"{mode}-10.ncu-rep").launches) == 2
+
+
+def test_a_plan_has_numbers_that_come_however_streams_are_counted() -> None:
+    report = read_ncu_rep(H100 / "run-launches" / "run" / "survey.ncu-rep")
+    launches = [launch for launch in report if launch.name in ("left", "right")]
+    seen = [
+        Seen(launch.mangled, launch.demangled, launch.grid or (1, 1, 1), launch.block or (1, 1, 1), 1e-3, launch.stream)
+        for launch in launches
+    ]
+    plan = make_plan(seen)
+    assert {kernel.counts for kernel in plan.kernels} == {(5, 5)}
+    assert all(number <= 5 for kernel in plan.kernels for number in kernel.invocations)
+
+
+def test_nodes_of_a_graph_are_counted_as_launches_are() -> None:
+    """A graph of left, left and right, launched four times."""
+    nodes = [launch.name for launch in read_ncu_rep(H100 / "graphs" / "node.ncu-rep")]
+    assert Counter(nodes) == {"left": 8, "right": 4}
+    assert '"1:13:left:3"' in log("graphs/third")
+    session = session_of(H100 / "graphs" / "run" / "session.json")
+    assert {kernel.name: kernel.launches for kernel in session.kernels} == {"left": 8, "right": 4}
+    assert all(kernel.throughput for kernel in session.kernels)
+
+
+def test_template_arguments_are_written_with_their_types() -> None:
+    names = [launch.demangled for launch in read_ncu_rep(H100 / "names-of-templates" / "every.ncu-rep")]
+    assert [name.partition("(int *")[0] for name in names] == [
+        "void parts::shifted<(int)-2>",
+        "void parts::shifted<(int)7>",
+        "void parts::mixed<(bool)1, (parts::Mode)1, (unsigned int)3>",
+        "void parts::mixed<(bool)0, (parts::Mode)0, (unsigned int)4>",
+    ]
+
+
+# Failures
+
+
+@pytest.mark.parametrize("name", ["no-suffix", "no-suffix-beside"])
+def test_a_metric_without_a_suffix_that_is_unknown_is_told_and_left_out(name: str) -> None:
+    first, *_ = failures_of(log(f"unknown-metrics/{name}"), "")
+    assert (first.remedy, first.metrics) == ("without-metrics", ("sm__no_such_metric",))
+
+
+@pytest.mark.parametrize("name", WELL)
+def test_what_went_well_is_no_failure(name: str) -> None:
+    assert [failure.cause for failure in failures_of(log(name), "") if not failure.note] in ([], ["stopped"])
+
+
+# Metrics and options
+
+
+def names_listed() -> Iterator[str]:
+    """Every metric that ncu lists for this GPU."""
+    for table in (H100 / "ask-ncu").glob("metrics-*.csv"):
+        yield from (line.partition(",")[0] for line in table.read_text().splitlines())
+
+
+@pytest.mark.parametrize("name", ["roofline", "diagnose"])
+def test_every_metric_of_a_set_is_one_that_this_gpu_has(name: str) -> None:
+    listed = set(names_listed())
+    missing = {metric.partition(".")[0] for metric in metrics_of(arch_of("sm_90"), name)} - listed
+    # These are listed nowhere; all came when they were asked for.
+    assert missing <= {
+        "sm__maximum_warps_per_active_cycle_pct",
+        "sass__inst_executed_per_opcode_with_modifier_all",
+        "sass__thread_inst_executed_true_per_opcode",
+        "group:smsp__pcsamp_warp_stall_reasons",
+    }
+
+
+def test_every_file_of_the_index_is_there_as_it_is_told() -> None:
+    steps = json.loads((H100 / "index.json").read_text(encoding="utf-8"))["steps"]
+    told = {f"{name}/{file}": about["bytes"] for name, step in steps.items() for file, about in step["files"].items()}
+    there = {str(file.relative_to(H100)): file.stat().st_size for file in H100.rglob("*") if file.is_file()}
+    del there["index.json"]
+    assert told == there
