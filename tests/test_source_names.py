@@ -16,11 +16,14 @@ from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
 from gpuprof.present.page.build import Choice, build_page
 from gpuprof.present.plot import render_svg
-from gpuprof.present.source_names import short_names, source_name
+from gpuprof.present.source_names import in_source, short_names, source_name
+from gpuprof.present.timeline_text import timeline_facts
 from tests.readings import session_of
 from tests.test_console import shown
 from tests.test_figures import HOSTILE, kernel, session
 from tests.test_page import UNCOALESCED
+
+RUN = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3" / "run-transformer" / "run"
 
 
 def _two_files(first: str = "/home/someone/run-base.ncu-rep", second: str = "/data/run-fused.ncu-rep") -> Session:
@@ -65,6 +68,16 @@ def test_one_file_is_not_named_anywhere() -> None:
     built = build_page(read, Choice())
     assert (built.rows[0].file, built.sections[0].facts[0].name) == ("", "Duration")
     assert " in run" not in shown(read)
+
+
+def test_a_run_that_was_surveyed_is_one_whatever_its_profile_is_in() -> None:
+    """A transformer on an H100: four of its kernels had to be looked for again, in a report of their own."""
+    run = session_of(RUN / "session.json")
+    files = {source.file for source in run.sources if not source.is_survey}
+    assert files == {"profile.ncu-rep", "profile-again.ncu-rep"}
+    assert {one.source for one in run.kernels} == {0, 1, 2}
+    assert {in_source(run, one) for one in run.kernels} == {""}
+    assert dict(timeline_facts(run))["steps"].startswith("optimizer step: 3")
 
 
 def test_the_page_names_the_file_of_every_row_section_point_and_finding() -> None:

@@ -25,11 +25,16 @@ def in_source(session: Session, kernel: KernelProfile) -> str:
 
 
 def source_name(session: Session, kernel: KernelProfile) -> str:
-    """Return the rank that a kernel ran on, else the short name of its file; empty for a session of one file."""
+    """Return the rank that a kernel ran on, else the short name of its file; empty for a session of one file.
+
+    What was surveyed is one run, whatever its profile is in.
+    """
     if sum(not source.is_survey for source in session.sources) < 2:
         return ""
     if kernel.rank is not None:
         return _rank_text(kernel)
+    if any(source.is_survey for source in session.sources):
+        return ""
     return short_names(tuple(source.file for source in session.sources))[kernel.source]
 
 

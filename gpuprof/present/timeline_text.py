@@ -62,7 +62,7 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
 def _of_source(session: Session, source: int) -> str:
     """Return "rank 3: " for what one of several files says, or "base: " where they do not each have their own rank."""
     files = tuple(entry.file for entry in session.sources)
-    if session.timeline is None or len(files) < 2:
+    if session.timeline is None or len({device.source for device in session.timeline.devices}) < 2:
         return ""
     ranks = session.timeline.source_ranks
     if None not in ranks and len(set(ranks)) == len(files) == len(ranks):
