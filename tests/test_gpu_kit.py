@@ -216,7 +216,10 @@ def test_an_interrupted_step_is_begun_anew_and_the_pack_has_what_was_there(kit: 
     assert run_steps(kit, chosen, steps(), again=False) == {"killed": "cut", "report-names": "left"}
     assert kit.stopped
     pack = unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"])
-    assert {name.split("/")[2] for name in pack if "steps" in name} == {"environment"}
+    assert {name.split("/")[2] for name in pack if "steps" in name} == {"environment", "killed"}
+    # What it had recorded until then is worth its time, and is told as what it is.
+    assert "gpuprof-gpu/steps/killed/kill-yes.ncu-rep" in pack
+    assert json.loads(pack["gpuprof-gpu/steps/killed/step.json"])["state"] == "cut"
     kit.stopped.clear()
     machine.before = lambda words, timeout_s: None
     assert run_steps(kit, chosen, steps(), again=False) == {"killed": "well", "report-names": "well"}

@@ -62,7 +62,7 @@ def run_steps(kit: Kit, chosen: Sequence[Step], every: Sequence[Step], *, again:
     with _noticed(kit):
         for step in chosen:
             states[step.name] = _state(kit, step, again=again)
-            if states[step.name] != LEFT:
+            if states[step.name] not in (LEFT, CUT):
                 continue
             if kit.stopped or not _fits(kit, step):
                 break
@@ -143,12 +143,14 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _state(kit: Kit, step: Step, *, again: bool) -> str:
-    """Return what is known of a step: well, failed, skipped, cut, or left to be done (which the last is, too)."""
+    """Return what is known of a step: well, failed, skipped, cut, or left to be done, as one that was cut is, too."""
     file = kit.places.result(step.name) / STEP_FILE
     if file.exists():
         state = str(json.loads(file.read_text(encoding="utf-8"))["state"])
-        if state == WELL or not again:
+        if state == WELL or (not again and state != CUT):
             return state
+        if state == CUT and why_not(kit, step) is None:
+            return CUT
     return SKIPPED if why_not(kit, step) else LEFT
 
 
@@ -212,15 +214,16 @@ def _work_folder(places: Places, step: Step) -> Path:
 
 
 def _keep(kit: Kit, step: Step, context: StepContext, state: str) -> None:
-    """Keep what a step has left, without what names this machine; what a cut has left only where that helps."""
+    """Keep what a step has left, without what names this machine; what a cut has left is told as that.
+
+    A step that continues does so from its files, and has no record before it is done.
+    """
     result = kit.places.result(step.name)
-    if state == CUT and not step.continues:
-        return
     draft = result.with_name(f".{step.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     left_out = list(_copied(context.folder, draft, kit.names))
-    if state != CUT:
+    if state != CUT or not step.continues:
         about = {
             "name": step.name, "visit": step.visit, "state": state, "problems": context.problems,
             "seconds": time.monotonic() - context.began, "versions": dict(kit.tools.versions),
