@@ -122,7 +122,7 @@ def _list(chosen: Sequence[Step]) -> None:
     print(f"{'':2}{'step':24} {'forecast':>8}  {'needs':60} what")
     for step in chosen:
         print(f"{step.visit} {step.name:24} {step.forecast_s:6.0f} s  {' '.join(step.needs):60} {step.what}")
-    print(f"Forecasts are estimates; none was measured. {_NOTE}")
+    print(f"Forecasts of visit A are from an H100, in part; all others are estimates. {_NOTE}")
 
 
 def _ended(kit: Kit, states: Mapping[str, str], chosen: Sequence[Step], files: Sequence[Path]) -> int:

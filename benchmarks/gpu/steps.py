@@ -30,7 +30,7 @@ _PROBES = (GPU, GPUPROF, CUPY, NVRTC)
 
 
 class Step(NamedTuple):
-    """A step: its visit, its name, how long it may take (an estimate: none was measured), what it needs and does.
+    """A step: its visit, its name, how long it may take (on an H100 where that was seen, else an estimate), what it needs and does.
 
     `continues`: what a cut has left is gone on with. `after`: the steps whose results it reads.
     """
@@ -51,30 +51,28 @@ def steps() -> tuple[Step, ...]:
 
 
 def _semantics() -> Iterator[Step]:
+    yield Step("A", "environment", 5, needs=(), work=profiles.environment, what="GPU, driver, versions, gpuprof doctor")
     yield Step(
-        "A", "environment", 20, needs=(), work=profiles.environment, what="GPU, driver, versions, gpuprof doctor"
-    )
-    yield Step(
-        "A", "ask-ncu", 60, needs=(GPU, NCU), work=semantics.ask_ncu, what="ncu's help, sets, metrics of this GPU"
+        "A", "ask-ncu", 20, needs=(GPU, NCU), work=semantics.ask_ncu, what="ncu's help, sets, metrics of this GPU"
     )
     needs = (*_CUDA, GPUPROF)
     yield Step(
         "A",
         "passes",
-        40,
+        20,
         needs=needs,
         work=semantics.passes,
         what="the counter sets on two launches, with their passes",
     )
-    yield _recording("launches", 60, (NVCC,), _launches)
+    yield _recording("launches", 30, (NVCC,), _launches)
     for name, forecast_s, work, what in (
-        ("two-streams", 60, semantics.two_streams, "invocation numbers over two streams"),
-        ("renamed-kernels", 60, semantics.renamed_kernels, "namespaces in filters, kernels renamed or not"),
-        ("unknown-metrics", 30, semantics.unknown_metrics, "metrics that do not exist"),
-        ("killed", 15, semantics.killed, "--kill yes"),
-        ("names-of-templates", 30, semantics.names_of_templates, "negative template arguments in names"),
-        ("report-names", 15, semantics.report_names, "exports with and without extension"),
-        ("graphs", 40, semantics.graphs, "the kernels of a CUDA graph"),
+        ("two-streams", 15, semantics.two_streams, "invocation numbers over two streams"),
+        ("renamed-kernels", 20, semantics.renamed_kernels, "namespaces in filters, kernels renamed or not"),
+        ("unknown-metrics", 10, semantics.unknown_metrics, "metrics that do not exist"),
+        ("killed", 5, semantics.killed, "--kill yes"),
+        ("names-of-templates", 10, semantics.names_of_templates, "negative template arguments in names"),
+        ("report-names", 5, semantics.report_names, "exports with and without extension"),
+        ("graphs", 20, semantics.graphs, "the kernels of a CUDA graph"),
     ):
         yield Step("A", name, forecast_s, needs=_CUDA, work=semantics.recording(work), what=what)
 
@@ -83,19 +81,19 @@ def _recordings() -> Iterator[Step]:
     yield _recording("transformer", 150, (TORCH,), _transformer)
     work = profiles.roofline_of(_mixed)
     yield Step(
-        "A", "roofline-transformer", 80, needs=(*_PROFILE, TORCH), work=work, what="gpuprof roofline on a script"
+        "A", "roofline-transformer", 90, needs=(*_PROFILE, TORCH), work=work, what="gpuprof roofline on a script"
     )
     yield Step(
         "A", "names-of-libraries", 30, needs=(GPU, COUNTERS, NCU, TORCH), what="what ncu calls kernels of libraries",
         work=semantics.recording(semantics.names_of_libraries),
     )  # fmt: skip
-    yield _recording("transformer-compiled", 240, (TORCH, TRITON), _compiled)
-    yield _recording("triton", 120, (TORCH, TRITON), _triton)
-    yield _recording("triton-autotuned", 180, (TORCH, TRITON), _autotuned)
-    yield _recording("cupy", 90, (CUPY,), _cupy)
-    yield _recording("jax", 120, (JAX,), _jax)
+    yield _recording("transformer-compiled", 180, (TORCH, TRITON), _compiled)
+    yield _recording("triton", 60, (TORCH, TRITON), _triton)
+    yield _recording("triton-autotuned", 70, (TORCH, TRITON), _autotuned)
+    yield _recording("cupy", 30, (CUPY,), _cupy)
+    yield _recording("jax", 70, (JAX,), _jax)
     what = "name expressions of 5 kB over many launches"
-    yield Step("A", "long-expressions", 120, needs=_CUDA, work=semantics.long_expressions, what=what)
+    yield Step("A", "long-expressions", 60, needs=_CUDA, work=semantics.long_expressions, what=what)
 
 
 def _recording(name: str, forecast_s: float, needs: tuple[str, ...], command_of: profiles.CommandOf) -> Step:
