@@ -454,7 +454,7 @@ def test_the_list_of_steps_needs_the_standard_library_alone(tmp_path: Path) -> N
     )  # fmt: skip
     assert "gpuprof characterize --quick" in done.stdout
     assert "planted" not in done.stdout
-    assert "none was measured" in done.stdout
+    assert "Forecasts of visit A are from an H100" in done.stdout
     assert not (tmp_path / "out").exists()
 
 
