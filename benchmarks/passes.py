@@ -109,8 +109,8 @@ class _Passes(ctypes.Structure):
 
 def find_cupti() -> Path | None:
     """Return the library of NVIDIA's wheel nvidia-cuda-cupti, where it is installed."""
-    found = importlib.util.find_spec("nvidia")
-    folders = list(found.submodule_search_locations or ()) if found is not None else []
+    wheel = importlib.util.find_spec("nvidia")
+    folders = list(wheel.submodule_search_locations or ()) if wheel is not None else []
     return next((file for folder in folders for file in sorted(Path(folder).glob("*/lib/libcupti.so.*"))), None)
 
 

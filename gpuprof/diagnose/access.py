@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from gpuprof.diagnose.case import (
 )
 from gpuprof.diagnose.coalescing import asks_for_wide_accesses
 from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, LAUNCH, Saving
-from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, percent
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, LOW, Cause, Rule, RuleVerdict, Threshold, percent
 from gpuprof.diagnose.traffic import (
     GLOBAL_SECTORS,
     LOCAL_SECTORS,
@@ -40,6 +40,9 @@ from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, significant
+
+if TYPE_CHECKING:
+    from gpuprof.diagnose.by_code import ConflictPlace
 
 CONFLICTS = percent("wavefronts from bank conflicts", 5.0, "half of the 10 % from which NVIDIA's rule fires")
 CONFLICTS_A_WARP = Threshold(
@@ -140,6 +143,18 @@ def _waves(case: Case, *names: str) -> tuple[Evidence, ...]:
     return tuple(item for name in names for item in case.metric(name, _WAVE_WORDS[name], "wavefront"))
 
 
+def _place_by_code(case: Case, saving: Saving | None) -> ConflictPlace | None:
+    """Return the line of the conflicts by the code, where they are worth it and no instruction's were counted."""
+    conflicts = case.number(_HARDWARE_CONFLICTS)
+    if not conflicts or saving is None or saving.fraction < LOW:
+        return None
+    if any(name in item.counts for item in case.code for name in (_WAVES_EXCESS, _WAVES)):
+        return None
+    from gpuprof.diagnose.by_code import conflicts_by_code
+
+    return conflicts_by_code(case, conflicts)
+
+
 def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     counted = _counted_conflicts(case)
     if counted is None:
@@ -176,6 +191,7 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
 def _conflict_verdict(
     case: Case, what: str, times: str, confidence: Confidence, saving: Saving | None, evidence: tuple[Evidence, ...]
 ) -> RuleVerdict:
+    by_code = _place_by_code(case, saving)
     return RuleVerdict(
         headline=f"Shared-memory bank conflicts: {what}",
         why="Threads of a warp hit different words of one bank, so the access is split into several "
@@ -191,8 +207,9 @@ def _conflict_verdict(
             *evidence,
             *case.stall_evidence("short_scoreboard", None),
             *case.stall_evidence("mio_throttle", None),
+            *((by_code.evidence,) if by_code is not None else ()),
         ),
-        location=case.place_of(_WAVES_EXCESS) or case.place_of(_WAVES),
+        location=by_code.location if by_code is not None else case.place_of(_WAVES_EXCESS) or case.place_of(_WAVES),
     )
 
 
@@ -501,7 +518,8 @@ RULES = (
         about="defect",
         looks_at="Wavefronts of shared-memory accesses beyond the ideal number; where that was not collected, bank "
         "conflicts as counted by the hardware, or as reported by NVIDIA's rule. Where all wavefronts were not "
-        "counted, conflicts per warp.",
+        "counted, conflicts per warp. Where they were not counted by instruction, the line is the one that, by the "
+        "code, alone can cause most of them.",
         thresholds=(CONFLICTS, CONFLICTS_A_WARP),
         gain="1 − the largest need that remains, with L1 reduced to the wavefronts that are no conflicts. No more "
         "than the share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe (L1's "

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.rule import Threshold, percent
@@ -60,25 +61,48 @@ class ExcessShape(Struct, frozen=True):
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """Return what tells the shape; the value held against the sectors of a request is what it needs."""
-        lanes = self.lanes
-        items = (
-            (lanes.width_bytes, "B", "bytes per thread in one access"),
-            (lanes.apart, "B", "stride from lane to lane"),
-            (lanes.beside if lanes.beside > 1 else None, "word", _BESIDE),
-            (lanes.step, "B", "address step per loop iteration"),
-        )
         share = Evidence(
             "", 100 * self.share, "%", threshold=MOST.value, meaning="share of the excess with this pattern"
         )
-        return (
-            _sectors_of_request(self.sectors, self.needed),
-            *(
-                Evidence("", float(value), unit, threshold=None, meaning=meaning)
-                for value, unit, meaning in items
-                if value is not None
-            ),
-            share,
-        )
+        return (_sectors_of_request(self.sectors, self.needed), *_of_lanes(self.lanes), share)
+
+
+class CodeShape(Struct, frozen=True):
+    """The shape of the only accesses that can cause most of the excess, by the code: it was not counted where it is.
+
+    `instructions` are how many have it, each of them one of `accesses`: "loads", "stores". `share`: how much of the
+    excess no other access can cause; None where that is not counted either, and no other can have any but at edges.
+    """
+
+    lanes: LaneShape
+    instructions: int
+    accesses: str
+    share: float | None
+    location: Location | None
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Return what tells the shape, as the code has it."""
+        meaning = f"{self.accesses} with this pattern in the code, where excess was not counted"
+        count = Evidence("", float(self.instructions), "instruction", threshold=None, meaning=meaning)
+        lanes = (replace(item, meaning=f"{item.meaning}, by the code") for item in _of_lanes(self.lanes))
+        if self.share is None:
+            return (count, *lanes)
+        meaning = "share of the excess that only this pattern can cause, by the code"
+        return (count, *lanes, Evidence("", 100 * self.share, "%", threshold=MOST.value, meaning=meaning))
+
+
+def _of_lanes(lanes: LaneShape) -> Iterator[Evidence]:
+    """Return how lanes touch memory, as far as it is known."""
+    items = (
+        (lanes.width_bytes, "B", "bytes per thread in one access"),
+        (lanes.apart, "B", "stride from lane to lane"),
+        (lanes.beside if lanes.beside > 1 else None, "word", _BESIDE),
+        (lanes.step, "B", "address step per loop iteration"),
+    )
+    for value, unit, meaning in items:
+        if value is not None:
+            yield Evidence("", float(value), unit, threshold=None, meaning=meaning)
 
 
 def worst_of(items: Sequence[ProfiledInstruction]) -> ProfiledInstruction:

@@ -15,6 +15,7 @@ from gpuprof.diagnose.access_shape import (
     MOST,
     SHIFTED,
     WIDE,
+    CodeShape,
     ExcessShape,
     ShapeName,
     worst_request,
@@ -60,6 +61,7 @@ _FEW_SECTORS = 4.0
 _LANE_BYTES = 16
 """The most that a thread accesses at once."""
 _LEVELS = ("l2", "dram")
+_DIRECTIONS = (("ld", "load"), ("st", "store"))
 _SAME_DATA = "the same data through L2 and DRAM"
 _SAME_INSTRUCTIONS = "the same instructions"
 
@@ -207,13 +209,35 @@ def asks_for_wide_accesses(finding: Finding) -> bool:
     return finding.action == ADVICE["neighbours"].action
 
 
-def _shape(case: Case) -> ExcessShape | None:
+def _shape(case: Case) -> ExcessShape | CodeShape | None:
+    """Return the shape of what causes most excess: as counted by instruction, else where the code leaves no other."""
+    from gpuprof.diagnose.by_code import shape_by_code
     from gpuprof.diagnose.lane_shapes import shape_of_excess
 
-    return shape_of_excess(case)
+    if any(name in item.counts for item in case.code for name in (EXCESS_SECTORS, ALL_SECTORS)):
+        return shape_of_excess(case)
+    unused = _unused_sectors(case)
+    return shape_by_code(case, unused) if unused else None
 
 
-def _advice(case: Case, shape: ExcessShape | None, excess: float) -> _Advice:
+def _unused_sectors(case: Case) -> dict[str, float | None]:
+    """Return the sectors that loads and stores move for nothing, of those that do; None: only their share is known."""
+    unused: dict[str, float | None] = {}
+    for what, kind in _DIRECTIONS:
+        sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))
+        used, ratio = _used_bytes(case, what), _request_sectors(case, what)
+        fraction = 0.0
+        if used is not None:
+            fraction = 1.0 - used.value / SECTOR_BYTES
+            fraction = min(fraction, 1.0 - requests / sectors) if sectors and requests else fraction
+        elif ratio is not None and ratio >= _MANY_SECTORS:
+            fraction = 1.0 - _FEW_SECTORS / ratio
+        if 100 * fraction >= EXCESS.value:
+            unused[kind] = fraction * sectors if sectors else None
+    return unused
+
+
+def _advice(case: Case, shape: ExcessShape | CodeShape | None, excess: float) -> _Advice:
     """Return what to say: by the code, where it tells the shape of the accesses, else by what counters leave open."""
     if shape is not None:
         told = ADVICE[shape.lanes.name]
@@ -365,7 +389,7 @@ def _sectors_per_request(case: Case) -> _Excess | None:
             continue
         sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))
         counted = sectors / requests if sectors and requests else None
-        ratio = counted if counted is not None else case.number(name)
+        ratio = _request_sectors(case, what)
         if ratio is None or case.number(ALL_SECTORS) is not None or ratio < _MANY_SECTORS:
             continue
         evidence = (
@@ -382,6 +406,12 @@ def _sectors_per_request(case: Case) -> _Excess | None:
             1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors per {word} request", "inferred", evidence=evidence
         )
     return None
+
+
+def _request_sectors(case: Case, what: str) -> float | None:
+    """Return the sectors of a request of loads or stores."""
+    sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))
+    return sectors / requests if sectors and requests else case.number(_RATIO.format(what))
 
 
 def _excess_passes(case: Case) -> float | None:
@@ -443,7 +473,8 @@ RULES = (
         looks_at="Sectors that global accesses move beyond what the same bytes would need if contiguous; where the "
         "report does not count them, bytes used per sector, sectors per request, or L1 wavefronts per request (basic "
         "set). Where it has the code, how the addresses of the accesses with most excess are made up: that decides "
-        "the advice.",
+        "the advice. Where no excess was counted by instruction, these are the accesses that, by the code, alone can "
+        "cause most of what was counted of all.",
         thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST),
         gain="1 − the largest need that remains: arithmetic, issue slots and SM as they are, L1 reduced to its "
         "requests, the registers that it writes and shared memory, L2 and DRAM without the excess share, or the "

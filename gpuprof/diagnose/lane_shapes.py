@@ -10,14 +10,16 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from msgspec import Struct
 
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.code.lanes.access import Access, accesses
 from gpuprof.code.lanes.constants import constants_for
+from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass.instruction import Instruction, instruction_of
+from gpuprof.code.sass.requests import LaneRequest, RequestKind, requests
 from gpuprof.diagnose.access_shape import (
     LINE,
     MOST,
@@ -32,27 +34,49 @@ from gpuprof.diagnose.access_shape import (
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
 from gpuprof.model.recorded import Dim3, ProfiledInstruction
+from gpuprof.units import SECTOR_BYTES
 
 _ONE_MORE = 1.5
 """What starts inside a sector touches one more than it needs; half of another is a margin for warps at an edge."""
-_MOST_CODE, _MOST_JUMPS, _MOST_ROUNDS = 4000, 200, 12
+_MOST_CODE, _MOST_JUMPS, MOST_ROUNDS = 4000, 200, 12
 """Instructions, jumps and rounds through the code; more take seconds."""
 _SPACES = frozenset({"global", "generic"})
 _TARGET = re.compile(r"sm_\d+[af]?")
+EDGE = 1.0
+"""A row of lanes that begins inside a sector touches one more than from its beginning; one word fills a part of one."""
+BROKEN_CODE = (ValueError, IndexError, KeyError)
+"""What following code raises that no compiler wrote."""
+
+
+class LaunchedCode(Struct, frozen=True):
+    """The code of a kernel, and how it was launched."""
+
+    code: tuple[Instruction, ...]
+    target: str
+    block: Dim3
+    grid: Dim3 | None
+
+
+class GlobalRequest(Struct, frozen=True):
+    """One global load or store of a warp by its code: its shape if it tells one, and how much it can waste at most.
+
+    `most`: the sectors that a request touches without use, where that is a number, else as many as lanes far apart do.
+    """
+
+    kind: RequestKind
+    shape: LaneShape | None
+    most: float
 
 
 def shape_of_excess(case: Case) -> ExcessShape | None:
     """Return the shape that causes most excess; None where the report lacks code or counts, or no shape causes half."""
     excess = {item.pc: item.counts.get(EXCESS_SECTORS, 0.0) for item in case.code}
-    total, target, block = sum(excess.values()), case.recorded.hardware.arch.name, case.kernel.block
-    if total <= 0 or block is None or not any(item.sass for item in case.code) or not _TARGET.fullmatch(target):
-        return None
-    code = tuple(filter(None, (instruction_of(item.sass, item.pc) for item in case.code)))
-    if len(code) > _MOST_CODE or sum(item.target is not None for item in code) > _MOST_JUMPS:
+    total, launch = sum(excess.values()), launched_code(case)
+    if total <= 0 or launch is None:
         return None
     try:
-        shapes = dict(lane_shapes(code, target, block, case.kernel.grid))
-    except (ValueError, IndexError, KeyError):  # code that no compiler wrote
+        shapes = dict(lane_shapes(launch.code, launch.target, launch.block, launch.grid))
+    except BROKEN_CODE:
         return None
     of_name: defaultdict[ShapeName, list[ProfiledInstruction]] = defaultdict(list)
     for item in case.code:
@@ -65,6 +89,17 @@ def shape_of_excess(case: Case) -> ExcessShape | None:
     if not ranked or 100 * sum(excess[item.pc] for item in ranked[0]) < MOST.value * total:
         return None
     return _of_items(case, ranked[0], shapes, total)
+
+
+def launched_code(case: Case) -> LaunchedCode | None:
+    """Return the code of a case and how it was launched; None where that is not known, or too long to be followed."""
+    target, block = case.recorded.hardware.arch.name, case.kernel.block
+    if block is None or not case.has_sass or not _TARGET.fullmatch(target):
+        return None
+    code = tuple(filter(None, (instruction_of(item.sass, item.pc) for item in case.code)))
+    if len(code) > _MOST_CODE or sum(item.target is not None for item in code) > _MOST_JUMPS:
+        return None
+    return LaunchedCode(code, target, block, grid=case.kernel.grid)
 
 
 def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:
@@ -99,12 +134,53 @@ def lane_shapes(code: tuple[Instruction, ...], target: str, block: Dim3, grid: D
 
     An access has none where all lanes touch one place: it never moves more than it needs.
     """
-    constants = constants_for(target, block, grid)
-    addresses = lane_addresses(code, block, constants, _SPACES)
-    if addresses is None or not addresses.of:
+    followed = _followed(LaunchedCode(code, target, block, grid=grid))
+    return shapes_of(*followed) if followed is not None else {}
+
+
+@lru_cache(maxsize=32)
+def global_requests(launch: LaunchedCode) -> Mapping[int, GlobalRequest]:
+    """Return every global load and store by its address; nothing where the code cannot be followed."""
+    followed = _followed(launch)
+    if followed is None:
         return {}
-    walked = accesses(code, block, constants, most_rounds=_MOST_ROUNDS)
-    return shapes_of(addresses, {at.address: _offsets(at) for at in walked if _is_typical(at, addresses)})
+    addresses, lanes = followed
+    shapes = shapes_of(addresses, lanes)
+    known = {}
+    for instruction in launch.code:
+        for request in requests(instruction):
+            if request.space in _SPACES and request.kind in {"load", "store"}:
+                at = instruction.address
+                most = _most_unused(addresses.of.get((at, request.space)), lanes.get(at, ()), request)
+                known[at] = GlobalRequest(request.kind, shapes.get(at), most)
+    return known
+
+
+def _followed(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequence[int]]] | None:
+    """Return what addresses are made of, and where active lanes are if known; None where jumps are not."""
+    constants = constants_for(launch.target, launch.block, launch.grid)
+    addresses = lane_addresses(launch.code, launch.block, constants, _SPACES)
+    if addresses is None or not addresses.of:
+        return None
+    walked = accesses(launch.code, launch.block, constants, most_rounds=MOST_ROUNDS)
+    return addresses, {at.address: _offsets(at) for at in walked if _is_typical(at, addresses)}
+
+
+def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRequest) -> float:
+    """Return how many sectors more than its bytes fill a request touches at most."""
+    width = request.width_bytes
+    apart = LANES * max(1.0, width / SECTOR_BYTES) - LANES * width / SECTOR_BYTES
+    if item is None:
+        return apart
+    distances = _distances(item, lanes)
+    numbers = [distance for distance in distances if distance is not None]
+    beside = max(numbers.count(width), numbers.count(-width))
+    ends = EDGE * (1 + len(distances) - beside) if beside else 0.0
+    if len(numbers) < len(distances):
+        return min(apart, 2 * ends) if beside else apart
+    begins = set(accumulate(numbers, initial=0))
+    sectors = {place // SECTOR_BYTES for begin in begins for place in (begin, begin + width - 1)}
+    return min(apart, len(sectors) - len(begins) * width / SECTOR_BYTES + ends)
 
 
 def _is_typical(access: Access, addresses: KernelAddresses) -> bool:
