@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpuprof.comparison.compare import compare
+from gpuprof.comparison.conditions.clocks import clock_shift
 from gpuprof.comparison.conditions.conditions import caches_alike, conditions_of, counts_rounded
 from gpuprof.comparison.contract import RunCondition, TimeChange
 from gpuprof.comparison.sides import Run, Side, side_of
@@ -165,6 +166,18 @@ def test_the_clock_of_the_median_kernel_is_told_where_it_moved_by_more_than_it_v
     assert (condition.name, condition.affects) == ("sm-clock", None)
     assert (condition.base, condition.new) == ("1.40 GHz", "1.26 GHz")
     assert "10 % below" in condition.sentence
+
+
+def test_a_clock_that_the_driver_saw_unmoved_on_both_sides_is_one_clock_whatever_cycles_give() -> None:
+    seen = {"samples": (sampled(sm_clock_min_hz=1.5e9, sm_clock_max_hz=1.5e9),), "clock_control": "none"}
+    pair = [a_side(seen, clocks_hz=(clock,)) for clock in (1.40e9, 1.53e9)]
+    assert names(*pair) == [] and clock_shift(*pair) == 0
+    moved = {**seen, "samples": (sampled(sm_clock_min_hz=1.4e9, sm_clock_max_hz=1.5e9),)}
+    pair[1] = a_side(moved, clocks_hz=(1.53e9,))
+    assert names(*pair) == ["sm-clock"] and clock_shift(*pair) > 0.08
+    other = {**seen, "samples": (sampled(sm_clock_min_hz=1.3e9, sm_clock_max_hz=1.3e9),)}
+    pair[1] = a_side(other, clocks_hz=(1.53e9,))
+    assert names(*pair) == ["sm-clock"]
 
 
 def test_the_clock_of_short_kernels_tells_nothing() -> None:

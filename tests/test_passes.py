@@ -68,10 +68,21 @@ def test_one_pass_of_opcodes_tells_tensor_work_where_their_shapes_do() -> None:
         assert THREAD_OPCODES in metrics_of(arch_of(arch), "diagnose")
 
 
+@pytest.mark.parametrize("name", ["roofline", "diagnose"])
+@pytest.mark.parametrize("arch", CHIPS)
+def test_the_clock_of_the_gpcs_takes_no_pass(scheduler: Scheduler, arch: str, name: str) -> None:
+    clock, metrics = "gpc__cycles_elapsed.avg.per_second", counters_of(arch_of(arch), name)
+    unknown = set(scheduler.unknown(CHIPS[arch], metrics))
+    known = [metric for metric in metrics if metric not in unknown]
+    assert clock in known
+    others = [metric for metric in known if metric != clock]
+    assert scheduler.passes(CHIPS[arch], known) == scheduler.passes(CHIPS[arch], others)
+
+
 def test_costs_are_told_by_metric(scheduler: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--cost", "roofline", "--arch", "sm_90"]) == 0
     first, *rows = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"\d+ passes for 30 metrics; without each, and for each alone", first)
+    assert re.fullmatch(r"\d+ passes for 31 metrics; without each, and for each alone", first)
     assert any(row.startswith("  -3   8 alone  sm__throughput.avg.pct_of_peak") for row in rows)
 
 

@@ -675,6 +675,10 @@ GPU_RULES: dict[str, tuple[str, str, str, str]] = {
         FP32, FP32.replace("1000 MHz", "1030 MHz").replace("12.8", "13.18"),
         "rated-clock", "above the boost clock 1.000 GHz",
     ),
+    "highest clock": (
+        BUS, "highest_clock: {value: 990 MHz, source: sheet}",
+        "highest-clock", "the highest clock 990.0 MHz is below the boost clock 1.000 GHz",
+    ),
     "sparse clock": (
         FP16, FP16.replace("1000 MHz", "2000 MHz").replace("204.8", "409.6"),
         "rated-clock", "sparse figure",

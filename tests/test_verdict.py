@@ -476,10 +476,10 @@ def test_issue_bounds_every_instruction_to_128_results_a_clock() -> None:
 
 def test_l2_is_bound_by_the_smaller_of_ports_and_slices() -> None:
     h200 = product("h200-sxm")
-    ports, slices = 64 * 132, 6144
-    assert bound("l2", h200, Clocks(sm_hz=1.2e9)).value == pytest.approx(ports * 1.2e9)
+    ports, slices = 128 * 132, 6144
+    assert bound("l2", h200, Clocks(sm_hz=0.6e9)).value == pytest.approx(ports * 0.6e9)
     assert bound("l2", h200, Clocks(sm_hz=1.98e9, own_l2_hz=1.6e9)).value == pytest.approx(slices * 1.6e9)
-    assert bound("l2", h200, Clocks(sm_hz=0.6e9, own_l2_hz=1.6e9)).value == pytest.approx(ports * 0.6e9)
+    assert bound("l2", h200, Clocks(sm_hz=0.5e9, own_l2_hz=1.6e9)).value == pytest.approx(ports * 0.5e9)
 
 
 def test_slices_of_l2_at_the_highest_sm_clock_are_a_doubt_and_its_ports_are_certain() -> None:

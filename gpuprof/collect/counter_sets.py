@@ -12,7 +12,7 @@ Group = Literal["occupancy", "stalls", "rules", "samples"]
 EVIDENCE: tuple[Group, ...] = ("occupancy", "stalls", "rules", "samples")
 """What findings rest on beside the quantities of the model."""
 _ALL = ("",)
-_ROOFLINE = ("duration", "sm-clock", "dram-clock", "l2-clock", "work.", "traffic.", "throughput.", "peak.")
+_ROOFLINE = ("duration", "sm-clock", "gpc-clock", "dram-clock", "l2-clock", "work.", "traffic.", "throughput.", "peak.")
 VOLTA, NEWER = "sm_70", "newer"
 Passes = Mapping[str, tuple[int, int]]
 """The least and most passes of a launch, on Volta and on all that came after it."""

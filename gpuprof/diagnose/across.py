@@ -377,11 +377,18 @@ def _counters(case: Case) -> dict[str, Evidence]:
 
 
 def _drift(kernel: KernelProfile, faster: Faster) -> Iterator[str]:
-    if faster.clocks_differ:
+    if _seem_apart(kernel, faster):
+        differ = "differ" if faster.clocks_differ else "may differ"
         yield (
-            "The clocks differ, so the gain is the smaller of the savings in seconds and in cycles "
+            f"The clocks {differ}, so the gain is the smaller of the savings in seconds and in cycles "
             f"({_cycles_text(kernel)} here, {_cycles_text(faster.case.kernel)} there)."
         )
+
+
+def _seem_apart(kernel: KernelProfile, faster: Faster) -> bool:
+    """Tell whether two clocks are known that differ, or that may: how far each can be off leaves that open."""
+    known = kernel.sm_clock_hz and faster.case.kernel.sm_clock_hz
+    return bool(known) and faster.clocks_differ is not False
 
 
 def _cycles_text(kernel: KernelProfile) -> str:
@@ -395,8 +402,8 @@ def _evidence(case: Case, faster: Faster, gain: float) -> Iterator[Evidence]:
         yield Evidence(
             "gpu__time_duration.sum", kernel.duration_s or 0.0, "s", threshold=None, meaning=f"duration{where}"
         )
-        if faster.clocks_differ and kernel.sm_clock_hz:
-            yield Evidence("", kernel.sm_clock_hz, "Hz", threshold=None, meaning=f"SM clock{where}")
+        if _seem_apart(case.kernel, faster):
+            yield Evidence("", kernel.sm_clock_hz or 0.0, "Hz", threshold=None, meaning=f"SM clock{where}")
     for item in _compared(case, other)[:_MOST_TOLD]:
         yield item.here
         yield Evidence(

@@ -79,7 +79,8 @@ class Faster(Struct, frozen=True):
     """The fastest configuration in which the kernel of a case did the same work.
 
     `case` is the launch of median duration in it; `duration_s` is what that takes at most at the clocks of the case.
-    `certainty` is how sure it is that the work is the same; `clocks_differ` is None where a clock is not known.
+    `certainty` is how sure it is that the work is the same; `clocks_differ` is None where a clock is not known well
+    enough.
     """
 
     case: Case

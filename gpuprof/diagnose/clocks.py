@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from gpuprof.diagnose.rule import percent
 from gpuprof.model.implied import DRAM_CLOCK_DRIFT, LONG_ENOUGH_S
-from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.session import Device, KernelProfile, Session
+from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, held_clock, sm_clock
 from gpuprof.units import format_si
 
 CLOCKS = percent(
@@ -15,6 +18,9 @@ CLOCKS = percent(
     2.0,
     "launches of more than a millisecond at a locked clock stay within 1 % in recorded reports: more is another clock",
 )
+_OFF = ((20e-6, 0.25), (100e-6, 0.10))
+"""How far cycles of the SMs over the time can be from the clock in launches shorter than that, as a fraction, where
+nothing else tells the clock: up to 0.22 and 0.095 on an H100 whose clock did not move; in longer ones 0.004."""
 _ALIKE = 0.25
 """Two clocks of which one fell by no quarter more or less than the other fell alike."""
 _LOCKED = ("base", "locked")
@@ -23,10 +29,13 @@ _Ends = tuple[KernelProfile, KernelProfile]
 
 
 def clocks_differ(kernel: KernelProfile, other: KernelProfile) -> bool | None:
-    """Tell whether the SMs ran at different clocks in two launches; None where a clock is not known."""
+    """Tell whether the SMs ran at different clocks in two launches; None where a clock is not known well enough."""
     if not kernel.sm_clock_hz or not other.sm_clock_hz:
         return None
-    return difference(kernel.sm_clock_hz, other.sm_clock_hz) > CLOCKS.value
+    if difference(kernel.sm_clock_hz, other.sm_clock_hz) <= CLOCKS.value:
+        return False
+    slow, fast = _ends((kernel, other))
+    return True if 100 * (_at_least(fast) / _at_most(slow) - 1.0) > CLOCKS.value else None
 
 
 def difference(value: float, other: float) -> float:
@@ -38,12 +47,22 @@ def difference(value: float, other: float) -> float:
 def clock_notes(session: Session) -> Iterator[str]:
     """Say of each GPU where launches ran at clocks that differ, so that their times do not compare."""
     for device in session.devices:
-        kernels = [kernel for kernel in session.kernels if kernel.device == device.id]
+        kernels = [_driven(session, kernel, device) for kernel in session.kernels if kernel.device == device.id]
         pair, dram = _furthest_apart(kernels), _dram_ends(kernels)
         if pair is not None:
             yield _sm_note(session, *pair, dram)
         elif dram is not None:
             yield f"DRAM ran at different clocks: {_dram_text(*dram)}. Compare percentages, not times."
+
+
+def _driven(session: Session, kernel: KernelProfile, device: Device) -> KernelProfile:
+    """Return a kernel at the clock that the driver saw all the time, which older sessions do not have it at."""
+    source = session.sources[kernel.source]
+    held_hz = held_clock(source.samples, device.name, source.clock_control) if kernel.sm_clock_source is None else None
+    if held_hz is None or not kernel.sm_clock_hz:
+        return kernel
+    clock = sm_clock(kernel.sm_clock_hz, None, held_hz, None)
+    return replace(kernel, sm_clock_hz=clock.hz, sm_clock_source=clock.source)
 
 
 def _furthest_apart(kernels: Sequence[KernelProfile]) -> _Ends | None:
@@ -77,8 +96,23 @@ def _is_long_enough(kernel: KernelProfile) -> bool:
 
 
 def _ends(kernels: Sequence[KernelProfile]) -> _Ends:
-    ordered = sorted(kernels, key=lambda kernel: kernel.sm_clock_hz or 0.0)
-    return ordered[0], ordered[-1]
+    """Return the launches of the lowest and the highest clock, for all that is known of them."""
+    return min(kernels, key=_at_most), max(kernels, key=_at_least)
+
+
+def _at_most(kernel: KernelProfile) -> float:
+    return (kernel.sm_clock_hz or 0.0) / (1.0 - _off(kernel))
+
+
+def _at_least(kernel: KernelProfile) -> float:
+    return (kernel.sm_clock_hz or 0.0) / (1.0 + _off(kernel))
+
+
+def _off(kernel: KernelProfile) -> float:
+    """Return how far its clock can be off, as a fraction."""
+    if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
+        return 0.0
+    return next((most for shorter_s, most in _OFF if (kernel.duration_s or 0.0) < shorter_s), 0.0)
 
 
 def _ratio(low: float | None, high: float | None) -> float:

@@ -45,7 +45,7 @@ _SPARSE = (1.9, 2.1)
 """Structured sparsity doubles the peak; rated numbers are dense."""
 
 QUANTITIES = {
-    "duration", "sm-clock", "dram-clock", "l2-clock", "idle.tensor", "peak.dram",
+    "duration", "sm-clock", "gpc-clock", "dram-clock", "l2-clock", "idle.tensor", "peak.dram",
     *(f"{kind}.{path}" for kind in ("work", "peak") for path in PATHS),
     *(f"traffic.{level}" for level in LEVELS),
     *(f"throughput.{unit}" for unit in ("sm", "memory", *LEVELS)),
@@ -265,6 +265,7 @@ def _check_gpu(gpu: GpuSpec, top: Mapping[str, YamlNode], library: SpecLibrary) 
         yield _warning(gpu.place, "match", "no name and no PCI id: no device will match this product")
     yield from _dram_off(gpu)
     yield from _above_boost(gpu)
+    yield from _above_highest(gpu)
     arch = library.arch(gpu.arch)
     if arch is None:
         yield _error(top["arch"].place, "arch", f"arch {gpu.arch} is not found")
@@ -329,6 +330,13 @@ def _above_boost(gpu: GpuSpec) -> Iterator[SpecIssue]:
         if key.path.startswith("tensor.") and _SPARSE[0] <= rated.clock_hz / boost <= _SPARSE[1]:
             message += "; looks like the sparse figure, rates are dense"
         yield _unless_noted(rated, "rated-clock", message)
+
+
+def _above_highest(gpu: GpuSpec) -> Iterator[SpecIssue]:
+    highest, boost = gpu.facts.get("highest_clock"), gpu.number("boost_clock")
+    if highest is not None and boost is not None and boost > highest.value:
+        clocks = f"{format_si(highest.value, 'Hz', 4)} is below the boost clock {format_si(boost, 'Hz', 4)}"
+        yield _error(highest.place, "highest-clock", f"the highest clock {clocks}")
 
 
 def _dram_off(gpu: GpuSpec) -> Iterator[SpecIssue]:

@@ -32,9 +32,9 @@ _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
 ARCH_NAME = re.compile(r"sm_[0-9]{2,4}[a-z]?")
 
 GPU_FACTS = {
-    "sm_count": "SM", "base_clock": "Hz", "boost_clock": "Hz", "memory_size": "B", "memory_bus": "bit",
-    "memory_rate": "bit/s", "memory_clock": "Hz", "l2_size": "B", "l2_bandwidth": "B/clk", "power_limit": "W",
-    "host_link": "B/s",
+    "sm_count": "SM", "base_clock": "Hz", "boost_clock": "Hz", "highest_clock": "Hz", "memory_size": "B",
+    "memory_bus": "bit", "memory_rate": "bit/s", "memory_clock": "Hz", "l2_size": "B", "l2_bandwidth": "B/clk",
+    "power_limit": "W", "host_link": "B/s",
 }  # fmt: skip
 LIMITS = {
     "threads_per_warp": "thread", "threads_per_block": "thread", "sub_partitions": "scheduler",

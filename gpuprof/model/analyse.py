@@ -23,6 +23,7 @@ from gpuprof.model.launch_times import launch_times
 from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
+from gpuprof.model.sm_clocks import held_clock
 from gpuprof.model.sources import kind_named
 from gpuprof.workers import made_by_workers
 
@@ -191,7 +192,9 @@ def _launches(
 
 def _as_recorded(hardware: Hardware, report: Report) -> Hardware:
     """Return what is known of a GPU for launches of this report: its release of ncu, the metrics that it can hold."""
-    hardware, names = replace(hardware, release=release_of(report.tool_version)), report.names
+    names = report.names
+    held = held_clock(report.samples, hardware.device.name, report.clock_control)
+    hardware = replace(hardware, release=release_of(report.tool_version), held_clock_hz=held)
     if names is None:
         return hardware
     absent = absent_quantities(hardware.arch.counters, names)

@@ -18,13 +18,14 @@ from gpuprof.hardware.certificates import Certificate, trust
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.hardware.trust import Trust
+from gpuprof.model.l2_slices import ATTRIBUTE, L2_PEAK, counted_slices
 from gpuprof.model.quantities import Clocks, first_counted
 from gpuprof.model.recorded import MetricTable
+from gpuprof.model.sm_clocks import LaunchClock, sm_clock
 from gpuprof.units import SECTOR_BYTES
 
 _CLOCK_MARGIN = 1.1
 """A recorded DRAM clock passes the highest one by up to 2 % in real reports; far above, it counts something else."""
-_L2_PEAK = "lts__t_sectors_srcunit_tex.avg.peak_sustained"
 
 
 class Limit(NamedTuple):
@@ -60,6 +61,8 @@ class Hardware(Struct, frozen=True):
     """Every name of a metric that its report can have; None where the report does not list them."""
     absent: frozenset[str] = frozenset()
     """The quantities that its report is known to have no metrics of."""
+    held_clock_hz: float | None = None
+    """The SM clock that the driver saw in all samples of the run that the launch was profiled in."""
     siblings: Callable[[], tuple[GpuSpec, ...]] = tuple
     """Returns the products of the same architecture, which takes long."""
 
@@ -86,6 +89,12 @@ class Hardware(Struct, frozen=True):
             return self.device.sm_count
         specified = self.gpu.number("sm_count") if self.gpu is not None else None
         return round(specified) if specified is not None else None
+
+    def sm_clock(self, counted_hz: float | None, gpc_hz: float | None) -> LaunchClock:
+        """Return the SM clock of a launch by what its counters say of SMs and GPCs."""
+        highest = self.gpu.number("highest_clock") if self.gpu is not None else None
+        recorded = self.device.max_sm_clock_hz or 0.0
+        return sm_clock(counted_hz, gpc_hz, self.held_clock_hz, max(highest, recorded) if highest else None)
 
     def fewest_sms(self) -> int | None:
         """Return the SMs of the smallest product of the same architecture that has a spec; None without any."""
@@ -182,7 +191,7 @@ def bandwidth_at_clock(level: str, metrics: MetricTable, hardware: Hardware, clo
     if level == "dram":
         return _dram_at_clock(metrics, hardware, clocks)
     if level == "l2":
-        chip = _l2_slices(metrics, clocks) or _l2_from_spec(hardware, clocks)
+        chip = _l2_slices(metrics, hardware, clocks) or _l2_from_spec(hardware, clocks)
         if chip is not None:
             return chip
     return _all_ports(level, hardware, clocks)
@@ -216,16 +225,22 @@ def _all_ports(level: str, hardware: Hardware, clocks: Clocks) -> Limit | None:
     return Limit(fact.value * sms * clocks.sm_hz, clocks.sm_hz, source)
 
 
-def _l2_slices(metrics: MetricTable, clocks: Clocks) -> Limit | None:
+def _l2_slices(metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> Limit | None:
     """All L2 slices at the sectors per cycle that the report gives as their peak for accesses of the SMs.
 
-    `lts__t_sectors` without `srcunit_tex` would count in the port between the halves of a divided L2 (8.0, 9.0).
+    Where no counter tells how many slices there are, the device's attribute does, unless the product has fewer.
     """
-    sectors, slices = metrics.number(_L2_PEAK), metrics.number("device__attribute_l2s_count")
-    if not sectors or not slices or clocks.l2_hz is None:
+    each = metrics.number(L2_PEAK)
+    if not each or clocks.l2_hz is None:
         return None
-    source = f"report: {_L2_PEAK} × {slices:.0f} slices × {SECTOR_BYTES} B × {clocks.l2_name}"
-    return Limit(sectors * slices * SECTOR_BYTES * clocks.l2_hz, clocks.l2_hz, source)
+    slices = counted_slices(metrics)
+    if slices is None:
+        slices = round(metrics.number(ATTRIBUTE) or 0.0)
+        specified = hardware.gpu.number("l2_bandwidth") if hardware.gpu is not None else None
+        if not slices or (specified is not None and specified < each * slices * SECTOR_BYTES):
+            return None
+    source = f"report: {L2_PEAK} × {slices} slices × {SECTOR_BYTES} B × {clocks.l2_name}"
+    return Limit(each * slices * SECTOR_BYTES * clocks.l2_hz, clocks.l2_hz, source)
 
 
 def _l2_from_spec(hardware: Hardware, clocks: Clocks) -> Limit | None:

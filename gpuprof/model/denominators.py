@@ -15,6 +15,7 @@ from gpuprof.hardware.specs import ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import Disagreement
 from gpuprof.model.implied import DRAM_CLOCK_DRIFT, Implied, ImpliedPeaks
+from gpuprof.model.l2_slices import ATTRIBUTE
 from gpuprof.model.recorded import plausible
 from gpuprof.model.session import Denominator, Device
 from gpuprof.units import format_si
@@ -127,7 +128,7 @@ def _checks(peaks: ImpliedPeaks, hardware: Hardware) -> Iterator[_Check]:
         yield from _of_fact("SMs", "sm_count", peaks.sm_count, gpu, "")
         yield from _of_fact("highest SM clock", "boost_clock", peaks.sm_clock_hz, gpu, "Hz")
         yield from _dram(peaks, gpu)
-        yield from _of_fact("L2 per cycle", "l2_bandwidth", peaks.l2_bytes_per_cycle, gpu, "B")
+        yield from _l2(peaks, gpu)
     port = hardware.arch.bandwidth.get("l2")
     if port is not None and peaks.l2_port_bytes_per_cycle is not None:
         yield _check("L2 to one SM per cycle", "bandwidth l2", peaks.l2_port_bytes_per_cycle, port, "B")
@@ -145,6 +146,13 @@ def _of_fact(unit: str, name: str, implied: Implied | None, gpu: GpuSpec, measur
     fact = gpu.facts.get(name)
     if fact is not None and implied is not None and fact.value > 0:
         yield _check(unit, name, implied, fact, measure)
+
+
+def _l2(peaks: ImpliedPeaks, gpu: GpuSpec) -> Iterator[_Check]:
+    """Yield what all slices give, unless only an attribute tells how many there are, and the product has fewer."""
+    for check in _of_fact("L2 per cycle", "l2_bandwidth", peaks.l2_bytes_per_cycle, gpu, "B"):
+        if ATTRIBUTE not in check.implied.source or check.ratio < 1 or check.agrees:
+            yield check
 
 
 def _dram(peaks: ImpliedPeaks, gpu: GpuSpec) -> Iterator[_Check]:

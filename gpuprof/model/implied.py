@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import SCALAR_PATHS, WARP_OPCODES, ArchSpec, ComputeKey
+from gpuprof.model.l2_slices import ATTRIBUTE, ATTRIBUTED_PEAK, COUNTED_PEAKS, L2_SECTORS
 from gpuprof.model.quantities import Clocks, first_counted, tensor_split
 from gpuprof.model.recorded import Launch, MetricTable, plausible
 from gpuprof.model.sass_opcodes import matrix_opcode
@@ -51,8 +52,7 @@ _DRAM_CLOCK = "dram__cycles_elapsed.avg.per_second"
 _DRAM_SHARES = (
     "dram__throughput.avg.pct_of_peak_sustained_elapsed", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
 )  # fmt: skip
-_L2_SECTORS = "lts__t_sectors_srcunit_tex"
-_SLICES = "device__attribute_l2s_count"
+_L2_SUM, _L2_SHARE = f"{L2_SECTORS}.sum", f"{L2_SECTORS}.avg.pct_of_peak_sustained_elapsed"
 _PORT = "l1tex__m_xbar2l1tex_read_bytes.sum"
 _PORT_SHARE = f"{_PORT}.pct_of_peak_sustained_elapsed"
 
@@ -129,7 +129,7 @@ def _add(peaks: ImpliedPeaks, metrics: MetricTable, arch: ArchSpec, device: Reco
     """Take from a launch what is not known yet, or known less exactly."""
     peaks.dram_bytes_per_cycle = _counted_first(peaks.dram_bytes_per_cycle, _dram_per_cycle(metrics))
     peaks.dram_bytes_per_s = _closer(peaks.dram_bytes_per_s, _dram_rates(metrics))
-    peaks.l2_bytes_per_cycle = _closer(peaks.l2_bytes_per_cycle, _l2(metrics))
+    peaks.l2_bytes_per_cycle = _counted_first(peaks.l2_bytes_per_cycle, _l2(metrics)) or _l2_by_attribute(metrics)
     peaks.l2_port_bytes_per_cycle = _closer(peaks.l2_port_bytes_per_cycle, _l2_port(metrics, arch, device.sm_count))
     for path in SCALAR_PATHS:
         peak = _closer(peaks.compute.get(path), _recorded_peak(path, metrics, arch))
@@ -210,14 +210,18 @@ def _dram_rates(metrics: MetricTable) -> Iterator[Implied]:
 
 
 def _l2(metrics: MetricTable) -> Iterator[Implied]:
-    """Yield bytes per cycle of L2's clock for accesses of the SMs, over all slices."""
-    share = f"{_L2_SECTORS}.avg.pct_of_peak_sustained_elapsed"
-    sectors, by_share = f"{_L2_SECTORS}.sum", _PERCENT * SECTOR_BYTES
+    """Yield bytes per cycle of L2's clock for accesses of the SMs, over all slices that count."""
     yield from _first(
-        _product(metrics, {f"{_L2_SECTORS}.avg.peak_sustained": 1, _SLICES: 1}, SECTOR_BYTES),
-        _product(metrics, {sectors: 1, share: -1, "lts__cycles_elapsed.avg": -1}, by_share),
-        _product(metrics, {sectors: 1, _SLICES: 1, share: -1, "lts__cycles_elapsed.sum": -1}, by_share),
+        *(_product(metrics, powers, SECTOR_BYTES) for powers in COUNTED_PEAKS),
+        _product(metrics, {_L2_SUM: 1, _L2_SHARE: -1, "lts__cycles_elapsed.avg": -1}, _PERCENT * SECTOR_BYTES),
     )
+
+
+def _l2_by_attribute(metrics: MetricTable) -> Implied | None:
+    """Return the same over the slices that the device says it has."""
+    by_share = {_L2_SUM: 1, ATTRIBUTE: 1, _L2_SHARE: -1, "lts__cycles_elapsed.sum": -1}
+    known = (_product(metrics, ATTRIBUTED_PEAK, SECTOR_BYTES), _product(metrics, by_share, _PERCENT * SECTOR_BYTES))
+    return _closer(None, _first(*known))
 
 
 def _l2_port(metrics: MetricTable, arch: ArchSpec, sms: int | None) -> Iterator[Implied]:

@@ -97,9 +97,12 @@ def launch_duration(launch: Launch, hardware: Hardware) -> float | None:
 
 def launch_clock(launch: Launch, hardware: Hardware) -> float | None:
     """Return the average SM clock of a launch in Hz, None where its report does not tell."""
-    chain = hardware.arch.counters.get("sm-clock")
-    clock = first_counted(chain, "sm-clock", launch.metrics, NO_CLOCKS) if chain else None
-    return clock.value if clock is not None and clock.value > 0 else None
+    clocks = []
+    for what in ("sm-clock", "gpc-clock"):
+        chain = hardware.arch.counters.get(what)
+        clock = first_counted(chain, what, launch.metrics, NO_CLOCKS) if chain else None
+        clocks.append(clock.value if clock is not None and clock.value > 0 else None)
+    return hardware.sm_clock(*clocks).hz
 
 
 class _Amount(Struct, frozen=True):
@@ -120,6 +123,7 @@ class _LaunchAnalysis(Struct):
     remedy: str
     missing: list[Missing] = field(default_factory=list)
     clocks: Clocks = NO_CLOCKS
+    sm_clock_source: str | None = None
     split: Split | None = None
     at_clock: dict[str, Limit] = field(default_factory=dict)
     rated: dict[str, Limit] = field(default_factory=dict)
@@ -174,6 +178,8 @@ class _LaunchAnalysis(Struct):
             pipes=pipes,
             missing=_grouped(tuple(self.missing)),
             counts=launch_counts(launch.metrics, self.hardware.arch, self.hardware.absent),
+            sm_clock_source=self.sm_clock_source,
+            sm_cycles_per_s=self.clocks.sm_cycles_per_s,
         )
         return LaunchProfile(profile, self.at_clock, self.rated, measured=self.measured)
 
@@ -182,9 +188,12 @@ class _LaunchAnalysis(Struct):
         if duration is None and self.launch.metrics.has(_DURATION):
             self.remedy = _PROFILE_AGAIN
             self.missing = [structs.replace(gap, how=_PROFILE_AGAIN) for gap in self.missing]
+        clock = self.hardware.sm_clock(self._positive("sm-clock"), self._positive("gpc-clock", quiet=True))
+        self.sm_clock_source = clock.source
         clocks = Clocks(
             duration_s=duration.value if duration is not None and duration.value > 0 else None,
-            sm_hz=self._positive("sm-clock"),
+            sm_hz=clock.hz,
+            sm_cycles_per_s=clock.counted_hz,
             dram_hz=self._positive("dram-clock", quiet=True),
             own_l2_hz=self._positive("l2-clock", quiet=True),
         )

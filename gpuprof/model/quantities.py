@@ -32,10 +32,14 @@ class Counted(Struct, frozen=True):
 
 
 class Clocks(Struct, frozen=True):
-    """What turns rates into totals. None where the report does not tell."""
+    """What turns rates into totals. None where the report does not tell.
+
+    `sm_cycles_per_s`: what was counted over the duration, where the SM clock is another number.
+    """
 
     duration_s: float | None = None
     sm_hz: float | None = None
+    sm_cycles_per_s: float | None = None
     dram_hz: float | None = None
     dram_peak_bytes_per_s: float | None = None
     own_l2_hz: float | None = None
@@ -141,7 +145,7 @@ def _scale(how: str, clocks: Clocks) -> float | None:
     if how == "per-second":
         return clocks.duration_s
     if how == "per-sm-cycle":
-        return _product(clocks.sm_hz, clocks.duration_s)
+        return _product(clocks.sm_cycles_per_s or clocks.sm_hz, clocks.duration_s)
     if how == "per-dram-cycle":
         return clocks.dram_hz
     return _product(0.01, clocks.dram_peak_bytes_per_s, clocks.duration_s)

@@ -428,6 +428,12 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
         LaunchTimes | None, about("the launches of a group one by one; null for a single launch")
     ] = None
     counts: Annotated[tuple[LaunchCount, ...], about("what a launch did: instructions, requests, sectors")] = ()
+    sm_clock_source: Annotated[
+        Word | None, about("what tells its SM clock: sm-cycles or gpc-cycles over the time, driver, or highest")
+    ] = None
+    sm_cycles_per_s: Annotated[
+        Hertz | None, about("cycles counted of its SMs over the time, where that is not its SM clock")
+    ] = None
     lines: Annotated[tuple[LineWork, ...], about("source lines with most work, in the order of files and lines")] = ()
     lines_dropped: Annotated[Whole, about("lines of the kernel that are not among them")] = 0
 

@@ -16,6 +16,7 @@ from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
 from gpuprof.present.file_names import file_name
 from gpuprof.present.session_text import (
     LEVEL_NAMES,
+    clock_text,
     count_text,
     dims_text,
     duration_text,
@@ -139,7 +140,7 @@ def _launch_text(kernel: KernelProfile) -> str:
         parts.append(format_waves(kernel.waves))
     parts.append(duration_text(kernel.duration_s) if kernel.duration_s is not None else "duration not collected")
     if kernel.sm_clock_hz is not None:
-        parts.append(f"SM clock {format_si(kernel.sm_clock_hz, 'Hz')}")
+        parts.append(f"SM clock {clock_text(kernel)}")
     return ", ".join(parts)
 
 

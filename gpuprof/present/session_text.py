@@ -10,6 +10,7 @@ from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import GpuSamples
 from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import Device, KernelProfile, Occupancy, RooflinePoint, Session, Source, Throughput, Work
+from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, HIGHEST
 from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import stall_name
 from gpuprof.units import counted, format_percent, format_si
@@ -18,6 +19,7 @@ NOT_COLLECTED = "not collected"
 NO_CEILING = "no ceiling known"
 _NEARLY_ALL = 0.995
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
+_CLOCK_SOURCES = {GPC_CYCLES: "cycles of the GPCs", DRIVER: "the driver", HIGHEST: "the product's limit"}
 UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
 
 
@@ -166,6 +168,15 @@ def source_text(source: Source) -> str:
     clocks = f"clock control {source.clock_control}" if source.clock_control else "clock control not recorded"
     caches = f"cache control {source.cache_control}" if source.cache_control else "cache control not recorded"
     return f"{tool}, {clocks}, {caches}"
+
+
+def clock_text(kernel: KernelProfile) -> str:
+    """Write the SM clock of a kernel, and beside it what the cycles of its SMs give where that is another number."""
+    clock = format_si(kernel.sm_clock_hz or 0.0, "Hz")
+    if kernel.sm_cycles_per_s is None or format_si(kernel.sm_cycles_per_s, "Hz") == clock:
+        return clock
+    said_by = _CLOCK_SOURCES.get(kernel.sm_clock_source or "", "another source")
+    return f"{clock} by {said_by} ({format_si(kernel.sm_cycles_per_s, 'Hz')} by cycles of other passes)"
 
 
 def samples_text(sampled: GpuSamples) -> str:

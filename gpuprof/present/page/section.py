@@ -20,6 +20,7 @@ from gpuprof.present.session_text import (
     LEVEL_NAMES,
     NOT_COLLECTED,
     UNIT_NAMES,
+    clock_text,
     count_text,
     dims_text,
     duration_text,
@@ -122,7 +123,7 @@ def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
     yield LabelledText("Registers per thread", str(registers) if registers is not None else NOT_COLLECTED)
     shared = kernel.shared_memory_per_block
     yield LabelledText("Shared memory per block", format_binary(shared) if shared is not None else NOT_COLLECTED)
-    clock = format_si(kernel.sm_clock_hz, "Hz") if kernel.sm_clock_hz else NOT_COLLECTED
+    clock = clock_text(kernel) if kernel.sm_clock_hz else NOT_COLLECTED
     yield LabelledText("SM clock", f"{clock}, throttled" if kernel.throttled else clock)
     yield LabelledText("Occupancy", occupancy_text(kernel.occupancy))
 

@@ -1,0 +1,199 @@
+"""Which clock and which L2 our recordings of an H100 tell: NVML saw 1.98 GHz in every sample, and 80 slices count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from gpuprof.diagnose.clocks import clock_notes, clocks_differ
+from gpuprof.hardware_finder import HardwareFinder
+from gpuprof.model.analyse import analyse
+from gpuprof.model.recorded import GpuSamples
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.sm_clocks import held_clock, sm_clock
+from gpuprof.store.read import read_session
+from tests import builders, hand_made
+from tests.readings import report_of, session_of
+
+H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
+FULL, DIAGNOSE = H100 / "run-launches" / "full.ncu-rep", H100 / "run-launches" / "run" / "profile.ncu-rep"
+SETS = [FULL, DIAGNOSE, *(H100 / "passes" / name / "profile.ncu-rep" for name in ("roofline", "diagnose", "full"))]
+TRUE_HZ = 1.98e9
+NAME = "NVIDIA H100 80GB HBM3"
+
+
+def sampled(low: float = TRUE_HZ, high: float = TRUE_HZ, count: int = 51, name: str = NAME) -> GpuSamples:
+    return GpuSamples(
+        gpu=0, name=name, samples=count, sm_clock_min_hz=low, sm_clock_median_hz=low, sm_clock_max_hz=high,
+        power_max_w=None, temperature_max_c=None, throttling=(),
+    )  # fmt: skip
+
+
+def recorded(folder: str) -> Session:
+    return read_session((H100 / folder / "run" / "session.json").read_bytes(), folder)
+
+
+def as_run(path: Path, *samples: GpuSamples) -> Session:
+    """A report as a run of ours has it: with what the driver said meanwhile."""
+    report = structs.replace(report_of(path), samples=samples)
+    return analyse([report], HardwareFinder(), "0").session
+
+
+# The slices of L2.
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_no_peak_of_the_spec_differs_from_what_the_recordings_imply(path: Path) -> None:
+    checks = session_of(path).denominators
+    assert {"l2_bandwidth", "boost_clock", "memory_rate", "fp64"} <= {check.fact for check in checks}
+    assert [check for check in checks if check.disagreement is not None] == []
+    (l2,) = (check for check in checks if check.fact == "l2_bandwidth")
+    assert l2.implied == 80 * 2 * 32
+
+
+def test_one_sm_is_told_to_take_128_bytes_a_cycle_from_l2() -> None:
+    (port,) = (check for check in session_of(FULL).denominators if check.fact == "bandwidth l2")
+    assert port.implied == pytest.approx(128)
+    assert port.specified == 128
+
+
+def test_the_l2_ceiling_is_that_of_the_slices_that_count() -> None:
+    # lts__cycles_elapsed.sum ÷ .avg is 80, device__attribute_l2s_count 96. 80 × 64 B × 1.709052 GHz.
+    transpose = session_of(FULL).kernels[3]
+    metrics = report_of(FULL).launches[3].metrics
+    assert metrics.number("device__attribute_l2s_count") == 96
+    assert metrics.number("lts__cycles_elapsed.sum") == 80 * (metrics.number("lts__cycles_elapsed.avg") or 0)
+    ceilings = {ceiling.id: ceiling for ceiling in session_of(FULL).ceilings}
+    assert ceilings["at-clock/l2"].value == pytest.approx(8.7503e12, rel=1e-4)
+    assert "× 80 slices ×" in ceilings["at-clock/l2"].source
+    # 512 MiB written and 64 MiB read in 288.928 µs are 2.0904 TB/s, 23.89 % of it, which is what ncu says of it, too.
+    (l2,) = (moved for moved in transpose.traffic if moved.level == "l2")
+    assert l2.bytes == 576 * 2**20 and l2.bytes_per_s == pytest.approx(2.0904e12, rel=1e-4)
+    (point,) = (point for point in transpose.roofline if (point.level, point.ceiling) == ("l2", "at-clock"))
+    share = metrics.number("lts__t_sectors_srcunit_tex.avg.pct_of_peak_sustained_elapsed") or 0.0
+    assert point.fraction_of_roof == pytest.approx(0.238895, rel=1e-4)
+    assert point.fraction_of_roof == pytest.approx(share / 100, rel=1e-6)
+
+
+def test_the_slices_of_the_chip_are_none_of_the_product() -> None:
+    """A report that holds no more than the attribute says nothing against the spec, and has the spec's ceiling."""
+    slices, cycles = "device__attribute_l2s_count", "lts__cycles_elapsed.avg.per_second"
+    report = report_of(DIAGNOSE)
+    held = report.launches[3].metrics
+    only = {
+        name: held.number(name) or 0.0 for name in ("lts__t_sectors_srcunit_tex.avg.peak_sustained", slices, cycles)
+    }
+    assert only[slices] == 96
+    launch = structs.replace(report.launches[3], metrics=builders.metrics(only))
+    said = analyse([structs.replace(report, launches=(launch,), names=None)], HardwareFinder(), "0").session
+    assert "l2_bandwidth" not in {check.fact for check in said.denominators}
+    (l2,) = (ceiling for ceiling in said.ceilings if ceiling.id == "at-clock/l2")
+    assert l2.value == pytest.approx(5120 * only[cycles])
+
+
+# The clock of a launch.
+
+
+def test_gpcs_count_with_the_time_and_sms_do_not() -> None:
+    for kernel in session_of(FULL).kernels:
+        assert kernel.sm_clock_source == "gpc-cycles"
+        assert abs((kernel.sm_clock_hz or 0) / TRUE_HZ - 1) < (0.0012 if kernel.name != "empty" else 0.012)
+    off = [abs((kernel.sm_cycles_per_s or 0) / TRUE_HZ - 1) for kernel in session_of(FULL).kernels]
+    assert max(off) > 0.05 and off[2] > 0.02
+
+
+def test_what_the_driver_saw_all_the_time_is_the_clock() -> None:
+    without, driven = as_run(DIAGNOSE), as_run(DIAGNOSE, sampled())
+    assert {kernel.sm_clock_hz for kernel in driven.kernels} == {TRUE_HZ}
+    assert {kernel.sm_clock_source for kernel in driven.kernels} == {"driver"}
+    raw = [kernel.sm_cycles_per_s for kernel in driven.kernels]
+    assert raw[0] == pytest.approx(2.1049e9, rel=1e-4)
+    # Work and traffic are what was counted, whatever the clock.
+    for one, other in zip(without.kernels, driven.kernels, strict=True):
+        assert (one.work, one.traffic) == (other.work, other.traffic)
+    fp32 = {ceiling.id: ceiling for ceiling in driven.ceilings}["at-clock/fp32"]
+    assert fp32.value == pytest.approx(132 * 256 * TRUE_HZ, rel=1e-3)
+
+
+def test_no_ceiling_is_above_the_highest_clock_of_the_product() -> None:
+    empty, _, _, transpose = as_run(DIAGNOSE).kernels
+    assert (empty.sm_clock_hz, empty.sm_clock_source) == (TRUE_HZ, "highest")
+    assert empty.sm_cycles_per_s == pytest.approx(2.1049e9, rel=1e-4)
+    assert (transpose.sm_clock_source, transpose.sm_cycles_per_s) == ("sm-cycles", None)
+    assert transpose.sm_clock_hz == pytest.approx(1.9766e9, rel=1e-4)
+
+
+def test_amounts_per_cycle_are_of_the_cycles_that_were_counted() -> None:
+    # saxpy multiplies and adds 2^24 numbers.
+    saxpy = session_of(FULL).kernels[2]
+    assert saxpy.sm_cycles_per_s is not None
+    (fp32,) = (work for work in saxpy.work if work.path == "fp32")
+    assert fp32.flop == pytest.approx(2 * 2**24, rel=1e-9)
+
+
+def test_only_a_clock_that_never_moved_is_held() -> None:
+    assert held_clock([sampled()], NAME, "none") == TRUE_HZ
+    assert held_clock([sampled(low=1.4e9)], NAME, "none") is None
+    assert held_clock([sampled(count=9)], NAME, "none") is None
+    assert held_clock([sampled()], "another", "none") is None
+    assert held_clock([sampled()], NAME, "base") is None
+    assert held_clock([sampled(), sampled(1.2e9, 1.2e9)], NAME, "none") is None
+    assert held_clock([], NAME, "none") is None
+
+
+def test_a_clock_is_the_drivers_else_that_of_gpcs_else_what_was_counted() -> None:
+    assert sm_clock(2.1e9, 1.97e9, 1.98e9, 1.98e9) == (1.98e9, "driver", 2.1e9)
+    assert sm_clock(2.1e9, 1.97e9, None, 1.98e9) == (1.97e9, "gpc-cycles", 2.1e9)
+    assert sm_clock(1.3e9, 1.3001e9, None, None) == (1.3e9, "gpc-cycles", None)
+    assert sm_clock(2.1e9, None, None, 1.98e9) == (1.98e9, "highest", 2.1e9)
+    assert sm_clock(1.9e9, None, None, 1.98e9) == (1.9e9, "sm-cycles", None)
+    # Locked or lowered meanwhile, in a way that no sample saw.
+    assert sm_clock(1.2e9, None, 1.98e9, None) == (1.2e9, "sm-cycles", None)
+    assert sm_clock(None, None, 1.98e9, 1.98e9) == (None, None, None)
+
+
+# What is said of it.
+
+
+@pytest.mark.parametrize("folder", ["run-launches", "run-transformer", "graphs"])
+def test_clocks_that_the_driver_saw_unmoved_do_not_differ(folder: str) -> None:
+    recording = recorded(folder)
+    assert list(clock_notes(recording)) == []
+    # Nor do they without its samples, for launches of that length.
+    blind = structs.replace(recording, sources=tuple(structs.replace(it, samples=()) for it in recording.sources))
+    assert list(clock_notes(blind)) == []
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_no_report_of_an_unmoved_clock_is_said_to_have_two(path: Path) -> None:
+    assert list(clock_notes(session_of(path))) == []
+
+
+def clocked(number: int, seconds: float, hz: float, source: str | None = "sm-cycles") -> KernelProfile:
+    return hand_made.kernel(number, duration_s=seconds, sm_clock_hz=hz, sm_clock_source=source)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "least_apart"),
+    # 1.02 × 1.25 ÷ 0.75, 1.02 × 1.10 ÷ 0.90, 1.02.
+    [(19e-6, 1.70), (20e-6, 1.2467), (99e-6, 1.2467), (100e-6, 1.02)],
+)
+def test_the_shorter_a_launch_the_less_its_cycles_tell_of_its_clock(seconds: float, least_apart: float) -> None:
+    slow = clocked(0, seconds, 1e9)
+    assert clocks_differ(slow, clocked(1, seconds, 1e9 * (least_apart + 0.001))) is True
+    assert clocks_differ(slow, clocked(1, seconds, 1e9 * (least_apart - 0.001))) is (False if seconds > 99e-6 else None)
+    assert clocks_differ(slow, clocked(1, seconds, 1.019e9)) is False
+
+
+def test_clocks_that_were_counted_with_the_time_are_taken_at_their_word() -> None:
+    slow, fast = clocked(0, 30e-6, 1.9e9, "gpc-cycles"), clocked(1, 30e-6, 1.98e9, "gpc-cycles")
+    assert clocks_differ(slow, fast) is True
+    assert clocks_differ(structs.replace(slow, sm_clock_source="sm-cycles"), fast) is None
+
+
+def test_a_long_launch_is_not_hidden_behind_a_short_one_that_tells_less() -> None:
+    launches = (clocked(0, 90e-6, 1.78e9), clocked(1, 1e-3, 1.85e9), clocked(2, 1e-3, 1.95e9))
+    (note,) = clock_notes(hand_made.session(*launches))
+    assert "1.85 GHz in" in note and "1.95 GHz in" in note
