@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from benchmarks.passes import CHIPS, Scheduler, arch_of, counters_of, find_cupti, main
+from benchmarks.passes import CHIPS, arch_of, counters_of, find_cupti, main
 from gpuprof.collect.metrics import forecast_passes, metrics_of
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 
-RECORDED = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3" / "passes"
+ROOT = Path(__file__).parents[1]
+RECORDED = ROOT / "tests" / "data" / "gpu" / "nvidia-h100-80gb-hbm3" / "passes"
 BESIDE = 3
 """Passes of opcodes, samples and ncu itself, which CUPTI does not schedule."""
 NOT_ON_BLACKWELL = {
@@ -27,27 +32,61 @@ UNKNOWN = {
 }
 
 
+SERVER = """
+import json, sys
+from benchmarks.passes import Scheduler, find_cupti
+scheduler = Scheduler(find_cupti())
+for line in sys.stdin:
+    what, chip, metrics = json.loads(line)
+    print(json.dumps(getattr(scheduler, what)(chip, metrics)), flush=True)
+"""
+
+
+class Asked:
+    """CUPTI's scheduler in a process of its own: the report reader brings another libnvperf_host of the same name."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def passes(self, chip: str, metrics: Sequence[str]) -> int | None:
+        found = self._asked("passes", chip, metrics)
+        assert found is None or isinstance(found, int)
+        return found
+
+    def unknown(self, chip: str, metrics: Sequence[str]) -> set[str]:
+        found = self._asked("unknown", chip, metrics)
+        assert isinstance(found, list)
+        return set(found)
+
+    def _asked(self, what: str, chip: str, metrics: Sequence[str]) -> object:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps([what, chip, list(metrics)]) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+
 @pytest.fixture(scope="module")
-def scheduler() -> Scheduler:
+def scheduler() -> Iterator[Asked]:
     """CUPTI's host library; it needs no GPU."""
-    library = find_cupti()
-    if library is None:
+    if find_cupti() is None:
         pytest.skip("there is no CUPTI here: pip install nvidia-cuda-cupti-cu12")
-    return Scheduler(library)
+    command = [sys.executable, "-c", SERVER]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Asked(process)
 
 
 @pytest.mark.parametrize("name", ["roofline", "diagnose"])
 @pytest.mark.parametrize("arch", CHIPS)
-def test_the_forecast_is_what_the_scheduler_says(scheduler: Scheduler, arch: str, name: str) -> None:
+def test_the_forecast_is_what_the_scheduler_says(scheduler: Asked, arch: str, name: str) -> None:
     metrics = counters_of(arch_of(arch), name)
-    unknown = set(scheduler.unknown(CHIPS[arch], metrics))
+    unknown = scheduler.unknown(CHIPS[arch], metrics)
     assert unknown == UNKNOWN.get(arch, set()) & set(metrics)
     passes = scheduler.passes(CHIPS[arch], [metric for metric in metrics if metric not in unknown])
     low, high = forecast_passes(arch_of(arch), name)
     assert passes is not None and low <= passes + BESIDE <= high
 
 
-def test_an_h100_took_as_many_passes_as_the_scheduler_says_and_few_more(scheduler: Scheduler) -> None:
+def test_an_h100_took_as_many_passes_as_the_scheduler_says_and_few_more(scheduler: Asked) -> None:
     """What was recorded asked for seven counters of tensor work, each of which takes a pass."""
     for name, told, beside in (("roofline", 18, 2), ("diagnose", 27, 3)):
         asked = re.search(r" --metrics (\S+)", (RECORDED / f"{name}.sh").read_text())
@@ -70,18 +109,19 @@ def test_one_pass_of_opcodes_tells_tensor_work_where_their_shapes_do() -> None:
 
 @pytest.mark.parametrize("name", ["roofline", "diagnose"])
 @pytest.mark.parametrize("arch", CHIPS)
-def test_the_clock_of_the_gpcs_takes_no_pass(scheduler: Scheduler, arch: str, name: str) -> None:
+def test_the_clock_of_the_gpcs_takes_no_pass(scheduler: Asked, arch: str, name: str) -> None:
     clock, metrics = "gpc__cycles_elapsed.avg.per_second", counters_of(arch_of(arch), name)
-    unknown = set(scheduler.unknown(CHIPS[arch], metrics))
+    unknown = scheduler.unknown(CHIPS[arch], metrics)
     known = [metric for metric in metrics if metric not in unknown]
     assert clock in known
     others = [metric for metric in known if metric != clock]
     assert scheduler.passes(CHIPS[arch], known) == scheduler.passes(CHIPS[arch], others)
 
 
-def test_costs_are_told_by_metric(scheduler: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--cost", "roofline", "--arch", "sm_90"]) == 0
-    first, *rows = capsys.readouterr().out.splitlines()
+def test_costs_are_told_by_metric(scheduler: Asked) -> None:
+    command = [sys.executable, "-m", "benchmarks.passes", "--cost", "roofline", "--arch", "sm_90"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    first, *rows = done.stdout.splitlines()
     assert re.fullmatch(r"\d+ passes for 31 metrics; without each, and for each alone", first)
     assert any(row.startswith("  -3   8 alone  sm__throughput.avg.pct_of_peak") for row in rows)
 

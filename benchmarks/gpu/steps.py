@@ -32,7 +32,8 @@ _PROBES = (GPU, GPUPROF, CUPY, NVRTC)
 class Step(NamedTuple):
     """A step: its visit, its name, how long it may take, what it needs and does.
 
-    How long is as seen on an H100, or an estimate. `continues`: what a cut has left is gone on with. `after`: the steps whose results it reads.
+    How long is as seen on an H100, or an estimate. `continues`: what a cut has left is gone on with. `after`: the steps
+    whose results it reads.
     """
 
     visit: str

@@ -13,9 +13,9 @@ from gpuprof.units import format_percent, format_si
 
 IDLE_SHARE = percent("idle share of the span", 10.0, "less is the price of launching kernels one after the other")
 MOSTLY = percent("share of the idle time in short or long pauses", 50.0, "most of it says which kind of pause it is")
-START_UP = percent("start-up of the span", 1.0, "less is no start of a program, and changes no share")
+START_UP = percent("start-up of the span", 1.0, "less is noise, and changes no share")
 SPREAD = percent(
-    "share of the idle time before one kernel or kind of copy", 20.0, "less is no place to look at: all wait alike"
+    "share of the idle time before one kernel or kind of copy", 20.0, "less names nothing to look at: all wait alike"
 )
 UNSURE = percent(
     "share of the idle time after activities without a duration",
