@@ -75,7 +75,7 @@ def main() -> int:
     return 1 if stale else 0
 
 
-EXAMPLE = "a40-beamformer"
+EXAMPLE = "h100-transpose"
 """The recording that the README shows, in the terminal and as a page."""
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SOURCES = re.compile(r"(?<=<!-- the file: )(\S+\.cu) -->\n```cuda\n(.*?)(?=```\n)", re.DOTALL)

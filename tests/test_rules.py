@@ -2027,6 +2027,9 @@ EDGES = (
          lambda value: made({WAVES: 0.7}, issued(30), busy(sm=value), grid=(200, 1, 1)), is_guess),
     Edge("small-grid", launch.FEW_WARPS, lambda value: made(
          {WAVES: 0.4, REPORTED_OCCUPANCY: value}, REPORTED_LIMITS, grid=(200, 1, 1)), counts_all_warps, above=False),
+    # What takes as long as a kernel that does nothing has no use for a larger grid.
+    Edge("small-grid", launch.NOTHING, lambda value: made({WAVES: 0.2}, lasting(value), grid=(20, 1, 1)),
+         is_settled, above=False),
     # The last of so many rounds takes that share of the time.
     Edge("tail-effect", launch.TAIL_SHARE, lambda value: made({WAVES: math.ceil(100 / value) - 0.5})),
     Edge("tail-effect", launch.TAIL_SLACK, lambda value: made(

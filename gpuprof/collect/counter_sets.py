@@ -13,9 +13,9 @@ EVIDENCE: tuple[Group, ...] = ("occupancy", "stalls", "rules", "samples")
 """What findings rest on beside the quantities of the model."""
 _ALL = ("",)
 _ROOFLINE = ("duration", "sm-clock", "gpc-clock", "dram-clock", "l2-clock", "work.", "traffic.", "throughput.", "peak.")
-VOLTA, NEWER = "sm_70", "newer"
+VOLTA, HOPPER, OTHERS = "sm_70", "sm_90", "others"
 Passes = Mapping[str, tuple[int, int]]
-"""The least and most passes of a launch, on Volta and on all that came after it."""
+"""The least and most passes of a launch, on Volta, on Hopper, and on all else that came after Volta."""
 _OPCODES_AND_MORE = 3
 """Passes beside those that CUPTI's scheduler tells for counters (`python -m benchmarks.passes`, CUPTI 12.9): ncu 2025.3
 took two more on an H100 for the roofline set, 18 for 16, before it had opcodes, and three for the diagnose set, 27 for
@@ -38,20 +38,23 @@ class CounterSet:
     source: bool = True
 
 
-def _scheduled(volta: int, least: int, most: int) -> Passes:
+def _scheduled(volta: int, hopper: int, others: tuple[int, int]) -> Passes:
     """Return the passes of a set whose counters CUPTI's scheduler puts into so many."""
-    more = _OPCODES_AND_MORE
-    return {VOLTA: (volta + more, volta + more), NEWER: (least + more, most + more)}
+    least, most = ((volta, hopper, count) for count in others)
+    families = zip((VOLTA, HOPPER, OTHERS), least, most, strict=True)
+    return {family: (low + _OPCODES_AND_MORE, high + _OPCODES_AND_MORE) for family, low, high in families}
 
 
 _ROWS = (
     # Rooflines of all paths at three levels, and speed of light.
-    CounterSet("roofline", _scheduled(20, 9, 12), quantities=_ROOFLINE, groups=(), source=False),
+    CounterSet("roofline", _scheduled(20, 15, (10, 13)), quantities=_ROOFLINE, groups=(), source=False),
     # The same with occupancy, stalls by line and the evidence of every rule.
-    CounterSet("diagnose", _scheduled(31, 15, 17)),
+    CounterSet("diagnose", _scheduled(31, 22, (15, 17))),
     # The same with samples and counters of every source line, and all that ncu's full set has.
     # Its passes in 16 public reports: A40 34, H800 42, A100 47 to 49, V100 74; on an H100 38 to 41.
-    CounterSet("full", {VOLTA: (74, 74), NEWER: (34, 49)}, sections=("SourceCounters",), stock_set="full"),
+    CounterSet(
+        "full", {VOLTA: (74, 74), HOPPER: (38, 42), OTHERS: (34, 49)}, sections=("SourceCounters",), stock_set="full"
+    ),
 )
 SETS: dict[str, CounterSet] = {row.name: row for row in _ROWS}
 DEFAULT: CounterSetName = "diagnose"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from gpuprof.collect.counter_sets import NEWER, SETS, VOLTA, Group
+from gpuprof.collect.counter_sets import OTHERS, SETS, VOLTA, Group
 from gpuprof.diagnose.case import stall_metric
 from gpuprof.diagnose.registry import RULES
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ArchSpec, CounterLink
@@ -44,7 +44,8 @@ def metrics_of(arch: ArchSpec, name: str, without: Iterable[str] = ()) -> tuple[
 
 def forecast_passes(arch: ArchSpec, name: str) -> tuple[int, int]:
     """Return between how many passes a launch of this set will take; only ncu on the GPU knows the number."""
-    return SETS[name].passes[VOLTA if arch.name in _OF_VOLTA else NEWER]
+    passes = SETS[name].passes
+    return passes.get(VOLTA if arch.name in _OF_VOLTA else arch.name, passes[OTHERS])
 
 
 def _of_stalls(arch: ArchSpec) -> Iterator[str]:
@@ -59,13 +60,21 @@ def _of_rules(arch: ArchSpec) -> Iterator[str]:
 
 
 def _quantities(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
-    """Yield the metrics of the first way to each quantity; of tensor work those of opcodes, where its shapes are there.
+    """Yield the metrics of the first way to each quantity; of tensor work those of opcodes, where they tell it surely.
 
-    A counter of tensor work takes a pass for each data type, seven on GH100; one pass counts all opcodes.
+    A counter of tensor work takes a pass for each data type, and one pass counts all opcodes. But whether those of a
+    group of warps (`HGMMA`) are counted once or for each of its warps is not known, and tcgen05's have no shapes.
     """
     for quantity, chain in arch.counters.items():
         if quantity.startswith(beginnings):
-            yield from _metrics(next((link for link in chain if link.how == _SHAPES), chain[0]))
+            opcodes = next((link for link in chain if link.how == _SHAPES), None)
+            by_opcodes = opcodes is not None and _is_by_warps(arch, quantity.removeprefix("work."))
+            yield from _metrics(opcodes if opcodes is not None and by_opcodes else chain[0])
+
+
+def _is_by_warps(arch: ArchSpec, path: str) -> bool:
+    """Tell whether single warps do all tensor work of a path; one without a rate is not worth a pass in any case."""
+    return all(key.instruction == "mma.sync" for key in arch.compute if key.path == path)
 
 
 def _metrics(link: CounterLink) -> Iterator[str]:

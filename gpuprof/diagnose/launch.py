@@ -54,6 +54,13 @@ SHORT = Threshold(
     "duration", 5e-6, "s", reason="about what launching a kernel costs; caches and clocks are not warm yet either"
 )
 
+NOTHING = Threshold(
+    "duration of little work",
+    3e-6,
+    "s",
+    reason="102 launches of an empty kernel took 2.1 to 2.2 µs on an H100: a third of so short a time is work at most",
+)
+
 _WAVES = "launch__waves_per_multiprocessor"
 BUSIEST_SM, AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
 FULL_OF = 0.9999
@@ -452,6 +459,12 @@ def _short(case: Case) -> Iterator[RuleVerdict]:
     )
 
 
+def _is_about_a_launch(case: Case) -> bool:
+    """Tell whether a kernel takes little more than one that does nothing, whatever its grid."""
+    duration = case.kernel.duration_s
+    return duration is not None and duration < NOTHING.value
+
+
 RULES = (
     Rule(
         "small-grid",
@@ -460,7 +473,7 @@ RULES = (
         looks_at="Blocks against SMs, and waves; where neither is known, fewer than 4 blocks, because no GPU since "
         "Volta has fewer SMs. Launch data alone make it certain, except from half a wave on with a block for every "
         "SM: there it is inferred where issue slots and units are idle, else a guess.",
-        thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS, STARVED_ISSUE),
+        thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS, STARVED_ISSUE, NOTHING),
         gain="min(1 − largest need of a unit, empty), where empty is the larger of 1 − blocks ÷ SMs, with the same "
         "speed per SM, and 1 − waves (× theoretical occupancy, where that is a quarter or less: smaller tiles fix "
         "both), with the same speed per warp. Needs are averages over all SMs: more blocks leave them as they are "
@@ -469,6 +482,7 @@ RULES = (
         check=_small_grid,
         metrics=(_WAVES,),
         by_times=True,
+        causes=(Cause("short-kernel", _is_about_a_launch),),
         place=TreePlace((), "warps"),
     ),
     Rule(
