@@ -130,7 +130,7 @@ def test_costs_are_told_by_metric(scheduler: Asked) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     first, *rows = done.stdout.splitlines()
     assert re.fullmatch(r"\d+ passes for \d+ metrics; without each, and for each alone", first)
-    assert any(row.startswith("  -3   8 alone  sm__throughput.avg.pct_of_peak") for row in rows)
+    assert any(row.startswith("  -7   8 alone  sm__throughput.avg.pct_of_peak") for row in rows)
 
 
 def test_another_library_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
