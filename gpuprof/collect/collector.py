@@ -224,10 +224,8 @@ class Collector:
 
     def _profile_again(self, arch: ArchSpec, plan: ProfilePlan) -> tuple[Report, ...]:
         """Collect the counters of kernels that were lost; if that fails, none, and what is there stays."""
-        count = len(plan.kernels)
-        self._remark(
-            f"{count} planned kernel{'s' if count > 1 else ''} did not come at the planned launch: profiling the first two"
-        )
+        kernels = f"{len(plan.kernels)} planned kernel{'s' if len(plan.kernels) > 1 else ''}"
+        self._remark(f"{kernels} did not come at the planned launch: profiling the first two")
         command = profile_command(self.request, self._ncu, arch, plan)
         folder = self.request.place
         command = replace(command, output=folder / AGAIN_FILE, log=folder / AGAIN_LOG)
