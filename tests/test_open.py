@@ -78,7 +78,7 @@ def test_the_roofline_is_opened_as_a_page_or_as_the_picture_there_is(
 
 
 def test_the_demo_opens_a_page_with_a_roofline_and_that_of_a_report(folder: Path) -> None:
-    assert opened(folder, "demo", "--open", "-o", "demo")[1] == folder / "demo" / "a100-gemm" / "report.html"
+    assert opened(folder, "demo", "--open", "-o", "demo")[1] == folder / "demo" / "h100-transpose" / "report.html"
     (folder / "opened").unlink()
     assert opened(folder, "demo", "--open", "a.ncu-rep", "-o", "mine")[1] == folder / "mine" / "report.html"
 
