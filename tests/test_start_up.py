@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.diagnose.gaps import running
+from gpuprof.model.run_totals import busy_share, running
 from gpuprof.present.timeline_text import timeline_facts
 from tests.readings import session_of
 from tests.test_timeline import copy, device, kernel, session, trace
@@ -23,6 +23,14 @@ def test_what_does_not_come_again_is_no_idle_time() -> None:
     one = device(session(trace(*launches)))
     assert one.gaps is not None and one.gaps.total_s == pytest.approx(940e-6)
     assert running(one) == pytest.approx((40e-6, 500e-6, 900e-6))
+
+
+def test_the_share_of_the_run_that_kernels_take_is_that_after_the_start() -> None:
+    launches = (copy("host to device", 0, 10, 8), kernel("a", 4010, 30), kernel("b", 4060, 40))
+    whole, started = (session(replace(trace(*launches), from_start=begins)) for begins in (False, True))
+    assert busy_share(whole) == pytest.approx(70 / 4100)
+    # Without the 4 ms before the first kernel: 10 µs of copying, 30 and 40 of kernels, 20 between them.
+    assert busy_share(started) == pytest.approx(0.7)
 
 
 def test_a_pause_that_comes_each_time_is_idle_time_the_first_time_too() -> None:

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from gpuprof.diagnose.case import Case, Pauses
 from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, percent
+from gpuprof.model.run_totals import LEAST_START_UP, running
 from gpuprof.model.session import DeviceTimeline, Evidence, Gaps, Session, Wait
 from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_percent, format_si
 
 IDLE_SHARE = percent("idle share of the span", 10.0, "less is the price of launching kernels one after the other")
 MOSTLY = percent("share of the idle time in short or long pauses", 50.0, "most of it says which kind of pause it is")
-START_UP = percent("start-up of the span", 1.0, "less is noise, and changes no share")
+START_UP = percent("start-up of the span", 100 * LEAST_START_UP, "less is noise, and changes no share")
 SPREAD = percent(
     "share of the idle time before one kernel or kind of copy", 20.0, "less names nothing to look at: all wait alike"
 )
@@ -22,14 +23,6 @@ UNSURE = percent(
     20.0,
     "they count as instants and may have filled it: from here on the finding is a guess",
 )
-
-
-class Running(NamedTuple):
-    """A GPU from when the program runs: its idle time and span without the pauses of the start-up, and those."""
-
-    idle_s: float
-    span_s: float
-    start_up_s: float
 
 
 class _Kind(NamedTuple):
@@ -98,15 +91,6 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     rank = dict(enumerate(timeline.source_ranks)).get(device.source)
     gpus, files = len(timeline.devices), len(session.sources)
     return {number: Pauses(device, wait, share, gpus=gpus, files=files, rank=rank, ends=len(here))}
-
-
-def running(device: DeviceTimeline) -> Running:
-    """Return the idle time and the span of a GPU without what its start-up took, where that is worth a word."""
-    gaps = device.gaps
-    start_up_s = (gaps.start_up_s or 0.0) if gaps is not None else 0.0
-    if 100 * start_up_s < START_UP.value * device.span_s:
-        start_up_s = 0.0
-    return Running((gaps.total_s if gaps is not None else 0.0) - start_up_s, device.span_s - start_up_s, start_up_s)
 
 
 def _longest(waits: Sequence[Wait]) -> Wait:
