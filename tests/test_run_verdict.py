@@ -517,7 +517,7 @@ def test_idle_time_that_is_less_than_a_kernel_takes_stands_beside_the_verdict() 
 
 def test_gains_of_a_trace_are_of_the_traced_time(reports: Path) -> None:
     session = loaded(reports / "traces" / "miniweather-gp100.nsys.sqlite")
-    # Its kernels take 60.3 of the 191 ms after its start: none of their repairs saves more, and all no more than there is.
+    # Its kernels take 60.3 of the 191 ms after its start: no repair saves more, and all together no more than there is.
     busy = busy_share(session)
     assert busy == pytest.approx(0.3157, rel=0.01)
     of_kernels = [item for item in session.opportunities if item.rule != "launch-gaps"]
