@@ -7,9 +7,9 @@ run of ncu takes all chosen kernels at the same few numbers, so few distinct num
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from gpuprof.collect.choices import KernelBase
@@ -252,15 +252,26 @@ def _common_numbers(usual: Sequence[tuple[int, ...]], samples: int) -> list[tupl
     Each sample has a part of a kernel's usual numbers to itself. The number that is in most parts is taken first, and
     so on until each part has one; of equals the smallest, which comes even where the program ends sooner.
     """
-    parts = [(kernel, set(part)) for kernel, numbers in enumerate(usual) for part in _split(numbers, samples)]
+    parts = [(kernel, part) for kernel, numbers in enumerate(usual) for part in _split(numbers, samples)]
+    without: dict[int, set[int]] = {}
+    for place, (_, part) in enumerate(parts):
+        for number in part:
+            without.setdefault(number, set()).add(place)
     chosen: list[set[int]] = [set() for _ in usual]
-    while parts:
-        votes = Counter(number for _, part in parts for number in part)
-        number = min(votes, key=lambda number: (-votes[number], number))
-        for kernel, part in parts:
-            if number in part:
-                chosen[kernel].add(number)
-        parts = [(kernel, part) for kernel, part in parts if number not in part]
+    best = [(-len(places), number) for number, places in without.items()]
+    heapify(best)
+    while best:
+        votes, number = heappop(best)
+        places = without[number]
+        if len(places) < -votes:  # others were taken since: it is compared again with what it still serves
+            if places:
+                heappush(best, (-len(places), number))
+            continue
+        for place in tuple(places):
+            kernel, part = parts[place]
+            chosen[kernel].add(number)
+            for other in part:
+                without[other].discard(place)
     return [tuple(sorted(numbers)) for numbers in chosen]
 
 
