@@ -36,7 +36,10 @@ class Scheduler:
     """CUPTI's host library, which puts counters into passes (cupti_profiler_host.h of CUDA 12.6 and newer)."""
 
     def __init__(self, library: Path) -> None:
-        self._cupti = ctypes.CDLL(str(library))
+        try:
+            self._cupti = ctypes.CDLL(str(library))
+        except OSError as error:
+            raise EnvironmentProblem(f"{library} cannot be loaded: {error}", "name libcupti.so with --cupti") from error
 
     def passes(self, chip: str, metrics: Sequence[str]) -> int | None:
         """Return the passes that metrics take together; None where one of them does not exist on the chip.
@@ -165,7 +168,8 @@ def _rows(scheduler: Scheduler, arch: ArchSpec) -> Iterator[str]:
             return
         passes = scheduler.passes(chip, [metric for metric in metrics if metric not in unknown])
         low, high = forecast_passes(arch, name)
-        yield f"{arch.name:8}{chip:8}{name:10}{len(metrics):9}{passes:8}  {f'{low} to {high}':10}{' '.join(unknown)}"
+        counted = "–" if passes is None else str(passes)
+        yield f"{arch.name:8}{chip:8}{name:10}{len(metrics):9}{counted:>8}  {f'{low} to {high}':10}{' '.join(unknown)}"
 
 
 def _costs(scheduler: Scheduler, arch: ArchSpec, name: str) -> Iterator[str]:

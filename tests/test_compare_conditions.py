@@ -168,10 +168,13 @@ def test_the_clock_of_the_median_kernel_is_told_where_it_moved_by_more_than_it_v
     assert "10 % below" in condition.sentence
 
 
-def test_a_clock_that_the_driver_saw_unmoved_on_both_sides_is_one_clock_whatever_cycles_give() -> None:
+def test_a_clock_that_the_driver_saw_unmoved_on_both_sides_is_one_clock_where_cycles_can_be_of_it() -> None:
     seen = {"samples": (sampled(sm_clock_min_hz=1.5e9, sm_clock_max_hz=1.5e9),), "clock_control": "none"}
+    pair = [a_side(seen, clocks_hz=(clock,)) for clock in (1.486e9, 1.514e9)]
+    assert names(*pair) == []
+    # So far off the cycles of a long kernel are not: samples between the passes missed another clock.
     pair = [a_side(seen, clocks_hz=(clock,)) for clock in (1.40e9, 1.53e9)]
-    assert names(*pair) == [] and clock_shift(*pair) == 0
+    assert names(*pair) == ["sm-clock"]
     moved = {**seen, "samples": (sampled(sm_clock_min_hz=1.4e9, sm_clock_max_hz=1.5e9),)}
     pair[1] = a_side(moved, clocks_hz=(1.53e9,))
     assert names(*pair) == ["sm-clock"] and clock_shift(*pair) > 0.08

@@ -146,6 +146,10 @@ def test_only_a_clock_that_never_moved_is_held() -> None:
 def test_a_clock_is_the_drivers_else_that_of_gpcs_else_what_was_counted() -> None:
     assert sm_clock(2.1e9, 1.97e9, 1.98e9, 1.98e9) == (1.98e9, "driver", 2.1e9)
     assert sm_clock(2.1e9, 1.97e9, None, 1.98e9) == (1.97e9, "gpc-cycles", 2.1e9)
+    # Samples between passes missed another clock: what was counted with the time tells, and long launches do.
+    assert sm_clock(1.5e9, 1.5e9, 1.98e9, 1.98e9) == (1.5e9, "gpc-cycles", None)
+    assert sm_clock(1.5e9, None, 1.98e9, 1.98e9, 289e-6) == (1.5e9, "sm-cycles", None)
+    assert sm_clock(1.7e9, None, 1.98e9, 1.98e9, 10e-6) == (1.98e9, "driver", 1.7e9)
     assert sm_clock(1.3e9, 1.3001e9, None, None) == (1.3e9, "gpc-cycles", None)
     assert sm_clock(2.1e9, None, None, 1.98e9) == (1.98e9, "highest", 2.1e9)
     assert sm_clock(1.9e9, None, None, 1.98e9) == (1.9e9, "sm-cycles", None)

@@ -2,63 +2,98 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.model.run_totals import busy_share, running
+from gpuprof.model.run_totals import busy_share, running_s
+from gpuprof.model.session import Session
+from gpuprof.model.trace import Activity, Trace
 from gpuprof.present.timeline_text import timeline_facts
-from tests.readings import session_of
+from gpuprof.read.files import read_file
 from tests.test_timeline import copy, device, kernel, session, trace
 
 RECORDED = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
 
 
+def surveyed(*launches: Activity) -> Session:
+    """The session of a program that was recorded from its start."""
+    return session(replace(trace(*launches), from_start=True))
+
+
+def start_up_s(found: Session) -> float | None:
+    """What is taken for its start-up."""
+    gaps = device(found).gaps
+    assert gaps is not None
+    return gaps.start_up_s
+
+
+def turns(first_us: float) -> list[Activity]:
+    """Five turns of a and b, each 45 µs behind a pause of 5; the first launch of b waits so long."""
+    launches = [kernel("a", 0, 45), kernel("b", 45 + first_us, 45)]
+    for turn in range(1, 5):
+        at = 90 + first_us + 100 * (turn - 1)
+        launches += [kernel("a", at + 5, 45), kernel("b", at + 55, 45)]
+    return launches
+
+
 def test_what_does_not_come_again_is_no_idle_time() -> None:
-    # b is launched five times. It waits 900 µs for its first launch, and 5 µs for each later one, as a does.
-    launches = [kernel("a", 0, 50), kernel("b", 950, 50)]
-    for turn in range(1000, 1400, 100):
-        launches += [kernel("a", turn + 5, 45), kernel("b", turn + 55, 45)]
-    one = device(session(trace(*launches)))
-    assert one.gaps is not None and one.gaps.total_s == pytest.approx(940e-6)
-    assert running(one) == pytest.approx((40e-6, 500e-6, 900e-6))
+    found = surveyed(*turns(900))
+    gaps = device(found).gaps
+    assert gaps is not None and start_up_s(found) == pytest.approx(900e-6)
+    assert (gaps.count, gaps.total_s, gaps.longest_s) == pytest.approx((8, 40e-6, 5e-6))
+    assert running_s(device(found)) == pytest.approx(490e-6)
+    facts = dict(timeline_facts(found))
+    assert facts["GPU time"].startswith("busy 92 % of 490 µs after a start-up of 900 µs, ")
+    assert facts["pauses"].startswith("8 pauses, 40.0 µs in all (8.2 %): ")
+
+
+def test_of_a_recording_that_may_begin_anywhere_nothing_is_a_start() -> None:
+    found = session(trace(*turns(900)))
+    assert start_up_s(found) == 0 and running_s(device(found)) == pytest.approx(1390e-6)
+
+
+def test_a_pause_that_comes_again_is_idle_time_the_first_time_too() -> None:
+    launches = [one for turn in range(0, 4000, 1000) for one in (kernel("a", turn, 100), kernel("b", turn + 500, 100))]
+    assert start_up_s(surveyed(*launches)) == 0
+    # One of the later ones waits 400 µs: 1000 is no more than three times as long as that, 1300 is.
+    for first_us, told_s in ((1000, 0.0), (1300, 1300e-6)):
+        launches = [*turns(first_us), kernel("a", first_us + 500, 10), kernel("b", first_us + 910, 10)]
+        assert start_up_s(surveyed(*launches)) == pytest.approx(told_s)
+
+
+def test_what_is_launched_once_is_loaded_until_something_comes_again() -> None:
+    # Before b comes the second a; before c, which is also launched once, a has come again.
+    before = surveyed(kernel("a", 0, 100), kernel("b", 2100, 100), kernel("a", 2210, 100))
+    after = surveyed(kernel("a", 0, 100), kernel("a", 110, 100), kernel("c", 2210, 100))
+    assert start_up_s(before) == pytest.approx(2e-3) and start_up_s(after) == 0
+
+
+def test_a_program_that_launches_everything_once_waits_for_its_own_work() -> None:
+    found = surveyed(*[kernel(f"k{number}", 3100 * number, 100) for number in range(40)])
+    assert start_up_s(found) == 0
+    assert any(finding.rule == "launch-gaps" for one in found.kernels for finding in one.findings)
+
+
+def test_before_its_first_kernel_a_program_only_starts() -> None:
+    # Its data comes as late the second time.
+    launches = (copy("host to device", 0, 10, 8), kernel("a", 3010, 10), kernel("a", 6020, 10))
+    assert start_up_s(surveyed(*launches)) == pytest.approx(3e-3)
+
+
+def test_a_program_that_only_starts_has_no_launch_gaps() -> None:
+    found = surveyed(copy("host to device", 0, 10, 8), kernel("a", 4_000_000, 100))
+    assert [finding.rule for one in found.kernels for finding in one.findings if finding.rule == "launch-gaps"] == []
 
 
 def test_the_share_of_the_run_that_kernels_take_is_that_after_the_start() -> None:
     launches = (copy("host to device", 0, 10, 8), kernel("a", 4010, 30), kernel("b", 4060, 40))
-    whole, started = (session(replace(trace(*launches), from_start=begins)) for begins in (False, True))
-    assert busy_share(whole) == pytest.approx(70 / 4100)
+    assert busy_share(session(trace(*launches))) == pytest.approx(70 / 4100)
     # Without the 4 ms before the first kernel: 10 µs of copying, 30 and 40 of kernels, 20 between them.
-    assert busy_share(started) == pytest.approx(0.7)
-
-
-def test_a_pause_that_comes_each_time_is_idle_time_the_first_time_too() -> None:
-    launches = [one for turn in range(0, 4000, 1000) for one in (kernel("a", turn, 100), kernel("b", turn + 500, 100))]
-    gaps = device(session(trace(*launches))).gaps
-    assert gaps is not None and gaps.start_up_s == 0
-
-
-@pytest.mark.parametrize(("from_start", "start_up_s"), [(True, 2e-3), (False, 0.0)])
-def test_what_is_launched_once_was_loaded_only_where_the_program_began(from_start: bool, start_up_s: float) -> None:
-    recorded = trace(kernel("a", 0, 100), kernel("a", 110, 100), kernel("b", 2210, 100))
-    gaps = device(session(replace(recorded, from_start=from_start))).gaps
-    assert gaps is not None and gaps.start_up_s == pytest.approx(start_up_s)
-
-
-@pytest.mark.parametrize(("from_start", "start_up_s"), [(True, 3e-3), (False, 0.0)])
-def test_before_its_first_kernel_a_program_only_starts(from_start: bool, start_up_s: float) -> None:
-    # Its data comes as late the second time.
-    launches = (copy("host to device", 0, 10, 8), kernel("a", 3010, 10), kernel("a", 6020, 10))
-    gaps = device(session(replace(trace(*launches), from_start=from_start))).gaps
-    assert gaps is not None and gaps.start_up_s == pytest.approx(start_up_s)
-
-
-def test_a_program_that_only_starts_has_no_launch_gaps() -> None:
-    launches = (copy("host to device", 0, 10, 8), kernel("a", 4_000_000, 100))
-    found = session(replace(trace(*launches), from_start=True))
-    assert [finding.rule for one in found.kernels for finding in one.findings if finding.rule == "launch-gaps"] == []
-    assert "; start-up 4.00 s" in dict(timeline_facts(found))["pauses"]
+    assert busy_share(surveyed(*launches)) == pytest.approx(0.7)
 
 
 def test_of_many_kernels_that_wait_alike_none_is_named() -> None:
@@ -70,6 +105,18 @@ def test_of_many_kernels_that_wait_alike_none_is_named() -> None:
 
 def test_a_transformer_on_a_gpu_is_not_told_of_its_start() -> None:
     """PyTorch on an H100: 4.05 s go by before its first kernel, and 1 to 85 ms before the first launches of many."""
-    told = session_of(RECORDED / "run-transformer" / "run" / "survey.pt.trace.json.gz").verdict
+    recorded = read_file(str(RECORDED / "run-transformer" / "run" / "survey.pt.trace.json.gz"))
+    assert isinstance(recorded, Trace)
+    told = session(replace(recorded, from_start=True)).verdict
     assert told is not None
-    assert told.sentence.startswith("The GPU is idle 83 % of 93.2 ms after start-up; 7.4 % of that at most before any")
+    assert told.sentence.startswith("The GPU is idle 83 % of 92.2 ms after start-up; 8.7 % of that at most before any")
+
+
+def test_a_survey_that_is_read_again_says_that_it_begins_with_the_program(tmp_path: Path) -> None:
+    recorded = RECORDED / "run-transformer" / "run" / "survey.pt.trace.json.gz"
+    content = json.loads(gzip.decompress(recorded.read_bytes()))
+    again = tmp_path / "again.pt.trace.json"
+    for told, from_start in (({"from_start": True}, True), ({"from_start": 1}, False), ([], False)):
+        again.write_text(json.dumps({"gpuprof": told, **content}))
+        read = read_file(str(again))
+        assert isinstance(read, Trace) and read.from_start is from_start

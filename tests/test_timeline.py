@@ -394,9 +394,8 @@ def test_pauses_add_up_to_the_idle_time_and_each_ends_somewhere(activities: list
     idle_s, count = (one.gaps.total_s, one.gaps.count) if one.gaps is not None else (0.0, 0)
     assert found.timeline is not None
     assert idle_s == pytest.approx(one.span_s - one.busy_s, abs=1e-12)
-    start_up_s = (one.gaps.start_up_s or 0.0) if one.gaps is not None else 0.0
-    assert sum(wait.idle_s for wait in found.timeline.waits) == pytest.approx(idle_s - start_up_s, abs=1e-12)
-    assert sum(wait.pauses for wait in found.timeline.waits) == count or start_up_s
+    assert sum(wait.idle_s for wait in found.timeline.waits) == pytest.approx(idle_s, abs=1e-12)
+    assert sum(wait.pauses for wait in found.timeline.waits) == count
     assert one.gaps is None or 0 <= one.gaps.unsure_s <= idle_s + 1e-12
     for each in found.kernels:
         for finding in each.findings:

@@ -156,7 +156,8 @@ def test_the_reader_takes_a_trace_for_what_it_is(torch: Surveyed) -> None:
     (trace,) = torch.to.iterdir()
     with pytest.raises(InputError, match="only the CPU was traced"):
         read_torch_trace(trace.read_bytes(), trace.name, "")
-    assert json.loads(gzip.decompress(trace.read_bytes()))["distributedInfo"] == {"rank": 3, "world_size": 8}
+    written = json.loads(gzip.decompress(trace.read_bytes()))
+    assert written["distributedInfo"] == {"rank": 3, "world_size": 8} and written["gpuprof"] == {"from_start": True}
 
 
 def test_work_of_every_kind_is_recorded_and_gives_what_it_gives_without_us(torch: Surveyed) -> None:

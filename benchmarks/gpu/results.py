@@ -60,7 +60,8 @@ def _table(indices: list[dict[str, Any]]) -> Iterator[str]:
         yield ""
         yield f"### {_cell(index['gpu'])}"
         yield ""
-        yield f"{_cell('; or '.join(sorted({_tools(step) for _, step in steps})))}."
+        tools = sorted({named for _, step in steps if (named := _tools(step))})
+        yield f"{_cell('; or '.join(tools)) or 'Versions are not known'}."
         yield from _costs(steps)
         yield from _findings(steps)
     yield ""
@@ -113,6 +114,6 @@ def _figures(step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _cell(text: str) -> str:
     """Return a text as a cell: no mark of Markdown or HTML acts in it."""
-    for mark in "\\`*_[]<>|#":
+    for mark in "\\`*_[]<>|#!":
         text = text.replace(mark, f"\\{mark}")
-    return text
+    return " ".join(text.split())

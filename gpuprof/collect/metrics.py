@@ -22,6 +22,8 @@ _OCCUPANCY = ("sm__warps_active.avg.pct_of_peak_sustained_active", "sm__maximum_
 _CYCLES = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg.per_second")
 _DRAM = "peak.dram"
 _SHAPES = "tensor-opcodes"
+_OF_BITS = "tensor.int1"
+"""Hardly a program multiplies matrices of bits: it is not worth a pass."""
 _HISTOGRAMS = {"thread-opcodes": THREAD_OPCODES, _SHAPES: WARP_OPCODES}
 _SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
 """Where warps wait, by instruction: one pass, and findings name a line."""
@@ -73,8 +75,10 @@ def _quantities(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_by_warps(arch: ArchSpec, path: str) -> bool:
-    """Tell whether single warps do all tensor work of a path; one without a rate is not worth a pass in any case."""
-    return all(key.instruction == "mma.sync" for key in arch.compute if key.path == path)
+    """Tell whether single warps do all tensor work of a path; where no rate of it is known, whether they do all."""
+    every = [key for key in arch.compute if key.instruction is not None]
+    mine = [key for key in every if key.path == path]
+    return path == _OF_BITS or all(key.instruction == "mma.sync" for key in mine or every)
 
 
 def _metrics(link: CounterLink) -> Iterator[str]:

@@ -5,6 +5,7 @@ It takes a walk through the code, so that it is only imported where excess secto
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -101,10 +102,18 @@ def conflicts_by_code(case: Case, conflicts: float) -> ConflictPlace | None:
 
 @lru_cache(maxsize=32)
 def _conflicts_at_most(launch: LaunchedCode) -> Mapping[int, float]:
-    """Return by its address how many wavefronts beyond need a request of each shared-memory access takes at most."""
+    """Return by its address how many wavefronts beyond need a request of each shared-memory access takes at most.
+
+    The first and the last warp of a block are followed, and the worse one counts.
+    """
     constants = constants_for(launch.target, launch.block, launch.grid)
-    walked = accesses(launch.code, launch.block, constants, most_rounds=MOST_ROUNDS)
-    return {access.address: _extra_wavefronts(access) for access in walked if access.space in {"shared", "generic"}}
+    last = (math.prod(launch.block) - 1) // LANES
+    most: dict[int, float] = {}
+    for warp in dict.fromkeys((0, last)):
+        for access in accesses(launch.code, launch.block, constants, warp, MOST_ROUNDS):
+            if access.space in {"shared", "generic"}:
+                most[access.address] = max(most.get(access.address, 0.0), _extra_wavefronts(access))
+    return most
 
 
 def _extra_wavefronts(access: Access) -> float:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.rule import percent
 from gpuprof.model.implied import DRAM_CLOCK_DRIFT, LONG_ENOUGH_S
 from gpuprof.model.session import Device, KernelProfile, Session
-from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, held_clock, sm_clock
+from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, OFF, held_clock, sm_clock
 from gpuprof.units import format_si
 
 CLOCKS = percent(
@@ -18,9 +18,6 @@ CLOCKS = percent(
     2.0,
     "launches of more than a millisecond at a locked clock stay within 1 % in recorded reports: more is another clock",
 )
-_OFF = ((20e-6, 0.25), (100e-6, 0.10))
-"""How far cycles of the SMs over the time can be from the clock in launches shorter than that, as a fraction, where
-nothing else tells the clock: up to 0.22 and 0.095 on an H100 whose clock did not move; in longer ones 0.004."""
 _ALIKE = 0.25
 """Two clocks of which one fell by no quarter more or less than the other fell alike."""
 _LOCKED = ("base", "locked")
@@ -61,7 +58,7 @@ def _driven(session: Session, kernel: KernelProfile, device: Device) -> KernelPr
     held_hz = held_clock(source.samples, device.name, source.clock_control) if kernel.sm_clock_source is None else None
     if held_hz is None or not kernel.sm_clock_hz:
         return kernel
-    clock = sm_clock(kernel.sm_clock_hz, None, held_hz, None)
+    clock = sm_clock(kernel.sm_clock_hz, None, held_hz, None, kernel.duration_s)
     return replace(kernel, sm_clock_hz=clock.hz, sm_clock_source=clock.source)
 
 
@@ -112,7 +109,7 @@ def _off(kernel: KernelProfile) -> float:
     """Return how far its clock can be off, as a fraction."""
     if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
         return 0.0
-    return next((most for shorter_s, most in _OFF if (kernel.duration_s or 0.0) < shorter_s), 0.0)
+    return next((most for shorter_s, most in OFF if (kernel.duration_s or 0.0) < shorter_s), 0.0)
 
 
 def _ratio(low: float | None, high: float | None) -> float:

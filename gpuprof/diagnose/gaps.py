@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 from gpuprof.diagnose.case import Case, Pauses
 from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, percent
-from gpuprof.model.run_totals import LEAST_START_UP, running
+from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import DeviceTimeline, Evidence, Gaps, Session, Wait
 from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_percent, format_si
 
 IDLE_SHARE = percent("idle share of the span", 10.0, "less is the price of launching kernels one after the other")
 MOSTLY = percent("share of the idle time in short or long pauses", 50.0, "most of it says which kind of pause it is")
-START_UP = percent("start-up of the span", 100 * LEAST_START_UP, "less is noise, and changes no share")
 SPREAD = percent(
     "share of the idle time before one kernel or kind of copy", 20.0, "less names nothing to look at: all wait alike"
 )
@@ -75,10 +74,10 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     That is the one whose launches end most of the idle time, or come next after the copies that end most of it.
     """
     timeline = session.timeline
-    resting = [(running(gpu), gpu) for gpu in timeline.devices if gpu.gaps is not None] if timeline else []
+    resting = [(gpu.gaps.total_s, gpu) for gpu in timeline.devices if gpu.gaps is not None] if timeline else []
     if timeline is None or not resting:
         return {}
-    device = max(resting, key=lambda pair: pair[0].idle_s)[1]
+    device = max(resting, key=lambda pair: pair[0])[1]
     here = [wait for wait in timeline.waits if (wait.source, wait.ordinal) == (device.source, device.ordinal)]
     if not here:
         return {}
@@ -86,8 +85,8 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     number = wait.kernel if wait.kernel is not None else _any_kernel(session, device, here)
     if number is None:
         return {}
-    span_s = sum(running(gpu).span_s for gpu in timeline.devices)
-    share = sum(gpu.idle_s for gpu, _ in resting) / span_s if span_s > 0 else 0.0
+    span_s = sum(map(running_s, timeline.devices))
+    share = sum(idle_s for idle_s, _ in resting) / span_s if span_s > 0 else 0.0
     rank = dict(enumerate(timeline.source_ranks)).get(device.source)
     gpus, files = len(timeline.devices), len(session.sources)
     return {number: Pauses(device, wait, share, gpus=gpus, files=files, rank=rank, ends=len(here))}
@@ -114,12 +113,11 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
     if case.pauses is None:
         return
     device, wait = case.pauses.device, case.pauses.wait
-    gaps, (idle_s, span_s, start_up_s) = device.gaps, running(device)
-    if gaps is None or span_s <= 0 or 100 * (idle_s - gaps.unsure_s) / span_s < IDLE_SHARE.value:
+    gaps, span_s = device.gaps, running_s(device)
+    if gaps is None or span_s <= 0 or 100 * (gaps.total_s - gaps.unsure_s) / span_s < IDLE_SHARE.value:
         return
-    share = idle_s / span_s
-    long_s = max(0.0, gaps.long_s - start_up_s)  # what a start-up waits for takes milliseconds
-    kind = _AT_COPIES.get(wait.before) or _kind_of_pause(gaps.short_s / idle_s, long_s / idle_s)
+    idle_s, start_up_s, share = gaps.total_s, gaps.start_up_s or 0.0, gaps.total_s / span_s
+    kind = _AT_COPIES.get(wait.before) or _kind_of_pause(gaps.short_s / idle_s, gaps.long_s / idle_s)
     unsure = 100 * gaps.unsure_s / idle_s
     yield RuleVerdict(
         headline=(
@@ -225,14 +223,15 @@ RULES = (
         about="defect",
         looks_at="The pauses of a timeline between a GPU's first and last activity, and what most of their time comes "
         "before: launches of a kernel, or copies of a direction.",
-        thresholds=(IDLE_SHARE, MOSTLY, SPREAD, START_UP, UNSURE),
+        thresholds=(IDLE_SHARE, MOSTLY, SPREAD, UNSURE),
         gain="The idle time of all GPUs of the run over their spans, start-up left out: at most all pauses go. It is a "
         "share of the run, not of a kernel.",
         silent="There is no timeline, or the GPU that is idle longest is so for under 10 % of its span, not counting "
-        "pauses after activities without a duration, nor those of the start-up: before the first kernel of a program, "
-        "and before first launches where later ones of that kernel wait less than a tenth as long. It is reported once "
-        "per run: for the kernel with most idle "
-        "time before it or, where copies end the idle time, for the kernel that most often comes next.",
+        "pauses after activities without a duration, nor, of a program that gpuprof surveyed, those of its start-up: "
+        "before its first kernel; before first launches where no later one of that kernel waits a third as long; and "
+        "of 1 ms or more before kernels that are launched once, until one comes again. It is reported once per run: "
+        "for the kernel with most idle time before it or, where copies end the idle time, for the kernel that most "
+        "often comes next.",
         check=_launch_gaps,
         by_times=True,
         of_run=True,

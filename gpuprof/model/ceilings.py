@@ -90,11 +90,12 @@ class Hardware(Struct, frozen=True):
         specified = self.gpu.number("sm_count") if self.gpu is not None else None
         return round(specified) if specified is not None else None
 
-    def sm_clock(self, counted_hz: float | None, gpc_hz: float | None) -> LaunchClock:
-        """Return the SM clock of a launch by what its counters say of SMs and GPCs."""
+    def sm_clock(self, counted_hz: float | None, gpc_hz: float | None, duration_s: float | None) -> LaunchClock:
+        """Return the SM clock of a launch of so long by what its counters say of SMs and GPCs."""
         highest = self.gpu.number("highest_clock") if self.gpu is not None else None
         recorded = self.device.max_sm_clock_hz or 0.0
-        return sm_clock(counted_hz, gpc_hz, self.held_clock_hz, max(highest, recorded) if highest else None)
+        most = max(highest, recorded) if highest else None
+        return sm_clock(counted_hz, gpc_hz, self.held_clock_hz, most, duration_s)
 
     def fewest_sms(self) -> int | None:
         """Return the SMs of the smallest product of the same architecture that has a spec; None without any."""

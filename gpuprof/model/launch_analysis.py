@@ -102,7 +102,8 @@ def launch_clock(launch: Launch, hardware: Hardware) -> float | None:
         chain = hardware.arch.counters.get(what)
         clock = first_counted(chain, what, launch.metrics, NO_CLOCKS) if chain else None
         clocks.append(clock.value if clock is not None and clock.value > 0 else None)
-    return hardware.sm_clock(*clocks).hz
+    sm_hz, gpc_hz = clocks
+    return hardware.sm_clock(sm_hz, gpc_hz, launch_duration(launch, hardware)).hz
 
 
 class _Amount(Struct, frozen=True):
@@ -188,10 +189,12 @@ class _LaunchAnalysis(Struct):
         if duration is None and self.launch.metrics.has(_DURATION):
             self.remedy = _PROFILE_AGAIN
             self.missing = [structs.replace(gap, how=_PROFILE_AGAIN) for gap in self.missing]
-        clock = self.hardware.sm_clock(self._positive("sm-clock"), self._positive("gpc-clock", quiet=True))
+        duration_s = duration.value if duration is not None and duration.value > 0 else None
+        sm_hz, gpc_hz = self._positive("sm-clock"), self._positive("gpc-clock", quiet=True)
+        clock = self.hardware.sm_clock(sm_hz, gpc_hz, duration_s)
         self.sm_clock_source = clock.source
         clocks = Clocks(
-            duration_s=duration.value if duration is not None and duration.value > 0 else None,
+            duration_s=duration_s,
             sm_hz=clock.hz,
             sm_cycles_per_s=clock.counted_hz,
             dram_hz=self._positive("dram-clock", quiet=True),

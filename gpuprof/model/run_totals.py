@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gpuprof.model.groups import kind_of_kernel
 from gpuprof.model.session import DeviceTimeline, KernelProfile, RunTotals, Session
 
-LEAST_START_UP = 0.01
-"""A start-up that takes less of the span is not left out: it changes no share."""
 _MOST_OF_THE_TIME = 0.9
 
 
@@ -45,21 +42,9 @@ def timed_launches(kernel: KernelProfile) -> int:
     return spread.count if spread is not None else kernel.launches
 
 
-class Running(NamedTuple):
-    """A GPU from when the program runs: its idle time and span without the pauses of the start-up, and those."""
-
-    idle_s: float
-    span_s: float
-    start_up_s: float
-
-
-def running(device: DeviceTimeline) -> Running:
-    """Return the idle time and the span of a GPU without what its start-up took, where that is worth a word."""
-    gaps = device.gaps
-    idle_s, start_up_s = (gaps.total_s, gaps.start_up_s or 0.0) if gaps is not None else (0.0, 0.0)
-    if start_up_s < LEAST_START_UP * device.span_s:
-        start_up_s = 0.0
-    return Running(idle_s - start_up_s, device.span_s - start_up_s, start_up_s)
+def running_s(device: DeviceTimeline) -> float:
+    """Return the span of a GPU without the pauses of its start-up, which do not come again."""
+    return device.span_s - ((device.gaps.start_up_s or 0.0) if device.gaps is not None else 0.0)
 
 
 def busy_share(session: Session) -> float:
@@ -68,7 +53,7 @@ def busy_share(session: Session) -> float:
     1 without a timeline: the run is then its kernels.
     """
     devices = session.timeline.devices if session.timeline is not None else ()
-    span_s = sum(running(device).span_s for device in devices)
+    span_s = sum(map(running_s, devices))
     return min(1.0, sum(device.kernel_s for device in devices) / span_s) if span_s > 0 else 1.0
 
 

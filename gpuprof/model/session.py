@@ -462,7 +462,7 @@ class Exclusion(Struct, frozen=True, kw_only=True):
 
 
 class Gaps(Struct, frozen=True, kw_only=True):
-    """The pauses in which a GPU did nothing, between its first and its last activity."""
+    """The pauses in which a GPU did nothing, between its first and its last activity, but for those of its start-up."""
 
     count: Annotated[Whole, about("pauses")]
     total_s: Annotated[Seconds, about("time in all of them")]
@@ -472,7 +472,8 @@ class Gaps(Struct, frozen=True, kw_only=True):
     long_s: Annotated[Seconds, about("time in pauses of 1 ms and longer")]
     unsure_s: Annotated[Seconds, about("time in pauses after an activity without a time, which may have filled them")]
     start_up_s: Annotated[
-        Seconds | None, about("time in pauses before first launches, for loading and compiling; null: not looked for")
+        Seconds | None,
+        about("time in other pauses, before first launches, for loading and compiling; null: not looked for"),
     ] = None
 
 

@@ -20,8 +20,12 @@ HIGHEST = "highest"
 
 _SAME_PASS = 0.001
 """Cycles of SMs and GPCs that were counted in one pass agree within 0.01 % in 31 launches of public reports."""
-_FURTHEST = 0.25
-"""The cycles of a launch were up to 22 % off at a clock that did not move: farther away it was another clock."""
+OFF = ((20e-6, 0.25), (100e-6, 0.10))
+"""How far cycles of the SMs over the time can be from the clock in launches shorter than that, as a fraction, where
+nothing else tells the clock: up to 0.22 and 0.095 on an H100 whose clock did not move."""
+_OFF_LONG, _OFF_GPC = 0.01, 0.015
+"""The same in longer launches, 0.004 there, and of cycles of the GPCs in any, 0.011: farther away it was another clock,
+which samples between the passes did not see."""
 _LEAST_SAMPLES = 10
 """Of a clock that a tenth of a run had, so many miss it in one of three runs; a third, in one of fifty."""
 FREE = "none"
@@ -36,15 +40,25 @@ class LaunchClock(NamedTuple):
     counted_hz: float | None = None
 
 
+def off_by(duration_s: float | None) -> float:
+    """Return how far the cycles of the SMs over the time can be from the clock of a launch, as a fraction."""
+    return next((most for shorter_s, most in OFF if (duration_s or 0.0) < shorter_s), _OFF_LONG)
+
+
 def sm_clock(
-    counted_hz: float | None, gpc_hz: float | None, held_hz: float | None, highest_hz: float | None
+    counted_hz: float | None,
+    gpc_hz: float | None,
+    held_hz: float | None,
+    highest_hz: float | None,
+    duration_s: float | None = None,
 ) -> LaunchClock:
-    """Return the clock of a launch: what the driver saw in all of its samples, else the clock of the GPCs, which was
-    counted with the time, else what the SMs counted, but none above the product's highest.
+    """Return the clock of a launch: what the driver saw in all of its samples, if what was counted can be that; else
+    the clock of the GPCs, which was counted with the time; else what the SMs counted, but none above the highest.
     """
     if counted_hz is None:
         return LaunchClock(None)
-    if held_hz is not None and abs((gpc_hz or counted_hz) / held_hz - 1) <= _FURTHEST:
+    seen_hz, off = (gpc_hz, _OFF_GPC) if gpc_hz is not None else (counted_hz, off_by(duration_s))
+    if held_hz is not None and abs(seen_hz / held_hz - 1) <= off:
         return _unless_same(held_hz, DRIVER, counted_hz)
     if gpc_hz is not None:
         return _unless_same(gpc_hz, GPC_CYCLES, counted_hz)

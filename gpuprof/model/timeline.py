@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -42,9 +43,9 @@ SHORT_PAUSE_S, LONG_PAUSE_S = 20e-6, 1e-3
 """A shorter pause is about what launching takes; in a longer one the program did something else."""
 _ROUNDING_S = 0.5e-9
 """Times are whole nanoseconds: what is shorter is no pause, but comes of adding them up as fractions."""
-_FIRST_TIME = 10.0
-"""A pause before the first launch of a kernel that is so many times as long as is usual before the later ones is for
-loading or compiling it. On an H100 PyTorch's first launches waited 1 to 85 ms, the later ones 20 to 60 µs."""
+_FIRST_TIME = 3.0
+"""A pause before the first launch of a kernel that is so many times as long as the longest before its later ones is for
+loading or compiling it. On an H100 PyTorch's first launches waited 1 to 85 ms, the later ones mostly 20 to 60 µs."""
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
 
 
@@ -187,7 +188,7 @@ def _interval(activity: Activity) -> TimeInterval:
 def _pauses(activities: Sequence[Activity], *, from_start: bool) -> list[_Pause]:
     """Return the pauses of a GPU, whose activities come in the order of their start.
 
-    `from_start` says that they begin with the program; otherwise what seems to be its start-up may be no such thing.
+    `from_start` says that they begin with the program: of any other recording nothing is taken for a start-up.
     """
     following = _next_kernels(activities)
     pauses: list[tuple[_Pause, int | None]] = []
@@ -202,21 +203,20 @@ def _pauses(activities: Sequence[Activity], *, from_start: bool) -> list[_Pause]
         # What comes next on a stream begins after the one before has ended.
         (untimed.add if activity.duration_s is None else untimed.discard)(activity.stream)
         end = max(_interval(activity)[1], end)
-    usual = _usual_pauses(activities, pauses)
-    earliest = following[0] if from_start else None
+    first = _loading_pauses(activities, pauses) if from_start else {}
     return [
-        pause._replace(
-            start_up=launch in usual
-            and (launch == earliest or _is_start_up(pause.length_s, usual[launch], from_start=from_start))
-        )
+        pause._replace(start_up=launch == following[0] or pause.length_s >= first[launch]) if launch in first else pause
         for pause, launch in pauses
     ]
 
 
-def _usual_pauses(
+def _loading_pauses(
     activities: Sequence[Activity], pauses: Sequence[tuple[_Pause, int | None]]
-) -> dict[int | None, float | None]:
-    """Return, for the place of each kernel's first launch, the median pause before its later ones, None without any."""
+) -> dict[int | None, float]:
+    """Return, for the place of each kernel's first launch, from how long on a pause before it is for loading it.
+
+    Of one that is launched once nothing is known but when: before any kernel comes again, the program sets up.
+    """
     before: dict[int | None, float] = {}
     for pause, launch in pauses:
         before[launch] = before.get(launch, 0.0) + pause.length_s
@@ -224,15 +224,15 @@ def _usual_pauses(
     for place, activity in enumerate(activities):
         if activity.kind == KERNEL:
             launches.setdefault(activity.name, []).append(place)
-    later = {first: sorted(before.get(place, 0.0) for place in others) for first, *others in launches.values()}
-    return {first: percentile(lengths, 50) if lengths else None for first, lengths in later.items()}
-
-
-def _is_start_up(pause_s: float, usual_s: float | None, *, from_start: bool) -> bool:
-    """Tell whether a pause before the first launch of a kernel is for loading or compiling it."""
-    if usual_s is None:
-        return from_start and pause_s >= LONG_PAUSE_S
-    return pause_s >= max(SHORT_PAUSE_S, _FIRST_TIME * usual_s)
+    again = min((places[1] for places in launches.values() if len(places) > 1), default=0)
+    shortest: dict[int | None, float] = {}
+    for first, *later in launches.values():
+        if later:
+            longest_s = max(before.get(place, 0.0) for place in later)
+            shortest[first] = max(SHORT_PAUSE_S, _FIRST_TIME * longest_s)
+        else:
+            shortest[first] = LONG_PAUSE_S if first < again else math.inf
+    return shortest
 
 
 def _next_kernels(activities: Sequence[Activity]) -> list[int | None]:
@@ -246,14 +246,14 @@ def _next_kernels(activities: Sequence[Activity]) -> list[int | None]:
 
 
 def _gaps(pauses: Sequence[_Pause]) -> Gaps | None:
-    lengths = sorted(pause.length_s for pause in pauses)
-    if not lengths:
+    lengths = sorted(pause.length_s for pause in pauses if not pause.start_up)
+    if not pauses:
         return None
     return Gaps(
         count=len(lengths),
         total_s=sum(lengths),
-        median_s=percentile(lengths, 50),
-        longest_s=lengths[-1],
+        median_s=percentile(lengths, 50) if lengths else 0.0,
+        longest_s=max(lengths, default=0.0),
         short_s=sum(length_s for length_s in lengths if length_s < SHORT_PAUSE_S),
         long_s=sum(length_s for length_s in lengths if length_s >= LONG_PAUSE_S),
         unsure_s=sum(pause.length_s for pause in pauses if pause.unsure and not pause.start_up),

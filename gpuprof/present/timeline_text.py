@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import Copies, DeviceTimeline, Session, StepTimes
 from gpuprof.present.flop_text import measured_text, model_facts
 from gpuprof.present.session_text import count_text
@@ -73,22 +74,25 @@ def _of_source(session: Session, source: int) -> str:
 def _device_text(device: DeviceTimeline) -> str:
     if device.span_s <= 0:
         return "an instant: no activity has a duration"
-    busy, kernels = device.busy_s / device.span_s, device.kernel_s / device.span_s
+    span_s = running_s(device)
+    busy, kernels = device.busy_s / span_s, device.kernel_s / span_s
+    start_up_s = device.span_s - span_s
+    after = f" after a start-up of {format_si(start_up_s, 's')}" if start_up_s else ""
     return (
-        f"busy {format_percent(busy)} of {format_si(device.span_s, 's')}, {format_percent(kernels)} with kernels; "
-        f"idle {format_si(device.span_s - device.busy_s, 's')}"
+        f"busy {format_percent(busy)} of {format_si(span_s, 's')}{after}, {format_percent(kernels)} with kernels; "
+        f"idle {format_si(span_s - device.busy_s, 's')}"
     )
 
 
 def _gaps_text(device: DeviceTimeline) -> str:
     gaps = device.gaps
     assert gaps is not None
-    of = f" ({format_percent(gaps.total_s / device.span_s)})" if device.span_s > 0 else ""
-    start_up = f"; start-up {format_si(gaps.start_up_s, 's')}" if gaps.start_up_s else ""
+    span_s = running_s(device)
+    of = f" ({format_percent(gaps.total_s / span_s)})" if span_s > 0 else ""
     return (
         f"{count_text(gaps.count, 'pause')}, {format_si(gaps.total_s, 's')} in all{of}: median "
         f"{format_si(gaps.median_s, 's')}, longest {format_si(gaps.longest_s, 's')}; {format_si(gaps.short_s, 's')} in "
-        f"pauses under 20 µs, {format_si(gaps.long_s, 's')} in pauses of 1 ms and longer{start_up}"
+        f"pauses under 20 µs, {format_si(gaps.long_s, 's')} in pauses of 1 ms and longer"
     )
 
 

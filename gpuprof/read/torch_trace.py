@@ -85,6 +85,7 @@ def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
     activities = sorted(_activities(events, used, origin, places, operators, calls), key=attrgetter("start_s"))
     distributed = trace.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
+    surveyed = trace.get("gpuprof")
     return Trace(
         file=name,
         sha256=sha256,
@@ -100,6 +101,7 @@ def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
         created_s=since_epoch((count(trace.get("baseTimeNanoseconds")) or 0) + origin),
         warnings=left_out(events.untimed),
         products=_products(calls, origin),
+        from_start=isinstance(surveyed, dict) and surveyed.get("from_start") is True,
     )
 
 

@@ -171,6 +171,8 @@ def stop() -> Any:
         with contextlib.suppress(Exception):
             _let_gpus_finish()
         with contextlib.suppress(Exception):
+            torch.autograd._add_metadata_json("gpuprof", json.dumps({"from_start": True}))
+        with contextlib.suppress(Exception):
             torch.autograd._add_metadata_json("distributedInfo", json.dumps(_rank()))
         getattr(profiler, "_run_on_profiler_stop", bool)()
     finally:  # also after Ctrl-C: a process that ends while its profiler is on can crash

@@ -11,7 +11,7 @@ from gpuprof.comparison.conditions.values import NOT_KNOWN, common, condition, s
 from gpuprof.comparison.contract import RunCondition
 from gpuprof.comparison.sides import Side
 from gpuprof.model.session import KernelProfile
-from gpuprof.model.sm_clocks import FREE, held_clock
+from gpuprof.model.sm_clocks import FREE, held_clock, off_by
 from gpuprof.model.surveyed import was_throttled
 from gpuprof.units import format_percent, format_si
 
@@ -110,10 +110,20 @@ def _throttling(side: Side) -> bool | None:
 
 
 def _sm_change(base: Side, new: Side) -> _Clocks | None:
-    """Compare the SM clock; None where the driver saw the same one on both sides all the time, whatever cycles say."""
+    """Compare the SM clock; None where the driver saw the same one on both sides all the time, and each kernel's cycles
+    can be of it.
+    """
     held = {_held(side) for side in (base, new)}
-    same = len(held) == 1 and None not in held
-    return None if same else _clock_change(base, new, lambda kernel: kernel.sm_clock_hz)
+    held_hz = held.pop() if len(held) == 1 else None
+    speakers = [kernel.speaker for side in (base, new) for kernel in side.kernels]
+    if held_hz is not None and all(_can_be(held_hz, kernel) for kernel in speakers):
+        return None
+    return _clock_change(base, new, lambda kernel: kernel.sm_clock_hz)
+
+
+def _can_be(held_hz: float, kernel: KernelProfile) -> bool:
+    clock = kernel.sm_clock_hz
+    return clock is None or abs(clock / held_hz - 1) <= off_by(kernel.duration_s)
 
 
 def _held(side: Side) -> float | None:

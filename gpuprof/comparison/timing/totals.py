@@ -11,6 +11,7 @@ from msgspec import Struct
 from gpuprof.comparison.contract import QuantityChange, TimeWord
 from gpuprof.comparison.sides import Side, run_time_s
 from gpuprof.comparison.timing.noise import Samples, estimate, too_few
+from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import DeviceTimeline, Session
 
 
@@ -101,7 +102,7 @@ _QUANTITIES = (
     _Quantity("gpu-time", "s", run_time_s),
     _Quantity("launches", "launches", _launches),
     _Quantity("step", "s", _step_s),
-    _Quantity("span", "s", _of_gpus(lambda device: device.span_s)),
+    _Quantity("span", "s", _of_gpus(running_s)),
     _Quantity("busy", "s", _of_gpus(lambda device: device.busy_s)),
     _Quantity("idle", "s", _of_gpus(_idle_s)),
     _Quantity("copies", "s", _of_gpus(_copies_s)),
