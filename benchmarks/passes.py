@@ -30,6 +30,7 @@ STOCK = "full"
 _NO_COUNTERS = ("launch__", "sass__", "group:", "smsp__pcsamp", "sm__maximum_warps_per_active_cycle_pct")
 """Attributes of launches, counts by patched code, samples: CUPTI's host library does not schedule them."""
 _RANGE_PROFILER = 0
+"""The kind of profiler that CUPTI's host library schedules for."""
 
 
 class Scheduler:
@@ -46,7 +47,7 @@ class Scheduler:
 
         Raises EnvironmentProblem where CUPTI does not know the chip.
         """
-        host = _Initialize(chip=chip.encode())
+        host = _Initialize(kind=_RANGE_PROFILER, chip=chip.encode())
         code = self._code("Initialize", host)
         if code:
             raise EnvironmentProblem(f"this CUPTI refuses {chip} with {code}", "take an older one, or a newer one")
@@ -143,7 +144,9 @@ def run(options: argparse.Namespace) -> int:
     """Do what the options say."""
     library = options.cupti or find_cupti()
     if library is None:
-        raise EnvironmentProblem("there is no CUPTI here", "pip install nvidia-cuda-cupti, or name one with --cupti")
+        raise EnvironmentProblem(
+            "there is no CUPTI here", "pip install nvidia-cuda-cupti-cu12, or name one with --cupti"
+        )
     scheduler = Scheduler(library)
     if options.cost is not None:
         lines = _costs(scheduler, arch_of(options.arch), options.cost)

@@ -40,9 +40,8 @@ class CounterSet:
 
 def _scheduled(volta: int, hopper: int, others: tuple[int, int]) -> Passes:
     """Return the passes of a set whose counters CUPTI's scheduler puts into so many."""
-    least, most = ((volta, hopper, count) for count in others)
-    families = zip((VOLTA, HOPPER, OTHERS), least, most, strict=True)
-    return {family: (low + _OPCODES_AND_MORE, high + _OPCODES_AND_MORE) for family, low, high in families}
+    families = {VOLTA: (volta, volta), HOPPER: (hopper, hopper), OTHERS: others}
+    return {family: (low + _OPCODES_AND_MORE, high + _OPCODES_AND_MORE) for family, (low, high) in families.items()}
 
 
 _ROWS = (

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from gpuprof.collect.counter_sets import OTHERS, SETS, VOLTA, Group
 from gpuprof.diagnose.case import stall_metric
 from gpuprof.diagnose.registry import RULES
-from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ArchSpec, CounterLink
+from gpuprof.hardware.specs import ArchSpec, Chain, CounterLink
+from gpuprof.hardware.specs import metrics_of as metrics_of_link
 
 TIME = "gpu__time_duration.sum"
 SHARED = ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")
@@ -24,7 +25,6 @@ _DRAM = "peak.dram"
 _SHAPES = "tensor-opcodes"
 _OF_BITS = "tensor.int1"
 """Hardly a program multiplies matrices of bits: it is not worth a pass."""
-_HISTOGRAMS = {"thread-opcodes": THREAD_OPCODES, _SHAPES: WARP_OPCODES}
 _SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
 """Where warps wait, by instruction: one pass, and findings name a line."""
 _SLICES = ("lts__t_sectors_srcunit_tex.avg.peak_sustained",)
@@ -62,16 +62,19 @@ def _of_rules(arch: ArchSpec) -> Iterator[str]:
 
 
 def _quantities(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
-    """Yield the metrics of the first way to each quantity; of tensor work those of opcodes, where they tell it surely.
+    for quantity, chain in arch.counters.items():
+        if quantity.startswith(beginnings):
+            yield from metrics_of_link(_way(arch, quantity, chain))
+
+
+def _way(arch: ArchSpec, quantity: str, chain: Chain) -> CounterLink:
+    """Return the first way to a quantity; to tensor work that by opcodes, where they tell it surely.
 
     A counter of tensor work takes a pass for each data type, and one pass counts all opcodes. But whether those of a
     group of warps (`HGMMA`) are counted once or for each of its warps is not known, and tcgen05's have no shapes.
     """
-    for quantity, chain in arch.counters.items():
-        if quantity.startswith(beginnings):
-            opcodes = next((link for link in chain if link.how == _SHAPES), None)
-            by_opcodes = opcodes is not None and _is_by_warps(arch, quantity.removeprefix("work."))
-            yield from _metrics(opcodes if opcodes is not None and by_opcodes else chain[0])
+    by_opcodes = [link for link in chain if link.how == _SHAPES]
+    return by_opcodes[0] if by_opcodes and _is_by_warps(arch, quantity.removeprefix("work.")) else chain[0]
 
 
 def _is_by_warps(arch: ArchSpec, path: str) -> bool:
@@ -79,13 +82,6 @@ def _is_by_warps(arch: ArchSpec, path: str) -> bool:
     every = [key for key in arch.compute if key.instruction is not None]
     mine = [key for key in every if key.path == path]
     return path == _OF_BITS or all(key.instruction == "mma.sync" for key in mine or every)
-
-
-def _metrics(link: CounterLink) -> Iterator[str]:
-    if link.how in _HISTOGRAMS:
-        yield _HISTOGRAMS[link.how]
-    else:
-        yield from (metric for metric, _ in link.terms)
 
 
 _GROUPS: Mapping[Group, Callable[[ArchSpec], Iterable[str]]] = {

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.rule import percent
 from gpuprof.model.implied import DRAM_CLOCK_DRIFT, LONG_ENOUGH_S
 from gpuprof.model.session import Device, KernelProfile, Session
-from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, OFF, held_clock, sm_clock
+from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, held_clock, off_by, sm_clock
 from gpuprof.units import format_si
 
 CLOCKS = percent(
@@ -106,10 +106,8 @@ def _at_least(kernel: KernelProfile) -> float:
 
 
 def _off(kernel: KernelProfile) -> float:
-    """Return how far its clock can be off, as a fraction."""
-    if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
-        return 0.0
-    return next((most for shorter_s, most in OFF if (kernel.duration_s or 0.0) < shorter_s), 0.0)
+    """Return how far its clock can be off, as a fraction; what is well below the limit does not count."""
+    return 0.0 if kernel.sm_clock_source in (GPC_CYCLES, DRIVER) else off_by(kernel.duration_s, of_long=0.0)
 
 
 def _ratio(low: float | None, high: float | None) -> float:

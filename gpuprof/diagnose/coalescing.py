@@ -387,9 +387,7 @@ def _sectors_per_request(case: Case) -> _Excess | None:
         name = _RATIO.format(what)
         if not case.can_have((name, GLOBAL_SECTORS.format(what))):
             continue
-        sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))
-        counted = sectors / requests if sectors and requests else None
-        ratio = _request_sectors(case, what)
+        ratio, counted = _request_sectors(case, what), _counted_request_sectors(case, what)
         if ratio is None or case.number(ALL_SECTORS) is not None or ratio < _MANY_SECTORS:
             continue
         evidence = (
@@ -410,8 +408,13 @@ def _sectors_per_request(case: Case) -> _Excess | None:
 
 def _request_sectors(case: Case, what: str) -> float | None:
     """Return the sectors of a request of loads or stores."""
+    counted = _counted_request_sectors(case, what)
+    return counted if counted is not None else case.number(_RATIO.format(what))
+
+
+def _counted_request_sectors(case: Case, what: str) -> float | None:
     sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))
-    return sectors / requests if sectors and requests else case.number(_RATIO.format(what))
+    return sectors / requests if sectors and requests else None
 
 
 def _excess_passes(case: Case) -> float | None:

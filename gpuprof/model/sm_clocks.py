@@ -20,7 +20,7 @@ HIGHEST = "highest"
 
 _SAME_PASS = 0.001
 """Cycles of SMs and GPCs that were counted in one pass agree within 0.01 % in 31 launches of public reports."""
-OFF = ((20e-6, 0.25), (100e-6, 0.10))
+_OFF = ((20e-6, 0.25), (100e-6, 0.10))
 """How far cycles of the SMs over the time can be from the clock in launches shorter than that, as a fraction, where
 nothing else tells the clock: up to 0.22 and 0.095 on an H100 whose clock did not move."""
 _OFF_LONG, _OFF_GPC = 0.01, 0.015
@@ -40,9 +40,12 @@ class LaunchClock(NamedTuple):
     counted_hz: float | None = None
 
 
-def off_by(duration_s: float | None) -> float:
-    """Return how far the cycles of the SMs over the time can be from the clock of a launch, as a fraction."""
-    return next((most for shorter_s, most in OFF if (duration_s or 0.0) < shorter_s), _OFF_LONG)
+def off_by(duration_s: float | None, of_long: float = _OFF_LONG) -> float:
+    """Return how far the cycles of the SMs over the time can be from the clock of a launch, as a fraction.
+
+    `of_long` is what to say of launches that are long enough to be trusted.
+    """
+    return next((most for shorter_s, most in _OFF if (duration_s or 0.0) < shorter_s), of_long)
 
 
 def sm_clock(

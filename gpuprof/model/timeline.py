@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
@@ -63,6 +64,15 @@ class _Pause(NamedTuple):
     start_up: bool = False
 
 
+class _OneGpu(Struct, frozen=True):
+    """What one GPU of a trace did: the trace and the GPU by their places, and all in the order of its start."""
+
+    source: int
+    ordinal: int
+    activities: Sequence[Activity]
+    pauses: Sequence[_Pause]
+
+
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
     """Return a session of the kernels of traces, with their timeline; nothing of it is diagnosed yet."""
     reports = [as_report(trace) for trace in traces]
@@ -82,10 +92,11 @@ def _timeline(
     kernels: Sequence[KernelProfile],
     ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> Timeline:
+    gpus = list(_gpus(traces))
     return Timeline(
-        devices=tuple(_devices(traces, numbers)),
+        devices=tuple(_device(gpu, numbers[gpu.source, gpu.ordinal]) for gpu in gpus),
         steps=tuple(step_times(traces)),
-        waits=tuple(sorted(_waits(traces, numbers, kernels), key=lambda wait: -wait.idle_s)),
+        waits=tuple(sorted(_waits(gpus, numbers, kernels), key=lambda wait: -wait.idle_s)),
         rank=next((trace.rank for trace in traces if len(traces) == 1), None),
         ranks=max((trace.ranks for trace in traces if trace.ranks is not None), default=None),
         peak_memory_bytes=max(
@@ -148,36 +159,34 @@ def _timed_only(kernel: KernelProfile) -> KernelProfile:
     return replace(kernel, work=(), traffic=(), roofline=(), missing=(_NO_COUNTERS,), duration_source=source)
 
 
-def _devices(traces: Sequence[Trace], numbers: dict[tuple[int, int], int]) -> Iterator[DeviceTimeline]:
+def _gpus(traces: Sequence[Trace]) -> Iterator[_OneGpu]:
+    """Yield the GPUs of all traces that did something."""
     for source, trace in enumerate(traces):
-        for index, activities in _by_gpu(trace):
-            yield _device(source, index, numbers[source, index], activities, from_start=trace.from_start)
+        for index in range(len(trace.devices)):
+            activities = [activity for activity in trace.activities if activity.device == index]
+            if activities:
+                yield _OneGpu(
+                    source=source,
+                    ordinal=index,
+                    activities=activities,
+                    pauses=_pauses(activities, from_start=trace.from_start),
+                )
 
 
-def _by_gpu(trace: Trace) -> Iterator[tuple[int, list[Activity]]]:
-    """Yield the GPUs of a trace that did something, with what each did."""
-    for index in range(len(trace.devices)):
-        activities = [activity for activity in trace.activities if activity.device == index]
-        if activities:
-            yield index, activities
-
-
-def _device(
-    source: int, ordinal: int, device: int, activities: Sequence[Activity], *, from_start: bool
-) -> DeviceTimeline:
-    busy = merged(map(_interval, activities))
-    kernels = [activity for activity in activities if activity.kind == KERNEL]
+def _device(gpu: _OneGpu, number: int) -> DeviceTimeline:
+    busy = merged(map(_interval, gpu.activities))
+    kernels = [activity for activity in gpu.activities if activity.kind == KERNEL]
     return DeviceTimeline(
-        source=source,
-        ordinal=ordinal,
-        device=device,
+        source=gpu.source,
+        ordinal=gpu.ordinal,
+        device=number,
         span_s=busy[-1][1] - busy[0][0],
         busy_s=length(busy),
         kernel_s=length(merged(map(_interval, kernels))),
-        gaps=_gaps(_pauses(activities, from_start=from_start)),
-        copies=tuple(_copies(activities)),
+        gaps=_gaps(gpu.pauses),
+        copies=tuple(_copies(gpu.activities)),
         communication=_communication(kernels),
-        untimed=sum(activity.duration_s is None for activity in activities),
+        untimed=sum(activity.duration_s is None for activity in gpu.activities),
     )
 
 
@@ -341,36 +350,33 @@ def _model_flop(
 
 
 def _waits(
-    traces: Sequence[Trace], numbers: dict[tuple[int, int], int], kernels: Sequence[KernelProfile]
+    gpus: Sequence[_OneGpu], numbers: dict[tuple[int, int], int], kernels: Sequence[KernelProfile]
 ) -> Iterator[Wait]:
     """Add up, for each GPU, the pauses that launches of a kernel ended, and those that copies of a direction ended.
 
     Those of the start-up are left out.
     """
     ids = {_key(kernel.source, kernel.device, kernel.demangled, kernel): kernel.id for kernel in kernels}
-    for source, trace in enumerate(traces):
-        for index, activities in _by_gpu(trace):
-            lengths: dict[str, dict[int | None, list[float]]] = {}
-            for pause in _pauses(activities, from_start=trace.from_start):
-                if pause.start_up:
-                    continue
+    for gpu in gpus:
+        lengths: dict[str, dict[int | None, list[float]]] = {}
+        for pause in gpu.pauses:
+            if not pause.start_up:
                 before = KERNEL if pause.end.kind == KERNEL else _movement(pause.end)
-                number = _kernel_id(ids, source, numbers[source, index], pause.kernel)
+                number = _kernel_id(ids, gpu.source, numbers[gpu.source, gpu.ordinal], pause.kernel)
                 lengths.setdefault(before, {}).setdefault(number, []).append(pause.length_s)
-            for before, of_kernel in lengths.items():
-                if before == KERNEL:
-                    ended = of_kernel
-                else:
-                    ended = {_longest(of_kernel): list(chain.from_iterable(of_kernel.values()))}
-                for kernel, pauses_s in ended.items():
-                    yield Wait(
-                        source=source,
-                        ordinal=index,
-                        before=before,
-                        kernel=kernel,
-                        idle_s=sum(pauses_s),
-                        pauses=len(pauses_s),
-                    )
+        for before, of_kernel in lengths.items():
+            ended = of_kernel
+            if before != KERNEL:
+                ended = {_longest(of_kernel): list(chain.from_iterable(of_kernel.values()))}
+            for kernel, pauses_s in ended.items():
+                yield Wait(
+                    source=gpu.source,
+                    ordinal=gpu.ordinal,
+                    before=before,
+                    kernel=kernel,
+                    idle_s=sum(pauses_s),
+                    pauses=len(pauses_s),
+                )
 
 
 def _kernel_id(ids: Mapping[tuple[object, ...], int], source: int, device: int, launch: Activity | None) -> int | None:
