@@ -231,6 +231,30 @@ def test_what_a_review_started_ends_with_it_and_its_folder_goes(tmp_path: Path, 
         os.kill(child, 0)
 
 
+_AT_ONCE = """
+import os, signal, subprocess, sys
+which = getattr(signal, sys.argv[2])
+class Started(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        with open(sys.argv[1] + ".number", "w") as file:
+            print(self.pid, file=file)
+        os.kill(os.getpid(), which)
+subprocess.Popen = Started
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", -15), ("SIGHUP", -1)])
+def test_what_a_review_starts_while_the_signal_comes_ends_too(tmp_path: Path, name: str, code: int) -> None:
+    begun = tmp_path / "begun"
+    command = [sys.executable, "-c", _AT_ONCE + _WAITS, str(begun), name]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (code, "interrupted\n" if name == "SIGINT" else "")
+    with pytest.raises(ProcessLookupError):
+        os.kill(_number_in(begun.with_suffix(".number")), 0)
+
+
 def _number_in(file: Path) -> int:
     """The number of a process, once that has written it."""
     for _ in range(600):

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -80,26 +81,51 @@ def run_in(
     """
     environment = {**os.environ, "TMPDIR": str(folder), "TEMP": str(folder), "TMP": str(folder), **(variables or {})}
     log = folder / "output.txt"
+    started: subprocess.Popen[bytes] | None = None
     with log.open("wb") as output:
         try:
-            started = subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise EnvironmentProblem(f"{command[0]} cannot be started: {error}") from error
-        try:
+            with _signals_after():
+                started = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,
+                )
             code = started.wait(patience_s)
         except subprocess.TimeoutExpired as error:
             raise EnvironmentProblem(f"{command[0]} did not finish within {patience_s:.0f} s") from error
+        except (OSError, ValueError) as error:
+            raise EnvironmentProblem(f"{command[0]} cannot be started: {error}") from error
         finally:
-            _end(started)
+            if started is not None:
+                _end(started)
     with log.open("rb") as output:
         return Outcome(code, output.read(_MOST_OUTPUT).decode("utf-8", "replace"))
+
+
+@contextlib.contextmanager
+def _signals_after() -> Iterator[None]:
+    """Keep signals whose handlers may raise until behind the block: what starts in it is then known, and can be ended.
+
+    They are not blocked, for what starts would inherit that; no handler is inherited.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    every = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    handlers = {which: handler for which in every if callable(handler := signal.getsignal(which))}
+    try:
+        for which in handlers:
+            signal.signal(which, lambda number, _: came.append(number))
+        yield
+    finally:
+        for which, handler in handlers.items():
+            signal.signal(which, handler)
+        for which in dict.fromkeys(came):
+            signal.raise_signal(which)
 
 
 def _end(started: subprocess.Popen[bytes]) -> None:
