@@ -54,7 +54,7 @@ def steps() -> tuple[Step, ...]:
 def _semantics() -> Iterator[Step]:
     yield Step("A", "environment", 5, needs=(), work=profiles.environment, what="GPU, driver, versions, gpuprof doctor")
     yield Step(
-        "A", "ask-ncu", 20, needs=(GPU, NCU), work=semantics.ask_ncu, what="ncu's help, sets, metrics of this GPU"
+        "A", "ask-ncu", 20, needs=(GPU, NCU), work=semantics.ask_ncu, what="ncu's options, sets, metrics of this GPU"
     )
     needs = (*_CUDA, GPUPROF)
     yield Step(
