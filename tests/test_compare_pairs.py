@@ -414,6 +414,17 @@ def test_the_order_of_launches_and_files_tells_nothing(
     assert by_key(compare(sides(base), sides(new), "0").pairs) == by_key(compare(sides(base), sides(turned), "0").pairs)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_launches_of_the_same_time_that_with_most_known_speaks(order: int) -> None:
+    """Else whether a kernel was renamed hung on which of its launches came first."""
+    flop = {"fp32": 1e9}
+    base = [[kernel("gemm_nn", [1.0], flop=flop)]]
+    new = [[kernel("gemm_tn", [1.0], flop=None), kernel("gemm_tn", [1.0], flop=flop)][::order]]
+    (pair,) = compare(sides(base), sides(new), "0").pairs
+    assert pair.match == "renamed"
+    assert [path.flop for path in pair.new[0].speaker.work] == [1e9]
+
+
 def real(reports: Path, base: str, new: str) -> Counter[tuple[str, str, str]]:
     """Return the pairs of two reports, by how each was found and the labels of its kernels."""
     before, after = (Run(name, loaded(reports / f"{name}.ncu-rep")) for name in (base, new))

@@ -232,11 +232,11 @@ def _speaker(members: Sequence[tuple[int, KernelProfile]]) -> tuple[int, KernelP
     if not timed:
         return min(counted, key=lambda member: _known_of(member[1]))
     middle = median(duration_s for duration_s, _ in timed)
-    return min(timed, key=lambda item: (abs(item[0] - middle), item[0]))[1]
+    return min(timed, key=lambda item: (abs(item[0] - middle), item[0], _known_of(item[1][1])))[1]
 
 
 def _known_of(kernel: KernelProfile) -> tuple[object, ...]:
-    """Return what sorts profiles without a time by what is known of them, most first, in whichever order they come."""
+    """Return what sorts profiles of the same time by what is known of them, most first, in any order."""
     amounts = [*(work.flop for work in kernel.work), *(traffic.bytes for traffic in kernel.traffic)]
     known = [amount for amount in amounts if amount is not None]
     return -len(kernel.counts), -len(known), sorted(known), sorted(count.value for count in kernel.counts)
