@@ -1,0 +1,32 @@
+"""What tells the group and the time of a kernel: all that is read of most launches of a session that has thousands."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gpuprof.model.field_types import Fraction, Hertz, Positive, Seconds, Whole
+from gpuprof.model.recorded import Dim3
+from gpuprof.model.session import DurationSpread, KernelProfile, LaunchTimes
+
+
+class TimedKernel(Struct, frozen=True, kw_only=True):
+    """These fields of a `KernelProfile`, as they are there."""
+
+    id: Whole
+    source: Whole
+    device: Whole
+    demangled: str
+    ranges: tuple[str, ...]
+    grid: Dim3 | None
+    block: Dim3 | None
+    launches: Positive
+    duration_s: Seconds | None
+    duration_percentiles_s: DurationSpread | None
+    duration_source: str | None
+    time_total_s: Seconds | None
+    time_share: Fraction | None
+    sm_clock_hz: Hertz | None
+    launch_times: LaunchTimes | None = None
+
+
+Timed = KernelProfile | TimedKernel

@@ -1,0 +1,152 @@
+"""What the parts of a session say of one another: whatever the contract's types cannot tell is refused here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gpuprof.errors import DamagedInput
+from gpuprof.model.field_types import Word
+from gpuprof.model.session import KernelProfile, LaunchCount, RunTotals, RunVerdict, Session, Timeline
+from gpuprof.model.timed import TimedKernel
+
+_PROFILERS = (["ncu"], ["nv-nsight-cu-cli"], ["gpuprof"])
+
+
+class NamedFinding(Struct, frozen=True):
+    """A finding, as far as others refer to it."""
+
+    id: Word = ""
+    cause: Word | None = None
+
+
+class ReferredKernel(TimedKernel, frozen=True, kw_only=True):
+    """A kernel, as far as its group, the verdict and opportunities need it."""
+
+    findings: tuple[NamedFinding, ...]
+
+
+Referred = KernelProfile | ReferredKernel
+
+
+def refuse_contradictions(session: Session, kernels: Sequence[Referred], file: str) -> None:
+    """Raise DamagedInput where a session, whose kernels are these, refers to what is not there or contradicts itself.
+
+    What a kernel did is looked at by `refuse_contradicting_work`.
+    """
+    _check_references(session, kernels, file)
+    _check_judged(session, kernels, file)
+    if session.run is not None:
+        _check_run(session.run, kernels, file)
+
+
+def refuse_contradicting_work(kernel: KernelProfile, file: str) -> None:
+    """Raise DamagedInput where counts or lines of a kernel contradict each other."""
+    refuse_contradicting_counts(kernel.id, kernel.counts, file)
+    if kernel.lines_dropped < 0:
+        raise DamagedInput(f"{file} is damaged: kernel {kernel.id} has fewer than no lines left out")
+
+
+def refuse_contradicting_counts(kernel: int, counts: Sequence[LaunchCount], file: str) -> None:
+    """Raise DamagedInput where counts of the kernel of that number contradict each other."""
+    if len({count.name for count in counts}) < len(counts):
+        raise DamagedInput(f"{file} is damaged: kernel {kernel} has two counts of one name")
+    if not all(count.low <= count.value <= count.high for count in counts):
+        raise DamagedInput(f"{file} is damaged: kernel {kernel} has a count outside of its least and most")
+
+
+def _check_references(session: Session, kernels: Sequence[Referred], file: str) -> None:
+    if session.timeline is not None:
+        _check_timeline(session.timeline, len(session.sources), file)
+    numbers: set[int] = set()
+    for kernel in kernels:
+        if not 0 <= kernel.device < len(session.devices) or not 0 <= kernel.source < len(session.sources):
+            raise DamagedInput(f"{file} is damaged: kernel {kernel.id} names a device or source that does not exist")
+        if kernel.id in numbers:
+            raise DamagedInput(f"{file} is damaged: two kernels have the number {kernel.id}")
+        numbers.add(kernel.id)
+        _check_times(kernel, file)
+
+
+def _check_times(kernel: Referred, file: str) -> None:
+    """Refuse launches of a kernel that contradict each other."""
+    times = kernel.launch_times
+    fault = None
+    if times is not None and (times.dropped < 0 or len(times.durations_s) + times.dropped > kernel.launches):
+        fault = "lists other launches than it has"
+    elif times is not None and len(times.sm_clocks_hz) not in (0, len(times.durations_s)):
+        fault = "has clocks of other launches than durations"
+    if fault is not None:
+        raise DamagedInput(f"{file} is damaged: kernel {kernel.id} {fault}")
+
+
+def _check_timeline(timeline: Timeline, sources: int, file: str) -> None:
+    """Refuse a timeline of files that are not there."""
+    named = {device.source for device in timeline.devices} | {step.source for step in timeline.steps}
+    named |= {flop.source for flop in timeline.model_flop}
+    for source in named | {wait.source for wait in timeline.waits}:
+        if not 0 <= source < sources:
+            raise DamagedInput(f"{file} is damaged: its timeline names source {source}, which does not exist")
+
+
+def _check_judged(session: Session, all_kernels: Sequence[Referred], file: str) -> None:
+    """Refuse causes, opportunities and a verdict that name findings or kernels which are not there."""
+    kernels = _kernels_of_findings(all_kernels, session.schema_version, file)
+    numbers = {kernel.id for kernel in all_kernels}
+    if session.verdict is not None:
+        _check_verdict(session.verdict, numbers, file)
+    names: set[str] = set()
+    for item in session.opportunities:
+        lost = next((name for name in item.findings if name not in kernels), None)
+        if lost is not None or not item.findings:
+            what = "no finding" if lost is None else f"finding {lost}, which does not exist"
+            raise DamagedInput(f"{file} is damaged: its opportunity {item.id} names {what}")
+        if set(item.kernels) != {kernels[name] for name in item.findings}:
+            raise DamagedInput(f"{file} is damaged: its opportunity {item.id} and its findings name different kernels")
+        if item.id in names:
+            raise DamagedInput(f"{file} is damaged: two opportunities have the id {item.id}")
+        names.add(item.id)
+
+
+def _check_verdict(verdict: RunVerdict, kernels: set[int], file: str) -> None:
+    """Refuse a verdict on a kernel that is not there, or with a command to be copied that is none of gpuprof's."""
+    if verdict.kernel not in {None, *kernels}:
+        raise DamagedInput(f"{file} is damaged: its verdict names kernel {verdict.kernel}, which does not exist")
+    if verdict.command is not None and not _runs_a_profiler(verdict.command):
+        raise DamagedInput(f"{file} is damaged: the command in its verdict does not run a profiler")
+
+
+def _runs_a_profiler(command: str) -> bool:
+    """Tell whether a command line is as gpuprof writes it: one command, quoted so that a shell runs nothing else."""
+    try:
+        arguments = shlex.split(command)
+    except ValueError:
+        return False
+    return arguments[:1] in _PROFILERS and command.isprintable() and shlex.join(arguments) == command
+
+
+def _kernels_of_findings(all_kernels: Sequence[Referred], version: int, file: str) -> dict[str, int]:
+    """Return the number of each finding's kernel by the finding's id; those of version 1 have none."""
+    kernels: dict[str, int] = {}
+    for kernel in all_kernels:
+        for finding in kernel.findings:
+            if not finding.id and version > 1:
+                raise DamagedInput(f"{file} is damaged: a finding of kernel {kernel.id} has no id")
+            if finding.id and finding.id in kernels:
+                raise DamagedInput(f"{file} is damaged: two findings have the id {finding.id}")
+            kernels[finding.id] = kernel.id
+        for finding in kernel.findings:
+            if finding.cause is not None and (kernels.get(finding.cause) != kernel.id or finding.cause == finding.id):
+                raise DamagedInput(f"{file} is damaged: kernel {kernel.id} lacks the finding {finding.cause}, a cause")
+    return kernels
+
+
+def _check_run(run: RunTotals, kernels: Sequence[Referred], file: str) -> None:
+    """Refuse totals of a run that contradict each other, or that are less than the kernels of the session."""
+    launches = sum(kernel.launches for kernel in kernels)
+    shapes = run.kernels <= run.timed_shapes <= run.timed_launches
+    counts = 0 <= run.main_kernels <= run.kernels and shapes and run.timed_launches <= run.launches >= launches
+    if not counts or run.main_time_s > run.time_s or (run.time_s > 0) != (run.main_kernels > 0):
+        raise DamagedInput(f"{file} is damaged: the totals of its run contradict each other or its kernels")
