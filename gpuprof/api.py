@@ -42,7 +42,7 @@ def load(
     if not paths:
         raise InputError("no file given", "name a report: gpuprof show REPORT.ncu-rep")
     refuse_twice([os.fspath(path) for path in paths])
-    files = [read_file(os.fspath(path), salvage=salvage) for path in paths]
+    files = [read_file(os.fspath(path), salvage=salvage, groups=groups) for path in paths]
     traces = [file for file in files if isinstance(file, Trace)]
     if traces:
         if len(traces) < len(files):

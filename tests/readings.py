@@ -93,18 +93,18 @@ def reading_once() -> Iterator[None]:
         yield
 
 
-def read_once(name: str, *, salvage: bool = False) -> Report | Session | Trace:
+def read_once(name: str, *, salvage: bool = False, groups: bool = False) -> Report | Session | Trace:
     """Do what `read_file` does, but read a report or a timeline only if its bytes are new under this name.
 
     A report by ncu may have moved to another folder since: a reading holds its place in one field.
     """
     digest = _digest(Path(name)) if name else None
     if digest is None:
-        return read_file(name, salvage=salvage)
+        return read_file(name, salvage=salvage, groups=groups)
     native = name.endswith(REPORTS)
     key = (Path(name).name if native else name, digest, salvage)
     if key not in _READ:
-        recorded = read_file(name, salvage=salvage)
+        recorded = read_file(name, salvage=salvage, groups=groups)
         if isinstance(recorded, Session):
             return recorded
         _READ[key] = recorded

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,11 +76,9 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     (.html), a PyTorch trace, an SQLite export of Nsight Systems, or - for any of these on standard input. Several
     reports are shown as one run, equal launches as one kernel; JSON and CSV have every launch.
     """
-    from gpuprof.api import load
-
     asked = _Asked(**options)
     _refuse_contradictions(asked)
-    session: Session = kept(load(*files, spec=spec, salvage=salvage, groups=asked.groups), exclude)
+    session = kept(_loaded(files, asked, spec=spec, salvage=salvage), exclude)
     point_to_compare(session, files)
     if asked.explain is not None:
         _explain(session, asked.explain, asked.form, files)
@@ -113,15 +111,32 @@ class _Asked:
 
     @property
     def groups(self) -> bool:
-        """Tell whether equal launches are one kernel: not where a launch is named, nor where each is written."""
-        if re.fullmatch(r"#[0-9]+", self.kernel or self.explain or "") is not None:
-            return False
+        """Tell whether equal launches are one kernel: not where each is written."""
         return self.form.takes != "launches" or self.by is not None or self.explain is not None
+
+    @property
+    def number(self) -> int | None:
+        """Return the number by which a kernel or launch is named."""
+        return _number(self.kernel or self.explain)
 
     @property
     def depth(self) -> Depth:
         """Return which kernels are shown with all their figures and findings."""
         return "all" if self.kernel is not None else "longest" if self.verbose else "none"
+
+
+def _loaded(files: Sequence[str], asked: _Asked, *, spec: str | None, salvage: bool) -> Session:
+    """Return what the files hold: every launch only where each is written, or one that does not speak for its kind.
+
+    Of thousands of launches, groups are read in a part of the time, and most numbers that are asked for are of groups.
+    """
+    from gpuprof.api import load
+
+    if asked.number is None or all(Path(name).is_file() for name in files):
+        session = load(*files, spec=spec, salvage=salvage, groups=asked.groups)
+        if not asked.groups or asked.number in {None, *(kernel.id for kernel in session.kernels)}:
+            return session
+    return load(*files, spec=spec, salvage=salvage)
 
 
 def _refuse_contradictions(asked: _Asked) -> None:
@@ -164,9 +179,14 @@ def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[Kerne
     from gpuprof.diagnose.grouping import grouped
 
     groups = grouped(session)
-    is_number = pattern is not None and re.fullmatch(r"#[0-9]+", pattern)
-    speaks = any(f"#{kernel.id}" == pattern for kernel in groups.kernels)
-    return groups, select_kernels(session if is_number and not speaks else groups, pattern)
+    is_group = _number(pattern) in {None, *(kernel.id for kernel in groups.kernels)}
+    return groups, select_kernels(groups if is_group else session, pattern)
+
+
+def _number(pattern: str | None) -> int | None:
+    from gpuprof.model.kernel_match import kernel_number
+
+    return kernel_number(pattern) if pattern is not None else None
 
 
 def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: Format) -> None:

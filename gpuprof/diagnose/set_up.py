@@ -82,7 +82,7 @@ def _role(kernel: KernelProfile) -> Role | None:
     return "data" if makes_data(kernel) else None
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=1 << 16)
 def _warms_up(name: str) -> bool:
     parsed = parse_name(name)
     return not parsed.scopes and _WARM_UP.fullmatch(parsed.base) is not None
@@ -93,7 +93,7 @@ def makes_data(kernel: KernelProfile) -> bool:
     return _makes_data(kernel.name) or _makes_data(kernel.demangled)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=1 << 16)
 def _makes_data(name: str) -> bool:
     if _LIBRARIES.search(name):
         return True

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from gpuprof.model.recorded import Dim3
-from gpuprof.model.session import DurationSpread, KernelProfile
+from gpuprof.model.session import DurationSpread
+from gpuprof.model.timed import Groupable
 
 Item = TypeVar("Item")
 
@@ -20,7 +21,7 @@ def kind_of(
     return source, device, name, grid, block, ranges
 
 
-def kind_of_kernel(kernel: KernelProfile, name: str) -> Hashable:
+def kind_of_kernel(kernel: Groupable, name: str) -> Hashable:
     """Return what equal launches share for a kernel of a session, under one of its names."""
     return kind_of(kernel.source, kernel.device, name, kernel.grid, kernel.block, kernel.ranges, kernel.id)
 

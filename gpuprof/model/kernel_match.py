@@ -29,8 +29,9 @@ class KernelPattern(Struct, frozen=True):
 
 def kernel_pattern(text: str, option: str) -> KernelPattern:
     """Return what an option names. Raises UsageError where that is no regular expression."""
-    if _NUMBER.fullmatch(text):
-        return KernelPattern(text, int(text[1:]), None)
+    number = kernel_number(text)
+    if number is not None:
+        return KernelPattern(text, number, None)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -39,6 +40,11 @@ def kernel_pattern(text: str, option: str) -> KernelPattern:
         raise UsageError(
             f"{option} {text!r:.80} is not a regular expression: {error}", "escape ( ) [ ] * + ? with \\"
         ) from error
+
+
+def kernel_number(text: str) -> int | None:
+    """Return the number that `#N` names; None for an expression."""
+    return int(text[1:]) if _NUMBER.fullmatch(text) is not None else None
 
 
 def name_patterns(texts: Iterable[str], option: str) -> tuple[KernelPattern, ...]:

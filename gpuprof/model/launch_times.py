@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from gpuprof.model.session import KernelProfile, LaunchTimes
+from gpuprof.model.session import LaunchTimes
+from gpuprof.model.timed import Groupable
 
 MOST = 1_000
 """A median of so many is off by 4 % of their standard deviation; more would make sessions long."""
@@ -29,7 +30,7 @@ def launch_times(durations: Sequence[float | None], clock_of: Callable[[int], fl
     )
 
 
-def merged_times(kernels: Sequence[KernelProfile]) -> LaunchTimes | None:
+def merged_times(kernels: Sequence[Groupable]) -> LaunchTimes | None:
     """Return the launches of kernels that are alike; those of a group that does not list them count as dropped.
 
     The clock of a single launch is of no use where its time is another tool's: it ran again under the profiler.
@@ -48,7 +49,7 @@ def merged_times(kernels: Sequence[KernelProfile]) -> LaunchTimes | None:
     return LaunchTimes(durations_s=times.durations_s, sm_clocks_hz=times.sm_clocks_hz, dropped=times.dropped + dropped)
 
 
-def _single(kernel: KernelProfile) -> LaunchTimes:
+def _single(kernel: Groupable) -> LaunchTimes:
     """Return the one launch of a kernel; nothing but its number where it is a group, as old sessions have them."""
     if kernel.launches > 1 or kernel.duration_s is None:
         spread = kernel.duration_percentiles_s

@@ -12,13 +12,13 @@ from gpuprof.model.groups import collected, kind_of_kernel, middle, spread
 from gpuprof.model.launch_times import merged_times
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import KernelProfile, LaunchCount, Session
-from gpuprof.model.timed import Timed
+from gpuprof.model.timed import Groupable
 
 
 class Launches(NamedTuple):
     """The kernels of a session: of each what tells its group and time; by its place, the whole of it, or its counts."""
 
-    timed: Sequence[Timed]
+    timed: Sequence[Groupable]
     profile: Callable[[int], KernelProfile]
     counts: Callable[[int], Sequence[LaunchCount]]
 

@@ -29,4 +29,5 @@ class TimedKernel(Struct, frozen=True, kw_only=True):
     launch_times: LaunchTimes | None = None
 
 
-Timed = KernelProfile | TimedKernel
+Groupable = KernelProfile | TimedKernel
+"""What tells which kernels are alike."""

@@ -23,41 +23,46 @@ from gpuprof.read.spool import ByteStream, spooled
 STDIN = "-"
 
 
-def read_file(name: str, *, salvage: bool = False) -> Report | Session | Trace:
+def read_file(name: str, *, salvage: bool = False, groups: bool = False) -> Report | Session | Trace:
     """Read a report, a CSV export, a timeline, a session or a page that carries one; `-` reads standard input.
 
+    With `groups` a session can have equal launches as one kernel, which is then not judged yet.
     Raises InputError (DamagedInput for a broken file) that says what the file is and what to do.
     """
     if name == STDIN:
         with spooled(cast("ByteStream", sys.stdin.buffer), STANDARD_INPUT) as place:
-            return _read_as(STANDARD_INPUT, place, salvage=salvage)
+            return _read_as(STANDARD_INPUT, place, salvage=salvage, groups=groups)
     if not name:
         raise InputError("empty file name", "check how the command line was built")
     path = Path(name)
     try:
         if path.is_fifo():
             with path.open("rb") as pipe, spooled(pipe, name) as place:
-                return _read_as(name, place, salvage=salvage)
-        return _read(path, name, salvage=salvage)
+                return _read_as(name, place, salvage=salvage, groups=groups)
+        return _read(path, name, salvage=salvage, groups=groups)
     except OSError as error:
         raise InputError(f"{name:.100} cannot be read: {(error.strerror or str(error)).lower()}") from error
 
 
-def _read_as(name: str, place: Path, *, salvage: bool) -> Report | Session | Trace:
+def _read_as(name: str, place: Path, *, salvage: bool, groups: bool) -> Report | Session | Trace:
     """Read what a temporary file holds, under the name of what it stands for."""
     try:
-        content = _read(place, name, salvage=salvage)
+        content = _read(place, name, salvage=salvage, groups=groups)
     except InputError as error:
         said, hint = error.message.replace(str(place), name), error.hint
         raise type(error)(said, hint.replace(str(place), name) if hint is not None else None) from error
     return content if isinstance(content, Session) else replace(content, file=name)
 
 
-def _read(path: Path, name: str, *, salvage: bool) -> Report | Session | Trace:
+def _read(path: Path, name: str, *, salvage: bool, groups: bool) -> Report | Session | Trace:
     look = look_at(path, name)
     kind = kind_of(look)
     if kind.check_size is not None:
         pkgutil.resolve_name(kind.check_size)(path.stat().st_size, name)
+    if groups and kind.groups is not None:
+        session: Session | None = pkgutil.resolve_name(kind.groups)(path, name)
+        if session is not None:
+            return session
     options = {"salvage": salvage} if kind.salvage else {}
     content: Report | Session | Trace = pkgutil.resolve_name(kind.reader)(*_arguments(look, kind), **options)
     return content

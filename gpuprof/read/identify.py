@@ -30,6 +30,8 @@ _TRACE = re.compile(
 )
 """How traces of PyTorch and Chrome start: an object with these fields, or a list of events with their phase."""
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
+_SESSION = re.compile(rb'\s*\{\s*"schema_version"\s*:')
+"""How a session starts that gpuprof has written."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,10 @@ def is_packed_trace(look: Look) -> bool:
 
 def is_trace(look: Look) -> bool:
     """Tell whether it is a trace of PyTorch or Chrome, even one whose first bytes do not show it."""
-    return _starts_trace(look.start) or (is_object(look) and not is_binary(look) and bool(_EVENTS.search(look.data)))
+    if _starts_trace(look.start):
+        return True
+    may_be = is_object(look) and not is_binary(look) and _SESSION.match(look.start) is None
+    return may_be and _EVENTS.search(look.data) is not None
 
 
 def is_binary(look: Look) -> bool:

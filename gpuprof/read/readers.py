@@ -41,9 +41,10 @@ class Readable(Struct, frozen=True):
     """A kind that can be read, by a function `module:name` that is imported when such a file comes.
 
     It gets the path, the bytes or the text, their name unless it has the path, and the SHA-256 where it asks for it.
-    `gives` are the kinds of source (`model.sources.SOURCE_KINDS`) that what it returns can be.
-    `check_size` names a function that gets size and name before a file is read. `suffixes` are how names of such
-    files may end, where a name alone must tell a file from a program; they do not decide what a file is.
+    `gives` are the kinds of source (`model.sources.SOURCE_KINDS`) that what it returns can be. `groups` names a
+    function that gets path and name, and returns a session with equal launches as one kernel, or None where the reader
+    has to read all of it. `check_size` names one that gets size and name before a file is read. `suffixes` are how
+    names of such files may end, where a name alone must tell a file from a program; they do not decide what a file is.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Readable(Struct, frozen=True):
     gives: tuple[str, ...] = ()
     digest: bool = False
     salvage: bool = False
+    groups: str | None = None
     check_size: str | None = None
 
 
@@ -138,7 +140,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "session", is_object, "gpuprof.store.read:read_session", takes="bytes",
-        told=Told(5, "its own session.json"), suffixes=(".json",),
+        told=Told(5, "its own session.json"), suffixes=(".json",), groups="gpuprof.store.launches:read_groups",
     ),
     Refused(
         "list", is_list, "{name} is JSON, but not a gpuprof session: it is a list",

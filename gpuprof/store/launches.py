@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ class _Counted(msgspec.Struct):
     counts: tuple[LaunchCount, ...] = ()
 
 
-class _Lines(NamedTuple):
+class _Lines(msgspec.Struct, frozen=True):
     """Where the line of each kernel begins, and the lines before and behind them."""
 
     before: bytes
@@ -100,7 +100,8 @@ def _lines(stream: BinaryIO) -> _Lines:
         if content.startswith(_ENDS):
             if follows:
                 raise _Other
-            return _Lines(b"".join(before), places, kernels, line + stream.read())
+            behind = line + stream.read()
+            return _Lines(before=b"".join(before), places=places, kernels=kernels, behind=behind)
         if not follows:
             raise _Other
         follows = content.endswith(b",")
