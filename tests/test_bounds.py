@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gpuprof.diagnose.order import about
@@ -235,7 +235,14 @@ FLOORS = (*BY_UNIT, *(next(iter(pipes(**{pipe: 0}))) for pipe in ("fp64", "tenso
 """What only bounds other findings."""
 
 
+HALF_IS_LOCAL = made(
+    {BY_UNIT[0]: 0.0, "dram__bytes.sum": 1.0, LOCAL: 0.0, GLOBAL: 0.0, LOCAL_STORES: 1.0, GLOBAL_STORES: 1.0}
+)
+"""Half of the accesses, and maybe all that reaches DRAM, is of local memory."""
+
+
 @tried(30)
+@example(HALF_IS_LOCAL)
 @given(launches())
 def test_a_bound_is_never_tighter_for_what_was_not_collected(launch: Made) -> None:
     whole = by_rule(launch.profile().findings)

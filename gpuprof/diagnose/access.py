@@ -278,8 +278,9 @@ def _spill_action(case: Case, *, full: bool) -> str:
 def _without_local(case: Case, local: _Local) -> Saving:
     """Bound what goes with local memory: all of it may be what reaches L2 and DRAM, up to its own bytes.
 
-    Its instructions go too, and with them what the load/store unit and L1 do for it. Where bytes are not known, its
-    share of the accesses tells what goes if it is found in the caches as often as other data.
+    Its instructions go too, and with them what the load/store unit and L1 do for it. A level may be what the kernel
+    waits for though its counters were not collected. Where bytes are not known, its share of the accesses tells what
+    goes if it is found in the caches as often as other data.
     """
     reach = local_bytes_past_l1(case)
     known = {level: moved for level in _LEVELS if (moved := bytes_of(case, level))} if reach is not None else {}
@@ -293,7 +294,7 @@ def _without_local(case: Case, local: _Local) -> Saving:
     def without(unknown: float, accesses: float) -> Saving:
         goes = {level: shares.get(level, unknown) for level in _LEVELS}
         keeps = {**freed, **{level: 1.0 - share for level, share in goes.items()}}
-        largest = max(accesses, *(share for level, share in goes.items() if level in case.needs), 0.0)
+        largest = max(accesses, *goes.values())
         return capped(case.saving(keeps), largest, weight)
 
     bound = without(1.0, local.share if local.whole else 1.0)

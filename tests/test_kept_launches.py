@@ -1,0 +1,284 @@
+"""A session's file whose launches are read as groups: the same groups as of all that it holds, from far less of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+from msgspec.structs import replace
+
+import gpuprof
+from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.diagnose.grouping import grouped
+from gpuprof.errors import DamagedInput, GpuprofError
+from gpuprof.model.analyse import analyse
+from gpuprof.model.session import KernelProfile, LaunchCount, LaunchTimes, Session
+from gpuprof.model.timed import TimedKernel
+from gpuprof.store import launches
+from gpuprof.store.launches import read_groups
+from gpuprof.store.read import decoder_of
+from gpuprof.store.write import session_bytes
+from tests import builders
+from tests.cli import gpuprof as gpuprof_cli
+from tests.cli import process
+from tests.conftest import REAL_REPORTS
+from tests.real_sessions import loaded
+
+needs_reports = pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout")
+KEPT = Path(__file__).parent / "data" / "gpu"
+
+
+@cache
+def many() -> Session:
+    """Seven launches of one kernel, one of another, and two in a grid of their own, with counts."""
+    times = (3e-3, 1e-3, 2e-3, 5e-3, 4e-3, 7e-3, 6e-3, 9e-3, 8e-3, 8.5e-3)
+    every = [builders.launch({"gpu__time_duration.sum": time}, name="a") for time in times]
+    every[7] = replace(every[7], name="b", demangled="b")
+    every[8:] = [replace(launch, grid=(7, 1, 1)) for launch in every[8:]]
+    session = diagnose(analyse([builders.report(*every)], builders.hardware_of, "1"))
+    kernels = (replace(kernel, counts=counts(kernel.id)) for kernel in session.kernels)
+    return replace(session, kernels=tuple(kernels))
+
+
+def counts(number: int) -> tuple[LaunchCount, ...]:
+    names = ("instructions", "opcode.FFMA", *(("opcode.MUFU",) if number % 2 else ()))
+    return tuple(
+        LaunchCount(name=name, value=number, unit="inst", metric="m", low=number, high=number) for name in names
+    )
+
+
+def groups_of(content: bytes, folder: Path) -> Session:
+    """Return what `load` gives for a file with this content, equal launches as one kernel."""
+    path = folder / "s.json"
+    path.write_bytes(content)
+    return gpuprof.load(path, groups=True)
+
+
+def all_of(content: bytes, folder: Path) -> Session:
+    """Return the groups of the whole of it."""
+    path = folder / "whole.json"
+    path.write_bytes(content)
+    return grouped(gpuprof.load(path))
+
+
+def test_the_fields_are_those_of_a_kernel() -> None:
+    whole = typing.get_type_hints(KernelProfile)
+    own = typing.get_type_hints(TimedKernel)
+    assert own == {name: whole[name] for name in own}
+    defaults = {field.name: field.default for field in structs.fields(KernelProfile)}
+    assert all(field.default == defaults[field.name] for field in structs.fields(TimedKernel))
+
+
+def test_launches_become_groups(tmp_path: Path) -> None:
+    session = groups_of(session_bytes(many()), tmp_path)
+    assert session == all_of(session_bytes(many()), tmp_path)
+    # Of 3, 1, 2, 5, 4, 7 and 6 ms the middle is 4 ms, launch 4; b is launch 7; of 8 and 8.5 ms the shorter is 8.
+    assert [(kernel.id, kernel.launches, kernel.duration_s) for kernel in session.kernels] == [
+        (4, 7, 4e-3), (7, 1, 9e-3), (8, 2, 8e-3)
+    ]  # fmt: skip
+    spans = {count.name: (count.low, count.high) for count in session.kernels[0].counts}
+    # MUFU was executed by launches 1, 3 and 5; the others have a histogram without it.
+    assert spans == {"instructions": (0, 6), "opcode.FFMA": (0, 6), "opcode.MUFU": (0, 5)}
+
+
+def test_only_what_is_asked_for_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.json"
+    path.write_bytes(session_bytes(many()))
+    decoded: list[str] = []
+    real = decoder_of
+
+    def counting(kind: type[Any]) -> object:
+        class Counting:
+            def decode(self, line: bytes) -> object:
+                decoded.append(kind.__name__)
+                return real(kind).decode(line)
+
+        return Counting()
+
+    monkeypatch.setattr(launches, "decoder_of", counting)
+    assert read_groups(path, "s.json") is not None
+    # One for each of three groups, and the counts of nine launches in two of them.
+    assert decoded.count("KernelProfile") == 3
+    assert decoded.count("_Counted") == 9
+    assert decoded.count("Session") == 1
+
+
+def other_layouts(content: bytes) -> dict[str, bytes]:
+    document, text = json.loads(content), content.decode()
+    moved = {name: document[name] for name in ("kernels", *(name for name in document if name != "kernels"))}
+    return {
+        "on one line": json.dumps(document).encode(),
+        "indented": json.dumps(document, indent=2).encode(),
+        "other order": json.dumps(moved, indent=1).encode(),
+        "with a mark": b"\xef\xbb\xbf" + content,
+        "Windows lines": content.replace(b"\n", b"\r\n"),
+        "UTF-16": text.encode("utf-16"),
+        "no end of line": content.rstrip(b"\n"),
+        "blank lines": content.replace(b"\n", b"\n\n"),
+        "an unknown field before": content.replace(
+            b'  "kernels": [\n', b'  "later": {\n  "kernels": [\n  ]\n  },\n  "kernels": [\n', 1
+        ),
+    }
+
+
+def test_files_that_others_have_laid_out_are_read_alike(tmp_path: Path) -> None:
+    content = session_bytes(many())
+    expected = all_of(content, tmp_path)
+    for name, other in other_layouts(content).items():
+        assert other != content
+        assert groups_of(other, tmp_path) == expected, name
+
+
+def test_without_equal_launches_all_is_as_it_was(tmp_path: Path) -> None:
+    kernels = tuple(replace(kernel, demangled=f"k{kernel.id}") for kernel in many().kernels)
+    session = replace(many(), kernels=kernels)
+    path = tmp_path / "s.json"
+    path.write_bytes(session_bytes(session))
+    assert read_groups(path, "s.json") == session
+    for few in (kernels[:1], ()):
+        path.write_bytes(session_bytes(replace(session, kernels=few, verdict=None, opportunities=())))
+        assert gpuprof.load(path, groups=True) == gpuprof.load(path)
+
+
+def changed(content: bytes, *changes: tuple[bytes, bytes]) -> bytes:
+    for old, new in changes:
+        assert old in content
+        content = content.replace(old, new, 1)
+    return content
+
+
+def test_what_the_launches_contradict_is_told_as_of_the_whole(tmp_path: Path) -> None:
+    content = session_bytes(many())
+    lines = content.splitlines(keepends=True)
+    first = next(place for place, line in enumerate(lines) if line.startswith(b'    {"id": 0, "source"'))
+    broken = {
+        "another device": changed(content, (b'"device": 0, "rank"', b'"device": 7, "rank"')),
+        "a number twice": changed(content, (b'{"id": 1, "source"', b'{"id": 0, "source"')),
+        "a verdict on none": re.sub(rb'"kernel": [0-9]+, "state"', b'"kernel": 99, "state"', content),
+        "a count outside": changed(content, (b'"low": 4, "high": 4', b'"low": 5, "high": 5')),
+        "a count outside, of another": changed(content, (b'"low": 2, "high": 2', b'"low": 3, "high": 3')),
+        "cut": content[: len(content) // 2],
+        "cut in the list": b"".join(lines[: first + 3]),
+        "a comma too few": b"".join([*lines[:first], lines[first].replace(b"},\n", b"}\n"), *lines[first + 1 :]]),
+        "a comma too many": changed(content, (b"\n  ],\n  \"timeline\"", b",\n  ],\n  \"timeline\"")),
+        "no JSON": changed(content, (b'"launches": 1,', b'"launches": 1;')),
+        "another version": changed(content, (b'"schema_version": 2', b'"schema_version": 3')),
+        "text behind": content + b"}",
+    }  # fmt: skip
+    for name, other in broken.items():
+        said = []
+        for way in (groups_of, all_of):
+            with pytest.raises(GpuprofError) as caught:
+                way(other, tmp_path)
+            said.append(caught.value.message.replace("whole.json", "s.json"))
+        assert said[0] == said[1], name
+
+
+def test_damage_of_a_launch_is_told_where_that_launch_is_asked_for(tmp_path: Path) -> None:
+    lines = session_bytes(many()).splitlines(keepends=True)
+    damaged = b"".join(
+        line.replace(b'"stalls": []', b'"stalls": 5') if line.startswith(b'    {"id": 2,') else line for line in lines
+    )
+    assert damaged != b"".join(lines)
+    assert groups_of(damaged, tmp_path) == all_of(b"".join(lines), tmp_path)
+    with pytest.raises(DamagedInput, match=r"session\.kernels\[2\]\.stalls is 5"):
+        gpuprof.load(tmp_path / "s.json")
+
+
+@pytest.mark.parametrize("number", [4, 0, 7, 99])
+def test_a_number_names_a_group_or_one_of_its_launches(number: int, tmp_path: Path) -> None:
+    content = session_bytes(many())
+    path = tmp_path / "s.json"
+    path.write_bytes(content)
+    for option in ("--kernel", "--explain"):
+        of_file = gpuprof_cli("show", "--no-config", path, option, f"#{number}")
+        piped = process("show", "--no-config", "-", option, f"#{number}", stdin=content.decode())
+        assert of_file.returncode == piped.returncode == (2 if number == 99 else 0)
+        assert of_file.stdout == piped.stdout
+        # Launch 4 speaks for all seven of its kind, launch 0 for itself, and 7 is the only one.
+        assert number == 99 or f"#{number} " in of_file.stdout
+    assert ("launches  " in gpuprof_cli("show", "--no-config", path, "--kernel", f"#{number}").stdout) == (number == 4)
+
+
+@needs_reports
+@pytest.mark.parametrize("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
+def test_sessions_of_real_reports(path: Path, tmp_path: Path) -> None:
+    session = loaded(path)
+    content = session_bytes(session)
+    assert groups_of(content, tmp_path) == all_of(content, tmp_path) == grouped(session)
+
+
+def test_recorded_sessions(tmp_path: Path) -> None:
+    files = sorted(KEPT.rglob("session.json"))
+    assert files
+    for file in files:
+        assert groups_of(file.read_bytes(), tmp_path) == all_of(file.read_bytes(), tmp_path)
+
+
+times = st.one_of(st.none(), st.floats(min_value=1e-7, max_value=10))
+places = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 2), times, st.booleans(), st.integers(1, 3)), min_size=1, max_size=12
+)
+
+
+def made(chosen: Sequence[tuple[int, int, float | None, bool, int]]) -> Session:
+    """Return a session of kernels made of one: by name, width of the grid (0: unknown), time, counts and launches."""
+    kernels = []
+    for number, (name, width, duration_s, has_counts, stands_for) in enumerate(chosen):
+        listed = duration_s is not None and stands_for > 1
+        kernel = replace(
+            many().kernels[0],
+            id=number,
+            demangled=f"k{name}",
+            grid=(width, 1, 1) if width else None,
+            launches=stands_for,
+            duration_s=duration_s,
+            time_total_s=duration_s * stands_for if duration_s is not None else None,
+            launch_times=LaunchTimes(durations_s=(duration_s,) * stands_for) if listed and duration_s else None,
+            counts=counts(number) if has_counts else (),
+            findings=tuple(
+                replace(finding, id=f"{number}.{finding.rule}", cause=None)
+                for finding in {finding.rule: finding for finding in many().kernels[0].findings}.values()
+            ),
+        )
+        kernels.append(kernel)
+    return replace(many(), kernels=tuple(kernels), verdict=None, opportunities=())
+
+
+@given(places)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_session_becomes_the_groups_of_its_whole(
+    tmp_path: Path, chosen: list[tuple[int, int, float | None, bool, int]]
+) -> None:
+    content = session_bytes(made(chosen))
+    assert groups_of(content, tmp_path) == all_of(content, tmp_path)
+    path = tmp_path / "s.json"
+    assert read_groups(path, "s.json") is not None
+
+
+@given(st.integers(0, 10**9), st.integers(0, 255), st.integers(1, 30))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_damage_is_silent(tmp_path: Path, place: int, byte: int, length: int) -> None:
+    """What either way makes of a damaged file is the same, but for launches that no group is told by."""
+    content = bytearray(session_bytes(many()))
+    at = place % len(content)
+    content[at : at + length] = bytes([byte]) * (place % (length + 1))
+    results: list[object] = []
+    for way in (groups_of, all_of):
+        try:
+            results.append(way(bytes(content), tmp_path))
+        except GpuprofError as error:
+            results.append(error.message.replace("whole.json", "s.json"))
+    if results[0] != results[1]:
+        assert isinstance(results[0], Session)
+        assert isinstance(results[1], str)
+        assert "session.kernels[" in results[1]
