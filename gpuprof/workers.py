@@ -45,13 +45,21 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def processes_for(amount: int, least: int) -> int:
+    """Return how many processes work is done by: below `least` one, else one for each half of it, as far as they run.
+
+    More would spend more time on their start and their answers than they save.
+    """
+    return min(processors(), 2 * amount // least) if amount >= least else 1
+
+
 def made_by_workers(numbers: Sequence[int], make: Callable[[int], Answer], least: int) -> Iterator[Answer]:
     """Yield what `make` gives for each number from 0 on, in their order; from `least` on, made in several processes.
 
     `numbers` are all of them; those that stand side by side are made by one process. What a process could not make is
     made here, so that its error is raised here.
     """
-    count = processors() if len(numbers) >= least else 1
+    count = processes_for(len(numbers), least)
     if count < 2:
         yield from map(make, range(len(numbers)))
         return

@@ -37,9 +37,8 @@ def several(monkeypatch: pytest.MonkeyPatch) -> Here:
     """Have all work done in two processes, or in one."""
 
     def switch(on: bool) -> None:
-        for module in (many_launches, workers):
-            monkeypatch.setattr(module, "processors", lambda: 2 if on else 1)
-        monkeypatch.setattr(many_launches, "LARGE", 0)
+        monkeypatch.setattr(workers, "processors", lambda: 2 if on else 1)
+        monkeypatch.setattr(many_launches, "LARGE", 1)
         monkeypatch.setattr(many_launches, "_JOB_BYTES", 20_000)
         monkeypatch.setattr(analyse, "_LEAST", 1)
         monkeypatch.setattr(many, "_LEAST", 1)

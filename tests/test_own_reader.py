@@ -21,7 +21,11 @@ from gpuprof.read.wire import message, number
 from tests import ncu_bytes
 from tests.conftest import REAL_REPORTS
 
-needs_reports = pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout")
+OWN_REPORTS = sorted((Path(__file__).parent / "data" / "gpu").rglob("*.ncu-rep"))
+"""Recorded on an H100 with ncu 2025.3: kernels, graphs as a whole and by their nodes, every counter set."""
+at_hand = pytest.mark.parametrize(
+    "path", [*REAL_REPORTS, *OWN_REPORTS], ids=["-".join(path.parts[-2:]) for path in (*REAL_REPORTS, *OWN_REPORTS)]
+)
 
 
 def messages_of(data: bytes) -> LaunchMessages:
@@ -58,7 +62,9 @@ def same(mine: Any, other: Any) -> bool:
 def names_with_values(messages: LaunchMessages, launch: int) -> set[str]:
     """The metrics of a launch that have a value, and not only a list of them, by a plain reading of its message."""
     table, span = messages.table, messages.spans[launch]
-    metrics = [value for field, value, _ in fields(messages.data[span.start : span.end], 0) if field == 13]
+    metrics = [
+        value for field, value, _ in fields(messages.data[span.start : span.end], 0) if field == span.form.metrics
+    ]
     parts = [{field: value for field, value, _ in fields(as_bytes(metric, 0), 0)} for metric in metrics]
     return {table[as_int(part[1], 0)] for part in parts if part.get(2)}
 
@@ -83,16 +89,14 @@ def compared(messages: LaunchMessages, launch: int, action: Any) -> int:
     return count
 
 
-@needs_reports
-@pytest.mark.parametrize("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
+@at_hand
 def test_every_value_and_name_of_every_metric_is_nvidias(path: Path) -> None:
     messages, actions = messages_of(path.read_bytes()), actions_of(str(path))
     assert len(messages.spans) == len(actions)
     assert sum(compared(messages, number, action) for number, action in enumerate(actions)) > 100
 
 
-@needs_reports
-@pytest.mark.parametrize("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
+@at_hand
 def test_names_ranges_and_rules_of_launches_are_nvidias(path: Path) -> None:
     report, actions = read_ncu_rep(path), actions_of(str(path))
     for launch, action in zip(report.launches, actions, strict=True):
