@@ -35,6 +35,9 @@ settings.load_profile("gpuprof")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 REPORTS = SHARED / "reports"
 REAL_REPORTS = sorted(REPORTS.glob("*rep*")) if REPORTS.is_dir() else []
+_H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
+OWN_REPORTS = [_H100 / name / "profile.ncu-rep" for name in ("passes/full", "passes/diagnose", "graphs/run")]
+"""Of our own programs, with ncu 2025.3: the full set, the diagnosis' own set, nodes of a graph."""
 
 
 @pytest.fixture
@@ -105,15 +108,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         kept.forget_the_old()
 
 
+def report_name(path: Path) -> str:
+    """Return what a test on a report is called."""
+    return path.stem if path in REAL_REPORTS else f"h100-{path.parent.name}"
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes `real_report` once for each real report, or skip it once where there is none."""
-    if "real_report" not in metafunc.fixturenames:
-        return
-    if REAL_REPORTS:
-        metafunc.parametrize("real_report", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
-    else:
-        skip = pytest.mark.skip(reason="no real reports lie beside the checkout (../shared/reports)")
-        metafunc.parametrize("real_report", [pytest.param(Path(), marks=skip)])
+    """Run a test that takes `real_report` once for each real report: those beside the checkout, and our own."""
+    if "real_report" in metafunc.fixturenames:
+        metafunc.parametrize("real_report", [*REAL_REPORTS, *OWN_REPORTS], ids=report_name)
 
 
 _LONGEST = (

@@ -18,11 +18,11 @@ from gpuprof.read.container import raw_blocks, walk
 from gpuprof.read.files import read_file
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.store.write import session_lines
-from tests.conftest import REAL_REPORTS
+from tests.conftest import OWN_REPORTS, REAL_REPORTS, report_name
 
 pytestmark = pytest.mark.usefixtures("tools_themselves")
 
-SMALL = [path for path in REAL_REPORTS if path.stat().st_size < 310_000]
+SMALL = [path for path in (*REAL_REPORTS, *OWN_REPORTS) if path.stat().st_size < 310_000]
 KINDS = ("cut", "bytes", "stretch")
 SEEDS = (40, 41)
 """Per kind of damage and part of a report; benchmarks/damage.py tries 300 places anywhere."""
@@ -90,8 +90,7 @@ def silent_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fork", silent_fork)
 
 
-@pytest.mark.skipif(not SMALL, reason="no real reports lie beside the checkout (../shared/reports)")
-@pytest.mark.parametrize("path", SMALL, ids=[path.stem for path in SMALL])
+@pytest.mark.parametrize("path", SMALL, ids=report_name)
 def test_damage_is_an_error_or_changes_no_launch_count(path: Path, tmp_path: Path) -> None:
     whole = len(read_ncu_rep(path).launches)
     target = tmp_path / path.name
@@ -107,14 +106,14 @@ def test_damage_is_an_error_or_changes_no_launch_count(path: Path, tmp_path: Pat
         assert list(session_lines(session))
 
 
-@pytest.mark.skipif(not SMALL, reason="no real reports lie beside the checkout (../shared/reports)")
+@pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout (../shared/reports)")
 def test_the_damage_that_is_tried_is_of_every_kind_that_is_told_apart() -> None:
     found = [walk(variant).damage for path in SMALL for _, variant in variants(path)]
     assert {re.sub(r"\d+", "…", one.why) for one in found if one is not None} == COMPLAINTS
     assert found.count(None) > len(found) / 4, "much damage is not seen in the structure"
 
 
-@pytest.mark.skipif(not SMALL, reason="no real reports lie beside the checkout (../shared/reports)")
+@pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout (../shared/reports)")
 def test_half_a_report_says_how_many_kernels_could_be_read(tmp_path: Path) -> None:
     path = next(path for path in SMALL if path.name.startswith("hyper"))
     target = tmp_path / "half.ncu-rep"
