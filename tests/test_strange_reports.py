@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from gpuprof.errors import DamagedInput
 from gpuprof.model.recorded import Report
-from gpuprof.read import ncu_rep
+from gpuprof.read import native_report, ncu_rep
 from gpuprof.read.container import walk
 from gpuprof.read.native_report import FewActions, excerpt
 from gpuprof.read.ncu_rep import read_ncu_rep
@@ -143,6 +145,51 @@ def test_salvage_leaves_out_the_launch_with_a_broken_value(tmp_path: Path) -> No
     assert [one.name for one in made.launches] == ["a", "c"]
     assert [one.metrics.number(DURATION) for one in made.launches] == [5e-6, 5e-6]
     assert len(made.warnings) == 1 and made.warnings[0].endswith("1 of 3 launches are left out")
+
+
+STRANGE = message(13, number(1, 2) + number(15, 1) + message(2, number(5, 8)))
+"""A metric of 8 with a field that only a newer reader may know."""
+
+
+def of_two_blocks(first: Sequence[bytes], second: Sequence[bytes]) -> bytes:
+    """NVIDIA's reader finds launches of a block with damage, and nothing in them."""
+    blocks = (ncu_bytes.block([], session=ncu_bytes.session_details()), *(
+        ncu_bytes.block(launches, NAMES, process=3) for launches in (first, second)
+    ))  # fmt: skip
+    return ncu_bytes.report(*blocks)
+
+
+def test_what_is_asked_of_nvidias_reader_is_of_the_same_launch(tmp_path: Path) -> None:
+    nine = STRANGE.replace(b"\x28\x08", b"\x28\x09")
+    whole = report(launch("a"), launch("b", STRANGE), launch("c", nine))
+    assert [one.metrics.number(CYCLES) for one in read(tmp_path, whole)] == [None, 8, 9]
+    broken = of_two_blocks([launch("a", BROKEN)], [launch("b"), launch("c", STRANGE), launch("d", nine)])
+    salvaged = read(tmp_path, broken, salvage=True)
+    assert [(one.name, one.metrics.number(CYCLES)) for one in salvaged] == [("b", None), ("c", 8), ("d", 9)]
+
+
+def test_a_launch_in_which_nvidias_reader_finds_nothing_is_an_error_or_left_out(tmp_path: Path) -> None:
+    data = report(launch("a", BROKEN), launch("b", STRANGE), launch("c"))
+    with pytest.raises(DamagedInput, match=r"NVIDIA's report reader finds nothing of launch 1$"):
+        read(tmp_path, data).launches[1].metrics.number(CYCLES)
+    assert [one.name for one in read(tmp_path, data, salvage=True)] == ["c"]
+
+
+def test_launches_that_nvidias_reader_does_not_find_are_not_asked_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = native_report._each_action
+    monkeypatch.setattr(native_report, "_each_action", lambda context: islice(each(context), 1))
+    (first, *_) = read(tmp_path, report(launch("a", STRANGE), launch("b")))
+    with pytest.raises(DamagedInput, match=r"finds 1 of its 2 kernels$"):
+        first.metrics.number(CYCLES)
+
+
+def test_salvage_of_launches_that_all_are_broken_is_an_error(tmp_path: Path) -> None:
+    data = report(launch("a", BROKEN), launch("b", BROKEN))
+    with pytest.raises(DamagedInput, match=r"at byte \d+, .*; none of 2 launches can be read$") as caught:
+        read(tmp_path, data, salvage=True)
+    assert caught.value.hint == "copy the report again from where it was recorded, or profile again"
 
 
 def test_a_message_that_does_not_parse_is_an_error_or_left_out(tmp_path: Path) -> None:

@@ -28,12 +28,17 @@ _RULE_KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 
 
 class NativeReport:
-    """The launches of a report. They are loaded when they are asked for, after a child has survived that."""
+    """The launches of a report. They are loaded when they are asked for, after a child has survived that.
 
-    def __init__(self, file: str, data: Bytes) -> None:
+    `launches` is how many there have to be, where that is known: of others, a number would mean another launch.
+    """
+
+    def __init__(self, file: str, data: Bytes, launches: int | None = None) -> None:
         self.columns: dict[str, int] = {}
         self._file = file
         self._data = data
+        self._launches = launches
+        self._read: set[int] = set()
 
     def lists(self, name: str) -> bool:  # noqa: ARG002
         """Tell that a metric of any name can be in the report."""
@@ -49,33 +54,47 @@ class NativeReport:
         with quiet():
             fate = trial.outcome()
             if fate is not None:
-                raise self._damaged(fate)
+                raise self._damaged(f"{fate} on it")
             self._opened = opened
-            return list(_each_action(ncu_report.load_report(opened.path)))
+            actions = list(_each_action(ncu_report.load_report(opened.path)))
+        if self._launches not in (None, len(actions)):
+            raise self._damaged(f"finds {len(actions)} of its {self._launches} kernels")
+        return actions
+
+    def reads(self, launch: int) -> bool:
+        """Tell whether the reader finds a launch and what is in it: of a block with damage it only counts them."""
+        return self.actions[launch].name(import_ncu_report().IAction.NameBase_FUNCTION) is not None
 
     def values(self, launch: int, names: Iterable[str]) -> Iterator[MetricValue]:
         """Yield the values of metrics as they are recorded. Raises DamagedInput where the reader fails on one."""
         for name in names:
-            yield self._asked(name, partial(_value, self.actions[launch], name))
+            yield self._asked(name, partial(_value, self._action(launch), name))
 
     def instances(self, launch: int, name: str) -> list[Instance]:
         """Return the instances of a metric. Raises DamagedInput where the reader fails on it."""
-        listed: list[Instance] = self._asked(name, lambda: _instances(self.actions[launch], name))
+        listed: list[Instance] = self._asked(name, partial(_instances, self._action(launch), name))
         return listed
 
     def has(self, launch: int, name: str) -> bool:
         """Tell whether a launch has a metric of that name, with a value or without."""
-        return bool(self._asked(name, lambda: self.actions[launch].metric_by_name(name) is not None))
+        return bool(self._asked(name, lambda: self._action(launch).metric_by_name(name) is not None))
 
     def names(self, launch: int) -> tuple[str, ...]:
         """Return the names of the metrics of a launch."""
-        return tuple(name for name in self.actions[launch].metric_names() if isinstance(name, str))
+        return tuple(name for name in self._action(launch).metric_names() if isinstance(name, str))
 
     def rules(self, launch: int) -> tuple[RuleResult, ...]:
         """Return the results of NVIDIA's rules."""
-        action = self.actions[launch]
+        action = self._action(launch)
         results: list[RuleResult] = self._asked("rules", lambda: [*map(_rule, action.rule_results_as_dicts())])
         return tuple(results)
+
+    def _action(self, launch: int) -> Any:
+        if launch not in self._read:
+            if not self.reads(launch):
+                raise self._damaged(f"finds nothing of launch {launch}")
+            self._read.add(launch)
+        return self.actions[launch]
 
     def _asked(self, name: str, read: Callable[[], Any]) -> Any:
         try:
@@ -83,8 +102,8 @@ class NativeReport:
         except NATIVE_ERRORS as error:
             raise self._damaged(f"fails on {name}: {error}") from error
 
-    def _damaged(self, fate: str) -> DamagedInput:
-        return DamagedInput(f"{self._file} is damaged: NVIDIA's report reader {fate} on it", AGAIN)
+    def _damaged(self, said: str) -> DamagedInput:
+        return DamagedInput(f"{self._file} is damaged: NVIDIA's report reader {said}", AGAIN)
 
 
 class FewActions(Sequence[Any]):

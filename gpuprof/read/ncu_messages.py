@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from gpuprof.errors import DamagedInput
+from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.read.container import AGAIN, MessageSpan
 from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.metric_values import Instance, Keys, MetricValue, UnknownForm
@@ -36,6 +36,13 @@ class LaunchMessages:
         self._last: dict[int, ResultMessage] = {}
         self._keys: Keys = {}
         self._adopted: dict[int, tuple[Layout, Layout]] = {}
+        self._in_file: Sequence[int] = range(len(spans))
+        self._launches = len(spans)
+
+    def leave_only(self, launches: Sequence[int]) -> None:
+        """Leave these launches: what is asked of the first is then asked of the first of them."""
+        self.spans = [self.spans[launch] for launch in launches]
+        self._in_file = [self._in_file[launch] for launch in launches]
 
     def split(self, launch: int) -> SplitMessage:
         """Split the message of a launch. Raises DamagedInput where it does not parse."""
@@ -85,7 +92,7 @@ class LaunchMessages:
             try:
                 yield message.value(self._numbers[name])
             except UnknownForm:
-                yield from self._nvidia.values(launch, (name,))
+                yield from self._nvidia.values(self._in_file[launch], (name,))
             except Malformed as broken:
                 raise self.damaged(f"the value of {name}", broken) from broken
 
@@ -94,7 +101,7 @@ class LaunchMessages:
         try:
             return self._message(launch).instances(self._numbers[name], self._keys)
         except UnknownForm:
-            return self._nvidia.instances(launch, name)
+            return self._nvidia.instances(self._in_file[launch], name)
         except Malformed as broken:
             raise self.damaged(f"the value of {name}", broken) from broken
 
@@ -127,6 +134,13 @@ class LaunchMessages:
         """Return the bytes of a message; fewer, where the file has become shorter."""
         return self.data[span.start : span.end]
 
+    def can_be_asked_of_nvidia(self, launch: int) -> bool:
+        """Tell whether NVIDIA's reader is there and reads a launch: what is not known here is asked of it."""
+        try:
+            return self._nvidia.reads(self._in_file[launch])
+        except (DamagedInput, EnvironmentProblem):
+            return False
+
     @cached_property
     def _nvidia(self) -> NativeReport:
-        return NativeReport(self.file, self.data)
+        return NativeReport(self.file, self.data, self._launches)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.recorded import Launch, Report
-from gpuprof.read.container import Container, MessageSpan, walk
+from gpuprof.read.container import AGAIN, Container, walk
 from gpuprof.read.launches import Devices, LaunchMaker, Strange, clocks_locked, compute_capability, sections_of
 from gpuprof.read.many_launches import all_facts
 from gpuprof.read.metric_values import UnknownForm
@@ -135,20 +135,28 @@ def _of_first(messages: LaunchMessages) -> tuple[tuple[str, ...], bool | None, s
 
 
 def _leave_out_broken(messages: LaunchMessages) -> tuple[str, ...]:
-    """Keep the launches all of whose values parse, and say how many do not, and where the first breaks off."""
-    whole: list[MessageSpan] = []
+    """Keep the launches all of whose values can be read, and say how many cannot, and where the first breaks off."""
+    whole: list[int] = []
     broken: list[Malformed] = []
-    for number, span in enumerate(messages.spans):
+    for number in range(len(messages.spans)):
         try:
             _check(messages.parsed(number))
-            whole.append(span)
+            whole.append(number)
         except UnknownForm:
-            whole.append(span)
+            if messages.can_be_asked_of_nvidia(number):
+                whole.append(number)
+            else:
+                broken.append(
+                    Malformed(messages.spans[number].start, "a launch has a value of a form that is not known")
+                )
         except Malformed as error:
             broken.append(error)
     if not broken:
         return ()
-    messages.spans = whole
+    if not whole:
+        place = f"at byte {broken[0].at}, {broken[0].why}"
+        raise DamagedInput(f"{messages.file} is damaged: {place}; none of {len(broken)} launches can be read", AGAIN)
+    messages.leave_only(whole)
     left_out = f"{len(broken)} of {len(broken) + len(whole)} launches are left out"
     return (f"at byte {broken[0].at}, {broken[0].why}; {left_out}",)
 
