@@ -141,3 +141,15 @@ def test_a_fork_asks_a_child_of_its_own_and_leaves_that_of_its_parent_alone() ->
         os._exit(0 if code.sources(0)["asked"] == str(os.getpid()) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
     assert code.sources(0)["asked"] == str(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("amount", "processes"), [(0, 1), (999, 1), (1_000, 2), (1_499, 2), (1_500, 3), (4_000, 8), (10**9, 64)]
+)
+def test_no_more_processes_start_than_the_work_is_worth(
+    amount: int, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "processors", lambda: 64)
+    assert workers.processes_for(amount, 1_000) == processes
+    monkeypatch.setattr(workers, "processors", lambda: 1)
+    assert workers.processes_for(amount, 1_000) == 1
