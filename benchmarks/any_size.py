@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -189,14 +188,17 @@ def made_lines(
         write_large(source.read_bytes(), file, case.launches, max(1, case.launches // 10))
     print(f"{case.name}, {report.stat().st_size / MB:.0f} MB")
     measures = [(view, report, aim) for view, aim in case.aims.items()]
+    session = folder / "session.json"
     if case.session is not None:
-        measures.append(("table", session_of(report, folder), case.session))
+        write_session(report, session, limits, folder / "kept")
+        measures.append(("table", session, case.session))
     for view, shown, aim in measures:
         run = measured(GPUPROF + filled(VIEWS[view], shown, page), limits, folder / "kept")
         is_reached = None if aim is None else reached(run, aim)
         line = f"  {view if shown == report else 'again':6} {described(run)}; {_aim_text(aim, is_reached)}"
         print(line, flush=True)
         yield f"{case.name}: {line.strip()}", is_reached
+    session.unlink(missing_ok=True)
     if options.ncu:
         # Not its page of sources: that of 200 launches takes it minutes.
         run = measured([options.ncu, *filled(NCU_DETAILS, report, page)], limits, folder / "kept")
@@ -204,12 +206,11 @@ def made_lines(
     report.unlink()
 
 
-def session_of(report: Path, folder: Path) -> Path:
-    """Write the JSON of a report, and return where it is."""
-    session = folder / "session.json"
-    with session.open("wb") as file:
-        subprocess.run([*GPUPROF, *filled(VIEWS["json"], report, session)], stdout=file, check=True)
-    return session
+def write_session(report: Path, session: Path, limits: Limits, cache: Path) -> None:
+    """Write the JSON of a report; where that fails, the session is none, and showing it fails, too."""
+    measured(
+        ["sh", "-c", 'exec "$@" > "$0"', str(session), *GPUPROF, *filled(VIEWS["json"], report, session)], limits, cache
+    )
 
 
 def filled(arguments: Sequence[str], report: Path, page: Path) -> list[str]:

@@ -16,7 +16,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from gpuprof.errors import GpuprofError
 
@@ -36,6 +36,16 @@ _GARBAGE = 100_000
 _SENT = (pickle.UnpicklingError, EOFError, OSError)
 
 
+class Worth(NamedTuple):
+    """How much work is worth several processes at all, and how much each of them.
+
+    A process takes 15 ms of processors, and what it answers has to be sent: that should be a small part of its work.
+    """
+
+    least: int
+    each: int
+
+
 def processors() -> int:
     """Return how many processes may run at a time; 1 where none can be forked, as in a worker of a pool."""
     from multiprocessing import current_process, get_all_start_methods
@@ -45,21 +55,18 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def processes_for(amount: int, least: int) -> int:
-    """Return how many processes work is done by: below `least` one, else one for each half of it, as far as they run.
-
-    More would spend more time on their start and their answers than they save.
-    """
-    return min(processors(), 2 * amount // least) if amount >= least else 1
+def processes_for(amount: int, worth: Worth) -> int:
+    """Return how many processes an amount of work is worth, as far as there are processors for them."""
+    return max(1, min(processors(), amount // worth.each)) if amount >= worth.least else 1
 
 
-def made_by_workers(numbers: Sequence[int], make: Callable[[int], Answer], least: int) -> Iterator[Answer]:
-    """Yield what `make` gives for each number from 0 on, in their order; from `least` on, made in several processes.
+def made_by_workers(numbers: Sequence[int], make: Callable[[int], Answer], worth: Worth) -> Iterator[Answer]:
+    """Yield what `make` gives for each number from 0 on, in their order; by several processes where it is worth it.
 
     `numbers` are all of them; those that stand side by side are made by one process. What a process could not make is
     made here, so that its error is raised here.
     """
-    count = processes_for(len(numbers), least)
+    count = processes_for(len(numbers), worth)
     if count < 2:
         yield from map(make, range(len(numbers)))
         return

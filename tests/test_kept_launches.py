@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,15 @@ from msgspec import structs
 from msgspec.structs import replace
 
 import gpuprof
+import gpuprof.api
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.errors import DamagedInput, GpuprofError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import KernelProfile, LaunchCount, LaunchTimes, Session
 from gpuprof.model.timed import TimedKernel
+from gpuprof.read.identify import look_at
+from gpuprof.read.readers import kind_of
 from gpuprof.store import launches
 from gpuprof.store.launches import read_groups
 from gpuprof.store.read import decoder_of
@@ -112,8 +115,16 @@ def test_only_what_is_asked_for_is_decoded(tmp_path: Path, monkeypatch: pytest.M
     assert decoded.count("Session") == 1
 
 
+def changed(content: bytes, *changes: tuple[bytes, bytes]) -> bytes:
+    for old, new in changes:
+        assert old in content
+        content = content.replace(old, new, 1)
+    return content
+
+
 def other_layouts(content: bytes) -> dict[str, bytes]:
     document, text = json.loads(content), content.decode()
+    first = next(line for line in content.splitlines(keepends=True) if line.startswith(b'    {"id": 9, "source"'))
     moved = {name: document[name] for name in ("kernels", *(name for name in document if name != "kernels"))}
     return {
         "on one line": json.dumps(document).encode(),
@@ -124,8 +135,14 @@ def other_layouts(content: bytes) -> dict[str, bytes]:
         "UTF-16": text.encode("utf-16"),
         "no end of line": content.rstrip(b"\n"),
         "blank lines": content.replace(b"\n", b"\n\n"),
-        "an unknown field before": content.replace(
-            b'  "kernels": [\n', b'  "later": {\n  "kernels": [\n  ]\n  },\n  "kernels": [\n', 1
+        "an unknown field before": changed(
+            content, (b'  "kernels": [\n', b'  "later": {\n  "kernels": [\n  ]\n  },\n  "kernels": [\n')
+        ),
+        "kernels of a field within another": changed(
+            content, (b'  "kernels": [\n', b'  "later": {\n  "kernels": [\n' + first + b'  ]\n  },\n  "kernels": [\n')
+        ),
+        "kernels twice": changed(
+            content, (b'  "kernels": [\n', b'  "kernels": [\n' + first + b'  ],\n  "kernels": [\n')
         ),
     }
 
@@ -149,13 +166,6 @@ def test_without_equal_launches_all_is_as_it_was(tmp_path: Path) -> None:
         assert gpuprof.load(path, groups=True) == gpuprof.load(path)
 
 
-def changed(content: bytes, *changes: tuple[bytes, bytes]) -> bytes:
-    for old, new in changes:
-        assert old in content
-        content = content.replace(old, new, 1)
-    return content
-
-
 def test_what_the_launches_contradict_is_told_as_of_the_whole(tmp_path: Path) -> None:
     content = session_bytes(many())
     lines = content.splitlines(keepends=True)
@@ -173,8 +183,15 @@ def test_what_the_launches_contradict_is_told_as_of_the_whole(tmp_path: Path) ->
         "no JSON": changed(content, (b'"launches": 1,', b'"launches": 1;')),
         "another version": changed(content, (b'"schema_version": 2', b'"schema_version": 3')),
         "text behind": content + b"}",
+        "no kernels behind": changed(content, (b'  "timeline"', b'  "kernels": [],\n  "timeline"')),
+        "no kernels behind, escaped": changed(content, (b'  "timeline"', b'  "kern\\u0065ls": [],\n  "timeline"')),
+        "a form feed before a line": changed(content, (b'\n    {"id": 2, "source"', b'\n\x0c    {"id": 2, "source"')),
+        "a vertical tab behind one": changed(content, (b',\n    {"id": 2, "source"', b',\x0b\n    {"id": 2, "source"')),
+        "a count outside, of one alone": changed(content, (b'"low": 7, "high": 7', b'"low": 8, "high": 8')),
+        "lines fewer than none": re.sub(rb'(\n    {"id": 8, "source".*"lines_dropped": )0', rb"\g<1>-1", content),
     }  # fmt: skip
     for name, other in broken.items():
+        assert other != content, name
         said = []
         for way in (groups_of, all_of):
             with pytest.raises(GpuprofError) as caught:
@@ -192,6 +209,68 @@ def test_damage_of_a_launch_is_told_where_that_launch_is_asked_for(tmp_path: Pat
     assert groups_of(damaged, tmp_path) == all_of(b"".join(lines), tmp_path)
     with pytest.raises(DamagedInput, match=r"session\.kernels\[2\]\.stalls is 5"):
         gpuprof.load(tmp_path / "s.json")
+
+
+def test_a_session_of_an_older_version_is_read_whole(tmp_path: Path) -> None:
+    document = json.loads(session_bytes(many()))
+    for kernel in document["kernels"]:
+        for finding in kernel["findings"]:
+            del finding["id"], finding["cause"]
+    content = b"\n".join(
+        line.encode() for line in _lines_of({**document, "schema_version": 1, "verdict": None, "opportunities": []})
+    )
+    path = tmp_path / "s.json"
+    path.write_bytes(content)
+    assert read_groups(path, "s.json") is None
+    assert groups_of(content, tmp_path) == all_of(content, tmp_path)
+
+
+def _lines_of(document: dict[str, Any]) -> Iterator[str]:
+    """Lay a document out as a session is."""
+    yield "{"
+    for place, (name, value) in enumerate(document.items()):
+        comma = "," if place + 1 < len(document) else ""
+        if name == "kernels":
+            yield f'  "{name}": ['
+            yield ",\n".join(f"    {json.dumps(kernel)}" for kernel in value)
+            yield f"  ]{comma}"
+        else:
+            yield f'  "{name}": {json.dumps(value)}{comma}'
+    yield "}"
+
+
+def test_a_session_is_known_without_being_read(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    path.write_bytes(session_bytes(many()))
+    look = look_at(path, "s.json")
+    assert kind_of(look).kind == "session"
+    assert "data" not in vars(look)
+
+
+def test_a_number_is_looked_for_among_groups_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.json"
+    path.write_bytes(session_bytes(many()))
+    read: list[bool] = []
+    load = gpuprof.api.load
+
+    def noting(*files: str, groups: bool = False, **options: Any) -> Session:
+        read.append(groups)
+        return load(*files, groups=groups, **options)
+
+    monkeypatch.setattr(gpuprof.api, "load", noting)
+    for arguments, expected in (
+        (("--kernel", "#4"), [True]),
+        (("--explain", "#0"), [True, False]),
+        (("--kernel", "#4", "--exclude", "#0"), [False]),
+        (("--kernel", "#4", "--exclude", "b"), [True]),
+        (("--kernel", "#4", "--format", "json"), [False]),
+        (("--kernel", "a"), [True]),
+    ):
+        read.clear()
+        assert gpuprof_cli("show", "--no-config", path, *arguments).returncode == 0
+        assert read == expected, arguments
+    of_launches = gpuprof_cli("show", "--no-config", path, "--kernel", "#4", "--exclude", "#0").stdout
+    assert "1 kernel is excluded (5.6 % of the time)" in of_launches
 
 
 @pytest.mark.parametrize("number", [4, 0, 7, 99])

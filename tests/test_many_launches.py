@@ -22,7 +22,7 @@ from gpuprof.read.launches import FactsReader, LaunchFacts
 from gpuprof.read.ncu_code import CodeReader
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.store.write import session_lines
-from gpuprof.workers import processors
+from gpuprof.workers import Worth, processors
 from tests import ncu_bytes
 from tests.conftest import REAL_REPORTS
 
@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(processors() == 1 and not hasattr(os, "fork"), r
 needs_reports = pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout")
 
 Here = Callable[[bool], None]
+ALL = Worth(1, each=1)
 
 
 @pytest.fixture
@@ -38,11 +39,11 @@ def several(monkeypatch: pytest.MonkeyPatch) -> Here:
 
     def switch(on: bool) -> None:
         monkeypatch.setattr(workers, "processors", lambda: 2 if on else 1)
-        monkeypatch.setattr(many_launches, "LARGE", 1)
+        monkeypatch.setattr(many_launches, "_WORTH", ALL)
         monkeypatch.setattr(many_launches, "_JOB_BYTES", 20_000)
-        monkeypatch.setattr(analyse, "_LEAST", 1)
-        monkeypatch.setattr(many, "_LEAST", 1)
-        monkeypatch.setattr(many, "_LEAST_WITH_CODE", 1)
+        monkeypatch.setattr(analyse, "_WORTH", ALL)
+        monkeypatch.setattr(many, "_WITHOUT", ALL)
+        monkeypatch.setattr(many, "_WITH_CODE", ALL)
 
     return switch
 
@@ -144,12 +145,14 @@ def test_a_fork_asks_a_child_of_its_own_and_leaves_that_of_its_parent_alone() ->
 
 
 @pytest.mark.parametrize(
-    ("amount", "processes"), [(0, 1), (999, 1), (1_000, 2), (1_499, 2), (1_500, 3), (4_000, 8), (10**9, 64)]
+    ("amount", "processes"), [(0, 1), (999, 1), (1_000, 4), (1_249, 4), (1_250, 5), (4_000, 16), (10**9, 64)]
 )
 def test_no_more_processes_start_than_the_work_is_worth(
     amount: int, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "processors", lambda: 64)
-    assert workers.processes_for(amount, 1_000) == processes
+    worth = Worth(1_000, each=250)
+    assert workers.processes_for(amount, worth) == processes
     monkeypatch.setattr(workers, "processors", lambda: 1)
-    assert workers.processes_for(amount, 1_000) == 1
+    assert workers.processes_for(amount, worth) == 1
+    assert workers.processes_for(3, Worth(1, each=4)) == 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from gpuprof.errors import DamagedInput
+from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.model.recorded import Report
 from gpuprof.read import native_report, ncu_rep
 from gpuprof.read.container import walk
@@ -166,6 +167,10 @@ def test_what_is_asked_of_nvidias_reader_is_of_the_same_launch(tmp_path: Path) -
     broken = of_two_blocks([launch("a", BROKEN)], [launch("b"), launch("c", STRANGE), launch("d", nine)])
     salvaged = read(tmp_path, broken, salvage=True)
     assert [(one.name, one.metrics.number(CYCLES)) for one in salvaged] == [("b", None), ("c", 8), ("d", 9)]
+    element = message(1, number(5, 16)) + message(2, number(5, 3)) + message(3, number(5, 1))
+    listed = launch("c", message(13, number(1, 2) + message(3, element)))
+    broken = of_two_blocks([launch("a", BROKEN)], [launch("b"), listed])
+    assert [one.metrics.instances(CYCLES) for one in read(tmp_path, broken, salvage=True)] == [None, {16: 3}]
 
 
 def test_a_launch_in_which_nvidias_reader_finds_nothing_is_an_error_or_left_out(tmp_path: Path) -> None:
@@ -173,6 +178,64 @@ def test_a_launch_in_which_nvidias_reader_finds_nothing_is_an_error_or_left_out(
     with pytest.raises(DamagedInput, match=r"NVIDIA's report reader finds nothing of launch 1$"):
         read(tmp_path, data).launches[1].metrics.number(CYCLES)
     assert [one.name for one in read(tmp_path, data, salvage=True)] == ["c"]
+
+
+class Trials:
+    """Stands for the children in which NVIDIA's reader is tried: counts them, and says how they end."""
+
+    def __init__(self, fate: str | None) -> None:
+        self.fate = fate
+        self.count = 0
+
+    def __call__(self, action: object) -> Trials:
+        self.count += 1
+        return self
+
+    def outcome(self) -> str | None:
+        return self.fate
+
+
+def test_what_lies_before_a_cut_is_still_asked_of_nvidias_reader_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = Trials(None)
+    monkeypatch.setattr(native_report, "start", trials)
+    blocks = [ncu_bytes.block([launch(name, STRANGE)], NAMES, process=3) for name in "abcdef"]
+    session = ncu_bytes.block([], session=ncu_bytes.session_details())
+    salvaged = read(tmp_path, ncu_bytes.report(session, *blocks)[:-10], salvage=True)
+    assert [(one.name, one.metrics.number(CYCLES)) for one in salvaged] == [(name, 8) for name in "abcde"]
+    assert trials.count == 1
+
+
+def test_nvidias_reader_is_tried_once_where_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = Trials("crashes (SIGSEGV)")
+    monkeypatch.setattr(native_report, "start", trials)
+    data = report(launch("a", STRANGE), launch("b"), launch("c", STRANGE))
+    assert [one.name for one in read(tmp_path, data, salvage=True)] == ["b"]
+    assert trials.count == 1
+
+
+def test_without_nvidias_reader_nothing_is_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ncu_report", None)
+    data = report(launch("a", STRANGE), launch("b"))
+    first, second = read(tmp_path, data, salvage=True)
+    assert second.metrics.number(DURATION) == 5e-6
+    with pytest.raises(EnvironmentProblem, match="NVIDIA's report reader cannot be imported") as caught:
+        first.metrics.number(CYCLES)
+    assert caught.value.hint is not None and "pip install ncu-report" in caught.value.hint
+
+
+def test_what_nvidias_reader_raises_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def name(self, kind: int) -> str:
+            raise RuntimeError("no name")
+
+    monkeypatch.setattr(native_report, "start", Trials(None))
+    monkeypatch.setattr(native_report, "_each_action", lambda context: [Broken(), Broken()])
+    (first, *_) = read(tmp_path, report(launch("a", STRANGE), launch("b")))
+    with pytest.raises(DamagedInput, match=r"NVIDIA's report reader fails on its name: no name$"):
+        first.metrics.number(CYCLES)
+    assert [one.name for one in read(tmp_path, report(launch("a", STRANGE), launch("b")), salvage=True)] == ["b"]
 
 
 def test_launches_that_nvidias_reader_does_not_find_are_not_asked_of_it(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -78,7 +77,7 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     """
     asked = _Asked(**options)
     _refuse_contradictions(asked)
-    session = kept(_loaded(files, asked, spec=spec, salvage=salvage), exclude)
+    session = kept(_loaded(files, asked, exclude, spec=spec, salvage=salvage), exclude)
     point_to_compare(session, files)
     if asked.explain is not None:
         _explain(session, asked.explain, asked.form, files)
@@ -125,18 +124,29 @@ class _Asked:
         return "all" if self.kernel is not None else "longest" if self.verbose else "none"
 
 
-def _loaded(files: Sequence[str], asked: _Asked, *, spec: str | None, salvage: bool) -> Session:
+def _loaded(files: Sequence[str], asked: _Asked, exclude: Sequence[str], *, spec: str | None, salvage: bool) -> Session:
     """Return what the files hold: every launch only where each is written, or one that does not speak for its kind.
 
     Of thousands of launches, groups are read in a part of the time, and most numbers that are asked for are of groups.
     """
     from gpuprof.api import load
+    from gpuprof.read.files import can_be_read_again
 
-    if asked.number is None or all(Path(name).is_file() for name in files):
-        session = load(*files, spec=spec, salvage=salvage, groups=asked.groups)
-        if not asked.groups or asked.number in {None, *(kernel.id for kernel in session.kernels)}:
+    if asked.number is None:
+        return load(*files, spec=spec, salvage=salvage, groups=asked.groups)
+    of_launches = not asked.groups or any(_number(pattern) is not None for pattern in exclude)
+    if not of_launches and all(map(can_be_read_again, files)):
+        session = load(*files, spec=spec, salvage=salvage, groups=True)
+        if _is_there(asked.number, session):
             return session
     return load(*files, spec=spec, salvage=salvage)
+
+
+def _is_there(number: int, session: Session) -> bool:
+    """Tell whether a kernel has a number, or whether there is no launch beside the kernels that could have it."""
+    if any(kernel.id == number for kernel in session.kernels):
+        return True
+    return session.only_times or all(kernel.launches == 1 for kernel in session.kernels)
 
 
 def _refuse_contradictions(asked: _Asked) -> None:

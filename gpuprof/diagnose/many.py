@@ -10,10 +10,10 @@ from gpuprof.diagnose.case import EXECUTED
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Excerpt, Finding, KernelProfile, LineWork
-from gpuprof.workers import made_by_workers
+from gpuprof.workers import Worth, made_by_workers
 
-_LEAST_WITH_CODE, _LEAST = 48, 1_000
-"""So many kernels are worth the start of processes: 10 ms each with counts of every instruction, 0.2 ms without."""
+_WITH_CODE, _WITHOUT = Worth(48, each=8), Worth(1_000, each=400)
+"""Kernels, of 10 ms each with counts of every instruction, 0.2 ms without."""
 
 
 class Diagnosis(Struct, frozen=True):
@@ -39,8 +39,8 @@ class Diagnosis(Struct, frozen=True):
 
 def each_of(analysis: Analysis, diagnosis: Callable[[int], Diagnosis]) -> Iterator[Diagnosis]:
     """Yield the diagnosis of each kernel of an analysis, in their order; `diagnosis` makes one by its place."""
-    least = _LEAST_WITH_CODE if _has_code(analysis) else _LEAST
-    return made_by_workers(_by_program(analysis), diagnosis, least)
+    worth = _WITH_CODE if _has_code(analysis) else _WITHOUT
+    return made_by_workers(_by_program(analysis), diagnosis, worth)
 
 
 def _has_code(analysis: Analysis) -> bool:

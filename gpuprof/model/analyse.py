@@ -25,10 +25,10 @@ from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
 from gpuprof.model.sm_clocks import held_clock
 from gpuprof.model.sources import kind_named
-from gpuprof.workers import made_by_workers
+from gpuprof.workers import Worth, made_by_workers
 
-_LEAST = 1_000
-"""So many kernels, 0.1 ms each, are worth the start of processes."""
+_WORTH = Worth(1_000, each=500)
+"""Kernels, of 0.1 ms each."""
 
 HardwareOf = Callable[[RecordedDevice], Hardware]
 
@@ -136,7 +136,7 @@ def _groups(entries: Iterable[_Entry]) -> list[list[_Entry]]:
 
 
 def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> Iterator[tuple[int, LaunchProfile]]:
-    """Yield the profile of each group, behind the place of the launch that speaks for it."""
+    """Yield the profile of each group with its kind, behind the place of the launch that speaks for it."""
 
     def profile(number: int) -> tuple[int, LaunchProfile]:
         group = groups[number]
@@ -146,9 +146,10 @@ def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> 
         launch = profile_launch(
             entry.launch, entry.source, entry.device, entry.hardware, entry.remedy, rank=reports[entry.source].rank
         )
+        launch = replace(launch, profile=structs.replace(launch.profile, kind=kernel_kind(launch.profile)))
         return place, _for_group(launch, group, durations) if len(group) > 1 else launch
 
-    return made_by_workers(range(len(groups)), profile, _LEAST)
+    return made_by_workers(range(len(groups)), profile, _WORTH)
 
 
 def _denominators(
@@ -253,7 +254,7 @@ def _device(number: int, recorded: RecordedDevice, hardware: Hardware) -> Device
 
 
 def _placed(profiles: list[KernelProfile], ids: list[int]) -> tuple[KernelProfile, ...]:
-    """Give every kernel its number, its unique label, its kind and its share of the time of all."""
+    """Give every kernel its number, its unique label and its share of the time of all."""
     labels = label_kernels([profile.demangled for profile in profiles], [profile.ranges for profile in profiles])
     total = sum(profile.time_total_s or 0.0 for profile in profiles)
     return tuple(
@@ -262,7 +263,6 @@ def _placed(profiles: list[KernelProfile], ids: list[int]) -> tuple[KernelProfil
             id=number,
             label=label,
             time_share=_share(profile.time_total_s, total),
-            kind=kernel_kind(profile),
         )
         for number, profile, label in zip(ids, profiles, labels, strict=True)
     )

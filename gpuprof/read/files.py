@@ -44,6 +44,14 @@ def read_file(name: str, *, salvage: bool = False, groups: bool = False) -> Repo
         raise InputError(f"{name:.100} cannot be read: {(error.strerror or str(error)).lower()}") from error
 
 
+def can_be_read_again(name: str) -> bool:
+    """Tell whether a name is that of a file, and not of a pipe or standard input, whose bytes come once."""
+    try:
+        return name != STDIN and Path(name).is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def _read_as(name: str, place: Path, *, salvage: bool, groups: bool) -> Report | Session | Trace:
     """Read what a temporary file holds, under the name of what it stands for."""
     try:

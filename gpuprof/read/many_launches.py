@@ -9,10 +9,11 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.read.file_bytes import LARGE
 from gpuprof.read.launches import FactsReader, LaunchFacts, Strange
 from gpuprof.read.ncu_messages import LaunchMessages
-from gpuprof.workers import done_by_workers, processes_for
+from gpuprof.workers import Worth, done_by_workers, processes_for
 
 _JOB_BYTES = 8 * 2**20
-"""Of messages that a process splits at a time."""
+"""Of messages that a process splits at a time, in 40 ms."""
+_WORTH = Worth(LARGE, each=2 * _JOB_BYTES)
 _PATIENCE_S = 300.0
 
 
@@ -22,7 +23,7 @@ def all_facts(messages: LaunchMessages, compute_capability: str | None) -> Itera
     Of a large report, the counters that the architecture's quantities are made of are decoded by the way.
     """
     reader, size = FactsReader(messages), sum(span.end - span.start for span in messages.spans)
-    count = processes_for(size, LARGE)
+    count = processes_for(size, _WORTH)
     if count < 2:
         yield from map(reader.facts, range(len(messages.spans)))
         return

@@ -30,7 +30,8 @@ _RULE_KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 class NativeReport:
     """The launches of a report. They are loaded when they are asked for, after a child has survived that.
 
-    `launches` is how many there have to be, where that is known: of others, a number would mean another launch.
+    `launches` is how many there have to be at least, where that is known: of fewer, a number would mean another launch.
+    Of a file that is cut off the reader counts those behind the cut, too.
     """
 
     def __init__(self, file: str, data: Bytes, launches: int | None = None) -> None:
@@ -39,6 +40,7 @@ class NativeReport:
         self._data = data
         self._launches = launches
         self._read: set[int] = set()
+        self._failure: DamagedInput | None = None
 
     def lists(self, name: str) -> bool:  # noqa: ARG002
         """Tell that a metric of any name can be in the report."""
@@ -47,6 +49,15 @@ class NativeReport:
     @cached_property
     def actions(self) -> Sequence[Any]:
         """NVIDIA's objects of all launches. Raises DamagedInput where its reader does not survive the file."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return self._loaded()
+        except DamagedInput as failure:
+            self._failure = failure  # to find that out again takes a child, and a loading of the whole file
+            raise
+
+    def _loaded(self) -> Sequence[Any]:
         ncu_report = import_ncu_report()
         opened = NamedBytes(self._data[:])
         trial = start(lambda: _touch(ncu_report, opened.path))
@@ -57,13 +68,14 @@ class NativeReport:
                 raise self._damaged(f"{fate} on it")
             self._opened = opened
             actions = list(_each_action(ncu_report.load_report(opened.path)))
-        if self._launches not in (None, len(actions)):
+        if self._launches is not None and len(actions) < self._launches:
             raise self._damaged(f"finds {len(actions)} of its {self._launches} kernels")
         return actions
 
     def reads(self, launch: int) -> bool:
         """Tell whether the reader finds a launch and what is in it: of a block with damage it only counts them."""
-        return self.actions[launch].name(import_ncu_report().IAction.NameBase_FUNCTION) is not None
+        action, kind = self.actions[launch], import_ncu_report().IAction.NameBase_FUNCTION
+        return self._asked("its name", lambda: action.name(kind)) is not None
 
     def values(self, launch: int, names: Iterable[str]) -> Iterator[MetricValue]:
         """Yield the values of metrics as they are recorded. Raises DamagedInput where the reader fails on one."""
@@ -81,7 +93,8 @@ class NativeReport:
 
     def names(self, launch: int) -> tuple[str, ...]:
         """Return the names of the metrics of a launch."""
-        return tuple(name for name in self._action(launch).metric_names() if isinstance(name, str))
+        listed: list[Any] = self._asked("its names", lambda: [*self._action(launch).metric_names()])
+        return tuple(name for name in listed if isinstance(name, str))
 
     def rules(self, launch: int) -> tuple[RuleResult, ...]:
         """Return the results of NVIDIA's rules."""

@@ -135,11 +135,13 @@ class LaunchMessages:
         return self.data[span.start : span.end]
 
     def can_be_asked_of_nvidia(self, launch: int) -> bool:
-        """Tell whether NVIDIA's reader is there and reads a launch: what is not known here is asked of it."""
+        """Tell whether NVIDIA's reader, if it is installed, reads a launch: what is not known here is asked of it."""
         try:
             return self._nvidia.reads(self._in_file[launch])
-        except (DamagedInput, EnvironmentProblem):
+        except DamagedInput:
             return False
+        except EnvironmentProblem:
+            return True
 
     @cached_property
     def _nvidia(self) -> NativeReport:

@@ -26,6 +26,7 @@ from gpuprof.store.contradictions import (
 from gpuprof.store.read import decoder_of, no_search_for_garbage
 
 _BEGINS, _ENDS = b'"kernels": [', b"]"
+_SPACE = b" \t\r\n"
 _Asked = TypeVar("_Asked")
 
 
@@ -37,6 +38,12 @@ class _Counted(msgspec.Struct):
     """A kernel as far as its counts."""
 
     counts: tuple[LaunchCount, ...] = ()
+
+
+class _Outline(msgspec.Struct):
+    """A session with a number in the place of its kernels."""
+
+    kernels: tuple[int, ...]
 
 
 class _Lines(msgspec.Struct, frozen=True):
@@ -89,14 +96,14 @@ def _lines(stream: BinaryIO) -> _Lines:
     before = []
     for line in stream:
         before.append(line)
-        if line.strip() == _BEGINS:
+        if line.strip(_SPACE) == _BEGINS:
             break
     at = sum(map(len, before))
     places, kernels = array("Q"), list[ReferredKernel]()
     decode = decoder_of(ReferredKernel).decode
     follows = True
     for line in stream:
-        content = line.strip()
+        content = line.strip(_SPACE)
         if content.startswith(_ENDS):
             if follows:
                 raise _Other
@@ -114,11 +121,12 @@ def _lines(stream: BinaryIO) -> _Lines:
 def _without_kernels(lines: _Lines) -> Session:
     """Return the session of all but the kernels.
 
-    An empty list in their place shows that this is where a session has them, and not some field within another.
+    A number in their place shows that this is where a session has them, and not a field within another, or a first one
+    of that name, of which JSON takes the last.
     """
-    msgspec.json.decode(lines.before + b"]}")
+    outline = decoder_of(_Outline).decode(lines.before + b"1" + lines.behind)
     session = decoder_of(Session).decode(lines.before + lines.behind)
-    if session.schema_version != SCHEMA_VERSION or session.kernels:
+    if session.schema_version != SCHEMA_VERSION or outline.kernels != (1,):
         raise _Other
     return session
 
@@ -128,6 +136,6 @@ def _asked(stream: BinaryIO, lines: _Lines, decode: Callable[[bytes], _Asked]) -
 
     def read(place: int) -> _Asked:
         stream.seek(lines.places[place])
-        return decode(stream.readline().strip().removesuffix(b","))
+        return decode(stream.readline().strip(_SPACE).removesuffix(b","))
 
     return read

@@ -30,13 +30,13 @@ from gpuprof.present.session_text import count_text, row_noun, verdict_text
 from gpuprof.present.text import printable
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.units import format_percent
-from gpuprof.workers import made_by_workers
+from gpuprof.workers import Worth, made_by_workers
 
 _TABLE_ROWS = 1000
 _MANY_ROWS = 200
 """With more, a browser lays out the table and the sections when they come into sight: three times as fast."""
-_MANY_CHARTS = 4
-"""Fewer are drawn sooner than processes start."""
+_CHARTS = Worth(4, each=1)
+"""Kernels with charts; fewer are drawn sooner than processes start."""
 
 
 class Choice(Struct, frozen=True):
@@ -134,8 +134,9 @@ def _sections(session: Session, kernels: Sequence[KernelProfile], choice: Choice
     def made(number: int) -> Section:
         return kernel_section(session, kernels[number], choice.ceiling)
 
-    least = len(kernels) + 1 if session.only_times else _MANY_CHARTS
-    return made_by_workers(range(len(kernels)), made, least)
+    if session.only_times:
+        return map(made, range(len(kernels)))
+    return made_by_workers(range(len(kernels)), made, _CHARTS)
 
 
 def _timeline(session: Session) -> list[tuple[str, str]]:
