@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.sass.instruction import Instruction, Operation, names_address, parse_sass, with_addresses_moved
-from gpuprof.code.tools.programs import Program, find_programs
+from gpuprof.code.tools.programs import Program, exit_code, find_programs
 from gpuprof.code.tools.spelling import spelled
 from gpuprof.errors import EnvironmentProblem
 
@@ -230,12 +230,16 @@ def _run(tool: Disassembler, target: str, code: bytes) -> str:
 def _ended(tool: Disassembler, command: Sequence[str], out: IO[bytes], errors: IO[bytes], patience_s: float) -> int:
     """Run a command to its end, and return how that was."""
     try:
-        done = subprocess.run(command, stdout=out, stderr=errors, timeout=patience_s, check=False)
+        with subprocess.Popen(command, stdout=out, stderr=errors) as started:
+            try:
+                return exit_code(started, patience_s)
+            except BaseException:
+                started.kill()
+                raise
     except subprocess.TimeoutExpired as error:
         raise NotAnswered(f"{tool.path} did not answer within {patience_s:.0f} s") from error
     except OSError as error:
         raise EnvironmentProblem(f"{tool.path} did not answer: {error}") from error
-    return done.returncode
 
 
 def _reason(log: Path) -> str:

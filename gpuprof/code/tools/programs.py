@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -93,7 +95,7 @@ def run_in(
                     env=environment,
                     start_new_session=True,
                 )
-            code = started.wait(patience_s)
+            code = exit_code(started, patience_s)
         except subprocess.TimeoutExpired as error:
             raise EnvironmentProblem(f"{command[0]} did not finish within {patience_s:.0f} s") from error
         except (OSError, ValueError) as error:
@@ -103,6 +105,24 @@ def run_in(
                 _end(started)
     with log.open("rb") as output:
         return Outcome(code, output.read(_MOST_OUTPUT).decode("utf-8", "replace"))
+
+
+def exit_code(started: subprocess.Popen[bytes], patience_s: float) -> int:
+    """Wait for a process at most so long, and return its exit code. Raises subprocess.TimeoutExpired.
+
+    `Popen.wait` with a time limit looks 20 times a second only: a program that takes 0.2 s seems to take 25 ms more.
+    """
+    until = time.monotonic() + patience_s
+    if hasattr(os, "pidfd_open"):  # Linux from 5.3 on
+        with contextlib.suppress(OSError):
+            handle = os.pidfd_open(started.pid)
+            try:
+                end = select.poll()
+                end.register(handle, select.POLLIN)
+                end.poll(1000 * patience_s)
+            finally:
+                os.close(handle)
+    return started.wait(max(0.0, until - time.monotonic()))
 
 
 @contextlib.contextmanager
