@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from gpuprof.model.kernel_names import KernelName
@@ -38,8 +39,9 @@ _LIBRARIES = {
 }
 
 
+@lru_cache(maxsize=16384)
 def worded(name: KernelName) -> str:
-    """Return the words of the first family that knows the name."""
+    """Return the words of the first family that knows the name: one that `parse_name` gave, which keeps them."""
     if name.plain:
         return _nccl(name) or _identifier(name.text)
     return next((label for family in _FAMILIES if (label := family(name))), "") or _generic(name)
@@ -192,12 +194,19 @@ def _generic(name: KernelName) -> str:
         return prefix
     if len(name.args) > _MAX_ARGUMENTS:
         return _leading_arguments(prefix, [short(arg, depth=0) for arg in name.args[:_MAX_ARGUMENTS]])
-    arguments = [short(arg) for arg in name.args]
-    brief = _runs_merged([short(arg, depth=0) for arg in name.args])
-    for spelled in (arguments, _runs_merged(arguments), brief):
+    spelled: list[str] = []
+    for spelled in _spellings(name.args):
         if len(full := f"{prefix}<{', '.join(spelled)}>") <= TARGET_WIDTH:
             return full
-    return _leading_arguments(prefix, brief)
+    return _leading_arguments(prefix, spelled)
+
+
+def _spellings(types: Sequence[Type]) -> Iterator[list[str]]:
+    """Yield arguments in fewer and fewer words."""
+    arguments = [short(arg) for arg in types]
+    yield arguments
+    yield _runs_merged(arguments)
+    yield _runs_merged([short(arg, depth=0) for arg in types])
 
 
 def _function_name(name: KernelName) -> str:
