@@ -269,6 +269,12 @@ def test_a_number_is_looked_for_among_groups_first(tmp_path: Path, monkeypatch: 
         read.clear()
         assert gpuprof_cli("show", "--no-config", path, *arguments).returncode == 0
         assert read == expected, arguments
+    singles = tuple(kernel for kernel in many().kernels if kernel.id in (4, 7))
+    path.write_bytes(session_bytes(replace(many(), kernels=singles, verdict=None, opportunities=())))
+    read.clear()
+    assert gpuprof_cli("show", "--no-config", path, "--kernel", "#0").returncode == 2
+    assert read == [True], "there is no launch behind a kernel"
+    path.write_bytes(session_bytes(many()))
     of_launches = gpuprof_cli("show", "--no-config", path, "--kernel", "#4", "--exclude", "#0").stdout
     assert "1 kernel is excluded (5.6 % of the time)" in of_launches
 
