@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,26 @@ with cleaned_up_by(draft.unlink):
     done = python(code, tmp_path)
     assert (done.returncode, done.stderr) == (-getattr(signal, name), "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_of_a_disassembly(tmp_path: Path) -> None:
+    tool, pid, temporary = tmp_path / "nvdisasm", tmp_path / "pid", tmp_path / "temporary"
+    tool.write_text(f"#!/bin/sh\necho $$ > {pid}.tmp && mv {pid}.tmp {pid}\nexec sleep 60\n", encoding="utf-8")
+    tool.chmod(0o755)
+    temporary.mkdir()
+    code = f"""{START}
+import sys
+from pathlib import Path
+from gpuprof.code.tools.disassemble import Disassembler, placed_texts
+placed_texts(Disassembler(Path(sys.argv[1]), (13, 1)), "sm_90", [bytes(16)])
+"""
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen([sys.executable, "-c", code, str(tool)], env=environment, stderr=subprocess.PIPE) as process:
+        end = time.monotonic() + 60
+        while not pid.exists():
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == INTERRUPTED
+    os.kill(int(pid.read_text(encoding="utf-8")), signal.SIGKILL)
+    assert list(temporary.iterdir()) == []

@@ -57,9 +57,9 @@ def read_by_nvidia(names: Iterable[str], chip: int) -> dict[str, str]:
 def _metrics(data: bytes) -> list[tuple[str, Any]]:
     import ncu_report
 
-    from gpuprof.read.native_guard import NamedBytes
+    from gpuprof.code.tools.named_bytes import NamedBytes
 
-    file = NamedBytes(data)
+    file = NamedBytes(data, "r.ncu-rep")
     action = ncu_report.load_report(file.path).range_by_idx(0).action_by_idx(0)
     return [(name, action.metric_by_name(name)) for name in action.metric_names()]
 

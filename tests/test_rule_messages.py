@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuprof.code.tools.named_bytes import NamedBytes
 from gpuprof.model.recorded import RuleResult
 from gpuprof.read.container import walk
-from gpuprof.read.native_guard import NamedBytes
 from gpuprof.read.protobuf import Malformed, fields
 from gpuprof.read.rule_messages import rule_results
 from gpuprof.read.wire import message, number, varint
@@ -30,7 +30,7 @@ def read_by_nvidia(data: bytes) -> list[list[RuleResult]]:
     """Return what NVIDIA's reader says of each launch of a report."""
     import ncu_report
 
-    file = NamedBytes(data)
+    file = NamedBytes(data, "r.ncu-rep")
     context = ncu_report.load_report(file.path)
     ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
     actions = [some.action_by_idx(index) for some in ranges for index in range(some.num_actions())]

@@ -14,15 +14,17 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+from gpuprof.code.tools.named_bytes import NamedBytes
+
+FILE = "report.ncu-rep"
+"""What a report is called that the reader is given as bytes, where it needs a name."""
 _TIMEOUT_S = 60.0
 
 
@@ -90,7 +92,7 @@ def _outcome(child: int) -> str | None:
 @cache
 def prime(ncu_report: Any) -> None:
     """Make the native reader load its tables, once a process."""
-    file = NamedBytes(_MINIMAL_REPORT)
+    file = NamedBytes(_MINIMAL_REPORT, FILE)
     ncu_report.load_report(file.path).range_by_idx(0).action_by_idx(0).metric_by_name("gpu__time_duration.sum")
 
 
@@ -131,27 +133,3 @@ _STDERR = _Quiet()
 def quiet() -> contextlib.AbstractContextManager[None]:
     """Keep the native reader's own log lines off stderr: what they mean is said by an error of ours."""
     return _STDERR.silenced()
-
-
-class NamedBytes:
-    """Bytes with a path, for a reader that wants a file: in memory where the system can, else in a temporary folder.
-
-    The path lives as long as the object: the native reader goes back to it for source and SASS.
-    """
-
-    __slots__ = ("__weakref__", "_folder", "_handle", "path")
-
-    def __init__(self, data: bytes) -> None:
-        self._handle: int | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):  # noqa: PTH112
-            self._handle = os.memfd_create("gpuprof")
-            weakref.finalize(self, os.close, self._handle)
-            with os.fdopen(os.dup(self._handle), "wb") as file:
-                file.write(data)
-            self.path = f"/proc/self/fd/{self._handle}"
-        else:
-            self._folder = tempfile.TemporaryDirectory(prefix="gpuprof-")
-            self.path = os.path.join(self._folder.name, "report.ncu-rep")  # noqa: PTH118
-            with open(self.path, "wb") as file:  # noqa: PTH123
-                file.write(data)

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from typing import Any
 
+from gpuprof.code.tools.named_bytes import NamedBytes
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.model.recorded import RuleResult
 from gpuprof.read.container import AGAIN, PAYLOAD_SIZE, PROCESS, SESSION, STRINGS, RawBlock, raw_blocks
 from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.metric_values import Instance, MetricValue
-from gpuprof.read.native_guard import NamedBytes, prime, quiet, start
+from gpuprof.read.native_guard import FILE, prime, quiet, start
 from gpuprof.read.nvtx_state import names_in_domain
 from gpuprof.read.protobuf import Malformed, raw_fields
 from gpuprof.read.wire import number, prefixed
@@ -59,7 +60,7 @@ class NativeReport:
 
     def _loaded(self) -> Sequence[Any]:
         ncu_report = import_ncu_report()
-        opened = NamedBytes(self._data[:])
+        opened = NamedBytes(self._data[:], FILE)
         trial = start(lambda: _touch(ncu_report, opened.path))
         prime(ncu_report)
         with quiet():
@@ -138,7 +139,7 @@ class FewActions(Sequence[Any]):
     @cached_property
     def _loaded(self) -> dict[int, Any]:
         chosen = sorted(set(self._places))
-        self._opened = NamedBytes(excerpt(self.data, chosen))
+        self._opened = NamedBytes(excerpt(self.data, chosen), FILE)
         with quiet():
             actions = _each_action(import_ncu_report().load_report(self._opened.path))
             return dict(zip(chosen, actions, strict=True))

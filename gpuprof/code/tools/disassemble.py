@@ -7,16 +7,17 @@ address is told from any other number, and says how far it is from the instructi
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import IO, NamedTuple
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.sass.instruction import Instruction, Operation, names_address, parse_sass, with_addresses_moved
+from gpuprof.code.tools.named_bytes import NamedBytes
 from gpuprof.code.tools.programs import Program, exit_code, find_programs
 from gpuprof.code.tools.spelling import spelled
 from gpuprof.errors import EnvironmentProblem
@@ -210,27 +211,38 @@ def _read(tool: Disassembler, target: str, code: bytes) -> list[_Text]:
 
 
 def _run(tool: Disassembler, target: str, code: bytes) -> str:
-    """Run nvdisasm on raw code. Its analysis of indirect branches is left out: it takes longer than the rest."""
+    """Run nvdisasm on raw code. Its analysis of indirect branches is left out: it takes longer than the rest.
+
+    None of the files has a name in a folder, so that none is left where the process ends meanwhile.
+    """
     most = _MOST_TEXT + _MOST_TEXT_PER_BYTE * len(code)
-    with tempfile.TemporaryDirectory(prefix="gpuprof-", ignore_cleanup_errors=True) as folder:
-        file, text, log = (Path(folder) / name for name in ("code.bin", "code.sass", "errors.txt"))
-        file.write_bytes(code)
+    with tempfile.TemporaryFile() as text, tempfile.TemporaryFile() as log:
+        file = NamedBytes(code, "code.bin")
         command = [str(tool.path), "--binary", target.replace("sm_", "SM"), "--no-dataflow"]
-        command += ["--base-address", hex(_BASE), str(file)]
-        with text.open("wb") as out, log.open("wb") as errors:
-            ended = _ended(tool, command, out, errors, _PATIENCE_S + _PATIENCE_S_PER_BYTE * len(code))
+        command += ["--base-address", hex(_BASE), file.path]
+        ended = _ended(tool, command, _Files(text, log, file), _PATIENCE_S + _PATIENCE_S_PER_BYTE * len(code))
         if ended:
             reason = _reason(log).partition(" at address ")[0] or ended
             raise _Refused(f"{tool} cannot read code for {target}: {reason}", _refused(log, most, len(code)))
-        if text.stat().st_size > most:
-            raise NotAnswered(f"{tool} wrote {text.stat().st_size:,} bytes for {len(code):,} bytes of code")
-        return text.read_text(encoding="utf-8", errors="replace")
+        size = text.seek(0, os.SEEK_END)
+        if size > most:
+            raise NotAnswered(f"{tool} wrote {size:,} bytes for {len(code):,} bytes of code")
+        text.seek(0)
+        return text.read().decode("utf-8", "replace")
 
 
-def _ended(tool: Disassembler, command: Sequence[str], out: IO[bytes], errors: IO[bytes], patience_s: float) -> int:
+class _Files(NamedTuple):
+    """What a program writes to, and what it reads."""
+
+    out: IO[bytes]
+    errors: IO[bytes]
+    code: NamedBytes
+
+
+def _ended(tool: Disassembler, command: Sequence[str], files: _Files, patience_s: float) -> int:
     """Run a command to its end, and return how that was."""
     try:
-        with subprocess.Popen(command, stdout=out, stderr=errors) as started:
+        with subprocess.Popen(command, stdout=files.out, stderr=files.errors, pass_fds=files.code.handles) as started:
             try:
                 return exit_code(started, patience_s)
             except BaseException:
@@ -242,17 +254,17 @@ def _ended(tool: Disassembler, command: Sequence[str], out: IO[bytes], errors: I
         raise EnvironmentProblem(f"{tool.path} did not answer: {error}") from error
 
 
-def _reason(log: Path) -> str:
+def _reason(log: IO[bytes]) -> str:
     """Return the beginning of what it said of failing, on one line."""
-    with log.open("rb") as file:
-        return " ".join(file.read(_MOST_REASON * 4).decode("utf-8", "replace").split())[:_MOST_REASON]
+    log.seek(0)
+    return " ".join(log.read(_MOST_REASON * 4).decode("utf-8", "replace").split())[:_MOST_REASON]
 
 
-def _refused(log: Path, most: int, size: int) -> frozenset[int]:
+def _refused(log: IO[bytes], most: int, size: int) -> frozenset[int]:
     """Return the numbers of the instructions that it said not to know: it names the address of each."""
-    with log.open("rb") as file:
-        addresses = (int(digits, 16) - _BASE for digits in _AT_ADDRESS.findall(file.read(most)))
-        return frozenset(address // INSTRUCTION_BYTES for address in addresses if 0 <= address < size)
+    log.seek(0)
+    addresses = (int(digits, 16) - _BASE for digits in _AT_ADDRESS.findall(log.read(most)))
+    return frozenset(address // INSTRUCTION_BYTES for address in addresses if 0 <= address < size)
 
 
 def find_disassemblers() -> tuple[Disassembler, ...]:
