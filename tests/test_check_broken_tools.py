@@ -275,3 +275,22 @@ def test_the_signals_have_their_handlers_again_behind_the_block() -> None:
     with pytest.raises(UsageError), unwinding():
         raise UsageError("x")
     assert [signal.getsignal(name) for name in names] == before
+
+
+@pytest.mark.parametrize("can_be_told", [True, False], ids=["as it ends", "by looking"])
+def test_a_program_is_waited_for_as_long_as_it_runs(can_be_told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not can_be_told:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    assert programs.ended(["sh", "-c", "exit 3"], 60) == 3
+    assert programs.ended(["sh", "-c", "kill -9 $$"], 60) == -signal.SIGKILL
+    with pytest.raises(OSError, match="no such program"):
+        programs.ended(["./no such program"], 60)
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_program_that_takes_too_long_is_ended(tmp_path: Path, is_alone: bool) -> None:
+    note = tmp_path / "pid"
+    with pytest.raises(subprocess.TimeoutExpired):
+        programs.ended(["sh", "-c", f"echo $$ > {note}; exec sleep 60"], 0.5, start_new_session=is_alone)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text(encoding="utf-8")), 0)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from gpuprof.model.kernel_names import KernelName
@@ -39,9 +38,8 @@ _LIBRARIES = {
 }
 
 
-@lru_cache(maxsize=16384)
 def worded(name: KernelName) -> str:
-    """Return the words of the first family that knows the name: one that `parse_name` gave, which keeps them."""
+    """Return the words of the first family that knows the name."""
     if name.plain:
         return _nccl(name) or _identifier(name.text)
     return next((label for family in _FAMILIES if (label := family(name))), "") or _generic(name)
@@ -194,19 +192,12 @@ def _generic(name: KernelName) -> str:
         return prefix
     if len(name.args) > _MAX_ARGUMENTS:
         return _leading_arguments(prefix, [short(arg, depth=0) for arg in name.args[:_MAX_ARGUMENTS]])
-    spelled: list[str] = []
-    for spelled in _spellings(name.args):
+    arguments = [short(arg) for arg in name.args]
+    brief = _runs_merged([short(arg, depth=0) for arg in name.args])
+    for spelled in (arguments, _runs_merged(arguments), brief):
         if len(full := f"{prefix}<{', '.join(spelled)}>") <= TARGET_WIDTH:
             return full
-    return _leading_arguments(prefix, spelled)
-
-
-def _spellings(types: Sequence[Type]) -> Iterator[list[str]]:
-    """Yield arguments in fewer and fewer words."""
-    arguments = [short(arg) for arg in types]
-    yield arguments
-    yield _runs_merged(arguments)
-    yield _runs_merged([short(arg, depth=0) for arg in types])
+    return _leading_arguments(prefix, brief)
 
 
 def _function_name(name: KernelName) -> str:

@@ -14,6 +14,7 @@ from gpuprof.workers import Worth, done_by_workers, processes_for
 _JOB_BYTES = 8 * 2**20
 """Of messages that a process splits at a time, in 40 ms."""
 _WORTH = Worth(LARGE, each=2 * _JOB_BYTES)
+"""Bytes of messages."""
 _PATIENCE_S = 300.0
 
 

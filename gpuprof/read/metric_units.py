@@ -185,15 +185,10 @@ READ_TWO_WAYS: Mapping[str, str] = {
     **{
         f"derived__{unit}__sass_thread_inst_executed_op_{fused}": "thread"
         for unit in ("sm", "smsp")
-        for fused in (
-            "dfma_pred_on_x2",
-            "ffma_pred_on_x2",
-            "hadd_pred_on_x2",
-            "hmul_pred_on_x2",
-            "hfma_pred_on_x2",
-            "hfma_pred_on_x4",
-        )
+        for fused in ("dfma_pred_on_x2", "ffma_pred_on_x2", "hfma_pred_on_x4")
     },
+    "derived__smsp__sass_thread_inst_executed_op_hadd_pred_on_x2": "thread",
+    "derived__smsp__sass_thread_inst_executed_op_hmul_pred_on_x2": "thread",
     "derived__memory_l2_theoretical_sectors_global_excessive": "byte",
     "gcc__xbar2gcc_sectors.sum": "",
     **{f"{_BREAKDOWN}.{rollup}.pct_of_peak_sustained_elapsed": "byte" for rollup in ("sum", "avg", "min", "max")},

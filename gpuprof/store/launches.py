@@ -80,7 +80,7 @@ def _groups(stream: BinaryIO, file: str) -> Session:
 
     def checked_counts(place: int) -> tuple[LaunchCount, ...]:
         counts = counted(place).counts
-        refuse_contradicting_counts(place, counts, file)
+        refuse_contradicting_counts(lines.kernels[place].id, counts, file)
         return counts
 
     session = _without_kernels(lines)

@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.sass.instruction import Instruction, Operation, names_address, parse_sass, with_addresses_moved
 from gpuprof.code.tools.named_bytes import NamedBytes
-from gpuprof.code.tools.programs import Program, exit_code, find_programs
+from gpuprof.code.tools.programs import Program, ended, find_programs
 from gpuprof.code.tools.spelling import spelled
 from gpuprof.errors import EnvironmentProblem
 
@@ -220,38 +220,21 @@ def _run(tool: Disassembler, target: str, code: bytes) -> str:
         file = NamedBytes(code, "code.bin")
         command = [str(tool.path), "--binary", target.replace("sm_", "SM"), "--no-dataflow"]
         command += ["--base-address", hex(_BASE), file.path]
-        ended = _ended(tool, command, _Files(text, log, file), _PATIENCE_S + _PATIENCE_S_PER_BYTE * len(code))
-        if ended:
-            reason = _reason(log).partition(" at address ")[0] or ended
+        patience_s = _PATIENCE_S + _PATIENCE_S_PER_BYTE * len(code)
+        try:
+            failed = ended(command, patience_s, stdout=text, stderr=log, pass_fds=file.handles)
+        except subprocess.TimeoutExpired as error:
+            raise NotAnswered(f"{tool.path} did not answer within {patience_s:.0f} s") from error
+        except OSError as error:
+            raise EnvironmentProblem(f"{tool.path} did not answer: {error}") from error
+        if failed:
+            reason = _reason(log).partition(" at address ")[0] or failed
             raise _Refused(f"{tool} cannot read code for {target}: {reason}", _refused(log, most, len(code)))
         size = text.seek(0, os.SEEK_END)
         if size > most:
             raise NotAnswered(f"{tool} wrote {size:,} bytes for {len(code):,} bytes of code")
         text.seek(0)
         return text.read().decode("utf-8", "replace")
-
-
-class _Files(NamedTuple):
-    """What a program writes to, and what it reads."""
-
-    out: IO[bytes]
-    errors: IO[bytes]
-    code: NamedBytes
-
-
-def _ended(tool: Disassembler, command: Sequence[str], files: _Files, patience_s: float) -> int:
-    """Run a command to its end, and return how that was."""
-    try:
-        with subprocess.Popen(command, stdout=files.out, stderr=files.errors, pass_fds=files.code.handles) as started:
-            try:
-                return exit_code(started, patience_s)
-            except BaseException:
-                started.kill()
-                raise
-    except subprocess.TimeoutExpired as error:
-        raise NotAnswered(f"{tool.path} did not answer within {patience_s:.0f} s") from error
-    except OSError as error:
-        raise EnvironmentProblem(f"{tool.path} did not answer: {error}") from error
 
 
 def _reason(log: IO[bytes]) -> str:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpuprof.code.tools.nvrtc import library_folders
 from gpuprof.code.tools.user_cache import key_of, user_cache
@@ -83,35 +83,43 @@ def run_in(
     """
     environment = {**os.environ, "TMPDIR": str(folder), "TEMP": str(folder), "TMP": str(folder), **(variables or {})}
     log = folder / "output.txt"
-    started: subprocess.Popen[bytes] | None = None
     with log.open("wb") as output:
         try:
-            with _signals_after():
-                started = subprocess.Popen(
-                    list(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=environment,
-                    start_new_session=True,
-                )
-            code = exit_code(started, patience_s)
+            code = ended(
+                command,
+                patience_s,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
         except subprocess.TimeoutExpired as error:
             raise EnvironmentProblem(f"{command[0]} did not finish within {patience_s:.0f} s") from error
         except (OSError, ValueError) as error:
             raise EnvironmentProblem(f"{command[0]} cannot be started: {error}") from error
-        finally:
-            if started is not None:
-                _end(started)
     with log.open("rb") as output:
         return Outcome(code, output.read(_MOST_OUTPUT).decode("utf-8", "replace"))
 
 
-def exit_code(started: subprocess.Popen[bytes], patience_s: float) -> int:
-    """Wait for a process at most so long, and return its exit code. Raises subprocess.TimeoutExpired.
+def ended(command: Sequence[str], patience_s: float, **options: Any) -> int:
+    """Run a program, started with options of `Popen`, and return its exit code; it ends with the call in any case.
 
-    `Popen.wait` with a time limit looks 20 times a second only: a program that takes 0.2 s seems to take 25 ms more.
+    What it started ends with it if it has a session of its own. Raises subprocess.TimeoutExpired where it takes longer
+    than `patience_s`, OSError and ValueError where it cannot be started.
     """
+    started: subprocess.Popen[bytes] | None = None
+    try:
+        with _signals_after():
+            started = subprocess.Popen(list(command), **options)
+        return _exit_code(started, patience_s)
+    finally:
+        if started is not None:
+            _end(started)
+
+
+def _exit_code(started: subprocess.Popen[bytes], patience_s: float) -> int:
+    """Wait for a process. `Popen.wait` with a time limit looks 20 times a second: 0.2 s would seem to be 25 ms more."""
     until = time.monotonic() + patience_s
     if hasattr(os, "pidfd_open"):  # Linux from 5.3 on
         with contextlib.suppress(OSError):

@@ -37,7 +37,7 @@ from tests.conftest import REAL_REPORTS
 from tests.real_sessions import loaded
 
 needs_reports = pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout")
-KEPT = Path(__file__).parent / "data" / "gpu"
+RECORDED = Path(__file__).parent / "data" / "gpu"
 
 
 @cache
@@ -303,7 +303,7 @@ def test_sessions_of_real_reports(path: Path, tmp_path: Path) -> None:
 
 
 def test_recorded_sessions(tmp_path: Path) -> None:
-    files = sorted(KEPT.rglob("session.json"))
+    files = sorted(RECORDED.rglob("session.json"))
     assert files
     for file in files:
         assert groups_of(file.read_bytes(), tmp_path) == all_of(file.read_bytes(), tmp_path)
