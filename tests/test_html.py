@@ -82,6 +82,16 @@ def page_of_two() -> str:
     return render_html(TWO)
 
 
+def test_a_long_command_is_folded_behind_its_beginning() -> None:
+    metrics = ",".join(f"sm__metric_{number}.sum" for number in range(80))
+    source = replace(TWO.sources[0], command=f"ncu --metrics {metrics} ./app '<b>'")
+    folded = Outline(render_html(replace(TWO, sources=(source,)))).texts
+    assert f"ncu --metrics {metrics} ./app '<b>'" in folded
+    assert [text for text in folded if text.startswith("ncu --metrics") and text.endswith("…")]
+    short = Outline(render_html(replace(TWO, sources=(replace(source, command="ncu ./app"),)))).texts
+    assert short.count("ncu ./app") == 1
+
+
 def test_verdict_counts_the_kernels_that_take_most_of_the_time() -> None:
     three = session(*(kernel(number, duration_s=time) for number, time in enumerate((6e-3, 3.5e-3, 0.5e-3))))
     assert verdict_text(three) == "2 of 3 kernels take 95 % of 10.0 ms of GPU time on an NVIDIA Test GPU."
