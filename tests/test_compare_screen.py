@@ -208,6 +208,19 @@ def test_an_unclear_kernel_says_between_what_it_lies_and_what_would_settle_it() 
         time=made.time("unclear", 1.02, interval=Interval(0.98, 1.06), runs_needed=7),
     )  # fmt: skip
     assert beside_figures(unclear) == "time −2.0 % to +6.0 % at 99 %, 7 runs a side would tell"
+    explained = replace(unclear, match="reconfigured", sentence="time +2.0 %, unclear: registers 128 → 228")
+    assert beside_figures(explained) == (
+        "another launch configuration; time −2.0 % to +6.0 % at 99 %, 7 runs a side would tell; registers 128 → 228"
+    )
+
+
+@pytest.mark.parametrize("width", (60, 80))
+def test_two_files_whose_long_names_begin_alike_are_told_apart(width: int) -> None:
+    start = "/data/softmax-of-the-attention-of-the-decoder-"
+    base, new = (made.side(f"{start}{end}.ncu-rep", gpus=("NVIDIA H100 80GB HBM3",)) for end in ("26b457a", "71fb9e5"))
+    lines = lines_of(made.compared(made.change(), base=base, new=new), width)
+    assert any(line.startswith("base ") and "26b457a" in line for line in lines)
+    assert any(line.startswith("new ") and "71fb9e5" in line for line in lines)
 
 
 def test_kernels_that_are_left_out_are_counted_by_what_is_known_of_them() -> None:

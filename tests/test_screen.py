@@ -18,7 +18,7 @@ from gpuprof.model.session import Session
 from gpuprof.present.console import Depth, print_session
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.fix_text import fixes
-from gpuprof.present.text import cut_end, cut_middle
+from gpuprof.present.text import cut_end, cut_middle, without_shared_start
 from tests.cli import gpuprof as run
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.readings import session_of
@@ -251,6 +251,13 @@ def test_a_pipe_gets_80_columns_without_colour(reports: Path) -> None:
 def test_a_cut_has_a_single_ellipsis() -> None:
     assert cut_middle("aten::batch_norm · cudnn bn_bw_kernel…, 128>", 26) == "aten::batch_norm…128>"
     assert cut_middle("[param|model|alex_net|0|0|…relu_xregs", 24) == "[param|model|…relu_xregs"
+
+
+def test_what_two_names_begin_with_goes_up_to_the_word_that_differs() -> None:
+    assert without_shared_start("esmm-profile-26b457a.ncu-rep", "esmm-profile-26c.ncu-rep") == "…26b457a.ncu-rep"
+    assert without_shared_start("before.json", "after.json") == "before.json"
+    assert without_shared_start("run-1", "run-1.json") == "…1"
+    assert without_shared_start("run-1.json", "run-1") == "….json"
 
 
 @given(st.text("ab_:<>,. ", max_size=80), st.integers(0, 90))

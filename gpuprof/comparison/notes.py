@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Known, Side
 from gpuprof.model.session import Session, Source
-from gpuprof.units import spaced
+from gpuprof.units import counted, spaced
 
 _CHOOSING = (
     "--kernel-name", "--kernel-id", "--kernel-regex", "--launch-skip", "--launch-skip-before-match", "--launch-count",
@@ -94,6 +94,7 @@ def _left_alone(pairs: Sequence[Pair]) -> Iterator[str]:
     gone, new = (sum(pair.match == word for pair in pairs) for word in ("gone", "new"))
     if gone and new:
         yield (
-            f"{spaced(gone)} gone and {spaced(new)} new kernels are like no other clearly enough: "
-            "where one became the other, --match OLD=NEW compares them."
+            f"{counted(gone, 'kernel')} that {'is' if gone == 1 else 'are'} gone and {spaced(new)} that "
+            f"{'is' if new == 1 else 'are'} new: none is clearly like another. Where one became the other, "
+            "--match OLD=NEW compares them."
         )

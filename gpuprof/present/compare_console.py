@@ -148,17 +148,20 @@ def _above(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterat
 
 
 def _sides(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
-    for name, side in (("base", comparison.base), ("new", comparison.new)):
+    sides = {"base": comparison.base, "new": comparison.new}
+    named = {name: _names(comparison, side) for name, side in sides.items()}
+    for name, side in sides.items():
         label, room, told = name.ljust(_SIDE), sheet.width - _SIDE, _told(side)
         if brief is None:
             yield sheet.hanging(label, f"{', '.join(side.files)}: {told}")
             continue
-        files = _names(comparison, side)
+        files = named[name]
+        other = next(iter(named["new" if name == "base" else "base"]), "")
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         beside = room - len(more) - len(told) - 2
         lines = 1 if beside >= _LEAST_FILE else min(brief.lines, 2)
         width = max(beside, _LEAST_FILE) if lines == 1 else room - len(more) - 1
-        file = sheet.fitted(files[0] if files else "nothing", width)
+        file = sheet.fitted_apart(files[0] if files else "nothing", other, width)
         yield sheet.hanging(label, sheet.clipped(f"{file}{more}: {told}", lines * (room - 2) if lines > 1 else room))
 
 

@@ -35,12 +35,15 @@ def parts_of(change: KernelChange) -> SentenceParts:
 
 
 def beside_figures(change: KernelChange) -> str:
-    """Say of a kernel what its row does not: how it was matched, how often it ran, why, and what is unclear."""
+    """Say of a kernel what its row does not: how it was matched, how often it ran, what is unclear, and why.
+
+    The doubt comes before the reasons, which may be long: a view cuts the end.
+    """
     if change.match in ("new", "gone"):
         return ""
     verdict, reasons = parts_of(change)
     _, launches, calls = verdict.partition(_LAUNCHES)
-    parts = [match_text(change), calls if launches else "", reasons if reasons != _SAME_WORK else "", _doubt(change)]
+    parts = [match_text(change), calls if launches else "", _doubt(change), reasons if reasons != _SAME_WORK else ""]
     return "; ".join(part for part in parts if part)
 
 

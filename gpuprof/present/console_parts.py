@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gpuprof.present.text import cut_end, cut_middle, printable
+from gpuprof.present.text import cut_end, cut_middle, printable, without_shared_start
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -127,6 +127,15 @@ class Sheet(Struct, frozen=True):
         if room < width // 2:
             return self._cut(cut_middle, f"{text}{ending}", width)
         return f"{self._cut(cut_middle, text, room)}{self.legible(ending)}"
+
+    def fitted_apart(self, text: str, other: str, width: int) -> str:
+        """Fit a name into so many columns so that it does not read like another one, fitted alike: where it would, what
+        both begin with goes.
+        """
+        fitted = self.fitted(text, width)
+        if text == other or fitted != self.fitted(other, width):
+            return fitted
+        return self.fitted(without_shared_start(text, other), width)
 
     def clipped(self, text: str, width: int) -> str:
         """Fit a sentence from anywhere into so many columns: its last clauses or words go."""
