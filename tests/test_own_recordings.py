@@ -46,6 +46,36 @@ def log(name: str) -> str:
     return (H100 / f"{name}.log").read_text(encoding="utf-8")
 
 
+# The launch
+
+
+def test_no_sm_works_for_two_microseconds_of_every_kernel() -> None:
+    launches = [
+        launch
+        for report in ("run-launches/full", "run-launches/run/profile", "graphs/run/profile")
+        for launch in read_ncu_rep(H100 / f"{report}.ncu-rep").launches
+    ]
+    idle: dict[str, list[float]] = {}
+    for launch in launches:
+        number = launch.metrics.number
+        working = (number("sm__cycles_active.max") or 0.0) / (number("sm__cycles_elapsed.max") or 0.0)
+        idle.setdefault(launch.name, []).append((number("gpu__time_duration.sum") or 0.0) * (1 - working))
+    assert set(idle) == {"empty", "left", "right", "saxpy", "transpose"}
+    assert all(1e-6 < seconds < 3e-6 for seconds in [*idle["empty"], *idle["left"], *idle["right"], *idle["saxpy"]]), (
+        idle
+    )
+
+
+@pytest.mark.parametrize("report", ["run-launches/full", "run-launches/run/profile", "graphs/run/profile"])
+def test_no_repair_saves_more_than_the_time_in_which_sms_work(report: str) -> None:
+    recorded = read_ncu_rep(H100 / f"{report}.ncu-rep").launches
+    for launch, kernel in zip(recorded, session_of(H100 / f"{report}.ncu-rep").kernels, strict=True):
+        number = launch.metrics.number
+        working = (number("sm__cycles_active.max") or 0.0) / (number("sm__cycles_elapsed.max") or 1.0)
+        gains = [finding.gain_kernel for finding in kernel.findings if finding.gain_kernel is not None]
+        assert all(gain <= working + 1e-6 for gain in gains), (kernel.name, working, gains)
+
+
 # Counts
 
 

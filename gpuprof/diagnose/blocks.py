@@ -314,7 +314,7 @@ def _short_blocks(case: Case) -> Iterator[RuleVerdict]:
     if gap is None or cycles is None or not has_short_blocks(case) or not _ends_together(case):
         return
     active = case.active_share
-    saving = case.saving_of_wait(gap.empty * (active if active is not None else 1.0))
+    saving = case.saving_of_wait(gap.empty).no_more_than(gap.empty * (active if active is not None else 1.0))
     yield RuleVerdict(
         headline=f"Short blocks: {cycles:.0f} cycles each; {gap.text}",
         why="An SM takes a few hundred cycles to replace a block that has ended, and its warp slots stay empty "
@@ -344,7 +344,9 @@ def _imbalance(case: Case) -> Iterator[RuleVerdict]:
         yield _imbalance_verdict(
             f"Load imbalance: the busiest SM is active {longer} longer than the average SM",
             "measured" if _is_grid_known(case) else "guess",
-            case.saving({}).if_held(idle, "the same time per block").only_if("the same instructions"),
+            case.saving({})
+            .if_held(case.working_share * idle, "the same time per block")
+            .only_if("the same instructions"),
             (
                 *case.metric(BUSIEST_SM, "active cycles of the busiest SM", "cycle"),
                 *case.metric(AVERAGE_SM, "active cycles of an average SM", "cycle"),
@@ -374,7 +376,9 @@ def _uneven_few_blocks(case: Case) -> Iterator[RuleVerdict]:
     yield _imbalance_verdict(
         f"Load imbalance: SMs with a block work {format_percent(1 - idle)} of the time, then wait for the slowest",
         "inferred",
-        case.saving({}).if_held(idle, "the same speed per warp").only_if("the same instructions"),
+        case.saving({})
+        .if_held(idle - (1.0 - case.working_share), "the same speed per warp")
+        .only_if("the same instructions"),
         (
             *active_evidence(case),
             Evidence("", 100 * with_work, "%", threshold=None, meaning="SMs with a block"),
@@ -493,10 +497,10 @@ RULES = (
         "it runs; and achieved against theoretical occupancy. It is a guess unless issue slots and units are under 60 "
         "% busy, and a fact (`info`) where one is 80 % busy.",
         thresholds=(SHORT_BLOCK, OCCUPANCY_GAP, STARVED_ISSUE),
-        gain="min((1 − achieved ÷ theoretical occupancy) × share of the time in which SMs had work, 1 − issue slots "
-        "used, 1 − largest need of a unit), with the same speed per warp: the share of the time that slots are empty. "
-        "A partial last wave counts as occupancy that cannot be had. What each block sets up anew is not counted: "
-        "fewer blocks can save more.",
+        gain="min(least × working time, 1 − largest need of a unit), where least is the lesser of 1 − achieved ÷ "
+        "theoretical occupancy and 1 − issue slots used, with the same speed per warp: the share of the time that "
+        "slots are empty. A partial last wave counts as occupancy that cannot be had. What each block sets up anew is "
+        "not counted: fewer blocks can save more.",
         silent="Under one wave, blocks live for 2 000 cycles or more on average, some SM works for much longer than "
         "the others (`load-imbalance`), or the gap is smaller or that of a partial last wave.",
         check=_short_blocks,
@@ -512,10 +516,10 @@ RULES = (
         "imbalance (`short-blocks`), and so may an SM be, for up to two such blocks. Where neither waves nor grid are "
         "known, idle SMs are a guess: the grid can be small.",
         thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP, SLICES),
-        gain="For SMs min(1 − average ÷ busiest SM, 1 − largest need of a unit), with the same time per block. For "
-        "occupancy min(1 − achieved ÷ theoretical, 1 − issue slots used, 1 − largest need), with the same speed per "
-        "warp. For slices min(the busiest slice's busy fraction, 1 − average ÷ busiest slice, 1 − largest need that "
-        "remains), with the same accesses.",
+        gain="For SMs min((1 − average ÷ busiest SM) × working time, 1 − largest need of a unit), with the same time "
+        "per block. For occupancy 1 − achieved ÷ theoretical and 1 − issue slots used, likewise, with the same speed "
+        "per warp. For slices min(the busiest slice's busy fraction, 1 − average ÷ busiest slice, 1 − largest need "
+        "that remains), with the same accesses.",
         silent="Under one wave (`small-grid` covers that) except with one block per SM, most of which end in half the "
         "time; or the gaps are smaller, or a partial last wave (`tail-effect`) or short blocks explain them.",
         check=_imbalance,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gpuprof.code.binary.encodings import Moves, moves_of
 from gpuprof.diagnose import nvidia_messages
-from gpuprof.diagnose.needs import LAUNCH, Saving, need_of_pipe, needs_of, pipe_name, saving
+from gpuprof.diagnose.needs import LAUNCH, Saving, launch_share, need_of_pipe, needs_of, pipe_name, saving
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import Recorded
@@ -164,7 +164,7 @@ class Case:
     @cached_property
     def needs(self) -> Mapping[str, float]:
         """Which fraction of the elapsed time each unit needs, as far as it was collected."""
-        return needs_of(self.kernel, self.l1_busy, self.active_share)
+        return needs_of(self.kernel, self.l1_busy, self.active_share, self._busiest_share)
 
     def saving(self, relieved: Mapping[str, float]) -> Saving:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
@@ -176,6 +176,29 @@ class Case:
         active = self.number("sm__cycles_active.avg")
         elapsed = self.number("sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", "gpc__cycles_elapsed.max")
         return min(1.0, active / elapsed) if active is not None and elapsed else None
+
+    @cached_property
+    def _busiest_share(self) -> float | None:
+        """The share of the elapsed cycles in which the busiest SM had work."""
+        active = self.number("sm__cycles_active.max")
+        elapsed = self.number("sm__cycles_elapsed.max", "sm__cycles_elapsed.avg")
+        return min(1.0, active / elapsed) if active is not None and elapsed else None
+
+    @cached_property
+    def working_share(self) -> float:
+        """The share of the elapsed time that is not the launch's: in which SMs have work.
+
+        What waits and empty places of SMs take is of this time. Where the busiest SM is not known, it is taken to work
+        as long as an average one of those that have a block.
+        """
+        duration, working = self.kernel.duration_s, self._busiest_share
+        if not duration:
+            return 1.0
+        if working is None and self.active_share is not None:
+            blocks, sms = self.blocks, self.recorded.hardware.sm_count()
+            with_block = min(1.0, blocks / sms) if blocks and sms else 1.0
+            working = min(1.0, self.active_share / with_block)
+        return 1.0 - launch_share(duration, working)
 
     @property
     def blocks(self) -> int | None:
@@ -297,10 +320,12 @@ class Case:
     def saving_of_wait(self, share: float) -> Saving:
         """Return what is saved if warps no longer wait for something: its share of their time, while slots are idle.
 
+        Both are shares of the time in which SMs have work.
+
         It is no bound: what repairs a wait often takes instructions or bytes with it.
         """
         bound, idle = self.saving({}), 1.0 - self.issue_active if self.issue_active is not None else 1.0
-        fraction = max(0.0, min(share, idle, bound.fraction))
+        fraction = max(0.0, min(self.working_share * min(share, idle), bound.fraction))
         return Saving(fraction, "fixed-work", bound.remains, held="the same instructions and other stalls")
 
     @cached_property

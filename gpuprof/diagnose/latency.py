@@ -366,9 +366,9 @@ _NEW_BLOCKS = (Cause("short-blocks"),)
 """Each block starts and ends anew: it reads its parameters, fetches its code, and drains its stores."""
 
 _STALL_GAIN = (
-    "min(share, 1 − issue slots used, 1 − largest need of a unit), with the same instructions and other stalls: the "
-    "share of the warps' time that goes, no more than idle issue slots can take up and until a unit is full. Issue "
-    "slots that were not collected bound nothing."
+    "min(share × working time, (1 − issue slots used) × working time, 1 − largest need of a unit), with the same "
+    "instructions and other stalls: the share of the warps' time that goes, no more than idle issue slots can take up "
+    "and until a unit is full. Issue slots that were not collected bound nothing."
 )
 _STALL_SILENT = "80 % of the issue slots are used, or the share is smaller, or warp states were not collected."
 _START_UP_TEXT = (
@@ -458,8 +458,8 @@ RULES = (
         "empty between blocks that live for under 2 000 cycles it is a fact (`info`): what they cost is not counted.",
         thresholds=(LATENCY_BOUND, DOMINANT, SHORT_BLOCK, OCCUPANCY_GAP),
         gain="1 − largest need of a unit, with the same instructions and bytes: a fix that takes work away can gain "
-        "more. Where a stall reason is named: min(share, 1 − issue slots used, 1 − largest need), with the same "
-        "instructions and other stalls.",
+        "more. Where a stall reason is named: min(share × working time, (1 − issue slots used) × working time, 1 − "
+        "largest need), with the same instructions and other stalls.",
         silent="A unit is 60 % busy or more, or another finding of this kernel can gain a tenth or more of its time.",
         check=_latency_bound,
         causes=(

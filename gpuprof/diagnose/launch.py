@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.needs import beside_launch
+from gpuprof.diagnose.needs import LAUNCH, beside_launch
 from gpuprof.diagnose.rule import AT_KERNEL, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import limited_by
@@ -59,6 +59,9 @@ NOTHING = Threshold(
     3e-6,
     "s",
     reason="102 launches of an empty kernel took 2.1 to 2.2 µs on an H100: a third of so short a time is work at most",
+)
+LAUNCH_ALONE = percent(
+    "time in which no SM works", 50.0, "most of the time is then the launch's, which no other grid makes shorter"
 )
 
 _WAVES = "launch__waves_per_multiprocessor"
@@ -158,7 +161,9 @@ def _grid_verdict(
         advice=_MORE_BLOCKS,
         confidence=confidence,
         # More blocks mostly divide the work in another way, which changes the accesses: no bound follows from theirs.
-        saving=case.saving({}).if_held(empty.share, empty.held).only_if("the same instructions and accesses"),
+        saving=case.saving({})
+        .if_held(case.working_share * empty.share, empty.held)
+        .only_if("the same instructions and accesses"),
         evidence=evidence,
     )
 
@@ -201,7 +206,7 @@ def _tail(case: Case) -> Iterator[RuleVerdict]:
     rounds = math.ceil(waves - 1e-6)
     partial = waves - (rounds - 1)
     filled, seen = _filled_share(case), idle_sms(case)
-    empty = min(tail_share(waves), 1.0 - filled if filled is not None else 1.0)
+    empty = min(case.working_share * tail_share(waves), 1.0 - filled if filled is not None else 1.0)
     yield RuleVerdict(
         headline=(f"Tail effect: {waves:.3g} waves; the last of {rounds} fills {format_percent(partial)} of the GPU"),
         why="Blocks run in waves of as many as fit at once. The last, partial wave can take as long as a full one.",
@@ -462,7 +467,7 @@ def _short(case: Case) -> Iterator[RuleVerdict]:
 def _is_about_a_launch(case: Case) -> bool:
     """Tell whether a kernel takes little more than one that does nothing, whatever its grid."""
     duration = case.kernel.duration_s
-    return duration is not None and duration < NOTHING.value
+    return duration is not None and (duration < NOTHING.value or 100 * case.needs.get(LAUNCH, 0.0) > LAUNCH_ALONE.value)
 
 
 RULES = (
@@ -473,11 +478,11 @@ RULES = (
         looks_at="Blocks against SMs, and waves; where neither is known, fewer than 4 blocks, because no GPU since "
         "Volta has fewer SMs. Launch data alone make it certain, except from half a wave on with a block for every "
         "SM: there it is inferred where issue slots and units are idle, else a guess.",
-        thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS, STARVED_ISSUE, NOTHING),
-        gain="min(1 − largest need of a unit, empty), where empty is the larger of 1 − blocks ÷ SMs, with the same "
-        "speed per SM, and 1 − waves (× theoretical occupancy, where that is a quarter or less: smaller tiles fix "
-        "both), with the same speed per warp. Needs are averages over all SMs: more blocks leave them as they are "
-        "with the same instructions and accesses.",
+        thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS, STARVED_ISSUE, NOTHING, LAUNCH_ALONE),
+        gain="min(1 − largest need of a unit, empty × working time), where empty is the larger of 1 − blocks ÷ SMs, "
+        "with the same speed per SM, and 1 − waves (× theoretical occupancy, where that is a quarter or less: smaller "
+        "tiles fix both), with the same speed per warp. Needs are averages over all SMs: more blocks leave them as "
+        "they are with the same instructions and accesses.",
         silent="At least one full wave.",
         check=_small_grid,
         metrics=(_WAVES,),
@@ -491,11 +496,11 @@ RULES = (
         about="defect",
         looks_at="Waves, and where collected the share of time in which SMs had work and their warp slots were filled.",
         thresholds=(TAIL_SHARE, TAIL_SLACK),
-        gain="min(1 − waves ÷ rounds, empty, 1 − largest need of a unit), with the same time per block: the empty "
-        "part of the last wave; rounds are the waves rounded up. Empty are the warp slots that were not filled: 1 − "
-        "share of the time in which SMs had work × achieved ÷ theoretical occupancy (without occupancy, of the SMs). "
-        "Where a unit is busy for more than waves ÷ rounds of the time, the last wave cannot take as long as a full "
-        "one: the limit that this unit is explains the tail.",
+        gain="min((1 − waves ÷ rounds) × working time, empty, 1 − largest need of a unit), with the same time per "
+        "block: the empty part of the last wave; rounds are the waves rounded up. Empty are the warp slots that were "
+        "not filled: 1 − share of the time in which SMs had work × achieved ÷ theoretical occupancy (without "
+        "occupancy, of the SMs). Where a unit is busy for more than waves ÷ rounds of the time, the last wave cannot "
+        "take as long as a full one: the limit that this unit is explains the tail.",
         silent="One wave or less, five waves or more, or a whole number of them.",
         check=_tail,
         metrics=(_WAVES,),
@@ -509,11 +514,12 @@ RULES = (
         looks_at="Theoretical occupancy and what limits it: registers, shared memory, block size or the number of "
         "blocks.",
         thresholds=(FULL, STARVED_ISSUE, COVERED, TAKEN),
-        gain="min(1 − theoretical occupancy, share of warps stalled on a latency, 1 − issue slots used, 1 − largest "
-        "need of a unit), with the same speed per warp; 0 where the grid is under one wave. It is a fact (`info`) "
-        "unless more warps help: issue slots and units are idle, the existing slots are taken, and most warps stall "
-        "on a latency (Long and Short Scoreboard, Wait, Barrier, Branch Resolving, Membar, GMMA). Without warp "
-        "states, SM, memory and schedulers that are all idle tell so, because a full queue needs a busy unit.",
+        gain="min(least × working time, 1 − largest need of a unit), where least is the least of 1 − theoretical "
+        "occupancy, the share of warps stalled on a latency and 1 − issue slots used, with the same speed per warp; 0 "
+        "where the grid is under one wave. It is a fact (`info`) unless more warps help: issue slots and units are "
+        "idle, the existing slots are taken, and most warps stall on a latency (Long and Short Scoreboard, Wait, "
+        "Barrier, Branch Resolving, Membar, GMMA). Without warp states, SM, memory and schedulers that are all idle "
+        "tell so, because a full queue needs a busy unit.",
         silent="100 % theoretical occupancy: nothing limits it then.",
         check=_occupancy,
         causes=(Cause("block-size", is_held_by_blocks),),

@@ -317,9 +317,9 @@ RULES = (
         "opcode histograms, as a guess. Where the report has no times: as many shared-memory stores per block of 8, "
         "16 or 32 warps as a tree over all of its threads has, 2 × warps + 4 or 7 × warps − 1, and as many loads.",
         thresholds=(ADDING, STEPS, BARRIERS, NOTABLE),
-        gain="min(share, 1 − issue slots used, 1 − largest need of a unit), with the same instructions and other "
-        "stalls; share is the stall at barriers, for the part of them that is of the reduction, and in the queue of "
-        "shared memory where all barriers are.",
+        gain="min(share × working time, (1 − issue slots used) × working time, 1 − largest need of a unit), with the "
+        "same instructions and other stalls; share is the stall at barriers, for the part of them that is of the "
+        "reduction, and in the queue of shared memory where all barriers are.",
         silent="Shuffles, values that are stored as they were loaded (scans, sorts, transposes), more than a third of "
         "the threads add, fewer than 3 barriers per block, these stalls are under 20 %, or warp states were not "
         "collected and busy fractions were.",
