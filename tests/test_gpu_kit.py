@@ -375,13 +375,22 @@ def test_a_cut_step_goes_on_behind_the_last_command_that_was_done(
     assert (kit.places.result("run-triton") / "run" / "session.json").exists()
 
 
-def test_what_has_changed_since_a_cut_runs_again(kit: Kit, machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("changed", "ran"), [("alone.out.txt", ["alone", "full"]), ("the program", ["gpuprof", "alone", "full"])]
+)
+def test_what_is_gone_or_has_changed_since_a_cut_runs_again(
+    kit: Kit, machine: Machine, changed: str, ran: list[str]
+) -> None:
     (step,) = named("run-triton")
     cut_in_the_middle(kit, machine, step, "full")
-    (kit.places.work("run-triton") / "alone.out.txt").unlink()
-    other = step._replace(work=profile_of(lambda context: context.script("triton_softmax", "--launches", "3"), 40))
-    assert run_steps(kit, [other], steps(), again=False) == {"run-triton": "well"}
-    assert len(machine.calls) == 3
+    if changed == "the program":
+        step = step._replace(work=profile_of(lambda context: context.script("triton_softmax", "--launches", "3"), 40))
+    else:
+        (kit.places.work("run-triton") / changed).unlink()
+    assert run_steps(kit, [step], steps(), again=False) == {"run-triton": "well"}
+    assert len(machine.calls) == len(ran)
+    about = read_json(kit.places.result("run-triton") / "step.json")
+    assert [call["name"] for call in about["commands"]][-len(ran) :] == ran
 
 
 def test_a_cut_step_needs_only_what_is_left_of_its_forecast(kit: Kit, machine: Machine) -> None:

@@ -218,7 +218,7 @@ def serving(context: StepContext) -> None:
     few = context.script("server", "--requests", "2", "--tokens", "8")
     parts = {
         "whole": ((), context.script("server", "--requests", "8"), (0,)),
-        "window": (("--range", "decode"), few, (0,)),
+        "window": (("--range", "decode/"), few, (0,)),
         "ended": (("--timeout", "25"), context.script("server", "--seconds", "3600"), (0, 4)),
     }
     told = {
@@ -265,8 +265,8 @@ def story_of(command_of: CommandOf, run_s: float, first: str | None) -> Callable
 
 def told_ms(printed: Path) -> tuple[float | None, str]:
     """Return the time that a program of a story has printed, and of what it is: "a step", "a call"."""
-    found = _MILLISECONDS.search(printed.read_text(encoding="utf-8") if printed.exists() else "")
-    return (float(found[1]), found[2]) if found is not None else (None, "")
+    time = _MILLISECONDS.search(printed.read_text(encoding="utf-8") if printed.exists() else "")
+    return (float(time[1]), time[2]) if time is not None else (None, "")
 
 
 def characterized(name: str, *options: str) -> Callable[[StepContext], None]:

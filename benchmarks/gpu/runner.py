@@ -296,12 +296,12 @@ class _Kept:
             place = target / name
             place.parent.mkdir(parents=True, exist_ok=True)
             try:
-                found = path.stat()
-                state = (found.st_size, found.st_mtime_ns)
+                about = path.stat()
+                state = (about.st_size, about.st_mtime_ns)
                 if self._states.get(name) == state:
                     os.link(before / name, place)
                     continue
-                if found.st_size > _LARGEST_KEPT:
+                if state[0] > _LARGEST_KEPT:
                     raise NotKept("it is too large")
                 place.write_bytes(scrubbed(name, path.read_bytes(), self._kit.names))
                 self._states[name] = state

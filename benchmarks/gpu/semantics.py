@@ -255,11 +255,11 @@ def cost_of_passes(context: StepContext) -> None:
     context.call("print", context.gpuprof_words("run", "--dry-run", *options, "--", *program))
     printed = context.folder / "print.out.txt"
     lines = [shlex.split(line) for line in printed.read_text(encoding="utf-8").splitlines()] if printed.exists() else []
-    words = next((line for line in lines if "--metrics" in line), None)
-    if words is None:
+    command = next((line for line in lines if "--metrics" in line), None)
+    if command is None:
         context.problems.append("gpuprof printed no command of ncu with metrics")
         return
-    own = [str(context.tools.ncu), *words[words.index("--config-file") :]]
+    own = [str(context.tools.ncu), *command[command.index("--config-file") :]]
     for way, change in _LESS.items():
         changed = change(own)
         for option, ending in (("--export", "ncu-rep"), ("--log-file", "log")):
@@ -272,18 +272,18 @@ def cost_of_passes(context: StepContext) -> None:
             context.figure(f"passes of a launch, {_TOLD[way]}", max(map(int, numbers)), "passes")
 
 
-def _with(words: Sequence[str], option: str, value: str) -> list[str]:
+def _with(command: Sequence[str], option: str, value: str) -> list[str]:
     """Return a command line with another value of an option."""
-    at = words.index(option) + 1
-    return [*words[:at], value, *words[at + 1 :]]
+    at = command.index(option) + 1
+    return [*command[:at], value, *command[at + 1 :]]
 
 
 def _without_metrics(*beginnings: str) -> Callable[[Sequence[str]], list[str]]:
     """Return what takes the metrics that begin so out of a command line."""
 
-    def change(words: Sequence[str]) -> list[str]:
-        metrics = words[words.index("--metrics") + 1].split(",")
-        return _with(words, "--metrics", ",".join(name for name in metrics if not name.startswith(beginnings)))
+    def change(command: Sequence[str]) -> list[str]:
+        metrics = command[command.index("--metrics") + 1].split(",")
+        return _with(command, "--metrics", ",".join(name for name in metrics if not name.startswith(beginnings)))
 
     return change
 
@@ -291,11 +291,11 @@ def _without_metrics(*beginnings: str) -> Callable[[Sequence[str]], list[str]]:
 _TIMED = 6
 _LESS: Mapping[str, Callable[[Sequence[str]], list[str]]] = {
     "as-it-is": list,
-    "caches": lambda words: _with(words, "--cache-control", "none"),
-    "source": lambda words: _with(words, "--import-source", "no"),
+    "caches": lambda command: _with(command, "--cache-control", "none"),
+    "source": lambda command: _with(command, "--import-source", "no"),
     "sampling": _without_metrics("group:smsp__pcsamp", "smsp__pcsamp"),
     "opcodes": _without_metrics("sass__"),
-    "time": lambda words: _with(words, "--metrics", "gpu__time_duration.sum"),
+    "time": lambda command: _with(command, "--metrics", "gpu__time_duration.sum"),
 }
 _TOLD = {
     "as-it-is": "as gpuprof collects them",
