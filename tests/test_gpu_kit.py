@@ -609,6 +609,22 @@ def test_the_readme_has_every_option_and_the_estimates_of_the_table() -> None:
         assert 0 <= int(minutes) - forecast < 6, (visit, forecast)
 
 
+def test_the_short_calls_of_the_readme_fit_and_have_all_that_is_left_of_a_and_d() -> None:
+    text = (ROOT / "benchmarks" / "gpu" / "README.md").read_text(encoding="utf-8")
+    forecast = {step.name: step.forecast_s for step in steps()}
+    calls = re.findall(r"^\| `--minutes ([\d.]+) (.*)`(, twice)? \| ([\d, ]+) \|$", text, re.MULTILINE)
+    asked: list[str] = []
+    for minutes, options, twice, estimates in calls:
+        names = re.findall(r"--only (\S+)", options)
+        assert [forecast[name] for name in names] == [float(one) for one in estimates.split(", ")]
+        # What finds the tools takes some seconds, and what is cut half a minute: a call lasts 200 s at most.
+        assert sum(forecast[name] for name in names) <= (60 * float(minutes) - 8) * (2 if twice else 1)
+        assert 60 * float(minutes) + 30 <= 200
+        asked += names
+    mine = [step.name for step in steps() if step.visit in "AD"]
+    assert sorted(asked) == sorted(mine[mine.index("run-transformer") :])
+
+
 def stand_in_tools(folder: Path) -> str:
     """Put an ncu, an nvidia-smi and an nvcc into a folder; return it."""
     scripts = {

@@ -23,7 +23,7 @@ _PROFILED = re.compile(r"^(survey|profile|profile again): .*?(?:(\d+):)?(\d+) (?
 RECORDED = "recorded.json"
 """What `benchmarks.diagnosis record` keeps beside its reports."""
 _MILLISECONDS = re.compile(r"([\d.]+) ms (a step|a call|on the GPU): ")
-_SERVER_S, _SURVEY_S, _ROOFLINE_S = 45.0, 20.0, 60.0
+_SERVER_S, _SURVEY_S, _ROOFLINE_S = 45.0, 30.0, 60.0
 """What `gpuprof run` may take: for a server, each time; for a transformer's survey, and with the roofline set."""
 _HALVES = 2
 _RATE = re.compile(r"(\d+) of (\d+) \(")
