@@ -61,6 +61,11 @@ METRICS = "".join(
 STAGES = """forecast: 9 to 14 passes per launch, 18 to 28 replays in all; the program runs again (8.1 s in the survey)
 profile: 2 of 2 launches, 1:05 min, 9 passes each
 """
+DRY_RUN = (
+    f"{NCU} --config-file off --cache-control all --clock-control none --import-source yes --metrics "
+    "gpu__time_duration.sum,group:smsp__pcsamp_warp_stall_reasons,sass__thread_inst_executed_true_per_opcode "
+    "--log-file x/profile.log --export x/profile.ncu-rep --force-overwrite program"
+)
 SMI = """    Product Name                          : NVIDIA H200
     Serial Number                         : 1650924012345
     GPU UUID                              : GPU-1a2b3c4d-1111-2222-3333-444455556666
@@ -158,7 +163,7 @@ class Machine:
 
     def _gpuprof(self, argv: list[str]) -> str:
         if "--dry-run" in argv:
-            return f"mkdir -p x\n{NCU} --set x\n"
+            return f"mkdir -p x\n{DRY_RUN}\n"
         if "-o" not in argv:
             return f"doctor: {self.says}\n"
         place = Path(argv[argv.index("-o") + 1])

@@ -21,14 +21,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks import parts
-from benchmarks.gpu import agreement, aims, context, take
+from benchmarks.gpu import agreement, aims, context, runner, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment, find_tools
 from benchmarks.gpu.pack import MANIFEST, packed
-from benchmarks.gpu.profiles import planned_options, spread
+from benchmarks.gpu.profiles import planned_options, profile_of, spread, told_ms
 from benchmarks.gpu.results import BEGIN, END
-from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
+from benchmarks.gpu.runner import Kit, forecast_left_s, run_steps, scratch_folder
 from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here, scrubbed
 from benchmarks.gpu.semantics import collections, expression, keep_names_of_metrics, options_listed
 from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
@@ -309,7 +309,7 @@ def test_a_step_that_continues_has_what_it_had_also_on_another_machine(kit: Kit,
     assert "--resume" in machine.calls[-1]
 
 
-def test_minutes_stop_before_a_step_that_does_not_fit(kit: Kit, machine: Machine) -> None:
+def test_minutes_pass_over_a_step_that_does_not_fit(kit: Kit, machine: Machine) -> None:
     ran: list[str] = []
     chosen = [
         small_step("short", lambda one: ran.append("short")),
@@ -317,8 +317,215 @@ def test_minutes_stop_before_a_step_that_does_not_fit(kit: Kit, machine: Machine
         small_step("last", lambda one: ran.append("last")),
     ]
     kit.until = time.monotonic() + 50
-    assert run_steps(kit, chosen, chosen, again=False) == {"short": "well", "long": "left", "last": "left"}
-    assert ran == ["short"]
+    assert run_steps(kit, chosen, chosen, again=False) == {"short": "well", "long": "left", "last": "well"}
+    assert ran == ["short", "last"]
+
+
+def test_a_step_that_goes_on_is_begun_where_a_part_of_it_fits(kit: Kit, machine: Machine) -> None:
+    chosen = [
+        small_step("goes-on", lambda one: None, continues=True, forecast_s=400),
+        small_step("by-parts", lambda one: None, forecast_s=400)._replace(least_s=80),
+        small_step("whole", lambda one: None, forecast_s=100),
+    ]
+    kit.until = time.monotonic() + 70
+    assert run_steps(kit, chosen, chosen, again=False) == {"goes-on": "well", "by-parts": "left", "whole": "left"}
+
+
+def test_what_is_left_is_told_and_ends_the_command_with_75(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", str(tmp_path / "out"), "--scratch", str(tmp_path / "scratch"), "--visit", "A", "--minutes", "0.01"]
+    monkeypatch.setattr("benchmarks.gpu.needs.find_tools", lambda *_: tools())
+    assert main(words) == 75
+    said = capsys.readouterr().err.splitlines()
+    assert "run-transformer may take 130 s, more than is left of --minutes" in said
+    assert "left, the same command goes on: environment (5 s), ask-ncu (20 s), passes (20 s)" in "\n".join(said)
+
+
+CUT = Ended(130, "", 5.0, "timeout")
+
+
+def cut_in_the_middle(kit: Kit, machine: Machine, step: Step, at: str) -> None:
+    """Let the minutes be over while a command that has this word runs."""
+    machine.before = lambda words, timeout_s: CUT if at in words else None
+    kit.until = time.monotonic() + 300
+    assert run_steps(kit, [step], steps(), again=False) == {step.name: "cut"}
+    machine.before = lambda words, timeout_s: None
+    kit.until = None
+    machine.calls.clear()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_cut_step_goes_on_behind_the_last_command_that_was_done(
+    kit: Kit, machine: Machine, *, elsewhere: bool
+) -> None:
+    (step,) = named("run-triton")
+    cut_in_the_middle(kit, machine, step, "full")
+    cut = read_json(kit.places.result("run-triton") / "step.json")
+    assert [call["name"] for call in cut["commands"]] == ["gpuprof", "alone", "full"]
+    if elsewhere:  # what cannot be looked into is not there, and nobody needs it
+        shutil.rmtree(kit.places.work("run-triton"))
+        assert not (kit.places.result("run-triton") / "run" / "report.html").exists()
+    assert run_steps(kit, [step], steps(), again=False) == {"run-triton": "well"}
+    assert [words[0] for words in machine.calls] == [str(kit.tools.ncu)]
+    about = read_json(kit.places.result("run-triton") / "step.json")
+    assert [(call["name"], call["code"]) for call in about["commands"]] == [("gpuprof", 0), ("alone", 0), ("full", 0)]
+    assert {one["name"] for one in about["figures"]} >= {"alone", "under gpuprof run", "its survey"}
+    assert about["seconds"] > cut["seconds"] and about["problems"] == []
+    assert (kit.places.result("run-triton") / "run" / "session.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "ran"), [("alone.out.txt", ["alone", "full"]), ("the program", ["gpuprof", "alone", "full"])]
+)
+def test_what_is_gone_or_has_changed_since_a_cut_runs_again(
+    kit: Kit, machine: Machine, changed: str, ran: list[str]
+) -> None:
+    (step,) = named("run-triton")
+    cut_in_the_middle(kit, machine, step, "full")
+    if changed == "the program":
+        step = step._replace(work=profile_of(lambda context: context.script("triton_softmax", "--launches", "3"), 40))
+    else:
+        (kit.places.work("run-triton") / changed).unlink()
+    assert run_steps(kit, [step], steps(), again=False) == {"run-triton": "well"}
+    assert len(machine.calls) == len(ran)
+    about = read_json(kit.places.result("run-triton") / "step.json")
+    assert [call["name"] for call in about["commands"]][-len(ran) :] == ran
+
+
+def test_a_cut_step_needs_only_what_is_left_of_its_forecast(kit: Kit, machine: Machine) -> None:
+    step = small_step("one", lambda one: one.call("it", ["it"]), forecast_s=100)
+    cut_in_the_middle(kit, machine, step, "it")
+    about = read_json(kit.places.result("one") / "step.json")
+    (kit.places.result("one") / "step.json").write_text(json.dumps({**about, "seconds": 70.0}))
+    assert forecast_left_s(kit, step) == 30
+    (kit.places.result("one") / "step.json").write_text(json.dumps({**about, "seconds": 99.0}))
+    assert forecast_left_s(kit, step) == 20
+
+
+def test_a_program_is_compiled_again_where_a_cut_step_goes_on_on_another_machine(kit: Kit, machine: Machine) -> None:
+    (step,) = named("run-launches")
+    cut_in_the_middle(kit, machine, step, "full")
+    (kit.places.programs / "launches").unlink()
+    assert run_steps(kit, [step], steps(), again=False) == {"run-launches": "well"}
+    assert [Path(words[0]).name for words in machine.calls] == ["nvcc", "ncu"]
+
+
+def test_what_a_command_has_left_is_in_the_pack_before_the_next_one_ends(
+    kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_KEPT_EVERY_S", 0.0)
+    packs: list[dict[str, bytes]] = []
+
+    def before(words: list[str], timeout_s: float) -> None:
+        if "full" in words:
+            packs.append(unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"]))
+
+    machine.before = before
+    assert run_steps(kit, named("run-triton"), steps(), again=False) == {"run-triton": "well"}
+    (pack,) = packs
+    about = json.loads(pack["gpuprof-gpu/steps/run-triton/step.json"])
+    assert about["state"] == "cut"
+    assert [call["name"] for call in about["commands"]] == ["gpuprof", "alone"]
+    assert "gpuprof-gpu/steps/run-triton/run/session.json" in pack
+    assert not any(LEAKS.search(data) for name, data in pack.items() if not name.endswith("gz"))
+
+
+def test_a_killed_call_has_kept_what_its_commands_had_left(tmp_path: Path) -> None:
+    script = f"""
+import os, signal, sys, time
+from pathlib import Path
+from benchmarks.gpu import runner
+from tests.test_gpu_kit import made_kit, small_step
+runner._KEPT_EVERY_S = 0.0
+def work(one):
+    one.call("first", ["sh", "-c", "echo found; echo 1 > numbers.csv"])
+    one.call("second", ["sh", "-c", "echo begun >second.csv; sleep 60"])
+for kit in made_kit(Path({str(tmp_path)!r})):
+    step = small_step("one", work)
+    runner.run_steps(kit, [step], [step], again=False)
+"""
+    child = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    begun, until = tmp_path / "scratch" / "steps" / "one" / "second.csv", time.monotonic() + 60
+    while not begun.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    child.kill()
+    child.wait()
+    pack = unpacked([tmp_path / "out" / "gpuprof-gpu-all.tar.gz"])
+    assert pack["gpuprof-gpu/steps/one/numbers.csv"] == b"1\n"
+    assert pack["gpuprof-gpu/steps/one/first.out.txt"] == b"found\n"
+    ran: list[str] = []
+
+    def work(one: StepContext) -> None:
+        one.call("first", ["sh", "-c", "echo found; echo 1 > numbers.csv"])
+        ran.extend(call.name for call in one.calls)
+
+    for kit in made_kit(tmp_path):
+        step = small_step("one", work)
+        assert run_steps(kit, [step], [step], again=False) == {"one": "well"}
+        about = read_json(kit.places.result("one") / "step.json")
+        assert about["seconds"] >= about["commands"][0]["seconds"]
+    assert ran == ["first"]
+
+
+def test_a_long_command_is_not_begun_in_vain(kit: Kit, machine: Machine) -> None:
+    (step,) = named("run-transformer-compiled")
+    kit.until = time.monotonic() + 80
+    assert run_steps(kit, [step], steps(), again=False) == {"run-transformer-compiled": "cut"}
+    about = read_json(kit.places.result("run-transformer-compiled") / "step.json")
+    assert [call["name"] for call in about["commands"]] == ["warm-up"]
+    assert about["problems"] == ["gpuprof takes 90 s and was not begun: the time for this step was up"]
+    kit.until = None
+    assert run_steps(kit, [step], steps(), again=False) == {"run-transformer-compiled": "well"}
+
+
+def test_a_story_has_a_step_for_each_version_and_compares_it_with_the_first(
+    kit: Kit, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "programs"
+    shutil.copytree(PROGRAMS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for version in ("v3", "repaired", "v2"):
+        shutil.copyfile(folder / "story_cuda.cu", folder / f"story_cuda_{version}.cu")
+        shutil.copyfile(folder / "story_cuda.cu", kit.places.programs / f"story_cuda_{version}.cu")
+    monkeypatch.setattr("benchmarks.gpu.steps.PROGRAMS", folder)
+    every = steps()
+    stories = [step for step in every if step.name.startswith("story-")]
+    assert [step.name for step in stories] == [
+        "story-cuda", "story-cuda-repaired", "story-cuda-v2", "story-cuda-v3", "story-pytorch", "story-triton",
+    ]  # fmt: skip
+    assert all(step.forecast_s < 100 for step in stories)
+    states = run_steps(kit, stories, every, again=False)
+    assert set(states.values()) == {"well"}
+    compared = [words for words in machine.calls if "compare" in words]
+    assert [words[3:] for words in compared] == [["compare", "-v", "first/session.json", "run/session.json"]] * 3
+    assert sum(words[-1].endswith("/story_cuda_v2") for words in machine.calls) == 4
+    figures = [one["name"] for one in read_json(kit.places.result("story-cuda-v2") / "step.json")["figures"]]
+    assert figures[:2] == ["alone", "under gpuprof run"]
+
+
+def test_the_cost_of_a_pass_is_asked_with_the_command_that_gpuprof_prints(kit: Kit, machine: Machine) -> None:
+    dry = subprocess.run(
+        [sys.executable, "-m", "gpuprof", "run", "--dry-run", "--set", "diagnose", "--launch-count", "6",
+         "--annotate", "off", "-o", "as-it-is", "--arch", "sm_90", "--", "/bin/true", "--saxpy", "6"],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    (kit.places.scratch / "printed.txt").write_text(dry)
+    real = machine._printed
+    machine._printed = lambda argv: dry if "--dry-run" in argv else real(argv)  # type: ignore[method-assign]
+    assert run_steps(kit, named("cost-of-passes"), steps(), again=False) == {"cost-of-passes": "well"}
+    ways = {Path(words[words.index("--export") + 1]).stem: words for words in machine.ncu_calls()}
+    assert list(ways) == ["as-it-is", "caches", "source", "sampling", "opcodes", "time"]
+
+    def of(way: str, option: str) -> str:
+        return ways[way][ways[way].index(option) + 1]
+
+    assert (of("as-it-is", "--cache-control"), of("caches", "--cache-control")) == ("all", "none")
+    assert (of("as-it-is", "--import-source"), of("source", "--import-source")) == ("yes", "no")
+    whole = set(of("as-it-is", "--metrics").split(","))
+    assert {name.partition("__")[0] for name in whole - set(of("opcodes", "--metrics").split(","))} == {"sass"}
+    assert {name for name in whole - set(of("sampling", "--metrics").split(",")) if "pcsamp" not in name} == set()
+    assert of("time", "--metrics") == "gpu__time_duration.sum"
+    assert all(words[-3:] == ["/bin/true", "--saxpy", "6"] for words in ways.values())
 
 
 def test_a_step_has_no_more_time_than_is_left_of_the_minutes(kit: Kit, machine: Machine) -> None:
@@ -400,6 +607,22 @@ def test_the_readme_has_every_option_and_the_estimates_of_the_table() -> None:
         (minutes,) = re.findall(rf"^\| {visit} \|.*\| (\d+) minutes \|$", text, re.MULTILINE)
         forecast = sum(step.forecast_s for step in steps() if step.visit == visit) / 60
         assert 0 <= int(minutes) - forecast < 6, (visit, forecast)
+
+
+def test_the_short_calls_of_the_readme_fit_and_have_all_that_is_left_of_a_and_d() -> None:
+    text = (ROOT / "benchmarks" / "gpu" / "README.md").read_text(encoding="utf-8")
+    forecast = {step.name: step.forecast_s for step in steps()}
+    calls = re.findall(r"^\| `--minutes ([\d.]+) (.*)`(, twice)? \| ([\d, ]+) \|$", text, re.MULTILINE)
+    asked: list[str] = []
+    for minutes, options, twice, estimates in calls:
+        names = re.findall(r"--only (\S+)", options)
+        assert [forecast[name] for name in names] == [float(one) for one in estimates.split(", ")]
+        # What finds the tools takes some seconds, and what is cut half a minute: a call lasts 200 s at most.
+        assert sum(forecast[name] for name in names) <= (60 * float(minutes) - 8) * (2 if twice else 1)
+        assert 60 * float(minutes) + 30 <= 200
+        asked += names
+    mine = [step.name for step in steps() if step.visit in "AD"]
+    assert sorted(asked) == sorted(mine[mine.index("run-transformer") :])
 
 
 def stand_in_tools(folder: Path) -> str:
@@ -751,6 +974,18 @@ def test_a_later_pack_replaces_its_steps_and_leaves_the_others_and_the_prose(
     assert (root / "docs" / "index.md").read_text().count("results.md") == 1
 
 
+def test_a_cut_step_does_not_take_the_place_of_a_whole_one(tmp_path: Path) -> None:
+    root = checkout(tmp_path)
+    for state, text in (("cut", "a"), ("well", "b"), ("cut", "c"), ("failed", "d")):
+        told = take_in(
+            [a_pack(tmp_path, {"x.txt": text.encode(), "step.json": b'{"state": "%s"}' % state.encode()})], root
+        )
+        if text == "c":
+            assert told[0] == "NVIDIA H200: one was cut, and is here from a run that was not"
+        found = next(root.rglob("one/x.txt")).read_text()
+        assert found == {"a": "a", "b": "b", "c": "b", "d": "d"}[text]
+
+
 def test_what_is_too_large_for_the_repository_is_left_out_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -891,25 +1126,67 @@ def test_hostile_words_in_a_pack_end_on_no_page_and_name_no_folder(tmp_path: Pat
 
 def test_every_program_in_python_compiles(tmp_path: Path) -> None:
     found = sorted(PROGRAMS.glob("*.py"))
-    assert len(found) == 5
+    assert len(found) == 7
     for program in found:
         py_compile.compile(str(program), cfile=str(tmp_path / "x.pyc"), doraise=True)
 
 
-def test_the_cuda_program_compiles(tmp_path: Path) -> None:
+def test_the_cuda_programs_compile(tmp_path: Path) -> None:
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         pytest.skip("there is no nvcc to compile with")
     words = [nvcc, "-O3", "-std=c++17", "-lineinfo", "-c", "-arch=sm_90", "-o", str(tmp_path / "x.o")]
-    subprocess.run([*words, str(PROGRAMS / "launches.cu")], check=True, timeout=120)
+    for program in PROGRAMS.glob("*.cu"):
+        subprocess.run([*words, str(program)], check=True, timeout=120)
 
 
-def test_the_transformer_and_the_server_run_on_a_processor(tmp_path: Path) -> None:
+def test_the_programs_of_pytorch_run_on_a_processor(tmp_path: Path) -> None:
     shutil.copytree(PROGRAMS, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     small = ("--steps", "2", "--batch", "1", "--length", "16", "--width", "64")
-    for words in (("transformer.py", *small), ("server.py", "--seconds", "0.1")):
+    story = ("--steps", "12", "--batch", "4", "--length", "32", "--width", "128", "--layers", "1")
+    server = ("--requests", "2", "--tokens", "3", "--pause", "0")
+    for words in (("transformer.py", *small), ("server.py", *server), ("story_pytorch.py", *story)):
         done = run_torch((words[0], "--device", "cpu", *words[1:]), tmp_path, PLAIN_TORCH)
         assert done.stdout.endswith(": right\n")
+    (tmp_path / "told.txt").write_text(done.stdout)
+    value, what = told_ms(tmp_path / "told.txt")
+    assert value is not None and value > 0 and what == "a step"
+
+
+FORMULAS = """
+import torch, story_pytorch as story
+from torch.nn import functional
+torch.manual_seed(1)
+x, attention = torch.randn(2, 17, 128), story.Attention(128, 2)
+cut = (each(x).view(2, 17, 2, 64).transpose(1, 2) for each in (attention.query, attention.key, attention.value))
+seen = functional.scaled_dot_product_attention(*cut, is_causal=True).transpose(1, 2).reshape(2, 17, 128)
+for mine, theirs in (
+    (story.Norm(128)(x), functional.layer_norm(x, (128,))),
+    (story.gelu(x), functional.gelu(x, approximate="tanh")),
+    (attention(x), attention.output(seen)),
+):
+    print(bool((mine - theirs).abs().max() < 1e-5))
+"""
+
+
+def test_the_formulas_of_the_story_are_those_of_pytorch(tmp_path: Path) -> None:
+    shutil.copyfile(PROGRAMS / "story_pytorch.py", tmp_path / "story_pytorch.py")
+    (tmp_path / "formulas.py").write_text(FORMULAS)
+    assert run_torch(("formulas.py",), tmp_path, PLAIN_TORCH).stdout.split() == ["True"] * 3
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("heat: 100 steps, checksum 1.0, last change 0.1, 312.500 ms on the GPU: right\n", (312.5, "on the GPU")),
+        ("linear: checksum 1.0, 0.750 ms a call: right\n", (0.75, "a call")),
+        ("language model: checksum 5.9, 27.8 ms a step: WRONG\n", (27.8, "a step")),
+        ("nothing\n", (None, "")),
+    ],
+)
+def test_the_time_that_a_story_tells_is_read(said: str, told: tuple[float | None, str], tmp_path: Path) -> None:
+    (tmp_path / "told.txt").write_text(said)
+    assert told_ms(tmp_path / "told.txt") == told
 
 
 def test_the_programs_are_asked_for_by_options_that_they_have(kit: Kit, machine: Machine) -> None:

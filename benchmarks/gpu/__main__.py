@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.command_line import LEFT as SOME_LEFT
 from benchmarks.command_line import minutes
 from benchmarks.command_line import run as run_command
 from gpuprof.errors import GpuprofError, UsageError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 NEUTRAL = Path("/tmp/gpuprof-gpu")
 """Where all runs, and what is said in its place where it is another folder."""
-_NOTE = "Of visit D, changing a slow program until it is fast is left to a person."
+_NOTE = "Of visit D, changing a slow program until it is fast is left to a person: NAME_v2, NAME_repaired beside it."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     of_gpu.add_argument("out", type=Path, metavar="OUT", help="folder for the results and the pack")
     of_gpu.add_argument("--visit", choices=("A", "B", "C", "D"), help="only the steps of one visit")
     of_gpu.add_argument("--only", action="append", metavar="NAME", help="only this step, also if it failed; repeatable")
-    of_gpu.add_argument("--minutes", type=minutes, metavar="M", help="end after so many minutes")
+    of_gpu.add_argument("--minutes", type=minutes, metavar="M", help="begin only what fits in so many minutes")
     of_gpu.add_argument("--ncu", metavar="PATH", help="this ncu instead of the newest that the driver supports")
     of_gpu.add_argument("--python", default=sys.executable, metavar="PATH", help="Python that has torch and the like")
     of_gpu.add_argument("--scratch", type=Path, metavar="DIR", help="folder to run in; its name is in what is sent")
@@ -127,7 +128,7 @@ def _list(chosen: Sequence[Step]) -> None:
 
 def _ended(kit: Kit, states: Mapping[str, str], chosen: Sequence[Step], files: Sequence[Path]) -> int:
     """Tell what became of the steps, and return the exit code."""
-    from benchmarks.gpu.runner import SKIPPED, WELL, why_not
+    from benchmarks.gpu.runner import CUT, LEFT, SKIPPED, WELL, forecast_left_s, why_not
 
     for step in chosen:
         if states[step.name] == SKIPPED:
@@ -136,9 +137,14 @@ def _ended(kit: Kit, states: Mapping[str, str], chosen: Sequence[Step], files: S
     _tell(", ".join(f"{list(states.values()).count(kind)} {kind}" for kind in kinds) + f". {_NOTE}")
     for file in files:
         print(file)
+    left = [f"{step.name} ({forecast_left_s(kit, step):.0f} s)" for step in chosen if states[step.name] in (LEFT, CUT)]
+    if left:
+        _tell(f"left, the same command goes on: {', '.join(left)}")
     if kit.stopped:
         return 130
-    return 0 if set(states.values()) <= {WELL, SKIPPED} else 1
+    if set(states.values()) <= {WELL, SKIPPED}:
+        return 0
+    return SOME_LEFT if set(states.values()) <= {WELL, SKIPPED, LEFT, CUT} else 1
 
 
 def take(options: argparse.Namespace) -> int:

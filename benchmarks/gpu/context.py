@@ -9,7 +9,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -79,9 +79,42 @@ class Places:
         return self.out / "steps" / step
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What an earlier try, which was cut, has of a step: its calls, its seconds, and files that could not be kept.
+
+    `neutral` makes of a command what is written down of it.
+    """
+
+    calls: tuple[Call, ...] = ()
+    seconds: float = 0.0
+    left_out: frozenset[str] = frozenset()
+    neutral: Callable[[Sequence[str]], Sequence[str]] = tuple
+
+    def of(self, name: str, command: Sequence[str], expected: Collection[int] | None, folder: Path) -> Call | None:
+        """Return the call that this one would repeat: it ended well, and has left all its files."""
+        call = next((call for call in self.calls if call.name == name), None)
+        if call is None or call.stopped_by is not None or call.command != tuple(self.neutral(command)):
+            return None
+        well = expected is None or call.code in expected
+        there = (file in self.left_out or (folder / file).exists() for file in call.files)
+        return call if well and all(there) else None
+
+    def has(self, name: str) -> bool:
+        """Tell whether a call of this name has ended by itself."""
+        return any(call.name == name and call.stopped_by is None for call in self.calls)
+
+
+def _nothing(_: StepContext) -> None:
+    """Keep nothing between two commands."""
+
+
 @dataclass
 class StepContext:
-    """One step while it runs. `until` is when its time is up, by time.monotonic(); `stopped` has signals to stop."""
+    """One step while it runs. `until` is when its time is up, by time.monotonic(); `stopped` has signals to stop.
+
+    `keep` is called after each command, so that what it has left is not lost with what comes after it.
+    """
 
     places: Places
     tools: Tools
@@ -93,6 +126,17 @@ class StepContext:
     figures: list[Figure] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
+    before: Before = field(default_factory=Before)
+    keep: Callable[[StepContext], None] = _nothing
+
+    def __post_init__(self) -> None:
+        """Have the calls of an earlier try."""
+        self.calls += self.before.calls
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the step has run, earlier tries included."""
+        return self.before.seconds + time.monotonic() - self.began
 
     @property
     def left_s(self) -> float:
@@ -104,15 +148,27 @@ class StepContext:
     ) -> Call:
         """Run a command in the step's folder, and keep what it prints. None expects any exit code.
 
-        Raises OutOfTime where the step's time is up, Stopped where somebody asked for it.
+        What an earlier try has run to its end, and has left all its files of, is not run again. Raises OutOfTime where
+        the step's time is up, Stopped where somebody asked for it.
         """
+        done = self.before.of(name, command, expected, self.folder)
+        return done or self._called(name, command, expected, timeout_s)
+
+    def must_fit(self, seconds: float, what: str) -> None:
+        """Raise OutOfTime, before a long command is begun in vain, where less time is left."""
+        if self.left_s < seconds and not self.before.has(what):
+            raise OutOfTime(f"{what} takes {seconds:.0f} s and was not begun")
+
+    def _called(
+        self, name: str, command: Sequence[str], expected: Collection[int] | None, timeout_s: float | None
+    ) -> Call:
         left = self.left_s
         if self.stopped:
             raise Stopped(name)
         if left <= 0:
             raise OutOfTime(f"{name} was not begun")
         mine = timeout_s is not None and timeout_s < left
-        before, began = _states(self.folder), time.monotonic() - self.began
+        before, began = _states(self.folder), self.seconds
         out, err = self.folder / f"{name}.out.txt", self.folder / f"{name}.err.txt"
         with _inside(self.folder), out.open("wb") as stdout:
             ended = run_process(
@@ -131,7 +187,7 @@ class StepContext:
             stopped_by=ended.stopped_by,
             files=files,
         )
-        self.calls.append(made)
+        self.calls[:] = [*(call for call in self.calls if call.name != name), made]
         if ended.stopped_by == "interrupt":
             raise Stopped(name)
         if ended.stopped_by is not None and not mine:
@@ -139,6 +195,7 @@ class StepContext:
         if expected is not None and ended.code not in expected:
             told = " ".join(ended.tail.split())[-_TELL:]
             self.problems.append(f"{name} ended with {ended.code}: {told}")
+        self.keep(self)
         return made
 
     def gpuprof(self, name: str, *arguments: str, expected: Collection[int] | None = (0,)) -> Call:
@@ -191,13 +248,17 @@ class StepContext:
         self.figures.append(Figure(name, float(value), unit))
 
     def launches(self, *arguments: str) -> list[str]:
-        """Return the command line of the CUDA program; it is compiled where that was not done yet."""
-        program = self.places.programs / "launches"
+        """Return the command line of the CUDA program."""
+        return self.compiled("launches", *arguments)
+
+    def compiled(self, name: str, *arguments: str) -> list[str]:
+        """Return the command line of a program in CUDA; it is compiled where that was not done on this machine."""
+        program = self.places.programs / name
         if not program.exists():
-            draft, source = program.with_name("launches.draft"), program.with_suffix(".cu")
+            draft, source = program.with_name(f"{name}.draft"), program.with_suffix(".cu")
             options = ("-O3", "-std=c++17", "-lineinfo", *_code(self.tools))
             compiler = [str(self.tools.nvcc), *options, "-o", str(draft), str(source)]
-            done = self.call("compile", compiler, timeout_s=_COMPILE_S)
+            done = self._called("compile", compiler, (0,), _COMPILE_S)
             if done.code:
                 raise subprocess.CalledProcessError(done.code, compiler[0])
             draft.replace(program)

@@ -22,6 +22,9 @@ _PLAN = re.compile(r"^plan: profile ([\d\u202f]+) launch(?:es)? of .*?, ([\d.]+)
 _PROFILED = re.compile(r"^(survey|profile|profile again): .*?(?:(\d+):)?(\d+) (?:s|min), (.*)$", re.MULTILINE)
 RECORDED = "recorded.json"
 """What `benchmarks.diagnosis record` keeps beside its reports."""
+_MILLISECONDS = re.compile(r"([\d.]+) ms (a step|a call|on the GPU): ")
+_SERVER_S, _SURVEY_S, _ROOFLINE_S = 45.0, 30.0, 60.0
+"""What `gpuprof run` may take: for a server, each time; for a transformer's survey, and with the roofline set."""
 _HALVES = 2
 _RATE = re.compile(r"(\d+) of (\d+) \(")
 CommandOf = Callable[[StepContext], list[str]]
@@ -38,27 +41,30 @@ def environment(context: StepContext) -> None:
     (context.folder / "versions.txt").write_text(f"{text}\n{missing}\n", encoding="utf-8")
 
 
-def profile_of(command_of: CommandOf, *, full: bool = True) -> Callable[[StepContext], None]:
-    """Return a step that runs a program alone, under `gpuprof run`, and under `ncu --set full` for some of the same.
+def profile_of(command_of: CommandOf, run_s: float, *, compiles: bool = False) -> Callable[[StepContext], None]:
+    """Return a step that runs a program under `gpuprof run`, alone, and under `ncu --set full` for some of the same.
 
-    gpuprof's own full set is left out: it is ncu's with some metrics more.
+    What `compiles` for long is run once before, to fill its caches. `run_s` is how long `gpuprof run` may take: where
+    less is left, it is not begun in vain. gpuprof's own full set is left out: it is ncu's with some metrics more.
     """
 
     def work(context: StepContext) -> None:
         program = command_of(context)
-        if not alone(context, program):
+        if compiles and context.call("warm-up", program).code:
             return
+        context.must_fit(run_s, "gpuprof")
         done = context.gpuprof("gpuprof", "run", "-o", "run", "--force", "--", *program)
         context.figure("under gpuprof run", done.seconds, "s")
         _stages(context, "gpuprof")
-        if full:
-            # JAX takes most of the memory at its start, and ncu saves all that a kernel can reach.
-            context.environ = {**context.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-            planned = planned_options(context.folder / "run" / "session.json")
-            which = f"the first {FULL_LAUNCHES} {'of the same ' if planned else ''}launches"
-            options = ("--set", "full", *planned, "--launch-count", str(FULL_LAUNCHES))
-            under = context.ncu("full", options, program, (0,))
-            context.figure(f"under ncu --set full, {which}", under.seconds, "s")
+        if not alone(context, program):
+            return
+        # JAX takes most of the memory at its start, and ncu saves all that a kernel can reach.
+        context.environ = {**context.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        planned = planned_options(context.folder / "run" / "session.json")
+        which = f"the first {FULL_LAUNCHES} {'of the same ' if planned else ''}launches"
+        options = ("--set", "full", *planned, "--launch-count", str(FULL_LAUNCHES))
+        under = context.ncu("full", options, program, (0,))
+        context.figure(f"under ncu --set full, {which}", under.seconds, "s")
 
     return work
 
@@ -96,11 +102,10 @@ def stages_in(text: str) -> Iterator[tuple[str, float, str]]:
 
 
 def alone(context: StepContext, program: Sequence[str]) -> bool:
-    """Run a program twice, the first time to fill its caches; tell the time of the second, and whether it runs."""
-    if context.call("warm-up", program).code:
-        return False
-    context.figure("alone", context.call("alone", program).seconds, "s")
-    return True
+    """Run a program alone and tell its time, and whether it runs. What ran before has filled its caches."""
+    done = context.call("alone", program)
+    context.figure("alone", done.seconds, "s")
+    return not done.code
 
 
 def roofline_of(command_of: CommandOf) -> Callable[[StepContext], None]:
@@ -114,13 +119,17 @@ def roofline_of(command_of: CommandOf) -> Callable[[StepContext], None]:
     return work
 
 
-def noise_of(command_of: CommandOf) -> Callable[[StepContext], None]:
-    """Return a step that profiles the same program three times; tell how far the times of its kernels are apart."""
+def noise_of(command_of: CommandOf, run_s: float, *options: str) -> Callable[[StepContext], None]:
+    """Return a step that profiles the same program three times; tell how far the times of its kernels are apart.
+
+    A run is not begun where less time than `run_s` is left.
+    """
 
     def work(context: StepContext) -> None:
         program = command_of(context)
         for number in ("1", "2", "3"):
-            context.gpuprof(f"run-{number}", "run", "-o", number, "--force", "--", *program)
+            context.must_fit(run_s, f"run-{number}")
+            context.gpuprof(f"run-{number}", "run", *options, "-o", number, "--force", "--", *program)
         files = [context.folder / number / "session.json" for number in ("1", "2", "3")]
         apart = spread([json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()])
         if apart:
@@ -188,28 +197,76 @@ def overhead_of(command_of: CommandOf) -> Callable[[StepContext], None]:
 
     def work(context: StepContext) -> None:
         program = command_of(context)
-        if not alone(context, program):
-            return
         for survey in ("torch", "ncu"):
             options = ("--survey", survey, "--plan-only", "-o", survey, "--force")
+            context.must_fit(_SURVEY_S, f"survey-{survey}")
             done = context.gpuprof(f"survey-{survey}", "run", *options, "--", *program)
             context.figure(f"survey by {survey}, whole command", done.seconds, "s")
+        context.must_fit(_ROOFLINE_S, "roofline-set")
         done = context.gpuprof("roofline-set", "run", "--set", "roofline", "-o", "set", "--force", "--", *program)
         context.figure("under gpuprof run --set roofline", done.seconds, "s")
+        alone(context, program)
 
     return work
 
 
 def serving(context: StepContext) -> None:
-    """Profile a server that ends by itself, and one that does not and is ended by --timeout."""
-    bounded = context.gpuprof(
-        "bounded", "run", "-o", "bounded", "--force", "--", *context.script("server", "--seconds", "10")
-    )
-    context.figure("server of 10 s under gpuprof run", bounded.seconds, "s")
-    endless = context.script("server", "--seconds", "3600")
-    options = ("--timeout", "40", "-o", "ended", "--force")
-    ended = context.gpuprof("ended", "run", *options, "--", *endless, expected=(0, 4))
-    context.figure("endless server under gpuprof run --timeout 40", ended.seconds, "s")
+    """Profile a server that ends by itself, a window of it, and one that does not end and is ended by --timeout.
+
+    The window are the NVTX ranges in which it makes tokens, of few requests: ncu times every launch in them first.
+    """
+    few = context.script("server", "--requests", "2", "--tokens", "8")
+    parts = {
+        "whole": ((), context.script("server", "--requests", "8"), (0,)),
+        "window": (("--range", "decode/"), few, (0,)),
+        "ended": (("--timeout", "25"), context.script("server", "--seconds", "3600"), (0, 4)),
+    }
+    told = {
+        "whole": "server of 8 requests under gpuprof run",
+        "window": "server of 2 requests, its range decode under gpuprof run",
+        "ended": "endless server under gpuprof run --timeout 25",
+    }
+    for name, (options, program, expected) in parts.items():
+        context.must_fit(_SERVER_S, name)
+        done = context.gpuprof(name, "run", *options, "-o", f"{name}-run", "--force", "--", *program, expected=expected)
+        context.figure(told[name], done.seconds, "s")
+    alone(context, few)
+
+
+def story_of(command_of: CommandOf, run_s: float, first: str | None) -> Callable[[StepContext], None]:
+    """Return a step that runs a version of a slow program three times alone, then under `gpuprof run`.
+
+    Where `first` names the step of the first version, both are compared.
+    """
+
+    def work(context: StepContext) -> None:
+        program = command_of(context)
+        calls = [context.call(f"alone-{number}", program) for number in (1, 2, 3)]
+        if any(call.code for call in calls):
+            return
+        context.figure("alone", statistics.median(call.seconds for call in calls), "s")
+        times = [told_ms(context.folder / f"alone-{number}.out.txt") for number in (1, 2, 3)]
+        known = [value for value, _ in times if value is not None]
+        if known:
+            context.figure(f"its own time {times[0][1]}, median of three", statistics.median(known), "ms")
+        context.must_fit(run_s, "gpuprof")
+        done = context.gpuprof("gpuprof", "run", "-o", "run", "--force", "--", *program)
+        context.figure("under gpuprof run", done.seconds, "s")
+        _stages(context, "gpuprof")
+        if first is not None:
+            (context.folder / "first").mkdir(exist_ok=True)
+            session = context.places.result(first) / "run" / "session.json"
+            (context.folder / "first" / session.name).write_bytes(session.read_bytes())
+            both = ("first/session.json", "run/session.json")
+            context.gpuprof("compared", "compare", "-v", *both)
+
+    return work
+
+
+def told_ms(printed: Path) -> tuple[float | None, str]:
+    """Return the time that a program of a story has printed, and of what it is: "a step", "a call"."""
+    time = _MILLISECONDS.search(printed.read_text(encoding="utf-8") if printed.exists() else "")
+    return (float(time[1]), time[2]) if time is not None else (None, "")
 
 
 def characterized(name: str, *options: str) -> Callable[[StepContext], None]:

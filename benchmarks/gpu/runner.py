@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from benchmarks.gpu.context import PROGRAMS, OutOfTime, Places, StepContext, Stopped
+from benchmarks.gpu.context import PROGRAMS, Before, Call, OutOfTime, Places, StepContext, Stopped
 from benchmarks.gpu.needs import Tools
 from benchmarks.gpu.pack import STEP_FILE, packed, remember, write_whole
 from benchmarks.gpu.scrub import Names, NotKept, in_value, scrubbed
@@ -27,6 +28,12 @@ _UNPACKED = "manifest.json"
 """What a pack that was unpacked to go on with says of the GPU."""
 WELL, FAILED, SKIPPED, CUT, LEFT = "well", "failed", "skipped", "cut", "left"
 _LARGEST_KEPT = 256 * 2**20
+_KEPT_EVERY_S = 5.0
+"""What a step has is kept and packed after a command, where that was not done for so long."""
+_WORTH_BEGINNING_S = 60.0
+"""A step whose commands go on where they were cut is begun where so much is left of --minutes, or all that it takes."""
+_LEAST_LEFT = 0.2
+"""What a step still takes, as a part of its forecast, however long it has run."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 Tell = Callable[[str], None]
@@ -56,22 +63,24 @@ class Kit:
 
 
 def run_steps(kit: Kit, chosen: Sequence[Step], every: Sequence[Step], *, again: bool) -> dict[str, str]:
-    """Run what is missing of the chosen steps; return the state of each. `again`: also those that failed."""
+    """Run what is missing of the chosen steps and fits; return the state of each. `again`: also those that failed."""
     _same_gpu(kit)
     states: dict[str, str] = {}
     with _noticed(kit):
         for step in chosen:
             states[step.name] = _state(kit, step, again=again)
-            if states[step.name] not in (LEFT, CUT):
-                continue
-            if kit.stopped or not _fits(kit, step):
-                break
-            states[step.name] = _run(kit, step)
-            pack(kit, every)
-    for step in chosen:
-        states.setdefault(step.name, _state(kit, step, again=False))
+            if states[step.name] in (LEFT, CUT) and not kit.stopped and _fits(kit, step):
+                states[step.name] = _run(kit, step, every)
+                pack(kit, every)
     pack(kit, every, states)
     return states
+
+
+def forecast_left_s(kit: Kit, step: Step) -> float:
+    """Return how long a step may still take: a cut has done a part of it."""
+    about = _about(kit, step.name)
+    spent = float(about["seconds"]) if about is not None and about["state"] == CUT else 0.0
+    return max(step.forecast_s - spent, _LEAST_LEFT * step.forecast_s)
 
 
 def pack(kit: Kit, every: Sequence[Step], states: Mapping[str, str] | None = None) -> tuple[Path, ...]:
@@ -144,9 +153,9 @@ def _read(file: Path) -> dict[str, object]:
 
 def _state(kit: Kit, step: Step, *, again: bool) -> str:
     """Return what is known of a step: well, failed, skipped, cut, or left to be done, as one that was cut is, too."""
-    file = kit.places.result(step.name) / STEP_FILE
-    if file.exists():
-        state = str(json.loads(file.read_text(encoding="utf-8"))["state"])
+    about = _about(kit, step.name)
+    if about is not None:
+        state = str(about["state"])
         if state == WELL or (not again and state != CUT):
             return state
         if state == CUT and why_not(kit, step) is None:
@@ -154,26 +163,37 @@ def _state(kit: Kit, step: Step, *, again: bool) -> str:
     return SKIPPED if why_not(kit, step) else LEFT
 
 
+def _about(kit: Kit, name: str) -> dict[str, Any] | None:
+    """Return what is written down of a step; None where nothing is."""
+    file = kit.places.result(name) / STEP_FILE
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
+
+
 def why_not(kit: Kit, step: Step) -> str | None:
     """Return why a step cannot be run here; None where it can."""
-    missing = [name for name in step.after if not (kit.places.result(name) / STEP_FILE).exists()]
+    missing = [name for name in step.after if (_about(kit, name) or {"state": CUT})["state"] == CUT]
     waits = f"it reads what {', '.join(missing)} leaves" if missing else None
     return kit.tools.why_not(step.needs) or waits
 
 
 def _fits(kit: Kit, step: Step) -> bool:
-    if kit.fits(step.forecast_s):
+    left = forecast_left_s(kit, step)
+    least = step.least_s or (_WORTH_BEGINNING_S if step.continues else left)
+    if kit.fits(min(left, least)):
         return True
-    kit.tell(f"{step.name} may take {step.forecast_s:.0f} s, more than is left of --minutes")
+    kit.tell(f"{step.name} may take {left:.0f} s, more than is left of --minutes")
     return False
 
 
-def _run(kit: Kit, step: Step) -> str:
-    """Run one step and keep what it leaves; return its state."""
-    kit.tell(f"{step.visit} {step.name}: {step.what}, about {step.forecast_s:.0f} s")
-    work = _work_folder(kit.places, step)
+def _run(kit: Kit, step: Step, every: Sequence[Step]) -> str:
+    """Run one step and keep what it leaves, also between its commands; return its state."""
+    kit.tell(f"{step.visit} {step.name}: {step.what}, about {forecast_left_s(kit, step):.0f} s")
+    before = _before(kit, step)
+    killed = step.continues and _about(kit, step.name) is None
+    work = _work_folder(kit.places, step, goes_on=before is not None or killed)
     now = time.monotonic()
     ends = now + kit.limit_s
+    kept = _Kept(kit, step, every)
     context = StepContext(
         places=kit.places,
         tools=kit.tools,
@@ -181,6 +201,8 @@ def _run(kit: Kit, step: Step) -> str:
         folder=work,
         until=min(ends, kit.until or ends),
         stopped=kit.stopped,
+        before=before or Before(),
+        keep=kept.between,
     )
     state = WELL
     try:
@@ -196,62 +218,95 @@ def _run(kit: Kit, step: Step) -> str:
         context.problems.append(f"{type(error).__name__}: {error}")
     if state == WELL and context.problems:
         state = FAILED
-    _keep(kit, step, context, state)
+    kept.now(context, state)
     kit.tell(f"  {state} after {time.monotonic() - now:.0f} s{''.join(f'; {problem}' for problem in context.problems)}")
     return state
 
 
-def _work_folder(places: Places, step: Step) -> Path:
+def _before(kit: Kit, step: Step) -> Before | None:
+    """Return what a cut has left of a step; None where there is none to go on with."""
+    about = _about(kit, step.name)
+    if about is None or about["state"] != CUT:
+        return None
+    rows = [{**row, "command": tuple(row["words"]), "files": tuple(row["files"])} for row in about["commands"]]
+    calls = tuple(Call(**{name: value for name, value in row.items() if name != "words"}) for row in rows)
+    return Before(
+        calls=calls,
+        seconds=float(about["seconds"]),
+        left_out=frozenset(row["file"] for row in about["left_out"]),
+        neutral=lambda command: [str(in_value(word, kit.names)) for word in command],
+    )
+
+
+def _work_folder(places: Places, step: Step, *, goes_on: bool) -> Path:
     """Return the folder a step runs in: empty, or with what a cut has left, here or where the results are."""
     work, result = places.work(step.name), places.result(step.name)
-    unfinished = step.continues and not (result / STEP_FILE).exists()
-    if work.exists() and not unfinished:
+    if work.exists() and not goes_on:
         shutil.rmtree(work)
-    if not work.exists() and unfinished and result.exists():
+    if not work.exists() and goes_on and result.exists():
         shutil.copytree(result, work)
     work.mkdir(parents=True, exist_ok=True)
     return work
 
 
-def _keep(kit: Kit, step: Step, context: StepContext, state: str) -> None:
-    """Keep what a step has left, without what names this machine; what a cut has left is told as that.
+class _Kept:
+    """Keeps what a step has left, without what names this machine: in its results, and in the pack.
 
-    A step that continues does so from its files, and has no record before it is done.
+    Between two commands that is told as what a cut has left, which it is if nothing else comes. What has not changed
+    since it was kept last is not looked into again.
     """
-    result = kit.places.result(step.name)
-    draft = result.with_name(f".{step.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    left_out = list(_copied(context.folder, draft, kit.names))
-    if state != CUT or not step.continues:
+
+    def __init__(self, kit: Kit, step: Step, every: Sequence[Step]) -> None:
+        self._kit, self._step, self._every = kit, step, every
+        self._last = time.monotonic()
+        self._states: dict[str, tuple[int, int]] = {}
+
+    def between(self, context: StepContext) -> None:
+        """Keep what there is, if that was not done a moment ago."""
+        if time.monotonic() - self._last >= _KEPT_EVERY_S:
+            self.now(context, CUT)
+            pack(self._kit, self._every)
+
+    def now(self, context: StepContext, state: str) -> None:
+        """Keep what there is, with a record that says in which state the step is."""
+        step, names = self._step, self._kit.names
+        result = self._kit.places.result(step.name)
+        draft = result.with_name(f".{step.name}.draft")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        left_out = list(self._copied(context.folder, draft, result))
         about = {
             "name": step.name, "visit": step.visit, "state": state, "problems": context.problems,
-            "seconds": time.monotonic() - context.began, "versions": dict(kit.tools.versions),
+            "seconds": context.seconds, "versions": dict(self._kit.tools.versions),
             "figures": [asdict(figure) for figure in context.figures], "commands": context.record(),
             "left_out": left_out,
         }  # fmt: skip
-        write_whole(draft / STEP_FILE, in_value(about, kit.names))
-    shutil.rmtree(result, ignore_errors=True)
-    draft.replace(result)
-    remember(kit.places.out, step.name)
+        write_whole(draft / STEP_FILE, in_value(about, names))
+        shutil.rmtree(result, ignore_errors=True)
+        draft.replace(result)
+        remember(self._kit.places.out, step.name)
+        self._last = time.monotonic()
 
-
-def _copied(source: Path, target: Path, names: Names) -> Iterator[dict[str, str]]:
-    """Copy what may be kept; yield what is left out, and why."""
-    for path in sorted(source.rglob("*")):
-        name = str(path.relative_to(source))
-        if path.is_symlink() or not path.is_file() or name == STEP_FILE:
-            continue
-        try:
-            if path.stat().st_size > _LARGEST_KEPT:
-                raise NotKept("it is too large")
-            data = scrubbed(name, path.read_bytes(), names)
-        except (NotKept, OSError) as why:
-            yield {"file": name, "why": str(why)}
-            continue
-        place = target / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+    def _copied(self, source: Path, target: Path, before: Path) -> Iterator[dict[str, str]]:
+        """Copy what may be kept; yield what is left out, and why."""
+        for path in sorted(source.rglob("*")):
+            name = str(path.relative_to(source))
+            if path.is_symlink() or not path.is_file() or name == STEP_FILE:
+                continue
+            place = target / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                about = path.stat()
+                state = (about.st_size, about.st_mtime_ns)
+                if self._states.get(name) == state:
+                    os.link(before / name, place)
+                    continue
+                if state[0] > _LARGEST_KEPT:
+                    raise NotKept("it is too large")
+                place.write_bytes(scrubbed(name, path.read_bytes(), self._kit.names))
+                self._states[name] = state
+            except (NotKept, OSError) as why:
+                yield {"file": name, "why": str(why)}
 
 
 @contextlib.contextmanager

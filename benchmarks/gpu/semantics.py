@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.gpu.context import StepContext
@@ -161,14 +162,25 @@ def killed(context: StepContext) -> None:
 
 
 def names_of_libraries(context: StepContext) -> None:
-    """Ask for invocations of cuBLAS's and PyTorch's kernels; write down what ncu calls them, then and in the report."""
-    which = ("--kernel-name-base", "demangled", "--kernel-id", "::regex:^(sm80_xmma_gemm|void at..native):^(4|8)$")
+    """Ask for invocations of cuBLAS's and PyTorch's kernels, by their names for people and by their symbols.
+
+    Write down what ncu calls them then, and what in the report. The symbols of cuBLAS's kernels are their names.
+    """
     values = options_in(context.tools.ncu_help).switch("rename-kernels")
     ways = {way: ("--rename-kernels", word) for way, word in zip(_NAMES, values or (), strict=bool(values))}
-    options = (*ways.get("whole", ()), *which, "--filter-mode", "per-launch-config", *TIME)
-    context.ncu("library", options, context.script("transformer"))
-    ncu = [str(context.tools.ncu), "--import", "library.ncu-rep", "--csv", "--page", "raw"]
-    context.together("names", {f"names-{way}": [*ncu, *switch] for way, switch in {"whole": (), **ways}.items()})
+    asked = {
+        "library": ("demangled", "sm80_xmma_gemm|void at..native"),
+        "symbols": ("mangled", "sm80_xmma_gemm|_ZN2at6native"),
+    }
+    for report, (base, begins) in asked.items():
+        which = ("--kernel-name-base", base, "--kernel-id", f"::regex:^({begins}):^(4|8)$")
+        options = (*ways.get("whole", ()), *which, "--filter-mode", "per-launch-config", *TIME)
+        context.ncu(report, options, context.script("transformer"))
+    lists: dict[str, list[str]] = {}
+    for report in asked:
+        ncu = [str(context.tools.ncu), "--import", f"{report}.ncu-rep", "--csv", "--page", "raw"]
+        lists |= {f"{report}-{way}": [*ncu, *switch] for way, switch in {"as-it-is": (), **ways}.items()}
+    context.together("names", lists)
 
 
 def graphs(context: StepContext) -> None:
@@ -230,6 +242,69 @@ def passes(context: StepContext) -> None:
         numbers = _PASSES.findall(_log(context.folder / counters))
         if numbers:
             context.figure(f"passes of a launch, --set {counters}", max(map(int, numbers)), "passes")
+
+
+def cost_of_passes(context: StepContext) -> None:
+    """Time the counters of gpuprof's diagnosis on a few launches, as gpuprof collects them and with one thing less.
+
+    What a pass takes follows from the time and the passes of each.
+    """
+    arch = ["--arch", context.tools.gpu.arch] if context.tools.gpu is not None else []
+    program = context.launches("--saxpy", str(_TIMED))
+    options = ["--set", "diagnose", "--launch-count", str(_TIMED), "--annotate", "off", "-o", "as-it-is", *arch]
+    context.call("print", context.gpuprof_words("run", "--dry-run", *options, "--", *program))
+    printed = context.folder / "print.out.txt"
+    lines = [shlex.split(line) for line in printed.read_text(encoding="utf-8").splitlines()] if printed.exists() else []
+    command = next((line for line in lines if "--metrics" in line), None)
+    if command is None:
+        context.problems.append("gpuprof printed no command of ncu with metrics")
+        return
+    own = [str(context.tools.ncu), *command[command.index("--config-file") :]]
+    for way, change in _LESS.items():
+        changed = change(own)
+        for option, ending in (("--export", "ncu-rep"), ("--log-file", "log")):
+            changed = _with(changed, option, f"{way}.{ending}")
+        done = context.call(way, changed, None)
+        context.figure(f"saxpy ×{_TIMED}, {_TOLD[way]}", done.seconds, "s")
+        log = context.folder / f"{way}.log"
+        numbers = _PASSES.findall(log.read_text(encoding="utf-8", errors="replace")) if log.exists() else []
+        if numbers:
+            context.figure(f"passes of a launch, {_TOLD[way]}", max(map(int, numbers)), "passes")
+
+
+def _with(command: Sequence[str], option: str, value: str) -> list[str]:
+    """Return a command line with another value of an option."""
+    at = command.index(option) + 1
+    return [*command[:at], value, *command[at + 1 :]]
+
+
+def _without_metrics(*beginnings: str) -> Callable[[Sequence[str]], list[str]]:
+    """Return what takes the metrics that begin so out of a command line."""
+
+    def change(command: Sequence[str]) -> list[str]:
+        metrics = command[command.index("--metrics") + 1].split(",")
+        return _with(command, "--metrics", ",".join(name for name in metrics if not name.startswith(beginnings)))
+
+    return change
+
+
+_TIMED = 6
+_LESS: Mapping[str, Callable[[Sequence[str]], list[str]]] = {
+    "as-it-is": list,
+    "caches": lambda command: _with(command, "--cache-control", "none"),
+    "source": lambda command: _with(command, "--import-source", "no"),
+    "sampling": _without_metrics("group:smsp__pcsamp", "smsp__pcsamp"),
+    "opcodes": _without_metrics("sass__"),
+    "time": lambda command: _with(command, "--metrics", "gpu__time_duration.sum"),
+}
+_TOLD = {
+    "as-it-is": "as gpuprof collects them",
+    "caches": "caches left alone",
+    "source": "without the source",
+    "sampling": "without samples of warps",
+    "opcodes": "without counts by instruction",
+    "time": "the time alone",
+}
 
 
 def _log(folder: Path) -> str:

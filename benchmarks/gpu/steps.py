@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.gpu import profiles, semantics
-from benchmarks.gpu.context import StepContext
+from benchmarks.gpu.context import PROGRAMS, StepContext
 from benchmarks.gpu.needs import COUNTERS, CUPY, GPU, GPUPROF, JAX, NCU, NVCC, NVRTC, READER, TORCH, TRITON
 from gpuprof.resources import data_dir
 
@@ -32,8 +32,9 @@ _PROBES = (GPU, GPUPROF, CUPY, NVRTC)
 class Step(NamedTuple):
     """A step: its visit, its name, how long it may take, what it needs and does.
 
-    How long is as seen on an H100, or an estimate. `continues`: what a cut has left is gone on with. `after`: the steps
-    whose results it reads.
+    How long is as seen on an H100, or an estimate. A cut step goes on behind the last command that came to its end;
+    `continues`: that command goes on, too, where it was cut. `after`: the steps whose results it reads. `least_s`: what
+    must be left for it to be begun where not all that it may take is.
     """
 
     visit: str
@@ -44,6 +45,7 @@ class Step(NamedTuple):
     what: str
     continues: bool = False
     after: tuple[str, ...] = ()
+    least_s: float | None = None
 
 
 def steps() -> tuple[Step, ...]:
@@ -65,7 +67,7 @@ def _semantics() -> Iterator[Step]:
         work=semantics.passes,
         what="the counter sets on two launches, with their passes",
     )
-    yield _recording("launches", 30, (NVCC,), _launches)
+    yield _recording("launches", 30, (NVCC,), _launches, run_s=20)
     for name, forecast_s, work, what in (
         ("two-streams", 15, semantics.two_streams, "invocation numbers over two streams"),
         ("renamed-kernels", 20, semantics.renamed_kernels, "namespaces in filters, kernels renamed or not"),
@@ -79,29 +81,41 @@ def _semantics() -> Iterator[Step]:
 
 
 def _recordings() -> Iterator[Step]:
-    yield _recording("transformer", 150, (TORCH,), _transformer)
-    work = profiles.roofline_of(_mixed)
+    yield _recording("transformer", 130, (TORCH,), _transformer, run_s=95)
     yield Step(
-        "A", "roofline-transformer", 90, needs=(*_PROFILE, TORCH), work=work, what="gpuprof roofline on a script"
-    )
-    yield Step(
-        "A", "names-of-libraries", 30, needs=(GPU, COUNTERS, NCU, TORCH), what="what ncu calls kernels of libraries",
+        "A", "names-of-libraries", 45, needs=(GPU, COUNTERS, NCU, TORCH), what="what ncu calls kernels of libraries",
         work=semantics.recording(semantics.names_of_libraries),
     )  # fmt: skip
-    yield _recording("transformer-compiled", 180, (TORCH, TRITON), _compiled)
-    yield _recording("triton", 60, (TORCH, TRITON), _triton)
-    yield _recording("triton-autotuned", 70, (TORCH, TRITON), _autotuned)
-    yield _recording("cupy", 30, (CUPY,), _cupy)
-    yield _recording("jax", 70, (JAX,), _jax)
+    yield _recording("triton", 60, (TORCH, TRITON), _triton, run_s=40)
+    yield _recording("cupy", 30, (CUPY,), _cupy, run_s=20)
+    yield _recording("jax", 65, (JAX,), _jax, run_s=40)
+    work = profiles.roofline_of(_mixed)
+    yield Step(
+        "A", "roofline-transformer", 80, needs=(*_PROFILE, TORCH), work=work, what="gpuprof roofline on a script"
+    )
+    yield Step(
+        "A", "cost-of-passes", 35, needs=(*_CUDA, GPUPROF), work=semantics.recording(semantics.cost_of_passes),
+        what="what a pass takes, with the counters of the diagnosis and with less",
+    )  # fmt: skip
+    yield _recording("transformer-compiled", 175, (TORCH, TRITON), _compiled, run_s=90, compiles=True)
     what = "name expressions of 5 kB over many launches"
     yield Step("A", "long-expressions", 60, needs=_CUDA, work=semantics.long_expressions, what=what)
+    yield _recording("triton-autotuned", 75, (TORCH, TRITON), _autotuned, run_s=50)
 
 
-def _recording(name: str, forecast_s: float, needs: tuple[str, ...], command_of: profiles.CommandOf) -> Step:
-    what = "alone, under gpuprof run, under ncu --set full"
-    return Step(
-        "A", f"run-{name}", forecast_s, needs=(*_PROFILE, *needs), work=profiles.profile_of(command_of), what=what
-    )
+def _recording(
+    name: str,
+    forecast_s: float,
+    needs: tuple[str, ...],
+    command_of: profiles.CommandOf,
+    run_s: float,
+    *,
+    compiles: bool = False,
+) -> Step:
+    work, needs = profiles.profile_of(command_of, run_s, compiles=compiles), (*_PROFILE, *needs)
+    what = "under gpuprof run, alone, under ncu --set full"
+    least_s = 60 if compiles else run_s
+    return Step("A", f"run-{name}", forecast_s, needs=needs, work=work, what=what, least_s=least_s)
 
 
 def _chip() -> Iterator[Step]:
@@ -161,37 +175,46 @@ def _planted() -> Iterator[Step]:
 
 
 def _users() -> Iterator[Step]:
-    yield Step(
-        "D",
-        "noise-launches",
-        75,
-        needs=(*_PROFILE, NVCC),
-        work=profiles.noise_of(_launches),
-        what="the same run three times",
-    )
+    yield from _stories()
     needs = (*_PROFILE, TORCH)
-    yield Step(
-        "D",
-        "noise-transformer",
-        300,
-        needs=needs,
-        work=profiles.noise_of(_transformer),
-        what="the same run three times",
-    )
+    work = profiles.noise_of(_transformer, 55, "--coverage", "50")
+    what = "the same run three times, of the kernels that take half of the time"
+    yield Step("D", "noise-transformer", 150, needs=needs, work=work, what=what, least_s=60)
+    work = profiles.noise_of(_launches, 15)
+    yield Step("D", "noise-launches", 40, needs=(*_PROFILE, NVCC), work=work, what="the same run three times")
+    work = profiles.overhead_of(_transformer)
+    yield Step("D", "overhead", 125, needs=needs, work=work, what="what each kind of survey costs", least_s=60)
+    what = "a server that generates by CUDA graphs: one that ends, a window of it, and one that is ended"
+    yield Step("D", "serving", 150, needs=needs, work=profiles.serving, what=what, least_s=60)
     work = profiles.repeats_of(_launches, _REPEATS)
     what = f"{_REPEATS} runs of a program, compared with one another: false alarms"
-    yield Step("D", "repeats", 400, needs=(*_PROFILE, NVCC), work=work, what=what, continues=True)
-    yield Step(
-        "D",
-        "overhead",
-        180,
-        needs=needs,
-        work=profiles.overhead_of(_transformer),
-        what="what each kind of survey costs",
-    )
-    yield Step(
-        "D", "serving", 120, needs=needs, work=profiles.serving, what="a server, one that ends and one that is ended"
-    )
+    yield Step("D", "repeats", 250, needs=(*_PROFILE, NVCC), work=work, what=what, continues=True)
+
+
+def _stories() -> Iterator[Step]:
+    """Yield a step for each version of each slow program: NAME, then NAME_v2, NAME_v3, NAME_repaired as they come."""
+    for name, forecast_s, run_s, needs in (
+        ("story_cuda", 30, 20, (NVCC,)), ("story_pytorch", 95, 60, (TORCH,)), ("story_triton", 75, 45, (TORCH, TRITON)),
+    ):  # fmt: skip
+        for program in [*PROGRAMS.glob(f"{name}.*"), *sorted(PROGRAMS.glob(f"{name}_*.*"))]:
+            first = None if program.stem == name else _step_name(name)
+            what = "a slow program three times alone, then under gpuprof run" if first is None else f"{first} repaired"
+            yield Step(
+                "D", _step_name(program.stem), forecast_s, needs=(*_PROFILE, *needs),
+                work=profiles.story_of(_story(program), run_s, first), what=what,
+                after=(first,) if first is not None else (), least_s=min(60, forecast_s),
+            )  # fmt: skip
+
+
+def _step_name(program: str) -> str:
+    return program.replace("_", "-")
+
+
+def _story(program: Path) -> profiles.CommandOf:
+    def command_of(context: StepContext) -> list[str]:
+        return context.compiled(program.stem) if program.suffix == ".cu" else context.script(program.stem)
+
+    return command_of
 
 
 def _batches(names: Sequence[str]) -> Iterator[tuple[str, ...]]:

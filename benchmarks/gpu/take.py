@@ -174,8 +174,12 @@ def _placed(pack: Pack, data: Path) -> Iterator[str]:
     gpu = word(pack.manifest.get("gpu") or "")
     if not slug(gpu):
         raise InputError("the pack names no GPU", "it is of a machine without one")
-    about = {name: _object(files[STEP_FILE], STEP_FILE) for name, files in pack.steps.items() if STEP_FILE in files}
     folder = data / slug(gpu)
+    had = _index(folder / "index.json").get("steps", {})
+    about = {name: _object(files[STEP_FILE], STEP_FILE) for name, files in pack.steps.items() if STEP_FILE in files}
+    for name in [name for name, step in about.items() if step.get("state") == "cut" and _is_whole(had.get(name))]:
+        yield f"{gpu}: {name} was cut, and is here from a run that was not"
+        del about[name]
     folder.mkdir(parents=True, exist_ok=True)
     index = _index(folder / "index.json") | {
         "gpu": gpu,
@@ -204,6 +208,10 @@ def _placed(pack: Pack, data: Path) -> Iterator[str]:
     write_whole(folder / "index.json", index)
     yield f"{gpu}: {len(about)} steps in {folder.name}/, {len(left_out)} files left out"
     yield from (f"  left out {name}: {why}" for name, why in left_out.items())
+
+
+def _is_whole(step: Mapping[str, Any] | None) -> bool:
+    return step is not None and step["state"] != "cut"
 
 
 def _index(file: Path) -> dict[str, Any]:
