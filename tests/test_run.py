@@ -342,6 +342,21 @@ def test_metrics_are_left_out_until_none_is_refused(bench: Bench, reports: Path)
     assert {"profile.1.log", "profile.2.log"} <= set(bench.left())
 
 
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("decode", "hint: a range that is pushed and popped, as Python's are, is --range decode/; else check --kernel"),
+        ("one step", "as Python's are, is --range 'one step/'; else check --kernel"),
+        ("decode/", "hint: check --kernel, --range and --launch-skip"),
+        ("domain@decode]", "hint: check --kernel, --range and --launch-skip"),
+    ],
+)
+def test_a_range_without_kernels_is_told_how_it_may_be_meant(bench: Bench, written: str, hint: str) -> None:
+    bench.steps(*[{"log": "==WARNING== No kernels were profiled.\n"}] * 2)
+    done = bench.run("--range", written)
+    assert done.returncode == 4 and hint in " ".join(done.stderr.split())
+
+
 def test_a_warning_beside_another_failure_is_not_put_right(bench: Bench) -> None:
     warned = "==WARNING== Unable to access the following 1 metrics: launch__shared_mem_per_block_static.\n"
     bench.steps(*[{"log": f"{warned}==WARNING== No kernels were profiled.\n"}] * 3)

@@ -15,6 +15,7 @@ from gpuprof.collect.commands import with_remedy
 from gpuprof.collect.execution import Execution
 from gpuprof.collect.failures import NcuFailure, failures_in, failures_of, unknown_failure
 from gpuprof.collect.process import Ended
+from gpuprof.collect.shell import shell_line
 from gpuprof.errors import DamagedInput, GpuprofError, Interrupted, ProgramFailed
 from gpuprof.model.recorded import Report
 
@@ -95,7 +96,7 @@ class NcuRuns:
             return self._damage
         causes = failures or self._refusal(command)
         first = causes[0] if causes else unknown_failure(text, ended.tail, ended.code)
-        return first.error(log)
+        return _with_ranges(first, command.filters.ranges).error(log)
 
     def _refusal(self, command: NcuCommand) -> tuple[NcuFailure, ...]:
         """Return what ncu has against the options, which it prints among the program's output: ask it with another."""
@@ -113,6 +114,17 @@ class NcuRuns:
                 left.unlink(missing_ok=True)
         failures = failures_in((completed.stdout + completed.stderr).decode(errors="replace"))
         return tuple(failure for failure in failures if failure.cause == "options")
+
+
+def _with_ranges(failure: NcuFailure, ranges: Sequence[str]) -> NcuFailure:
+    """Say of a range that has no kernel how ncu wants it written: a name alone is one that is started and ended."""
+    name = next((item for item in ranges if not set("/[]") & set(item)), None)
+    if failure.cause != "no-kernels" or name is None:
+        return failure
+    pushed = shell_line(("--range", f"{name}/"))
+    return replace(
+        failure, hint=f"a range that is pushed and popped, as Python's are, is {pushed}; else {failure.hint}"
+    )
 
 
 def stopped_error(by: str) -> GpuprofError:
