@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuprof.collect.metrics import forecast_passes
 from gpuprof.collect.plan import ProfilePlan, Seen, make_plan, not_seen_again
-from gpuprof.present.plan_text import plan_lines
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.present.plan_text import forecast_line, plan_lines
 
 
 def seen(name: str, duration_s: float | None = 1e-3, grid: int = 1) -> Seen:
@@ -177,6 +179,16 @@ def test_what_the_filters_let_through_is_what_the_plan_says(launches: list[Seen]
         count[shape] = count.get(shape, 0) + 1
         through += bool(re.search(names, one.symbol or "") and re.search(numbers, str(count[shape])))
     assert through == plan.profiled
+
+
+def test_what_profiling_will_take_is_told_in_seconds() -> None:
+    # One launch of each, 1 s and 2 s long; each pass takes 30 ms more: 16 × (2 × 0.03 + 3) = 48.96 s.
+    plan, arch = make_plan([seen("a", 1.0), seen("b", 2.0)], coverage=1), SpecLibrary().arch("sm_80")
+    assert arch is not None and forecast_passes(arch, "roofline") == (13, 16)
+    assert forecast_line(plan, arch, "roofline", 8.0) == (
+        "forecast: 13 to 16 passes per launch, 26 to 32 replays in all, about 49 s if each takes 30 ms, as on an H100; "
+        "the program runs again (8.00 s in the survey)"
+    )
 
 
 @given(LAUNCHES)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _NAME_SHOWN = 60
 _KERNELS_SHOWN = 20
+_PASS_S = 0.03
+"""What a pass takes beside the kernel: 28 to 30 ms under ncu 2025.3 on an H100 (docs/explanation/results.md)."""
 
 
 def plan_lines(plan: ProfilePlan) -> Iterator[str]:
@@ -47,12 +49,18 @@ def _excluded_line(plan: ProfilePlan) -> str:
 
 
 def forecast_line(plan: ProfilePlan, arch: ArchSpec, counters: str, survey_s: float | None) -> str:
-    """Write what profiling will cost: passes a launch, and at least how long; `survey_s` is the first run's time."""
+    """Write what profiling will cost: passes a launch, and about how long; `survey_s` is the first run's time."""
     low, high = forecast_passes(arch, counters)
     replays = f"{low} to {high} passes per launch, {low * plan.profiled} to {high * plan.profiled} replays in all"
-    source = "an estimate: ncu prints the exact number with the first launch"
+    seconds = format_si(high * (plan.profiled * _PASS_S + _kernels_s(plan)), "s", 2)
+    source = f"about {seconds} if each takes {format_si(_PASS_S, 's', 2)}, as on an H100"
     longer = f"; the program runs again ({format_si(survey_s, 's')} in the survey)" if survey_s is not None else ""
     return f"forecast: {replays}, {source}{longer}"
+
+
+def _kernels_s(plan: ProfilePlan) -> float:
+    """Return how long the profiled launches take by themselves; those whose time is not known count nothing."""
+    return sum(kernel.time_s / kernel.launches * len(kernel.invocations) for kernel in plan.kernels if kernel.launches)
 
 
 def _kernel_line(kernel: PlannedKernel, plan: ProfilePlan) -> str:
