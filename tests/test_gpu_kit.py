@@ -21,7 +21,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks import parts
-from benchmarks.gpu import agreement, aims, context, take
+from benchmarks.diagnosis.case import Case
+from benchmarks.diagnosis.case_file import load_cases
+from benchmarks.diagnosis.score import judged
+from benchmarks.diagnosis.table import case_rows, rate_rows
+from benchmarks.diagnosis.worth import half
+from benchmarks.gpu import agreement, aims, context, profiles, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment, find_tools
@@ -31,7 +36,7 @@ from benchmarks.gpu.results import BEGIN, END
 from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
 from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here, scrubbed
 from benchmarks.gpu.semantics import collections, expression, keep_names_of_metrics, options_listed
-from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
+from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, planted_rule, steps
 from benchmarks.gpu.take import LARGEST_FILE, read_pack, take_in
 from gpuprof.characterize.judge.verdict import VerdictWord
 from gpuprof.characterize.probes.library import load_probes, probe_folder
@@ -39,7 +44,9 @@ from gpuprof.characterize.sheet.measured import MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.collect.process import Ended
 from gpuprof.errors import GpuprofError, InputError, UsageError
+from gpuprof.model.recorded import FixedDetails, Launch
 from gpuprof.read.ncu_rep import read_ncu_rep as read_report
+from tests.hand_made import kernel
 from tests.standin_gpu import HELP_2024, HELP_2025, METRICS, OPTIONS_2024, Machine, read_json, tools
 from tests.test_measured_ceilings import made_up
 from tests.torch_programs import PLAIN_TORCH, run_torch
@@ -106,7 +113,7 @@ def test_every_step_runs_in_the_order_of_the_table_and_all_is_in_the_pack(kit: K
     assert [about["name"] for about in abouts] == [step.name for step in every]
     figures = {one["name"]: (one["value"], one["unit"]) for about in abouts for one in about["figures"]}
     assert figures["launches of invocation 4|8, per-launch-config, demangled"] == (2, "launches")
-    assert figures["cause first"] == (50, "of 66")
+    assert figures["cause first"] == (30, "of 34")
     assert figures["values of two runs that agree within 2 %"] == (88, "of 90")
     assert {name.rpartition(".")[2] for name in pack} == {
         "csv", "gz", "json", "jsonl", "log", "ncu-rep", "sh", "txt", "yaml",
@@ -445,6 +452,45 @@ def test_the_command_ends_a_step_and_packs_when_it_is_asked_to_stop(tmp_path: Pa
     assert "gpuprof-gpu/steps/environment/versions.txt" in pack
     states = {row["name"]: row["state"] for row in json.loads(pack[MANIFEST])["steps"]}
     assert (states["environment"], states["killed"]) == ("well", "cut")
+
+
+def test_planted_cases_are_recorded_those_worth_most_first() -> None:
+    planted = [step for step in steps() if step.name.startswith("planted-")]
+    assert planted[0].forecast_s < 60, "the first step shows early whether all is well"
+    assert all(step.forecast_s < 120 and step.continues for step in planted)
+    assert sum(step.forecast_s for step in planted) < 12 * 60
+    assert sum(int(step.what.split()[0]) for step in planted) == len(load_cases())
+
+
+def test_the_rule_of_a_case_is_read_as_its_file_is() -> None:
+    for case in load_cases():
+        assert planted_rule(case.source.with_suffix(".yaml")) == case.planted_rule
+
+
+def test_planted_cases_that_are_left_are_gone_on_with(kit: Kit, machine: Machine) -> None:
+    step = named("planted-1")[0]
+    machine.before = lambda argv, timeout_s: Ended(75, "2 left, the same command goes on", 1.0)
+    assert run_steps(kit, [step], steps(), again=False) == {"planted-1": "cut"}
+    machine.before = lambda argv, timeout_s: None
+    assert run_steps(kit, [step], steps(), again=False) == {"planted-1": "well"}
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_the_rates_of_a_score_are_told(kit: Kit, held_out: bool) -> None:
+    """From the very table that the score prints."""
+    cases = {half(case.name): case for case in load_cases() if case.planted_rule != "none"}
+    chosen = cases.values() if held_out else [cases["tuned"]]
+    outcomes = [judged(case, {name: kernel(0, name=name) for name in case.entries}, plain(case)) for case in chosen]
+    context = StepContext(kit.places, kit.tools, {}, kit.places.out, until=time.monotonic() + 9)
+    (kit.places.out / "score.out.txt").write_text("\n".join([*case_rows(outcomes), "", *rate_rows(outcomes)]))
+    profiles._rates(context)
+    told = {one.name: (one.value, one.unit) for one in context.figures}
+    assert "case" not in told
+    assert told["cause first"] == (0, f"of {len(outcomes)}")
+
+
+def plain(case: Case) -> dict[str, Launch]:
+    return {name: Launch(name, name, 0, details=FixedDetails(())) for name in case.entries}
 
 
 def test_the_list_of_steps_needs_the_standard_library_alone(tmp_path: Path) -> None:

@@ -74,9 +74,14 @@ class Places:
         """Return the folder that a step runs in."""
         return self.scratch / "steps" / step
 
+    @property
+    def steps(self) -> Path:
+        """Return the folder of what all steps have left."""
+        return self.out / "steps"
+
     def result(self, step: str) -> Path:
         """Return the folder that keeps what a step has left."""
-        return self.out / "steps" / step
+        return self.steps / step
 
 
 @dataclass
