@@ -27,7 +27,7 @@ from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.contents import Pattern
 from benchmarks.diagnosis.host_run import compile_case, run
 from benchmarks.diagnosis.progress import Step, tell, told
-from benchmarks.diagnosis.record import BATCHES, FAILED, RECORDED, recorded
+from benchmarks.diagnosis.record import BATCHES, FAILED, RECORDED, UNSURE, recorded
 from benchmarks.diagnosis.split import split
 from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.collect.machine import InstalledGpu
@@ -460,6 +460,8 @@ def test_what_failed_before_comes_last_the_next_time(tmp_path: Path, monkeypatch
     problems, _, out = recording(tmp_path, monkeypatch, {"report": made}, names=THREE[:2], said=said)
     assert problems == ["particle-step: y differs by 0.5"]
     assert set(recorded(out)) == {THREE[1]}
+    assert record.report_of(out, "particle-step") is None
+    assert kernels_in(out / f"particle-step{UNSURE}") == ["slow", "fixed"], "it may be the tolerance that is wrong"
     again = reports(tmp_path, "fixed", "slow", "fixed")
     problems, _, out = recording(tmp_path, monkeypatch, {"report": again}, names=THREE)
     assert calls(tmp_path) == [[THREE[2], THREE[0]]]

@@ -48,6 +48,8 @@ FAILED = "failed.json"
 """Which version of a case has failed: it comes last the next time."""
 BATCHES = "batches"
 """The folder of reports of several cases, and of what ncu and the program said of them where something was wrong."""
+UNSURE = ".unsure.ncu-rep"
+"""What the name of a report ends in whose kernels disagreed, or were not compared: it is kept, and not scored."""
 START_S = 20.0
 """How long ncu, Python and CuPy may take to start, and to end (an estimate)."""
 CASE_S = 4.0
@@ -225,8 +227,12 @@ def _recorded(asked: NcuCommand, batch: Sequence[Case], seconds: float, tell: Ca
         step = steps[case.name]
         if step.state == AGREES and case.name in reports:
             (folder / f"{case.name}.ncu-rep").write_bytes(reports[case.name])
+            (folder / f"{case.name}{UNSURE}").unlink(missing_ok=True)
             kept[case.name] = case.digest()
-        elif step.state == BEGUN:
+            continue
+        if case.name in reports:  # it may be the tolerance that is wrong
+            (folder / f"{case.name}{UNSURE}").write_bytes(reports[case.name])
+        if step.state == BEGUN:
             if not ended.stopped:
                 wrong[case.name] = f"the program ended with it: {ended.said}"
         elif step.state != LAUNCHED or not (culprit or ended.stopped):
