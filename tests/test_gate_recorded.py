@@ -20,7 +20,8 @@ def test_recorded_cases_are_compared_with_their_repairs(tmp_path: Path) -> None:
     (tmp_path / "step").mkdir()
     for name, data in (("particle-step", both), ("step/total-above", b"no report"), ("step/matrix-transpose", both)):
         (tmp_path / f"{name}.ncu-rep").write_bytes(data)
-    (tmp_path / "another-program.ncu-rep").write_bytes(both)
+    for unlike in ("another-program", "replica-mean", "vector-sum"):
+        (tmp_path / f"{unlike}.ncu-rep").write_bytes(both)
     head, case, other = planted_rows(tmp_path)
     assert head[:4] == ("case", "time", "ratio", "work") and case[:3] == ("particle-step", "faster", "0.500")
     assert other[:2] == ("total-above", "not compared")

@@ -23,7 +23,8 @@ import pytest
 from benchmarks import parts
 from benchmarks.diagnosis.case import Case
 from benchmarks.diagnosis.case_file import load_cases
-from benchmarks.diagnosis.score import judged
+from benchmarks.diagnosis.record import report_of
+from benchmarks.diagnosis.score import judged, score
 from benchmarks.diagnosis.table import case_rows, rate_rows
 from benchmarks.diagnosis.worth import half
 from benchmarks.gpu import agreement, aims, context, profiles, take
@@ -47,6 +48,7 @@ from gpuprof.errors import GpuprofError, InputError, UsageError
 from gpuprof.model.recorded import FixedDetails, Launch
 from gpuprof.read.ncu_rep import read_ncu_rep as read_report
 from tests.hand_made import kernel
+from tests.ncu_bytes import A100, simple_report
 from tests.standin_gpu import HELP_2024, HELP_2025, METRICS, OPTIONS_2024, Machine, read_json, tools
 from tests.test_measured_ceilings import made_up
 from tests.torch_programs import PLAIN_TORCH, run_torch
@@ -775,6 +777,24 @@ def test_a_pack_becomes_data_of_tests_and_rows_of_the_results(kit: Kit, machine:
     ]
     plain = [file for file in (root / name for name in written) if file.suffix != ".gz"]
     assert not [file for file in plain if LEAKS.search(file.read_bytes())]
+
+
+def test_reports_of_planted_cases_are_kept_compressed_and_scored_as_they_are(
+    kit: Kit, machine: Machine, tmp_path: Path
+) -> None:
+    """They are so many that a repository would not take them all."""
+    launches = [(name, {**A100, "gpu__time_duration.sum": 2e6}) for name in ("slow", "fixed")]
+    plain_report = simple_report(launches)
+    files = {"particle-step.ncu-rep": plain_report, "step.json": b'{"state": "well", "visit": "C"}'}
+    root = checkout(tmp_path)
+    assert take_in([a_pack(tmp_path, files)], root)[0].endswith("0 files left out")
+    folder = root / "tests" / "data" / "gpu" / "nvidia-h200"
+    (kept,) = read_json(folder / "index.json")["steps"]["one"]["files"]
+    assert kept == "particle-step.ncu-repz"
+    assert report_of(folder, "particle-step") == folder / "one" / kept
+    assert (folder / "one" / kept).stat().st_size < len(plain_report)
+    (outcome,), problems = score(load_cases(["particle-step"]), folder)
+    assert (problems, outcome.real) == ([], 0.0)
 
 
 def test_a_later_pack_replaces_its_steps_and_leaves_the_others_and_the_prose(

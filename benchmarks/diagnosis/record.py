@@ -153,7 +153,11 @@ def recorded(folder: Path) -> dict[str, str]:
 
 def report_of(folder: Path, name: str) -> Path | None:
     """Return where a case's report lies: in a folder, or in one of its folders; None where it does not."""
-    places = (folder / f"{name}.ncu-rep", *sorted(folder.glob(f"*/{name}.ncu-rep")))
+    names = (f"{name}.ncu-rep", f"{name}.ncu-repz")
+    places = (
+        *(folder / file for file in names),
+        *(place for file in names for place in sorted(folder.glob(f"*/{file}"))),
+    )
     return next((place for place in places if place.is_file() and place.parent.name != BATCHES), None)
 
 
