@@ -477,6 +477,15 @@ def test_planted_cases_that_are_left_are_gone_on_with(kit: Kit, machine: Machine
     assert run_steps(kit, [step], steps(), again=False) == {"planted-1": "well"}
 
 
+def test_where_the_first_planted_cases_all_failed_the_others_cost_no_time(kit: Kit, machine: Machine) -> None:
+    first, second = named("planted-1", "planted-2")
+    machine.before = lambda argv, timeout_s: Ended(1, "LibraryNotLoaded", 1.0)
+    assert run_steps(kit, [first, second], steps(), again=False) == {"planted-1": "failed", "planted-2": "failed"}
+    assert len(machine.calls) == 1
+    machine.before = lambda argv, timeout_s: None
+    assert set(run_steps(kit, [first, second], steps(), again=True).values()) == {"well"}
+
+
 @pytest.mark.parametrize("held_out", [False, True])
 def test_the_rates_of_a_score_are_told(kit: Kit, held_out: bool) -> None:
     """From the very table that the score prints."""

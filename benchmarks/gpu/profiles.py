@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks.command_line import LEFT
 from benchmarks.gpu.context import OutOfTime, StepContext
+from gpuprof.errors import EnvironmentProblem
 
 FULL_LAUNCHES = 10
 """Of `ncu --set full`, which takes some forty passes a launch."""
@@ -257,10 +258,15 @@ def counted(names: Sequence[str]) -> Callable[[StepContext], None]:
     return work
 
 
-def planted(names: Sequence[str]) -> Callable[[StepContext], None]:
-    """Return a step that records planted bottlenecks; it goes on where it was cut, and ends before it is."""
+def planted(names: Sequence[str], before: str | None = None) -> Callable[[StepContext], None]:
+    """Return a step that records planted bottlenecks; it goes on where it was cut, and ends before it is.
+
+    Where the step `before` has recorded none at all, whatever failed there would only fail again.
+    """
 
     def work(context: StepContext) -> None:
+        if before is not None and not any(context.places.result(before).glob("*.ncu-rep")):
+            raise EnvironmentProblem(f"{before} has recorded nothing", f"mend that first, and run --only {before}")
         minutes = max(context.left_s - _LEFT_TO_END_S, 1.0) / 60
         arguments = ("record", ".", "--ncu", str(context.tools.ncu), "--minutes", f"{minutes:.2f}", *names)
         done = context.call("record", [context.tools.python, "-m", "benchmarks.diagnosis", *arguments], (0, LEFT))

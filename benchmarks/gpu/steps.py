@@ -147,7 +147,8 @@ def _planted() -> Iterator[Step]:
     for name, names in batches:
         what = f"{len(names)} planted bottlenecks under ncu"
         forecast_s = _START_S + _CASE_S * len(names)
-        yield Step("C", name, forecast_s, needs=needs, work=profiles.planted(names), what=what, continues=True)
+        work = profiles.planted(names, batches[0][0] if name != batches[0][0] else None)
+        yield Step("C", name, forecast_s, needs=needs, work=work, what=what, continues=True)
     after = tuple(name for name, _ in batches)
     what = "how often the diagnosis is right; needs no GPU"
     yield Step("C", "score", 60, needs=(GPUPROF, READER), work=profiles.score, what=what, after=after)
