@@ -8,7 +8,7 @@ from itertools import groupby
 
 from benchmarks.diagnosis.case import FAMILIES, NONE, TARGETS, Case
 from benchmarks.diagnosis.case_file import load_cases
-from benchmarks.diagnosis.score import half
+from benchmarks.diagnosis.worth import half
 
 INTRO = f"""Small kernels, each with one planted cause (`slow`) and its fixed twin (`fixed`). They measure how often
 the diagnosis is right; [the diagnosis](../explanation/diagnosis.md) says how they are scored. They are in

@@ -15,7 +15,7 @@ from benchmarks.diagnosis import case_file, gate
 from benchmarks.diagnosis.case import FAMILIES, NONE, TARGETS, Case, Room
 from benchmarks.diagnosis.case_file import load_cases, read_case
 from benchmarks.diagnosis.gate import Answer, check_cases
-from benchmarks.diagnosis.score import HALVES, half
+from benchmarks.diagnosis.worth import HALVES, half
 from gpuprof.code.tools.disassemble import find_disassemblers
 from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.diagnose.registry import RULES

@@ -14,12 +14,19 @@ from tests.ncu_bytes import A100, simple_report
 
 
 def test_recorded_cases_are_compared_with_their_repairs(tmp_path: Path) -> None:
+    """Of a folder and of folders in it; nothing is said of cases that are held out unless that is asked for."""
     slow, fixed = ({**A100, "gpu__time_duration.sum": ns} for ns in (2e6, 1e6))
-    (tmp_path / "case.ncu-rep").write_bytes(simple_report([("slow", slow), ("fixed", fixed)]))
-    (tmp_path / "other.ncu-rep").write_bytes(b"no report")
+    both = simple_report([("slow", slow), ("fixed", fixed)])
+    (tmp_path / "step").mkdir()
+    for name, data in (("particle-step", both), ("step/total-above", b"no report"), ("step/matrix-transpose", both)):
+        (tmp_path / f"{name}.ncu-rep").write_bytes(data)
+    for unlike in ("another-program", "replica-mean", "vector-sum"):
+        (tmp_path / f"{unlike}.ncu-rep").write_bytes(both)
     head, case, other = planted_rows(tmp_path)
-    assert head[:4] == ("case", "time", "ratio", "work") and case[:3] == ("case", "faster", "0.500")
-    assert other[:2] == ("other", "not compared")
+    assert head[:4] == ("case", "time", "ratio", "work") and case[:3] == ("particle-step", "faster", "0.500")
+    assert other[:2] == ("total-above", "not compared")
+    rows = [row[:3] for row in planted_rows(tmp_path, held_out=True)]
+    assert ("matrix-transpose", "faster", "0.500") in rows and len(rows) == 4
 
 
 def test_recorded_runs_of_one_program_are_held_against_one_another(tmp_path: Path) -> None:

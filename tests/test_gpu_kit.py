@@ -21,7 +21,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import parts
-from benchmarks.gpu import agreement, aims, context, runner, take
+from benchmarks.diagnosis.case import Case
+from benchmarks.diagnosis.case_file import load_cases
+from benchmarks.diagnosis.record import report_of
+from benchmarks.diagnosis.score import judged, score
+from benchmarks.diagnosis.table import case_rows, rate_rows
+from benchmarks.diagnosis.worth import half
+from benchmarks.gpu import agreement, aims, context, profiles, runner, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment, find_tools
@@ -31,7 +37,7 @@ from benchmarks.gpu.results import BEGIN, END
 from benchmarks.gpu.runner import Kit, forecast_left_s, run_steps, scratch_folder
 from benchmarks.gpu.scrub import Names, NotKept, in_report, in_value, names_here, scrubbed
 from benchmarks.gpu.semantics import collections, expression, keep_names_of_metrics, options_listed
-from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
+from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, planted_rule, steps
 from benchmarks.gpu.take import LARGEST_FILE, read_pack, take_in
 from gpuprof.characterize.judge.verdict import VerdictWord
 from gpuprof.characterize.probes.library import load_probes, probe_folder
@@ -39,7 +45,10 @@ from gpuprof.characterize.sheet.measured import MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.collect.process import Ended
 from gpuprof.errors import GpuprofError, InputError, UsageError
+from gpuprof.model.recorded import FixedDetails, Launch
 from gpuprof.read.ncu_rep import read_ncu_rep as read_report
+from tests.hand_made import kernel
+from tests.ncu_bytes import A100, simple_report
 from tests.standin_gpu import HELP_2024, HELP_2025, METRICS, OPTIONS_2024, Machine, read_json, tools
 from tests.test_measured_ceilings import made_up
 from tests.torch_programs import PLAIN_TORCH, run_torch
@@ -106,7 +115,7 @@ def test_every_step_runs_in_the_order_of_the_table_and_all_is_in_the_pack(kit: K
     assert [about["name"] for about in abouts] == [step.name for step in every]
     figures = {one["name"]: (one["value"], one["unit"]) for about in abouts for one in about["figures"]}
     assert figures["launches of invocation 4|8, per-launch-config, demangled"] == (2, "launches")
-    assert figures["cause first"] == (50, "of 66")
+    assert figures["cause first"] == (30, "of 34")
     assert figures["values of two runs that agree within 2 %"] == (88, "of 90")
     assert {name.rpartition(".")[2] for name in pack} == {
         "csv", "gz", "json", "jsonl", "log", "ncu-rep", "sh", "txt", "yaml",
@@ -670,6 +679,54 @@ def test_the_command_ends_a_step_and_packs_when_it_is_asked_to_stop(tmp_path: Pa
     assert (states["environment"], states["killed"]) == ("well", "cut")
 
 
+def test_planted_cases_are_recorded_those_worth_most_first() -> None:
+    planted = [step for step in steps() if step.name.startswith("planted-")]
+    assert planted[0].forecast_s < 60, "the first step shows early whether all is well"
+    assert all(step.forecast_s < 120 and step.continues for step in planted)
+    assert sum(step.forecast_s for step in planted) < 12 * 60
+    assert sum(int(step.what.split()[0]) for step in planted) == len(load_cases())
+
+
+def test_the_rule_of_a_case_is_read_as_its_file_is() -> None:
+    for case in load_cases():
+        assert planted_rule(case.source.with_suffix(".yaml")) == case.planted_rule
+
+
+def test_planted_cases_that_are_left_are_gone_on_with(kit: Kit, machine: Machine) -> None:
+    step = named("planted-1")[0]
+    machine.before = lambda argv, timeout_s: Ended(75, "2 left, the same command goes on", 1.0)
+    assert run_steps(kit, [step], steps(), again=False) == {"planted-1": "cut"}
+    machine.before = lambda argv, timeout_s: None
+    assert run_steps(kit, [step], steps(), again=False) == {"planted-1": "well"}
+
+
+def test_where_the_first_planted_cases_all_failed_the_others_cost_no_time(kit: Kit, machine: Machine) -> None:
+    first, second = named("planted-1", "planted-2")
+    machine.before = lambda argv, timeout_s: Ended(1, "LibraryNotLoaded", 1.0)
+    assert run_steps(kit, [first, second], steps(), again=False) == {"planted-1": "failed", "planted-2": "failed"}
+    assert len(machine.calls) == 1
+    machine.before = lambda argv, timeout_s: None
+    assert set(run_steps(kit, [first, second], steps(), again=True).values()) == {"well"}
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_the_rates_of_a_score_are_told(kit: Kit, held_out: bool) -> None:
+    """From the very table that the score prints."""
+    cases = {half(case.name): case for case in load_cases() if case.planted_rule != "none"}
+    chosen = cases.values() if held_out else [cases["tuned"]]
+    outcomes = [judged(case, {name: kernel(0, name=name) for name in case.entries}, plain(case)) for case in chosen]
+    context = StepContext(kit.places, kit.tools, {}, kit.places.out, until=time.monotonic() + 9)
+    (kit.places.out / "score.out.txt").write_text("\n".join([*case_rows(outcomes), "", *rate_rows(outcomes)]))
+    profiles._rates(context)
+    told = {one.name: (one.value, one.unit) for one in context.figures}
+    assert "case" not in told
+    assert told["cause first"] == (0, f"of {len(outcomes)}")
+
+
+def plain(case: Case) -> dict[str, Launch]:
+    return {name: Launch(name, name, 0, details=FixedDetails(())) for name in case.entries}
+
+
 def test_the_list_of_steps_needs_the_standard_library_alone(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-S", "-m", "benchmarks.gpu", "run", str(tmp_path / "out"), "--list", "--visit", "B"],
@@ -952,6 +1009,24 @@ def test_a_pack_becomes_data_of_tests_and_rows_of_the_results(kit: Kit, machine:
     ]
     plain = [file for file in (root / name for name in written) if file.suffix != ".gz"]
     assert not [file for file in plain if LEAKS.search(file.read_bytes())]
+
+
+def test_reports_of_planted_cases_are_kept_compressed_and_scored_as_they_are(
+    kit: Kit, machine: Machine, tmp_path: Path
+) -> None:
+    """They are so many that a repository would not take them all."""
+    launches = [(name, {**A100, "gpu__time_duration.sum": 2e6}) for name in ("slow", "fixed")]
+    plain_report = simple_report(launches)
+    files = {"particle-step.ncu-rep": plain_report, "step.json": b'{"state": "well", "visit": "C"}'}
+    root = checkout(tmp_path)
+    assert take_in([a_pack(tmp_path, files)], root)[0].endswith("0 files left out")
+    folder = root / "tests" / "data" / "gpu" / "nvidia-h200"
+    (kept,) = read_json(folder / "index.json")["steps"]["one"]["files"]
+    assert kept == "particle-step.ncu-repz"
+    assert report_of(folder, "particle-step") == folder / "one" / kept
+    assert (folder / "one" / kept).stat().st_size < len(plain_report)
+    (outcome,), problems = score(load_cases(["particle-step"]), folder)
+    assert (problems, outcome.real) == ([], 0.0)
 
 
 def test_a_later_pack_replaces_its_steps_and_leaves_the_others_and_the_prose(

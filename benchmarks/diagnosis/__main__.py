@@ -4,7 +4,8 @@ python -m benchmarks.diagnosis check [NAME …] [--arch SM]   is one cause in th
 python -m benchmarks.diagnosis agree [NAME …]               do both kernels compute the same, on the host's processor
 python -m benchmarks.diagnosis record FOLDER [NAME …]       run them under ncu on this GPU: one report a case
     [--minutes M] [--archive FILE] [--ncu PATH]             in parts: the same command goes on; as files of 15 MB
-python -m benchmarks.diagnosis score FOLDER [NAME …]        judge recorded reports; FOLDER holds NAME.ncu-rep
+python -m benchmarks.diagnosis score FOLDER [NAME …]        judge recorded reports in FOLDER and its folders
+    [--held-out]                                            also of the half that rules are not tuned on
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_argument("folder", type=Path, metavar="FOLDER")
         command.add_argument("names", nargs="*", metavar="NAME")
         command.set_defaults(run=run)
+        if name == "score":
+            command.add_argument("--held-out", action="store_true", help="also the half that no rule is tuned on")
         if name == "record":
             command.add_argument("--device", type=int, default=0, metavar="N")
             add_part_options(command)
@@ -86,26 +89,33 @@ def _problems(case: Case, compare) -> tuple[str, ...]:  # type: ignore[no-untype
 def record(options: argparse.Namespace) -> int:
     """Record the cases; what fails does not keep the others from being recorded. The same command again goes on."""
     from benchmarks.diagnosis.record import record as record_cases
+    from benchmarks.diagnosis.worth import by_worth
 
     def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    done = record_cases(
-        load_cases(options.names), options.folder, options.device, tell, ncu=options.ncu, seconds=seconds_of(options)
-    )
+    cases = load_cases(options.names)
+    if not options.names:
+        named = {case.name: case for case in cases}
+        cases = tuple(named[name] for name in by_worth({case.name: case.planted_rule for case in cases}))
+    done = record_cases(cases, options.folder, options.device, tell, ncu=options.ncu, seconds=seconds_of(options))
     for problem in done.problems:
         tell(problem)
     return ended(options.folder, options.archive, len(done.problems), done.left, tell)
 
 
 def score(options: argparse.Namespace) -> int:
-    """Print the tables; return 1 where a case has no report or cannot be judged."""
+    """Print the tables; return 1 where a case has no report or cannot be judged. Doubts of cases are told of all."""
     from benchmarks.diagnosis.score import score as score_cases
-    from benchmarks.diagnosis.table import case_rows, doubt_rows, rate_rows
+    from benchmarks.diagnosis.table import case_rows, doubt_rows, rate_rows, shown
 
     outcomes, problems = score_cases(load_cases(options.names), options.folder)
-    if outcomes:
-        print("\n".join([*case_rows(outcomes), "", *rate_rows(outcomes), "", *doubt_rows(outcomes)]))
+    judged = shown(outcomes, held_out=options.held_out)
+    if judged:
+        print("\n".join([*case_rows(judged), "", *rate_rows(judged), ""]))
+    print("\n".join(doubt_rows(outcomes)))
+    if len(judged) < len(outcomes):
+        print(f"{len(outcomes) - len(judged)} held out, which --held-out shows")
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -11,7 +10,8 @@ from typing import NamedTuple
 import gpuprof
 from benchmarks.diagnosis.case import FIXED, NONE, SLOW, Case
 from benchmarks.diagnosis.nvidia import Said, said
-from benchmarks.diagnosis.record import recorded
+from benchmarks.diagnosis.record import recorded, report_of
+from benchmarks.diagnosis.worth import HALVES, half
 from gpuprof.errors import GpuprofError, InputError
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import Finding, KernelProfile
@@ -23,10 +23,6 @@ GAIN_TOLERANCE = 0.25
 CLOCK_TOLERANCE = 0.02
 """Clocks of the two kernels that differ more than this make part of the measured gain."""
 TOP = 3
-HALVES = ("tuned", "held out")
-"""Thresholds may be tuned on the first half alone."""
-_SALT = "428"
-"""With it each rule that has several cases has some in both halves. It does not change any more."""
 
 
 class Outcome(NamedTuple):
@@ -120,24 +116,19 @@ class Totals(NamedTuple):
     nvidia_top: int
 
 
-def half(name: str) -> str:
-    """Return which half a case belongs to: by a hash of its name, so that it never changes."""
-    return HALVES[hashlib.sha256(f"{_SALT} {name}".encode()).digest()[0] % 2]
-
-
 def score(cases: Iterable[Case], folder: Path) -> tuple[list[Outcome], list[str]]:
-    """Score the cases that have a report in a folder; return the outcomes, and what could not be scored and why."""
-    outcomes, problems = [], []
-    versions, unrecorded = recorded(folder), []
+    """Score the cases that have a report in a folder or in one of its folders; return the outcomes, and what failed."""
+    outcomes, problems, unrecorded = [], [], []
     for case in cases:
-        if not (folder / f"{case.name}.ncu-rep").is_file():
+        report = report_of(folder, case.name)
+        if report is None:
             unrecorded.append(case.name)
             continue
-        if versions.get(case.name, case.digest()) != case.digest():
+        if recorded(report.parent).get(case.name, case.digest()) != case.digest():
             problems.append(f"{case.name}: its report is of another version of the case")
             continue
         try:
-            outcomes.append(outcome_of(case, folder / f"{case.name}.ncu-rep"))
+            outcomes.append(outcome_of(case, report))
         except GpuprofError as error:
             problems.append(f"{case.name}: {error.message}")
     if unrecorded:
@@ -256,7 +247,10 @@ def _within(place: int | None) -> bool:
 
 
 def by_half(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, Totals]]:
-    """Yield the totals of both halves, then of all."""
-    for name in HALVES:
-        yield name, totals(outcome for outcome in outcomes if half(outcome.case.name) == name)
-    yield "all", totals(outcomes)
+    """Yield the totals of each half that has outcomes, then of all where both have."""
+    halves = {name: [outcome for outcome in outcomes if half(outcome.case.name) == name] for name in HALVES}
+    there = {name: of_half for name, of_half in halves.items() if of_half}
+    for name, of_half in there.items():
+        yield name, totals(of_half)
+    if len(there) > 1:
+        yield "all", totals(outcomes)

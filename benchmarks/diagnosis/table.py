@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchmarks.diagnosis.nvidia import UNSPOKEN
-from benchmarks.diagnosis.score import Outcome, Totals, by_half, half
+from benchmarks.diagnosis.score import Outcome, Totals, by_half
+from benchmarks.diagnosis.worth import HALVES, half
 
 HEAD = (
     "case", "planted", "half", "first", "place", "line", "gain told", "gain real", "alarms on fixed", "NVIDIA first",
@@ -25,13 +26,18 @@ RATES = (
 )
 
 
+def shown(outcomes: Sequence[Outcome], *, held_out: bool) -> list[Outcome]:
+    """Return the outcomes that may be looked at: without `held_out` those that rules are tuned on."""
+    return [outcome for outcome in outcomes if held_out or half(outcome.case.name) == HALVES[0]]
+
+
 def case_rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield the table of cases."""
     yield from _table(HEAD, [_row(outcome) for outcome in outcomes])
 
 
 def rate_rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield the table of rates."""
+    """Yield the table of rates: of the halves that are there, and of all where both are."""
     halves = list(by_half(outcomes))
     rows = [(rate, *(_rate(of_half, what, of) for _, of_half in halves)) for rate, what, of in RATES]
     errors = ("median error of the gain", *(_percent(of_half.error) for _, of_half in halves))

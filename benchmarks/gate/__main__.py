@@ -6,7 +6,8 @@ python -m benchmarks.gate [--pairs N]    simulate 10,000 pairs of the same code 
     [--all]                              every number of runs instead of 10 a side
     [--quick]                            200 pairs, and no aims: whether it works
     [--write-launches FOLDER]            write launches.csv anew from the traces in a folder
-    [--planted FOLDER]                   compare the two kernels of each recorded planted case
+    [--planted FOLDER]                   compare the two kernels of each recorded planted case that is not held out
+    [--held-out]                         also of those that are
     [--repeats FILE…]                    compare recorded runs of one program with one another
 """
 
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PAIRS} pairs, no aims")
     parser.add_argument("--write-launches", type=Path, metavar="FOLDER", help="write launches.csv from traces")
     parser.add_argument("--planted", type=Path, metavar="FOLDER", help="compare recorded cases with their repairs")
+    parser.add_argument("--held-out", action="store_true", help="with --planted: also cases that are held out")
     parser.add_argument("--repeats", type=Path, nargs="+", metavar="FILE", help="compare recorded runs of one program")
     parser.set_defaults(run=_run)
     return run_command(parser, arguments)
@@ -49,7 +51,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.repeats is not None and len(options.repeats) < 2:
         raise UsageError("--repeats has one file, and a run is compared with another", "name two files or more")
     if options.planted is not None or options.repeats is not None:
-        table = planted_rows(options.planted) if options.planted is not None else repeats_rows(options.repeats)
+        table = (
+            planted_rows(options.planted, held_out=options.held_out)
+            if options.planted is not None
+            else repeats_rows(options.repeats)
+        )
         print("\n".join(_lines(table, markdown=options.markdown)))
         return 0
     pairs = QUICK_PAIRS if options.quick else options.pairs

@@ -8,30 +8,43 @@ from itertools import combinations
 from pathlib import Path
 
 import gpuprof
-from benchmarks.diagnosis.case import FIXED
+from benchmarks.diagnosis.case import FIXED, SLOW, Case
+from benchmarks.diagnosis.case_file import load_cases
+from benchmarks.diagnosis.record import report_of
+from benchmarks.diagnosis.worth import HALVES, half
 from gpuprof.comparison.compare import Compared, compare
 from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.sides import Run
 from gpuprof.errors import GpuprofError
 
-SLOW = "slow"
 _CHANGED = ("faster", "slower")
 
 Sides = tuple[Sequence[Run], Sequence[Run]]
 
 
-def planted_rows(folder: Path) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each report of a planted case in a folder: what `slow` against `fixed` is said to have become."""
+def planted_rows(folder: Path, *, held_out: bool = False) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each planted case that is recorded in a folder: what `slow` is said to have become in `fixed`.
+
+    Without `held_out` of those cases that may be looked at while something is tuned. A case whose kernels are launched
+    unequally often is left out: one launch of each is recorded.
+    """
     yield "case", "time", "ratio", "work", "first cause"
-    for file in sorted(folder.glob("*.ncu-rep")):
+    for case in load_cases():
+        file = report_of(folder, case.name)
+        if file is None or not _comparable(case) or not (held_out or half(case.name) == HALVES[0]):
+            continue
         try:
             change = _repaired(gpuprof.compare(file, file, match=[(f"^{SLOW}$", f"^{FIXED}$")]))
         except GpuprofError as error:
-            yield file.stem, "not compared", "", "", error.message
+            yield case.name, "not compared", "", "", error.message
             continue
         ratio = f"{change.time.ratio:.3f}" if change.time.ratio is not None else ""
         first = next((cause.sentence for cause in change.causes), "")
-        yield file.stem, change.time.verdict, ratio, change.work.verdict, first
+        yield case.name, change.time.verdict, ratio, change.work.verdict, first
+
+
+def _comparable(case: Case) -> bool:
+    return SLOW in case.entries and case.launches[SLOW].times == case.launches[FIXED].times
 
 
 def _repaired(compared: Compared) -> KernelChange:

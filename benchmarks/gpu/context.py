@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from benchmarks.command_line import LEFT
 from benchmarks.gpu.needs import Tools
 from gpuprof.collect.process import run as run_process
 
@@ -74,9 +75,14 @@ class Places:
         """Return the folder that a step runs in."""
         return self.scratch / "steps" / step
 
+    @property
+    def steps(self) -> Path:
+        """Return the folder of what all steps have left."""
+        return self.out / "steps"
+
     def result(self, step: str) -> Path:
         """Return the folder that keeps what a step has left."""
-        return self.out / "steps" / step
+        return self.steps / step
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +98,21 @@ class Before:
     neutral: Callable[[Sequence[str]], Sequence[str]] = tuple
 
     def of(self, name: str, command: Sequence[str], expected: Collection[int] | None, folder: Path) -> Call | None:
-        """Return the call that this one would repeat: it ended well, and has left all its files."""
-        call = next((call for call in self.calls if call.name == name), None)
-        if call is None or call.stopped_by is not None or call.command != tuple(self.neutral(command)):
+        """Return the call that this one would repeat: it ended well and left nothing to do, and its files are there."""
+        call = next((call for call in reversed(self.calls) if _is_done(call, name)), None)
+        if call is None or call.command != tuple(self.neutral(command)):
             return None
         well = expected is None or call.code in expected
         there = (file in self.left_out or (folder / file).exists() for file in call.files)
         return call if well and all(there) else None
 
     def has(self, name: str) -> bool:
-        """Tell whether a call of this name has ended by itself."""
-        return any(call.name == name and call.stopped_by is None for call in self.calls)
+        """Tell whether a call of this name has ended by itself, with nothing left to do."""
+        return any(_is_done(call, name) for call in self.calls)
+
+
+def _is_done(call: Call, name: str) -> bool:
+    return call.name == name and call.stopped_by is None and call.code != LEFT
 
 
 def _nothing(_: StepContext) -> None:

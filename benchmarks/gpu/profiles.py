@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shlex
@@ -11,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from benchmarks.gpu.context import StepContext
+from benchmarks.command_line import LEFT
+from benchmarks.gpu.context import OutOfTime, StepContext
+from gpuprof.errors import EnvironmentProblem
 
 FULL_LAUNCHES = 10
 """Of `ncu --set full`, which takes some forty passes a launch."""
@@ -20,13 +21,14 @@ _PLANNED = ("--kernel-name-base", "--kernel-id", "--filter-mode", "--rename-kern
 _SURVEYED = re.compile(r"\((\d+(?:\.\d+)?) (m?s) in the survey\)")
 _PLAN = re.compile(r"^plan: profile ([\d\u202f]+) launch(?:es)? of .*?, ([\d.]+) % of the GPU's time", re.MULTILINE)
 _PROFILED = re.compile(r"^(survey|profile|profile again): .*?(?:(\d+):)?(\d+) (?:s|min), (.*)$", re.MULTILINE)
-RECORDED = "recorded.json"
-"""What `benchmarks.diagnosis record` keeps beside its reports."""
 _MILLISECONDS = re.compile(r"([\d.]+) ms (a step|a call|on the GPU): ")
 _SERVER_S, _SURVEY_S, _ROOFLINE_S = 45.0, 30.0, 60.0
 """What `gpuprof run` may take: for a server, each time; for a transformer's survey, and with the roofline set."""
-_HALVES = 2
-_RATE = re.compile(r"(\d+) of (\d+) \(")
+_LEFT_TO_END_S = 20.0
+"""How long what records may take to end."""
+_RATE = re.compile(r"(\d+) of (\d+) \(\d+ %\)")
+_RATE_CELLS = (2, 4)
+"""A rate and its name; or both halves and all."""
 CommandOf = Callable[[StepContext], list[str]]
 
 
@@ -313,67 +315,49 @@ def counted(names: Sequence[str]) -> Callable[[StepContext], None]:
     return work
 
 
-def planted(names: Sequence[str]) -> Callable[[StepContext], None]:
-    """Return a step that records planted bottlenecks; it goes on where it was cut."""
+def planted(names: Sequence[str], before: str | None = None) -> Callable[[StepContext], None]:
+    """Return a step that records planted bottlenecks; it goes on where it was cut, and ends before it is.
+
+    Where the step `before` has recorded none at all, whatever failed there would only fail again.
+    """
 
     def work(context: StepContext) -> None:
-        arguments = ("record", ".", "--ncu", str(context.tools.ncu), *names)
-        context.call("record", [context.tools.python, "-m", "benchmarks.diagnosis", *arguments])
+        if before is not None and not any(context.places.result(before).glob("*.ncu-rep")):
+            raise EnvironmentProblem(f"{before} has recorded nothing", f"mend that first, and run --only {before}")
+        minutes = max(context.left_s - _LEFT_TO_END_S, 1.0) / 60
+        arguments = ("record", ".", "--ncu", str(context.tools.ncu), "--minutes", f"{minutes:.2f}", *names)
+        done = context.call("record", [context.tools.python, "-m", "benchmarks.diagnosis", *arguments], (0, LEFT))
+        context.figure(
+            "planted cases recorded",
+            sum((context.folder / f"{name}.ncu-rep").exists() for name in names),
+            f"of {len(names)}",
+        )
+        if done.code == LEFT:
+            raise OutOfTime("not all cases were recorded")
 
     return work
 
 
-def score_of(steps: Sequence[str]) -> Callable[[StepContext], None]:
-    """Return a step that scores what others have recorded."""
-
-    def work(context: StepContext) -> None:
-        with _reports_of(context, steps) as reports:
-            context.call("score", [context.tools.python, "-m", "benchmarks.diagnosis", "score", reports], (0, 1))
-            _rates(context)
-
-    return work
+def score(context: StepContext) -> None:
+    """Score what others have recorded."""
+    command = [context.tools.python, "-m", "benchmarks.diagnosis", "score", str(context.places.steps)]
+    context.call("score", command, (0, 1))
+    _rates(context)
 
 
-def repairs_of(steps: Sequence[str]) -> Callable[[StepContext], None]:
-    """Return a step that compares the recorded planted cases with their repairs."""
-
-    def work(context: StepContext) -> None:
-        with _reports_of(context, steps) as reports:
-            context.call("repairs", [context.tools.python, "-m", "benchmarks.gate", "--planted", reports])
-        table = _cells(context.folder / "repairs.out.txt")[1:]
-        context.figure("repairs called faster", sum(cells[1] == "faster" for cells in table), f"of {len(table)}")
-
-    return work
-
-
-@contextlib.contextmanager
-def _reports_of(context: StepContext, steps: Sequence[str]) -> Iterator[str]:
-    """Give the name of a folder with the reports that these steps have left; it is gone afterwards."""
-    reports = context.folder / "reports"
-    versions: dict[str, str] = {}
-    reports.mkdir(exist_ok=True)
-    for step in steps:
-        folder = context.places.result(step)
-        if (folder / RECORDED).exists():
-            versions |= json.loads((folder / RECORDED).read_text(encoding="utf-8"))
-        for file in folder.glob("*.ncu-rep"):
-            (reports / file.name).write_bytes(file.read_bytes())
-    (reports / RECORDED).write_text(json.dumps(versions), encoding="utf-8")
-    try:
-        yield reports.name
-    finally:
-        for file in reports.iterdir():
-            file.unlink()
-        reports.rmdir()
+def repairs(context: StepContext) -> None:
+    """Compare the recorded planted cases with their repairs."""
+    folder = str(context.places.steps)
+    context.call("repairs", [context.tools.python, "-m", "benchmarks.gate", "--planted", folder])
+    table = _cells(context.folder / "repairs.out.txt")[1:]
+    context.figure("repairs called faster", sum(cells[1] == "faster" for cells in table), f"of {len(table)}")
 
 
 def _rates(context: StepContext) -> None:
-    """Tell the rates of the score, both halves together."""
+    """Tell the rates of the score, of all cases that it shows: the last column."""
     printed = context.folder / "score.out.txt"
     for line in printed.read_text(encoding="utf-8").splitlines() if printed.exists() else ():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        rates = [_RATE.match(cell) for cell in cells[1:]]
-        known = [rate for rate in rates if rate is not None]
-        if len(cells) == _HALVES + 1 and known:
-            right, total = (sum(int(rate[group]) for rate in known) for group in (1, 2))
-            context.figure(cells[0], right, f"of {total}")
+        rate = _RATE.fullmatch(cells[-1])
+        if rate is not None and len(cells) in _RATE_CELLS:
+            context.figure(cells[0], int(rate[1]), f"of {rate[2]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from gpuprof.errors import DamagedInput, InputError, UsageError
 LARGEST_FILE = 5_000_000
 LARGEST_DATA = 40_000_000
 """What the recordings of all GPUs may take in the repository."""
+_COMPRESSED_VISIT, _LEVEL = "C", 19
+"""Whose reports are kept compressed, and how much: they are many, and a tenth of their size then."""
 _LARGEST_PACK = 128 * 2**20
 _LARGEST_MEMBER = 256 * 2**20
 _LARGEST_WHOLE = 2**31
@@ -192,8 +195,9 @@ def _placed(pack: Pack, data: Path) -> Iterator[str]:
     room = LARGEST_DATA - sum(file.stat().st_size for file in data.rglob("*") if file.is_file())
     for name, step in about.items():
         files = {}
-        for file, content in sorted(pack.steps[name].items(), key=lambda named: len(named[1])):
-            if file == STEP_FILE:
+        stored = [(file, *_stored(file, content, step)) for file, content in pack.steps[name].items()]
+        for made, file, content in sorted(stored, key=lambda row: len(row[2])):
+            if made == STEP_FILE:
                 continue
             if len(content) > LARGEST_FILE or len(content) > room:
                 left_out[f"{name}/{file}"] = f"{len(content)} bytes, more than the repository takes"
@@ -202,7 +206,7 @@ def _placed(pack: Pack, data: Path) -> Iterator[str]:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
             room -= len(content)
-            files[file] = {"bytes": len(content), **_made_by(step, file)}
+            files[file] = {"bytes": len(content), **_made_by(step, made)}
         index["steps"] = {**index.get("steps", {}), name: {**_told(step), "files": files}}
     index["left_out"] = left_out
     write_whole(folder / "index.json", index)
@@ -212,6 +216,19 @@ def _placed(pack: Pack, data: Path) -> Iterator[str]:
 
 def _is_whole(step: Mapping[str, Any] | None) -> bool:
     return step is not None and step["state"] != "cut"
+
+
+def _stored(file: str, content: bytes, step: Mapping[str, Any]) -> tuple[str, bytes]:
+    """Return under which name and how a file is kept: reports of planted cases compressed, as ncu can do it."""
+    if step.get("visit") != _COMPRESSED_VISIT or not file.endswith(REPORT):
+        return file, content
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return f"{file}z", zstd.compress(content, _LEVEL)
+    import zstandard
+
+    return f"{file}z", zstandard.ZstdCompressor(level=_LEVEL).compress(content)
 
 
 def _index(file: Path) -> dict[str, Any]:

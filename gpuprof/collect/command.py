@@ -56,6 +56,8 @@ class NcuCommand:
     metrics: tuple[str, ...]
     sections: tuple[str, ...] = ()
     stock_set: str | None = None
+    rules: bool = False
+    """NVIDIA's rules speak of the sections, too; of a set of ncu's own they always do."""
     source: bool = False
     filters: Filters = field(default_factory=Filters)
     clock_control: str = "none"
@@ -81,7 +83,7 @@ class NcuCommand:
             *self._against_new_defaults(), ("--replay-mode", self.replay_mode), ("--target-processes", self.targets),
             ("--graph-profiling", self.graphs), ("--nvtx",), ("--import-source", yes[self.source]),
             ("--check-exit-code", "yes"), ("--kill", yes[self.kill]),
-            ("--apply-rules", yes[self.stock_set is not None]), *self.filters.options(),
+            ("--apply-rules", yes[self.rules or self.stock_set is not None]), *self.filters.options(),
         ]  # fmt: skip
         if self.stock_set is not None:
             options.append(("--set", self.stock_set))

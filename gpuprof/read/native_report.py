@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from typing import Any
 
@@ -157,21 +157,22 @@ def import_ncu_report() -> Any:
     return ncu_report
 
 
-def excerpt(data: Bytes, places: Iterable[int]) -> bytes:
+def excerpt(data: Bytes, places: Iterable[int], programs: Container[int] | None = None) -> bytes:
     """Return a report with the launches whose messages lie at some places of another, and with all its programs.
 
-    What lies behind damage is left out.
+    `programs`: with those alone whose messages lie there. What lies behind damage is left out.
     """
-    return b"".join(_pieces(data, frozenset(places)))
+    return b"".join(_pieces(data, frozenset(places), programs))
 
 
-def _pieces(data: Bytes, chosen: frozenset[int]) -> Iterator[bytes]:
+def _pieces(data: Bytes, chosen: frozenset[int], programs: Container[int] | None) -> Iterator[bytes]:
     for block in _whole_blocks(data):
         kernels = [span for span in block.kernels if span[0] in chosen]
+        sources = [span for span in block.sources if programs is None or span[0] in programs]
         header = data[slice(*block.header)]
         kept = [header[first:last] for field, first, last in raw_fields(header) if field in (SESSION, STRINGS, PROCESS)]
-        payload = b"".join(data[first - 4 : last] for first, last in (*block.sources, *kernels))
-        counts = number(1, len(block.sources)) + number(2, len(kernels)) + number(PAYLOAD_SIZE, len(payload))
+        payload = b"".join(data[first - 4 : last] for first, last in (*sources, *kernels))
+        counts = number(1, len(sources)) + number(2, len(kernels)) + number(PAYLOAD_SIZE, len(payload))
         yield from (block.before, prefixed(b"".join(kept) + counts), payload)
 
 

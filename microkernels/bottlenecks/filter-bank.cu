@@ -1,8 +1,8 @@
-// Four filters of 16 taps over a long signal: in[values + 16] to out[4][values], out[f][i] = the sum of taps[f][k] * in[i + k]; values come by 1024.
+// Four filters of 32 taps over a long signal: in[values + 32] to out[4][values], out[f][i] = the sum of taps[f][k] * in[i + k]; values come by 1024.
 #include "case.cuh"
 
 constexpr u32 FILTERS = 4;
-constexpr u32 TAPS = 16;
+constexpr u32 TAPS = 32;
 constexpr u32 TILE = 1024;
 
 // Moves a tile and what the filters reach beyond it to shared memory, and the taps.

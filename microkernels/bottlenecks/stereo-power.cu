@@ -1,14 +1,15 @@
-// Power of both channels of an interleaved signal after smoothing over five samples, frame by frame: in[frames * 4096 + 4][2] to out[frames][2].
+// Power of both channels of an interleaved signal after smoothing over nine samples, frame by frame: in[frames * 4096 + 8][2] to out[frames][2].
 #include "case.cuh"
 
 constexpr u32 FRAME = 4096;
 constexpr u32 TILE = 512;
-constexpr u32 TAPS = 5;
+constexpr u32 TAPS = 9;
 constexpr u32 REACH = TAPS - 1;
 
-// The polynomial of second degree that fits five samples best, at the third of them.
+// The polynomial of second degree that fits nine samples best, at the fifth of them.
 __device__ __forceinline__ float weight(u32 k) {
-    constexpr float WEIGHTS[TAPS] = {-3.0f / 35, 12.0f / 35, 17.0f / 35, 12.0f / 35, -3.0f / 35};
+    constexpr float WEIGHTS[TAPS] = {-21.0f / 231, 14.0f / 231, 39.0f / 231, 54.0f / 231, 59.0f / 231,
+                                     54.0f / 231,  39.0f / 231, 14.0f / 231, -21.0f / 231};
     return WEIGHTS[k];
 }
 
@@ -80,8 +81,9 @@ fixed(const float4 *__restrict__ in, float *__restrict__ out) {
         // A thread has four neighbouring samples of a channel at a time.
 #pragma unroll
         for (u32 j = 0; j < TILE / 4; j += 64) {
-            const float4 left = plane[j], right = plane[j + 1];
-            const float values[8] = {left.x, left.y, left.z, left.w, right.x, right.y, right.z, right.w};
+            const float4 left = plane[j], middle = plane[j + 1], right = plane[j + 2];
+            const float values[12] = {left.x,   left.y,   left.z,  left.w,  middle.x, middle.y,
+                                      middle.z, middle.w, right.x, right.y, right.z,  right.w};
 #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
                 float smooth = 0.0f;
