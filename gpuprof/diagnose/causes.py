@@ -56,10 +56,13 @@ def _explaining(cause: Cause, symptom: Finding, findings: Sequence[tuple[Rule, F
 
 
 def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
-    """Tell whether a finding is sure and large enough; a limit that the kernel is at explains whatever waits for it."""
+    """Tell whether a finding is sure and large enough; a limit that the kernel is at explains whatever waits for it.
+
+    So does that a kernel is as short as its launch, whatever part of it that is.
+    """
     if finding.confidence == "guess":
         return False
-    if rule.about == "limit" and finding.severity == "info":
+    if rule.about == "limit" and (finding.severity == "info" or rule.by_times):
         return True
     return finding.severity != "info" and (finding.gain_kernel or 0.0) >= ENOUGH * (symptom.gain_kernel or 0.0)
 

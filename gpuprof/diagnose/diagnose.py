@@ -13,7 +13,7 @@ from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.gaps import pauses_of
 from gpuprof.diagnose.kinds import speaking, with_remedy
-from gpuprof.diagnose.launch import is_short
+from gpuprof.diagnose.launch import SHORT_KERNEL, is_short
 from gpuprof.diagnose.line_work import line_work
 from gpuprof.diagnose.many import Diagnosis, each_of
 from gpuprof.diagnose.order import in_order, numbered
@@ -71,7 +71,7 @@ def _diagnosed(case: Case) -> Diagnosis:
 def _findings(case: Case) -> Iterable[Finding]:
     """Run every rule. That nothing is busy is only told where no other finding says why."""
     spoken = [
-        (rule, finding_of(rule, with_remedy(rule, _weighed(case, verdict), case), case.run_share))
+        (rule, finding_of(rule, with_remedy(rule, _weighed(rule, case, verdict), case), case.run_share))
         for rule in _applying(case)
         for verdict in rule.check(case)
     ]
@@ -93,6 +93,8 @@ def _applying(case: Case) -> tuple[Rule, ...]:
     return speaking(_BY_TIMES, case) if case.kernel.duration_s is not None or case.pauses is not None else ()
 
 
-def _weighed(case: Case, verdict: RuleVerdict) -> RuleVerdict:
-    """Take every saving of a kernel that is as short as its launch for a guess."""
-    return replace(verdict, confidence="guess") if is_short(case) and verdict.saving is not None else verdict
+def _weighed(rule: Rule, case: Case, verdict: RuleVerdict) -> RuleVerdict:
+    """Take every saving of a kernel that is as short as its launch for a guess, but for that of the launch."""
+    if rule.id == SHORT_KERNEL or verdict.saving is None or not is_short(case):
+        return verdict
+    return replace(verdict, confidence="guess")

@@ -64,6 +64,8 @@ LAUNCH_ALONE = percent(
     "time in which no SM works", 50.0, "most of the time is then the launch's, which no other grid makes shorter"
 )
 
+SHORT_KERNEL = "short-kernel"
+_FUSED = "the same work in another launch"
 _WAVES = "launch__waves_per_multiprocessor"
 BUSIEST_SM, AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
 FULL_OF = 0.9999
@@ -459,8 +461,12 @@ def _short(case: Case) -> Iterator[RuleVerdict]:
             "launch the sequence as a CUDA graph. Counters of so short a kernel are uncertain."
         ),
         confidence="measured",
-        saving=None,
-        evidence=(Evidence("gpu__time_duration.sum", duration, "s", threshold=SHORT.value, meaning="duration"),),
+        saving=case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, _FUSED).only_if(_FUSED),
+        evidence=(
+            Evidence("gpu__time_duration.sum", duration, "s", threshold=SHORT.value, meaning="duration"),
+            *case.metric(BUSIEST_SM, "active cycles of the busiest SM", "cycle"),
+            *case.metric("sm__cycles_elapsed.max", "elapsed cycles", "cycle"),
+        ),
     )
 
 
@@ -487,7 +493,7 @@ RULES = (
         check=_small_grid,
         metrics=(_WAVES,),
         by_times=True,
-        causes=(Cause("short-kernel", _is_about_a_launch),),
+        causes=(Cause(SHORT_KERNEL, _is_about_a_launch),),
         place=TreePlace((), "warps"),
     ),
     Rule(
@@ -526,12 +532,13 @@ RULES = (
         place=TreePlace((), "warps"),
     ),
     Rule(
-        "short-kernel",
+        SHORT_KERNEL,
         "The kernel is as short as its launch",
         about="limit",
         looks_at="Duration.",
         thresholds=(SHORT,),
-        gain="Not known from counters: what fusing saves is the time between kernels.",
+        gain="1 − working time, with the same work in another launch: what fusing it saves of this kernel, at least. "
+        "That it also saves the time between kernels is not counted.",
         silent="5 µs or longer.",
         check=_short,
         by_times=True,
