@@ -197,9 +197,7 @@ class Machine:
             return f"{head}\none run each  190  380  1  370  0  0\n"
         if argv[:2] == ["benchmarks.gate", "--planted"]:
             return "case  time  ratio  work  first cause\na  faster  0.500  less  b\nc  unclear  0.990  same\n"
-        if argv[0] == "benchmarks.counters":
-            Path("counted.json").write_text("{}")
-        elif argv[1] == "record":
+        if argv[1] == "record":
             names = argv[5:]
             for name in names:
                 Path(f"{name}.ncu-rep").write_bytes(self.report())

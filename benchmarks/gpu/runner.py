@@ -27,6 +27,8 @@ _UNPACKED = "manifest.json"
 """What a pack that was unpacked to go on with says of the GPU."""
 WELL, FAILED, SKIPPED, CUT, LEFT = "well", "failed", "skipped", "cut", "left"
 _LARGEST_KEPT = 256 * 2**20
+_WORTH_S = 60.0
+"""What a step that continues must have left of `--minutes` to begin: it starts, compiles and opens the GPU anew."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 Tell = Callable[[str], None]
@@ -162,7 +164,8 @@ def why_not(kit: Kit, step: Step) -> str | None:
 
 
 def _fits(kit: Kit, step: Step) -> bool:
-    if kit.fits(step.forecast_s):
+    """Tell whether a step may begin. One that goes on where it was cut needs no more than is worth its start."""
+    if kit.fits(min(step.forecast_s, _WORTH_S) if step.continues else step.forecast_s):
         return True
     kit.tell(f"{step.name} may take {step.forecast_s:.0f} s, more than is left of --minutes")
     return False
