@@ -554,6 +554,15 @@ def test_a_measured_file_is_held_against_what_the_kernels_were_written_for(
     ]
 
 
+@pytest.mark.parametrize(("product", "dram"), [("h100-sxm", 3.15e12), ("h200-sxm", 4.52e12), ("b200", None)])
+def test_each_product_has_the_aims_of_its_memory(product: str, dram: float | None) -> None:
+    value = MeasuredValue(dram or 1e12, "B/s", "verified", evidence=MeasuredEvidence(limit=8e12))
+    name = "bandwidth/dram-read SCHEDULE=Static"
+    held = aims.reached(replace(made_up(), values={name: value}, curves={}, spec=product))
+    of_memory = [good for good, line in held if line.startswith(("bandwidth/dram", "bandwidth/l2"))]
+    assert of_memory == ([True, False] if dram is not None else [])
+
+
 def test_every_aim_is_a_value_that_a_probe_of_the_library_has() -> None:
     probes = {probe.id: probe for probe in load_probes(probe_folder())}
     for aim in aims.AIMS:
