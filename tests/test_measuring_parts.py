@@ -486,6 +486,24 @@ def test_counts_come_out_of_the_report_that_ncu_leaves(tmp_path: Path, monkeypat
 
 
 @pipes_are_left_open
+def test_report_of_an_h100_is_counted_by_every_chain_that_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hopper = SpecLibrary(folders=(data_dir("specs"),)).arch_of("9.0")
+    assert hopper is not None
+    recorded = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/passes/diagnose/profile.ncu-rep"
+    ncu, probe = standin(tmp_path, monkeypatch, report=str(recorded)), fake_probes.dram(tmp_path)
+    assert probe.kernel is not None
+    saxpy = replace(probe, kernel=replace(probe.kernel, entry="saxpy"))
+    claims = {"traffic.dram": 1.0, "work.fp32": 1.0}
+    found = _count(ncu, [ToCount(saxpy, series_of(probe.id), claims)], hopper, 0)[probe.id]
+    # Two launches of as much work: nothing is between them but what L2 had kept.
+    assert found.counted == {"traffic.dram": pytest.approx(0, abs=1e6), "work.fp32": 0.0}
+    assert {quantity for quantity, _ in found.each} == set(claims)
+    assert ("work.fp32", frozenset({"sass__thread_inst_executed_true_per_opcode"})) in found.each
+
+
+@pipes_are_left_open
 def test_counters_that_the_user_may_not_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ARCH is not None
     probe, refused = fake_probes.dram(tmp_path), "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
