@@ -274,7 +274,7 @@ def test_sample_file_has_clocks_before_and_after_and_the_code_of_each_series(
     assert [note.what for note in others] == ["environment", "before", "after"]
     assert all(note.facts["sm_clock_hz"] == SM_HZ for note in others[1:])
     assert [note.probe for note in steps] == [event.probe for event in whole[1].of(Started)]
-    assert all(note.facts["seconds"] > 0 for note in steps)
+    assert all(float(note.facts["seconds"]) > 0 for note in steps)
     environment = stored.notes[0].facts
     assert (environment["mps"], environment["persistence"], environment["driver"]) == (False, True, "999.1")
     kernels = [one for one in stored.series if one.probe == "instruction/ffma-throughput"]

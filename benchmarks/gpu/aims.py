@@ -34,8 +34,8 @@ AIMS = (
     Aim("instruction/ffma-throughput", 0.99),
 )
 """What others have published for Hopper, or a little less: 4.8 and 3.35 TB/s are the ratings of H200 and H100 SXM, of
-which RRZE gpu-benches reads 95 % on an H100 PCIe and 97 % on a GH200; 6.9 TB/s of L2 is that of an H100 PCIe there, which
-has fewer SMs; 128 B/clk/SM of shared memory and L1; the tensor cores' rate at the clock that they ran at."""
+which RRZE gpu-benches reads 95 % on an H100 PCIe and 97 % on a GH200; 6.9 TB/s of L2 is that of an H100 PCIe there,
+which has fewer SMs; 128 B/clk/SM of shared memory and L1; the tensor cores' rate at the clock that they ran at."""
 
 
 def main(arguments: Sequence[str]) -> int:

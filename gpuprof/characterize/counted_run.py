@@ -27,11 +27,11 @@ def main(arguments: Sequence[str]) -> None:
     from gpuprof.characterize.on_gpu.device import open_gpu
     from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 
-    device, counts, *words = arguments
+    device, counts, *named = arguments
     probes = load_probes(probe_folder())
     wanted = [
         (select(probes, [name])[0], series_config(json.loads(text), "the configuration"))
-        for name, text in zip(words[::2], words[1::2], strict=True)
+        for name, text in zip(named[::2], named[1::2], strict=True)
     ]
     problems = launch(open_gpu(int(device)), wanted, [int(count) for count in counts.split(",")])
     if problems:

@@ -110,24 +110,24 @@ def _counted_or_told(
     """
     from gpuprof.collect.ncu_runs import STOPPED
 
-    found: dict[str, CountedAndClaimed] = {}
+    by_probe: dict[str, CountedAndClaimed] = {}
     why = "ncu recorded none of its launches"
     try:
-        found = _count(ncu, asked, arch, device)
+        by_probe = _count(ncu, asked, arch, device)
     except (EnvironmentProblem, Interrupted):
         raise
     except (GpuprofError, ValueError) as error:
         why = error.message if isinstance(error, GpuprofError) else str(error)
-    left = [one for one in asked if one.probe.id not in found]
+    left = [counting for counting in asked if counting.probe.id not in by_probe]
     if len(asked) > 1 and why != STOPPED["timeout"]:
-        for one in left:
+        for counting in left:
             if context.stop():
                 break
-            found |= _counted_or_told(context, ncu, [one], arch, device)
-        return found
-    for one in left:
-        context.tell(Remark(None, f"the counters of {one.probe.id} were not verified: {why}"))
-    return found
+            by_probe |= _counted_or_told(context, ncu, [counting], arch, device)
+        return by_probe
+    for counting in left:
+        context.tell(Remark(None, f"the counters of {counting.probe.id} were not verified: {why}"))
+    return by_probe
 
 
 def _finals(context: MeasurementContext, steps: Sequence[Step]) -> Iterator[tuple[Probe, Series]]:
@@ -196,10 +196,10 @@ def command(ncu: Path, asked: Sequence[ToCount], metrics: Sequence[str], folder:
     counts = ",".join(str(multiple * _ITERATIONS) for multiple in (MULTIPLES[0], MULTIPLES[-1]))
     configurations = [
         word
-        for one in asked
-        for word in (one.probe.id, json.dumps(one.series.config.settings(), separators=(",", ":")))
+        for counting in asked
+        for word in (counting.probe.id, json.dumps(counting.series.config.settings(), separators=(",", ":")))
     ]
-    entries = "|".join(one.probe.kernel.entry for one in asked if one.probe.kernel is not None)
+    entries = "|".join(counting.probe.kernel.entry for counting in asked if counting.probe.kernel is not None)
     return NcuCommand(
         ncu=ncu,
         program=(sys.executable, "-m", "gpuprof.characterize.counted_run", str(device), counts, *configurations),
@@ -215,21 +215,21 @@ def command(ncu: Path, asked: Sequence[ToCount], metrics: Sequence[str], folder:
 
 def _count(ncu: Path, asked: Sequence[ToCount], arch: ArchSpec, device: int) -> dict[str, CountedAndClaimed]:
     """Run configurations under ncu and return what it counted, without those whose launches it has not recorded."""
-    names = tuple(dict.fromkeys(name for one in asked for name in one.claims))
+    names = tuple(dict.fromkeys(name for counting in asked for name in counting.claims))
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as folder:
         wanted = command(ncu, asked, metrics_for(arch, names), Path(folder), device)
         launches: dict[str, list[Launch]] = {}
         for launch in _profiled(wanted, Path(folder), _START_S + _PROBE_S * len(asked)):
             launches.setdefault(launch.name, []).append(launch)
-        found: dict[str, CountedAndClaimed] = {}
-        for one in asked:
-            mine = launches.get(one.probe.kernel.entry if one.probe.kernel is not None else "", [])
+        by_probe: dict[str, CountedAndClaimed] = {}
+        for probe, _, claims in asked:
+            mine = launches.get(probe.kernel.entry if probe.kernel is not None else "", [])
             if len(mine) >= 2:
-                few, many, claims = mine[-2], mine[-1], tuple(one.claims)
-                found[one.probe.id] = CountedAndClaimed(
-                    one.claims, counted(few, many, arch, claims), counted_each(few, many, arch, claims)
+                few, many = mine[-2], mine[-1]
+                by_probe[probe.id] = CountedAndClaimed(
+                    claims, counted(few, many, arch, tuple(claims)), counted_each(few, many, arch, tuple(claims))
                 )
-        return found
+        return by_probe
 
 
 def _profiled(asked: NcuCommand, folder: Path, seconds: float) -> Report:

@@ -73,9 +73,10 @@ def run(
             failures: list[StepFailure] = []
             began = context.gpu.now()
             cut_short = _survived(context, replace(step, seconds=share), deaths, failures)
-            whole = cut_short is None and not failures
-            facts = step_facts(step, context.effort, context.checked, context.gpu.now() - began, whole=whole)
-            context.store.note(STEP, probe=step.probe.id, facts=facts)
+            if step.seconds:  # an earlier run has not measured it already
+                whole = cut_short is None and not failures
+                facts = step_facts(step, context.effort, context.checked, context.gpu.now() - began, whole=whole)
+                context.store.note(STEP, probe=step.probe.id, facts=facts)
             results += _told(context, step, failures, judging())
         if cut_short is not None:
             return RunOutcome(tuple(results), cut_short)

@@ -96,10 +96,10 @@ def _key(step: Step, effort: Effort, checked: Compiled) -> tuple[object, ...]:
     return step.probe.id, *(facts[fact] for fact in _TELLING)
 
 
-def _code(probe: Probe, checked: Compiled) -> str:
+def _code(probe: Probe, compiled: Compiled) -> str:
     """Return what tells the kernels of a probe, or of its load, from others."""
-    kernels = (*checked.get(probe.id, ()), *checked.get(probe.load or "", ()))
-    together = "".join(one.compiled.sha256 for one in kernels if one.compiled is not None)
+    kernels = (*compiled.get(probe.id, ()), *compiled.get(probe.load or "", ()))
+    together = "".join(checked.compiled.sha256 for checked in kernels if checked.compiled is not None)
     return sha256(together.encode()).hexdigest()[:CUBIN]
 
 
