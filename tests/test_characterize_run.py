@@ -643,6 +643,28 @@ def test_probe_that_a_run_of_ncu_leaves_out_is_counted_by_itself(
     assert run.outcome.cut_short is None
 
 
+def test_ncu_that_counts_nothing_is_not_run_for_each_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ncu_counts: Callable[[dict[str, float]], None]
+) -> None:
+    ncu_counts({})
+    runs: list[list[str]] = []
+
+    def failing(_ncu: Path, asked: Sequence[ToCount], *_: object) -> dict[str, CountedAndClaimed]:
+        runs.append([one.probe.id for one in asked])
+        raise GpuprofError("the driver and ncu do not fit")
+
+    monkeypatch.setattr(counters, "_count", failing)
+    monkeypatch.setattr(counters, "_TOGETHER", 2)
+    probes, heard = [fake_probes.dram(tmp_path, name) for name in ("one", "two", "three")], Heard()
+    measure(tmp_path, probes, FakeGpu(probes, LAWS), counters=True, tell=heard)
+    assert runs == [[probes[0].id, probes[1].id], [probes[0].id]]
+    assert [remark.text for remark in heard.of(Remark)][:3] == [
+        "the counters of bandwidth/one were not verified: the driver and ncu do not fit",
+        "the counters of bandwidth/two were not verified: the driver and ncu do not fit",
+        "no other counters were verified: of the first 2 ncu counted none",
+    ]
+
+
 def test_what_was_counted_before_the_user_stops_is_certified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ncu_counts: Callable[[dict[str, float]], None]
 ) -> None:

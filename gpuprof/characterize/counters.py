@@ -82,6 +82,11 @@ def verify_counters(context: MeasurementContext, steps: Sequence[Step], arch: Ar
             if context.stop():
                 return Verified(by_probe, version, interrupted=True)
             by_probe |= _counted_or_told(context, ncu.path, asked[first : first + _TOGETHER], arch, device)
+            if not by_probe and first + _TOGETHER < len(asked):
+                context.tell(
+                    Remark(None, f"no other counters were verified: of the first {_TOGETHER} ncu counted none")
+                )
+                break
     except Interrupted:
         return Verified(by_probe, version, interrupted=True)
     except GpuprofError as error:
@@ -106,7 +111,8 @@ def _counted_or_told(
 ) -> dict[str, CountedAndClaimed]:
     """Count probes in one run of ncu; what that leaves out, each by itself, so that one costs no other its counts.
 
-    What hangs is not run again. Raises what holds for all: no permission, Ctrl-C.
+    What hangs is not run again, and where one by itself has no counts either, the others are not tried. Raises what
+    holds for all: no permission, Ctrl-C.
     """
     from gpuprof.collect.ncu_runs import STOPPED
 
@@ -119,12 +125,10 @@ def _counted_or_told(
     except (GpuprofError, ValueError) as error:
         why = error.message if isinstance(error, GpuprofError) else str(error)
     left = [counting for counting in asked if counting.probe.id not in by_probe]
-    if len(asked) > 1 and why != STOPPED["timeout"]:
-        for counting in left:
-            if context.stop():
-                break
-            by_probe |= _counted_or_told(context, ncu, [counting], arch, device)
-        return by_probe
+    while len(asked) > 1 and left and why != STOPPED["timeout"] and not context.stop():
+        by_probe |= _counted_or_told(context, ncu, [left.pop(0)], arch, device)
+        if not by_probe:
+            break
     for counting in left:
         context.tell(Remark(None, f"the counters of {counting.probe.id} were not verified: {why}"))
     return by_probe
