@@ -643,6 +643,17 @@ def test_probe_that_a_run_of_ncu_leaves_out_is_counted_by_itself(
     assert run.outcome.cut_short is None
 
 
+def test_what_is_emulated_is_not_counted(tmp_path: Path, ncu_counts: Callable[[dict[str, float]], None]) -> None:
+    ncu_counts({"a__b": 1.0})
+    ffma, dram = fake_probes.ffma(tmp_path), fake_probes.dram(tmp_path)
+
+    def emulating(probes: Sequence[Probe], *words: Any) -> dict[str, tuple[Checked, ...]]:
+        return compiled([dram], *words) | compiled([ffma], *words, gate="emulated")
+
+    measure(tmp_path, [ffma, dram], FakeGpu([ffma, dram], LAWS), counters=True, compile_all=emulating)
+    assert {known for _, _, known in certified(tmp_path)} == {f"probe {dram.id}"}
+
+
 def test_ncu_that_counts_nothing_is_not_run_for_each_probe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ncu_counts: Callable[[dict[str, float]], None]
 ) -> None:

@@ -23,7 +23,7 @@ from gpuprof.characterize.measure.step import Step
 from gpuprof.characterize.methods.table import method_of
 from gpuprof.characterize.on_gpu.chase import chase, random_cycle
 from gpuprof.characterize.probes.contents import PATTERN_BYTES, decoded, encoded, random_bytes
-from gpuprof.characterize.probes.library import load_probes, probe_folder
+from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Size, Sweep, all_targets
 from gpuprof.characterize.probes.tiles import Tile, elements, wrong
 from gpuprof.characterize.record.configurations import points, sweep_values
@@ -403,6 +403,16 @@ def test_claims_are_the_work_of_all_threads(tmp_path: Path) -> None:
     assert claimed(fake_probes.ffma(tmp_path), "sm_80", series_of("x"), 3) == {"work.fp32": 32 * 256 * 64 * 3}
     assert claimed(fake_probes.dram(tmp_path), "sm_80", series_of("x"), 2) == {"traffic.dram": 32 * 256 * 16 * 4 * 2}
     assert claimed(fake_probes.chase(tmp_path), "sm_80", series_of("x"), 2) == {}
+
+
+def test_claim_of_a_sparse_product_is_what_is_multiplied() -> None:
+    sparse, dense = select(load_probes(probe_folder()), ["tensor/mma-sp-bf16-f32", "tensor/mma-sync-bf16-f32"])
+    config = SeriesConfig(values={"TILES": "4", "DEPTH": "2", "REPEAT": "4"}, block=256, grid=132, data="zeros",
+                          regime="short")  # fmt: skip
+    claims = [claimed(probe, "sm_90a", Series(probe=probe.id, config=config, round=1, samples=()), 3)
+              for probe in (sparse, dense)]  # fmt: skip
+    # The shape of the sparse instruction has twice the k.
+    assert claims[0] == claims[1] == {"work.tensor.bf16": 2 * 16 * 8 * 16 * 32 * 8 * 132 * 3}
 
 
 def counted_launch(**metrics: float) -> Launch:

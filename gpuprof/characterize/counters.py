@@ -95,8 +95,10 @@ def verify_counters(context: MeasurementContext, steps: Sequence[Step], arch: Ar
 
 
 def _to_count(context: MeasurementContext, steps: Sequence[Step], arch: ArchSpec) -> Iterator[ToCount]:
-    """Yield the probes that claim what can be counted here."""
+    """Yield the probes that claim what can be counted here: what is emulated does other work than it claims."""
     for probe, series in _finals(context, steps):
+        if _emulated(context, series):
+            continue
         try:
             claims = claimed(probe, context.target, series, 3 * _ITERATIONS)
         except ValueError as error:
@@ -104,6 +106,16 @@ def _to_count(context: MeasurementContext, steps: Sequence[Step], arch: ArchSpec
             continue
         if claims and all(name in arch.counters for name in claims):
             yield ToCount(probe, series, claims)
+
+
+def _emulated(context: MeasurementContext, series: Series) -> bool:
+    """Tell whether other instructions stand in for those that the kernel of a series means."""
+    return any(
+        checked.compiled is not None
+        and checked.judgement.gate == "emulated"
+        and checked.compiled.sha256.startswith(series.config.cubin or " ")
+        for checked in context.checked.get(series.probe, ())
+    )
 
 
 def _counted_or_told(
@@ -143,7 +155,10 @@ def _finals(context: MeasurementContext, steps: Sequence[Step]) -> Iterator[tupl
 
 
 def claimed(probe: Probe, target: str, series: Series, iterations: int) -> dict[str, float]:
-    """Return what so many iterations do by the probe's account, named as the spec's counters: `traffic.dram`."""
+    """Return what so many iterations do by the probe's account, named as the spec's counters: `traffic.dram`.
+
+    Of a sparse product it is the half that is multiplied, as reports have it.
+    """
     kernel, limit = probe.kernel, probe.limit(target, assignment_of(probe, series))
     if kernel is None or limit is None:
         return {}
@@ -153,7 +168,7 @@ def claimed(probe: Probe, target: str, series: Series, iterations: int) -> dict[
     if limit.compute is not None:
         amounts = (series_work(kernel, what, series) for what in _WORK)
         done = next((amount for amount in amounts if amount), None)
-        return {f"work.{limit.compute.path}": done * iterations} if done else {}
+        return {f"work.{limit.compute.path}": done * iterations / (2 if probe.sparse else 1)} if done else {}
     return {}
 
 
@@ -230,9 +245,9 @@ def _count(ncu: Path, asked: Sequence[ToCount], arch: ArchSpec, device: int) -> 
             mine = launches.get(probe.kernel.entry if probe.kernel is not None else "", [])
             if len(mine) >= 2:
                 few, many = mine[-2], mine[-1]
-                by_probe[probe.id] = CountedAndClaimed(
-                    claims, counted(few, many, arch, tuple(claims)), counted_each(few, many, arch, tuple(claims))
-                )
+                # Which half of a sparse product counters count is what a certificate is to tell: no value hangs on it.
+                told = None if probe.sparse else counted(few, many, arch, tuple(claims))
+                by_probe[probe.id] = CountedAndClaimed(claims, told, counted_each(few, many, arch, tuple(claims)))
         return by_probe
 
 
