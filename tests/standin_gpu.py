@@ -93,7 +93,7 @@ class Machine:
 
     def __init__(self, says: str = "nothing private", large: int = 0) -> None:
         self.calls: list[list[str]] = []
-        self.says, self.large = says, large
+        self.says, self.large, self.counts = says, large, True
         self.before: Callable[[list[str], float], Ended | None] = lambda argv, timeout_s: None
 
     def __call__(
@@ -166,6 +166,8 @@ class Machine:
             place.write_text(f"schema: 1 # {self.says}\n")
             samples = place.with_name(place.name.replace(".measured.yaml", ".samples.jsonl"))
             samples.write_text(f'"{self.says}"\n')
+            if "--verify-counters" in argv and self.counts:
+                place.with_name("sm_90-ncu-2025.3.yaml").write_text(f"schema: 1 # {self.says}\n")
             return "sheet\n"
         place.mkdir(exist_ok=True)
         (place / "profile.ncu-rep").write_bytes(self.report())

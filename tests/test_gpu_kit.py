@@ -341,6 +341,14 @@ def test_counters_are_counted_by_the_samples_of_the_step_before(kit: Kit, machin
     assert samples[0].read_text() == samples[1].read_text()
 
 
+def test_counters_of_which_none_was_counted_are_a_failure(kit: Kit, machine: Machine) -> None:
+    machine.counts = False
+    chosen = named("quick", "certificates")
+    assert run_steps(kit, chosen, steps(), again=False) == {"quick": "well", "certificates": "failed"}
+    (problem,) = read_json(kit.places.result("certificates") / "step.json")["problems"]
+    assert problem.startswith("there is no certificate")
+
+
 def test_a_step_has_no_more_time_than_is_left_of_the_minutes(kit: Kit, machine: Machine) -> None:
     limits: list[float] = []
     machine.before = lambda words, timeout_s: limits.append(timeout_s)

@@ -224,6 +224,8 @@ def characterized(name: str, *options: str, samples_of: str | None = None) -> Ca
             "characterize", "characterize", *options, "--force", *resume, "-o", f"{name}.measured.yaml"
         )
         context.figure(" ".join(("characterize", *options)), done.seconds, "s")
+        if samples_of is not None and not list(context.folder.glob("sm_*-ncu-*.yaml")):
+            context.problems.append("there is no certificate: characterize.err.txt says what ncu could not count")
 
     return work
 
