@@ -6,6 +6,7 @@ JSON: what was chosen for its series.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprof.characterize.measure.step import MeasurementContext, Step
+from gpuprof.characterize.on_gpu.launcher import BrokenRun
 from gpuprof.characterize.record.samples import series_config
 from gpuprof.characterize.record.series import SeriesConfig
 from gpuprof.errors import GpuprofError, UsageError
@@ -75,7 +77,8 @@ def _launch(context: MeasurementContext, probe: Probe, config: SeriesConfig, cou
     ready = context.launcher.ready(variant_of(context, probe, configuration), configuration)
     ready.one_wave()
     for count in counts:
-        ready.run(count)
+        with contextlib.suppress(BrokenRun):  # its clocks are those of one of ncu's passes: only what it counts matters
+            ready.launch(count)
 
 
 def _without_run(config: SeriesConfig) -> SeriesConfig:
