@@ -112,7 +112,7 @@ def test_kernel_passes_its_gate_on_every_target_that_it_names(
 @needs_cuda_wheels
 @pytest.mark.parametrize("name", ["ffma", "fadd", "fmul", "hfma2", "hfma2-bf16"])
 def test_what_takes_every_issue_slot_leaves_less_than_a_percent_to_its_loop(name: str) -> None:
-    """A scheduler of Hopper issues one instruction a clock, and its pipe takes one of these: the loop's own cost rate."""
+    """A scheduler of Hopper issues one instruction a clock, and its pipe takes one: the loop's own cost rate."""
     (probe,) = (probe for probe in PROBES if probe.id == f"instruction/{name}-throughput")
     every = [one.judgement.opcodes for one in check(list(variants(probe, "sm_90a")))]
     meant = name.partition("-")[0].upper()
