@@ -22,7 +22,7 @@ Kernel = Callable[["StandinCuda", int, int, list[int]], None]
 class StandinCuda:
     """Runtime and driver in one object, with what was called in `calls`."""
 
-    memcpyDefault, memcpyHostToDevice = 4, 1  # noqa: N815
+    memcpyDefault, memcpyDeviceToDevice = 4, 3  # noqa: N815
     streamNonBlocking, hostAllocDefault, streamCaptureModeThreadLocal = 1, 0, 1  # noqa: N815
     cudaDevAttrMultiProcessorCount, cudaDevAttrL2CacheSize = 16, 38  # noqa: N815
     cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaDevAttrMaxThreadsPerMultiProcessor = 97, 39  # noqa: N815

@@ -16,6 +16,7 @@ from benchmarks.counters import measuring
 from benchmarks.counters.__main__ import main
 from benchmarks.counters.equalities import certificates_of, equalities
 from gpuprof.characterize.certify import certificate_of, merged, on_file
+from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.results.judging import CountedAndClaimed
 from gpuprof.collect.process import Ended
 from gpuprof.hardware.certificates import (
@@ -156,6 +157,21 @@ def test_count_that_is_negative_disagrees_with_the_claim() -> None:
     found = certified_by(10.0, {"good": 10.0, "falls": -4.0})
     assert {min(one.counters): one.lowest for one in found.agreements} == {"good": 1.0, "falls": 0.0}
     assert trust((found,), "work.fp32", ["falls.sum"], "2025.3") == "none"
+
+
+def test_counts_of_sparse_products_say_nothing_of_dense_ones() -> None:
+    probes = [probe for probe in load_probes(probe_folder()) if probe.id.startswith("tensor/mma-s")]
+    key = "work.tensor.bf16", frozenset({"sass__inst_executed_per_opcode_with_modifier_all"})
+    counted = {
+        f"tensor/{name}": CountedAndClaimed({key[0]: 8.0}, {}, {key: value})
+        for name, value in (("mma-sp-bf16-f32", 16.0), ("mma-sync-bf16-f32", 8.0))
+    }
+    made = certificate_of(counted, probes, "sm_90", ncu="2025.3.1", gpu=None, driver=None, date="2026-12-01")
+    assert {(one.quantity, one.known, one.lowest) for one in made.agreements} == {
+        ("work.tensor.bf16 sparse", "probe tensor/mma-sp-bf16-f32", 2.0),
+        ("work.tensor.bf16", "probe tensor/mma-sync-bf16-f32", 1.0),
+    }
+    assert made.level_of(*key, "2025.3") == "certified"
 
 
 def test_probe_without_a_claim_certifies_nothing() -> None:

@@ -80,21 +80,22 @@ def test_load_of_a_power_probe_is_compiled_though_only_the_power_was_asked_for(g
     assert values["clocks/ffma-throughput energy"].unit == "J/FLOP"
 
 
-def test_ctrl_c_writes_what_was_measured_and_resume_goes_on(gpu: FakeGpu, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_ctrl_c_writes_what_was_measured_and_resume_goes_on(gpu: FakeGpu, tmp_path: Path, name: str) -> None:
     file = tmp_path / "a.measured.yaml"
 
     def interrupt(entry: str) -> None:
         if entry == "bank_conflict_load_4" and gpu.calls < 10_000:
             gpu.calls = 10_000
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.Signals[name])
 
     gpu.fail_where = interrupt
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.getsignal(signal.Signals[name])
     result = characterize("--only", "latency/l2", "--only", "bank-conflict", "-o", str(file))
     assert (result.return_value, result.exception) == (130, None)
     assert set(load_measured(file).values) == {"latency/l2"}
     assert "--resume measures what is missing" in result.stderr
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.Signals[name]) is before
     again = characterize("--only", "latency/l2", "--only", "bank-conflict", "--resume", "-o", str(file))
     assert again.return_value == 0
     assert "bank-conflict/load-4" in load_measured(file).values

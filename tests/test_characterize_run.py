@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from msgspec import structs
 
 from gpuprof.characterize import counters
 from gpuprof.characterize.characterization import Characterization, Wanted, characterize
+from gpuprof.characterize.counters import ToCount
 from gpuprof.characterize.gates.check import Checked
 from gpuprof.characterize.gates.gate import Judgement
 from gpuprof.characterize.maths import fit, statistics
@@ -269,8 +270,11 @@ def test_sample_file_has_clocks_before_and_after_and_the_code_of_each_series(
     whole: tuple[Characterization, Heard, FakeGpu],
 ) -> None:
     stored = read_samples(whole[0].samples.read_bytes(), "fake")
-    assert [note.what for note in stored.notes] == ["environment", "before", "after"]
-    assert all(note.facts["sm_clock_hz"] == SM_HZ for note in stored.notes[1:])
+    steps, others = ([note for note in stored.notes if (note.what == "step") == wanted] for wanted in (True, False))
+    assert [note.what for note in others] == ["environment", "before", "after"]
+    assert all(note.facts["sm_clock_hz"] == SM_HZ for note in others[1:])
+    assert [note.probe for note in steps] == [event.probe for event in whole[1].of(Started)]
+    assert all(float(note.facts["seconds"]) > 0 for note in steps)
     environment = stored.notes[0].facts
     assert (environment["mps"], environment["persistence"], environment["driver"]) == (False, True, "999.1")
     kernels = [one for one in stored.series if one.probe == "instruction/ffma-throughput"]
@@ -493,11 +497,11 @@ def test_counters_that_disagree_with_the_claimed_work_reject_the_value(
     ncu_here = SimpleNamespace(path=Path("/opt/ncu"), version=(2025, 3, 1))
     monkeypatch.setattr(installation, "choose_ncu", lambda environ: ncu_here)
 
-    def count(
-        ncu: Path, probe: Probe, series: object, arch: object, claims: dict[str, float], device: int
-    ) -> CountedAndClaimed:
-        found = {name: ratio * claims[name] for name in claims}
-        return CountedAndClaimed(claims, found, {(name, frozenset({"a__b"})): value for name, value in found.items()})
+    def count(ncu: Path, asked: Sequence[ToCount], arch: object, device: int) -> dict[str, CountedAndClaimed]:
+        (one,) = asked
+        found = {name: ratio * claim for name, claim in one.claims.items()}
+        each = {(name, frozenset({"a__b"})): value for name, value in found.items()}
+        return {one.probe.id: CountedAndClaimed(one.claims, found, each)}
 
     monkeypatch.setattr(counters, "_count", count)
     probe = fake_probes.ffma(tmp_path)
@@ -521,15 +525,15 @@ def ncu_counts(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, float]], 
     )
 
     def counting(ratios: dict[str, float]) -> None:
-        def count(
-            ncu: Path, probe: Probe, series: object, arch: object, claims: dict[str, float], _: int
-        ) -> CountedAndClaimed:
-            each = {
+        def count(ncu: Path, asked: Sequence[ToCount], arch: object, _: int) -> dict[str, CountedAndClaimed]:
+            return {one.probe.id: CountedAndClaimed(one.claims, one.claims, each(one.claims)) for one in asked}
+
+        def each(claims: Mapping[str, float]) -> dict[tuple[str, frozenset[str]], float]:
+            return {
                 (quantity, frozenset({name})): share * claim
                 for quantity, claim in claims.items()
                 for name, share in ratios.items()
             }
-            return CountedAndClaimed(claims, claims, each)
 
         monkeypatch.setattr(counters, "_count", count)
 
@@ -617,6 +621,79 @@ def test_ctrl_c_under_ncu_ends_the_counting_and_what_was_measured_is_written(tmp
     assert not list(tmp_path.glob("sm_80-*"))
 
 
+def test_probe_that_a_run_of_ncu_leaves_out_is_counted_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ncu_counts: Callable[[dict[str, float]], None]
+) -> None:
+    ncu_counts({"a__b": 1.0})
+    count, runs = counters._count, []
+
+    def leaving_out(ncu: Path, asked: Sequence[ToCount], *rest: Any) -> dict[str, CountedAndClaimed]:
+        runs.append([one.probe.id for one in asked])
+        if asked[0].probe.id == dram.id:
+            raise GpuprofError("the report is damaged")
+        return count(ncu, asked[:1], *rest)
+
+    monkeypatch.setattr(counters, "_count", leaving_out)
+    ffma, dram = fake_probes.ffma(tmp_path), fake_probes.dram(tmp_path)
+    heard = Heard()
+    run = measure(tmp_path, [ffma, dram], FakeGpu([ffma, dram], LAWS), counters=True, tell=heard)
+    assert runs == [[ffma.id, dram.id], [dram.id]]
+    assert set(certified(tmp_path)) == {("work.fp32", "a__b", f"probe {ffma.id}")}
+    assert heard.of(Remark)[0].text == f"the counters of {dram.id} were not verified: the report is damaged"
+    assert run.outcome.cut_short is None
+
+
+def test_what_is_emulated_is_not_counted(tmp_path: Path, ncu_counts: Callable[[dict[str, float]], None]) -> None:
+    ncu_counts({"a__b": 1.0})
+    ffma, dram = fake_probes.ffma(tmp_path), fake_probes.dram(tmp_path)
+
+    def emulating(probes: Sequence[Probe], *words: Any) -> dict[str, tuple[Checked, ...]]:
+        return compiled([dram], *words) | compiled([ffma], *words, gate="emulated")
+
+    measure(tmp_path, [ffma, dram], FakeGpu([ffma, dram], LAWS), counters=True, compile_all=emulating)
+    assert {known for _, _, known in certified(tmp_path)} == {f"probe {dram.id}"}
+
+
+def test_ncu_that_counts_nothing_is_not_run_for_each_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ncu_counts: Callable[[dict[str, float]], None]
+) -> None:
+    ncu_counts({})
+    runs: list[list[str]] = []
+
+    def failing(_ncu: Path, asked: Sequence[ToCount], *_: object) -> dict[str, CountedAndClaimed]:
+        runs.append([one.probe.id for one in asked])
+        raise GpuprofError("the driver and ncu do not fit")
+
+    monkeypatch.setattr(counters, "_count", failing)
+    monkeypatch.setattr(counters, "_TOGETHER", 2)
+    probes, heard = [fake_probes.dram(tmp_path, name) for name in ("one", "two", "three")], Heard()
+    measure(tmp_path, probes, FakeGpu(probes, LAWS), counters=True, tell=heard)
+    assert runs == [[probes[0].id, probes[1].id], [probes[0].id]]
+    assert [remark.text for remark in heard.of(Remark)][:3] == [
+        "the counters of bandwidth/one were not verified: the driver and ncu do not fit",
+        "the counters of bandwidth/two were not verified: the driver and ncu do not fit",
+        "no other counters were verified: of the first 2 ncu counted none",
+    ]
+
+
+def test_what_was_counted_before_the_user_stops_is_certified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ncu_counts: Callable[[dict[str, float]], None]
+) -> None:
+    ncu_counts({"a__b": 1.0})
+    count, asked_to_stop = counters._count, [False]
+
+    def stopping(*words: Any) -> dict[str, CountedAndClaimed]:
+        asked_to_stop[0] = True
+        return count(*words)
+
+    monkeypatch.setattr(counters, "_count", stopping)
+    monkeypatch.setattr(counters, "_TOGETHER", 1)
+    probes = [fake_probes.ffma(tmp_path), fake_probes.dram(tmp_path)]
+    run = measure(tmp_path, probes, FakeGpu(probes, LAWS), counters=True, stop=lambda: asked_to_stop[0])
+    assert run.outcome.cut_short == "interrupted"
+    assert set(certified(tmp_path)) == {("work.fp32", "a__b", f"probe {probes[0].id}")}
+
+
 def test_ctrl_c_between_two_runs_of_ncu_ends_the_counting(tmp_path: Path, slow_ncu: Path) -> None:
     probe, asked = fake_probes.ffma(tmp_path), [False]
 
@@ -628,13 +705,14 @@ def test_ctrl_c_between_two_runs_of_ncu_ends_the_counting(tmp_path: Path, slow_n
     assert run.outcome.cut_short == "interrupted"
 
 
-def test_kernel_that_hangs_under_ncu_costs_its_own_counts(
+def test_kernel_that_hangs_under_ncu_costs_the_counts_of_its_run(
     tmp_path: Path, slow_ncu: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counters, "_LONGEST_S", 0.5)
+    monkeypatch.setattr(counters, "_START_S", 0.3)
+    monkeypatch.setattr(counters, "_PROBE_S", 0.1)
     probes, heard = [fake_probes.ffma(tmp_path), fake_probes.dram(tmp_path)], Heard()
     run = measure(tmp_path, probes, FakeGpu(probes, LAWS), counters=True, tell=heard)
-    assert slow_ncu.read_text() == "x\nx\n"
+    assert slow_ncu.read_text() == "x\n"  # what hangs is not run again
     assert run.outcome.cut_short is None
     told = [remark.text for remark in heard.of(Remark)]
     assert [text.partition(":")[0] for text in told[:2]] == [
@@ -919,6 +997,35 @@ def test_samples_that_lack_a_setting_cost_only_their_own_probe(
     others = {name: value for name, value in values.items() if not name.startswith(probe)}
     assert len(others) >= len(probes) - 1
     assert all(value.value is not None for value in others.values())
+
+
+def test_run_that_goes_on_takes_no_more_time_than_is_left(tmp_path: Path) -> None:
+    probes = small(tmp_path / "probes")
+
+    def run(stop_after: int | None = None) -> tuple[Heard, FakeGpu]:
+        heard, gpu = Heard(), FakeGpu(probes, LAWS)
+        measure(
+            tmp_path, probes, gpu, resume=True, tell=heard,
+            stop=lambda: stop_after is not None and len(heard.of(Started)) > stop_after,
+        )  # fmt: skip
+        return heard, gpu
+
+    planned = []
+    for stop_after in (4, None, None):
+        heard, gpu = run(stop_after)
+        planned.append((heard.of(RunPlanned)[0].seconds, gpu.now()))
+    (whole_s, first_s), (rest_s, second_s), (nothing_s, third_s) = planned
+    assert 0 < rest_s < whole_s
+    assert nothing_s == 0
+    assert third_s < 3
+    assert first_s + second_s < EFFORTS["default"].total_s * 1.1
+
+
+def test_sweeps_do_not_ask_nvml_and_what_counts_does(whole: tuple[Characterization, Heard, FakeGpu]) -> None:
+    stored = read_samples(whole[0].samples.read_bytes(), "fake")
+    ffma = [one for one in stored.series if one.probe == "instruction/ffma-throughput"]
+    for one in ffma:
+        assert any(sample.sm_clock_hz for sample in one.samples) == (one.round == FINAL)
 
 
 def test_kernel_that_was_compiled_anew_is_measured_anew(tmp_path: Path) -> None:

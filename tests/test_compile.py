@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.gates.check import Variant, check, variants
+from gpuprof.characterize.gates.check import Variant, _groups, check, variants
 from gpuprof.characterize.gates.compile import compile_kernel, compile_options
 from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.code.binary.elf import kernel_code
@@ -463,6 +463,12 @@ def test_runs_of_the_disassembler_do_not_change_the_answer(probe: Probe, monkeyp
     monkeypatch.setattr("gpuprof.characterize.gates.check._TOGETHER", 1)
     assert check(chosen) == together
     assert [item.variant for item in together] == chosen
+
+
+def test_neighbours_are_compiled_in_different_threads(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprof.characterize.gates.check._processors", lambda: 3)
+    chosen = [Variant(probe, probe.kernel, target, DEFAULT) for target in ("sm_80",) * 7 if probe.kernel is not None]
+    assert list(_groups(chosen)) == [[0, 3, 6], [1, 4], [2, 5]]
 
 
 @needs_cuda_wheels

@@ -231,7 +231,11 @@ def test_pattern_fills_memory_to_its_end(gpu: CudaGpu) -> None:
     assert gpu.read(memory, 1000) == bytes(1000)
 
 
-def test_words_are_scattered_and_nothing_between_them_is_touched(gpu: CudaGpu) -> None:
+@pytest.mark.parametrize("sent", [1, 2, 100])
+def test_words_are_scattered_and_nothing_between_them_is_touched(
+    gpu: CudaGpu, monkeypatch: pytest.MonkeyPatch, sent: int
+) -> None:
+    monkeypatch.setattr("gpuprof.characterize.on_gpu.device._SENT_WORDS", sent)
     memory = gpu.allocate(96)
     gpu.repeat(memory, b"\xee")
     gpu.scatter(memory, 32, np.array([1, 2, 3], dtype=np.uint64))

@@ -249,5 +249,5 @@ def test_the_program_under_ncu_takes_the_same_compiler(
         values={"DEPTH": "1"}, block=128, grid=16, blocks_per_sm=2, data="random", regime="sustained", cubin="0",
         allocation=0,
     )  # fmt: skip
-    launch(Driver(probe, "12.8", any_code), probe, config, [64])
+    launch(Driver(probe, "12.8", any_code), [(probe, config)], [64])
     assert used == [OLD]

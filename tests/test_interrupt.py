@@ -52,6 +52,25 @@ def test_a_caller_that_ignores_it_is_obeyed() -> None:
     assert "went on" in python(f"{code}{START}signal.raise_signal(signal.SIGINT); print('went on')").stdout
 
 
+def test_what_is_run_hears_it_though_this_process_does_not(tmp_path: Path) -> None:
+    """A shell without job control starts what runs in its background with SIGINT ignored, which is handed on."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import signal, time\nfrom pathlib import Path\ntry:\n    Path('begun').touch()\n    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n    Path('written').touch()\n"
+    )
+    code = f"""
+import os, signal, sys
+from gpuprof.collect.process import run
+os.chdir({str(tmp_path)!r})
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+ended = run([sys.executable, "program.py"], timeout_s=2.0)
+print(ended.stopped_by, ended.seconds < 15, signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
+"""
+    assert python(code).stdout == "timeout True True\n"
+    assert (tmp_path / "written").exists()
+
+
 def test_both_ways_to_start_look_after_it_before_they_import_the_commands() -> None:
     code = "import sys, gpuprof.__main__; print('click' in sys.modules, 'gpuprof.cli.main' in sys.modules)"
     assert python(code).stdout == "False False\n"

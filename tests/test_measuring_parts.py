@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpuprof.characterize.characterization import samples_path
 from gpuprof.characterize.counted_run import launch
-from gpuprof.characterize.counters import _count, claimed, command, counted, counted_each, metrics_for
+from gpuprof.characterize.counters import ToCount, _count, claimed, command, counted, counted_each, metrics_for
 from gpuprof.characterize.judge.verdict import counter_check
 from gpuprof.characterize.maths.two_groups import two_groups
 from gpuprof.characterize.measure.effort import DEFAULT, EFFORTS, FULL, QUICK
@@ -23,7 +23,7 @@ from gpuprof.characterize.measure.step import Step
 from gpuprof.characterize.methods.table import method_of
 from gpuprof.characterize.on_gpu.chase import chase, random_cycle
 from gpuprof.characterize.probes.contents import PATTERN_BYTES, decoded, encoded, random_bytes
-from gpuprof.characterize.probes.library import load_probes, probe_folder
+from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Size, Sweep, all_targets
 from gpuprof.characterize.probes.tiles import Tile, elements, wrong
 from gpuprof.characterize.record.configurations import points, sweep_values
@@ -33,12 +33,12 @@ from gpuprof.characterize.record.series import CHOSEN, OBSERVED, Observed, Sampl
 from gpuprof.characterize.record.windows import first_wave, missing, most_at_once, sm_cycles, window
 from gpuprof.characterize.results.judging import CountedAndClaimed
 from gpuprof.characterize.schedule import allotted, duration_s, plan
-from gpuprof.errors import EnvironmentProblem, UsageError
+from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import DictMetrics, Launch, Metric
 from gpuprof.resources import data_dir
 from tests import fake_probes
-from tests.fake_gpu import PROPERTIES, FakeGpu, compiled
+from tests.fake_gpu import PROPERTIES, FakeGpu, Misbehaviour, compiled
 from tests.ncu_bytes import simple_report
 
 ARCH = SpecLibrary(folders=(data_dir("specs"),)).arch("sm_80")
@@ -405,6 +405,16 @@ def test_claims_are_the_work_of_all_threads(tmp_path: Path) -> None:
     assert claimed(fake_probes.chase(tmp_path), "sm_80", series_of("x"), 2) == {}
 
 
+def test_claim_of_a_sparse_product_is_what_is_multiplied() -> None:
+    sparse, dense = select(load_probes(probe_folder()), ["tensor/mma-sp-bf16-f32", "tensor/mma-sync-bf16-f32"])
+    config = SeriesConfig(values={"TILES": "4", "DEPTH": "2", "REPEAT": "4"}, block=256, grid=132, data="zeros",
+                          regime="short")  # fmt: skip
+    claims = [claimed(probe, "sm_90a", Series(probe=probe.id, config=config, round=1, samples=()), 3)
+              for probe in (sparse, dense)]  # fmt: skip
+    # The shape of the sparse instruction has twice the k.
+    assert claims[0] == claims[1] == {"work.tensor.bf16": 2 * 16 * 8 * 16 * 32 * 8 * 132 * 3}
+
+
 def counted_launch(**metrics: float) -> Launch:
     named = {name.replace("__dot__", "."): Metric(value, "byte") for name, value in metrics.items()}
     return Launch("k", "k", 0, metrics=DictMetrics(named))
@@ -440,16 +450,18 @@ def test_every_way_to_count_is_kept_apart() -> None:
     assert counted_each(few, many, ARCH, ["traffic.dram"]) == {("traffic.dram", frozenset({"dram__bytes"})): 400.0}
 
 
-def test_command_runs_the_probe_by_itself_under_ncu(tmp_path: Path) -> None:
+def test_command_runs_the_probes_together_under_ncu(tmp_path: Path) -> None:
     probe = fake_probes.dram(tmp_path)
-    words = command(Path("/opt/ncu"), probe, series_of(probe.id), ("dram__bytes.sum",), tmp_path, 3).argv()
+    asked = [ToCount(one, series_of(one.id), {}) for one in (probe, fake_probes.ffma(tmp_path))]
+    words = command(Path("/opt/ncu"), asked, ("dram__bytes.sum",), tmp_path, 3).argv()
     assert words[0] == "/opt/ncu"
-    assert words[words.index("--kernel-name") + 1] == "regex:^bandwidth_dram_read$"
+    assert words[words.index("--kernel-name") + 1] == "regex:^(bandwidth_dram_read|instruction_ffma_throughput)$"
     assert words[words.index("--metrics") + 1] == "dram__bytes.sum"
     assert words[words.index("--clock-control") + 1] == "none"
     start = words.index("gpuprof.characterize.counted_run")
-    assert words[start + 1 : start + 3] == ["3", "bandwidth/dram-read"]
-    assert words[start + 4 :] == ["64", "256"]
+    assert words[start + 1 : start + 4] == ["3", "64,256", "bandwidth/dram-read"]
+    assert words[start + 5] == "instruction/ffma-throughput"
+    assert len(words) == start + 7
 
 
 # The process that ran ncu leaves its pipe to the collector.
@@ -469,12 +481,36 @@ def test_counts_come_out_of_the_report_that_ncu_leaves(tmp_path: Path, monkeypat
     probe = fake_probes.dram(tmp_path)
     claims = claimed(probe, "sm_80", series_of(probe.id), 3 * 64)
     total = claims["traffic.dram"]
-    made = simple_report([(probe.id, {"dram__bytes.sum": 5e6 + share * total / 3}) for share in (1, 4)])
+    # A launch before the two, as that of clusters, does not count; nor does what other probes have launched between.
+    counts = [("bandwidth_dram_read", 7e6), ("bandwidth_dram_read", 5e6 + total / 3), ("other", 1e6),
+              ("bandwidth_dram_read", 5e6 + 4 * total / 3)]  # fmt: skip
+    made = simple_report([(name, {"dram__bytes.sum": count}) for name, count in counts])
     (tmp_path / "made.ncu-rep").write_bytes(made)
     ncu = standin(tmp_path, monkeypatch, report=str(tmp_path / "made.ncu-rep"))
-    found = _count(ncu, probe, series_of(probe.id), ARCH, claims, 0)
-    assert found.counted == pytest.approx({"traffic.dram": total})
-    assert found.each == pytest.approx({("traffic.dram", frozenset({"dram__bytes"})): total})
+    lost = fake_probes.ffma(tmp_path)
+    asked = [ToCount(probe, series_of(probe.id), claims), ToCount(lost, series_of(lost.id), {"work.fp32": 1.0})]
+    found = _count(ncu, asked, ARCH, 0)
+    assert list(found) == [probe.id]
+    assert found[probe.id].counted == pytest.approx({"traffic.dram": total})
+    assert found[probe.id].each == pytest.approx({("traffic.dram", frozenset({"dram__bytes"})): total})
+
+
+@pipes_are_left_open
+def test_report_of_an_h100_is_counted_by_every_chain_that_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hopper = SpecLibrary(folders=(data_dir("specs"),)).arch_of("9.0")
+    assert hopper is not None
+    recorded = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/passes/diagnose/profile.ncu-rep"
+    ncu, probe = standin(tmp_path, monkeypatch, report=str(recorded)), fake_probes.dram(tmp_path)
+    assert probe.kernel is not None
+    saxpy = replace(probe, kernel=replace(probe.kernel, entry="saxpy"))
+    claims = {"traffic.dram": 1.0, "work.fp32": 1.0}
+    found = _count(ncu, [ToCount(saxpy, series_of(probe.id), claims)], hopper, 0)[probe.id]
+    # Two launches of as much work: nothing is between them but what L2 had kept.
+    assert found.counted == {"traffic.dram": pytest.approx(0, abs=1e6), "work.fp32": 0.0}
+    assert {quantity for quantity, _ in found.each} == set(claims)
+    assert ("work.fp32", frozenset({"sass__thread_inst_executed_true_per_opcode"})) in found.each
 
 
 @pipes_are_left_open
@@ -483,7 +519,7 @@ def test_counters_that_the_user_may_not_read_are_told(tmp_path: Path, monkeypatc
     probe, refused = fake_probes.dram(tmp_path), "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
     ncu = standin(tmp_path, monkeypatch, log=refused, code=1)
     with pytest.raises(EnvironmentProblem, match=r"permission|counters"):
-        _count(ncu, probe, series_of(probe.id), ARCH, {"traffic.dram": 1.0}, 0)
+        _count(ncu, [ToCount(probe, series_of(probe.id), {"traffic.dram": 1.0})], ARCH, 0)
 
 
 def test_program_under_ncu_launches_the_configuration_of_the_samples(
@@ -493,15 +529,17 @@ def test_program_under_ncu_launches_the_configuration_of_the_samples(
 
     monkeypatch.setattr(run, "fitting_compiler", lambda _gpu, _target: compiled)
     probe = fake_probes.dram(tmp_path)
-    gpu, seen = FakeGpu([probe]), []
+    # Under ncu clocks and events need not fit: they may be of different passes.
+    gpu, seen = FakeGpu([probe], bad=Misbehaviour(events_short=True, lost_blocks=1)), []
     gpu.laws["bandwidth_dram_read"] = lambda call: seen.append(call) or 100.0  # type: ignore[func-returns-value]
     config = SeriesConfig(
         values={"DEPTH": "1"}, block=128, grid=16, blocks_per_sm=2, data="random", regime="sustained", cubin="0",
         allocation=0,
     )  # fmt: skip
-    launch(gpu, probe, config, [64, 256])
+    absent = replace(config, values={"DEPTH": "9"})
+    assert launch(gpu, [(probe, absent), (probe, config)], [64, 256]) == [
+        f"{probe.id}: it has no configuration {json.dumps(absent.settings())}"
+    ]
     assert [(call.assignment["DEPTH"], call.shape.grid, call.arguments["iterations"]) for call in seen] == [
         ("1", 16, 64), ("1", 16, 256),
     ]  # fmt: skip
-    with pytest.raises(UsageError, match="has no configuration"):
-        launch(gpu, probe, replace(config, values={"DEPTH": "9"}), [64])

@@ -109,6 +109,20 @@ def test_kernel_passes_its_gate_on_every_target_that_it_names(
         kept.write(PASSED, key, b"passed")
 
 
+@needs_cuda_wheels
+@pytest.mark.parametrize("name", ["ffma", "fadd", "fmul", "hfma2", "hfma2-bf16"])
+def test_what_takes_every_issue_slot_leaves_less_than_a_percent_to_its_loop(name: str) -> None:
+    """A scheduler of Hopper issues one instruction a clock, and its pipe takes one: the loop's own cost rate."""
+    (probe,) = (probe for probe in PROBES if probe.id == f"instruction/{name}-throughput")
+    every = [one.judgement.opcodes for one in check(list(variants(probe, "sm_90a")))]
+    meant = name.partition("-")[0].upper()
+    shares = [
+        sum(count for opcode, count in opcodes.items() if opcode.startswith(meant)) / sum(opcodes.values())
+        for opcodes in every
+    ]
+    assert max(shares) > 0.99
+
+
 def test_probes_of_the_host_alone_have_no_variant() -> None:
     alone = [probe for probe in load_probes(probe_folder()) if probe.kernel is None]
     assert alone

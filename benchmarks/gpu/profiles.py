@@ -271,29 +271,38 @@ def told_ms(printed: Path) -> tuple[float | None, str]:
     return (float(time[1]), time[2]) if time is not None else (None, "")
 
 
-def characterized(name: str, *options: str) -> Callable[[StepContext], None]:
-    """Return a step that measures the GPU; it goes on where it was cut."""
+def characterized(name: str, *options: str, samples_of: str | None = None) -> Callable[[StepContext], None]:
+    """Return a step that measures the GPU; it goes on where it was cut, or from the samples of another step."""
 
     def work(context: StepContext) -> None:
-        resume = ["--resume"] if (context.folder / f"{name}.samples.jsonl").exists() else []
+        samples = context.folder / f"{name}.samples.jsonl"
+        if samples_of is not None and not samples.exists():
+            samples.write_bytes((context.places.result(samples_of) / f"{samples_of}.samples.jsonl").read_bytes())
+        resume = ["--resume"] if samples.exists() else []
         done = context.gpuprof(
             "characterize", "characterize", *options, "--force", *resume, "-o", f"{name}.measured.yaml"
         )
-        context.figure(" ".join(("characterize", *options[:1])), done.seconds, "s")
+        context.figure(" ".join(("characterize", *options)), done.seconds, "s")
+        if samples_of is not None and not list(context.folder.glob("sm_*-ncu-*.yaml")):
+            context.problems.append("there is no certificate: characterize.err.txt says what ncu could not count")
 
     return work
 
 
-def agreement(context: StepContext) -> None:
-    """Compare the measured files of two steps: how many values agree within 2 %."""
-    files = [context.places.result(step) / f"{step}.measured.yaml" for step in ("default", "default-again")]
-    for file in files:
-        (context.folder / file.name).write_bytes(file.read_bytes())
-    command = [context.tools.python, "-m", "benchmarks.gpu.agreement", *(file.name for file in files)]
-    context.call("agreement", command)
-    first = (context.folder / "agreement.out.txt").read_text(encoding="utf-8").split()
-    agreeing, compared = int(first[0]), int(first[2])
-    context.figure("values of two runs that agree within 2 %", agreeing, f"of {compared}")
+def agreement_of(steps: Sequence[str]) -> Callable[[StepContext], None]:
+    """Return a step that compares the measured files of two others: how many values agree within 2 %."""
+
+    def work(context: StepContext) -> None:
+        files = [context.places.result(step) / f"{step}.measured.yaml" for step in steps]
+        for file in files:
+            (context.folder / file.name).write_bytes(file.read_bytes())
+        command = [context.tools.python, "-m", "benchmarks.gpu.agreement", *(file.name for file in files)]
+        context.call("agreement", command)
+        first = (context.folder / "agreement.out.txt").read_text(encoding="utf-8").split()
+        agreeing, compared = int(first[0]), int(first[2])
+        context.figure(f"values of {' and '.join(steps)} that agree within 2 %", agreeing, f"of {compared}")
+
+    return work
 
 
 def aims(context: StepContext) -> None:
@@ -303,16 +312,6 @@ def aims(context: StepContext) -> None:
     context.call("aims", [context.tools.python, "-m", "benchmarks.gpu.aims", file.name])
     first = (context.folder / "aims.out.txt").read_text(encoding="utf-8").split()
     context.figure("aims of the micro-kernels that are reached", int(first[0]), f"of {int(first[2])}")
-
-
-def counted(names: Sequence[str]) -> Callable[[StepContext], None]:
-    """Return a step that certifies counters by probes of known work; it goes on where it was cut."""
-
-    def work(context: StepContext) -> None:
-        arguments = ("measure", "--folder", ".", "--certificates", ".", *names)
-        context.call("measure", [context.tools.python, "-m", "benchmarks.counters", *arguments])
-
-    return work
 
 
 def planted(names: Sequence[str], before: str | None = None) -> Callable[[StepContext], None]:

@@ -23,11 +23,9 @@ VISITS = {
 }
 _REPEATS = 20
 """Runs of a program that are compared with one another."""
-BATCH = 17
-"""Probes with their counters in one step."""
 CASES = (6, 14)
 """Planted cases in the first step, which shows early whether all is well, and in the others: each is one run of ncu."""
-_START_S, _CASE_S, _PROBE_S = 15.0, 4.0, 15.0
+_START_S, _CASE_S = 15.0, 4.0
 _PROFILE = (GPU, COUNTERS, NCU, GPUPROF, READER)
 _CUDA = (GPU, COUNTERS, NCU, NVCC)
 _PROBES = (GPU, GPUPROF, CUPY, NVRTC)
@@ -123,36 +121,34 @@ def _recording(
 
 
 def _chip() -> Iterator[Step]:
-    for name, forecast_s, mode in (("quick", 90, ["--quick"]), ("default", 400, []), ("default-again", 400, [])):
-        work = profiles.characterized(name, *mode)
-        yield Step(
-            "B",
-            name,
-            forecast_s,
-            needs=_PROBES,
-            work=work,
-            what=" ".join(("gpuprof characterize", *mode)),
-            continues=True,
-        )
-    files = ("default", "default-again")
-    yield Step(
-        "B", "agreement", 5, needs=(GPUPROF,), work=profiles.agreement, what="do two runs agree within 2 %", after=files
-    )
+    yield _characterized("quick", 90, ["--quick"])
+    yield _certified("certificates", 60, "quick", ["--quick"])
+    yield _characterized("default", 360, [])
     what = "which of the bandwidths and rates that were aimed at are reached"
     yield Step("B", "aims", 5, needs=(GPUPROF,), work=profiles.aims, what=what, after=("default",))
-    options = ("--quick", "--verify-counters", "--only", "bandwidth", "--only", "instruction/ffma-throughput")
+    yield _agreement("agreement", "quick", "default")
+    yield _certified("counters", 120, "default", [])
+    yield _characterized("default-again", 360, [])
+    yield _agreement("agreement-again", "default", "default-again")
+
+
+def _characterized(name: str, forecast_s: float, mode: Sequence[str]) -> Step:
+    what = " ".join(("gpuprof characterize", *mode))
+    work = profiles.characterized(name, *mode)
+    return Step("B", name, forecast_s, needs=_PROBES, work=work, what=what, continues=True)
+
+
+def _certified(name: str, forecast_s: float, measured: str, mode: Sequence[str]) -> Step:
+    """Return a step that has ncu count the kernels that another one has measured: none is measured anew."""
+    work = profiles.characterized(name, *mode, "--verify-counters", samples_of=measured)
     needs = (*_PROBES, COUNTERS, NCU, READER)
-    yield Step(
-        "B", "certificates", 240, needs=needs, work=profiles.characterized("certificates", *options),
-        what="certificates of counters: bandwidth, ffma", continues=True,
-    )  # fmt: skip
-    for family in ("bandwidth", "tensor", "instruction"):
-        for number, names in enumerate(_batches(_probes(family)), 1):
-            what = f"what counters give for known work: {len(names)} probes of {family}"
-            yield Step(
-                "B", f"counters-{family}-{number}", _PROBE_S * len(names), needs=needs, work=profiles.counted(names),
-                what=what, continues=True,
-            )  # fmt: skip
+    what = f"certificates of counters, by the probes of {measured}"
+    return Step("B", name, forecast_s, needs=needs, work=work, what=what, continues=True, after=(measured,))
+
+
+def _agreement(name: str, *measured: str) -> Step:
+    what = f"do {' and '.join(measured)} agree within 2 %"
+    return Step("B", name, 5, needs=(GPUPROF,), work=profiles.agreement_of(measured), what=what, after=measured)
 
 
 def _planted() -> Iterator[Step]:
@@ -213,13 +209,6 @@ def _story(program: Path) -> profiles.CommandOf:
     return command_of
 
 
-def _batches(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield names in batches of about equal size, at most BATCH."""
-    count = -(-len(names) // BATCH)
-    for number in range(count):
-        yield tuple(names[number::count])
-
-
 def _case_batches() -> Iterator[tuple[str, ...]]:
     """Yield the names of the planted cases, those worth most first."""
     folder = data_dir("microkernels") / "bottlenecks"
@@ -234,10 +223,6 @@ def planted_rule(file: Path) -> str:
     """Return the rule of a case: the steps are listed also where no YAML can be read."""
     line = re.search(r"^planted_rule: *([\w-]+)", file.read_text(encoding="utf-8"), re.MULTILINE)
     return line[1] if line is not None else ""
-
-
-def _probes(family: str) -> list[str]:
-    return [f"{family}/{name}" for name in _named(data_dir("microkernels") / family)]
 
 
 def _named(folder: Path) -> list[str]:

@@ -33,7 +33,7 @@ def certificate_of(
 
     `ncu` is its version, such as "2025.3.1.0".
     """
-    sparse = frozenset(probe.id for probe in probes if any(limit.sparse for limit in probe.limits))
+    sparse = frozenset(probe.id for probe in probes if probe.sparse)
     release = release_of(ncu)
     return Certificate(
         arch=arch,
@@ -48,7 +48,7 @@ def certificate_of(
 
 
 def _agreements(counted: Mapping[str, CountedAndClaimed], sparse: frozenset[str]) -> Iterator[Agreement]:
-    """Yield one for each probe. Structured sparsity is a quantity of its own: half of what is claimed is multiplied."""
+    """Yield one for each probe. Structured sparsity is a quantity of its own: what is claimed there is the half."""
     for probe, count in counted.items():
         for (name, counters), value in count.each.items():
             claim = count.claimed.get(name)

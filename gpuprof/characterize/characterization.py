@@ -38,7 +38,7 @@ from gpuprof.characterize.record.samples import SampleFile, SamplesHeader
 from gpuprof.characterize.record.store import Store
 from gpuprof.characterize.results.judging import CountedAndClaimed, Judging
 from gpuprof.characterize.runner import INTERRUPTED, RunOutcome, run
-from gpuprof.characterize.schedule import Schedule, duration_s, plan
+from gpuprof.characterize.schedule import Schedule, duration_s, gone_on_with, plan
 from gpuprof.characterize.sheet.measured import Measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import Published
@@ -122,7 +122,8 @@ def characterize(
     context = MeasurementContext(
         gpu=gpu, target=place.target, checked=checked, store=store, effort=effort, tell=tell, stop=stop
     )
-    left_s = _time_left(effort, gpu.now() - began)
+    steps, before_s = gone_on_with(steps, store.notes, effort, checked)
+    left_s = max(0.0, _time_left(effort, gpu.now() - began) - before_s)
     _tell_plan(context, steps, left_s)
 
     def written(outcome: RunOutcome) -> Measured:

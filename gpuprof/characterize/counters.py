@@ -1,7 +1,7 @@
 """Whether the counters of ncu agree with the work and bytes that probes claim: two launches of each under ncu.
 
 The launches have N and 4N iterations; the difference of their counts is that of 3N iterations, without what a kernel
-does before its loop.
+does before its loop. Several probes share a run of ncu, whose start takes longer than their launches.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ _TOTALS = ("total",)
 _HISTOGRAMS = {"thread-opcodes": THREAD_OPCODES, "tensor-opcodes": WARP_OPCODES}
 _WORK = ("flop", "op")
 _ITERATIONS = 64
-_LONGEST_S = 300.0
-"""Compiling one probe, opening the GPU and some passes over two short launches; a kernel that hangs takes longer."""
+_TOGETHER = 10
+"""Probes in a run of ncu: enough to share its start, few enough to lose little where one of them ends it."""
+_START_S, _PROBE_S = 60.0, 10.0
+"""Opening the GPU under ncu; compiling a probe, and some passes over its launches: what takes longer hangs."""
 
 
 class Verified(NamedTuple):
@@ -54,8 +56,19 @@ class Verified(NamedTuple):
     interrupted: bool = False
 
 
+class ToCount(NamedTuple):
+    """A probe whose work ncu is to count: the configuration that is launched, and what it claims to do."""
+
+    probe: Probe
+    series: Series
+    claims: Mapping[str, float]
+
+
 def verify_counters(context: MeasurementContext, steps: Sequence[Step], arch: ArchSpec, device: int) -> Verified:
-    """Run the best configuration of each countable probe under ncu on the same GPU; tell what could not be counted."""
+    """Run the best configuration of each countable probe under ncu on the same GPU; tell what could not be counted.
+
+    Where the user does not want the rest, what was counted until then stays.
+    """
     from gpuprof.collect.installation import choose_ncu
     from gpuprof.collect.machine import version_text
 
@@ -64,39 +77,73 @@ def verify_counters(context: MeasurementContext, steps: Sequence[Step], arch: Ar
     try:
         ncu = choose_ncu(os.environ)
         version = version_text(ncu.version)
-        for probe, series in _finals(context, steps):
+        asked = list(_to_count(context, steps, arch))
+        for first in range(0, len(asked), _TOGETHER):
             if context.stop():
-                return Verified(by_probe, None, interrupted=True)
-            by_probe |= _counted_or_told(context, ncu.path, probe, series, arch, device)
+                return Verified(by_probe, version, interrupted=True)
+            by_probe |= _counted_or_told(context, ncu.path, asked[first : first + _TOGETHER], arch, device)
+            if not by_probe and first + _TOGETHER < len(asked):
+                context.tell(
+                    Remark(None, f"no other counters were verified: of the first {_TOGETHER} ncu counted none")
+                )
+                break
     except Interrupted:
-        return Verified(by_probe, None, interrupted=True)
+        return Verified(by_probe, version, interrupted=True)
     except GpuprofError as error:
         context.tell(Remark(None, f"the counters were not verified: {error.message}"))
     return Verified(by_probe, version)
 
 
-def _counted_or_told(
-    context: MeasurementContext,
-    ncu: Path,
-    probe: Probe,
-    series: Series,
-    arch: ArchSpec,
-    device: int,
-) -> dict[str, CountedAndClaimed]:
-    """Count one probe, if it claims what can be counted; where only that fails, the others go on.
+def _to_count(context: MeasurementContext, steps: Sequence[Step], arch: ArchSpec) -> Iterator[ToCount]:
+    """Yield the probes that claim what can be counted here: what is emulated does other work than it claims."""
+    for probe, series in _finals(context, steps):
+        if _emulated(context, series):
+            continue
+        try:
+            claims = claimed(probe, context.target, series, 3 * _ITERATIONS)
+        except ValueError as error:
+            context.tell(Remark(None, f"the counters of {probe.id} were not verified: {error}"))
+            continue
+        if claims and all(name in arch.counters for name in claims):
+            yield ToCount(probe, series, claims)
 
-    Raises what holds for all: no permission, Ctrl-C.
+
+def _emulated(context: MeasurementContext, series: Series) -> bool:
+    """Tell whether other instructions stand in for those that the kernel of a series means."""
+    return any(
+        checked.compiled is not None
+        and checked.judgement.gate == "emulated"
+        and checked.compiled.sha256.startswith(series.config.cubin or " ")
+        for checked in context.checked.get(series.probe, ())
+    )
+
+
+def _counted_or_told(
+    context: MeasurementContext, ncu: Path, asked: Sequence[ToCount], arch: ArchSpec, device: int
+) -> dict[str, CountedAndClaimed]:
+    """Count probes in one run of ncu; what that leaves out, each by itself, so that one costs no other its counts.
+
+    What hangs is not run again, and where one by itself has no counts either, the others are not tried. Raises what
+    holds for all: no permission, Ctrl-C.
     """
+    from gpuprof.collect.ncu_runs import STOPPED
+
+    by_probe: dict[str, CountedAndClaimed] = {}
+    why = "ncu recorded none of its launches"
     try:
-        claims = claimed(probe, context.target, series, 3 * _ITERATIONS)
-        if not claims or any(name not in arch.counters for name in claims):
-            return {}
-        return {probe.id: _count(ncu, probe, series, arch, claims, device)}
+        by_probe = _count(ncu, asked, arch, device)
     except (EnvironmentProblem, Interrupted):
         raise
     except (GpuprofError, ValueError) as error:
-        context.tell(Remark(None, f"the counters of {probe.id} were not verified: {error}"))
-        return {}
+        why = error.message if isinstance(error, GpuprofError) else str(error)
+    left = [counting for counting in asked if counting.probe.id not in by_probe]
+    while len(asked) > 1 and left and why != STOPPED["timeout"] and not context.stop():
+        by_probe |= _counted_or_told(context, ncu, [left.pop(0)], arch, device)
+        if not by_probe:
+            break
+    for counting in left:
+        context.tell(Remark(None, f"the counters of {counting.probe.id} were not verified: {why}"))
+    return by_probe
 
 
 def _finals(context: MeasurementContext, steps: Sequence[Step]) -> Iterator[tuple[Probe, Series]]:
@@ -108,7 +155,10 @@ def _finals(context: MeasurementContext, steps: Sequence[Step]) -> Iterator[tupl
 
 
 def claimed(probe: Probe, target: str, series: Series, iterations: int) -> dict[str, float]:
-    """Return what so many iterations do by the probe's account, named as the spec's counters: `traffic.dram`."""
+    """Return what so many iterations do by the probe's account, named as the spec's counters: `traffic.dram`.
+
+    Of a sparse product it is the half that is multiplied, as reports have it.
+    """
     kernel, limit = probe.kernel, probe.limit(target, assignment_of(probe, series))
     if kernel is None or limit is None:
         return {}
@@ -118,7 +168,7 @@ def claimed(probe: Probe, target: str, series: Series, iterations: int) -> dict[
     if limit.compute is not None:
         amounts = (series_work(kernel, what, series) for what in _WORK)
         done = next((amount for amount in amounts if amount), None)
-        return {f"work.{limit.compute.path}": done * iterations} if done else {}
+        return {f"work.{limit.compute.path}": done * iterations / (2 if probe.sparse else 1)} if done else {}
     return {}
 
 
@@ -160,40 +210,48 @@ def metrics_for(arch: ArchSpec, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*wanted, *(_HISTOGRAMS[link.how] for link in links if link.how in _HISTOGRAMS)]))
 
 
-def command(
-    ncu: Path, probe: Probe, series: Series, metrics: Sequence[str], folder: Path, device: int = 0
-) -> NcuCommand:
-    """Return ncu's command line for the two launches of one configuration. The clocks are left as they are."""
-    kernel = probe.kernel
-    config = json.dumps(series.config.settings(), separators=(",", ":"))
-    counts = [str(multiple * _ITERATIONS) for multiple in (MULTIPLES[0], MULTIPLES[-1])]
+def command(ncu: Path, asked: Sequence[ToCount], metrics: Sequence[str], folder: Path, device: int = 0) -> NcuCommand:
+    """Return ncu's command line for the two launches of each configuration. The clocks are left as they are."""
+    counts = ",".join(str(multiple * _ITERATIONS) for multiple in (MULTIPLES[0], MULTIPLES[-1]))
+    configurations = [
+        word
+        for counting in asked
+        for word in (counting.probe.id, json.dumps(counting.series.config.settings(), separators=(",", ":")))
+    ]
+    entries = "|".join(counting.probe.kernel.entry for counting in asked if counting.probe.kernel is not None)
     return NcuCommand(
         ncu=ncu,
-        program=(sys.executable, "-m", "gpuprof.characterize.counted_run", str(device), probe.id, config, *counts),
+        program=(sys.executable, "-m", "gpuprof.characterize.counted_run", str(device), counts, *configurations),
         output=folder / "counters.ncu-rep",
         log=folder / "counters.log",
         metrics=tuple(metrics),
-        filters=Filters(kernel=f"^{kernel.entry}$" if kernel is not None else None, name_base="function"),
+        filters=Filters(kernel=f"^({entries})$", name_base="function"),
         cache_control="none",
         targets="application-only",
         known=options_of(ncu),
     )
 
 
-def _count(
-    ncu: Path, probe: Probe, series: Series, arch: ArchSpec, claims: Mapping[str, float], device: int
-) -> CountedAndClaimed:
-    """Run one configuration under ncu and return what it counted."""
+def _count(ncu: Path, asked: Sequence[ToCount], arch: ArchSpec, device: int) -> dict[str, CountedAndClaimed]:
+    """Run configurations under ncu and return what it counted, without those whose launches it has not recorded."""
+    names = tuple(dict.fromkeys(name for counting in asked for name in counting.claims))
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as folder:
-        asked = command(ncu, probe, series, metrics_for(arch, tuple(claims)), Path(folder), device)
-        launches = list(_profiled(asked, Path(folder)))
-        if len(launches) < 2:
-            return CountedAndClaimed(claims, {})
-        few, many, names = launches[-2], launches[-1], tuple(claims)
-        return CountedAndClaimed(claims, counted(few, many, arch, names), counted_each(few, many, arch, names))
+        wanted = command(ncu, asked, metrics_for(arch, names), Path(folder), device)
+        launches: dict[str, list[Launch]] = {}
+        for launch in _profiled(wanted, Path(folder), _START_S + _PROBE_S * len(asked)):
+            launches.setdefault(launch.name, []).append(launch)
+        by_probe: dict[str, CountedAndClaimed] = {}
+        for probe, _, claims in asked:
+            mine = launches.get(probe.kernel.entry if probe.kernel is not None else "", [])
+            if len(mine) >= 2:
+                few, many = mine[-2], mine[-1]
+                # Which half of a sparse product counters count is what a certificate is to tell: no value hangs on it.
+                told = None if probe.sparse else counted(few, many, arch, tuple(claims))
+                by_probe[probe.id] = CountedAndClaimed(claims, told, counted_each(few, many, arch, tuple(claims)))
+        return by_probe
 
 
-def _profiled(asked: NcuCommand, folder: Path) -> Report:
+def _profiled(asked: NcuCommand, folder: Path, seconds: float) -> Report:
     """Run a command of ncu as `gpuprof run` does, and read its report. Raises Interrupted, whatever it has left."""
     from gpuprof.collect.execution import Execution
     from gpuprof.collect.ncu_runs import NcuRuns, stopped_error
@@ -202,7 +260,7 @@ def _profiled(asked: NcuCommand, folder: Path) -> Report:
     from gpuprof.read.ncu_rep import read_ncu_rep
 
     request = ProfileRequest(
-        asked.program, folder, annotate=False, output="stderr", timeout_s=_LONGEST_S, on_event=ProgressLine()
+        asked.program, folder, annotate=False, output="stderr", timeout_s=seconds, on_event=ProgressLine()
     )
     runs = NcuRuns(Execution(request, os.environ, lambda _: None), read_ncu_rep, lambda _: None)
     run = runs.run("counters", asked, 2)

@@ -15,7 +15,7 @@ from gpuprof.characterize.on_gpu.environment import compiler_facts, environment_
 from gpuprof.characterize.record.gpu import DeviceError, Stopped
 from gpuprof.characterize.record.samples import plain
 from gpuprof.characterize.results.judging import Judging
-from gpuprof.characterize.schedule import allotted, spare
+from gpuprof.characterize.schedule import STEP, allotted, spare, step_facts
 
 INTERRUPTED = "interrupted"
 DIED = "died"
@@ -71,7 +71,12 @@ def run(
         cut_short = _there(context)
         if cut_short is None:
             failures: list[StepFailure] = []
+            began = context.gpu.now()
             cut_short = _survived(context, replace(step, seconds=share), deaths, failures)
+            if step.seconds:  # an earlier run has not measured it already
+                whole = cut_short is None and not failures
+                facts = step_facts(step, context.effort, context.checked, context.gpu.now() - began, whole=whole)
+                context.store.note(STEP, probe=step.probe.id, facts=facts)
             results += _told(context, step, failures, judging())
         if cut_short is not None:
             return RunOutcome(tuple(results), cut_short)

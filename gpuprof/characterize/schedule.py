@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.characterize.gates.table import why_not
@@ -12,11 +13,21 @@ from gpuprof.characterize.measure.forecast import Where
 from gpuprof.characterize.measure.step import Step
 from gpuprof.characterize.methods.method import PHASES
 from gpuprof.characterize.methods.table import method_of
+from gpuprof.characterize.record.configurations import CUBIN
 from gpuprof.hardware.specs import INSTRUCTIONS
 
 if TYPE_CHECKING:
+    from gpuprof.characterize.gates.check import Checked
     from gpuprof.characterize.probes.probe import Probe
+    from gpuprof.characterize.record.series import Parameter, RunNote
 
+    Compiled = Mapping[str, Sequence[Checked]]
+    """The kernels of each probe."""
+
+STEP = "step"
+"""What a note is called that says how long a step took, and whether all of it was measured."""
+_TELLING = ("regime", "data", "code", "of_s")
+"""Its facts that tell which step it was, and in which mode."""
 _QUICK = (
     "clocks/idle", "clocks/ffma", "clocks/dram-read", "launch/null-queued", "launch/null-synchronous",
     "latency/l1", "latency/l2", "latency/shared", "latency/dram",
@@ -52,6 +63,44 @@ def plan(probes: Sequence[Probe], where: Where, mode: str, effort: Effort, *, na
     steps = [step for probe in wanted for step in _steps(probe, effort, where)]
     steps.sort(key=lambda step: PHASES.index(method_of(step.probe).phase(step)))
     return Schedule(tuple(steps), tuple(left_out))
+
+
+def step_facts(step: Step, effort: Effort, checked: Compiled, seconds: float, *, whole: bool) -> dict[str, Parameter]:
+    """Return what a run notes of a step behind it, for a run that goes on. `whole`: nothing of it is missing."""
+    return {
+        "regime": step.regime, "data": step.data, "code": _code(step.probe, checked), "of_s": effort.total_s,
+        "seconds": seconds, "whole": whole,
+    }  # fmt: skip
+
+
+def gone_on_with(
+    schedule: Schedule, notes: Iterable[RunNote], effort: Effort, checked: Compiled
+) -> tuple[Schedule, float]:
+    """Return a schedule in which what earlier runs of this mode have measured takes no time, and the seconds they took.
+
+    So a run that was cut takes no longer in all than one that was not. Kernels that were compiled anew count anew.
+    """
+    steps, seconds = {_key(step, effort, checked): step for step in schedule.steps}, 0.0
+    for note in notes:
+        key = (note.probe, *(note.facts.get(fact) for fact in _TELLING))
+        took = note.facts.get("seconds")
+        if note.what == STEP and key in steps and isinstance(took, float):
+            seconds += took
+            if note.facts.get("whole") is True:
+                steps[key] = replace(steps[key], seconds=0.0, least_s=0.0, good_s=0.0)
+    return schedule._replace(steps=tuple(steps.values())), seconds
+
+
+def _key(step: Step, effort: Effort, checked: Compiled) -> tuple[object, ...]:
+    facts = step_facts(step, effort, checked, 0.0, whole=True)
+    return step.probe.id, *(facts[fact] for fact in _TELLING)
+
+
+def _code(probe: Probe, compiled: Compiled) -> str:
+    """Return what tells the kernels of a probe, or of its load, from others."""
+    kernels = (*compiled.get(probe.id, ()), *compiled.get(probe.load or "", ()))
+    together = "".join(checked.compiled.sha256 for checked in kernels if checked.compiled is not None)
+    return sha256(together.encode()).hexdigest()[:CUBIN]
 
 
 def duration_s(steps: Sequence[Step], seconds: float) -> float:

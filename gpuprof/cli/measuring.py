@@ -61,14 +61,23 @@ class _Stop:
 
 @contextmanager
 def _stoppable() -> Iterator[_Stop]:
-    """Let the first Ctrl-C end the run between two launches, so that its file is written; the second ends all."""
-    stop, before = _Stop(), signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, stop.ask)
+    """Let the first Ctrl-C end the run between two launches, so that its file is written; the second ends all.
+
+    So does SIGTERM, by which a batch system or `timeout` ends what has used up its time.
+    """
+    stop = _Stop()
+    before = {
+        which: handler
+        for which in (signal.SIGINT, signal.SIGTERM)
+        if (handler := signal.getsignal(which)) is not signal.SIG_IGN
+    }
+    for which in before:
+        signal.signal(which, stop.ask)
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        for which, handler in before.items():
+            signal.signal(which, handler)
 
 
 def _opened(index: int, stop: Callable[[], bool]) -> ServedGpu:

@@ -322,7 +322,8 @@ def _stoppable(stop: Callable[[], bool]) -> Iterator[Callable[[], int]]:
     """Give a function that tells how often stopping was asked for, by a signal or `stop`.
 
     The handlers before are put back; one of the caller's own then hears of the signal, but for SIGINT, which is meant
-    for the command. What the caller has us ignore, as nohup does with SIGHUP, stays ignored.
+    for the command. What the caller has us ignore, as nohup does with SIGHUP, stays ignored. But a command must not
+    ignore SIGINT, by which it is ended, as it would where we do: so a shell starts what runs in its background.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -335,11 +336,16 @@ def _stoppable(stop: Callable[[], bool]) -> Iterator[Callable[[], int]]:
     }
     for which in handlers:
         signal.signal(which, lambda sent, _: received.append(sent))
+    deaf = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    if deaf:
+        signal.signal(signal.SIGINT, lambda _sent, _: None)
     try:
         yield lambda: len(received) + bool(stop())
     finally:
         for which, handler in handlers.items():
             signal.signal(which, handler)
+        if deaf:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     for sent in dict.fromkeys(received):
         handler = handlers[signal.Signals(sent)]
         if callable(handler) and sent != signal.SIGINT:

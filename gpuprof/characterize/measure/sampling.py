@@ -58,18 +58,24 @@ def warm_up(ready: Ready, count: int) -> None:
 
 
 def sweep(candidates: Sequence[Ready], counts: Sequence[int], number: int, seed: int) -> list[list[Sample]]:
-    """Return the samples of each candidate: `number` rounds, the candidates in another random order in each."""
+    """Return the samples of each candidate: `number` rounds, the candidates in another random order in each.
+
+    NVML is not asked: that takes longer than a round, and only what is measured again is judged by its answers.
+    """
     taken: list[list[Sample]] = [[] for _ in candidates]
     for order in rounds(range(len(candidates)), number, seed):
         for index in order:
-            taken[index] += one_round(candidates[index], counts[index], seed + len(taken[index]))
+            taken[index] += one_round(candidates[index], counts[index], seed + len(taken[index]), watched=False)
     return taken
 
 
-def one_round(ready: Ready, count: int, seed: int) -> list[Sample]:
-    """Launch at N, 2N and 4N iterations in random order; NVML is asked during the longest. Raises BrokenRun."""
+def one_round(ready: Ready, count: int, seed: int, *, watched: bool = True) -> list[Sample]:
+    """Launch at N, 2N and 4N iterations in random order; NVML is asked during the longest, if `watched`.
+
+    Raises BrokenRun.
+    """
     (order,) = rounds(MULTIPLES, 1, seed)
-    samples = [ready.run(multiple * count, watched=multiple == MULTIPLES[-1]) for multiple in order]
+    samples = [ready.run(multiple * count, watched=watched and multiple == MULTIPLES[-1]) for multiple in order]
     if not all(sample.time_s > 0 for sample in samples):
         raise BrokenRun(f"{count} iterations took no time by the GPU's timer")
     return samples

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 _NO_MEMORY = ("OUT_OF_MEMORY", "MemoryAllocation")
 _MAX_PITCH = 2**31 - 1
+_WORD = 8
+_SENT_WORDS = 2**22
+"""Words that are sent to the GPU at once."""
 
 
 class _Loaded(NamedTuple):
@@ -153,15 +156,26 @@ class CudaGpu:
                 done += size
 
     def scatter(self, memory: Memory, stride: int, values: NDArray[np.uint64]) -> None:
-        """Write 64-bit words `stride` bytes apart: a strided copy of rows of one word."""
+        """Write 64-bit words `stride` bytes apart: sent to the GPU as they are, and there copied as rows of one word.
+
+        Rows of one word from the host would cross the link one by one, millions of them.
+        """
         if stride > _MAX_PITCH:
             raise DeviceError(f"words cannot be written {stride} bytes apart")
         runtime = self._runtime
-        with self._calling("addresses cannot be written"):
-            runtime.memcpy2DAsync(
-                memory.address, stride, values.ctypes.data, 8, 8, len(values), runtime.memcpyHostToDevice, self._stream
-            )
-            runtime.streamSynchronize(self._stream)
+        sent = self.allocate(min(len(values), _SENT_WORDS) * _WORD)
+        try:
+            with self._calling("addresses cannot be written"):
+                for first in range(0, len(values), _SENT_WORDS):
+                    count = min(len(values) - first, _SENT_WORDS)
+                    place, source = memory.address + first * stride, values.ctypes.data + first * _WORD
+                    copy_on(runtime, self._stream, sent.address, source, count * _WORD)
+                    runtime.memcpy2DAsync(
+                        place, stride, sent.address, _WORD, _WORD, count, runtime.memcpyDeviceToDevice, self._stream
+                    )
+                    runtime.streamSynchronize(self._stream)
+        finally:
+            self.release(sent)
 
     def read(self, memory: Memory, size: int) -> bytes:
         """Return the first bytes of memory."""

@@ -304,6 +304,11 @@ class Probe:
         """Return "family/name"."""
         return f"{self.family}/{self.name}"
 
+    @property
+    def sparse(self) -> bool:
+        """Tell whether it multiplies matrices of structured sparsity: of the work that it claims the half is done."""
+        return (self.tile is not None and bool(self.tile.held)) or any(limit.sparse for limit in self.limits)
+
     def limit(self, target: str, assignment: Assignment) -> PhysicalLimit | None:
         """Return the limit on this target, or None where the probe has none."""
         return next((limit for limit in self.limits if limit.condition.holds(target, assignment)), None)
