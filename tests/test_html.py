@@ -117,6 +117,14 @@ def test_verdict_without_durations_says_so() -> None:
     assert verdict_text(read) == "1 profiled launch on a GPU of unknown name; durations were not collected."
 
 
+def test_verdict_tells_a_gpu_without_a_name_by_its_compute_capability() -> None:
+    read = replace(
+        session(kernel(0, label="gemm")),
+        devices=(Device(id=0, name=None, compute_capability="8.7", sm_count=None, spec=None),),
+    )
+    assert verdict_text(read).endswith(" of GPU time on a GPU of compute capability 8.7 and unknown name.")
+
+
 def test_page_has_landmarks_headers_and_one_table_row_for_each_kernel() -> None:
     outline = Outline(page_of_two())
     assert outline.open == []

@@ -126,6 +126,21 @@ class TestRawPage:
 
     @pytest.mark.parametrize(
         ("cell", "number"),
+        [
+            ("1 200 345", 1200345),
+            ("512\u202f004,25", 512004.25),
+            ("512\u00a0004,25", 512004.25),
+            ("12'345'678.25", 12345678.25),
+            ("12.345.678", 12345678),
+        ],
+    )
+    def test_thousands_are_grouped_as_the_user_s_language_does(self, cell: str, number: float) -> None:
+        report = read(raw_page({"a__x.sum": ("", [cell]), "b__y.sum": ("", ["7"])}))
+        assert value(only(report), "a__x.sum") == pytest.approx(number)
+        assert value(only(report), "b__y.sum") == 7
+
+    @pytest.mark.parametrize(
+        ("cell", "number"),
         [("1,788,903", 1788903), ("17,88,903", 1788903), ("1,00,50,45,526.96", 1005045526.96), ("65,537", 65537)],
     )
     def test_groups_of_digits_are_of_three_or_as_in_india_of_two(self, cell: str, number: float) -> None:
@@ -474,7 +489,7 @@ class TestUnreadable:
         ("text", "message"),
         [
             ("", "is empty"),
-            ("hello\n", "is not a CSV export of ncu"),
+            ("hello\n", "is not output of ncu"),
             ("==ERROR== No permission\n==WARNING== No kernels were profiled.\n", "'No permission'"),
             ("==WARNING== No kernels were profiled.\n", "No kernels were profiled"),
             (as_csv((*LAUNCH, "a__x.sum"), ("",) * 12), "has a header but no kernel"),
@@ -721,3 +736,16 @@ class TestRealPages:
         text = (shared_reports() / "csv" / "errors-only.csv").read_text("utf-8")
         with pytest.raises(InputError, match=r"error code \(2\)"):
             read(text)
+
+
+@pytest.mark.parametrize("label", ["gpu__time_active.avg", "Made Up (gpu__time_active.avg)"])
+def test_a_label_that_is_or_holds_the_name_of_a_metric_stands_for_it(label: str) -> None:
+    report = read(details_page(("GPU Speed Of Light Throughput", label, "usecond", "9.25")))
+    assert value(only(report), "gpu__time_active.avg") == pytest.approx(9.25e-6)
+
+
+def test_zeros_of_a_launch_that_was_not_measured_are_left_out_of_a_details_page_too() -> None:
+    section = "GPU Speed Of Light Throughput"
+    report = read(details_page((section, "Duration", "usecond", "(!) nan"), (section, "DRAM Throughput", "%", "0.00")))
+    assert list(only(report).metrics.names()) == []
+    assert any("was not measured" in warning for warning in report.warnings)

@@ -26,6 +26,7 @@ from gpuprof.diagnose import (
     launch,
     limits,
     matrix,
+    nvidia_messages,
     reduction,
 )
 from gpuprof.diagnose.case import EXECUTED, WELL_USED, Case
@@ -41,7 +42,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.occupancy import LIMITERS
-from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.model.recorded import ProfiledInstruction, RuleResult
 from gpuprof.model.session import Evidence, Finding
 from tests import builders
 from tests.kernels import (
@@ -441,12 +442,14 @@ LATENCY = (
     Example("branch-divergence", "of a busy pipe", made({THREADS: 8.0}, busy(sm=90), pipes(fma=90)), 0.75, "high",
             "measured", "8 of 32 threads", (THREADS,)),
     # In 40 % of their time the warps wait for that.
-    Example("latency-bound", "with a stall", made(busy(sm=20, dram=30), stalls(short_scoreboard=40), issued(10)), 0.40,
-            "high", "inferred", "30 % busy; 40 % of warp time in Short Scoreboard"),
+    Example("latency-bound", "with a stall",
+            made(busy(sm=20, dram=30, memory=30), stalls(short_scoreboard=40), issued(10)), 0.40, "high",
+            "inferred", "30 % busy; 40 % of warp time in Short Scoreboard"),
     # 1 − 30 %
-    Example("latency-bound", "with no stall above others", made(busy(sm=20, dram=30), stalls(wait=20), issued(10)),
-            0.70, "high", "inferred", "30 % busy"),
-    Example("latency-bound", "without stalls", made(busy(sm=30)), 0.70, "low", "guess", "30 %", (*busy(sm=0),)),
+    Example("latency-bound", "with no stall above others",
+            made(busy(sm=20, dram=30, memory=30), stalls(wait=20), issued(10)), 0.70, "high", "inferred", "30 % busy"),
+    Example("latency-bound", "without stalls", made(busy(sm=30, memory=10)), 0.70, "low", "guess", "30 %",
+            (*busy(sm=0, memory=0),)),
 )  # fmt: skip
 
 UNOPTIMISED: Histograms = {WARP_OPCODES: {"MOV": 40, "LD.E": 8, "ST.E": 2, "FFMA": 10, "IADD3": 40}}
@@ -1371,9 +1374,9 @@ def of_unknown_gpu(launch: Made) -> list[Finding]:
 
 def test_blocks_are_few_where_no_known_gpu_of_the_capability_has_so_few_sms() -> None:
     few = of_unknown_gpu(made(lasting(), grid=(14, 1, 1)))
-    # 14 of 56 SMs have a block.
-    assert few[0].headline == "Small grid: 14 blocks; the smallest known GPU of compute capability 8.0 has 56 SMs"
-    assert (few[0].rule, few[0].confidence) == ("small-grid", "inferred")
+    # 14 of 56 SMs have a block; a part of a GPU, or one that has no spec, may have fewer.
+    assert few[0].headline == "Small grid: 14 blocks; GPUs of compute capability 8.0 with a spec have 56 SMs or more"
+    assert (few[0].rule, few[0].confidence) == ("small-grid", "guess")
     assert few[0].gain_kernel == pytest.approx(0.75 * 0.999)  # of 1 ms its launch takes 1 µs
     assert "small-grid" not in {item.rule for item in of_unknown_gpu(made(lasting(), grid=(56, 1, 1)))}
 
@@ -1422,8 +1425,8 @@ def test_a_short_kernel_is_told_first_and_what_else_it_has_are_guesses() -> None
 
 
 def test_nothing_busy_is_no_finding_of_a_short_kernel() -> None:
-    assert made(busy(sm=2), lasting(4e-6)).findings("latency-bound") == []
-    assert made(busy(sm=2), lasting(6e-6)).findings("latency-bound")
+    assert made(busy(sm=2, memory=10), lasting(4e-6)).findings("latency-bound") == []
+    assert made(busy(sm=2, memory=10), lasting(6e-6)).findings("latency-bound")
 
 
 def test_every_limiter_of_occupancy_has_an_action_and_advice() -> None:
@@ -1464,6 +1467,42 @@ def test_l1_that_is_far_busier_than_what_issues_accesses_takes_many_passes() -> 
     assert made(busy(l1=96), {issued: 24.0}, none_shared).findings("uncoalesced-global") == []
     some_shared = {**none_shared, "launch__shared_mem_per_block_static": 4096.0}
     assert made(busy(l1=96), {issued: 6.0}, some_shared).findings("uncoalesced-global") == []
+
+
+@pytest.mark.parametrize("level", ["L1", "L1TEX", "L2", "DRAM"])
+def test_the_bytes_used_of_a_sector_are_told_of_the_level_that_they_cost_most_in(level: str) -> None:
+    text = (
+        f"The memory access pattern for global loads from {level} might not be optimal. On average, only 5.0 of the 32 "
+        "bytes transmitted per sector are utilized by each thread."
+    )
+    said = RuleResult(rule="", section="Memory Workload Analysis Tables", kind="optimization", title="", message=text)
+    assert nvidia_messages.used_of_load_sectors((said,)) == 5.0
+
+
+ACTIVE_L1 = "l1tex__throughput.avg.pct_of_peak_sustained_active"
+
+
+def test_the_sm_s_speed_of_light_stands_for_what_issues_accesses_in_the_basic_set() -> None:
+    # L1 is 96 % busy, and no part of the SM more than 6 %: 16 passes a request at least.
+    basic = made(busy(l1=96, sm=6, memory=96, dram=5, l2=10), NO_SHARED)
+    assert "at least 16 L1 wavefronts" in basic.finding("uncoalesced-global").headline
+    assert made(busy(l1=96, sm=24, memory=96, dram=5, l2=10), NO_SHARED).findings("uncoalesced-global") == []
+
+
+def test_l1_that_is_full_while_sms_work_is_the_limit_although_many_do_not() -> None:
+    # SMs work half of the time, and L1 then has no cycle left.
+    half = made({ACTIVE_L1: 99.0, "sm__cycles_active.avg": 5e5, "gpc__cycles_elapsed.max": 1e6},
+                busy(sm=20, memory=49.5, dram=5, l2=10), SHARED_4K)  # fmt: skip
+    told = half.finding("l1-bandwidth")
+    assert told.headline == "L1 bandwidth: 50 % busy with global and shared accesses, 99 % while SMs have work"
+    assert half.plus({ACTIVE_L1: 70.0}, busy(memory=35)).findings("l1-bandwidth") == []
+    assert half.plus({"sm__cycles_active.avg": 9e5, ACTIVE_L1: 55.0}).findings("l1-bandwidth") == []
+
+
+def test_passes_that_follow_from_a_bound_are_told_as_that() -> None:
+    many = made(busy(l1=96, sm=6, memory=96, dram=5, l2=10))
+    assert many.finding("l1-bandwidth").headline.endswith("; at least 16 wavefronts per request")
+    assert many.finding("l1-bandwidth").action == "Let a warp's threads touch consecutive addresses and different banks"
 
 
 def test_a_busy_load_store_unit_does_not_hide_full_issue_slots() -> None:
@@ -1772,7 +1811,7 @@ def test_idle_units_and_schedulers_tell_that_more_warps_help_where_no_states_wer
 
 def test_places_that_stand_empty_between_short_blocks_are_no_latency() -> None:
     # 64 blocks of 8 warps an SM, 4 of them at a time, in 8 000 cycles: one lives for 500.
-    short = made({REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 8e3}, busy(sm=20), stalls(wait=20),
+    short = made({REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 8e3}, busy(sm=20, memory=10), stalls(wait=20),
                  issued(20), grid=(6912, 1, 1))  # fmt: skip
     assert short.finding("short-blocks").severity == "high" and short.findings("latency-bound") == []
     # With most issue slots used while an SM works, more warps are no sure help.
@@ -1784,27 +1823,34 @@ def test_places_that_stand_empty_between_short_blocks_are_no_latency() -> None:
 
 
 def test_nothing_busy_says_how_many_warps_are_there() -> None:
-    waiting = made(busy(sm=20), {ACTIVE: 95.0})
+    waiting = made(busy(sm=20, memory=10), {ACTIVE: 95.0})
     assert "all warp slots are taken" in waiting.finding("latency-bound").why
     assert (
         "no more than 50 % of the warp slots"
         in waiting.plus(HALF_OCCUPANCY, {ACTIVE: 49.0}).finding("latency-bound").why
     )
     assert "only 20 % of the warp slots" in waiting.plus(HALF_OCCUPANCY, {ACTIVE: 20.0}).finding("latency-bound").why
-    assert "slots" not in made(busy(sm=20)).finding("latency-bound").why
+    assert "slots" not in made(busy(sm=20, memory=10)).finding("latency-bound").why
 
 
 def test_a_busy_pipe_is_a_busy_unit() -> None:
-    assert made(busy(sm=20), pipes(fma=65)).findings("latency-bound") == []
+    assert made(busy(sm=20, memory=10), pipes(fma=65)).findings("latency-bound") == []
 
 
 def test_nothing_busy_is_told_only_where_nothing_else_explains_it() -> None:
-    assert made(busy(sm=20), stalls(barrier=40), issued(20)).findings("latency-bound") == []
-    assert made(busy(sm=20), stalls(barrier=5), issued(20)).findings("latency-bound")
+    assert made(busy(sm=20, memory=10), stalls(barrier=40), issued(20)).findings("latency-bound") == []
+    assert made(busy(sm=20, memory=10), stalls(barrier=5), issued(20)).findings("latency-bound")
+
+
+def test_a_unit_that_was_not_collected_may_be_busy() -> None:
+    assert made(busy(sm=20)).findings("latency-bound") == []
+    assert made(busy(dram=10, l2=5)).findings("latency-bound") == []
+    assert made(busy(sm=20, dram=10, l2=5)).findings("latency-bound") == []
+    assert made(busy(sm=20, dram=10, l2=5, l1=30)).findings("latency-bound")
 
 
 def test_nothing_busy_says_what_would_tell_why() -> None:
-    assert "--section WarpStateStats" in made(busy(sm=20)).finding("latency-bound").why
+    assert "--section WarpStateStats" in made(busy(sm=20, memory=10)).finding("latency-bound").why
 
 
 # Thresholds: each decides where its rule says so, whatever its value.
@@ -2125,16 +2171,16 @@ EDGES = (
     Edge("reduction-tree", reduction.BARRIERS, lambda value: tree(barriers=value)),
     Edge("reduction-tree", latency.NOTABLE, lambda value: tree().plus(stalls(barrier=value))),
     Edge("branch-divergence", idle_lanes.THREADS, lambda value: made({THREADS: value}), above=False),
-    Edge("latency-bound", latency.LATENCY_BOUND, lambda value: made(busy(sm=value)), above=False),
+    Edge("latency-bound", latency.LATENCY_BOUND, lambda value: made(busy(sm=value, memory=10)), above=False),
     Edge("latency-bound", latency.DOMINANT,
-         lambda value: made(busy(sm=20), issued(20), stalls(mio_throttle=value)), names_a_wait),
+         lambda value: made(busy(sm=20, memory=10), issued(20), stalls(mio_throttle=value)), names_a_wait),
     # An SM that runs 64 blocks of 8 warps holds 4 of them, then 8 less some.
     Edge("latency-bound", blocks.SHORT_BLOCK, lambda value: made(
-         {REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 16 * value}, busy(sm=20), issued(70), stalls(wait=20),
-         grid=(6912, 1, 1)), is_settled, above=False),
+         {REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 16 * value}, busy(sm=20, memory=10), issued(70),
+         stalls(wait=20), grid=(6912, 1, 1)), is_settled, above=False),
     Edge("latency-bound", blocks.OCCUPANCY_GAP, lambda value: made(
-         {REGISTERS: 32.0, ACTIVE: 100 - value, "sm__cycles_active.avg": 1e3}, busy(sm=20), issued(70), stalls(wait=20),
-         grid=(6912, 1, 1)), is_settled),
+         {REGISTERS: 32.0, ACTIVE: 100 - value, "sm__cycles_active.avg": 1e3}, busy(sm=20, memory=10), issued(70),
+         stalls(wait=20), grid=(6912, 1, 1)), is_settled),
 )  # fmt: skip
 
 

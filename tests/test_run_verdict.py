@@ -18,6 +18,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import (
+    Evidence,
     Finding,
     KernelProfile,
     Occupancy,
@@ -150,6 +151,14 @@ def test_a_defect_is_told_with_what_the_kernel_keeps_busy() -> None:
     assert (verdict.state, verdict.ceiling, verdict.fraction) == ("limited", "L1 throughput", 0.97)
 
 
+def test_l1_is_as_busy_as_the_evidence_of_the_finding_says() -> None:
+    shown = Evidence("l1tex__throughput.avg.pct_of_peak_sustained_active", 90.0, "%", threshold=60.0, meaning="L1 busy")
+    scattered = replace(finding("uncoalesced-global", "Uncoalesced: 16 passes"), evidence=(shown,))
+    verdict = judged(kernel(0, scattered, throughput=lights(memory=0.45, dram=0.02, l2=0.03, sm=0.05)))
+    assert verdict.sentence == "kernel 0 keeps L1 90 % busy: uncoalesced at gather.cu:41."
+    assert verdict.fraction == 0.9
+
+
 def test_the_load_store_unit_is_told_as_memory_although_the_sm_counts_it() -> None:
     verdict = judged(
         kernel(0, finding("l1-bandwidth", "L1"), throughput=lights(sm=0.66, memory=0.65, dram=0.1, l2=0.2))
@@ -167,14 +176,40 @@ def test_the_load_store_unit_is_told_as_memory_although_the_sm_counts_it() -> No
     ],
 )
 def test_the_state_follows_from_the_first_finding(rule: str, state: str, text: str) -> None:
-    verdict = judged(kernel(0, finding(rule, "Headline"), throughput=lights(dram=0.4, sm=0.2)))
+    verdict = judged(kernel(0, finding(rule, "Headline"), throughput=lights(dram=0.4, sm=0.2, memory=0.4)))
     assert verdict.state == state and verdict.sentence.endswith(text)
 
 
 def test_how_busy_the_units_are_is_told_once() -> None:
     latency = replace(finding("latency-bound", "Latency-bound: no unit is more than 40 % busy"), location=None)
-    verdict = judged(kernel(0, latency, throughput=lights(dram=0.4)))
+    verdict = judged(kernel(0, latency, throughput=lights(dram=0.4, sm=0.2, memory=0.4)))
     assert verdict.sentence == "kernel 0 mostly waits: latency-bound. No unit is more than 40 % busy."
+
+
+def test_a_unit_that_was_not_collected_is_not_said_to_be_idle() -> None:
+    small = finding("small-grid", "Small grid: 4 blocks")
+    some = judged(kernel(0, small, throughput=lights(dram=0.4, l2=0.1)))
+    assert some.sentence.endswith("No unit that was collected is more than 40 % busy.")
+    nothing = judged(kernel(0, throughput=lights(dram=0.4, l2=0.1)))
+    assert "keeps DRAM 40 % busy, more than any other unit that was collected;" in nothing.sentence
+
+
+def test_a_finding_that_explains_little_of_a_kernel_that_waits_is_no_verdict() -> None:
+    tail = replace(finding("tail-effect", "Tail effect: 1.9 waves"), gain_kernel=0.05)
+    idle = replace(finding("latency-bound", "Latency-bound: no unit is busy"), gain_kernel=0.7, confidence="guess")
+    lights_low = lights(sm=0.34, memory=0.33, dram=0.02, l2=0.1)
+    verdict = judged(kernel(0, tail, idle, throughput=lights_low))
+    assert verdict.state == "waiting"
+    told = "kernel 0 mostly waits, and the report does not show for what. No unit is more than 34 % busy."
+    assert verdict.sentence == told
+    more = judged(kernel(0, replace(tail, gain_kernel=0.3), idle, throughput=lights_low))
+    assert "does not fill the GPU: tail effect" in more.sentence
+
+
+def test_no_unit_is_busier_than_what_is_said_of_the_busiest() -> None:
+    tail = finding("tail-effect", "Tail effect: 1.9 waves")
+    verdict = judged(kernel(0, tail, throughput=lights(sm=0.34, memory=0.33, dram=0.02, l2=0.1)))
+    assert verdict.sentence.endswith("No unit is more than 34 % busy.")
 
 
 def test_the_name_of_a_unit_keeps_its_capitals() -> None:
@@ -269,8 +304,8 @@ EMPTY = {
 
 def test_a_launch_without_numbers_is_to_be_profiled_again() -> None:
     verdict = judged(kernel(0, name="flash", **EMPTY), command=f"{NCU} --nvtx --set full -o p python x.py --n 3")
-    assert verdict.sentence == "kernel 0 has no numbers in the report."
-    assert verdict.unknown == "ncu recorded no numbers for this launch."
+    assert verdict.sentence == "kernel 0 has no numbers in the report that tell what it costs."
+    assert verdict.unknown == "The report has none of the numbers of this launch that tell what it costs."
     assert verdict.command == (
         "ncu --set full --import-source yes --nvtx --kernel-name flash --launch-count 1 -o flash-full python x.py --n 3"
     )
@@ -468,7 +503,7 @@ REAL = [
     ),
     (
         "sglang-profile.ncu-rep",
-        "flash_fwd hdim128 128x64 fp16 (attention) has no numbers in the report.",
+        "flash_fwd hdim128 128x64 fp16 (attention) has no numbers in the report that tell what it costs.",
         "--nvtx --kernel-name flash_fwd_kernel --launch-count 1 -o flash_fwd_kernel-full",
     ),
     (

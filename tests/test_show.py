@@ -135,7 +135,7 @@ FILES = {
     "late.json": (b'{"a": 1,' + b" " * 5000 + b'"traceEvents": []}', "without GPU activity"),
     "events.json": (b'[{"name": "k", "ph": "X"}]', "without GPU activity"),
     "profile.json.gz": (gzip.compress(b'{"deviceProperties": [], "traceEvents": []}'), "without GPU activity"),
-    "log-with-brackets.txt": (b"[INFO] start\n", "is not a CSV export of ncu"),
+    "log-with-brackets.txt": (b"[INFO] start\n", "is not output of ncu"),
 }
 
 

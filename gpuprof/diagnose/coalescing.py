@@ -22,7 +22,7 @@ from gpuprof.diagnose.access_shape import (
 )
 from gpuprof.diagnose.blocks import has_few_lanes
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, WELL_USED, Case
-from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS
+from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, is_l1_full
 from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, LOW, Cause, Rule, RuleVerdict, percent
 from gpuprof.diagnose.traffic import (
@@ -437,7 +437,7 @@ def _many_wavefronts(case: Case) -> _Excess | None:
     if busiest is None or ratio is None:
         return None
     name, fraction = busiest[0], min(1.0, busiest[1])
-    if 100 * fraction < BUSY.value or ratio < MANY_WAVEFRONTS.value:
+    if not is_l1_full(case, fraction) or ratio < MANY_WAVEFRONTS.value:
         return None
     meanings = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of peak"}
     evidence = (

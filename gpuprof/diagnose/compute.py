@@ -82,6 +82,12 @@ _TENSOR_ADVICE = (
     "tcgen05), or structured sparsity."
 )
 _TENSOR_ACTION = "Use a narrower type, or the architecture's newest matrix instruction"
+_ANY_ACTION = "Execute fewer instructions per result, of whichever kind fills the SM"
+_ANY_ADVICE = (
+    "Collect which pipe is busy first (ncu --section ComputeWorkloadAnalysis). Fewer instructions per result help in "
+    "any case, by wider accesses, work hoisted out of loops and simpler indices; but arithmetic that the result needs "
+    "stays."
+)
 _INTEGER_ACTION = "Cut integer instructions: simpler indices, no variable divisors, wider loads"
 
 
@@ -239,8 +245,10 @@ def _integer(case: Case) -> Iterator[RuleVerdict]:
     yield from _integer_verdict(case, "alu", "Integer arithmetic", "measured")
     work = _most_work(case)
     if (100 * work < FMA_WORK.value) if work is not None else not _is_product_by_name(case):
-        what = "Instruction throughput" if work is None else "Instructions other than floating point"
-        yield from _busy_sm(case, what, _INTEGER_ACTION, _INTEGER_ADVICE)
+        if work is None:
+            yield from _busy_sm(case, "Instruction throughput", _ANY_ACTION, _ANY_ADVICE)
+        else:
+            yield from _busy_sm(case, "Instructions other than floating point", _INTEGER_ACTION, _INTEGER_ADVICE)
 
 
 def _integer_verdict(case: Case, pipe: str, title: str, confidence: Confidence) -> Iterator[RuleVerdict]:

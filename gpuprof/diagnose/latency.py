@@ -15,8 +15,10 @@ from gpuprof.diagnose.blocks import (
     is_between_blocks,
 )
 from gpuprof.diagnose.case import SHARED_STALLS, Case
-from gpuprof.diagnose.needs import Saving
+from gpuprof.diagnose.needs import ISSUE as ISSUE_SLOTS
+from gpuprof.diagnose.needs import SM, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
+from gpuprof.diagnose.traffic import memory_busy
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.stalls import stall_name
 from gpuprof.units import format_percent
@@ -270,8 +272,12 @@ _OTHER_REASONS = {
 
 
 def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
-    """Nothing is busy. Name the main stall or short blocks where they are seen, else say what would tell."""
-    if case.busiest is None:
+    """Nothing is busy. Name the main stall or short blocks where they are seen, else say what would tell.
+
+    A unit that was not collected may be busy, unless a roofline has the work and the bytes.
+    """
+    is_known = bool({SM, ISSUE_SLOTS} & case.needs.keys()) and memory_busy(case) is not None
+    if case.busiest is None or not (is_known or case.kernel.roofline):
         return
     busiest = max(case.busiest, case.busiest_need or 0.0)
     if 100 * busiest >= LATENCY_BOUND.value:
@@ -282,7 +288,8 @@ def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
     told = f"; {_of_warp_time(reasons[reason], reason)} ({_OTHER_REASONS[reason]})" if named else ""
     short = is_between_blocks(case)
     yield RuleVerdict(
-        headline=f"Latency-bound: no unit is more than {format_percent(busiest)} busy{told}",
+        headline=f"Latency-bound: no unit {'' if is_known else 'that was collected '}is more than "
+        f"{format_percent(busiest)} busy{told}",
         why=f"Warps wait more than they issue{_how_many(case)}.{_what_is_unknown(case)}",
         action=(MORE_WORK_A_BLOCK if short else "Put more independent work in flight per thread"),
         advice=(
@@ -460,7 +467,8 @@ RULES = (
         gain="1 − largest need of a unit, with the same instructions and bytes: a fix that takes work away can gain "
         "more. Where a stall reason is named: min(share × working time, (1 − issue slots used) × working time, 1 − "
         "largest need), with the same instructions and other stalls.",
-        silent="A unit is 60 % busy or more, or another finding of this kernel can gain a tenth or more of its time.",
+        silent="A unit is 60 % busy or more, or how busy the SM or a memory level is was not collected and no "
+        "roofline tells it, or another finding of this kernel can gain a tenth or more of its time.",
         check=_latency_bound,
         causes=(
             *_FEW_WARPS,

@@ -129,13 +129,15 @@ def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
     if blocks >= fewest:
         return
     capability = case.recorded.hardware.arch.name.removeprefix("sm_")
+    is_sure = blocks < FEWEST_SMS.value
     beside = (
-        f"; the smallest known GPU of compute capability {capability[:-1]}.{capability[-1]} has {fewest} SMs"
-        if known is not None
-        else ", fewer than any GPU has SMs"
+        ", fewer than any GPU has SMs"
+        if is_sure
+        else f"; GPUs of compute capability {capability[:-1]}.{capability[-1]} with a spec have {fewest} SMs or more"
     )
     text, without_work = f"{count_of(blocks, 'block')}{beside}", _of_sms(1.0 - blocks / fewest)
-    yield _grid_verdict(case, text, "inferred", without_work, (_blocks_evidence(blocks, fewest),))
+    evidence = (_blocks_evidence(blocks, fewest),)
+    yield _grid_verdict(case, text, "inferred" if is_sure else "guess", without_work, evidence)
 
 
 class _Empty(NamedTuple):

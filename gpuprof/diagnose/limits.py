@@ -18,6 +18,7 @@ from gpuprof.diagnose.traffic import (
     least_passes,
     local_reaches,
     wavefronts_per_request,
+    while_active,
 )
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, TWO_PASSES
@@ -113,6 +114,15 @@ def _busy(case: Case, level: str) -> float | None:
     return need if need is not None and 100 * need >= BUSY.value else None
 
 
+def is_l1_full(case: Case, fraction: float) -> bool:
+    """Tell whether L1 is a limit: busy for most of the time, or well used while SMs have work, of which many have none.
+
+    `fraction` is its need over all elapsed cycles; the other levels are shared by all SMs.
+    """
+    while_working = while_active(case, fraction)
+    return 100 * fraction >= BUSY.value or (while_working is not None and 100 * while_working >= NEAR_ROOF.value)
+
+
 def _confidence(case: Case, level: str) -> Confidence:
     """What is busier than all other levels is the limit; with DRAM's speed unknown, DRAM can be."""
     return "inferred" if "dram" in case.needs or _is_busiest(case, level) else "guess"
@@ -205,8 +215,8 @@ def _l2(case: Case) -> Iterator[RuleVerdict]:
 
 
 def _l1(case: Case) -> Iterator[RuleVerdict]:
-    busiest, fraction = case.busiest_of_l1, _busy(case, "l1")
-    if busiest is None or fraction is None or _is_busiest(case, "l1") is False:
+    busiest, fraction = case.busiest_of_l1, case.needs.get("l1")
+    if busiest is None or fraction is None or not is_l1_full(case, fraction) or _is_busiest(case, "l1") is False:
         return
     if _sm_is_ahead(case, fraction, AHEAD.value):
         # The load/store unit is a part of the SM: where that is busier, another part of it is.
@@ -216,16 +226,19 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
         return
     uses_shared = bool(case.kernel.shared_memory_per_block)
     per_request = wavefronts_per_request(case)
-    many = per_request is not None and per_request >= MANY_WAVEFRONTS.value
     at_least = per_request if per_request is not None else least_passes(case) or 0.0
+    # A bound instead of a count tells of scattered accesses, unless the kernel uses shared memory in other ways.
+    many = at_least >= MANY_WAVEFRONTS.value and (
+        per_request is not None or case.kernel.shared_memory_per_block is None
+    )
     if at_least >= MANY_WAVEFRONTS.value and case.kernel.shared_memory_per_block == 0:
         # `uncoalesced-global` says the same and its cause.
         return
     what = "global and shared accesses" if uses_shared else "loads and stores"
-    headline = f"L1 bandwidth: {format_percent(fraction)} busy with {what}"
+    headline = f"L1 bandwidth: {format_percent(fraction)} busy with {what}{_while_working_text(case, fraction)}"
     kind = "shared" if uses_shared else "l1"
     if many:
-        headline += f"; {per_request:.2g} wavefronts per request"
+        headline += f"; {'at least ' if per_request is None else ''}{at_least:.2g} wavefronts per request"
         why, advice = _many_passes(case, uses_shared=uses_shared), _FEWER_PASSES
         kind = "passes"
     else:
@@ -253,6 +266,14 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
         ),
         location=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
+
+
+def _while_working_text(case: Case, fraction: float) -> str:
+    """Say how busy L1 is where there is work, if only that makes it the limit."""
+    while_working = while_active(case, fraction)
+    if 100 * fraction >= BUSY.value or while_working is None:
+        return ""
+    return f", {format_percent(min(1.0, while_working))} while SMs have work"
 
 
 def _fewer_passes(case: Case) -> Saving:

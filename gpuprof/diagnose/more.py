@@ -90,7 +90,7 @@ def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
         return "A trace has times but no counters."
     measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
     if not measured and not any(map(is_counted, kernel.findings)):
-        return "ncu recorded no numbers for this launch."
+        return "The report has none of the numbers of this launch that tell what it costs."
     lacking = []
     if not kernel.throughput and not kernel.roofline:
         lacking.append("how busy the units are")

@@ -51,7 +51,8 @@ _PIPE_NAMES = ("fma", "alu", "fp64", "xu", "lsu", "tensor", "tex")
 
 _WAVES = re.compile(r"grid is too small to fill the available resources .{0,80}?only (?P<waves>[\d.]+) full waves")
 _LOAD_SECTORS = re.compile(
-    r"pattern for global loads from L1(?:TEX)? .{0,40}?only (?P<used>[\d.]+) of the 32 bytes transmitted per sector"
+    r"pattern for global loads from (?:L1|L1TEX|L2|DRAM) .{0,40}?"
+    r"only (?P<used>[\d.]+) of the 32 bytes transmitted per sector"
 )
 
 
@@ -94,7 +95,7 @@ def stall_shares(messages: Iterable[RuleResult]) -> Mapping[str, float]:
     """Return the shares of the stall reasons that the stall rule names."""
     shares = {}
     for message in messages:
-        match = _STALL.search(message.message) if message.rule == "CPIStall" else None
+        match = _STALL.search(message.message) if _may_be(message, "CPIStall") else None
         reason = next((name for phrase, name in _STALL_WORDS.items() if match and phrase in match["what"]), None)
         if match and reason is not None:
             shares[reason] = min(1.0, float(match["percent"]) / 100)
@@ -103,7 +104,7 @@ def stall_shares(messages: Iterable[RuleResult]) -> Mapping[str, float]:
 
 def excess_sectors(messages: Iterable[RuleResult]) -> Sectors | None:
     """Return the sectors that the rule on uncoalesced accesses counts."""
-    matches = (_SECTORS.search(message.message) for message in messages if message.rule == "UncoalescedGlobalAccess")
+    matches = (_SECTORS.search(message.message) for message in messages if _may_be(message, "UncoalescedGlobalAccess"))
     return next((Sectors(_count(match["excess"]), _count(match["total"])) for match in matches if match), None)
 
 
@@ -128,7 +129,7 @@ def busiest_pipe(messages: Iterable[RuleResult]) -> BusiestPipe | None:
 
 def fused_instructions(messages: Iterable[RuleResult], kind: str) -> Fused | None:
     """Return the instructions that the rule on floating-point instructions counts, of FP32 or FP64."""
-    matches = (_FUSED.search(message.message) for message in messages if message.rule == "FPInstructions")
+    matches = (_FUSED.search(message.message) for message in messages if _may_be(message, "FPInstructions"))
     return next(
         (Fused(_count(match["fused"]), _count(match["alone"])) for match in matches if match and match["type"] == kind),
         None,
@@ -137,13 +138,13 @@ def fused_instructions(messages: Iterable[RuleResult], kind: str) -> Fused | Non
 
 def local_share(messages: Iterable[RuleResult]) -> float | None:
     """Return the share of local memory in the sectors that L1 is asked for."""
-    matches = (_LOCAL.search(message.message) for message in messages if message.rule == "MemoryLocalAccess")
+    matches = (_LOCAL.search(message.message) for message in messages if _may_be(message, "MemoryLocalAccess"))
     return next((min(1.0, float(match["percent"]) / 100) for match in matches if match), None)
 
 
 def active_lanes(messages: Iterable[RuleResult]) -> Lanes | None:
     """Return the threads of a warp that the rule on divergence counts."""
-    matches = (_LANES.search(message.message) for message in messages if message.rule == "ThreadDivergence")
+    matches = (_LANES.search(message.message) for message in messages if _may_be(message, "ThreadDivergence"))
     return next((Lanes(float(m["active"]), float(m["on"] or m["active"])) for m in matches if m), None)
 
 
@@ -157,6 +158,11 @@ def used_of_load_sectors(messages: Iterable[RuleResult]) -> float | None:
     """Return how many bytes of a sector global loads use, where the rule on access patterns complains of that."""
     matches = (_LOAD_SECTORS.search(message.message) for message in messages)
     return next((float(match["used"]) for match in matches if match), None)
+
+
+def _may_be(message: RuleResult, rule: str) -> bool:
+    """Tell whether a rule said it; text without --csv has no rules' names."""
+    return message.rule in (rule, "")
 
 
 def _count(text: str) -> float:

@@ -22,6 +22,7 @@ IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 _TOLD = "rule UncoalescedGlobalAccess"
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
+_HOPPER = 9.0
 _ONE_WAY = "only"
 """How the definition of traffic says that it is of one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
@@ -149,6 +150,12 @@ def l1_speed(case: Case) -> float | None:
     return case.needs.get("l1") if whole else None
 
 
+def has_bulk_copies(case: Case) -> bool:
+    """Tell whether one thread can start the copy of a whole tile; true of an architecture that is not known."""
+    capability = case.recorded.hardware.arch.compute_capability
+    return not capability or float(capability) >= _HOPPER
+
+
 def while_active(case: Case, busy: float | None) -> float | None:
     """Return how busy a part of the SM is while its SM works; None where that is not known.
 
@@ -199,10 +206,15 @@ def least_passes(case: Case) -> float | None:
     """Return how many passes through L1 a request takes at least, where they and the requests were not counted.
 
     The use of the pipes that issue accesses is a request a cycle at most, that of L1 a pass a cycle: their ratio is no
-    more than the passes of a request. Four of 16 bytes a thread stay below it on every architecture.
+    more than the passes of a request. Four of 16 bytes a thread stay below it on every architecture. Where the pipes
+    were not collected, the SM's speed of light stands for them, which is that of its busiest part (basic set). Bulk
+    copies from Hopper on reach L1 beside those pipes; they need shared memory.
     """
     l1, issued = l1_speed(case), case.number(_ISSUED)
     if issued is None:
         pipe = next((pipe for pipe in case.kernel.pipes if pipe.name == "lsu"), None)
-        issued = 100 * case.needs["lsu"] if pipe is not None and "lsu" in case.needs else None
+        of_pipe = case.needs.get("lsu") if pipe is not None else None
+        can_copy = case.kernel.shared_memory_per_block != 0 and has_bulk_copies(case)
+        part = of_pipe if of_pipe is not None or can_copy else case.utilisation.get("sm")
+        issued = 100 * part if part is not None else None
     return l1 / (issued / 100) if l1 and issued else None

@@ -14,7 +14,7 @@ from gpuprof.diagnose.compute import PIPE_BUSY
 from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
-from gpuprof.diagnose.needs import beside_launch
+from gpuprof.diagnose.needs import MEMORY, SM, beside_launch
 from gpuprof.diagnose.order import about, is_counted
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
@@ -35,6 +35,10 @@ _WORK_CEILINGS = {"fp32-compute-bound": "FP32 throughput", "tensor-compute-bound
 _MOST = 0.5
 """Two reports that share at least half of their kernels' names can be versions of one program."""
 _MOST_SHOWN = 3
+_L1_EVIDENCE = ("L1 busy", "L1 data pipe busy")
+_NOTHING_BUSY = "latency-bound"
+_SMALL_PART = 0.1
+"""What saves less is no answer to why a kernel keeps nothing busy."""
 _LEAST_KINDS, _KINDS_SHOWN = 3, 5
 _LEAST_SHARE = 0.005
 
@@ -193,12 +197,23 @@ def _state(kernel: KernelProfile) -> _State:
             return at_roof
     if finding is None or finding.severity == "info":
         return _open(kernel, busy, finding)
+    if _is_beside_the_point(finding, kernel):
+        return _State("waiting", f"mostly waits, and the report does not show for what. {_no_unit(kernel, busy)}", busy)
     name = _state_name(finding)
     if name == "limited" and busy is not None and finding.headline.startswith(f"{busy.unit} bandwidth: "):
         # Its parts can be busier than the unit as a whole: two numbers of one unit contradict each other.
         shown = finding.evidence[0]
         return _State(name, f"is limited by {finding.headline}", busy._replace(fraction=shown.value / 100))
-    return _State(name, _clause(name, busy, _cause(finding)), busy)
+    busy = _as_shown(busy, finding)
+    return _State(name, _clause(name, busy, _cause(finding), kernel), busy)
+
+
+def _as_shown(busy: _Reached | None, finding: Finding) -> _Reached | None:
+    """Return what is busy by the finding's own evidence: a part of L1 can be busier than memory as a whole."""
+    if busy is None or busy.unit != _UNITS["l1"]:
+        return busy
+    shown = max((item.value / 100 for item in finding.evidence if item.meaning in _L1_EVIDENCE), default=0.0)
+    return busy._replace(fraction=max(busy.fraction or 0.0, min(1.0, shown)))
 
 
 def _cause(finding: Finding) -> str:
@@ -217,7 +232,7 @@ def _timed_state(kernel: KernelProfile) -> _State:
         return _State("short", f"takes {format_si(kernel.duration_s, 's')}, {beside_launch(kernel.duration_s)}")
     if finding is not None and finding.severity != "info":
         name = _state_name(finding)
-        return _State(name, _clause(name, None, _cause(finding)))
+        return _State(name, _clause(name, None, _cause(finding), kernel))
     return _State("open", "needs counters: its time alone does not say why")
 
 
@@ -245,15 +260,37 @@ def _state_name(finding: Finding) -> RunState:
     return "waiting" if about(finding) == "symptom" else "limited"
 
 
-def _clause(name: RunState, busy: _Reached | None, cause: str) -> str:
+def _clause(name: RunState, busy: _Reached | None, cause: str, kernel: KernelProfile) -> str:
     """Write the state with its cause: what the kernel keeps busy, or that nothing is."""
     state = {"unfilled": "does not fill the GPU", "waiting": "mostly waits"}.get(name)
     if busy is None:
         return f"{state or 'can be faster'}: {cause}"
-    share = format_percent(busy.fraction or 0.0)
     if state is None:
-        return f"keeps {busy.unit} {share} busy: {cause}"
-    return f"{state}: {cause}. No unit is more than {share} busy"
+        return f"keeps {busy.unit} {format_percent(busy.fraction or 0.0)} busy: {cause}"
+    return f"{state}: {cause}. {_no_unit(kernel, busy)}"
+
+
+def _no_unit(kernel: KernelProfile, busy: _Reached | None) -> str:
+    """Say how busy the units are at most: what speaks for a kernel can be a little less busy than another unit."""
+    most = max((unit.fraction for unit in kernel.throughput if unit.definition is None), default=0.0)
+    share = format_percent(min(1.0, max(most, (busy.fraction if busy is not None else None) or 0.0)))
+    collected = "" if _are_all_known(kernel) else " that was collected"
+    return f"No unit{collected} is more than {share} busy"
+
+
+def _is_beside_the_point(finding: Finding, kernel: KernelProfile) -> bool:
+    """Tell whether a finding explains a small part of the time of a kernel in which no unit is busy."""
+    gain = finding.gain_kernel
+    if gain is None or gain >= _SMALL_PART or about(finding) == "limit":
+        return False
+    idle = next((other for other in kernel.findings if other.rule == _NOTHING_BUSY and other.cause is None), None)
+    return idle is not None and idle.confidence == "guess" and (idle.gain_kernel or 0.0) >= _MOST
+
+
+def _are_all_known(kernel: KernelProfile) -> bool:
+    """Tell whether it was collected how busy the SMs and all memory levels are."""
+    known = {unit.unit for unit in kernel.throughput}
+    return SM in known and ("memory" in known or known.issuperset(MEMORY))
 
 
 def _busiest(kernel: KernelProfile) -> _Reached | None:
@@ -294,11 +331,13 @@ def _open(kernel: KernelProfile, busy: _Reached | None, finding: Finding | None)
     if finding is not None and busy is None and is_counted(finding):
         return _State("open", f"has counts of its work, but none of what that work costs. {finding.headline}")
     if busy is not None:
-        text = f"keeps {busy.unit} {format_percent(busy.fraction or 0.0)} busy, more than any other unit"
+        any_other = "any other unit" if _are_all_known(kernel) else "any other unit that was collected"
+        text = f"keeps {busy.unit} {format_percent(busy.fraction or 0.0)} busy, more than {any_other}"
         return _State("open", f"{text}; nothing in the report shows what would make it faster", busy)
     if kernel.duration_s is None:
         has_counts = any(map(is_counted, kernel.findings))
-        return _State("open", f"has {'no times' if has_counts else 'no numbers'} in the report")
+        lacks = "no times in the report" if has_counts else "no numbers in the report that tell what it costs"
+        return _State("open", f"has {lacks}")
     return _State("open", "needs counters: its time alone does not say why")
 
 

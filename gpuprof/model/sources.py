@@ -26,6 +26,7 @@ SOURCE_KINDS = {
     "cuprof-report": SourceKind(),
     "ncu-csv-raw": SourceKind(is_text=True),
     "ncu-csv-details": SourceKind(is_text=True),
+    "ncu-text": SourceKind(is_text=True),
     TORCH_TRACE: SourceKind(is_trace=True),
     "nsys-sqlite": SourceKind(is_trace=True),
 }

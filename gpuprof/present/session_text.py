@@ -246,8 +246,14 @@ def count_text(number: int, noun: str, plural: str = "s") -> str:
     return counted(number, noun, plural)
 
 
+def _unnamed(device: Device) -> str:
+    """Say what is known of a GPU whose name was not printed."""
+    capability = device.compute_capability
+    return f"a GPU of compute capability {capability} and unknown name" if capability else "a GPU of unknown name"
+
+
 def _where(devices: Sequence[Device]) -> str:
-    names = [device.name or "a GPU of unknown name" for device in devices]
+    names = [device.name or _unnamed(device) for device in devices]
     if len(names) != 1:
         return f"{len(names)} GPUs ({', '.join(names)})" if names else "an unknown GPU"
     name = names[0]

@@ -11,10 +11,12 @@ rooflines are `l1tex__m_xbar2l1tex_read_bytes` in 2023.1, `lts__lts2xbar_cycles_
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 
 RAW_NAMES_SECTION = "Command line profiler metrics"
 
+_PRINTED_NAME = re.compile(r"(?P<alone>[a-z0-9_]+__[\w.:]+)|.+ \((?P<behind>[a-z0-9_]+__[\w.:]+)\)")
 _SPEED_OF_LIGHT = {
     "Compute (SM) Throughput": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "Compute (SM) [%]": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -270,14 +272,18 @@ _BODY_IS_HEADER = frozenset({"GPU Speed Of Light Roofline Chart", "Scheduler Sta
 def metric_name(section: str, label: str, unit: str | None = None, body: str = "") -> str:
     """Return the metric of a label; `unit` is a base unit, `body` the chart or table that the row belongs to.
 
+    With `--print-metric-name` ncu prints the metric itself instead of its label, or in brackets behind it.
     A label that is not known becomes "details:SECTION:LABEL" ("details:SECTION:BODY:LABEL" inside a body).
     """
     if section == RAW_NAMES_SECTION:
         return label
+    printed = _PRINTED_NAME.fullmatch(label)
+    if printed is not None:
+        return printed["alone"] or printed["behind"]
     if label == "SM Frequency" and "Achieved Value" in body:
         return "smsp__cycles_elapsed.avg.per_second"  # as in the section file; the roofs above use sm__
     known = _BY_UNIT.get((section, label, unit or "")) or _SECTIONS.get(section, {}).get(label)
-    in_table = not body or section in _BODY_IS_HEADER or section.startswith(_HIERARCHICAL)
+    in_table = not body or section in _BODY_IS_HEADER or section.startswith(_HIERARCHICAL) or body == "GPU Throughput"
     if known is not None and in_table:
         return known
     return f"details:{section}:{body}:{label}" if body else f"details:{section}:{label}"

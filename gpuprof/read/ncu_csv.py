@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -41,13 +42,39 @@ _NUMBER = re.compile(
 )
 """With groups of three digits, or as in India of two above the thousands: 17,88,903."""
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?", re.ASCII)
-_ONLY_WITH_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),(?:\d{1,2}|\d{4,})", re.ASCII)
+_ONLY_WITH_COMMA = re.compile(
+    r"[+-]?(?:(?:\d+|\d{1,3}(?:\.\d{3})+),(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3}){2,})", re.ASCII
+)
 _ONLY_WITH_POINT = re.compile(r"[+-]?[\d,]*\.(?:\d{1,2}|\d{4,})", re.ASCII)
-"""What can only be a number with a decimal comma, or with a point: 12,50 and 1.234,567, or 12.50."""
+"""What can only be a number with a decimal comma, or with a point: 12,50, 1.234,567 and 1.234.567, or 12.50."""
+_SPACED = re.compile(r"[+-]?[0-9]{1,3}(?:[ '\u00a0\u2019\u202f][0-9]{3})+(?:[.,][0-9]*)?")
+"""With groups as in Finland or France, 12 345 678,25, or in Switzerland, 12'345'678.25."""
+_SPACES = str.maketrans("", "", " '\u00a0\u2019\u202f")
 _WITH_INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
 _NOT_A_VALUE = frozenset(
     ("", "n/a", "nan", "-nan", "+nan", "nan(ind)", "-nan(ind)", "inf", "-inf", "+inf", "no data")
 )  # fmt: skip
+_LONGEST_PATH = 300
+_WRITTEN = re.compile(r"^==PROF== Report: (\S[^\r\n]*)", re.MULTILINE)
+_OTHER_PAGES = (
+    (
+        "a summary of ncu: least, most and average over launches, without the launches; leave out --print-summary",
+        re.compile(r'"Invocations","Section Name"|"Invocations","Metric Name"|, Invocations \d+ *$', re.MULTILINE),
+    ),
+    (
+        "ncu's page of source, without the kernels' numbers",
+        re.compile(r'^"(?:Address|Line No)","Source"|^ *(?:# +)?(?:Address|Line No) +Source ', re.MULTILINE),
+    ),
+    (
+        "ncu's page of the session, without kernels",
+        re.compile(r'^"Launch Attribute","Value"|^ *Launch Attribute +Value *$', re.MULTILINE),
+    ),
+    (
+        "part of ncu's output: it has sections, and no line that says of which kernel",
+        re.compile(r"^.{0,40}Section: (?:GPU Speed Of Light|Launch Statistics|Occupancy|Command line)", re.MULTILINE),
+    ),
+)
+"""What else ncu prints, and how it is told."""
 _RANGE = re.compile(r'"([^:"]*):(.*?)(?::[^:"]*){6}"(?=\s|$)', re.DOTALL)
 _OPENING = {")": "(", "]": "[", "}": "{"}
 # ncu's marks and the names that ncu_report's message types have in `RuleResult.kind`.
@@ -61,22 +88,28 @@ def has_header(text: str) -> bool:
 
 def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
     """Read the launches of every table in the text. Raises InputError where there is no launch."""
-    said = _ncu_messages(text, "ERROR")
-    tables = [_with_points(table) for table in _tables(text)]
+    tables = list(_tables(text))
     if not tables:
-        raise InputError(f"{file} {_what_it_is(text, said)}", hint=_HINT)
+        raise refusal(text, file)
+    kind = "ncu-csv-details" if all(table.is_details for table in tables) else "ncu-csv-raw"
+    return report_of(tables, text, file, sha256, kind)
+
+
+def report_of(tables: Iterable[PrintedTable], text: str, file: str, sha256: str, kind: str) -> Report:
+    """Make a report of the tables that ncu printed in a text. Raises InputError where they have no launch."""
+    tables = [_with_points(table) for table in tables]
     parts = [_details_launches(t) if t.is_details else _raw_launches(t) for t in tables]
     launches, devices = _with_devices([launch for part in parts for launch in part.launches])
     problems = [problem for table, part in zip(tables, parts, strict=True) for problem in table.problems(part.dropped)]
     if not launches:
         raise InputError("; ".join((f"{file} has a header but no kernels", *problems)), hint=_HINT)
-    details = [table.is_details for table in tables]
-    if len(set(details)) > 1:
+    if len({table.is_details for table in tables}) > 1:
         problems.append("raw and details pages are mixed in this file; their launches are listed one after the other")
+    said = _ncu_messages(text, "ERROR")
     return Report(
         file=file,
         sha256=sha256,
-        kind="ncu-csv-details" if all(details) else "ncu-csv-raw",
+        kind=kind,
         tool="ncu",
         tool_version=None,
         launches=launches,
@@ -86,23 +119,32 @@ def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
     )
 
 
-def _with_points(table: _Table) -> _Table:
+def _with_points(table: PrintedTable) -> PrintedTable:
     """Return a table with points for decimals: ncu prints numbers as the user's language does."""
     named = ("Metric Value", "Estimated Speedup") if table.is_details else set(table.columns) - _LAUNCH_COLUMNS
-    places = [place for place, column in enumerate(table.columns) if column in named]
+    places = frozenset(place for place, column in enumerate(table.columns) if column in named)
 
     def has(number: re.Pattern[str]) -> bool:
         cells = (row.cells[place] for row in table.rows for place in places if place < len(row.cells))
         return any(number.fullmatch(cell.strip()) for cell in cells)
 
+    if has(_SPACED):
+        table = _translated(table, places, _SPACED, _SPACES)
+
     if has(_ONLY_WITH_POINT) or not has(_ONLY_WITH_COMMA):
         return table
-    swap = str.maketrans(",.", ".,")
+    return _translated(table, places, _DECIMAL_COMMA, str.maketrans(",.", ".,"))
+
+
+def _translated(
+    table: PrintedTable, places: Container[int], numbers: re.Pattern[str], characters: Mapping[int, int | None]
+) -> PrintedTable:
+    """Return a table whose numbers of a form have other characters, in the columns of these places."""
     rows = [
-        _Row(
+        PrintedRow(
             row.line,
             tuple(
-                cell.translate(swap) if place in places and _DECIMAL_COMMA.fullmatch(cell.strip()) else cell
+                cell.translate(characters) if place in places and numbers.fullmatch(cell.strip()) else cell
                 for place, cell in enumerate(row.cells)
             ),
         )
@@ -115,32 +157,48 @@ def _ncu_messages(text: str, level: str) -> list[str]:
     return [match.strip() for match in re.findall(rf"^=={level}==[ \t]*(.*)$", text, re.MULTILINE)]
 
 
-def _what_it_is(text: str, errors: Sequence[str]) -> str:
+def refusal(text: str, file: str) -> InputError:
+    """Return what is wrong with a text of ncu that has no launch to read, and what to do."""
+    errors = _ncu_messages(text, "ERROR")
     if errors:
-        return f"has no kernels, only ncu's error {errors[0]!r}"
+        return InputError(f"{file} has no kernels, only ncu's error {errors[0]!r}", _HINT)
     if "No kernels were profiled" in text:
-        return "has no kernels: ncu says 'No kernels were profiled'"
+        return InputError(f"{file} has no kernels: ncu says 'No kernels were profiled'", _HINT)
     if not text.strip():
-        return "is empty"
-    return 'is not a CSV export of ncu: no line starts with "ID","Process ID"'
+        return InputError(f"{file} is empty", _HINT)
+    written = _WRITTEN.search(text)
+    if written is not None:
+        report = written[1][:_LONGEST_PATH].rstrip()
+        return InputError(f"{file} has no kernels: ncu wrote them to {report}", f"gpuprof show {shlex.quote(report)}")
+    for page, told in _OTHER_PAGES:
+        if told.search(text):
+            return InputError(f"{file} is {page}", _HINT)
+    return InputError(
+        f'{file} is not output of ncu: no line starts with "ID","Process ID", and none names a launch as ncu does: '
+        "kernel(float *) (16, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0",
+        _HINT,
+    )
 
 
-class _Row(Struct, frozen=True):
+class PrintedRow(Struct, frozen=True):
+    """A row of a table, and the line that it starts in."""
+
     line: int
     cells: tuple[str, ...]
 
 
-class _Table(Struct):
+class PrintedTable(Struct):
     """A header and the rows below it, until the next header."""
 
     columns: tuple[str, ...]
     quoted: bool
-    rows: list[_Row] = field(default_factory=list)
+    rows: list[PrintedRow] = field(default_factory=list)
     broken_lines: list[int] = field(default_factory=list)
     cut_line: int | None = None
 
     @property
     def is_details(self) -> bool:
+        """Tell whether a row is a metric of a launch; else it is a launch."""
         return "Metric Name" in self.columns and "Metric Value" in self.columns
 
     def problems(self, dropped: _Dropped) -> Iterator[str]:
@@ -173,10 +231,10 @@ class _Recorded(Struct, frozen=True):
     device: RecordedDevice
 
 
-def _tables(text: str) -> Iterator[_Table]:
+def _tables(text: str) -> Iterator[PrintedTable]:
     """Find headers and collect the rows below each; a record may span lines, other lines are skipped."""
     lines = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    table: _Table | None = None
+    table: PrintedTable | None = None
     at = 0
     while at < len(lines):
         header = _HEADER_START.search(lines[at]) if "Process ID" in lines[at] else None
@@ -185,7 +243,7 @@ def _tables(text: str) -> Iterator[_Table]:
             if "Kernel Name" in columns:
                 if table is not None:
                     yield table
-                table = _Table(columns, quoted=header[0].startswith('"'))
+                table = PrintedTable(columns, quoted=header[0].startswith('"'))
             at += 1
         elif table is not None and _starts_row(lines[at], table, is_last=at + 1 == len(lines)):
             at = _take_record(lines, at, table)
@@ -195,14 +253,14 @@ def _tables(text: str) -> Iterator[_Table]:
         yield table
 
 
-def _starts_row(line: str, table: _Table, *, is_last: bool) -> bool:
+def _starts_row(line: str, table: PrintedTable, *, is_last: bool) -> bool:
     """Tell rows from a program's own lines: ncu quotes the cells. The last line may be any part of a row."""
     if table.quoted:
         return re.match(r'"\d+","|"",', line) is not None or (is_last and line.startswith('"'))
     return re.match(r'"?\d+"?,|,', line) is not None
 
 
-def _take_record(lines: Sequence[str], first: int, table: _Table) -> int:
+def _take_record(lines: Sequence[str], first: int, table: PrintedTable) -> int:
     """Add the record that starts at that line to the table and return the line after it."""
     record, last = lines[first], first
     odd = record.count('"') % 2 == 1
@@ -215,18 +273,18 @@ def _take_record(lines: Sequence[str], first: int, table: _Table) -> int:
     if cells is None:
         table.broken_lines.append(first + 1)
     elif not odd and (last + 1 < len(lines) or _is_whole(cells, table)):
-        table.rows.append(_Row(first + 1, tuple(cells)))
+        table.rows.append(PrintedRow(first + 1, tuple(cells)))
     elif last + 1 < len(lines):
         table.broken_lines.append(first + 1)
         return first + 1
     else:
         table.cut_line = first + 1
         if len(cells) > 1:
-            table.rows.append(_Row(first + 1, tuple(cells[:-1])))
+            table.rows.append(PrintedRow(first + 1, tuple(cells[:-1])))
     return last + 1
 
 
-def _is_whole(cells: Sequence[str], table: _Table) -> bool:
+def _is_whole(cells: Sequence[str], table: PrintedTable) -> bool:
     """Tell whether a record without a line end can be complete: a value without quotes may have been cut.
 
     ncu quotes empty cells too, except behind the value on a details page.
@@ -236,7 +294,7 @@ def _is_whole(cells: Sequence[str], table: _Table) -> bool:
     return table.quoted and (behind_value or not ends_after_comma)
 
 
-def _begins_anew(line: str, table: _Table) -> bool:
+def _begins_anew(line: str, table: PrintedTable) -> bool:
     """Tell a new record from the continuation of an open quote."""
     row = r'"\d+","\d+","' if table.quoted else r"\d+,\d+,"
     return _HEADER_START.match(line) is not None or re.match(row, line) is not None
@@ -250,7 +308,7 @@ def _cells(record: str) -> list[str] | None:
         return None
 
 
-def _raw_launches(table: _Table) -> _TableLaunches:
+def _raw_launches(table: PrintedTable) -> _TableLaunches:
     """Read one launch a row; the first row, without an ID, holds the units."""
     content = _TableLaunches([], _Dropped())
     rows = table.rows
@@ -272,7 +330,7 @@ def _raw_launches(table: _Table) -> _TableLaunches:
     return content
 
 
-def _raw_metrics(columns: Sequence[str], units: Sequence[str], row: _Row, dropped: _Dropped) -> dict[str, Metric]:
+def _raw_metrics(columns: Sequence[str], units: Sequence[str], row: PrintedRow, dropped: _Dropped) -> dict[str, Metric]:
     metrics: dict[str, Metric] = {}
     unmeasured = False
     for name, unit, cell in zip(columns, units, row.cells, strict=False):
@@ -283,13 +341,15 @@ def _raw_metrics(columns: Sequence[str], units: Sequence[str], row: _Row, droppe
             metrics[name] = metric
         elif name == "gpu__time_duration.sum" and "nan" in cell:
             unmeasured = True
-    if unmeasured:
-        # ncu 2024.1 prints most NaN counters of such a launch as 0.000000 (383 of 598 in a real H800 report).
-        metrics = {name: metric for name, metric in metrics.items() if not (metric.value == 0 and metric.digits == 0)}
-        dropped.sentences.append(
-            f"the launch in line {row.line} was not measured (its duration is nan): its zeros are left out"
-        )
-    return metrics
+    return _without_zeros(metrics, row.line, dropped) if unmeasured else metrics
+
+
+def _without_zeros(metrics: dict[str, Metric], line: int, dropped: _Dropped) -> dict[str, Metric]:
+    """Leave out what ncu 2024.1 prints as 0.00 for NaN: 383 of 598 counters of such a launch in a real H800 report."""
+    dropped.sentences.append(
+        f"the launch in line {line} was not measured (its duration is nan): its zeros are left out"
+    )
+    return {name: metric for name, metric in metrics.items() if not (metric.value == 0 and metric.digits == 0)}
 
 
 def _is_range_column(name: str) -> bool:
@@ -340,10 +400,11 @@ def _printed_digits(text: str) -> int | None:
     return len(re.sub(r"\D", "", mantissa).lstrip("0"))
 
 
-def _details_launches(table: _Table) -> _TableLaunches:
+def _details_launches(table: PrintedTable) -> _TableLaunches:
     """Read one launch for each ID from its rows of metrics and rules."""
     content = _TableLaunches([], _Dropped(), tuple(_sections(table)))
-    rows: dict[tuple[str, str], list[_Row]] = {}
+    rows: dict[tuple[str, str], list[PrintedRow]] = {}
+    rule_column = "Rule Name" if "Rule Name" in table.columns else "Rule Description"
     last_needed = max(table.columns.index(name) for name in ("Kernel Name", "Metric Name", "Metric Value"))
     for row in table.rows:
         if not last_needed < len(row.cells) <= len(table.columns) or not row.cells[0].isdigit():
@@ -354,19 +415,23 @@ def _details_launches(table: _Table) -> _TableLaunches:
         cells = dict(zip(table.columns, of_launch[0].cells, strict=False))
         metrics: dict[str, Metric] = {}
         rules: list[RuleResult] = []
+        unmeasured = False
         for row in of_launch:
             values = dict(zip(table.columns, row.cells, strict=False))
             if values["Metric Name"]:
-                _add_metric(metrics, values)
-            elif values.get("Rule Name") and "Rule Description" in values:
+                name = _add_metric(metrics, values)
+                unmeasured |= name == "gpu__time_duration.sum" and "nan" in values["Metric Value"]
+            elif values.get(rule_column) and "Rule Description" in values:
                 rules.append(_rule(values))
             if not values["Metric Name"] and len(row.cells) < len(table.columns):
                 content.dropped.lines.append(row.line)
+        if unmeasured:
+            metrics = _without_zeros(metrics, of_launch[0].line, content.dropped)
         content.launches.append(_recorded(cells, metrics, FixedDetails(tuple(rules))))
     return content
 
 
-def _sections(table: _Table) -> Iterator[str]:
+def _sections(table: PrintedTable) -> Iterator[str]:
     """Yield the names of the sections that have metrics."""
     if "Section Name" not in table.columns:
         return
@@ -376,22 +441,24 @@ def _sections(table: _Table) -> Iterator[str]:
             yield row.cells[section]
 
 
-def _add_metric(metrics: dict[str, Metric], values: Mapping[str, str]) -> None:
-    """Add a metric unless it is there already, as precise or more."""
+def _add_metric(metrics: dict[str, Metric], values: Mapping[str, str]) -> str:
+    """Add a metric that has a value, unless it is there already, as precise or more; return its name."""
     metric = _metric(values["Metric Value"], values.get("Metric Unit", ""))
-    if metric is None:
-        return
     section, body = values.get("Section Name", ""), values.get("Body Item Label", "")
-    name = metric_name(section, values["Metric Name"], metric.unit, body)
+    unit = metric.unit if metric is not None else _printed_unit(values.get("Metric Unit", "").strip())[1]
+    name = metric_name(section, values["Metric Name"], unit, body)
+    if metric is None:
+        return name
     before = metrics.get(name)
     if before is None or (before.digits is not None and (metric.digits is None or metric.digits > before.digits)):
         metrics[name] = metric
+    return name
 
 
 def _rule(values: Mapping[str, str]) -> RuleResult:
     speedup = _metric(values.get("Estimated Speedup", ""), "%")
     return RuleResult(
-        rule=values["Rule Name"],
+        rule=values.get("Rule Name", ""),
         section=values.get("Section Name", ""),
         kind=_RULE_KINDS.get(values.get("Rule Type", ""), "none"),
         title="",

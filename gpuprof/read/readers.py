@@ -76,9 +76,16 @@ def _is_page(look: Look) -> bool:
     return looks_like_page(look.start)
 
 
+def _is_printed(look: Look) -> bool:
+    from gpuprof.read.ncu_csv import has_header
+    from gpuprof.read.ncu_text import has_launch
+
+    return not has_header(look.text) and has_launch(look.text)
+
+
 _TRACE = Readable(
     "torch-trace", is_trace, "gpuprof.read.torch_trace:read_torch_trace", takes="bytes",
-    told=Told(3, "PyTorch traces (.json, .json.gz)"), suffixes=(".json", ".json.gz"),
+    told=Told(4, "PyTorch traces (.json, .json.gz)"), suffixes=(".json", ".json.gz"),
     gives=("torch-trace",), digest=True, check_size="gpuprof.read.torch_json:check_size",
 )  # fmt: skip
 
@@ -105,7 +112,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "nsys-sqlite", starts(b"SQLite format 3\0"), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", takes="path",
-        told=Told(4, "nsys exports (.sqlite)"), suffixes=(".sqlite",), gives=("nsys-sqlite",),
+        told=Told(5, "nsys exports (.sqlite)"), suffixes=(".sqlite",), gives=("nsys-sqlite",),
         digest=True,
     ),
     replace(_TRACE, fits=is_packed_trace, told=None),
@@ -119,7 +126,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "page", _is_page, "gpuprof.store.page:read_session_html", takes="bytes",
-        told=Told(6, "its own pages"), suffixes=(".html",),
+        told=Told(7, "its own pages"), suffixes=(".html",),
     ),
     _TRACE,
     Refused(
@@ -140,11 +147,15 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "session", is_object, "gpuprof.store.read:read_session", takes="bytes",
-        told=Told(5, "its own session.json"), suffixes=(".json",), groups="gpuprof.store.launches:read_groups",
+        told=Told(6, "its own session.json"), suffixes=(".json",), groups="gpuprof.store.launches:read_groups",
     ),
     Refused(
         "list", is_list, "{name} is JSON, but not a gpuprof session: it is a list",
         hint="gpuprof reads {known}",
+    ),
+    Readable(
+        "ncu-text", _is_printed, "gpuprof.read.ncu_text:read_ncu_text", takes="text",
+        told=Told(3, "what ncu prints"), gives=("ncu-text",), digest=True,
     ),
     Readable(
         "csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", takes="text",

@@ -23,6 +23,7 @@ _CALLED = {
     "page": "a gpuprof page",
     "session": "a gpuprof session",
     "csv": "an ncu CSV",
+    "ncu-text": "output of ncu",
 }
 _SURE: dict[str, Callable[[Look], bool]] = {
     "session": lambda look: b'"schema_version"' in look.start,

@@ -23,8 +23,8 @@ from gpuprof.model.sources import kind_named
 
 _CACHES = "cache-control"
 _PRINTED = "printed-counts"
-_DETAILS = "ncu-csv-details"
-"""The kind of file whose numbers ncu printed with about four digits."""
+_DETAILS = ("ncu-csv-details", "ncu-text")
+"""The kinds of files whose numbers ncu printed with about four digits."""
 _ORDER: tuple[Affects | None, ...] = ("both", "work", "time", None)
 
 
@@ -233,7 +233,7 @@ def _tool(source: Source) -> str | None:
 
 def _printed(base: Side, new: Side) -> Iterator[RunCondition]:
     """Tell of counts that a text has rounded."""
-    rounded = [any(source.kind == _DETAILS for source in counting(side)) for side in (base, new)]
+    rounded = [any(source.kind in _DETAILS for source in counting(side)) for side in (base, new)]
     if any(rounded):
         values = [["rounded by ncu's details page" if side else "in full"] for side in rounded]
         sentence = (

@@ -1,0 +1,263 @@
+"""What ncu prints without --csv: made-up pages with every trap of logs and documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuprof.errors import InputError
+from gpuprof.model.recorded import Launch, Report
+from gpuprof.read.files import read_file
+from gpuprof.read.ncu_text import has_launch, read_ncu_text
+from gpuprof.read.recognise import recognised
+
+LAUNCH = "void scale<float, (int)4>(float *, int) (16, 2, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 8.0"
+TABLE = """    Section: GPU Speed Of Light Throughput
+    ----------------------- ----------- ------------
+    Metric Name             Metric Unit Metric Value
+    ----------------------- ----------- ------------
+    SM Frequency                    Ghz         1.25
+    Elapsed Cycles                cycle      250,000
+    Duration                         us       200.00
+    DRAM Throughput                   %        12.50
+    L1/TEX Cache Throughput           %      (!) n/a
+    ----------------------- ----------- ------------
+"""
+RULES = """
+    OPT   Est. Local Speedup: 12.5%
+          The first sentence of a rule goes on in the line
+          below.
+    ----- -----------------------------------------------------
+    INF   Another one.
+
+    Section: Launch Statistics
+    -------------------------------- --------------- -----------------------
+    Metric Name                          Metric Unit            Metric Value
+    -------------------------------- --------------- -----------------------
+    Function Cache Configuration                     cudaFuncCachePreferNone
+    Registers Per Thread             register/thread                      40
+    # SMs                                         SM                     108
+    Waves Per SM                                                        0.04
+    -------------------------------- --------------- -----------------------
+"""
+PAGE = f"[41] app@127.0.0.1\n  {LAUNCH}\n{TABLE}{RULES}"
+
+
+def read(text: str) -> Report:
+    return read_ncu_text(text, "log.txt", "00")
+
+
+def only(text: str) -> Launch:
+    (launch,) = read(text).launches
+    return launch
+
+
+def numbers(launch: Launch) -> dict[str, float | str]:
+    return {name: metric.value for name in launch.metrics.names() if (metric := launch.metrics.get(name)) is not None}
+
+
+def test_a_page_of_details_is_read_with_its_launch_its_values_and_its_rules() -> None:
+    report = read(PAGE)
+    (launch,) = report.launches
+    assert report.kind == "ncu-text"
+    assert report.warnings == ()
+    assert report.sections == ("GPU Speed Of Light Throughput", "Launch Statistics")
+    assert (launch.name, launch.demangled) == ("scale", "void scale<float, (int)4>(float *, int)")
+    assert (launch.grid, launch.block, launch.context, launch.stream) == ((16, 2, 1), (256, 1, 1), 1, 7)
+    assert (launch.process, launch.process_name) == (41, "app")
+    assert report.devices[0].compute_capability == "8.0"
+    assert report.devices[0].sm_count == 108
+    assert numbers(launch) == {
+        "gpc__cycles_elapsed.avg.per_second": 1.25e9,
+        "gpc__cycles_elapsed.max": 250_000,
+        "gpu__time_duration.sum": pytest.approx(200e-6),
+        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 12.5,
+        "launch__func_cache_config": "cudaFuncCachePreferNone",
+        "launch__registers_per_thread": 40,
+        "launch__sm_count": 108,
+        "launch__waves_per_multiprocessor": 0.04,
+    }
+    first, second = launch.details.rule_results()
+    assert (first.kind, first.speedup_percent, first.speedup_scope) == ("optimization", 12.5, "local")
+    assert first.message == "The first sentence of a rule goes on in the line below."
+    assert (second.kind, second.message, second.speedup_percent) == ("ok", "Another one.", None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda page: "\n".join(f">  {line}" for line in page.splitlines()),
+        lambda page: "\n".join(f"2025-03-01T10:00:00.1234567Z {line}" for line in page.splitlines()),
+        lambda page: "\n".join(line.strip() for line in page.splitlines()),
+        lambda page: page.replace("\n", "\r\n"),
+        lambda page: page.replace(LAUNCH, LAUNCH.replace(" (16,", "\n  (16,")),
+        lambda page: page.replace("250,000", "250,000  # a remark: 12 34"),
+        lambda page: page.replace("    Elapsed", "\n    # what comes next is long\n    Elapsed"),
+        lambda page: page.replace("Est. Local Speedup", "Estimated Local Speedup"),
+        lambda page: f"# A document\n\n```\n==PROF== Connected to process 41\n{page}```\nThe end: 12  13  14\n",
+        lambda page: page.replace("  void", "  Warning: made up\n  void").replace(
+            "    Section: Launch", "    Warning: Clocks were not fixed.\n    Section: Launch"
+        ),
+    ],
+    ids=["quoted", "timed", "no indent", "windows", "name above", "remark", "blank", "2022", "markdown", "warning"],
+)  # fmt: skip
+def test_documents_and_logs_change_the_lines_around_and_not_the_values(change: Callable[[str], str]) -> None:
+    plain, changed = only(PAGE), only(change(PAGE))
+    assert has_launch(change(PAGE))
+    assert numbers(changed) == numbers(plain)
+    assert changed.details.rule_results() == plain.details.rule_results()
+    assert (changed.demangled, changed.grid, changed.block) == (plain.demangled, plain.grid, plain.block)
+
+
+def test_the_header_and_the_single_dashes_of_2020_are_read_with_numbers_of_the_user_s_language() -> None:
+    dashes = f"    {'-' * 40} {'-' * 15} {'-' * 30}"
+    rows = [
+        ("Memory Frequency", "cycle/usecond", "900,50"),
+        ("SOL FB", "%", "31,75"),
+        ("Elapsed Cycles", "cycle", "1 200 345"),
+        ("Duration", "usecond", "640,25"),
+        ("SM Active Cycles", "cycle", "512\u202f004,25"),
+    ]
+    lines = [f"    {label:<40} {unit:>15} {value:>30}" for label, unit, value in rows]
+    page = "\n".join(
+        (
+            "  gemv(float*,int), 2020-Mar-04 05:06:07, Context 1, Stream 7",
+            "    Section: GPU Speed Of Light",
+            dashes,
+            *lines,
+            dashes,
+        )
+    )
+    launch = only(page)
+    assert (launch.demangled, launch.grid) == ("gemv(float*,int)", None)
+    assert numbers(launch) == {
+        "dram__cycles_elapsed.avg.per_second": pytest.approx(900.5e6),
+        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 31.75,
+        "gpc__cycles_elapsed.max": 1_200_345,
+        "gpu__time_duration.sum": pytest.approx(640.25e-6),
+        "sm__cycles_active.avg": pytest.approx(512_004.25),
+    }
+
+
+def test_a_page_of_raw_metrics_and_long_values_that_go_on_below_are_read() -> None:
+    page = f"""  {LAUNCH}
+  Metric Name                        Metric Unit   Metric Value
+  -------------------------------- ------------- --------------
+  device__attribute_display_name                   Made-Up GPU
+                                                         9000
+  dram__bytes.sum                         Mbyte           12.50
+  launch__func_cache_config                      cudaFuncCacheP
+                                                      referNone
+  nvlink__names
+"""
+    assert numbers(only(page)) == {
+        "device__attribute_display_name": "Made-Up GPU 9000",
+        "dram__bytes.sum": pytest.approx(12.5e6),
+        "launch__func_cache_config": "cudaFuncCachePreferNone",
+    }
+
+
+def test_tables_in_the_body_of_a_section_are_read_under_their_names() -> None:
+    page = f"""  {LAUNCH}
+      Table Name : GPU Throughput
+      ---------------- ----------- ------------
+      Metric Name      Metric Unit Metric Value
+      ---------------- ----------- ------------
+      Memory [%]                 %         4.25
+      ---------------- ----------- ------------
+
+      Table Name : Warp State (All Cycles)
+      ------------------------ ----------- ------------
+printed by the program
+      Metric Name              Metric Unit Metric Value
+      ------------------------ ----------- ------------
+      Stall Long Scoreboard           inst        10.25
+      ------------------------ ----------- ------------
+"""
+    launch = only(page)
+    assert numbers(launch) == {
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": 4.25,
+        "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": 10.25,
+    }
+
+
+def test_metrics_that_were_asked_for_by_name_keep_it() -> None:
+    page = TABLE.replace("GPU Speed Of Light Throughput", "Command line profiler metrics").replace(
+        "SM Frequency                    Ghz         1.25", "lts__t_sectors.sum           sector           12"
+    )
+    assert numbers(only(f"{LAUNCH}\n{page}"))["lts__t_sectors.sum"] == 12
+
+
+def test_rows_without_the_dashes_around_them_are_read_where_their_label_is_known() -> None:
+    page = f"""{LAUNCH}
+    Section: Launch Statistics
+    Registers Per Thread             register/thread             211
+    This is no row, and neither is the next               12
+    Whatever It Is                   %                           50
+    Section: Occupancy
+    Achieved Occupancy                        %         12.50
+"""
+    assert numbers(only(page)) == {
+        "launch__registers_per_thread": 211,
+        "sm__warps_active.avg.pct_of_peak_sustained_active": 12.5,
+    }
+
+
+def test_names_beside_or_instead_of_labels_are_those_of_the_metrics() -> None:
+    named = TABLE.replace("DRAM Throughput        ", "gpu__time_active.avg   ").replace(
+        "Elapsed Cycles         ", "Cycles (sm__inst.sum)  "
+    )
+    values = numbers(only(f"{LAUNCH}\n{named}"))
+    assert values["gpu__time_active.avg"] == 12.5
+    assert values["sm__inst.sum"] == 250_000
+
+
+def test_nvtx_ranges_are_those_of_the_launch() -> None:
+    stack = "    NVTX Push/Pop Stack for Thread 12:\n     <default domain>\n        <0,step>\n        <1,layer: one>\n"
+    assert only(PAGE.replace("    Section: GPU", f"{stack}    Section: GPU", 1)).ranges == ("step", "layer: one")
+
+
+def test_launches_of_several_processes_are_told_apart_and_one_without_values_stays() -> None:
+    text = PAGE + PAGE.replace("[41] app", "[42] other") + f"  {LAUNCH}\n\n==ERROR== made up\n"
+    report = read(text)
+    assert [launch.process_name for launch in report.launches] == ["app", "other", "other"]
+    assert [len(list(launch.metrics.names())) for launch in report.launches] == [8, 8, 0]
+    assert report.warnings == ("ncu reported an error: made up",)
+
+
+def test_a_row_outside_of_its_columns_is_read_by_its_gaps_or_told() -> None:
+    row = "    DRAM Throughput                   %        12.50"
+    moved = TABLE.replace(row, "DRAM Throughput  %  12.50")
+    assert numbers(only(f"{LAUNCH}\n{moved}"))["gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"] == 12.5
+    broken = TABLE.replace(row, "DRAM Throughput is 12 percent of all")
+    assert any("1 row was dropped" in warning for warning in read(f"{LAUNCH}\n{broken}").warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TABLE, "sections, and no line that says of which kernel"),
+        (f"{LAUNCH.partition(', Context')[0]}, Device 0, Invocations 3\n{TABLE}", "leave out --print-summary"),
+        ('"Process ID","Kernel Name","Invocations","Section Name","Metric Name"\n', "leave out --print-summary"),
+        ('"Kernel Name","scale"\n"Address","Source"\n', "page of source"),
+        ("==PROF== Report: /tmp/made up.ncu-rep\n", "ncu wrote them to /tmp/made up.ncu-rep"),
+        ('Launch Settings\n"Launch Attribute","Value"\n', "page of the session"),
+    ],
+)  # fmt: skip
+def test_what_else_ncu_prints_is_told_by_its_name(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_file(str(tmp_path / "log.txt"))
+    assert caught.value.hint is not None
+    assert not has_launch(text)
+
+
+def test_text_is_recognised_by_its_launches_and_csv_comes_first(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(PAGE)
+    assert recognised(str(path)) == "output of ncu"
+    report = read_file(str(path))
+    assert isinstance(report, Report)
+    assert report.kind == "ncu-text"
