@@ -206,6 +206,18 @@ def test_a_finding_that_explains_little_of_a_kernel_that_waits_is_no_verdict() -
     assert "does not fill the GPU: tail effect" in more.sentence
 
 
+def test_a_finding_that_explains_little_is_no_verdict_of_sms_that_are_busy_with_something() -> None:
+    some = replace(finding("uncoalesced-global", "Uncoalesced global access: 9 %"), gain_kernel=0.08)
+    guess = replace(finding("integer-bound", "Instruction throughput: SM 70 %"), gain_kernel=0.3, confidence="guess")
+    lights_sm = lights(sm=0.70, memory=0.45, dram=0.45, l2=0.17)
+    verdict = judged(kernel(0, some, guess, throughput=lights_sm))
+    assert verdict.sentence == "kernel 0 keeps the SMs 70 % busy, and the report does not show with what."
+    # What explains more, or is known to be what fills them, is the verdict.
+    for known in ((replace(some, gain_kernel=0.2), guess), (some, replace(guess, gain_kernel=0.05))):
+        told = judged(kernel(0, *known, throughput=lights_sm)).sentence
+        assert told == "kernel 0 keeps the SMs 70 % busy: uncoalesced global access at gather.cu:41."
+
+
 def test_no_unit_is_busier_than_what_is_said_of_the_busiest() -> None:
     tail = finding("tail-effect", "Tail effect: 1.9 waves")
     verdict = judged(kernel(0, tail, throughput=lights(sm=0.34, memory=0.33, dram=0.02, l2=0.1)))

@@ -38,7 +38,7 @@ _MOST_SHOWN = 3
 _L1_EVIDENCE = ("L1 busy", "L1 data pipe busy")
 _NOTHING_BUSY = "latency-bound"
 _SMALL_PART = 0.1
-"""What saves less is no answer to why a kernel keeps nothing busy."""
+"""What saves less is no answer to why a kernel takes its time."""
 _LEAST_KINDS, _KINDS_SHOWN = 3, 5
 _LEAST_SHARE = 0.005
 
@@ -197,8 +197,24 @@ def _state(kernel: KernelProfile) -> _State:
             return at_roof
     if finding is None or finding.severity == "info":
         return _open(kernel, busy, finding)
-    if _is_beside_the_point(finding, kernel):
-        return _State("waiting", f"mostly waits, and the report does not show for what. {_no_unit(kernel, busy)}", busy)
+    return _unanswered(kernel, busy, finding) or _answered(kernel, busy, finding)
+
+
+def _unanswered(kernel: KernelProfile, busy: _Reached | None, finding: Finding) -> _State | None:
+    """Return the state of a kernel whose first finding explains a small part of its time, and whose rest is open."""
+    gain = finding.gain_kernel
+    if gain is None or gain >= _SMALL_PART or about(finding) == "limit":
+        return None
+    if _waits_for_unknown(kernel):
+        text = f"mostly waits, and the report does not show for what. {_no_unit(kernel, busy)}"
+        return _State("waiting", text, busy)
+    if busy is not None and busy.unit == _UNITS[SM] and _is_full_of_unknown(kernel, gain):
+        share = format_percent(busy.fraction or 0.0)
+        return _State("open", f"keeps {busy.unit} {share} busy, and the report does not show with what", busy)
+    return None
+
+
+def _answered(kernel: KernelProfile, busy: _Reached | None, finding: Finding) -> _State:
     name = _state_name(finding)
     if name == "limited" and busy is not None and finding.headline.startswith(f"{busy.unit} bandwidth: "):
         # Its parts can be busier than the unit as a whole: two numbers of one unit contradict each other.
@@ -278,11 +294,14 @@ def _no_unit(kernel: KernelProfile, busy: _Reached | None) -> str:
     return f"No unit{collected} is more than {share} busy"
 
 
-def _is_beside_the_point(finding: Finding, kernel: KernelProfile) -> bool:
-    """Tell whether a finding explains a small part of the time of a kernel in which no unit is busy."""
-    gain = finding.gain_kernel
-    if gain is None or gain >= _SMALL_PART or about(finding) == "limit":
-        return False
+def _is_full_of_unknown(kernel: KernelProfile, gain: float) -> bool:
+    """Tell whether the SMs are busy with instructions of an unknown kind, of which fewer would gain more."""
+    guesses = (other for other in kernel.findings if other.confidence == "guess" and other.cause is None)
+    return any(about(other) == "limit" and (other.gain_kernel or 0.0) > gain for other in guesses)
+
+
+def _waits_for_unknown(kernel: KernelProfile) -> bool:
+    """Tell whether no unit is busy in a kernel, and nothing tells what it waits for."""
     idle = next((other for other in kernel.findings if other.rule == _NOTHING_BUSY and other.cause is None), None)
     return idle is not None and idle.confidence == "guess" and (idle.gain_kernel or 0.0) >= _MOST
 
