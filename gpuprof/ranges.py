@@ -8,7 +8,7 @@ from types import ModuleType
 
 
 def annotate(name: str) -> Range:
-    """Return an NVTX range for `with` or as a decorator.
+    """Return an NVTX range for `with` or as a decorator, which holds what its own thread launches.
 
     It does nothing where the package `nvtx` is not installed, as on macOS, and next to nothing where no profiler runs.
     """

@@ -347,8 +347,11 @@ def test_metrics_are_left_out_until_none_is_refused(bench: Bench, reports: Path)
     [
         ("decode", "hint: a range that is pushed and popped, as Python's are, is --range decode/; else check --kernel"),
         ("one step", "as Python's are, is --range 'one step/'; else check --kernel"),
-        ("decode/", "hint: check --kernel, --range and --launch-skip"),
-        ("domain@decode]", "hint: check --kernel, --range and --launch-skip"),
+        ("decode/", "uses the GPU; a pushed range holds what its own thread launches, a backward pass is of another"),
+        (
+            "domain@decode]",
+            "hint: check --kernel, --range and --launch-skip, and that the program uses the GPU; a pushed",
+        ),
     ],
 )
 def test_a_range_without_kernels_is_told_how_it_may_be_meant(bench: Bench, written: str, hint: str) -> None:

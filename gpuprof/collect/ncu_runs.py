@@ -117,14 +117,19 @@ class NcuRuns:
 
 
 def _with_ranges(failure: NcuFailure, ranges: Sequence[str]) -> NcuFailure:
-    """Say of a range that has no kernel how ncu wants it written: a name alone is one that is started and ended."""
-    name = next((item for item in ranges if not set("/[]") & set(item)), None)
-    if failure.cause != "no-kernels" or name is None:
+    """Say of a range that has no kernel how ncu wants it written: a name alone is one that is started and ended.
+
+    One that is pushed holds what its own thread launches: https://github.com/meta-pytorch/tritonbench/issues/87.
+    """
+    if failure.cause != "no-kernels" or not ranges:
         return failure
-    pushed = shell_line(("--range", f"{name}/"))
-    return replace(
-        failure, hint=f"a range that is pushed and popped, as Python's are, is {pushed}; else {failure.hint}"
-    )
+    alone = next((item for item in ranges if not set("/[]") & set(item)), None)
+    if alone is not None:
+        pushed = shell_line(("--range", f"{alone}/"))
+        hint = f"a range that is pushed and popped, as Python's are, is {pushed}; else {failure.hint}"
+    else:
+        hint = f"{failure.hint}; a pushed range holds what its own thread launches, a backward pass is of another"
+    return replace(failure, hint=hint)
 
 
 def stopped_error(by: str) -> GpuprofError:
