@@ -42,6 +42,7 @@ from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
 from gpuprof.present.check_json import review_schema
 from gpuprof.present.compare_json import comparison_schema
+from gpuprof.present.specs_text import terms_text
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
 from gpuprof.store.schema import session_schema
@@ -315,9 +316,7 @@ metrics are all in the report counts.
 
 
 def _link_text(link: Any) -> str:
-    terms = " + ".join(
-        name if factor == 1 else f"{significant(factor, 6, strip=True)} × {name}" for name, factor in link.terms
-    )
+    terms = terms_text(link)
     basis = "" if link.basis == "counted" else f", {link.basis}"
     what = f": `{terms}`" if terms else ""
     definition = f" ({link.definition})" if link.definition else ""

@@ -176,7 +176,7 @@ def test_the_first_fix_is_compared_and_the_command_does_it_again(shown: Shown) -
     block = out[out.index("The first fix, compared:") :].split("\n\n")[0].splitlines()
     assert block[0] == f"The first fix, compared: {FOLDER}/{STORY.name}/comparison.html"
     sentence = " ".join(line.strip() for line in block[1:])
-    assert sentence.startswith("7.7x faster: L1 busy 10.5 → 1.28 ms (97 % → 91 % of the time)")
+    assert sentence.startswith("7.7x faster: L1 busy 10.5 → 1.27 ms (97 % → 91 % of the time)")
     *_, told = re.findall(r"  gpuprof (compare .*)", out)
     done = gpuprof(*shlex.split(told), "--format", "json", cwd=folder.parent)
     assert done.returncode == 0, done.stderr

@@ -425,6 +425,19 @@ def test_a_fraction_of_active_cycles_says_so_and_is_no_match_for_the_others() ->
     assert [(unit.unit, unit.definition) for unit in kernel.throughput] == [("sm", None), ("l1", "of active cycles")]
 
 
+@pytest.mark.parametrize("elapsed", ["sm__cycles_elapsed.max", "gpc__cycles_elapsed.max"])
+def test_l1_of_active_cycles_is_told_of_all_cycles_where_both_were_counted(elapsed: str) -> None:
+    # 80 % of the cycles in which an average SM had work, which are three quarters of all.
+    active: dict[str, float | str] = {
+        "l1tex__throughput.avg.pct_of_peak_sustained_active": 80.0, "sm__cycles_active.avg": 900.0, elapsed: 1200.0,
+    }  # fmt: skip
+    (l1,) = profile_launch(builders.launch(active), 0, 0, builders.a100()).profile.throughput
+    assert (l1.unit, l1.definition) == ("l1", None) and l1.fraction == pytest.approx(0.6)
+    both: dict[str, float | str] = {**active, "l1tex__throughput.avg.pct_of_peak_sustained_elapsed": 58.0}
+    (l1,) = profile_launch(builders.launch(both), 0, 0, builders.a100()).profile.throughput
+    assert (l1.unit, l1.definition) == ("l1", None) and l1.fraction == pytest.approx(0.58)
+
+
 def test_the_l2_roof_is_that_of_accesses_by_the_sms_at_the_clock_of_l2() -> None:
     values = {
         **builders.FLOP_1,

@@ -10,6 +10,9 @@ from click.testing import CliRunner, Result
 
 from gpuprof.cli.specs import command
 from gpuprof.errors import InputError, SpecError
+from gpuprof.hardware.specs import CounterLink
+from gpuprof.hardware.yaml_tree import FileLine
+from gpuprof.present.specs_text import terms_text
 from gpuprof.resources import data_dir
 from tests.cli import gpuprof
 from tests.readings import session_of
@@ -211,3 +214,18 @@ def test_a_product_without_its_variant_is_answered_with_its_variants() -> None:
     done = gpuprof("specs", "show", "a100")
     assert done.returncode == 5
     assert "hint: did you mean a100-40gb-pcie, a100-40gb-sxm, a100-80gb-pcie, a100-80gb-sxm? " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "terms", "text"),
+    [
+        ("total", (("a", 1.0), ("b", 2.0)), "a + 2 × b"),
+        ("per-cycle", (("a", 0.333333333),), "0.333333 × a"),
+        ("product", (("a", 1.0), ("b", 1.0), ("c", -1.0)), "a × b ÷ c"),
+        ("product", (("a", -1.0), ("b", 2.0)), "1 ÷ a × b^2"),
+        ("none", (), ""),
+    ],
+)
+def test_what_a_link_takes_reads_as_it_is_worked_out(how: str, terms: tuple[tuple[str, float], ...], text: str) -> None:
+    link = CounterLink(how=how, terms=terms, basis="counted", definition=None, place=FileLine("base.yaml", 1))
+    assert terms_text(link) == text

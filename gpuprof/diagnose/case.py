@@ -243,7 +243,6 @@ class Case:
             (WAVEFRONTS, self._percent(WAVEFRONTS)),
             (REQUESTS, self._percent(REQUESTS)),
             (lsu.metric if lsu is not None else "", need_of_pipe(lsu, self.active_share) if lsu is not None else None),
-            ("", self._l1_of_active_cycles()),
         )
         known = [(name, part) for name, part in parts if part is not None]
         if known:
@@ -253,11 +252,6 @@ class Case:
         if memory is None or len(parts_known) < len(others) or AS_BUSY * memory <= max(parts_known):
             return None
         return self.light_metric("memory"), memory
-
-    def _l1_of_active_cycles(self) -> float | None:
-        """L1's speed of light over all elapsed cycles, out of that over the active ones (basic set)."""
-        light = next((unit for unit in self.kernel.throughput if unit.unit == "l1" and unit.definition), None)
-        return light.fraction * self.active_share if light is not None and self.active_share is not None else None
 
     def _percent(self, name: str) -> float | None:
         percent = self.number(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuSpec
 from gpuprof.present.console_parts import aligned
-from gpuprof.units import format_binary, format_si
+from gpuprof.units import format_binary, format_si, significant
 
 if TYPE_CHECKING:
     from gpuprof.hardware.check import SpecMismatch
@@ -165,8 +165,24 @@ def _amount(name: str, value: float, unit: str) -> str:
     return f"{value:g} {unit}"
 
 
+def terms_text(link: CounterLink) -> str:
+    """Write what a link takes of which metrics: "a + 2 × b"; of a product, whose factors are powers, "a × b ÷ c"."""
+    if link.how != "product":
+        return " + ".join(name if factor == 1 else f"{_factor(factor)} × {name}" for name, factor in link.terms)
+    text = ""
+    for name, power in link.terms:
+        sign = " ÷ " if power < 0 else " × "
+        raised = name if abs(power) == 1 else f"{name}^{_factor(abs(power))}"
+        text = f"{text}{sign}{raised}" if text or power < 0 else raised
+    return text if not text.startswith(" ") else f"1{text}"
+
+
+def _factor(factor: float) -> str:
+    return significant(factor, 6, strip=True)
+
+
 def _link_text(link: CounterLink) -> str:
-    terms = " + ".join(name if factor == 1 else f"{factor:g} × {name}" for name, factor in link.terms)
+    terms = terms_text(link)
     basis = "" if link.basis == "counted" else f" ({link.basis})"
     return f"{link.how}{basis}{': ' if terms else ''}{terms}"
 
