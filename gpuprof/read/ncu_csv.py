@@ -195,6 +195,7 @@ class PrintedTable(Struct):
     rows: list[PrintedRow] = field(default_factory=list)
     broken_lines: list[int] = field(default_factory=list)
     cut_line: int | None = None
+    sentences: list[str] = field(default_factory=list)
 
     @property
     def is_details(self) -> bool:
@@ -209,7 +210,7 @@ class PrintedTable(Struct):
         if lines:
             rows = "1 row was" if len(lines) == 1 else f"{len(lines)} rows were"
             yield f"{rows} dropped or shortened for missing or extra cells, the first in line {lines[0]}"
-        yield from dropped.sentences
+        yield from (*self.sentences, *dropped.sentences)
 
 
 class _Dropped(Struct):
@@ -337,7 +338,9 @@ def _raw_metrics(columns: Sequence[str], units: Sequence[str], row: PrintedRow, 
         if name in _LAUNCH_COLUMNS or _is_range_column(name) or name in metrics:
             continue
         metric = _metric(cell, unit)
-        if metric is not None:
+        if metric is not None and _is_garbled(metric):
+            dropped.lines.append(row.line)
+        elif metric is not None:
             metrics[name] = metric
         elif name == "gpu__time_duration.sum" and "nan" in cell:
             unmeasured = True
@@ -352,6 +355,11 @@ def _without_zeros(metrics: dict[str, Metric], line: int, dropped: _Dropped) -> 
     return {name: metric for name, metric in metrics.items() if not (metric.value == 0 and metric.digits == 0)}
 
 
+def _is_garbled(metric: Metric) -> bool:
+    """Tell a number that is none any more: ncu gives no unit to words."""
+    return isinstance(metric.value, str) and metric.unit != ""
+
+
 def _is_range_column(name: str) -> bool:
     return any(part in name for part in _RANGE_COLUMNS)
 
@@ -364,6 +372,8 @@ def _metric(cell: str, unit: str) -> Metric | None:
     if text.lower() in _NOT_A_VALUE:
         return None
     with_instances = _WITH_INSTANCES.fullmatch(text)
+    if with_instances is not None and with_instances[1].lower() in _NOT_A_VALUE:
+        return None
     number = _number(text)
     if number is None and with_instances is not None:
         text = with_instances[1]
@@ -419,7 +429,7 @@ def _details_launches(table: PrintedTable) -> _TableLaunches:
         for row in of_launch:
             values = dict(zip(table.columns, row.cells, strict=False))
             if values["Metric Name"]:
-                name = _add_metric(metrics, values)
+                name = _add_metric(metrics, values, row.line, content.dropped)
                 unmeasured |= name == "gpu__time_duration.sum" and "nan" in values["Metric Value"]
             elif values.get(rule_column) and "Rule Description" in values:
                 rules.append(_rule(values))
@@ -441,13 +451,16 @@ def _sections(table: PrintedTable) -> Iterator[str]:
             yield row.cells[section]
 
 
-def _add_metric(metrics: dict[str, Metric], values: Mapping[str, str]) -> str:
+def _add_metric(metrics: dict[str, Metric], values: Mapping[str, str], line: int, dropped: _Dropped) -> str:
     """Add a metric that has a value, unless it is there already, as precise or more; return its name."""
     metric = _metric(values["Metric Value"], values.get("Metric Unit", ""))
     section, body = values.get("Section Name", ""), values.get("Body Item Label", "")
     unit = metric.unit if metric is not None else _printed_unit(values.get("Metric Unit", "").strip())[1]
     name = metric_name(section, values["Metric Name"], unit, body)
     if metric is None:
+        return name
+    if _is_garbled(metric):
+        dropped.lines.append(line)
         return name
     before = metrics.get(name)
     if before is None or (before.digits is not None and (metric.digits is None or metric.digits > before.digits)):
