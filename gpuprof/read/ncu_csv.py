@@ -29,6 +29,7 @@ from gpuprof.read.details_labels import metric_name
 from gpuprof.units import ncu_unit
 
 _HINT = "export a report with `ncu --import FILE.ncu-rep --page raw --csv > FILE.csv`"
+_PRINTED_LAUNCH = ", Context "
 _HEADER_START = re.compile(r'"?ID"?,"?Process ID"?(?=,|$)')
 _LAUNCH_COLUMNS = frozenset(
     (
@@ -91,8 +92,15 @@ def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
     tables = list(_tables(text))
     if not tables:
         raise refusal(text, file)
+    if _PRINTED_LAUNCH in text and any(_is_printed_launch(line) for line in text.splitlines()):
+        tables[-1].sentences.append("the launches that ncu printed as text, beside the CSV, are not read")
     kind = "ncu-csv-details" if all(table.is_details for table in tables) else "ncu-csv-raw"
     return report_of(tables, text, file, sha256, kind)
+
+
+def _is_printed_launch(line: str) -> bool:
+    """Tell whether a line that is no row of CSV ends as a launch does in ncu's text."""
+    return _PRINTED_LAUNCH in line and not line.startswith('"') and re.search(r"\d, CC \d+\.\d+$", line) is not None
 
 
 def report_of(tables: Iterable[PrintedTable], text: str, file: str, sha256: str, kind: str) -> Report:

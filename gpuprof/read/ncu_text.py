@@ -242,7 +242,12 @@ class _Pages:
             self._rule.texts.append(bare)
         elif self._columns is not None:
             self._take_row(line, self._columns)
-        elif self._is_in_section and (row := self._loose_row(bare)) is not None:
+        else:
+            self._take_loose(line, bare)
+
+    def _take_loose(self, line: str, bare: str) -> None:
+        """Take a line that is in no table and goes on with no rule."""
+        if self._is_in_section and (row := self._loose_row(bare)) is not None:
             self._add(row)
         elif (body := _BODY.fullmatch(bare)) is not None:
             self._body = body["table"] or body["group"]
@@ -250,6 +255,8 @@ class _Pages:
                 self._section = _SECTION_OF_TABLE.get(self._body, "")
         elif self._is_in_section and line.find(bare) == self._text_place:
             self._take_rule("", bare)
+        elif "Section: " in bare:
+            self.broken_lines.append(self._line)
         else:
             self._take_range(bare)
 
