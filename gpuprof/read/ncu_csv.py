@@ -217,7 +217,7 @@ class PrintedTable(Struct):
             yield f"the file ends inside the row that starts in line {self.cut_line}: it is truncated"
         if lines:
             rows = "1 row was" if len(lines) == 1 else f"{len(lines)} rows were"
-            yield f"{rows} dropped or shortened for missing or extra cells, the first in line {lines[0]}"
+            yield f"{rows} dropped or shortened for missing, extra or garbled cells, the first in line {lines[0]}"
         yield from (*self.sentences, *dropped.sentences)
 
 
@@ -364,8 +364,8 @@ def _without_zeros(metrics: dict[str, Metric], line: int, dropped: _Dropped) -> 
 
 
 def _is_garbled(metric: Metric) -> bool:
-    """Tell a number that is none any more: ncu gives no unit to words."""
-    return isinstance(metric.value, str) and metric.unit != ""
+    """Tell a number that is none any more: ncu gives no unit to words, but to a list of instances in brackets."""
+    return isinstance(metric.value, str) and metric.unit != "" and not metric.value.startswith("(")
 
 
 def _is_range_column(name: str) -> bool:

@@ -173,6 +173,7 @@ class _Pages:
         self.launches: list[_Launch] = []
         self.broken_lines: list[int] = []
         self._moved: list[_Metric] = []
+        self._lost_lines: list[int] = []
         self._process: Mapping[str, str] = {}
         self._section = self._body = self._domain = ""
         self._columns: _Columns | None = None
@@ -206,6 +207,9 @@ class _Pages:
             yield f"the file ends inside the row in line {last.line}: it is truncated"
         elif self._is_in_section and self._columns is not None and self._columns.rows:
             yield "the file ends inside a table: it is truncated"
+        if self._lost_lines:
+            rows = "1 row is" if len(self._lost_lines) == 1 else f"{len(self._lost_lines)} rows are"
+            yield f"{rows} left out from line {self._lost_lines[0]} on: the line of their launch or section is missing"
         if self._moved:
             rows = "1 row does" if len(self._moved) == 1 else f"{len(self._moved)} rows do"
             yield (
@@ -264,7 +268,7 @@ class _Pages:
         """Take the first line of what a rule says; one without a kind is told by its place alone."""
         self._rule = _Rule(line=self._line, section=self._section, kind=kind, texts=[text])
         if self._is_lost:
-            self.broken_lines.append(self._line)
+            self._lost_lines.append(self._line)
         else:
             self.launches[-1].rules.append(self._rule)
 
@@ -290,7 +294,7 @@ class _Pages:
             return
         in_place = columns.cells(line) if columns.has_edge(line) else None
         cells = in_place or _by_gaps(line) or columns.cells(line)
-        if cells is None or "---" in line or _GAP.search(cells[2]):
+        if cells is None or "---" in line or any(map(_GAP.search, cells)):
             if line[columns.places[0][1] :].strip():
                 self.broken_lines.append(self._line)
             return
@@ -312,7 +316,7 @@ class _Pages:
 
     def _add(self, row: _Metric) -> None:
         if self._is_lost:
-            self.broken_lines.append(self._line)
+            self._lost_lines.append(self._line)
         else:
             self.launches[-1].metrics.append(row)
 
