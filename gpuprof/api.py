@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def load(
     *paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False, groups: bool = False
 ) -> LoadedSession:
-    """Read reports, CSV exports, timelines or a session and analyse them.
+    """Read reports, what ncu prints, timelines or a session and analyse them.
 
     With `groups` equal launches (same name, grid, block and ranges) are one kernel, for which the launch of median
     duration speaks: much faster where a report has thousands of them. `spec` names a GPU spec, or a spec file, to use

@@ -212,10 +212,10 @@ def test_missing_hit_rates_and_pipes_are_named_where_they_would_stand() -> None:
     assert the(stall(tree, "Short Scoreboard"), "missing").text == "pipes"
 
 
-def test_a_csv_export_is_not_told_to_be_compiled_again() -> None:
+def test_a_text_export_is_not_told_to_be_compiled_again() -> None:
     tree = explain(kernel(excerpts=()), from_text=True)
     assert of_kind(tree, "missing") == []
-    assert "CSV export has no code" in the(tree, "left-out").detail
+    assert "it has no code" in the(tree, "left-out").detail
 
 
 def test_what_a_text_export_left_out_may_be_in_the_report() -> None:

@@ -210,7 +210,9 @@ class TestRawPage:
             ("a__x.sum", "b__x.sum"),
             ("a__x.sum",),
         ]
-        assert report.warnings == ("1 row was dropped or shortened for missing or extra cells, the first in line 4",)
+        assert report.warnings == (
+            "1 row was dropped or shortened for missing, extra or garbled cells, the first in line 4",
+        )
 
     def test_a_row_with_too_many_cells_is_dropped_and_reported(self) -> None:
         text = raw_page({"a__x.sum": ("inst", ["1", "2"])})
@@ -467,7 +469,9 @@ class TestMixedOutput:
         torn = first[: first.index("gpu__time") + 4] + "hello"
         report = read("\n".join([header, torn, second, ""]))
         assert len(report.launches) == 1
-        assert report.warnings == ("1 row was dropped or shortened for missing or extra cells, the first in line 2",)
+        assert report.warnings == (
+            "1 row was dropped or shortened for missing, extra or garbled cells, the first in line 2",
+        )
 
     def test_an_error_of_ncu_beside_the_table_is_a_warning(self) -> None:
         report = read(self.page + "==ERROR== The application returned an error code (1).\n")
@@ -749,3 +753,18 @@ def test_zeros_of_a_launch_that_was_not_measured_are_left_out_of_a_details_page_
     report = read(details_page((section, "Duration", "usecond", "(!) nan"), (section, "DRAM Throughput", "%", "0.00")))
     assert list(only(report).metrics.names()) == []
     assert any("was not measured" in warning for warning in report.warnings)
+
+
+def test_letters_in_a_number_are_told_and_a_list_of_instances_alone_is_none() -> None:
+    header = (
+        '"ID","Process ID","Kernel Name","Context","Stream","gpu__time_duration.sum","dram__bytes.sum","l.sum","n"\n'
+    )
+    units = '"","","","","","us","byte","inst",""\n'
+    report = read_ncu_csv(f'{header}{units}"0","41","scale","1","7","3.5","1x8","(1; 2)","(!) nan (0; 0)"\n', "f", "")
+    (launch,) = report.launches
+    assert "dram__bytes.sum" not in launch.metrics.names()
+    assert "n" not in launch.metrics.names()
+    assert launch.metrics.number("gpu__time_duration.sum") == pytest.approx(3.5e-6)
+    assert report.warnings == (
+        "1 row was dropped or shortened for missing, extra or garbled cells, the first in line 3",
+    )

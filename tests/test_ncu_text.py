@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import gpuprof
 from gpuprof.errors import InputError
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.read.files import read_file
+from gpuprof.read.ncu_csv import read_ncu_csv
 from gpuprof.read.ncu_text import has_launch, read_ncu_text
 from gpuprof.read.recognise import recognised
 
@@ -92,6 +95,8 @@ def test_a_page_of_details_is_read_with_its_launch_its_values_and_its_rules() ->
         lambda page: "\n".join(f"2025-03-01T10:00:00.1234567Z {line}" for line in page.splitlines()),
         lambda page: "\n".join(line.strip() for line in page.splitlines()),
         lambda page: page.replace("\n", "\r\n"),
+        lambda page: "\n".join(f"\x1b[1;32m{line}\x1b[0m" for line in page.splitlines()),
+        lambda page: f'==PROF== Profiling "k" - 0: 0%\r==PROF== Profiling "k" - 0: 0%....100% - 41 passes\n{page}',
         lambda page: page.replace(LAUNCH, LAUNCH.replace(" (16,", "\n  (16,")),
         lambda page: page.replace("250,000", "250,000  # a remark: 12 34"),
         lambda page: page.replace("    Elapsed", "\n    # what comes next is long\n    Elapsed"),
@@ -101,7 +106,10 @@ def test_a_page_of_details_is_read_with_its_launch_its_values_and_its_rules() ->
             "    Section: Launch", "    Warning: Clocks were not fixed.\n    Section: Launch"
         ),
     ],
-    ids=["quoted", "timed", "no indent", "windows", "name above", "remark", "blank", "2022", "markdown", "warning"],
+    ids=[
+        "quoted", "timed", "no indent", "windows", "colours", "progress", "name above", "remark", "blank", "2022",
+        "markdown", "warning",
+    ],
 )  # fmt: skip
 def test_documents_and_logs_change_the_lines_around_and_not_the_values(change: Callable[[str], str]) -> None:
     plain, changed = only(PAGE), only(change(PAGE))
@@ -231,8 +239,149 @@ def test_a_row_outside_of_its_columns_is_read_by_its_gaps_or_told() -> None:
     row = "    DRAM Throughput                   %        12.50"
     moved = TABLE.replace(row, "DRAM Throughput  %  12.50")
     assert numbers(only(f"{LAUNCH}\n{moved}"))["gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"] == 12.5
+    assert read(f"{LAUNCH}\n{moved}").warnings == (
+        "1 row does not end where the table does, the first in line 9: digits may be missing or added",
+    )
     broken = TABLE.replace(row, "DRAM Throughput is 12 percent of all")
     assert any("1 row was dropped" in warning for warning in read(f"{LAUNCH}\n{broken}").warnings)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("      250,000\n", "      25,000\n", "does not end where the table does"),
+        ("      250,000\n", "      1,250,000\n", "does not end where the table does"),
+        ("         1.25\n", "         1x25\n", "1 row was dropped"),
+        ("         1.25\n", "  a      1.25\n", "1 row was dropped"),
+        ("SM Frequency      ", "SM Frequency    x ", "1 row was dropped"),
+        ("    Elapsed Cycles                cycle      250,000\n", "    ----x--- ----------- ------\n", "was dropped"),
+    ],
+    ids=["digit lost", "digit added", "letter", "letter before", "letter behind", "dashes"],
+)  # fmt: skip
+def test_a_row_that_was_damaged_is_told(before: str, after: str, told: str) -> None:
+    assert before in TABLE
+    (warning,) = read(f"{LAUNCH}\n{TABLE.replace(before, after)}").warnings
+    assert told in warning
+
+
+def test_a_launch_whose_line_is_lost_does_not_give_its_numbers_to_the_one_above() -> None:
+    second = TABLE.replace("250,000", "999,000").replace("         1.25", "1.2512345678")
+    report = read(f"{LAUNCH}\n{TABLE}\n  scale(float *) (16, 1, 1)x(2\n{second}{RULES}")
+    (launch,) = report.launches
+    assert numbers(launch)["gpc__cycles_elapsed.max"] == 250_000
+    assert numbers(launch)["gpc__cycles_elapsed.avg.per_second"] == 1.25e9
+    assert report.warnings == ("7 rows are left out from line 18 on: the line of their launch or section is missing",)
+
+
+def test_a_table_whose_section_line_is_lost_does_not_get_the_names_of_the_section_above() -> None:
+    lost = "    Sec#ion: Memory Workload Analysis\n" + "\n".join(TABLE.splitlines()[1:]).replace(
+        "DRAM Throughput                   %        12.50", "Memory Throughput      Gbyte/second       724.20"
+    )
+    report = read(f"{LAUNCH}\n{TABLE}\n{lost}\n")
+    (launch,) = report.launches
+    assert "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed" not in numbers(launch)
+    assert "the line of their launch or section is missing" in report.warnings[0]
+
+
+def test_a_launch_line_without_its_size_is_a_launch_and_told() -> None:
+    report = read(f"{PAGE}\n  scale(float *) (16, x(256, 1, 1), Context 1, Stream 7, Device 0, CC 8.0\n{TABLE}")
+    assert [launch.grid for launch in report.launches] == [(16, 2, 1), None]
+    assert len(report.warnings) == 1
+    assert "1 row was dropped" in report.warnings[0]
+
+
+def test_a_file_that_ends_inside_a_table_is_told_and_its_last_number_is_not_believed() -> None:
+    end = TABLE.index("Duration")
+    whole_rows = read(f"{LAUNCH}\n{TABLE[: TABLE.rindex(chr(10), 0, end) + 1]}")
+    assert whole_rows.warnings == ("the file ends inside a table: it is truncated",)
+    cut = read(f"{LAUNCH}\n{TABLE[: TABLE.index('200.00') + 2]}")
+    assert cut.warnings == ("the file ends inside the row in line 8: it is truncated",)
+    assert "gpu__time_duration.sum" not in numbers(cut.launches[0])
+    assert "gpc__cycles_elapsed.max" in numbers(cut.launches[0])
+
+
+def test_a_graph_is_a_launch_of_its_own_and_gives_nothing_to_the_kernel_above() -> None:
+    graph = f"  graph, Context 1, Device 0, CC 9.0\n{TABLE.replace('250,000', '999,000')}"
+    report = read(f"{PAGE}\n{graph}")
+    kernel, whole = report.launches
+    assert (whole.name, whole.grid, whole.stream) == ("graph", None, None)
+    assert [numbers(launch)["gpc__cycles_elapsed.max"] for launch in (kernel, whole)] == [250_000, 999_000]
+    assert report.warnings == ()
+    assert has_launch(graph)
+
+
+def test_a_rule_without_a_kind_is_told_by_its_place() -> None:
+    page = f"  {LAUNCH}\n{TABLE}\n          FP64 is the highest-utilized pipeline\n          (70.4%).   \n\n"
+    assert [(rule.kind, rule.message) for rule in only(page).details.rule_results()] == [
+        ("none", "FP64 is the highest-utilized pipeline (70.4%).")
+    ]
+
+
+def test_charts_keep_their_name_with_what_stands_in_brackets_behind_it() -> None:
+    rows = "\n".join(TABLE.splitlines()[1:]).replace("DRAM Throughput ", "Made Up         ")
+    page = (
+        f"  {LAUNCH}\n    Section: Made Up Chart\n    L1 Roofline\n{rows}\n\n    L2 Roofline (Global/Local)\n{rows}\n"
+    )
+    names = [name for name in numbers(only(page)) if name.endswith("Made Up")]
+    assert names == [
+        "details:Made Up Chart:L1 Roofline:Made Up",
+        "details:Made Up Chart:L2 Roofline (Global/Local):Made Up",
+    ]
+
+
+def test_what_a_program_prints_into_a_table_of_raw_names_is_no_metric() -> None:
+    page = f"""  {LAUNCH}
+  Metric Name                        Metric Unit   Metric Value
+  -------------------------------- ------------- --------------
+  dram__bytes.sum                         Mbyte           12.50
+step 3  loss  12.5
+  sm__x.sum                                                 (!) nan (1; 2)
+"""
+    assert set(numbers(only(page))) == {"dram__bytes.sum"}
+
+
+def test_the_words_behind_a_fence_are_the_document_s() -> None:
+    page = f"```\n{PAGE.rstrip()}\n    INF   The last.\n```\nProse of the document.\nDuration  us  3.00\n"
+    launch = only(page)
+    assert launch.details.rule_results()[-1].message == "The last."
+    assert numbers(launch) == numbers(only(PAGE))
+
+
+def test_sections_behind_an_unknown_mark_are_told() -> None:
+    report = read("\n".join(f"0: {line}" for line in PAGE.splitlines()))
+    assert numbers(report.launches[0]) == {}
+    assert "2 rows were dropped" in report.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-" * 100_000,
+        "--- --" * 20_000,
+        "(" + "1," * 3000 + ", Context ",
+        "x (1, 1, 1)" * 9000 + ", Context 1, Stream 7",
+    ],
+    ids=["dashes", "groups", "sizes", "launches"],
+)
+def test_the_time_for_a_line_does_not_grow_with_its_square(line: str) -> None:
+    started = time.process_time()
+    read(f"{PAGE}\n{line}\n")
+    assert time.process_time() - started < 1
+
+
+def test_a_value_of_very_many_lines_takes_no_time() -> None:
+    rows = f"{'x' * 12:>49}\n" * 50_000
+    started = time.process_time()
+    read(f"{LAUNCH}\n{TABLE.replace('    Duration', rows + '    Duration')}")
+    assert time.process_time() - started < 5
+
+
+def test_csv_is_read_before_text_and_the_text_beside_it_is_told() -> None:
+    header = '"ID","Process ID","Kernel Name","Context","Stream","gpu__time_duration.sum"\n'
+    text = f'{PAGE}{header}"","","","","","us"\n"0","41","scale","1","7","3.5"\n'
+    report = read_ncu_csv(text, "log.txt", "00")
+    assert len(report.launches) == 1
+    assert report.warnings == ("the launches that ncu printed as text, beside the CSV, are not read",)
 
 
 @pytest.mark.parametrize(
@@ -261,3 +410,14 @@ def test_text_is_recognised_by_its_launches_and_csv_comes_first(tmp_path: Path) 
     report = read_file(str(path))
     assert isinstance(report, Report)
     assert report.kind == "ncu-text"
+
+
+def test_what_the_text_leaves_open_may_be_told_by_nvidia_s_rules(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(PAGE)
+    session = gpuprof.load(path)
+    assert session.verdict is not None
+    assert session.verdict.unknown == (
+        "The text does not show why warps stall or which pipe is busy, beyond what NVIDIA's rules say."
+    )
+    assert all("CSV export" not in missing.how for missing in session.kernels[0].missing)

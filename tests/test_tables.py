@@ -41,7 +41,7 @@ def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:
         read_file(str(noise))
     hint = caught.value.hint or ""
     assert hint.startswith(
-        "gpuprof reads .ncu-rep, .ncu-repz, .nsight-cuprof-report, ncu's CSV, what ncu prints, PyTorch traces "
+        "gpuprof reads .ncu-rep, .ncu-repz, .nsight-cuprof-report, ncu's CSV, ncu's text, PyTorch traces "
         "(.json, .json.gz), nsys exports (.sqlite), its own session.json"
     )
     assert all(kind.told.description in hint for kind in READABLE if kind.told)

@@ -46,7 +46,7 @@ class AboveZero(click.FloatRange):
 
 
 def input_files(function: Command) -> Command:
-    """FILE…: reports, CSV exports or a session."""
+    """FILE…: reports, what ncu prints, or a session."""
     return files_to_read("FILE...", required=True)(function)
 
 

@@ -136,7 +136,7 @@ def command(
 ) -> int:
     """Draw the rooflines of a report, or of a program that is profiled for it, as SVG, PNG and HTML.
 
-    FILE is a .ncu-rep or .ncu-repz, an ncu CSV export, a session.json or a page of gpuprof report (.html). Each point
+    FILE is a .ncu-rep or .ncu-repz, what ncu prints, a session.json or a page of gpuprof report (.html). Each point
     is a kernel; a line of text has its arithmetic intensity, what it achieved, the percentage of its roofline, and
     whether it is memory-bound or compute-bound. PROGRAM, a Python script, or -m and a module is profiled as gpuprof run
     does it; what follows it is passed to it. The options from --set to --timeout apply to that.

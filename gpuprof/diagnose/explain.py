@@ -56,7 +56,7 @@ STALL_MEANINGS = {
 def explain(kernel: KernelProfile, *, from_text: bool = False) -> ExplanationNode:
     """Return the tree of a kernel. Every finding is in it once, below the number that it explains.
 
-    `from_text`: the profile comes from a CSV export, which never has code.
+    `from_text`: the profile comes from CSV or text of ncu, which never have code.
     """
     stalls = _shown_stalls(kernel)
     findings = _placed(kernel.findings, [stall.reason for stall in stalls])

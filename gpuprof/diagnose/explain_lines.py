@@ -71,7 +71,7 @@ def _line_text(place: SourceLine, code: str) -> str:
 def missing_lines(kernel: KernelProfile, *, from_text: bool) -> Iterator[ExplanationNode]:
     """Say what would show source lines where the profile has none."""
     if from_text:
-        yield ExplanationNode("missing", "source lines", detail="a CSV export has no code; the .ncu-rep may have it")
+        yield ExplanationNode("missing", "source lines", detail="it has no code; the .ncu-rep may have it")
     elif not kernel.excerpts:
         how = "compile with -lineinfo, collect with ncu --section SourceCounters --import-source yes"
         yield ExplanationNode("missing", "source lines", detail=how)

@@ -100,6 +100,8 @@ def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
         lacking.append("which pipe is busy")
     if not lacking:
         return None
+    if kind_named(source.kind).is_text:
+        return f"The text does not show {_joined(lacking)}, beyond what NVIDIA's rules say."
     return f"The report does not show {_joined(lacking)}."
 
 

@@ -18,7 +18,7 @@ _ZERO_REGISTER = 0xFF
 _OPCODE, _HFMA2_IMMEDIATE = 0xFFF, (0x435, 0x431)
 _INSTRUCTION = struct.Struct("<QQ")
 COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traffic"
-READ_REPORT = "the .ncu-rep may hold it, a CSV export leaves out part of it; else collect with --set full"
+READ_REPORT = "the .ncu-rep may hold it, CSV and text leave out part of it; else collect with --set full"
 
 
 class Counted(Struct, frozen=True):

@@ -24,7 +24,7 @@ STDIN = "-"
 
 
 def read_file(name: str, *, salvage: bool = False, groups: bool = False) -> Report | Session | Trace:
-    """Read a report, a CSV export, a timeline, a session or a page that carries one; `-` reads standard input.
+    """Read a report, what ncu prints, a timeline, a session or a page that carries one; `-` reads standard input.
 
     With `groups` a session can have equal launches as one kernel, which is then not judged yet.
     Raises InputError (DamagedInput for a broken file) that says what the file is and what to do.

@@ -29,6 +29,7 @@ from gpuprof.read.details_labels import metric_name
 from gpuprof.units import ncu_unit
 
 _HINT = "export a report with `ncu --import FILE.ncu-rep --page raw --csv > FILE.csv`"
+_PRINTED_LAUNCH = ", Context "
 _HEADER_START = re.compile(r'"?ID"?,"?Process ID"?(?=,|$)')
 _LAUNCH_COLUMNS = frozenset(
     (
@@ -91,8 +92,15 @@ def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
     tables = list(_tables(text))
     if not tables:
         raise refusal(text, file)
+    if _PRINTED_LAUNCH in text and any(_is_printed_launch(line) for line in text.splitlines()):
+        tables[-1].sentences.append("the launches that ncu printed as text, beside the CSV, are not read")
     kind = "ncu-csv-details" if all(table.is_details for table in tables) else "ncu-csv-raw"
     return report_of(tables, text, file, sha256, kind)
+
+
+def _is_printed_launch(line: str) -> bool:
+    """Tell whether a line that is no row of CSV ends as a launch does in ncu's text."""
+    return _PRINTED_LAUNCH in line and not line.startswith('"') and re.search(r"\d, CC \d+\.\d+$", line) is not None
 
 
 def report_of(tables: Iterable[PrintedTable], text: str, file: str, sha256: str, kind: str) -> Report:
@@ -195,6 +203,7 @@ class PrintedTable(Struct):
     rows: list[PrintedRow] = field(default_factory=list)
     broken_lines: list[int] = field(default_factory=list)
     cut_line: int | None = None
+    sentences: list[str] = field(default_factory=list)
 
     @property
     def is_details(self) -> bool:
@@ -208,8 +217,8 @@ class PrintedTable(Struct):
             yield f"the file ends inside the row that starts in line {self.cut_line}: it is truncated"
         if lines:
             rows = "1 row was" if len(lines) == 1 else f"{len(lines)} rows were"
-            yield f"{rows} dropped or shortened for missing or extra cells, the first in line {lines[0]}"
-        yield from dropped.sentences
+            yield f"{rows} dropped or shortened for missing, extra or garbled cells, the first in line {lines[0]}"
+        yield from (*self.sentences, *dropped.sentences)
 
 
 class _Dropped(Struct):
@@ -337,7 +346,9 @@ def _raw_metrics(columns: Sequence[str], units: Sequence[str], row: PrintedRow, 
         if name in _LAUNCH_COLUMNS or _is_range_column(name) or name in metrics:
             continue
         metric = _metric(cell, unit)
-        if metric is not None:
+        if metric is not None and _is_garbled(metric):
+            dropped.lines.append(row.line)
+        elif metric is not None:
             metrics[name] = metric
         elif name == "gpu__time_duration.sum" and "nan" in cell:
             unmeasured = True
@@ -352,6 +363,11 @@ def _without_zeros(metrics: dict[str, Metric], line: int, dropped: _Dropped) -> 
     return {name: metric for name, metric in metrics.items() if not (metric.value == 0 and metric.digits == 0)}
 
 
+def _is_garbled(metric: Metric) -> bool:
+    """Tell a number that is none any more: ncu gives no unit to words, but to a list of instances in brackets."""
+    return isinstance(metric.value, str) and metric.unit != "" and not metric.value.startswith("(")
+
+
 def _is_range_column(name: str) -> bool:
     return any(part in name for part in _RANGE_COLUMNS)
 
@@ -364,6 +380,8 @@ def _metric(cell: str, unit: str) -> Metric | None:
     if text.lower() in _NOT_A_VALUE:
         return None
     with_instances = _WITH_INSTANCES.fullmatch(text)
+    if with_instances is not None and with_instances[1].lower() in _NOT_A_VALUE:
+        return None
     number = _number(text)
     if number is None and with_instances is not None:
         text = with_instances[1]
@@ -419,7 +437,7 @@ def _details_launches(table: PrintedTable) -> _TableLaunches:
         for row in of_launch:
             values = dict(zip(table.columns, row.cells, strict=False))
             if values["Metric Name"]:
-                name = _add_metric(metrics, values)
+                name = _add_metric(metrics, values, row.line, content.dropped)
                 unmeasured |= name == "gpu__time_duration.sum" and "nan" in values["Metric Value"]
             elif values.get(rule_column) and "Rule Description" in values:
                 rules.append(_rule(values))
@@ -441,13 +459,16 @@ def _sections(table: PrintedTable) -> Iterator[str]:
             yield row.cells[section]
 
 
-def _add_metric(metrics: dict[str, Metric], values: Mapping[str, str]) -> str:
+def _add_metric(metrics: dict[str, Metric], values: Mapping[str, str], line: int, dropped: _Dropped) -> str:
     """Add a metric that has a value, unless it is there already, as precise or more; return its name."""
     metric = _metric(values["Metric Value"], values.get("Metric Unit", ""))
     section, body = values.get("Section Name", ""), values.get("Body Item Label", "")
     unit = metric.unit if metric is not None else _printed_unit(values.get("Metric Unit", "").strip())[1]
     name = metric_name(section, values["Metric Name"], unit, body)
     if metric is None:
+        return name
+    if _is_garbled(metric):
+        dropped.lines.append(line)
         return name
     before = metrics.get(name)
     if before is None or (before.digits is not None and (metric.digits is None or metric.digits > before.digits)):

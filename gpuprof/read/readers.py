@@ -155,7 +155,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "ncu-text", _is_printed, "gpuprof.read.ncu_text:read_ncu_text", takes="text",
-        told=Told(3, "what ncu prints"), gives=("ncu-text",), digest=True,
+        told=Told(3, "ncu's text"), gives=("ncu-text",), digest=True,
     ),
     Readable(
         "csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", takes="text",
