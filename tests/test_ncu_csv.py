@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from gpuprof.errors import GpuprofError, InputError
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.read.details_labels import metric_name
-from gpuprof.read.ncu_csv import read_ncu_csv, short_name
+from gpuprof.read.ncu_csv import read_ncu_csv
+from gpuprof.read.printed_launch import short_name
 from gpuprof.units import ncu_unit
 
 PUSH_POP = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"

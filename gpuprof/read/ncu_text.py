@@ -20,7 +20,9 @@ from msgspec import Struct, field
 
 from gpuprof.model.recorded import Report
 from gpuprof.read.details_labels import RAW_NAMES_SECTION, metric_name
-from gpuprof.read.ncu_csv import PrintedRow, PrintedTable, refusal, report_of
+from gpuprof.read.printed_pages import report_of
+from gpuprof.read.printed_refusal import refusal
+from gpuprof.read.printed_table import PrintedRow, PrintedTable
 from gpuprof.units import ncu_unit
 
 _SIZE = r"(?:\d{1,3}(?:[.,]\d{3}){1,3}|\d{1,10})"

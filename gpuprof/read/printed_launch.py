@@ -1,0 +1,159 @@
+"""A launch and its GPU out of the cells that ncu printed of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.recorded import (
+    DictMetrics,
+    Dim3,
+    Launch,
+    LaunchDetails,
+    Metric,
+)
+from gpuprof.model.torch_ranges import readable_range
+from gpuprof.read.printed_table import is_range_column
+
+_RANGE = re.compile(r'"([^:"]*):(.*?)(?::[^:"]*){6}"(?=\s|$)', re.DOTALL)
+_OPENING = {")": "(", "]": "[", "}": "{"}
+
+
+class RecordedLaunch(Struct, frozen=True):
+    """A launch whose device is still CUDA's index, what tells that device apart, and the device."""
+
+    launch: Launch
+    device_key: tuple[str, str, str | None]
+    device: RecordedDevice
+
+
+def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric], details: LaunchDetails) -> RecordedLaunch:
+    """Make the launch and the device of a row's launch columns and metrics."""
+    table = DictMetrics(metrics)
+    device = _device(cells.get("CC", ""), table)
+    demangled = cells["Kernel Name"]
+    launch = Launch(
+        name=short_name(demangled),
+        demangled=demangled,
+        device=0,
+        process=_integer(cells.get("Process ID", "")),
+        process_name=cells.get("Process Name") or None,
+        context=_integer(cells.get("Context", "")),
+        stream=_integer(cells.get("Stream", "")),
+        grid=_dimensions(cells.get("Grid Size", ""), "grid", table),
+        block=_dimensions(cells.get("Block Size", ""), "block", table),
+        ranges=tuple(
+            name for column, cell in cells.items() if is_range_column(column) for name in _ranges(column, cell)
+        ),
+        metrics=table,
+        details=details,
+    )
+    return RecordedLaunch(launch, (cells.get("Device", ""), cells.get("CC", ""), device.name), device)
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"[0-9]{1,20}", text.strip()) else None
+
+
+def _dimensions(cell: str, which: str, metrics: DictMetrics) -> Dim3 | None:
+    """Return the sizes of "(256, 1, 1)" or of launch__block_dim_*; a product alone has no dimensions."""
+    texts = re.findall(r"[0-9]{1,10}", cell)
+    sizes: list[float | None] = [float(text) for text in texts]
+    if len(sizes) != 3:
+        sizes = [metrics.number(f"launch__{which}_dim_{axis}") for axis in "xyz"]
+    x, y, z = sizes
+    return (int(x), int(y), int(z)) if x and y and z else None
+
+
+def _device(compute_capability: str, metrics: DictMetrics) -> RecordedDevice:
+    """Describe the GPU by its attributes on a raw page, or by what a details page prints."""
+
+    def attribute(name: str) -> float | None:
+        return metrics.number(f"device__attribute_{name}") or None
+
+    def whole(name: str) -> int | None:
+        value = attribute(name)
+        return round(value) if value is not None else None
+
+    major, minor = (
+        attribute("compute_capability_major"),
+        metrics.number("device__attribute_compute_capability_minor"),
+    )
+    recorded_cc = f"{major:.0f}.{minor:.0f}" if major is not None and minor is not None else None
+    name, pci = metrics.get("device__attribute_display_name"), whole("gpu_pci_device_id")
+    clock_khz, memory_clock_khz = attribute("clock_rate"), attribute("memory_clock_rate")
+    launched_sms = metrics.number("launch__sm_count")
+    return RecordedDevice(
+        name=name.value if name is not None and isinstance(name.value, str) else None,
+        compute_capability=compute_capability or recorded_cc,
+        pci_id=f"{pci & 0xFFFF:04x}:{pci >> 16:04x}" if pci is not None else None,
+        sm_count=whole("multiprocessor_count") or (round(launched_sms) if launched_sms else None),
+        max_sm_clock_hz=clock_khz * 1e3 if clock_khz is not None else None,
+        max_memory_clock_hz=memory_clock_khz * 1e3 if memory_clock_khz is not None else None,
+        memory_bus_bits=whole("global_memory_bus_width"),
+        memory_bytes=whole("total_memory"),
+        l2_bytes=whole("l2_cache_size"),
+    )
+
+
+def short_name(demangled: str) -> str:
+    """Return a function's base name: no return type, scope, template arguments or parameters."""
+    text = demangled.replace("(anonymous namespace)", "_anonymous_").replace("<unnamed>", "_unnamed_")
+    text = re.sub(r"\boperator ?\(\)", "operator_call", text)
+    tokens = _outside_brackets(text).split()
+    name = tokens[-1].rpartition("::")[2].lstrip("*&") if tokens else ""
+    return name.replace("operator_call", "operator()") or demangled
+
+
+def _outside_brackets(text: str) -> str:
+    """Return what stands in no bracket, up to the parameter list."""
+    kept: list[str] = []
+    open_brackets: list[str] = []
+    for before, char in zip(" " + text, text, strict=False):
+        if char == "(" and not open_brackets:
+            break
+        if char in "<([{":
+            open_brackets.append(char)
+        elif char == ">" and open_brackets:
+            if open_brackets[-1] == "<" and before != "-":
+                open_brackets.pop()
+        elif char in _OPENING and _OPENING[char] in open_brackets:
+            while open_brackets.pop() != _OPENING[char]:
+                pass
+        elif not open_brackets:
+            kept.append(char)
+    return "".join(kept)
+
+
+def _ranges(column: str, cell: str) -> tuple[str, ...]:
+    """Return the range names of a cell such as `THREAD  "DOMAIN:NAME:none:none:none:none:none:none" `.
+
+    A name may hold colons; the six fields behind it do not. The default domain is left out, another is kept.
+    """
+    names = []
+    for match in _RANGE.finditer(cell):
+        domain, name = match[1], match[2]
+        if "Start/Stop" in column:
+            domain, _, name = name.partition(":")
+        name = readable_range(name)
+        names.append(name if domain in {"", "<default domain>"} else f"{domain}:{name}")
+    return tuple(names)
+
+
+def with_devices(recorded: Sequence[RecordedLaunch]) -> tuple[tuple[Launch, ...], tuple[RecordedDevice, ...]]:
+    """List each GPU once and give the launches its place in the list."""
+    places: dict[tuple[str, str, str | None], int] = {}
+    devices: list[RecordedDevice] = []
+    launches: list[Launch] = []
+    for entry in recorded:
+        place = places.setdefault(entry.device_key, len(devices))
+        if place == len(devices):
+            devices.append(entry.device)
+        elif devices[place].sm_count is None and entry.device.sm_count is not None:
+            devices[place] = replace(devices[place], sm_count=entry.device.sm_count)
+        launches.append(replace(entry.launch, device=place))
+    return tuple(launches), tuple(devices)

@@ -1,0 +1,59 @@
+"""What is wrong with a text of ncu that has no launch to read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from gpuprof.errors import InputError
+
+HINT = "export a report with `ncu --import FILE.ncu-rep --page raw --csv > FILE.csv`"
+_LONGEST_PATH = 300
+_WRITTEN = re.compile(r"^==PROF== Report: (\S[^\r\n]*)", re.MULTILINE)
+_OTHER_PAGES = (
+    (
+        "a summary of ncu: least, most and average over launches, without the launches; leave out --print-summary",
+        re.compile(r'"Invocations","Section Name"|"Invocations","Metric Name"|, Invocations \d+ *$', re.MULTILINE),
+    ),
+    (
+        "ncu's page of source, without the kernels' numbers",
+        re.compile(r'^"(?:Address|Line No)","Source"|^ *(?:# +)?(?:Address|Line No) +Source ', re.MULTILINE),
+    ),
+    (
+        "ncu's page of the session, without kernels",
+        re.compile(r'^"Launch Attribute","Value"|^ *Launch Attribute +Value *$', re.MULTILINE),
+    ),
+    (
+        "part of ncu's output: it has sections, and no line that says of which kernel",
+        re.compile(r"^.{0,40}Section: (?:GPU Speed Of Light|Launch Statistics|Occupancy|Command line)", re.MULTILINE),
+    ),
+)
+"""What else ncu prints, and how it is told."""
+
+
+def ncu_messages(text: str, level: str) -> list[str]:
+    """Return what ncu itself says at a level: ERROR or WARNING."""
+    return [match.strip() for match in re.findall(rf"^=={level}==[ \t]*(.*)$", text, re.MULTILINE)]
+
+
+def refusal(text: str, file: str) -> InputError:
+    """Return what is wrong with a text of ncu that has no launch to read, and what to do."""
+    errors = ncu_messages(text, "ERROR")
+    if errors:
+        return InputError(f"{file} has no kernels, only ncu's error {errors[0]!r}", HINT)
+    if "No kernels were profiled" in text:
+        return InputError(f"{file} has no kernels: ncu says 'No kernels were profiled'", HINT)
+    if not text.strip():
+        return InputError(f"{file} is empty", HINT)
+    written = _WRITTEN.search(text)
+    if written is not None:
+        report = written[1][:_LONGEST_PATH].rstrip()
+        return InputError(f"{file} has no kernels: ncu wrote them to {report}", f"gpuprof show {shlex.quote(report)}")
+    for page, told in _OTHER_PAGES:
+        if told.search(text):
+            return InputError(f"{file} is {page}", HINT)
+    return InputError(
+        f'{file} is not output of ncu: no line starts with "ID","Process ID", and none names a launch as ncu does: '
+        "kernel(float *) (16, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0",
+        HINT,
+    )
