@@ -403,13 +403,102 @@ def test_what_is_gone_or_has_changed_since_a_cut_runs_again(
 
 
 def test_a_cut_step_needs_only_what_is_left_of_its_forecast(kit: Kit, machine: Machine) -> None:
-    step = small_step("one", lambda one: one.call("it", ["it"]), forecast_s=100)
+    def work(one: StepContext) -> None:
+        one.call("done", ["done"])
+        one.call("it", ["it"])
+
+    step = small_step("one", work, forecast_s=100)
     cut_in_the_middle(kit, machine, step, "it")
-    about = read_json(kit.places.result("one") / "step.json")
-    (kit.places.result("one") / "step.json").write_text(json.dumps({**about, "seconds": 70.0}))
-    assert forecast_left_s(kit, step) == 30
-    (kit.places.result("one") / "step.json").write_text(json.dumps({**about, "seconds": 99.0}))
-    assert forecast_left_s(kit, step) == 20
+    file = kit.places.result("one") / "step.json"
+    about = read_json(file)
+
+    def left(done_s: float, ended_s: float, step: Step = step) -> float:
+        rows = [{**row, "seconds": s} for row, s in zip(about["commands"], (done_s, ended_s), strict=True)]
+        file.write_text(json.dumps({**about, "commands": rows, "seconds": done_s + ended_s}))
+        return forecast_left_s(kit, step)
+
+    # What was ended begins anew, and takes longer than it had.
+    assert left(70, 10) == 30
+    assert left(95, 4) == 20
+    assert left(10, 80) == 100
+    assert left(10, 120) == 150
+    assert left(10, 60, step._replace(continues=True)) == 30, "this one goes on where it was cut"
+
+
+def test_a_command_that_takes_longer_than_the_minutes_is_not_begun_again_in_vain(kit: Kit, machine: Machine) -> None:
+    step = small_step("one", lambda one: one.call("it", ["it"]), forecast_s=100)
+    machine.before = lambda words, timeout_s: Ended(130, "", 160.0, "timeout")
+    kit.until = time.monotonic() + 165
+    assert run_steps(kit, [step], steps(), again=False) == {"one": "cut"}
+    by_parts = step._replace(least_s=60)
+    assert run_steps(kit, [by_parts], steps(), again=False) == {"one": "cut"}
+    assert len(machine.calls) == 1
+    assert kit.tell.__self__[-1] == "one may take 200 s, more than is left of --minutes"  # type: ignore[attr-defined]
+    kit.until, machine.before = time.monotonic() + 210, lambda words, timeout_s: None
+    assert run_steps(kit, [by_parts], steps(), again=False) == {"one": "well"}
+
+
+def killed_between(kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """End a call, as if it were killed, where it has written the record of a step and is about to do something."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    real = runner.write_whole
+
+    def written(file: Path, value: object) -> None:
+        real(file, value)
+        if file.name == "step.json" and value["state"] == "well":  # type: ignore[index]
+            monkeypatch.setattr(*{"replace": (Path, "replace"), "remember": (runner, "remember")}[what], killed)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "write_whole", written)
+        with pytest.raises(Killed):
+            run_steps(kit, named("run-triton"), steps(), again=False)
+        monkeypatch.undo()
+    monkeypatch.setattr(context, "run_process", machine)
+    machine.calls.clear()
+
+
+@pytest.mark.parametrize("what", ["replace", "remember"])
+def test_a_call_that_is_killed_while_it_keeps_loses_nothing(
+    kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(runner, "_KEPT_EVERY_S", 0.0)
+    killed_between(kit, machine, monkeypatch, what)
+    assert run_steps(kit, named("run-triton"), steps(), again=False) == {"run-triton": "well"}
+    assert machine.calls == []
+    pack = unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"])
+    assert json.loads(pack["gpuprof-gpu/steps/run-triton/step.json"])["state"] == "well"
+    assert "gpuprof-gpu/steps/run-triton/full.ncu-rep" in pack
+    assert [path.name for path in kit.places.steps.iterdir()] == ["run-triton"], "score reads all folders there"
+
+
+def test_what_is_kept_again_is_there_where_files_cannot_be_linked(
+    kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(runner, "_KEPT_EVERY_S", 0.0)
+    monkeypatch.setattr(os, "link", none)
+    assert run_steps(kit, named("run-triton"), steps(), again=False) == {"run-triton": "well"}
+    about = read_json(kit.places.result("run-triton") / "step.json")
+    assert {row["file"] for row in about["left_out"]} == {"run/report.html"}
+    assert (kit.places.result("run-triton") / "run" / "session.json").exists()
+
+
+def test_the_time_that_characterize_took_is_that_of_all_its_calls(kit: Kit, machine: Machine) -> None:
+    (step,) = named("quick")
+    cut_in_the_middle(kit, machine, step, "characterize")
+    file = kit.places.result("quick") / "step.json"
+    file.write_text(json.dumps({**read_json(file), "seconds": 70.0}))
+    assert run_steps(kit, [step], steps(), again=False) == {"quick": "well"}
+    (figure,) = read_json(file)["figures"]
+    assert 70 < figure["value"] < 80
 
 
 def test_a_program_is_compiled_again_where_a_cut_step_goes_on_on_another_machine(kit: Kit, machine: Machine) -> None:
@@ -735,6 +824,10 @@ def test_where_the_first_planted_cases_all_failed_the_others_cost_no_time(kit: K
     assert len(machine.calls) == 1
     machine.before = lambda argv, timeout_s: None
     assert set(run_steps(kit, [first, second], steps(), again=True).values()) == {"well"}
+
+
+def test_later_planted_cases_can_be_asked_for_alone(kit: Kit, machine: Machine) -> None:
+    assert run_steps(kit, named("planted-2"), steps(), again=True) == {"planted-2": "well"}
 
 
 @pytest.mark.parametrize("held_out", [False, True])
