@@ -31,7 +31,7 @@ from benchmarks.gpu import agreement, aims, context, profiles, runner, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment, find_tools
-from benchmarks.gpu.pack import MANIFEST, packed
+from benchmarks.gpu.pack import MANIFEST, packed, write_whole
 from benchmarks.gpu.profiles import planned_options, profile_of, spread, told_ms
 from benchmarks.gpu.results import BEGIN, END
 from benchmarks.gpu.runner import Kit, forecast_left_s, run_steps, scratch_folder
@@ -422,6 +422,7 @@ def test_a_cut_step_needs_only_what_is_left_of_its_forecast(kit: Kit, machine: M
     assert left(95, 4) == 20
     assert left(10, 80) == 100
     assert left(10, 120) == 150
+    assert left(10, 430) == 400, "no step has more than that for one command"
     assert left(10, 60, step._replace(continues=True)) == 30, "this one goes on where it was cut"
 
 
@@ -447,7 +448,7 @@ def killed_between(kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch, 
     def killed(*_: object, **__: object) -> None:
         raise Killed
 
-    real = runner.write_whole
+    real = write_whole
 
     def written(file: Path, value: object) -> None:
         real(file, value)
@@ -749,6 +750,44 @@ def test_the_short_calls_of_the_readme_fit_and_have_all_that_is_left_of_a_and_d(
         asked += names
     mine = [step.name for step in steps() if step.visit in "AD"]
     assert sorted(asked) == sorted(mine[mine.index("run-transformer") :])
+
+
+def calls_by_estimates(visit: str, minutes: float) -> list[list[str]]:
+    """The steps that end in each call, if each takes its estimate and what finds the tools takes eight seconds."""
+    mine = [step for step in steps() if step.visit == visit]
+    left = {step.name: step.forecast_s for step in mine}
+    calls: list[list[str]] = []
+    while any(left.values()) and len(calls) < 20:
+        room, ended = 60 * minutes - 8, []
+        for step in mine:
+            rest = left[step.name]
+            least = min(rest, step.least_s or (60 if step.continues else rest))
+            if rest and least <= room and not any(left[name] for name in step.after):
+                used = min(rest, room)
+                left[step.name], room = rest - used, room - used
+                ended += [step.name] if used == rest else []
+        calls.append(ended)
+    return calls
+
+
+def test_the_readme_tells_how_many_short_calls_the_visits_of_the_chip_and_the_planted_cases_take() -> None:
+    text = (ROOT / "benchmarks" / "gpu" / "README.md").read_text(encoding="utf-8")
+    told = re.search(r"`--visit B --minutes 2.8`, (\d) times, of which the last (\d) .*"
+                     r"`--visit C --minutes 2.8`, (\d) times", text)  # fmt: skip
+    assert told is not None
+    chip, planted = calls_by_estimates("B", 2.8), calls_by_estimates("C", 2.8)
+    assert (len(chip), len(planted)) == (int(told[1]), int(told[3]))
+    counted = next(number for number, ended in enumerate(chip, 1) if "counters" in ended)
+    assert len(chip) - counted + 1 == int(told[2]), "what is left of the counters goes with the second measurement"
+    assert planted[-1] == ["score", "repairs"]
+    forecast = {step.name: step.forecast_s for step in steps()}
+    rows = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \|.*\| (\d+) s \|$", text, re.MULTILINE)
+    of_chip = {name: 0.0 for step in steps() if step.visit == "B" for name in [step.name]}
+    for names, estimate in rows:
+        each = re.findall(r"`([a-z-]+)`", names)
+        assert sum(forecast[name] for name in each) == float(estimate)
+        of_chip.update(dict.fromkeys(each, 1.0))
+    assert all(of_chip.values())
 
 
 def stand_in_tools(folder: Path) -> str:
@@ -1189,6 +1228,15 @@ def test_a_cut_step_does_not_take_the_place_of_a_whole_one(tmp_path: Path) -> No
             assert told[0] == "NVIDIA H200: one was cut, and is here from a run that was not"
         found = next(root.rglob("one/x.txt")).read_text()
         assert found == {"a": "a", "b": "b", "c": "b", "d": "d"}[text]
+
+
+def test_what_ncu_says_of_its_metrics_is_not_taken_where_a_cut_has_left_it(tmp_path: Path) -> None:
+    root = checkout(tmp_path)
+    files = {"metrics-profiling.out.txt.gz": gzip.compress(b"described"), "version.out.txt": b"1",
+             "step.json": b'{"state": "cut"}'}  # fmt: skip
+    told = take_in([a_pack(tmp_path, files)], root)
+    assert told[1] == "  left out one/metrics-profiling.out.txt.gz: NVIDIA's own words"
+    assert [file.name for file in root.rglob("one/*")] == ["version.out.txt"]
 
 
 def test_what_is_too_large_for_the_repository_is_left_out_and_told(

@@ -24,6 +24,8 @@ _COMPILE_S = 200.0
 _TELL = 300
 _LONGER = 1.25
 """A command that was ended is given so much more time than it had, or not begun again."""
+_LONGEST_S = 400.0
+"""What is asked for it at most: a step has not much more."""
 
 
 class OutOfTime(Exception):
@@ -121,7 +123,7 @@ class Before:
     def ended_s(self, name: str) -> float:
         """Return what a command takes at least, if its time was up before its end; 0 else."""
         mine = (call for call in self.calls if call.name == name and call.stopped_by == "timeout")
-        return max((_LONGER * call.seconds for call in mine), default=0.0)
+        return min(_LONGEST_S, max((_LONGER * call.seconds for call in mine), default=0.0))
 
     def has(self, name: str) -> bool:
         """Tell whether a call of this name has ended by itself, with nothing left to do."""
