@@ -864,13 +864,14 @@ def test_an_excess_that_never_leaves_l1_relieves_nothing_below() -> None:
     assert "stays in L1" in found.why and "wide access" in found.action
     # What goes is no more than 3 of 4 parts of L1's third of the time.
     idle = STREAM.plus(moving(1000, 1000), busy(dram=40, l2=30, l1=33)).finding("uncoalesced-global")
-    assert idle.gain_kernel == pytest.approx(0.75 * of_time(0.33))
+    assert idle.gain_kernel == pytest.approx(0.75 * of_time(0.33) * 0.999)
 
 
 def test_an_excess_that_reaches_dram_goes_as_far_as_it_is_there() -> None:
-    # All 4000 sectors come from DRAM: a quarter of its 89 % stays, and 3 of 4 parts are all that can go.
+    # All 4000 sectors come from DRAM: a quarter of its 89 % stays, and 3 of 4 parts are all that can go, but for 1 µs
+    # of the 1 ms, which is the launch's.
     found = STREAM.plus(moving(4000, 4000)).finding("uncoalesced-global")
-    assert found.gain_kernel == pytest.approx(0.75) and found.gain_kind == "bound"
+    assert found.gain_kernel == pytest.approx(0.75 * 0.999) and found.gain_kind == "bound"
     # Half of the excess: of 2500 sectors at most 2500 − 1000 go with the same data, 0.6 of DRAM's time.
     half = STREAM.plus(moving(2500, 2500)).finding("uncoalesced-global")
     assert half.gain_kernel == pytest.approx(1 - 0.89 * 0.4) and half.gain_kind == "fixed-work"
@@ -1580,6 +1581,21 @@ def test_a_tail_does_not_fill_the_launch() -> None:
     known = made(tail, {"sm__cycles_active.max": 9e3}, lasting(1e-5))
     assert known.finding("tail-effect").gain_kernel == pytest.approx(0.05)
     assert made(tail, lasting(1e-5)).finding("tail-effect").gain_kernel == pytest.approx(0.15)
+
+
+def test_sectors_that_are_not_needed_cost_nothing_of_the_launch() -> None:
+    # 60 % of the sectors, in the 6 of 8 µs in which SMs work; warps wait for them in half of those.
+    excess = {"memory_l2_theoretical_sectors_global": 1000.0,
+              "derived__memory_l2_theoretical_sectors_global_excessive": 600.0}  # fmt: skip
+    cycles = {WAVES: 1.0, "sm__cycles_active.max": 9e3, "sm__cycles_elapsed.max": 12e3}
+    all_of_it = made(excess, cycles, lasting(8e-6)).finding("uncoalesced-global")
+    assert all_of_it.gain_kernel == pytest.approx(0.6 * 0.75) and all_of_it.gain_kind == "bound"
+    half = made(excess, cycles, lasting(8e-6), stalls(long_scoreboard=40, wait=60), busy(dram=1, l2=1, l1=1, memory=1))
+    waits = half.finding("uncoalesced-global")
+    assert waits.gain_kernel == pytest.approx(0.6 * 0.75 * 0.5) and waits.gain_kind == "fixed-work"
+    # That an average SM works for 75 % of the time is its launch: no SM has ended before the others.
+    same = {"sm__cycles_active.avg": 9e3}
+    assert half.plus(same).finding("uncoalesced-global").gain_kernel == pytest.approx(0.6 * 0.75 * 0.5)
 
 
 def test_empty_lanes_cost_nothing_of_the_launch() -> None:
