@@ -349,9 +349,10 @@ it costs time, what to change, where, how sure, and what that can gain.
   kernel's share of the time. A gain of kind `bound` is an upper bound, written "at most" or `≤`: a fix removes the
   need of some units, and the kernel cannot end before the others are done, so the bound is 1 − the largest need that
   remains. One of kind `fixed-work` (`~`) holds under the condition that it names. Gains of one kernel do not add up.
-- What warps wait and what places on SMs are empty is of the **working time**: the part of the kernel's time in which
-  SMs have work. Its launch takes the rest, which no change of the kernel saves: from {format_si(LAUNCH_S, "s")} to
-  {format_si(LAUNCH_MOST_S, "s")}, by the active cycles of the busiest SM.
+- What warps wait, what goes of their accesses and what places on SMs are empty is of the **working time**: the part
+  of the kernel's time in which SMs have work. Its launch takes the rest, which no change of the kernel saves: from
+  {format_si(LAUNCH_S, "s")} to {format_si(LAUNCH_MOST_S, "s")}, by the active cycles of the busiest SM. A bound counts
+  more than the least only where all blocks run at once: between two rounds of blocks an SM can be empty, too.
 - **Severity** follows the gain for the kernel: high from {format_percent(HIGH)}, medium from {format_percent(MEDIUM)},
   low from {format_percent(LOW)}, else info. A guess is low at most. Info is true, but nothing to fix by itself: a
   kernel near its ceiling, an occupancy limit that costs nothing, or what another finding explains.

@@ -31,7 +31,7 @@ from benchmarks.gpu import agreement, aims, context, profiles, runner, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment, find_tools
-from benchmarks.gpu.pack import MANIFEST, packed
+from benchmarks.gpu.pack import MANIFEST, packed, write_whole
 from benchmarks.gpu.profiles import planned_options, profile_of, spread, told_ms
 from benchmarks.gpu.results import BEGIN, END
 from benchmarks.gpu.runner import Kit, forecast_left_s, run_steps, scratch_folder
@@ -403,13 +403,103 @@ def test_what_is_gone_or_has_changed_since_a_cut_runs_again(
 
 
 def test_a_cut_step_needs_only_what_is_left_of_its_forecast(kit: Kit, machine: Machine) -> None:
-    step = small_step("one", lambda one: one.call("it", ["it"]), forecast_s=100)
+    def work(one: StepContext) -> None:
+        one.call("done", ["done"])
+        one.call("it", ["it"])
+
+    step = small_step("one", work, forecast_s=100)
     cut_in_the_middle(kit, machine, step, "it")
-    about = read_json(kit.places.result("one") / "step.json")
-    (kit.places.result("one") / "step.json").write_text(json.dumps({**about, "seconds": 70.0}))
-    assert forecast_left_s(kit, step) == 30
-    (kit.places.result("one") / "step.json").write_text(json.dumps({**about, "seconds": 99.0}))
-    assert forecast_left_s(kit, step) == 20
+    file = kit.places.result("one") / "step.json"
+    about = read_json(file)
+
+    def left(done_s: float, ended_s: float, step: Step = step) -> float:
+        rows = [{**row, "seconds": s} for row, s in zip(about["commands"], (done_s, ended_s), strict=True)]
+        file.write_text(json.dumps({**about, "commands": rows, "seconds": done_s + ended_s}))
+        return forecast_left_s(kit, step)
+
+    # What was ended begins anew, and takes longer than it had.
+    assert left(70, 10) == 30
+    assert left(95, 4) == 20
+    assert left(10, 80) == 100
+    assert left(10, 120) == 150
+    assert left(10, 430) == 400, "no step has more than that for one command"
+    assert left(10, 60, step._replace(continues=True)) == 30, "this one goes on where it was cut"
+
+
+def test_a_command_that_takes_longer_than_the_minutes_is_not_begun_again_in_vain(kit: Kit, machine: Machine) -> None:
+    step = small_step("one", lambda one: one.call("it", ["it"]), forecast_s=100)
+    machine.before = lambda words, timeout_s: Ended(130, "", 160.0, "timeout")
+    kit.until = time.monotonic() + 165
+    assert run_steps(kit, [step], steps(), again=False) == {"one": "cut"}
+    by_parts = step._replace(least_s=60)
+    assert run_steps(kit, [by_parts], steps(), again=False) == {"one": "cut"}
+    assert len(machine.calls) == 1
+    assert kit.tell.__self__[-1] == "one may take 200 s, more than is left of --minutes"  # type: ignore[attr-defined]
+    kit.until, machine.before = time.monotonic() + 210, lambda words, timeout_s: None
+    assert run_steps(kit, [by_parts], steps(), again=False) == {"one": "well"}
+
+
+def killed_between(kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """End a call, as if it were killed, where it has written the record of a step and is about to do something."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    real = write_whole
+
+    def written(file: Path, value: object) -> None:
+        real(file, value)
+        if file.name == "step.json" and value["state"] == "well":  # type: ignore[index]
+            monkeypatch.setattr(*{"replace": (Path, "replace"), "remember": (runner, "remember")}[what], killed)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "write_whole", written)
+        with pytest.raises(Killed):
+            run_steps(kit, named("run-triton"), steps(), again=False)
+        monkeypatch.undo()
+    monkeypatch.setattr(context, "run_process", machine)
+    machine.calls.clear()
+
+
+@pytest.mark.parametrize("what", ["replace", "remember"])
+def test_a_call_that_is_killed_while_it_keeps_loses_nothing(
+    kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(runner, "_KEPT_EVERY_S", 0.0)
+    killed_between(kit, machine, monkeypatch, what)
+    assert run_steps(kit, named("run-triton"), steps(), again=False) == {"run-triton": "well"}
+    assert machine.calls == []
+    pack = unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"])
+    assert json.loads(pack["gpuprof-gpu/steps/run-triton/step.json"])["state"] == "well"
+    assert "gpuprof-gpu/steps/run-triton/full.ncu-rep" in pack
+    assert [path.name for path in kit.places.steps.iterdir()] == ["run-triton"], "score reads all folders there"
+
+
+def test_what_is_kept_again_is_there_where_files_cannot_be_linked(
+    kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(runner, "_KEPT_EVERY_S", 0.0)
+    monkeypatch.setattr(os, "link", none)
+    assert run_steps(kit, named("run-triton"), steps(), again=False) == {"run-triton": "well"}
+    about = read_json(kit.places.result("run-triton") / "step.json")
+    assert {row["file"] for row in about["left_out"]} == {"run/report.html"}
+    assert (kit.places.result("run-triton") / "run" / "session.json").exists()
+
+
+def test_the_time_that_characterize_took_is_that_of_all_its_calls(kit: Kit, machine: Machine) -> None:
+    (step,) = named("quick")
+    cut_in_the_middle(kit, machine, step, "characterize")
+    file = kit.places.result("quick") / "step.json"
+    file.write_text(json.dumps({**read_json(file), "seconds": 70.0}))
+    assert run_steps(kit, [step], steps(), again=False) == {"quick": "well"}
+    (figure,) = read_json(file)["figures"]
+    assert 70 < figure["value"] < 80
 
 
 def test_a_program_is_compiled_again_where_a_cut_step_goes_on_on_another_machine(kit: Kit, machine: Machine) -> None:
@@ -662,6 +752,44 @@ def test_the_short_calls_of_the_readme_fit_and_have_all_that_is_left_of_a_and_d(
     assert sorted(asked) == sorted(mine[mine.index("run-transformer") :])
 
 
+def calls_by_estimates(visit: str, minutes: float) -> list[list[str]]:
+    """The steps that end in each call, if each takes its estimate and what finds the tools takes eight seconds."""
+    mine = [step for step in steps() if step.visit == visit]
+    left = {step.name: step.forecast_s for step in mine}
+    calls: list[list[str]] = []
+    while any(left.values()) and len(calls) < 20:
+        room, ended = 60 * minutes - 8, []
+        for step in mine:
+            rest = left[step.name]
+            least = min(rest, step.least_s or (60 if step.continues else rest))
+            if rest and least <= room and not any(left[name] for name in step.after):
+                used = min(rest, room)
+                left[step.name], room = rest - used, room - used
+                ended += [step.name] if used == rest else []
+        calls.append(ended)
+    return calls
+
+
+def test_the_readme_tells_how_many_short_calls_the_visits_of_the_chip_and_the_planted_cases_take() -> None:
+    text = (ROOT / "benchmarks" / "gpu" / "README.md").read_text(encoding="utf-8")
+    told = re.search(r"`--visit B --minutes 2.8`, (\d) times, of which the last (\d) .*"
+                     r"`--visit C --minutes 2.8`, (\d) times", text)  # fmt: skip
+    assert told is not None
+    chip, planted = calls_by_estimates("B", 2.8), calls_by_estimates("C", 2.8)
+    assert (len(chip), len(planted)) == (int(told[1]), int(told[3]))
+    counted = next(number for number, ended in enumerate(chip, 1) if "counters" in ended)
+    assert len(chip) - counted + 1 == int(told[2]), "what is left of the counters goes with the second measurement"
+    assert planted[-1] == ["score", "repairs"]
+    forecast = {step.name: step.forecast_s for step in steps()}
+    rows = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \|.*\| (\d+) s \|$", text, re.MULTILINE)
+    of_chip = {name: 0.0 for step in steps() if step.visit == "B" for name in [step.name]}
+    for names, estimate in rows:
+        each = re.findall(r"`([a-z-]+)`", names)
+        assert sum(forecast[name] for name in each) == float(estimate)
+        of_chip.update(dict.fromkeys(each, 1.0))
+    assert all(of_chip.values())
+
+
 def stand_in_tools(folder: Path) -> str:
     """Put an ncu, an nvidia-smi and an nvcc into a folder; return it."""
     scripts = {
@@ -735,6 +863,10 @@ def test_where_the_first_planted_cases_all_failed_the_others_cost_no_time(kit: K
     assert len(machine.calls) == 1
     machine.before = lambda argv, timeout_s: None
     assert set(run_steps(kit, [first, second], steps(), again=True).values()) == {"well"}
+
+
+def test_later_planted_cases_can_be_asked_for_alone(kit: Kit, machine: Machine) -> None:
+    assert run_steps(kit, named("planted-2"), steps(), again=True) == {"planted-2": "well"}
 
 
 @pytest.mark.parametrize("held_out", [False, True])
@@ -1096,6 +1228,15 @@ def test_a_cut_step_does_not_take_the_place_of_a_whole_one(tmp_path: Path) -> No
             assert told[0] == "NVIDIA H200: one was cut, and is here from a run that was not"
         found = next(root.rglob("one/x.txt")).read_text()
         assert found == {"a": "a", "b": "b", "c": "b", "d": "d"}[text]
+
+
+def test_what_ncu_says_of_its_metrics_is_not_taken_where_a_cut_has_left_it(tmp_path: Path) -> None:
+    root = checkout(tmp_path)
+    files = {"metrics-profiling.out.txt.gz": gzip.compress(b"described"), "version.out.txt": b"1",
+             "step.json": b'{"state": "cut"}'}  # fmt: skip
+    told = take_in([a_pack(tmp_path, files)], root)
+    assert told[1] == "  left out one/metrics-profiling.out.txt.gz: NVIDIA's own words"
+    assert [file.name for file in root.rglob("one/*")] == ["version.out.txt"]
 
 
 def test_what_is_too_large_for_the_repository_is_left_out_and_told(

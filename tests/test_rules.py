@@ -864,13 +864,14 @@ def test_an_excess_that_never_leaves_l1_relieves_nothing_below() -> None:
     assert "stays in L1" in found.why and "wide access" in found.action
     # What goes is no more than 3 of 4 parts of L1's third of the time.
     idle = STREAM.plus(moving(1000, 1000), busy(dram=40, l2=30, l1=33)).finding("uncoalesced-global")
-    assert idle.gain_kernel == pytest.approx(0.75 * of_time(0.33))
+    assert idle.gain_kernel == pytest.approx(0.75 * of_time(0.33) * 0.999)
 
 
 def test_an_excess_that_reaches_dram_goes_as_far_as_it_is_there() -> None:
-    # All 4000 sectors come from DRAM: a quarter of its 89 % stays, and 3 of 4 parts are all that can go.
+    # All 4000 sectors come from DRAM: a quarter of its 89 % stays, and 3 of 4 parts are all that can go, but for 1 µs
+    # of the 1 ms, which is the launch's.
     found = STREAM.plus(moving(4000, 4000)).finding("uncoalesced-global")
-    assert found.gain_kernel == pytest.approx(0.75) and found.gain_kind == "bound"
+    assert found.gain_kernel == pytest.approx(0.75 * 0.999) and found.gain_kind == "bound"
     # Half of the excess: of 2500 sectors at most 2500 − 1000 go with the same data, 0.6 of DRAM's time.
     half = STREAM.plus(moving(2500, 2500)).finding("uncoalesced-global")
     assert half.gain_kernel == pytest.approx(1 - 0.89 * 0.4) and half.gain_kind == "fixed-work"
@@ -1495,7 +1496,13 @@ def test_l1_that_is_full_while_sms_work_is_the_limit_although_many_do_not() -> N
                 busy(sm=20, memory=49.5, dram=5, l2=10), SHARED_4K)  # fmt: skip
     told = half.finding("l1-bandwidth")
     assert told.headline == "L1 bandwidth: 50 % busy with global and shared accesses, 99 % while SMs have work"
+    # Fewer accesses shorten the work of those SMs, which is all of the time; L2 needs 10 % for the same bytes.
+    assert told.gain_kernel == pytest.approx(0.9), "not 49.5 ÷ 80 %: that most SMs have no work makes it no shorter"
     assert half.plus({ACTIVE_L1: 70.0}, busy(memory=35)).findings("l1-bandwidth") == []
+    # What is busier than it can be tells only that there are few cycles.
+    hardly = made({ACTIVE_L1: 304.0, "sm__cycles_active.avg": 3.0, "gpc__cycles_elapsed.max": 4e3},
+                  busy(sm=0.2, memory=0.2, dram=0.1, l2=0.1), SHARED_4K)  # fmt: skip
+    assert hardly.findings("l1-bandwidth") == []
     assert half.plus({"sm__cycles_active.avg": 9e5, ACTIVE_L1: 55.0}).findings("l1-bandwidth") == []
 
 
@@ -1538,6 +1545,70 @@ def test_more_blocks_do_not_shorten_the_launch() -> None:
     # Cycles of two passes that are 10 % apart are no launch of 100 µs: 3 µs at most.
     long = made({WAVES: 0.25, "sm__cycles_active.max": 9e5, "sm__cycles_elapsed.max": 1e6}, lasting(1e-3), grid=grid)
     assert long.finding("small-grid").gain_kernel == pytest.approx(empty * 0.997)
+
+
+def test_what_an_average_sm_works_tells_no_launch_where_it_is_not_known_how_many_have_a_block() -> None:
+    cycles = {"sm__cycles_active.avg": 100.0, "sm__cycles_elapsed.max": 8e3}
+    two = replace(made(cycles, lasting(4e-6), grid=(2, 1, 1)))
+    unknown = next(item for item in of_unknown_gpu(two) if item.rule == "short-kernel")
+    assert unknown.gain_kernel == pytest.approx(0.25), "1 of 4 µs, not 3"
+    # A quarter of a wave of two blocks an SM is a block for every other one, which work for 2 % of the time.
+    held = {f"launch__occupancy_limit_{what}": 2.0 for what in ("warps", "registers", "shared_mem", "blocks")}
+    by_waves = replace(made(cycles, lasting(40e-6), held, {WAVES: 0.25}), grid=(20, 1, 1))
+    grid = next(item for item in of_unknown_gpu(by_waves) if item.rule == "small-grid")
+    assert grid.gain_kernel == pytest.approx(0.75 * (1 - 3 / 40)), "3 of 40 µs at most"
+    # Of 108 SMs two have a block: those work for 67 % of the time, and 1.3 µs are the launch's.
+    assert two.finding("short-kernel").gain_kernel == pytest.approx(1 - 100 * 54 / 8e3)
+
+
+def test_what_is_empty_between_rounds_of_blocks_bounds_nothing() -> None:
+    # Of 5 µs the busiest SM works for 3. In one round the rest is the launch's, whatever is changed.
+    cycles = {"sm__cycles_active.max": 3e3, "sm__cycles_elapsed.max": 5e3}
+    launched = made(cycles, lasting(5e-6), busy(dram=10, l2=10, l1=10, memory=10, sm=10))
+    one, several = launched.plus({WAVES: 1.0}), launched.plus({WAVES: 6.0})
+    remains = [made_of.finding("latency-bound").remains[0] for made_of in (one, several)]
+    assert [(item.unit, round(item.fraction, 3)) for item in remains] == [("launch", 0.4), ("launch", 0.2)]
+
+
+def test_another_launch_takes_no_work_off_the_sm() -> None:
+    found = made(lasting(4e-6), busy(dram=10, l2=10, l1=10, memory=10, sm=60)).finding("short-kernel")
+    assert found.remains[0].unit == "sm" and found.remains[0].fraction == pytest.approx(0.6)
+
+
+def test_a_tail_does_not_fill_the_launch() -> None:
+    # 1.5 waves: a quarter of the places in 9 of 10 µs could be empty; SMs work for 85 % of them, full.
+    tail = {WAVES: 1.5, "sm__cycles_active.avg": 8.5e3, "sm__cycles_elapsed.max": 1e4}
+    known = made(tail, {"sm__cycles_active.max": 9e3}, lasting(1e-5))
+    assert known.finding("tail-effect").gain_kernel == pytest.approx(0.05)
+    assert made(tail, lasting(1e-5)).finding("tail-effect").gain_kernel == pytest.approx(0.15)
+
+
+def test_sectors_that_are_not_needed_cost_nothing_of_the_launch() -> None:
+    # 60 % of the sectors, in the 6 of 8 µs in which SMs work; warps wait for them in half of those.
+    excess = {"memory_l2_theoretical_sectors_global": 1000.0,
+              "derived__memory_l2_theoretical_sectors_global_excessive": 600.0}  # fmt: skip
+    cycles = {WAVES: 1.0, "sm__cycles_active.max": 9e3, "sm__cycles_elapsed.max": 12e3}
+    all_of_it = made(excess, cycles, lasting(8e-6)).finding("uncoalesced-global")
+    assert all_of_it.gain_kernel == pytest.approx(0.6 * 0.75) and all_of_it.gain_kind == "bound"
+    half = made(excess, cycles, lasting(8e-6), stalls(long_scoreboard=40, wait=60), busy(dram=1, l2=1, l1=1, memory=1))
+    waits = half.finding("uncoalesced-global")
+    assert waits.gain_kernel == pytest.approx(0.6 * 0.75 * 0.5) and waits.gain_kind == "fixed-work"
+    # That an average SM works for 75 % of the time is its launch: no SM has ended before the others.
+    same = {"sm__cycles_active.avg": 9e3}
+    assert half.plus(same).finding("uncoalesced-global").gain_kernel == pytest.approx(0.6 * 0.75 * 0.5)
+
+
+def test_empty_lanes_cost_nothing_of_the_launch() -> None:
+    cycles = {"sm__cycles_active.max": 9e3, "sm__cycles_elapsed.max": 12e3}
+    half = made(cycles, {THREADS: 16.0}, lasting(8e-6))
+    assert half.finding("branch-divergence").gain_kernel == pytest.approx(0.5 * 0.75)
+    small = replace(made(cycles, lasting(8e-6)), block=(16, 1, 1))
+    assert small.finding("block-size").gain_kernel == pytest.approx(0.5 * 0.75)
+
+
+def test_a_cuda_graph_is_not_what_a_short_kernel_gains_by() -> None:
+    found = made(lasting(4e-6)).finding("short-kernel")
+    assert "graph" not in found.action and "hardly the kernels" in found.advice
 
 
 def test_what_warps_wait_is_of_the_time_in_which_sms_work() -> None:
@@ -2036,6 +2107,9 @@ EDGES = (
     Edge("l2-bandwidth", limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),
     Edge("l2-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l2=value))),
     Edge("l1-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l1=value))),
+    Edge("l1-bandwidth", limits.NEAR_ROOF, lambda value: made(
+         {ACTIVE_L1: value, "sm__cycles_active.avg": 5e5, "gpc__cycles_elapsed.max": 1e6},
+         busy(sm=20, memory=value / 2, dram=5, l2=10), SHARED_4K)),
     Edge("l1-bandwidth", limits.MANY_WAVEFRONTS,
          lambda value: made(busy(l1=80), SHARED_4K, {WAVEFRONTS: 10 * value, REQUESTS: 10.0}), many_passes),
     Edge("l1-bandwidth", limits.FROM_L2, lambda value: made(

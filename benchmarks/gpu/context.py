@@ -22,6 +22,10 @@ LARGE_TEXT = 2**20
 """What a command prints beyond this is kept compressed."""
 _COMPILE_S = 200.0
 _TELL = 300
+_LONGER = 1.25
+"""A command that was ended is given so much more time than it had, or not begun again."""
+_LONGEST_S = 400.0
+"""What is asked for it at most: a step has not much more."""
 
 
 class OutOfTime(Exception):
@@ -106,6 +110,21 @@ class Before:
         there = (file in self.left_out or (folder / file).exists() for file in call.files)
         return call if well and all(there) else None
 
+    @property
+    def done_s(self) -> float:
+        """Return what the commands took that came to their end."""
+        return sum(call.seconds for call in self.calls if _is_done(call, call.name))
+
+    @property
+    def longer_than_s(self) -> float:
+        """Return what the command takes at least that was ended: longer than it had; 0 where none was."""
+        return max((self.ended_s(call.name) for call in self.calls), default=0.0)
+
+    def ended_s(self, name: str) -> float:
+        """Return what a command takes at least, if its time was up before its end; 0 else."""
+        mine = (call for call in self.calls if call.name == name and call.stopped_by == "timeout")
+        return min(_LONGEST_S, max((_LONGER * call.seconds for call in mine), default=0.0))
+
     def has(self, name: str) -> bool:
         """Tell whether a call of this name has ended by itself, with nothing left to do."""
         return any(_is_done(call, name) for call in self.calls)
@@ -166,8 +185,9 @@ class StepContext:
 
     def must_fit(self, seconds: float, what: str) -> None:
         """Raise OutOfTime, before a long command is begun in vain, where less time is left."""
-        if self.left_s < seconds and not self.before.has(what):
-            raise OutOfTime(f"{what} takes {seconds:.0f} s and was not begun")
+        least = max(seconds, self.before.ended_s(what))
+        if self.left_s < least and not self.before.has(what):
+            raise OutOfTime(f"{what} takes {least:.0f} s and was not begun")
 
     def _called(
         self, name: str, command: Sequence[str], expected: Collection[int] | None, timeout_s: float | None

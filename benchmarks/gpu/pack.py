@@ -39,6 +39,11 @@ def member_name(step: str, file: str) -> str | None:
     return f"{KIND}/steps/{step}/{file}"
 
 
+def forget(out: Path, step: str) -> None:
+    """Have no pieces of a step whose results are about to change: whatever ends this then, none is out of date."""
+    (out / "pieces" / step / "index.json").unlink(missing_ok=True)
+
+
 def remember(out: Path, step: str) -> None:
     """Compress what a step has left, once, so that a pack is only pieces one behind the other."""
     folder = out / "pieces" / step

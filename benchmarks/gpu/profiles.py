@@ -279,10 +279,8 @@ def characterized(name: str, *options: str, samples_of: str | None = None) -> Ca
         if samples_of is not None and not samples.exists():
             samples.write_bytes((context.places.result(samples_of) / f"{samples_of}.samples.jsonl").read_bytes())
         resume = ["--resume"] if samples.exists() else []
-        done = context.gpuprof(
-            "characterize", "characterize", *options, "--force", *resume, "-o", f"{name}.measured.yaml"
-        )
-        context.figure(" ".join(("characterize", *options)), done.seconds, "s")
+        context.gpuprof("characterize", "characterize", *options, "--force", *resume, "-o", f"{name}.measured.yaml")
+        context.figure(" ".join(("characterize", *options)), context.seconds, "s")
         if samples_of is not None and not list(context.folder.glob("sm_*-ncu-*.yaml")):
             context.problems.append("there is no certificate: characterize.err.txt says what ncu could not count")
 
@@ -321,7 +319,8 @@ def planted(names: Sequence[str], before: str | None = None) -> Callable[[StepCo
     """
 
     def work(context: StepContext) -> None:
-        if before is not None and not any(context.places.result(before).glob("*.ncu-rep")):
+        first = context.places.result(before) if before is not None else None
+        if first is not None and first.exists() and not any(first.glob("*.ncu-rep")):
             raise EnvironmentProblem(f"{before} has recorded nothing", f"mend that first, and run --only {before}")
         minutes = max(context.left_s - _LEFT_TO_END_S, 1.0) / 60
         arguments = ("record", ".", "--ncu", str(context.tools.ncu), "--minutes", f"{minutes:.2f}", *names)

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.gpu.context import PROGRAMS, Before, Call, OutOfTime, Places, StepContext, Stopped
 from benchmarks.gpu.needs import Tools
-from benchmarks.gpu.pack import STEP_FILE, packed, remember, write_whole
+from benchmarks.gpu.pack import STEP_FILE, forget, packed, remember, write_whole
 from benchmarks.gpu.scrub import Names, NotKept, in_value, scrubbed
 from benchmarks.gpu.steps import LIMIT_S, Step
 from gpuprof.errors import GpuprofError, UsageError
@@ -65,6 +65,7 @@ class Kit:
 def run_steps(kit: Kit, chosen: Sequence[Step], every: Sequence[Step], *, again: bool) -> dict[str, str]:
     """Run what is missing of the chosen steps and fits; return the state of each. `again`: also those that failed."""
     _same_gpu(kit)
+    _mend(kit)
     states: dict[str, str] = {}
     with _noticed(kit):
         for step in chosen:
@@ -77,10 +78,17 @@ def run_steps(kit: Kit, chosen: Sequence[Step], every: Sequence[Step], *, again:
 
 
 def forecast_left_s(kit: Kit, step: Step) -> float:
-    """Return how long a step may still take: a cut has done a part of it."""
-    about = _about(kit, step.name)
-    spent = float(about["seconds"]) if about is not None and about["state"] == CUT else 0.0
-    return max(step.forecast_s - spent, _LEAST_LEFT * step.forecast_s)
+    """Return how long a step may still take: a cut has done a part of it, but not of the command that it ended."""
+    before = _before(kit, step)
+    if before is None:
+        return step.forecast_s
+    spent = before.seconds if step.continues else before.done_s
+    return max(step.forecast_s - spent, _LEAST_LEFT * step.forecast_s, _ended_s(step, before))
+
+
+def _ended_s(step: Step, before: Before | None) -> float:
+    """Return what the command that a cut ended takes at least, where it begins anew."""
+    return 0.0 if before is None or step.continues else before.longer_than_s
 
 
 def pack(kit: Kit, every: Sequence[Step], states: Mapping[str, str] | None = None) -> tuple[Path, ...]:
@@ -146,6 +154,17 @@ def _same_gpu(kit: Kit) -> None:
     write_whole(file, {**mine, **known, **kept, "versions": dict(kit.tools.versions)})
 
 
+def _mend(kit: Kit) -> None:
+    """Put in place what an earlier call had kept whole when it was killed, and remove what it had begun to keep."""
+    for draft in kit.places.steps.glob(".*.draft"):
+        result = kit.places.result(draft.name[1 : -len(".draft")])
+        if (draft / STEP_FILE).exists() and not result.exists():
+            forget(kit.places.out, result.name)
+            draft.replace(result)
+        else:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
 def _read(file: Path) -> dict[str, object]:
     about = json.loads(file.read_text(encoding="utf-8"))
     return {name: about.get(name) for name in ("gpu", "compute_capability")}
@@ -179,7 +198,7 @@ def why_not(kit: Kit, step: Step) -> str | None:
 def _fits(kit: Kit, step: Step) -> bool:
     left = forecast_left_s(kit, step)
     least = step.least_s or (_WORTH_BEGINNING_S if step.continues else left)
-    if kit.fits(min(left, least)):
+    if kit.fits(max(min(left, least), _ended_s(step, _before(kit, step)))):
         return True
     kit.tell(f"{step.name} may take {left:.0f} s, more than is left of --minutes")
     return False
@@ -282,6 +301,7 @@ class _Kept:
             "left_out": left_out,
         }  # fmt: skip
         write_whole(draft / STEP_FILE, in_value(about, names))
+        forget(self._kit.places.out, step.name)
         shutil.rmtree(result, ignore_errors=True)
         draft.replace(result)
         remember(self._kit.places.out, step.name)
@@ -299,7 +319,7 @@ class _Kept:
                 about = path.stat()
                 state = (about.st_size, about.st_mtime_ns)
                 if self._states.get(name) == state:
-                    os.link(before / name, place)
+                    _linked(before / name, place)
                     continue
                 if state[0] > _LARGEST_KEPT:
                     raise NotKept("it is too large")
@@ -307,6 +327,14 @@ class _Kept:
                 self._states[name] = state
             except (NotKept, OSError) as why:
                 yield {"file": name, "why": str(why)}
+
+
+def _linked(file: Path, place: Path) -> None:
+    """Have a file in another place, too; not every file system has links."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)
 
 
 @contextlib.contextmanager

@@ -30,6 +30,8 @@ _MOST_MEMBERS = 20_000
 _PIECE = 2**20
 _STEP = re.compile(rf"{KIND}/steps/([a-z0-9-]{{1,60}})/(.+)")
 _WORD = re.compile(r"[^A-Za-z0-9 ._/+%:,×&()=|<>#@'\"*-]+")
+_DESCRIPTIONS = re.compile(r"metrics-[a-z]+\.out\.txt(?:\.gz)?")
+"""What ncu says of its metrics, where a cut has left it: NVIDIA's own words."""
 _LONGEST_WORD = 300
 _LONGEST_COMMAND = 20_000
 
@@ -198,6 +200,9 @@ def _placed(pack: Pack, data: Path) -> Iterator[str]:
         stored = [(file, *_stored(file, content, step)) for file, content in pack.steps[name].items()]
         for made, file, content in sorted(stored, key=lambda row: len(row[2])):
             if made == STEP_FILE:
+                continue
+            if _DESCRIPTIONS.fullmatch(made):
+                left_out[f"{name}/{file}"] = "NVIDIA's own words"
                 continue
             if len(content) > LARGEST_FILE or len(content) > room:
                 left_out[f"{name}/{file}"] = f"{len(content)} bytes, more than the repository takes"

@@ -295,7 +295,7 @@ def _without_local(case: Case, local: _Local) -> Saving:
         goes = {level: shares.get(level, unknown) for level in _LEVELS}
         keeps = {**freed, **{level: 1.0 - share for level, share in goes.items()}}
         largest = max(accesses, *goes.values())
-        return capped(case.saving(keeps), largest, weight)
+        return capped(case, case.saving(keeps), largest, weight)
 
     bound = without(1.0, local.share if local.whole else 1.0)
     return bound.if_held(
@@ -541,9 +541,9 @@ RULES = (
         thresholds=(SPILL,),
         gain="1 − the largest need that remains without local memory: L1 and the load/store unit free, the issue "
         "slots without its instructions, L2 and DRAM without its bytes (loads that miss L1, and stores), as far as "
-        "counted. No more than its largest share of a level × 1.25 times the larger of the busiest memory level and "
-        "the stalls on memory and barriers. Where bytes are not known, its share of the accesses stands for them, and "
-        "the gain holds with the same hit rates.",
+        "counted. No more than its largest share of a level × working time × 1.25 times the larger of the busiest "
+        "memory level and the stalls on memory and barriers. Where bytes are not known, its share of the accesses "
+        "stands for them, and the gain holds with the same hit rates.",
         silent="Under 1 %, or local accesses were not counted.",
         check=_spill,
         metrics=(*LOCAL_SECTORS, *_GLOBAL),

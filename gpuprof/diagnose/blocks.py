@@ -134,7 +134,7 @@ def _block_size(case: Case) -> Iterator[RuleVerdict]:
             "each block loop over its data in steps of the block size."
         ),
         confidence=_certainty(case, capped=capped),
-        saving=saving.if_held(1.0 - filled * (1.0 - missing), _SAME_WARPS),
+        saving=saving.if_held(case.working_share * (1.0 - filled * (1.0 - missing)), _SAME_WARPS),
         evidence=(
             Evidence("launch__block_size", float(threads), "thread", threshold=None, meaning="threads per block"),
             *_lanes_evidence(case, filled, empties=empties),
@@ -478,11 +478,12 @@ RULES = (
         "known, stall on a latency. It is a guess where no unit was collected, and a fact (`info`) where DRAM or L2 "
         "is 80 % busy and a warp can be full: they move the same bytes for any such block.",
         thresholds=(EMPTY_LANES, STARVED_ISSUE, TAKEN, COVERED),
-        gain="min(1 − filled lanes × (1 − missing warps), 1 − largest need that remains). Filled are threads ÷ (32 × "
-        "warps of the block), or active threads ÷ 32 where those are more; issue slots, pipes and L1 then need that "
-        "part of what they do, DRAM, L2 and the tensor pipe what they did. Missing are 1 − theoretical occupancy ÷ "
-        "that of larger blocks with as many registers and as much shared memory per warp, no more than the share of "
-        "warps stalled on a latency. The first holds with the same speed per warp, the second with the same bytes.",
+        gain="min((1 − filled lanes × (1 − missing warps)) × working time, 1 − largest need that remains). Filled are "
+        "threads ÷ (32 × warps of the block), or active threads ÷ 32 where those are more; issue slots, pipes and L1 "
+        "then need that part of what they do, DRAM, L2 and the tensor pipe what they did. Missing are 1 − theoretical "
+        "occupancy ÷ that of larger blocks with as many registers and as much shared memory per warp, no more than the "
+        "share of warps stalled on a latency. The first holds with the same speed per warp, the second with the same "
+        "bytes.",
         silent="Under 3 % of the lanes are empty, and the limit on blocks per SM costs nothing.",
         check=_block_size,
         outlasts=leaves_lanes_empty,

@@ -19,6 +19,7 @@ from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import Recorded
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, stalls_of
+from gpuprof.model.occupancy import blocks_at_once
 from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
 from gpuprof.model.stalls import stall_name
@@ -53,6 +54,8 @@ _STORES = frozenset(
     {"ST", "STG", "STL", "RED", "REDG", "ATOM", "ATOMG", "SUST", "SURED", "UTMASTG", "UTMAREDG", "UBLKRED"}
 )
 """What writes to memory and is under way after an exit."""
+_LEAST_WAVES = 0.05
+"""Text exports round waves to two digits: of fewer that is more than a tenth."""
 _BEHIND = 16
 """So many instructions behind a barrier warps were sampled in real reports, and a few more."""
 _TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
@@ -164,7 +167,9 @@ class Case:
     @cached_property
     def needs(self) -> Mapping[str, float]:
         """Which fraction of the elapsed time each unit needs, as far as it was collected."""
-        return needs_of(self.kernel, self.l1_busy, self.active_share, self._busiest_share)
+        # Between two rounds of blocks an SM can be empty, too, which other blocks change: only one round bounds.
+        is_one_round = self.kernel.waves is not None and self.kernel.waves <= 1.0
+        return needs_of(self.kernel, self.l1_busy, self.active_share, self.busiest_share if is_one_round else None)
 
     def saving(self, relieved: Mapping[str, float]) -> Saving:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
@@ -178,7 +183,7 @@ class Case:
         return min(1.0, active / elapsed) if active is not None and elapsed else None
 
     @cached_property
-    def _busiest_share(self) -> float | None:
+    def busiest_share(self) -> float | None:
         """The share of the elapsed cycles in which the busiest SM had work."""
         active = self.number("sm__cycles_active.max")
         elapsed = self.number("sm__cycles_elapsed.max", "sm__cycles_elapsed.avg")
@@ -191,14 +196,24 @@ class Case:
         What waits and empty places of SMs take is of this time. Where the busiest SM is not known, it is taken to work
         as long as an average one of those that have a block.
         """
-        duration, working = self.kernel.duration_s, self._busiest_share
+        duration, working = self.kernel.duration_s, self.busiest_share
         if not duration:
             return 1.0
-        if working is None and self.active_share is not None:
-            blocks, sms = self.blocks, self.recorded.hardware.sm_count()
-            with_block = min(1.0, blocks / sms) if blocks and sms else 1.0
+        with_block = self._with_block
+        if working is None and self.active_share is not None and with_block:
             working = min(1.0, self.active_share / with_block)
         return 1.0 - launch_share(duration, working)
+
+    @property
+    def _with_block(self) -> float | None:
+        """The share of the SMs that have a block; None where that is not known."""
+        blocks, sms, waves = self.blocks, self.recorded.hardware.sm_count(), self.kernel.waves
+        if waves is not None and waves >= 1.0:
+            return 1.0
+        if blocks and sms:
+            return min(1.0, blocks / sms)
+        held = blocks_at_once(self.recorded.launch.metrics, self.kernel.block, self.recorded.hardware.arch)
+        return min(1.0, waves * held) if waves is not None and waves >= _LEAST_WAVES and held else None
 
     @property
     def blocks(self) -> int | None:

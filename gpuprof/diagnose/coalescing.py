@@ -296,11 +296,11 @@ def _coalesced(case: Case, excess: float) -> Saving:
     """Bound what coalescing gains: arithmetic and instructions stay, and of each memory level what is needed."""
     keeps, keeps_of_same_data, share = _levels(case, excess)
     weight = explained(case, memory_busy(case), MEMORY_STALLS)
-    same_data = capped(case.saving(keeps_of_same_data), excess, weight)
+    same_data = capped(case, case.saving(keeps_of_same_data), excess, weight)
     if _stays_in_l1(case):
         l1 = max(case.needs.get("l1", 1.0), case.stall("lg_throttle"))
-        same_data = capped(case.saving({"l1": keeps["l1"]}), excess, min(weight, l1 / WELL_USED))
-    return capped(case.saving(keeps), share, weight).if_held(same_data.fraction, _SAME_DATA)
+        same_data = capped(case, case.saving({"l1": keeps["l1"]}), excess, min(weight, l1 / WELL_USED))
+    return capped(case, case.saving(keeps), share, weight).if_held(same_data.fraction, _SAME_DATA)
 
 
 def _widened(case: Case, excess: float) -> Saving:
@@ -481,8 +481,9 @@ RULES = (
         thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST),
         gain="1 − the largest need that remains: arithmetic, issue slots and SM as they are, L1 reduced to its "
         "requests, the registers that it writes and shared memory, L2 and DRAM without the excess share, or the "
-        "excess bytes where their own are known. No more than the excess share × 1.25 times the larger of the busiest "
-        "memory level and the stalls on memory and barriers. With the same data through L2 and DRAM it is less: "
+        "excess bytes where their own are known. No more than the excess share × working time × 1.25 times the larger "
+        "of the busiest memory level and the stalls on memory and barriers. With the same data through L2 and DRAM it "
+        "is less: "
         "they lose no more than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain "
         "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where shared "
         "memory can hide the wavefronts that a request takes, it holds with the same L1 wavefronts per sector. Time "

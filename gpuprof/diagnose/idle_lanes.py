@@ -75,7 +75,7 @@ def _divergence(case: Case) -> Iterator[RuleVerdict]:
         confidence="measured",
         # Threads that go together again can also share sectors.
         saving=case.saving(relieved)
-        .if_held(1.0 - active, "the same time per instruction")
+        .if_held(case.working_share * (1.0 - active), "the same time per instruction")
         .only_if("the same bytes through L2 and DRAM"),
         evidence=(
             Evidence(
@@ -109,7 +109,7 @@ def _predicated(case: Case) -> Iterator[RuleVerdict]:
         "loop, and combine the values of a warp with shuffles instead of a step for ever fewer threads.",
         confidence="inferred",
         saving=case.saving({unit: part for unit in case.needs if unit not in _STAYS})
-        .if_held(1.0 - part, "the same time per instruction")
+        .if_held(case.working_share * (1.0 - part), "the same time per instruction")
         .only_if("the same accesses"),
         evidence=(
             Evidence(
@@ -174,11 +174,11 @@ RULES = (
         "for predicates where DRAM or L2 is 80 % busy, because they move the same bytes, or the tensor pipe is the "
         "busiest unit.",
         thresholds=(THREADS,),
-        gain="min(1 − active ÷ threads of a warp, 1 − largest need that remains), the first with the same time per "
-        "instruction, the second with the same bytes through L2 and DRAM. Issue slots, pipes and L1 then need that "
-        "part of what they do; DRAM and L2 need what they did, because the same bytes move, and the tensor pipe, as "
-        "matrix instructions take whole warps. With predicates the same of the threads that they leave on, but "
-        "accesses stay as they are: L1 needs what it did, too.",
+        gain="min((1 − active ÷ threads of a warp) × working time, 1 − largest need that remains), the first with the "
+        "same time per instruction, the second with the same bytes through L2 and DRAM. Issue slots, pipes and L1 "
+        "then need that part of what they do; DRAM and L2 need what they did, because the same bytes move, and the "
+        "tensor pipe, as matrix instructions take whole warps. With predicates the same of the threads that they "
+        "leave on, but accesses stay as they are: L1 needs what it did, too.",
         silent="Three quarters of the threads or more are active and predicated on, on average, or it was not "
         "collected.",
         check=_idle_lanes,

@@ -210,7 +210,9 @@ def _tail(case: Case) -> Iterator[RuleVerdict]:
     rounds = math.ceil(waves - 1e-6)
     partial = waves - (rounds - 1)
     filled, seen = _filled_share(case), idle_sms(case)
-    empty = min(case.working_share * tail_share(waves), 1.0 - filled if filled is not None else 1.0)
+    # What an average SM is idle for can be the tail itself: only the busiest one tells the launch's part.
+    working = case.working_share if case.busiest_share is not None else 1.0
+    empty = min(case.working_share * tail_share(waves), working - filled if filled is not None else 1.0)
     yield RuleVerdict(
         headline=(f"Tail effect: {waves:.3g} waves; the last of {rounds} fills {format_percent(partial)} of the GPU"),
         why="Blocks run in waves of as many as fit at once. The last, partial wave can take as long as a full one.",
@@ -457,10 +459,11 @@ def _short(case: Case) -> Iterator[RuleVerdict]:
     yield RuleVerdict(
         headline=f"Short kernel: {format_si(duration, 's')}, {beside_launch(duration)}",
         why="Launch, cold caches and drain take microseconds, whatever the kernel computes.",
-        action="Fuse or batch it with its neighbours, or launch the sequence as a CUDA graph",
+        action="Fuse or batch it with its neighbours",
         advice=(
-            "Fuse it with its neighbours (torch.compile, one Triton kernel), batch several calls into one, or "
-            "launch the sequence as a CUDA graph. Counters of so short a kernel are uncertain."
+            "Fuse it with its neighbours (torch.compile, one Triton kernel), or batch several calls into one. A CUDA "
+            "graph of the sequence shortens the gaps between its kernels, but hardly the kernels. Counters of so short "
+            "a kernel are uncertain."
         ),
         confidence="measured",
         saving=case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, _FUSED).only_if(_FUSED),
@@ -506,9 +509,10 @@ RULES = (
         thresholds=(TAIL_SHARE, TAIL_SLACK),
         gain="min((1 − waves ÷ rounds) × working time, empty, 1 − largest need of a unit), with the same time per "
         "block: the empty part of the last wave; rounds are the waves rounded up. Empty are the warp slots that were "
-        "not filled: 1 − share of the time in which SMs had work × achieved ÷ theoretical occupancy (without "
-        "occupancy, of the SMs). Where a unit is busy for more than waves ÷ rounds of the time, the last wave cannot "
-        "take as long as a full one: the limit that this unit is explains the tail.",
+        "not filled: working time − share of the time in which SMs had work × achieved ÷ theoretical occupancy "
+        "(without occupancy, of the SMs; 1 instead of the working time where the busiest SM is not known). Where a "
+        "unit is busy for more than waves ÷ rounds of the time, the last wave cannot take as long as a full one: the "
+        "limit that this unit is explains the tail.",
         silent="One wave or less, five waves or more, or a whole number of them.",
         check=_tail,
         metrics=(_WAVES,),
@@ -539,8 +543,9 @@ RULES = (
         about="limit",
         looks_at="Duration.",
         thresholds=(SHORT,),
-        gain="1 − working time, with the same work in another launch: what fusing it saves of this kernel, at least. "
-        "That it also saves the time between kernels is not counted.",
+        gain="1 − working time, with the same work in another launch: about what fusing it saves of this kernel, as it "
+        "was timed. ncu runs kernels one by one; else the next one can start while this one ends. That fusing also "
+        "saves the time between kernels is not counted.",
         silent="5 µs or longer.",
         check=_short,
         by_times=True,

@@ -117,10 +117,16 @@ def _busy(case: Case, level: str) -> float | None:
 def is_l1_full(case: Case, fraction: float) -> bool:
     """Tell whether L1 is a limit: busy for most of the time, or well used while SMs have work, of which many have none.
 
-    `fraction` is its need over all elapsed cycles; the other levels are shared by all SMs.
+    `fraction` is its need over all elapsed cycles; the other levels are shared by all SMs. An SM that hardly works has
+    an L1 that is three times as busy as can be (an empty kernel on an H100): that tells nothing.
     """
     while_working = while_active(case, fraction)
-    return 100 * fraction >= BUSY.value or (while_working is not None and 100 * while_working >= NEAR_ROOF.value)
+    is_full = while_working is not None and NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
+    return 100 * fraction >= BUSY.value or is_full
+
+
+_MOST_BUSY = 110.0
+"""Percent that a unit can seem to be busy for: cycles of two passes differ."""
 
 
 def _confidence(case: Case, level: str) -> Confidence:
@@ -252,7 +258,7 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
         action=_ACTIONS[kind],
         advice=advice,
         confidence=_confidence(case, "l1"),
-        saving=_fewer_passes(case) if many else _reuse(case, fraction, "l2", "dram"),
+        saving=_fewer_passes(case) if many else _reuse(case, _time_of_l1(case, fraction), "l2", "dram"),
         evidence=(
             Evidence(
                 busiest[0], 100 * fraction, "%", threshold=BUSY.value, meaning=_L1_WORDS.get(busiest[0], "L1 busy")
@@ -266,6 +272,17 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
         ),
         location=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
+
+
+def _time_of_l1(case: Case, fraction: float) -> float:
+    """Return the share of the time in which L1 is busy: that of the SMs that have work, where only those make it full.
+
+    The kernel lasts as long as they do; that others have none makes it no shorter.
+    """
+    while_working = while_active(case, fraction)
+    if 100 * fraction >= BUSY.value or while_working is None:
+        return fraction
+    return max(fraction, case.working_share * min(1.0, while_working))
 
 
 def _while_working_text(case: Case, fraction: float) -> str:
@@ -522,12 +539,16 @@ RULES = (
         "L1",
         _l1,
         "Speed of light of L1 over elapsed cycles, or the busy fraction of its load/store data pipe, and how many "
-        "wavefronts a request takes there. With DRAM's speed unknown it is a guess.",
+        "wavefronts a request takes there. Where it is less busy because many SMs have no work, it is the limit if it "
+        "is near its ceiling while SMs have work; its share of the time is then that of those SMs. With DRAM's speed "
+        "unknown it is a guess.",
         f"{_REUSE_GAIN.format(below='L2, DRAM')} At 4.5 wavefronts per request or more: 1 − the largest of the needs "
         "with L1 reduced to its requests and the registers that it writes, with the same bytes through L2 and DRAM.",
         (Cause("uncoalesced-global"), _CONFLICT, _SPILL, Cause("narrow-access"), _ATOMIC),
         metrics=(WAVEFRONTS, REQUESTS),
-        thresholds=(MANY_WAVEFRONTS, FROM_L2),
+        thresholds=(NEAR_ROOF, MANY_WAVEFRONTS, FROM_L2),
+        silent="L1 is under 60 % busy, and under 80 % while SMs have work, or another memory level is busier, or it "
+        "was not collected.",
     ),
     _bandwidth_rule(
         "shared",

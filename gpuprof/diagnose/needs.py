@@ -18,12 +18,14 @@ LAUNCH_S = 1e-6
 """The shortest kernel that does nothing takes about this long on any GPU since Volta: no repair makes one shorter."""
 
 LAUNCH_MOST_S = 3e-6
-"""No kernel takes longer to start and to end: 2.0 to 2.6 µs without work on any SM, in kernels of 2.1 to 570 µs on an
-A100 and an H100. What cycles of two passes are apart by, in a long kernel, is no launch.
+"""Hardly a kernel takes longer to start and to end: 1.2 to 2.9 µs without work on any SM, in kernels of 2.1 to 290 µs
+on an A100 and an H100. What cycles of two passes are apart by, in a long kernel, is no launch.
 """
 
 SM, ISSUE, LAUNCH = "sm", "issue", "launch"
 MEMORY = ("dram", "l2", "l1")
+_BESIDE_SM = (*MEMORY, LAUNCH)
+"""What is no part of the SM's speed of light."""
 ADDRESS_PIPES = ("alu", "adu", "uniform", "cbu", "fma", "fmaheavy")
 """Pipes that run the arithmetic of addresses."""
 _PER_ELAPSED = "_elapsed"
@@ -85,7 +87,7 @@ def remaining(needs: Mapping[str, float], relieved: Mapping[str, float]) -> tupl
     The SM's speed of light is that of its busiest part: it only stays where the repair relieves no part of it.
     """
     kept = {unit: need * min(1.0, max(0.0, relieved.get(unit, 1.0))) for unit, need in needs.items()}
-    if any(unit not in MEMORY and factor < 1.0 for unit, factor in relieved.items()):
+    if any(unit not in _BESIDE_SM and factor < 1.0 for unit, factor in relieved.items()):
         kept.pop(SM, None)
     ranked = sorted(kept.items(), key=lambda item: -item[1])
     return tuple(Remaining(unit, min(1.0, need)) for unit, need in ranked[:_SHOWN] if need > 0)
@@ -94,7 +96,7 @@ def remaining(needs: Mapping[str, float], relieved: Mapping[str, float]) -> tupl
 def launch_share(duration_s: float, working: float | None) -> float:
     """Return the share of a kernel's time that its launch takes: no SM works then, whatever is changed in the kernel.
 
-    `working` is the share of the elapsed cycles in which SMs work; None where that is not known.
+    `working` is the share of the elapsed cycles in which SMs work; None where that is not known: the least, then.
     """
     idle = 0.0 if working is None else min(1.0 - working, LAUNCH_MOST_S / duration_s)
     return min(1.0, max(idle, LAUNCH_S / duration_s))
@@ -107,7 +109,7 @@ def needs_of(
 
     `l1` is the busy fraction of L1 with the load/store unit before it. `active` is the share of the elapsed cycles in
     which an average SM had work: what a metric tells of active cycles counts for so much of the time; unknown, nothing.
-    `busiest` is that share of the busiest SM.
+    `busiest` is that share of the busiest SM, where nothing but the launch keeps it from work.
     """
     needs: dict[str, float] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
     needs.pop("memory", None)

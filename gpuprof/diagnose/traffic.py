@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import REQUESTS, WAVEFRONTS, WELL_USED, Case
-from gpuprof.diagnose.needs import Saving
+from gpuprof.diagnose.needs import LAUNCH, Saving
 from gpuprof.model.session import Evidence
 from gpuprof.units import SECTOR_BYTES, WARP_THREADS, format_si, spaced
 
@@ -118,12 +118,14 @@ def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float
     return min(1.0, max(busy, case.stall_at_most(*reasons, "barrier", "membar")) / WELL_USED + _late(case))
 
 
-def capped(bound: Saving, share: float, weight: float) -> Saving:
+def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
     """Bound what goes by its share of a unit's work, and by how much of the time the unit explains.
 
-    Waits tell that only while the others stay: those that come behind one of them can go with it.
+    Both are of the time that the launch leaves. Waits tell that only while the others stay: those that come behind one
+    of them can go with it.
     """
-    return bound.no_more_than(share).if_held(share * weight, OTHER_WAITS)
+    most = bound.no_more_than(share * (1.0 - case.needs.get(LAUNCH, 0.0)))
+    return most if weight >= 1.0 else most.if_held(share * weight * case.working_share, OTHER_WAITS)
 
 
 def _late(case: Case) -> float:
@@ -132,7 +134,7 @@ def _late(case: Case) -> float:
         return 0.0
     blocks, sms = case.blocks, _sms(case)
     with_block = min(1.0, blocks / sms) if blocks and sms else 1.0
-    late = 1.0 - min(1.0, case.active_share / with_block)
+    late = case.working_share - min(1.0, case.active_share / with_block)
     return late if late >= _RAMP else 0.0
 
 
