@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gpuprof
@@ -90,6 +90,7 @@ def test_macros_have_names() -> None:
 
 
 @given(st.text(max_size=40))
+@example("0\x1f")
 def test_any_text_is_a_value_or_a_usage_error(text: str) -> None:
     for read in (block_of, grid_of, bytes_of, lambda given: targets_of([given]), lambda given: arguments_of([given])):
         try:

@@ -24,6 +24,7 @@ import pytest
 
 import gpuprof
 from gpuprof.cli.run import command
+from gpuprof.collect import process
 from gpuprof.collect.choices import CounterSetName
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.progress import ProgressLine
@@ -618,6 +619,8 @@ def test_other_children_of_the_process_live_on(place: Place) -> None:
 
 
 DAEMONS = (
+    # What a program starts so in its first moments is not known: the limit comes a little after it.
+    "sleep 0.3; "
     "for _ in 1 2 3; do (env -i $(command -v setsid) sh -c 'echo $$ >> \"$0\"; {}' $PWD/daemons &); done; sleep 0.5"
 )
 """Starts processes with an empty environment, in sessions of their own, whose parents end at once."""
@@ -629,6 +632,23 @@ def test_a_daemon_with_an_empty_environment_is_ended_and_leaves_no_zombie(place:
     place.profile("sh", "-c", DAEMONS.replace("{}", then))
     numbers = (place.folder / "daemons").read_text().split()
     assert len(numbers) == 6 and not any(Path(f"/proc/{number}").exists() for number in numbers)
+
+
+def test_what_a_program_starts_before_it_is_known_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = process._Family.__init__
+
+    def late(self: process._Family, child: int, mark: int) -> None:
+        time.sleep(0.3)
+        known(self, child, mark)
+
+    monkeypatch.setattr(process._Family, "__init__", late)
+    place.whole()
+    # Its environment is empty, its session its own; its parent ends later.
+    place.profile(
+        "sh", "-c", "env -i $(command -v setsid) sh -c 'echo $$ >> \"$0\"; exec sleep 300' $PWD/pids & sleep 1"
+    )
+    numbers = (place.folder / "pids").read_text().split()
+    assert len(numbers) == 2 and not any(Path(f"/proc/{number}").exists() for number in numbers)
 
 
 def test_a_fork_of_a_process_that_profiles_ends_its_own_daemons(place: Place) -> None:

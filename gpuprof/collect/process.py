@@ -36,7 +36,10 @@ A process hands it on to what it starts, whatever that does to its environment, 
 is waited for.
 """
 _MARK = "GPUPROF_RUN"
-"""The variable that tells them, too: what a command starts in its first moments comes before the limit is set."""
+"""The variable that tells them, too: what a command starts in its first moments comes before the limit is set.
+
+Only what drops the variable and leaves session and parent behind in those moments is not known.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +230,15 @@ class _Family:
 
     def __init__(self, child: int, mark: int) -> None:
         self._child, self._mark, self._variable = child, mark, f"{_MARK}={mark:x}".encode()
+        # Then what it has started before it had the limit to hand on.
+        for pid in (child, *_descendants(child)):
+            self._limit(pid)
+
+    def _limit(self, pid: int) -> None:
         prlimit = getattr(resource, "prlimit", None)
         if prlimit is not None:
             with contextlib.suppress(OSError, ValueError):
-                prlimit(child, _LOCKS, (self._mark, prlimit(child, _LOCKS)[1]))
+                prlimit(pid, _LOCKS, (self._mark, prlimit(pid, _LOCKS)[1]))
 
     def reap(self) -> None:
         """Let what was left behind and has ended be gone."""

@@ -49,8 +49,9 @@ def grid_of(text: str | Sequence[int]) -> Dim3:
 
 
 def _size(given: str | Sequence[int], option: str, most: Dim3, example: str) -> Dim3:
-    parts = re.split(r"[,x×]", given.strip("() ")) if isinstance(given, str) else list(map(str, given))
-    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r"\s*[0-9]{1,10}\s*", part) for part in parts):
+    texts = re.split(r"[,x×]", given.strip("() ")) if isinstance(given, str) else map(str, given)
+    parts = [text.strip() for text in texts]
+    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r"[0-9]{1,10}", part) for part in parts):
         raise UsageError(f"{option} {_shown(given)} is not X, X,Y or X,Y,Z", f"such as {option} {example}")
     x, y, z = (*map(int, parts), *[1] * (3 - len(parts)))
     for axis, number, limit in zip("xyz", (x, y, z), most, strict=True):
