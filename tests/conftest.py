@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,10 @@ _OLDER = Path(__file__).resolve().parents[1] / ".nvdisasm" / "12.8"
 """Where .ci/run puts an nvdisasm that reads Volta's code; the tests find it as a user's toolkit is found."""
 if _OLDER.is_dir():
     os.environ["PATH"] = os.pathsep.join([str(_OLDER), os.environ.get("PATH", os.defpath)])
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+"""What a shell runs in its background ignores Ctrl-C, and so would all that the tests start and interrupt."""
 
 gc.set_threshold(100_000, 50, 100)
 """Thousands of tests leave much behind: to look through it as often as Python does takes a sixth of their time."""
