@@ -18,7 +18,6 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import (
-    Evidence,
     Finding,
     KernelProfile,
     Occupancy,
@@ -151,10 +150,9 @@ def test_a_defect_is_told_with_what_the_kernel_keeps_busy() -> None:
     assert (verdict.state, verdict.ceiling, verdict.fraction) == ("limited", "L1 throughput", 0.97)
 
 
-def test_l1_is_as_busy_as_the_evidence_of_the_finding_says() -> None:
-    shown = Evidence("l1tex__throughput.avg.pct_of_peak_sustained_active", 90.0, "%", threshold=60.0, meaning="L1 busy")
-    scattered = replace(finding("uncoalesced-global", "Uncoalesced: 16 passes"), evidence=(shown,))
-    verdict = judged(kernel(0, scattered, throughput=lights(memory=0.45, dram=0.02, l2=0.03, sm=0.05)))
+def test_l1_is_as_busy_as_its_own_speed_of_light_says_where_memory_as_a_whole_is_half_of_it() -> None:
+    scattered = finding("uncoalesced-global", "Uncoalesced: 16 passes")
+    verdict = judged(kernel(0, scattered, throughput=lights(memory=0.45, l1=0.90, dram=0.02, l2=0.03, sm=0.05)))
     assert verdict.sentence == "kernel 0 keeps L1 90 % busy: uncoalesced at gather.cu:41."
     assert verdict.fraction == 0.9
 

@@ -35,7 +35,6 @@ _WORK_CEILINGS = {"fp32-compute-bound": "FP32 throughput", "tensor-compute-bound
 _MOST = 0.5
 """Two reports that share at least half of their kernels' names can be versions of one program."""
 _MOST_SHOWN = 3
-_L1_EVIDENCE = ("L1 busy", "L1 data pipe busy")
 _NOTHING_BUSY = "latency-bound"
 _SMALL_PART = 0.1
 """What saves less is no answer to why a kernel takes its time."""
@@ -220,16 +219,7 @@ def _answered(kernel: KernelProfile, busy: _Reached | None, finding: Finding) ->
         # Its parts can be busier than the unit as a whole: two numbers of one unit contradict each other.
         shown = finding.evidence[0]
         return _State(name, f"is limited by {finding.headline}", busy._replace(fraction=shown.value / 100))
-    busy = _as_shown(busy, finding)
     return _State(name, _clause(name, busy, _cause(finding), kernel), busy)
-
-
-def _as_shown(busy: _Reached | None, finding: Finding) -> _Reached | None:
-    """Return what is busy by the finding's own evidence: a part of L1 can be busier than memory as a whole."""
-    if busy is None or busy.unit != _UNITS["l1"]:
-        return busy
-    shown = max((item.value / 100 for item in finding.evidence if item.meaning in _L1_EVIDENCE), default=0.0)
-    return busy._replace(fraction=max(busy.fraction or 0.0, min(1.0, shown)))
 
 
 def _cause(finding: Finding) -> str:
