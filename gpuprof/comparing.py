@@ -18,7 +18,7 @@ from gpuprof.collect.request import PROGRAM_LOG, ProfileRequest
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.looks import Pace, SideName, Since, TurnsLook, next_look, side_of_turn, since, waited_for
 from gpuprof.comparison.sides import Run
-from gpuprof.errors import EnvironmentProblem, GpuprofError, Interrupted, ProgramFailed, UsageError
+from gpuprof.errors import EnvironmentProblem, GpuprofError, Interrupted, UsageError
 from gpuprof.model.session import Session
 from gpuprof.pipeline import ProfileOutcome, profiled, survey_tools, timed
 
@@ -104,7 +104,8 @@ def measured(request: MeasureRequest) -> RunsTaken:
         for side in ("base", "new"):
             turns.profile(side)
         look = None if turns.error is not None else turns.measure()
-    return RunsTaken(base=tuple(turns.files["base"]), new=tuple(turns.files["new"]), look=look, error=turns.error)
+    error = turns.error or turns.uncounted
+    return RunsTaken(base=tuple(turns.files["base"]), new=tuple(turns.files["new"]), look=look, error=error)
 
 
 def _common_tools(request: MeasureRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -147,11 +148,13 @@ def _folder_of(request: MeasureRequest) -> Iterator[Path]:
 
 
 class _Turns:
-    """The runs of both sides. `files` are the sessions that were kept, `error` is what ended measuring early."""
+    """The runs of both sides. `files` are the sessions that were kept, `error` is what ended measuring early, and
+    `uncounted` why a side has no counters: its kernels can be timed all the same."""
 
     def __init__(self, request: MeasureRequest, tools: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
         self.files: dict[SideName, list[Path]] = {"base": [], "new": []}
         self.error: GpuprofError | None = None
+        self.uncounted: EnvironmentProblem | None = None
         self._request = request
         self._runs: dict[SideName, list[Run]] = {"base": [], "new": []}
         self._longest_s: dict[SideName, float] = {"base": 0.0, "new": 0.0}
@@ -175,8 +178,12 @@ class _Turns:
         self._longest_s[side] = heard.seconds
         session_file, page_file = self._request.files(side)
         self._keep(side, outcome.session, session_file, page_file)
-        self.error = self.error or _why(outcome, session_file.parent)
-        if outcome.interrupted and side == "base":
+        error = _why(outcome, session_file.parent)
+        if isinstance(error, EnvironmentProblem):
+            self.uncounted = self.uncounted or error
+        else:
+            self.error = self.error or error
+        if isinstance(error, Interrupted) and side == "base":
             raise Interrupted("interrupted: only the base was profiled", f"it is in {session_file.parent}")
 
     def measure(self) -> TurnsLook | None:
@@ -280,8 +287,6 @@ def _quiet(request: ProfileRequest, place: Path) -> ProfileRequest:
 
 def _why(outcome: ProfileOutcome, place: Path) -> GpuprofError | None:
     """Return the error of a run that did not come to a good end."""
-    if outcome.interrupted:
-        return Interrupted("interrupted: the program was ended")
-    if outcome.incomplete is not None:
-        return ProgramFailed(outcome.incomplete, f"what was recorded before is compared; logs are in {place}")
-    return None
+    if outcome.error is not None and not isinstance(outcome.error, Interrupted):
+        outcome.error.hint = outcome.error.hint or f"what was recorded before is compared; logs are in {place}"
+    return outcome.error

@@ -33,6 +33,8 @@ class GpuprofError(Exception):
     """
 
     exit_code = 1
+    session: Any = None
+    """What `gpuprof.profile` had recorded before, a LoadedSession; None where that was nothing."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -56,16 +58,12 @@ class ProgramFailed(GpuprofError):
     """The profiled program failed."""
 
     exit_code = 4
-    session: Any = None
-    """What `gpuprof.profile` had recorded before, a LoadedSession; None where that was nothing."""
 
 
 class Interrupted(GpuprofError):
     """The user stopped it."""
 
     exit_code = 130
-    session: Any = None
-    """As that of ProgramFailed."""
 
 
 class InputError(GpuprofError):

@@ -25,29 +25,30 @@ from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.exclusion import without_excluded
-from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError, Interrupted, ProgramFailed, UsageError
+from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import Analysis, analyse
-from gpuprof.model.recorded import Report
+from gpuprof.model.recorded import Missing, Report
 from gpuprof.model.session import Session
 from gpuprof.model.surveyed import joined, only_timed
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 
 _BY_NUMBER = "leave out --launch-skip and --launch-count"
+_PROFILE_IT = "profile the program again"
+_TIMES_ASKED = Missing("counters", "only times were asked for", "the profile of the program has them")
 
 
 class ProfileOutcome(NamedTuple):
-    """The session, and why it is incomplete: None where the program came to a good end.
+    """The session, and the error that it is incomplete by; None where program and profile came to a good end.
 
-    `interrupted` tells whether it was the user who ended it.
+    `Interrupted` is the error where the user ended it.
     """
 
     session: Session
-    incomplete: str | None
-    interrupted: bool
+    error: GpuprofError | None
 
 
 def profiled(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutcome:
@@ -56,22 +57,22 @@ def profiled(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutco
     `also` are files that the caller will write: none of them, and no report, is replaced unless `overwrite` is set.
     Raises a GpuprofError where nothing was recorded that a session could be made of.
     """
+    if request.only_times:
+        return timed(request, also)
     with _collecting(request, also) as (collector, finder):
-        session = without_excluded(_session(collector, finder), request.exclude)
-        interrupted = collector.execution.stopped_by == "interrupt"
-        return ProfileOutcome(session, collector.why_incomplete(), interrupted)
+        session, error = _session(collector, finder)
+        return ProfileOutcome(without_excluded(session, request.exclude), error)
 
 
-def timed(request: ProfileRequest) -> ProfileOutcome:
+def timed(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutcome:
     """Run a program once to time its kernels, as the survey of `profiled` does; nothing is counted.
 
-    Raises a GpuprofError where nothing was recorded.
+    `also` as for `profiled`. Raises a GpuprofError where nothing was recorded.
     """
-    with _collecting(request, ()) as (collector, finder):
+    with _collecting(request, also) as (collector, finder):
         surveyed = _survey_analysis(collector.survey(), finder)
-        session = without_excluded(diagnose(only_timed(surveyed)), request.exclude)
-        interrupted = collector.execution.stopped_by == "interrupt"
-        return ProfileOutcome(session, collector.why_incomplete(), interrupted)
+        session = without_excluded(diagnose(only_timed(surveyed, _TIMES_ASKED)), request.exclude)
+        return ProfileOutcome(session, collector.ended_early())
 
 
 def survey_tools(request: ProfileRequest, also: Sequence[Path] = ()) -> tuple[str, ...]:
@@ -80,7 +81,7 @@ def survey_tools(request: ProfileRequest, also: Sequence[Path] = ()) -> tuple[st
     Raises a GpuprofError for all that `profiled` would refuse before it runs anything.
     """
     checked_request, _, ncu = _prepared(request, also)
-    return _collector(checked_request, ncu.path).tools()
+    return _collector(checked_request, ncu.path if ncu is not None else None).tools()
 
 
 def planned(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfilePlan:
@@ -88,13 +89,15 @@ def planned(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfilePlan:
 
     Raises a GpuprofError, as `profiled` does.
     """
-    refuse_no_survey(request)
+    refuse_no_plan(request)
     with _collecting(request, also) as (collector, finder):
         return _plan(collector, collector.survey(), finder)[0]
 
 
-def refuse_no_survey(request: ProfileRequest) -> None:
-    """Raise UsageError for a request that has no plan: launches by number need no survey."""
+def refuse_no_plan(request: ProfileRequest) -> None:
+    """Raise UsageError for a request that has no plan: launches by number need none, and times alone count nothing."""
+    if request.only_times:
+        raise UsageError("--plan-only plans what is counted, and --set times counts nothing", "leave out --plan-only")
     if request.selects_launches:
         raise UsageError("--plan-only cannot be combined with --launch-skip or --launch-count", _BY_NUMBER)
 
@@ -113,7 +116,8 @@ def command_lines(request: ProfileRequest, also: Sequence[Path] = ()) -> list[st
     except EnvironmentProblem as error:
         if request.ncu is not None:
             raise
-        request.on_event(ProfileRemark(f"{error.message}: the commands call it ncu"))
+        if not request.only_times:
+            request.on_event(ProfileRemark(f"{error.message}: the commands call it ncu"))
         ncu = Path("ncu")
     return [shell_line(["mkdir", "-p", str(request.place)]), *_collector(request, ncu).command_lines(arch)]
 
@@ -128,14 +132,11 @@ def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[C
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot create {folder}: {error.strerror}", "choose another folder with -o") from error
-    request.on_event(ProfileRemark(f"ncu: {chosen}"))
-    driver = Machine().driver_version()
-    if driver is not None and not chosen.suits(driver):
-        needed = f"this ncu needs driver {chosen.oldest_driver} or newer; with {version_text(driver)} it may fail"
-        request.on_event(ProfileRemark(needed))
+    if chosen is not None and not request.only_times:
+        _tell_of(chosen, request)
     try:
         with taken(folder):
-            yield _collector(request, chosen.path), finder
+            yield _collector(request, chosen.path if chosen is not None else None), finder
     except BaseException:
         if made:
             with contextlib.suppress(OSError):  # something is in it, or the program has removed it
@@ -143,13 +144,34 @@ def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[C
         raise
 
 
-def _prepared(asked: ProfileRequest, also: Sequence[Path]) -> tuple[ProfileRequest, HardwareFinder, Ncu]:
+def _tell_of(ncu: Ncu, request: ProfileRequest) -> None:
+    request.on_event(ProfileRemark(f"ncu: {ncu}"))
+    driver = Machine().driver_version()
+    if driver is not None and not ncu.suits(driver):
+        needed = f"this ncu needs driver {ncu.oldest_driver} or newer; with {version_text(driver)} it may fail"
+        request.on_event(ProfileRemark(needed))
+
+
+def _prepared(asked: ProfileRequest, also: Sequence[Path]) -> tuple[ProfileRequest, HardwareFinder, Ncu | None]:
     """Return the checked request, and what it needs. Raises what can be refused before anything is run."""
     request, finder = checked(asked), HardwareFinder(asked.spec)
     if request.arch is not None:
         _arch(request.arch)
     _refuse_overwrite(request, also)
-    return request, finder, choose_ncu(os.environ, _ncu_named(request))
+    return request, finder, _ncu_for(request)
+
+
+def _ncu_for(request: ProfileRequest) -> Ncu | None:
+    """Return the ncu to take; None where there is none and another tool can time the kernels, which is all it has to.
+
+    Raises EnvironmentProblem where it is needed, or named.
+    """
+    try:
+        return choose_ncu(os.environ, _ncu_named(request))
+    except EnvironmentProblem:
+        if request.ncu is None and request.only_times and _collector(request, None).tools():
+            return None
+        raise
 
 
 def _refuse_overwrite(request: ProfileRequest, also: Sequence[Path]) -> None:
@@ -164,7 +186,7 @@ def _ncu_named(request: ProfileRequest) -> str | None:
     return os.fspath(request.ncu) if request.ncu is not None else None
 
 
-def _collector(request: ProfileRequest, ncu: Path) -> Collector:
+def _collector(request: ProfileRequest, ncu: Path | None) -> Collector:
     from gpuprof.read.ncu_rep import read_ncu_rep
 
     def read(path: Path) -> Report:
@@ -187,26 +209,29 @@ def _read_survey(path: Path) -> Report | Trace:
     return recorded
 
 
-def _session(collector: Collector, finder: HardwareFinder) -> Session:
-    """Run the program as often as it takes, and return the diagnosed session."""
+def _session(collector: Collector, finder: HardwareFinder) -> tuple[Session, GpuprofError | None]:
+    """Run the program as often as it takes; return the diagnosed session, and the error by which it is incomplete.
+
+    What a survey has timed is kept where the profile that follows it fails.
+    """
     request = collector.request
     if request.selects_launches:
         arch = _arch(request.arch) if request.arch is not None else _arch_here()
-        return diagnose(_analysis(collector.profile(arch, None), finder))
+        return diagnose(_analysis(collector.profile(arch, None), finder)), collector.ended_early()
     survey = collector.survey()
     plan, arch = _plan(collector, survey, finder)
     surveyed = _survey_analysis(survey, finder)
     if collector.was_stopped():
         # The survey was cut short: its times are all there is.
-        return diagnose(surveyed)
+        return diagnose(surveyed), collector.ended_early()
     try:
         profile = collector.profile(arch, plan)
-    except (Interrupted, ProgramFailed) as error:
-        if not collector.was_stopped():
-            raise
-        request.on_event(ProfileRemark(f"{error.message}; only the times of the survey are known"))
-        return diagnose(surveyed)
-    return diagnose(joined(_analysis(profile, finder), surveyed))
+    except GpuprofError as failure:
+        error = collector.ended_early() if collector.was_stopped() else failure
+        request.on_event(ProfileRemark(f"{failure.message}; only the times of the survey are known"))
+        lacking = Missing("counters", failure.message, failure.hint or _PROFILE_IT)
+        return diagnose(only_timed(surveyed, lacking)), error
+    return diagnose(joined(_analysis(profile, finder), surveyed)), collector.ended_early()
 
 
 def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> tuple[ProfilePlan, ArchSpec]:

@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.plan import ProfilePlan
 from gpuprof.collect.request import ProfileRequest, checked
-from gpuprof.errors import Interrupted, ProgramFailed, UsageError
+from gpuprof.errors import UsageError, hinted
 from gpuprof.notebook import LoadedSession
 from gpuprof.pipeline import planned, profiled
 
@@ -101,20 +101,19 @@ def profile(request: ProfileRequest) -> LoadedSession:
 
     Raises a GpuprofError with a hint: UsageError (an argument is wrong, a file exists), EnvironmentProblem (no ncu, no
     GPU, no permission), InputError (a survey cannot be read), ProgramFailed (it failed, or its time was up) and
-    Interrupted. The last two have the `session` of what was recorded until then, which is also in session.json; it is
-    None where nothing was.
+    Interrupted. Its `session` is what was recorded until then, such as the times of the survey, and is also in
+    session.json; it is None where nothing was.
     """
     with _handing_signals_on(checked(request)) as asked:
         place = asked.place / SESSION_FILE
         outcome = profiled(asked, [place])
         session = LoadedSession.of(outcome.session)
         _save(session, place)
-        if outcome.incomplete is None:
+        if outcome.error is None:
             return session
-        hint = f"what was recorded is in the error's `session` and in {place}; the logs are beside it"
-        error = (Interrupted if outcome.interrupted else ProgramFailed)(outcome.incomplete, hint)
-        error.session = session
-        raise error
+        outcome.error.session = session
+        with hinted(f"what was recorded is in the error's `session` and in {place}; the logs are beside it"):
+            raise outcome.error
 
 
 @_called_like(ProfileRequest)

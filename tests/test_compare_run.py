@@ -28,7 +28,7 @@ from gpuprof.comparison.looks import Pace, Since, TurnsLook, Waited, next_look, 
 from tests.cli import GPUPROF, Done, gpuprof
 from tests.compare_builders import kernel, run
 from tests.ncu_bytes import simple_report
-from tests.test_run import FAILED, NO_DRIVER, STANDIN, Bench, bench, value_after
+from tests.test_run import FAILED, NO_DRIVER, REFUSED_COUNTERS, STANDIN, Bench, bench, value_after
 from tests.test_surveys import GEMMS, RECORDS, hand_made_trace
 
 assert bench  # a fixture
@@ -421,6 +421,16 @@ def test_a_program_that_ends_with_an_error_is_compared_by_its_profile_and_not_ti
     assert done.returncode == 4, done.stderr
     assert "the program exited with code 3: comparing 1 and 1 runs" in done.stderr
     assert "gemm" in done.stdout and len(two.calls) == 4
+
+
+def test_programs_are_timed_in_turns_where_counters_may_not_be_read(two: Two) -> None:
+    refused = {"log": REFUSED_COUNTERS, "code": 1}
+    taken = [two.taking(seconds) for seconds in around(1e-3, 12)]
+    two.steps(taken[0], refused, taken[1], refused, *taken[2:])
+    done = two.measure("--budget", "60")
+    assert done.returncode == 3 and "no permission to read the GPU's performance counters" in done.stderr
+    assert len(two.samples()) == 8 and "five rounds" not in done.stderr
+    assert "gemm" in done.stdout
 
 
 def test_a_timed_run_that_fails_does_not_count_and_ends_measuring(two: Two) -> None:

@@ -26,7 +26,7 @@ import gpuprof
 from gpuprof.cli.run import command
 from gpuprof.collect import process
 from gpuprof.collect.choices import CounterSetName
-from gpuprof.collect.counter_sets import SETS
+from gpuprof.collect.counter_sets import SET_NAMES
 from gpuprof.collect.progress import ProgressLine
 from gpuprof.collect.request import ProfileRequest, checked
 from gpuprof.errors import EnvironmentProblem, Interrupted, ProgramFailed, UsageError
@@ -170,7 +170,7 @@ def test_the_options_of_the_command_line_are_those_of_a_request(tmp_path: Path) 
         patch.setattr("gpuprof.cli.run.profile_or_show", take)
         with pytest.raises(Seen):
             command.invoke(context)
-    assert get_args(CounterSetName) == tuple(SETS)
+    assert get_args(CounterSetName) == SET_NAMES
     own = {"ranks": "0"}
     for field, value in ((name, getattr(asked[0], name)) for name in ProfileRequest.__slots__):
         default = getattr(ProfileRequest(("true",), tmp_path), field)

@@ -26,10 +26,16 @@ from tests.standin_ncu import HELP
 STANDIN = Path(__file__).with_name("standin_ncu.py")
 SMALL = "cuda_learning_mojo-profile.ncu-rep"
 BASELINE, CHANGED = "gpu_workshop-MW_Baseline.ncu-rep", "gpu_workshop-MW_DivToMult.ncu-rep"
+SURVEY = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-launches/run/survey.ncu-rep"
 NO_DRIVER = "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] on path?).\n"
 FAILED = "==ERROR== The application returned an error code (3).\n==WARNING== No kernels were profiled.\n"
 MEMORY = "==ERROR== Insufficient free memory for profiling on the device. Consider the following options\n"
 REFUSED = "==ERROR== Failed to access the following 1 metrics: l1tex__t_bytes.sum\n"
+REFUSED_COUNTERS = (
+    "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the "
+    "target device 0. For instructions on enabling permissions and to get more information see "
+    "https://developer.nvidia.com/ERR_NVGPUCTRPERM\n"
+)
 PASSES = "".join(f'==PROF== Profiling "k{number}" - {number}: 0%....50%....100% - 8 passes\n' for number in range(3))
 
 
@@ -474,7 +480,59 @@ def test_half_a_report_is_set_aside_and_never_shown(bench: Bench, reports: Path)
     assert (bench.folder / "out/profile.ncu-rep.unread").stat().st_size == 3000
     assert "exited with code 0" not in done.stderr
     assert "it is kept as profile.ncu-rep.unread" in done.stderr
-    assert "session.json" not in bench.left()
+    assert "error: " in done.stderr and "only the times of the survey are known" in done.stderr
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert {source["kind"] for source in session["sources"]} == {"ncu-rep survey"}
+
+
+def test_times_stay_where_counters_may_not_be_read(bench: Bench) -> None:
+    bench.steps({"report": str(SURVEY)}, {"log": REFUSED_COUNTERS, "code": 1})
+    done = bench.run()
+    assert done.returncode == 3
+    assert " of 1.74 ms of GPU time " in done.stdout
+    assert "\nIt was timed, not profiled: no permission to read the GPU's performance counters" in done.stdout
+    shown, _, error = done.stderr.partition("\nerror: ")
+    assert "; only the times of the survey are known" in shown and "wrote out/report.html" in shown
+    assert error.startswith("no permission to read the GPU's performance counters") and "\nhint: " in error
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    whys = {gap["why"] for kernel in session["kernels"] for gap in kernel["missing"]}
+    assert whys == {"no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM)"}
+    assert sum(kernel["time_share"] for kernel in session["kernels"]) == pytest.approx(1)
+
+
+def test_set_times_runs_the_program_once_and_counts_nothing(bench: Bench) -> None:
+    bench.steps({"report": str(SURVEY), "program": True})
+    done = bench.run("--set", "times", program=("echo", "once"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("once\n") and " of 1.74 ms of GPU time " in done.stdout
+    assert "It was timed, not profiled: only times were asked for." in " ".join(done.stdout.split())
+    assert len(bench.calls) == 1 and "forecast" not in done.stderr
+    assert {"session.json", "report.html"} <= set(bench.left()) and "profile.ncu-rep" not in bench.left()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--kernel", "a"), "--set times times every kernel"),
+        (("--launch-count", "1"), "cannot be combined with --launch-skip or --launch-count"),
+        (("--plan-only",), "--plan-only plans what is counted"),
+        (("--survey", __file__), "has the times already"),
+    ],
+)
+def test_set_times_is_not_combined_with_what_is_of_counters(bench: Bench, options: tuple[str, ...], said: str) -> None:
+    done = bench.run("--set", "times", *options)
+    assert done.returncode == 2 and said in done.stderr and bench.calls == []
+
+
+def test_rooflines_are_not_drawn_from_times(bench: Bench) -> None:
+    done = bench.run("--set", "times", command="roofline")
+    assert done.returncode == 2 and "--set times collects no counters" in done.stderr and bench.calls == []
+
+
+def test_a_dry_run_of_times_has_no_profile(bench: Bench) -> None:
+    done = bench.run("--set", "times", "--dry-run")
+    assert done.returncode == 0
+    assert done.stdout.count("--metrics") == 1 and "survey.ncu-rep" in done.stdout
 
 
 def test_a_program_that_hangs_is_ended_with_all_that_it_started(bench: Bench, reports: Path) -> None:

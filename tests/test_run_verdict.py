@@ -16,6 +16,7 @@ from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
 from gpuprof.diagnose.summary import summarised
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
+from gpuprof.model.recorded import Missing
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import (
     Finding,
@@ -459,11 +460,38 @@ def test_what_was_only_timed_is_to_be_profiled_by_gpuprof() -> None:
 
 
 def test_what_a_survey_timed_alone_takes_the_program_from_the_profile_beside() -> None:
-    base = replace(hand_made.session(), kernels=(kernel(0, source=1, demangled="work(int)"),))
+    base = replace(hand_made.session(), kernels=(kernel(0, source=1, demangled="work(int)", throughput=()),))
     counted = replace(base.sources[0], command=f"{NCU} -o p ./a.out 3")
     both = replace(base, sources=(counted, replace(base.sources[0], kind="ncu-rep survey")))
     assert unknown_of(both, both.kernels[0]) == "It was timed, not profiled."
     assert command_for_more(both, both.kernels[0]) == "gpuprof run --kernel work -- ./a.out 3"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "shown"),
+    [
+        (f"{NCU} --metrics gpu__time_duration.sum -o p ./a.out 3", "./a.out 3"),
+        (
+            "env GPUPROF_SURVEY_TO=.survey PYTHONPATH='a b' GPUPROF_SURVEY_BY=torch python3 't r.py' A=1",
+            "python3 't r.py' A=1",
+        ),
+        ("env OTHER=1 python3 train.py", "PROGRAM"),
+        ("env GPUPROF_SURVEY_BY=torch", "PROGRAM"),
+        ("env GPUPROF_SURVEY_BY=torch python3 'cut", "PROGRAM"),
+        ("torchrun out/rank.sh", "PROGRAM"),
+    ],
+)
+def test_where_nothing_was_counted_the_program_is_that_of_the_survey(recorded: str, shown: str) -> None:
+    base = replace(hand_made.session(), kernels=(kernel(0, demangled="work(int)"),))
+    only = replace(base, sources=(replace(base.sources[0], kind="torch-trace survey", command=recorded),))
+    assert command_for_more(only, only.kernels[0]) == f"gpuprof run --kernel work -- {shown}"
+
+
+def test_why_nothing_was_counted_is_told() -> None:
+    refused = Missing("counters", "no permission", "ask")
+    base = replace(hand_made.session(), kernels=(kernel(0, demangled="work(int)", missing=(refused,), throughput=()),))
+    only = replace(base, sources=(replace(base.sources[0], kind="torch-trace survey"),))
+    assert unknown_of(only, only.kernels[0]) == "It was timed, not profiled: no permission."
 
 
 # What else there is to know of the whole.

@@ -17,6 +17,7 @@ from gpuprof.collect.python_programs import packages_of, python_of
 from gpuprof.collect.survey_tools import find_nsys, tools_for
 from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
+from tests.cli import gpuprof
 from tests.test_run import Bench, bench, value_after
 from tests.torch_programs import TORCH_PYTHON
 
@@ -103,6 +104,22 @@ def test_a_program_is_surveyed_by_pytorch_and_profiled_by_demangled_names(bench:
 
 def _findings(session: dict[str, Any]) -> list[dict[str, Any]]:
     return [finding for kernel in session["kernels"] for finding in kernel["findings"]]
+
+
+def test_times_by_pytorch_need_neither_ncu_nor_permission(bench: Bench, reports: Path) -> None:
+    report = reports / GEMMS
+    (bench.folder / "train.py").write_text(RECORDS)
+    trace = hand_made_trace(report, bench.folder / "t.json.gz")
+    environ = {**bench.environ, "PATH": "/nonexistent", "COLUMNS": "100"}
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        environ.pop(name, None)
+    words = ["--set", "times", "--survey", "torch", "-o", "out", "--", sys.executable, "train.py", "0", str(trace)]
+    done = gpuprof("run", *words, cwd=bench.folder, environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert "ncu" not in done.stderr and bench.calls == []
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    assert [source["kind"] for source in session["sources"]] == ["torch-trace survey"]
+    assert session["timeline"]["devices"] and {kernel["duration_source"] for kernel in session["kernels"]} == {"survey"}
 
 
 def test_a_page_of_such_a_session_has_its_charts_and_its_timeline(bench: Bench, reports: Path) -> None:

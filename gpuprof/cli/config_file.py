@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuprof.cli import patience
-from gpuprof.collect.counter_sets import SETS
+from gpuprof.collect.counter_sets import SET_NAMES
 from gpuprof.errors import InputError, UsageError
 
 OWN, SHARED = "gpuprof.toml", "pyproject.toml"
@@ -58,7 +58,7 @@ KEYS: Mapping[str, Key] = {
     "exclude": Key("exclude", 'a list of texts, such as ["fill", "memset"]', _is_list),
     "top": Key("top", "a whole number from 0 on", lambda value: _is_whole(value) and 0 <= value < 2**31),
     "spec": Key("spec", "a text: a spec's name or file", _is_text),
-    "set": Key("counters", f"one of {', '.join(SETS)}", lambda value: isinstance(value, str) and value in SETS),
+    "set": Key("counters", f"one of {', '.join(SET_NAMES)}", lambda value: value in SET_NAMES),
     "coverage": Key("coverage", "a number above 0 and up to 100", _is_percent),
     "compare.fail-on": Key("fail_on", 'a list of limits, such as ["time:3%", "registers"]', _is_list),
     "compare.unclear": Key("unclear", "pass or fail", lambda value: value in ("pass", "fail")),

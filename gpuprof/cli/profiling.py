@@ -17,8 +17,8 @@ from gpuprof.cli.help import ARGUMENTS
 from gpuprof.cli.ncu_options import HIDDEN, ProfilingOption, option, take_hidden
 from gpuprof.cli.output import say, to_type
 from gpuprof.collect.choices import DRY_ARCH, CacheControl, ClockControl, GraphProfiling, ReplayMode
-from gpuprof.collect.counter_sets import DEFAULT, SETS
-from gpuprof.errors import Interrupted, ProgramFailed, UsageError
+from gpuprof.collect.counter_sets import DEFAULT, SET_NAMES
+from gpuprof.errors import Interrupted, UsageError, hinted
 
 if TYPE_CHECKING:
     from gpuprof.collect.events import ProfileEvent
@@ -48,8 +48,8 @@ class _Auto(_Choice):
 
 
 _OPTIONS = (
-    option("--set", "counters", type=click.Choice(list(SETS)), default=DEFAULT, show_default=True,
-           help="Counters to collect: for rooflines, for the diagnosis, or all that ncu's full set has as well."),
+    option("--set", "counters", type=click.Choice(list(SET_NAMES)), default=DEFAULT, show_default=True,
+           help="Counters to collect: none, for rooflines, for the diagnosis, or all that ncu's full set has as well."),
     option("--range", "ranges", ncu=["--nvtx-include"], multiple=True, metavar="NVTX",
            help="Profile only inside this NVTX range. Repeatable."),
     option("--coverage", type=_Percent(0, 100, min_open=True), default=95, show_default=True, metavar="PERCENT",
@@ -167,14 +167,14 @@ def profile_or_show(
     request: ProfileRequest, also: Sequence[Path], *, plan_only: bool, dry_run: bool
 ) -> ProfileOutcome | None:
     """Profile a program; or print its commands, or its plan, and return None. `also` are files to be written then."""
-    from gpuprof.pipeline import command_lines, planned, profiled, refuse_no_survey
+    from gpuprof.pipeline import command_lines, planned, profiled, refuse_no_plan
 
     if re.fullmatch(r"#\d+", request.kernel or ""):
         raise UsageError(
             f"--kernel {request.kernel} numbers a kernel of a report", "name kernels to profile: --kernel REGEX"
         )
     if plan_only:
-        refuse_no_survey(request)
+        refuse_no_plan(request)
     request = replace(request, on_event=Printer(plan_only=plan_only))
     if dry_run:
         for line in command_lines(request, also):
@@ -187,11 +187,12 @@ def profile_or_show(
 
 
 def exit_code(outcome: ProfileOutcome, folder: Path) -> int:
-    """Return the code to end with once the result is shown. Raises ProgramFailed if the program did."""
-    if outcome.interrupted:
+    """Return the code to end with once the result is shown. Raises the error by which it is incomplete."""
+    if isinstance(outcome.error, Interrupted):
         return Interrupted.exit_code
-    if outcome.incomplete is not None:
-        raise ProgramFailed(outcome.incomplete, f"what was recorded before is shown; logs are in {folder}")
+    if outcome.error is not None:
+        with hinted(f"what was recorded before is shown; logs are in {folder}"):
+            raise outcome.error
     return 0
 
 

@@ -192,6 +192,8 @@ def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, 
     """Profile a program, leave its session beside its pictures, and return the exit code."""
     from gpuprof.store.write import session_pieces
 
+    if request.only_times:
+        raise UsageError("--set times collects no counters, and rooflines are drawn from them", _TIMES)
     folder, place = request.place, request.place / SESSION_FILE
     pictures = [folder / f"roofline{kind}" for kind in _KINDS]
     outcome = profile_or_show(request, [place, *pictures], plan_only=plan_only, dry_run=dry_run)
@@ -234,6 +236,7 @@ _NEITHER = (
     "gpuprof roofline report.ncu-rep, or gpuprof roofline -- ./app",
 )
 _BOTH = ("files and a program cannot be combined", "name reports, or a program after --")
+_TIMES = "gpuprof run --set times shows the times"
 _AS_DATA = "-o DIR leaves .svg, .png and .html; --format json prints the data"
 
 

@@ -8,7 +8,7 @@ SESSION_FILE = "session.json"
 DRY_ARCH = "sm_90"
 """The chip whose counters a dry run names, unless the user names one."""
 
-CounterSetName = Literal["roofline", "diagnose", "full"]
+CounterSetName = Literal["times", "roofline", "diagnose", "full"]
 ClockControl = Literal["none", "base"]
 CacheControl = Literal["all", "none"]
 ReplayMode = Literal["kernel", "application"]

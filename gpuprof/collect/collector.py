@@ -19,7 +19,15 @@ from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, ProfileRequest, surve
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, launches_in, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
-from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, ProgramFailed, UsageError
+from gpuprof.errors import (
+    DamagedInput,
+    EnvironmentProblem,
+    GpuprofError,
+    InputError,
+    Interrupted,
+    ProgramFailed,
+    UsageError,
+)
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.recorded import GpuSamples, Report
@@ -39,28 +47,30 @@ class Collected:
 
 
 class Collector:
-    """Runs one request. `ncu` is the executable; `read` reads what it wrote, `read_survey` what else a survey left."""
+    """Runs one request. `ncu` is the executable, None where only another tool is to time the kernels; `read` reads
+    what it wrote, `read_survey` what else a survey left."""
 
     def __init__(
         self,
         request: ProfileRequest,
-        ncu: Path,
+        ncu: Path | None,
         environ: Mapping[str, str],
         read: ReadReport,
         read_survey: ReadSurvey,
     ) -> None:
-        self.request, self._ncu = request, ncu
+        self.request, self._ncu = request, ncu or Path(NCU)
+        self._without = (NCU,) if ncu is None else ()
         self.result = Collected()
         self.execution = Execution(request, environ, self._remark)
         self._runs = NcuRuns(self.execution, read, self._remark)
         self._read_survey = read_survey
 
-    def why_incomplete(self) -> str | None:
-        """Return why the program did not come to a good end; None if it did."""
-        if self.execution.stopped_by is not None:
-            return STOPPED[self.execution.stopped_by]
+    def ended_early(self) -> GpuprofError | None:
+        """Return the error of a program that did not come to a good end; None if it did."""
+        if (by := self.execution.stopped_by) is not None:
+            return (Interrupted if by == "interrupt" else ProgramFailed)(STOPPED[by])
         code = self.result.program_code
-        return f"the program {_end_text(code)}" if code else None
+        return ProgramFailed(f"the program {_end_text(code)}") if code else None
 
     def was_stopped(self) -> bool:
         """Tell whether the last run was ended by the user or by --timeout."""
@@ -78,14 +88,17 @@ class Collector:
             yield shell_line(["export", *(f"{name}={value}" for name, value in changes.items())])
         if tool == NCU:
             yield from execution.lines(survey_command(request, self._ncu))
-        yield from execution.lines(profile_command(request, self._ncu, arch, plan))
+        if not request.only_times:
+            yield from execution.lines(profile_command(request, self._ncu, arch, plan))
 
     def tools(self) -> tuple[str, ...]:
         """Return the tools to try for the survey, in order. Only ncu takes launches by NVTX range."""
         request = self.request
         if request.survey != AUTO:
-            return (str(request.survey),)
-        return (NCU,) if request.ranges else tools_for(request.argv, self.execution.plain)
+            tools: tuple[str, ...] = (str(request.survey),)
+        else:
+            tools = (NCU,) if request.ranges else tools_for(request.argv, self.execution.plain)
+        return tuple(tool for tool in tools if tool not in self._without)
 
     def survey(self) -> Survey:
         """Run the program once to see which kernels matter, or read the survey that the user gave."""

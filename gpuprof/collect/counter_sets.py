@@ -56,4 +56,7 @@ _ROWS = (
     ),
 )
 SETS: dict[str, CounterSet] = {row.name: row for row in _ROWS}
+TIMES: CounterSetName = "times"
+"""No counters: kernels are only timed, by a survey."""
+SET_NAMES = (TIMES, *SETS)
 DEFAULT: CounterSetName = "diagnose"

@@ -21,11 +21,12 @@ from gpuprof.collect.choices import (
     ReplayMode,
 )
 from gpuprof.collect.command import as_ncu_may_call
-from gpuprof.collect.counter_sets import DEFAULT, SETS
+from gpuprof.collect.counter_sets import DEFAULT, SET_NAMES, TIMES
 from gpuprof.collect.events import TellEvent, unheard
 from gpuprof.collect.plan import COVERAGE
 from gpuprof.collect.process import never
 from gpuprof.collect.program import folder_name, runnable
+from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey_tools import AUTO, TOOLS, results
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import name_patterns
@@ -85,6 +86,11 @@ class ProfileRequest:
     def survey_file(self) -> Path | None:
         """Return the file to plan by; None where a first run of the program makes the survey."""
         return Path(self.survey) if self.survey not in TOOLS else None
+
+    @property
+    def only_times(self) -> bool:
+        """Tell whether nothing is to be counted: the survey is all there is."""
+        return self.counters == TIMES
 
     @property
     def selects_launches(self) -> bool:
@@ -186,7 +192,7 @@ def _refuse_values(request: ProfileRequest) -> None:
     if not math.isfinite(request.coverage) or not math.isfinite(request.timeout_s or 0.0):
         raise UsageError("--coverage and --timeout must be finite numbers", "such as --coverage 95 --timeout 600")
     fits = {
-        "counters": request.counters in tuple(SETS),
+        "counters": request.counters in SET_NAMES,
         "coverage": 0 < request.coverage <= 1,
         "samples": request.samples >= 1,
         "launch_skip": request.launch_skip >= 0,
@@ -211,12 +217,33 @@ def _refuse_contradictions(request: ProfileRequest) -> None:
             "--survey cannot be combined with --launch-skip or --launch-count",
             "leave out --launch-skip and --launch-count",
         )
+    if request.only_times:
+        _refuse_without_counters(request)
     if not re.fullmatch(r"all|\d{1,6}", str(request.ranks)):
         raise UsageError(f"--ranks cannot be {request.ranks}", "name a rank, such as 0, or all")
     if request.graphs == "graph" and request.replay_mode == "application":
         raise UsageError(
             "--graphs graph cannot be combined with --replay application",
             "ncu replays whole graphs with --replay kernel",
+        )
+
+
+def _refuse_without_counters(request: ProfileRequest) -> None:
+    """Raise UsageError for what has no meaning where kernels are only timed, all of them, in a run of the program."""
+    if request.selects_launches:
+        raise UsageError(
+            "--set times cannot be combined with --launch-skip or --launch-count, which choose what is counted",
+            "leave out --launch-skip and --launch-count",
+        )
+    if request.kernel is not None:
+        raise UsageError(
+            "--set times times every kernel, and --kernel chooses what is counted",
+            "gpuprof show --kernel REGEX picks kernels of the result",
+        )
+    if request.survey_file is not None:
+        raise UsageError(
+            f"--survey {request.survey} has the times already, and --set times counts nothing",
+            shell_line(["gpuprof", "show", os.fspath(request.survey)]),
         )
 
 

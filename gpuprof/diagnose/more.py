@@ -64,6 +64,8 @@ _LONGEST = 4000
 _LONGEST_NAME = 40
 _INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|c|tc)?sh|python[\d.]*)")
 _TEXT_OPTION = re.compile(r"-[A-Za-z]*c")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_SURVEYED_BY = "GPUPROF_SURVEY_BY="
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -84,8 +86,8 @@ _UNKNOWN = _NcuLine((), None)
 def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
     """Say what the metrics of a kernel do not tell; None where they tell what the rules need."""
     source = session.sources[kernel.source]
-    if source.is_survey:
-        return "It was timed, not profiled."
+    if source.is_survey and not kernel.throughput:
+        return f"It was timed, not profiled{_why_not(session, kernel)}."
     if kind_named(source.kind).is_trace:
         return "A trace has times but no counters."
     measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
@@ -103,6 +105,12 @@ def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
     if kind_named(source.kind).is_text:
         return f"The text does not show {_joined(lacking)}, beyond what NVIDIA's rules say."
     return f"The report does not show {_joined(lacking)}."
+
+
+def _why_not(session: Session, kernel: KernelProfile) -> str:
+    """Return why no kernel of a run was profiled, where something has failed; one alone was not chosen."""
+    lacking = next((gap for gap in kernel.missing if gap.what == "counters"), None)
+    return f": {lacking.why}" if lacking is not None and all(source.is_survey for source in session.sources) else ""
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -144,8 +152,8 @@ def _gpuprof_line(session: Session, kernel: KernelProfile | None, source: Source
     name = parse_name(kernel.demangled).base if kernel is not None else ""
     if _IDENTIFIER.fullmatch(name):
         line += ["--kernel", name]
-    recorded = (_read(other.command) for other in session.sources if not other.is_survey)
-    program = next((known.program for known in recorded if known.program), None)
+    counted_first = sorted(session.sources, key=lambda other: other.is_survey)
+    program = next((known for other in counted_first if (known := _program(other.command))), None)
     return f"{shlex.join(line)} -- {shlex.join(program) if program else PROGRAM}"
 
 
@@ -241,6 +249,20 @@ def _read(command: str | None) -> _NcuLine:
         place += option[2]
     program = tuple(arguments[place:])
     return _NcuLine(tuple(options), program if program and (is_quoted or not _takes_text(program)) else None)
+
+
+def _program(command: str | None) -> tuple[str, ...] | None:
+    """Return the program of a recorded command line of ncu, or of a survey that was made in the program."""
+    line = _read(command)
+    if line.program is not None or command is None or not command.isprintable():
+        return line.program
+    if not command.startswith("env ") or _SURVEYED_BY not in command or len(command) > _LONGEST:
+        return None
+    try:
+        _, *arguments = shlex.split(command)
+    except ValueError:
+        return None
+    return tuple(itertools.dropwhile(_VARIABLE.match, arguments)) or None
 
 
 def _takes_text(program: Sequence[str]) -> bool:

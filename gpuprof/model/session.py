@@ -43,7 +43,7 @@ from gpuprof.model.field_types import (
     about,
 )
 from gpuprof.model.recorded import Dim3, GpuSamples, Missing
-from gpuprof.model.sources import SURVEY_MARK, SourceKindName
+from gpuprof.model.sources import SURVEY_MARK, SourceKindName, kind_named
 
 SchemaVersion = Literal[1, 2]
 SCHEMA_VERSION: SchemaVersion = 2
@@ -639,4 +639,6 @@ class Session(Struct, frozen=True, kw_only=True):
     @property
     def only_times(self) -> bool:
         """Tell whether it is of a timeline alone, without counters of any kernel."""
-        return self.timeline is not None and not any(source.is_survey for source in self.sources)
+        return self.timeline is not None and all(
+            source.is_survey or kind_named(source.kind).is_trace for source in self.sources
+        )

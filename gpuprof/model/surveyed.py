@@ -18,8 +18,7 @@ from gpuprof.model.torch_ranges import launched_by
 SURVEY = "survey"
 THROTTLED = 0.05
 """Share of the samples from which on a reason counts: a single sample can fall into the start of a boost."""
-_ONLY_TIMED = "this run was only timed"
-_OUTSIDE = "it was surveyed but not profiled"
+_NOT_CHOSEN = Missing("counters", "it was surveyed but not profiled", "raise --coverage, or name it with --kernel")
 
 
 def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
@@ -57,12 +56,14 @@ def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
     return Analysis(session, tuple(recorded))
 
 
-def only_timed(surveyed: Analysis) -> Analysis:
-    """Return the kernels of a survey that no profile follows: their times are of the same kind as those of `joined`."""
+def only_timed(surveyed: Analysis, lacking: Missing) -> Analysis:
+    """Return the kernels of a survey that no profile follows: their times are of the same kind as those of `joined`.
+
+    `lacking` says why they have no counters. Where the survey is a report that has some, they stay.
+    """
     throttled = [was_throttled(source.samples) for source in surveyed.session.sources]
-    missing = Missing("counters", _ONLY_TIMED, "the profile of the program has them")
     kernels = (
-        replace(_outside(kernel), throttled=throttled[kernel.source], missing=(missing,))
+        replace(kernel if kernel.throughput else _outside(kernel, lacking), throttled=throttled[kernel.source])
         for kernel in surveyed.session.kernels
     )
     sources = tuple(map(_as_survey, surveyed.session.sources))
@@ -163,7 +164,6 @@ def _place(kernel: KernelProfile) -> Hashable:
     return launched_by(kernel.ranges) or kernel.ranges
 
 
-def _outside(kernel: KernelProfile) -> KernelProfile:
+def _outside(kernel: KernelProfile, lacking: Missing = _NOT_CHOSEN) -> KernelProfile:
     """Say of a kernel that has only its time why, instead of every counter that is missing."""
-    missing = Missing("counters", _OUTSIDE, "raise --coverage, or name it with --kernel")
-    return replace(kernel, missing=(missing,), duration_source=SURVEY if kernel.duration_s is not None else None)
+    return replace(kernel, missing=(lacking,), duration_source=SURVEY if kernel.duration_s is not None else None)

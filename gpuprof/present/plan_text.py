@@ -51,11 +51,15 @@ def _excluded_line(plan: ProfilePlan) -> str:
 def forecast_line(plan: ProfilePlan, arch: ArchSpec, counters: str, survey_s: float | None) -> str:
     """Write what profiling will cost: passes a launch, and about how long; `survey_s` is the first run's time."""
     low, high = forecast_passes(arch, counters)
-    replays = f"{low} to {high} passes per launch, {low * plan.profiled} to {high * plan.profiled} replays in all"
+    passes, replays = _between(low, high), _between(low * plan.profiled, high * plan.profiled)
     seconds = format_si(high * (plan.profiled * _PASS_S + _kernels_s(plan)), "s", 2)
     source = f"about {seconds} if each takes {format_si(_PASS_S, 's', 2)}, as on an H100"
     longer = f"; the program runs again ({format_si(survey_s, 's')} in the survey)" if survey_s is not None else ""
-    return f"forecast: {replays}, {source}{longer}"
+    return f"forecast: {passes} passes per launch, {replays} replays in all, {source}{longer}"
+
+
+def _between(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _kernels_s(plan: ProfilePlan) -> float:

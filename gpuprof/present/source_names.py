@@ -29,11 +29,12 @@ def source_name(session: Session, kernel: KernelProfile) -> str:
 
     What was surveyed is one run, whatever its profile is in.
     """
-    if sum(not source.is_survey for source in session.sources) < 2:
+    surveys = sum(source.is_survey for source in session.sources)
+    if (len(session.sources) - surveys or surveys) < 2:
         return ""
     if kernel.rank is not None:
         return _rank_text(kernel)
-    if any(source.is_survey for source in session.sources):
+    if surveys:
         return ""
     return short_names(tuple(source.file for source in session.sources))[kernel.source]
 
