@@ -18,13 +18,16 @@ from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.intervals import common, merged
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
 from gpuprof.model.timeline import analyse_traces
-from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, ProgramStep, Trace
+from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, HostWait, ProgramStep, Trace
 from gpuprof.present.timeline_text import Rates, timeline_facts
+from gpuprof.read.timeline_parts import waits_for_gpu
+from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.read.torch_words import collective
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests.readings import session_of
 
+TRANSFORMER = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
 A100 = RecordedDevice("NVIDIA A100 80GB PCIe", "8.0", sm_count=108)
 
 
@@ -439,6 +442,100 @@ def test_the_kind_of_pause_that_most_idle_time_is_in_decides_the_advice(
         launches.append(kernel("a", at, 5))
     _, gaps = gaps_of(session(trace(*launches)))
     assert says in gaps.why
+
+
+def waiting(*waits_us: tuple[float, float]) -> Trace:
+    """A trace of ten kernels of 10 µs, each with a pause of 50 µs after it, and calls that wait."""
+    waits = tuple(HostWait(start * 1e-6, end * 1e-6) for start, end in waits_us)
+    return replace(trace(*(kernel(f"k{at}", at * 60, 10) for at in range(11))), host_waits=waits)
+
+
+@pytest.mark.parametrize(
+    ("wait_us", "share"),
+    [
+        ((5.0, 12.0), 0.1),  # from before the end of a kernel to shortly after it
+        ((0.0, 10.0), 0.1),
+        ((-100.0, 60.0), 0.1),
+        ((12.0, 20.0), 0.0),  # begins when nothing runs any more: it does not wait
+        ((5.0, 61.0), 0.0),  # lasts longer than the pause: another thread has launched
+        ((1.0, 8.0), 0.0),  # ends while the kernel still runs
+    ],
+)
+def test_a_pause_is_of_a_wait_that_goes_on_when_it_begins_and_ends_in_it(
+    wait_us: tuple[float, float], share: float
+) -> None:
+    gaps = device(session(waiting(wait_us))).gaps
+    assert gaps is not None and gaps.waited_s == pytest.approx(share * 500e-6)
+
+
+def test_waiting_for_the_gpu_is_told_from_launching_late() -> None:
+    every = [(at * 60.0 + 5, at * 60.0 + 13) for at in range(10)]
+    _, waits = gaps_of(session(waiting(*every)))
+    assert waits.action == "Wait for the GPU less often, so that launches run ahead of it"
+    assert "begins while the program waits for the GPU" in waits.why
+    (share,) = (item for item in waits.evidence if "waits for the GPU" in item.meaning)
+    assert (share.value, share.threshold) == (pytest.approx(100), 50)
+    _, launches = gaps_of(session(waiting(*every[:4])))
+    assert launches.action.startswith("Launch less often: CUDA graphs")
+    assert "hardly waits for it" in launches.why
+    # Without calls in the trace neither is known.
+    _, unknown = gaps_of(session(replace(waiting(), host_waits=None)))
+    assert unknown.action.startswith("Move synchronisations and CPU work")
+    assert not any("waits for the GPU" in item.meaning for item in unknown.evidence)
+
+
+def test_what_most_idle_time_comes_before_is_said_to_be_spread_where_it_is() -> None:
+    _, finding = gaps_of(session(waiting()))
+    assert finding.headline == (
+        "Launch gaps: the GPU is idle 82 % of 610 µs; spread over 10 kernels and kinds of copies, 10 % of that at most "
+        "before any of them"
+    )
+
+
+def test_idle_time_comes_first_also_where_it_is_told_of_a_kernel_that_only_sets_up() -> None:
+    fill = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)"
+    activities = [
+        one for at in range(10) for one in (kernel("gemm", at * 200, 10, 8), kernel(fill, at * 200 + 100, 10))
+    ]
+    found = session(trace(*activities))
+    told, finding = gaps_of(found)
+    assert told.demangled == fill and finding.gain_total == pytest.approx(1 - 200 / 1910)
+    assert [item.rule for item in found.opportunities][:2] == ["launch-gaps", "small-grid"]
+    assert not found.opportunities[0].set_up
+
+
+@pytest.mark.parametrize(
+    ("call", "waits"),
+    [
+        ("cudaStreamSynchronize", True), ("cudaDeviceSynchronize", True), ("cudaEventSynchronize", True),
+        ("cudaStreamSynchronize_v3020", True), ("cuCtxSynchronize", True), ("cuStreamSynchronize_ptsz", True),
+        ("cudaMemcpy", True), ("cudaMemcpy_v3020", True), ("cuMemcpyDtoH_v2", True), ("cudaFree", True),
+        ("cuMemFree_v2", False), ("cudaMemcpyAsync", False), ("cudaMemcpyAsync_v3020", False), ("cudaFreeHost", False),
+        ("cuMemcpyDtoHAsync_v2", False), ("cudaFreeAsync", False), ("cudaFreeArray", False),
+        ("cudaLaunchKernel", False),
+        ("cudaStreamWaitEvent", False), ("cudaEventQuery", False),
+    ],
+)  # fmt: skip
+def test_calls_that_wait_for_the_gpu_are_known_by_name(call: str, waits: bool) -> None:
+    assert waits_for_gpu(call) is waits
+
+
+def test_an_openacc_program_waits_after_each_kernel_and_an_eager_one_launches_late(reports: Path) -> None:
+    openacc = session_of(reports / "traces/miniweather-gp100.nsys.sqlite")
+    gaps = device(openacc).gaps
+    assert gaps is not None and gaps.waited_s is not None and gaps.waited_s / gaps.total_s > 0.9
+    assert openacc.opportunities[0].action.startswith("Wait for the GPU less often")
+
+
+def test_an_eager_training_of_small_kernels_launches_late() -> None:
+    recorded = read_torch_trace(TRANSFORMER.read_bytes(), "t", "0" * 64)
+    found = session(replace(recorded, from_start=True))
+    gaps = device(found).gaps
+    # By hand: 35 calls wait, four of them for a loss that the program prints.
+    assert recorded.host_waits is not None and len(recorded.host_waits) == 35
+    assert gaps is not None and gaps.waited_s == pytest.approx(1.06e-3, rel=0.01)
+    assert found.opportunities[0].rule == "launch-gaps"
+    assert found.opportunities[0].action.startswith("Launch less often: CUDA graphs")
 
 
 def test_only_rules_that_need_no_counters_judge_a_timeline() -> None:

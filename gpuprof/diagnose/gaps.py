@@ -13,7 +13,9 @@ from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_percent, format_si
 
 IDLE_SHARE = percent("idle share of the span", 10.0, "less is the price of launching kernels one after the other")
-MOSTLY = percent("share of the idle time in short or long pauses", 50.0, "most of it says which kind of pause it is")
+MOSTLY = percent(
+    "share of the idle time in short or long pauses, or after waits", 50.0, "most of it says which kind of pause it is"
+)
 SPREAD = percent(
     "share of the idle time before one kernel or kind of copy", 20.0, "less names nothing to look at: all wait alike"
 )
@@ -45,12 +47,26 @@ _LONG = _Kind(
     "Look at what the CPU does there: data loading (num_workers, pin_memory, prefetch), .item() and printing of "
     "tensors, copies without non_blocking, compilation or warm-up inside the measured time.",
 )
+_WAITING = _Kind(
+    "Most of the idle time begins while the program waits for the GPU, so that nothing is launched meanwhile.",
+    "Wait for the GPU less often, so that launches run ahead of it",
+    "Take out what waits in the loop: cudaStreamSynchronize, cudaDeviceSynchronize, copies without Async, cudaFree; in "
+    "PyTorch .item(), .cpu(), .nonzero(), masks as an index, and print; in OpenACC and OpenMP async and nowait on "
+    "kernels and data.",
+)
+_LAUNCHING = _Kind(
+    "The CPU launches kernels no faster than the GPU ends them, and hardly waits for it: launching itself, with Python "
+    "and the framework around it, takes longer than the kernels.",
+    _SHORT.action,
+    _SHORT.advice,
+)
 _BETWEEN = _Kind(
     "The CPU launches the next kernel late: between launches it works or waits for the GPU.",
     "Move synchronisations and CPU work out of the loop that launches",
     "Move synchronisations (.item(), .cpu(), print) and Python work out of the loop, or launch it as a CUDA graph.",
 )
 _LEFT_OUT = "start-up, not counted"
+_WHILE_WAITING = "idle time that begins while the program waits for the GPU"
 _TO_DEVICE, _TO_HOST = DIRECTIONS[:2]
 _AT_COPIES = {
     _TO_DEVICE: _Kind(
@@ -117,7 +133,7 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
     if gaps is None or span_s <= 0 or 100 * (gaps.total_s - gaps.unsure_s) / span_s < IDLE_SHARE.value:
         return
     idle_s, start_up_s, share = gaps.total_s, gaps.start_up_s or 0.0, gaps.total_s / span_s
-    kind = _AT_COPIES.get(wait.before) or _kind_of_pause(gaps.short_s / idle_s, gaps.long_s / idle_s)
+    kind = _kind_of(gaps, wait)
     unsure = 100 * gaps.unsure_s / idle_s
     yield RuleVerdict(
         headline=(
@@ -145,10 +161,19 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
             Evidence("", gaps.median_s, "s", threshold=None, meaning="median pause"),
             Evidence("", gaps.longest_s, "s", threshold=None, meaning="longest pause"),
             *((Evidence("", start_up_s, "s", threshold=None, meaning=_LEFT_OUT),) if start_up_s else ()),
+            *_waited(gaps, idle_s),
             Evidence("", float(wait.pauses), "pause", threshold=None, meaning=f"pauses before {_end(wait)}"),
             *([Evidence("", unsure, "%", threshold=UNSURE.value, meaning=UNSURE.name)] if gaps.unsure_s else ()),
         ),
     )
+
+
+def _waited(gaps: Gaps, idle_s: float) -> tuple[Evidence, ...]:
+    """Return how much of the idle time begins while the program waits for the GPU, where calls were recorded."""
+    if gaps.waited_s is None:
+        return ()
+    share = 100 * gaps.waited_s / idle_s
+    return (Evidence("", share, "%", threshold=MOSTLY.value, meaning=_WHILE_WAITING),)
 
 
 def _which(pauses: Pauses) -> str:
@@ -163,7 +188,10 @@ def _where(pauses: Pauses, idle_s: float) -> str:
     wait = pauses.wait
     share = wait.idle_s / idle_s
     if 100 * share < SPREAD.value:
-        return f"{format_percent(share)} of that at most before any of {pauses.ends} kernels and kinds of copies"
+        return (
+            f"spread over {pauses.ends} kernels and kinds of copies, {format_percent(share)} of that at most before "
+            "any of them"
+        )
     return f"{format_percent(share)} of that ({format_si(wait.idle_s, 's')}) before {_end(wait)}"
 
 
@@ -210,10 +238,18 @@ def _doubt(gaps: Gaps, idle_s: float) -> tuple[str, ...]:
     )
 
 
-def _kind_of_pause(short: float, long: float) -> _Kind:
-    if 100 * short >= MOSTLY.value:
+def _kind_of(gaps: Gaps, wait: Wait) -> _Kind:
+    """Return why a GPU pauses: for what ends most of the idle time, else for what the program does when it begins."""
+    of_copies = _AT_COPIES.get(wait.before)
+    if of_copies is not None and (gaps.waited_s is None or 100 * wait.idle_s / gaps.total_s >= SPREAD.value):
+        return of_copies
+    if gaps.waited_s is not None and 100 * gaps.waited_s / gaps.total_s >= MOSTLY.value:
+        return _WAITING
+    if 100 * gaps.short_s / gaps.total_s >= MOSTLY.value:
         return _SHORT
-    return _LONG if 100 * long >= MOSTLY.value else _BETWEEN
+    if 100 * gaps.long_s / gaps.total_s >= MOSTLY.value:
+        return _LONG
+    return _LAUNCHING if gaps.waited_s is not None else _BETWEEN
 
 
 RULES = (
@@ -222,7 +258,8 @@ RULES = (
         "The GPU is idle between kernels",
         about="defect",
         looks_at="The pauses of a timeline between a GPU's first and last activity, and what most of their time comes "
-        "before: launches of a kernel, or copies of a direction.",
+        "before: launches of a kernel, or copies of a direction; where calls of CUDA were recorded, whether the "
+        "program was waiting for the GPU when a pause began.",
         thresholds=(IDLE_SHARE, MOSTLY, SPREAD, UNSURE),
         gain="The idle time of all GPUs of the run over their spans, start-up left out: at most all pauses go. It is a "
         "share of the run, not of a kernel.",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.causes import ENOUGH
 from gpuprof.diagnose.needs import together
 from gpuprof.diagnose.order import about
-from gpuprof.diagnose.registry import rule_named
+from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import set_up_kernels
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, KernelProfile, Opportunity
@@ -45,10 +45,20 @@ def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterabl
     for kernel in kernels:
         for finding in kernel.findings:
             if is_opportunity(kernel, finding):
-                key = (finding.rule, finding.action, finding.confidence == "guess", kernel.id in set_up)
+                key = (
+                    finding.rule,
+                    finding.action,
+                    finding.confidence == "guess",
+                    _only_sets_up(kernel, finding, set_up),
+                )
                 groups.setdefault(key, []).append((kernel, finding))
     for members in groups.values():
         yield sorted(members, key=lambda member: -_gain(member[1]))
+
+
+def _only_sets_up(kernel: KernelProfile, finding: Finding, set_up: frozenset[int]) -> bool:
+    """Tell whether a finding is of a kernel that only sets up; one on the run is told of a kernel, and not of it."""
+    return kernel.id in set_up and not is_of_run(finding)
 
 
 def is_opportunity(kernel: KernelProfile, finding: Finding) -> bool:
@@ -94,7 +104,7 @@ def _opportunity(members: Sequence[Member], set_up: frozenset[int]) -> Opportuni
         gain_after=None,
         gain_kind=first.gain_kind if len(kinds) == 1 else "fixed-work",
         held=first.held if len(kinds) == 1 else "the conditions of each finding",
-        set_up=all(kernel.id in set_up for kernel, _ in members),
+        set_up=all(_only_sets_up(kernel, finding, set_up) for kernel, finding in members),
     )
 
 

@@ -20,6 +20,7 @@ from gpuprof.diagnose import (
     reduction,
 )
 from gpuprof.diagnose.rule import Rule
+from gpuprof.model.session import Finding
 
 _MODULES = (
     build, limits, coalescing, access, fp64, compute, fusing, matrix, blocks, launch, across,
@@ -33,3 +34,9 @@ _BY_ID = {rule.id: rule for rule in RULES}
 def rule_named(rule_id: str) -> Rule | None:
     """Return the rule of that id; None for one that this version does not know."""
     return _BY_ID.get(rule_id)
+
+
+def is_of_run(finding: Finding) -> bool:
+    """Tell whether a finding speaks of the run on a timeline: of the kernel that it is told of it says nothing."""
+    rule = rule_named(finding.rule)
+    return rule is not None and rule.of_run

@@ -16,7 +16,7 @@ from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
 from gpuprof.diagnose.needs import MEMORY, SM, beside_launch
 from gpuprof.diagnose.order import about, is_counted
-from gpuprof.diagnose.registry import rule_named
+from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
 from gpuprof.model.denominators import told
 from gpuprof.model.field_types import RunState
@@ -248,15 +248,10 @@ def _first_proven(kernel: KernelProfile) -> Finding | None:
         (
             finding
             for finding in kernel.findings
-            if finding.cause is None and finding.confidence != "guess" and not _is_of_run(finding)
+            if finding.cause is None and finding.confidence != "guess" and not is_of_run(finding)
         ),
         None,
     )
-
-
-def _is_of_run(finding: Finding) -> bool:
-    rule = rule_named(finding.rule)
-    return rule is not None and rule.of_run
 
 
 def _state_name(finding: Finding) -> RunState:
@@ -409,7 +404,7 @@ def _of_run(session: Session) -> Iterator[tuple[Finding, KernelProfile]]:
     """Yield what is told of the run and not of a kernel, with the kernel that it hangs at."""
     for kernel in session.kernels:
         for finding in kernel.findings:
-            if _is_of_run(finding) and finding.severity in ("high", "medium"):
+            if is_of_run(finding) and finding.severity in ("high", "medium"):
                 yield finding, kernel
 
 

@@ -475,6 +475,10 @@ class Gaps(Struct, frozen=True, kw_only=True):
         Seconds | None,
         about("time in other pauses, before first launches, for loading and compiling; null: not looked for"),
     ] = None
+    waited_s: Annotated[
+        Seconds | None,
+        about("time in pauses that begin while the program waits for the GPU; null: not known"),
+    ] = None
 
 
 class Copies(Struct, frozen=True, kw_only=True):

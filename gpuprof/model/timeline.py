@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -35,6 +36,7 @@ from gpuprof.model.trace import (
     TRY,
     Activity,
     Collective,
+    HostWait,
     Trace,
     is_communication,
 )
@@ -42,6 +44,8 @@ from gpuprof.model.trace import (
 TRACE = "trace"
 SHORT_PAUSE_S, LONG_PAUSE_S = 20e-6, 1e-3
 """A shorter pause is about what launching takes; in a longer one the program did something else."""
+_CLOCKS_S = 1e-6
+"""Old traces have whole microseconds. On an H100 a wait ended 3 µs and more after what it waited for."""
 _ROUNDING_S = 0.5e-9
 """Times are whole nanoseconds: what is shorter is no pause, but comes of adding them up as fractions."""
 _FIRST_TIME = 3.0
@@ -54,7 +58,8 @@ class _Pause(NamedTuple):
     """A time in which a GPU did nothing, what ended it, and the first kernel from then on.
 
     `unsure` says that the last thing before it, on any stream, has no time: it may have filled the pause. `start_up`
-    says that it does not come again, however long the program runs.
+    says that it does not come again, however long the program runs. `waited` says that the program waited for the GPU
+    when it began, so that nothing was launched meanwhile.
     """
 
     length_s: float
@@ -62,6 +67,7 @@ class _Pause(NamedTuple):
     kernel: Activity | None
     unsure: bool
     start_up: bool = False
+    waited: bool = False
 
 
 class _OneGpu(Struct, frozen=True):
@@ -71,6 +77,7 @@ class _OneGpu(Struct, frozen=True):
     ordinal: int
     activities: Sequence[Activity]
     pauses: Sequence[_Pause]
+    knows_waits: bool
 
 
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
@@ -169,7 +176,8 @@ def _gpus(traces: Sequence[Trace]) -> Iterator[_OneGpu]:
                     source=source,
                     ordinal=index,
                     activities=activities,
-                    pauses=_pauses(activities, from_start=trace.from_start),
+                    pauses=_pauses(activities, _Waits(trace.host_waits or ()), from_start=trace.from_start),
+                    knows_waits=trace.host_waits is not None,
                 )
 
 
@@ -183,7 +191,7 @@ def _device(gpu: _OneGpu, number: int) -> DeviceTimeline:
         span_s=busy[-1][1] - busy[0][0],
         busy_s=length(busy),
         kernel_s=length(merged(map(_interval, kernels))),
-        gaps=_gaps(gpu.pauses),
+        gaps=_gaps(gpu.pauses, knows_waits=gpu.knows_waits),
         copies=tuple(_copies(gpu.activities)),
         communication=_communication(kernels),
         untimed=sum(activity.duration_s is None for activity in gpu.activities),
@@ -194,7 +202,26 @@ def _interval(activity: Activity) -> TimeInterval:
     return activity.start_s, activity.start_s + (activity.duration_s or 0.0)
 
 
-def _pauses(activities: Sequence[Activity], *, from_start: bool) -> list[_Pause]:
+class _Waits:
+    """The calls in which a program waited for a GPU, in the order of their end."""
+
+    def __init__(self, waits: Sequence[HostWait]) -> None:
+        self._waits, self._ends = waits, [wait.end_s for wait in waits]
+
+    def cover(self, start_s: float, end_s: float) -> bool:
+        """Tell whether one of them was waiting when a pause began, and ended before the pause did.
+
+        One that lasts longer than the pause waits for something else: another thread has launched.
+        """
+        at = bisect_left(self._ends, start_s - _CLOCKS_S)
+        while at < len(self._ends) and self._ends[at] <= end_s:
+            if self._waits[at].start_s <= start_s:
+                return True
+            at += 1
+        return False
+
+
+def _pauses(activities: Sequence[Activity], waits: _Waits, *, from_start: bool) -> list[_Pause]:
     """Return the pauses of a GPU, whose activities come in the order of their start.
 
     `from_start` says that they begin with the program: of any other recording nothing is taken for a start-up.
@@ -207,7 +234,9 @@ def _pauses(activities: Sequence[Activity], *, from_start: bool) -> list[_Pause]
         if activity.start_s > end + _ROUNDING_S:
             launch = following[place]
             kernel = activities[launch] if launch is not None else None
-            pauses.append((_Pause(activity.start_s - end, activity, kernel, unsure=bool(untimed)), launch))
+            waited = waits.cover(end, activity.start_s)
+            pause = _Pause(activity.start_s - end, activity, kernel, unsure=bool(untimed), waited=waited)
+            pauses.append((pause, launch))
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
         (untimed.add if activity.duration_s is None else untimed.discard)(activity.stream)
@@ -254,10 +283,11 @@ def _next_kernels(activities: Sequence[Activity]) -> list[int | None]:
     return next_kernels[::-1]
 
 
-def _gaps(pauses: Sequence[_Pause]) -> Gaps | None:
-    lengths = sorted(pause.length_s for pause in pauses if not pause.start_up)
+def _gaps(pauses: Sequence[_Pause], *, knows_waits: bool) -> Gaps | None:
     if not pauses:
         return None
+    counted = [pause for pause in pauses if not pause.start_up]
+    lengths = sorted(pause.length_s for pause in counted)
     return Gaps(
         count=len(lengths),
         total_s=sum(lengths),
@@ -265,8 +295,9 @@ def _gaps(pauses: Sequence[_Pause]) -> Gaps | None:
         longest_s=max(lengths, default=0.0),
         short_s=sum(length_s for length_s in lengths if length_s < SHORT_PAUSE_S),
         long_s=sum(length_s for length_s in lengths if length_s >= LONG_PAUSE_S),
-        unsure_s=sum(pause.length_s for pause in pauses if pause.unsure and not pause.start_up),
+        unsure_s=sum(pause.length_s for pause in counted if pause.unsure),
         start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
+        waited_s=sum(pause.length_s for pause in counted if pause.waited) if knows_waits else None,
     )
 
 

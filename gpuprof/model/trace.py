@@ -78,6 +78,13 @@ class Activity(NamedTuple):
     product: int | None = None
 
 
+class HostWait(NamedTuple):
+    """A call in which the program waited for a GPU, such as cudaStreamSynchronize. Times as of an activity."""
+
+    start_s: float
+    end_s: float
+
+
 class ProgramStep(Struct, frozen=True):
     """A step of the program: a profiler's, from one call of its optimizer or module to the next, or an NVTX range that
     comes again. Times as of an activity."""
@@ -91,7 +98,7 @@ class ProgramStep(Struct, frozen=True):
 class Trace(Struct, frozen=True):
     """One file as read. `activities`, `steps` and `products` come in the order of their start; of products only those
     that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`. `from_start`: it surely
-    begins with the program."""
+    begins with the program. `host_waits` come in the order of their end; None where no calls of CUDA were recorded."""
 
     file: str
     sha256: str
@@ -110,6 +117,7 @@ class Trace(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     products: tuple[MatrixProduct, ...] = ()
     from_start: bool = False
+    host_waits: tuple[HostWait, ...] | None = None
 
 
 def is_communication(name: str) -> bool:

@@ -19,10 +19,12 @@ from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, SET, Activity, Trace
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     device_numbers,
+    host_waits,
     left_out,
     open_at_places,
     program_step,
     since_epoch,
+    waits_for_gpu,
 )
 
 KIND = "nsys-sqlite"
@@ -199,6 +201,7 @@ def _read(export: _Export, path: Path, sha256: str) -> Trace:
         driver=_driver(export.named("TARGET_INFO_SYSTEM_ENV", "NvDriverVersion")),
         created_s=_created_s(export, origin),
         warnings=(*left_out(len(recorded) - len(launched)), *_graph_warning(graphs)),
+        host_waits=host_waits(_waits(export), origin) if export.has(*_CALLS) else None,
     )
 
 
@@ -326,6 +329,17 @@ def _places(export: _Export, launched: list[_Launched]) -> list[LaunchOrigin | N
                 if call in wanted:
                     calls.setdefault(call, LaunchOrigin(thread, at, None))
     return [calls.get(launch.call) if launch.call is not None else None for launch in launched]
+
+
+def _waits(export: _Export) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the calls in which a thread waited for a GPU."""
+    waiting: dict[object, bool] = {}
+    for row in chain.from_iterable(export.rows(table, ("start", "end", "nameId")) for table in _CALLS):
+        name, start, end = row["nameId"], _time(row["start"]), _time(row["end"])
+        if name not in waiting:
+            waiting[name] = waits_for_gpu(export.string(name) or "")
+        if waiting[name] and start is not None and end is not None and end >= start:
+            yield start, end
 
 
 def _ranges(export: _Export) -> Iterator[_Range]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from gpuprof.errors import DamagedInput
-from gpuprof.model.trace import ProgramStep
+from gpuprof.model.trace import HostWait, ProgramStep
 
 _DEEPEST = 100
 """No program nests its spans deeper; of a file that does, the innermost ones are kept."""
@@ -35,6 +36,21 @@ class ThreadSpan(Protocol):
     def end(self) -> int:
         """When it ended."""
         ...
+
+
+_WAITS = re.compile(r"cu(?:da)?(?:\w*Synchronize|Memcpy(?!\w*Async)|Free)(?!Host|Array|Mipmapped|Async)\w*")
+"""Calls of CUDA that return when the GPU has done what came before; `cudaFree` is one of them."""
+
+
+def waits_for_gpu(call: str) -> bool:
+    """Tell whether a call of CUDA, by its name, waits for the GPU: `cudaStreamSynchronize_v3020`."""
+    return _WAITS.fullmatch(call) is not None
+
+
+def host_waits(spans: Iterable[tuple[int, int]], origin: int) -> tuple[HostWait, ...]:
+    """Return waits, given by start and end in nanoseconds, as those of a trace that begins at `origin`."""
+    ordered = sorted(spans, key=lambda span: (span[1], span[0]))
+    return tuple(HostWait((start - origin) / 1e9, (end - origin) / 1e9) for start, end in ordered)
 
 
 class LaunchOrigin(NamedTuple):

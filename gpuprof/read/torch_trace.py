@@ -14,7 +14,15 @@ from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
-from gpuprof.read.timeline_parts import LaunchOrigin, device_numbers, left_out, open_at_places, since_epoch
+from gpuprof.read.timeline_parts import (
+    LaunchOrigin,
+    device_numbers,
+    host_waits,
+    left_out,
+    open_at_places,
+    since_epoch,
+    waits_for_gpu,
+)
 from gpuprof.read.torch_json import count, dims, nanoseconds, text_of, trace_json
 from gpuprof.read.torch_program import MODULE, products, steps, that_launched
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes, product
@@ -57,6 +65,7 @@ class _Events(Struct):
 
     gpu: list[_Event] = field(default_factory=list)
     calls: dict[int, LaunchOrigin] = field(default_factory=dict)
+    waits: list[tuple[int, int]] = field(default_factory=list)
     operators: list[_Event] = field(default_factory=list)
     annotations: list[_Event] = field(default_factory=list)
     steps: list[_Event] = field(default_factory=list)
@@ -102,6 +111,7 @@ def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
         warnings=left_out(events.untimed),
         products=_products(calls, origin),
         from_start=isinstance(surveyed, dict) and surveyed.get("from_start") is True,
+        host_waits=host_waits(events.waits, origin) if events.calls else None,
     )
 
 
@@ -152,6 +162,8 @@ def _add(event: dict[str, Any], events: _Events) -> None:
         correlation = count(args.get("correlation"))
         if correlation is not None:
             events.calls.setdefault(correlation, LaunchOrigin(thread, start, process))
+        if waits_for_gpu(name):
+            events.waits.append((start, end))
     elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
         # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
         (events.steps if _STEP.fullmatch(name) else events.annotations).append(span)
