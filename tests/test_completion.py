@@ -75,7 +75,7 @@ def _shown(command: click.Command) -> list[click.Parameter]:
 
 def test_the_words_of_an_option_are_completed(folder: Path) -> None:
     assert answers("gpuprof show --sort l", folder) == ["launch"]
-    assert answers("gpuprof run --set ", folder) == ["roofline", "diagnose", "full"]
+    assert answers("gpuprof run --set ", folder) == ["times", "roofline", "diagnose", "full"]
 
 
 @pytest.mark.parametrize("command", ["show", "report", "roofline", "demo", "specs match"])

@@ -57,39 +57,53 @@ def test_a_number_that_many_kernels_have_serves_them_all() -> None:
 
 def test_a_launch_stands_for_the_others_by_its_time() -> None:
     # Medians without the first: 20 of a, 5 of b. Within a tenth are the launches 3, 4 and 5 of a, and 4 and 5 of b.
-    a = [seen("a", time) for time in (20e-3, 90e-3, 20e-3, 21e-3, 19e-3)]
+    a = [seen("a", time) for time in (20e-3, 35e-3, 20e-3, 21e-3, 19e-3)]
     b = [seen("b", time) for time in (9e-3, 4e-3, 9e-3, 5e-3, 5e-3)]
     plan = make_plan([*a, *b], coverage=1)
-    assert [kernel.usual for kernel in plan.kernels] == [(3, 4, 5), (4, 5)]
+    assert [kernel.usual for kernel in plan.kernels] == [((3, 4, 5),), ((4, 5),)]
     assert taken(plan) == {"a": (4,), "b": (4,)}
-    # A cache that grows with every token: the middle one.
+    # A cache that grows with every token: the middle one of those from 4 ms on, the first after a wide gap.
     grows = make_plan([seen("attention", 1e-3 * number) for number in range(1, 102)])
-    assert taken(grows) == {"attention": (46,)}
+    assert taken(grows) == {"attention": (47,)}
+
+
+def test_each_size_of_a_kernels_work_is_profiled() -> None:
+    # The same kernel and grid in two layers of other depth: 121 and 33 µs, 16 and 8 times, as cuBLAS was seen to do.
+    layers = [seen("gemm", 121e-6), seen("gemm", 33e-6), seen("gemm", 121e-6)] * 8
+    (gemm,) = make_plan(layers).kernels
+    # By number: the layers of depth 2048 are 1, 3, 4, 6, 7 …, the others 2, 5, 8 …
+    assert gemm.usual == (tuple(range(2, 25, 3)), tuple(number for number in range(3, 25) if number % 3 != 2))
+    assert gemm.invocations == (2, 3)
+    # A launch that takes most of the time is a size of its own; one that something has held up for a while is not.
+    assert taken(make_plan([seen("a", time) for time in (1e-3, 20e-3, 90e-3, 20e-3)])) == {"a": (2, 3)}
+    assert taken(make_plan([seen("a", time) for time in (1e-3, 20e-3, 35e-3, 20e-3)])) == {"a": (2,)}
+    # Neither is what takes under a tenth of the time.
+    assert taken(make_plan([seen("a", 1e-6), *[seen("a", 1e-6)] * 9, *[seen("a", 1e-3)] * 9])) == {"a": (11,)}
 
 
 def test_a_launch_whose_time_is_not_known_stands_for_none() -> None:
     plan = make_plan([seen("a", 1e-3), seen("a", None), seen("a", 3e-3)])
-    assert plan.kernels[0].usual == (3,)
-    assert make_plan([seen("a", None)] * 3).kernels[0].usual == (2, 3)
+    assert plan.kernels[0].usual == ((3,),)
+    assert make_plan([seen("a", None)] * 3).kernels[0].usual == ((2, 3),)
 
 
 def test_launches_are_counted_apart_where_ncu_counts_them_apart() -> None:
     # Eight processes with ten launches each: number 2 comes eight times, and none above 10 ever.
     launches = [replace(seen("k"), counted_by=process) for process in range(8) for _ in range(10)]
     plan = make_plan(launches)
-    assert (max(plan.kernels[0].usual), plan.kernels[0].counts) == (10, (10,) * 8)
+    assert (max(plan.kernels[0].usual[0]), plan.kernels[0].counts) == (10, (10,) * 8)
     assert taken(plan) == {"k": (2,)}
     assert (plan.kernels[0].launches, plan.profiled) == (80, 8)
     # The series with most time speaks: four long launches, not ten short ones.
     launches = [replace(seen("k", 1e-3), counted_by="small")] * 10 + [replace(seen("k", 9e-3), counted_by="large")] * 4
-    assert make_plan(launches).kernels[0].usual == (2, 3, 4)
+    assert make_plan(launches).kernels[0].usual == ((2, 3, 4),)
 
 
 def test_a_number_is_usual_in_a_stream_and_in_all_together() -> None:
     # ncu counts either way. In each stream 2 and 3 take 5; of all together the launches 3 and 4, 5 and 6 do.
     times = (9e-3, 9e-3, 5e-3, 5e-3, 5e-3, 5e-3)
     launches = [replace(seen("k", time), counted_by=number % 2) for number, time in enumerate(times)]
-    assert make_plan(launches).kernels[0].usual == (3,)
+    assert make_plan(launches).kernels[0].usual == ((3,),)
 
 
 def test_very_many_long_names_still_fit_a_command() -> None:
@@ -162,9 +176,10 @@ def test_any_plan_covers_what_it_must_with_launches_that_exist(
     for kernel in plan.kernels:
         count = counts[kernel.shape.name, kernel.shape.grid]
         assert kernel.launches == count
-        assert 1 <= len(kernel.invocations) <= samples
+        assert 1 <= len(kernel.invocations) <= samples * len(kernel.usual)
         assert all(min(2, count) <= number <= count for number in kernel.invocations)
-        assert set(kernel.invocations) <= set(kernel.usual)
+        assert set(kernel.invocations) <= {number for size in kernel.usual for number in size}
+        assert all(set(kernel.invocations) & set(size) for size in kernel.usual)
     assert sum(len(kernel.invocations) for kernel in plan.kernels) <= plan.profiled <= len(launches)
 
 

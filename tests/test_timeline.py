@@ -474,7 +474,7 @@ def test_waiting_for_the_gpu_is_told_from_launching_late() -> None:
     assert waits.action == "Wait for the GPU less often, so that launches run ahead of it"
     assert "begins while the program waits for the GPU" in waits.why
     (share,) = (item for item in waits.evidence if "waits for the GPU" in item.meaning)
-    assert (share.value, share.threshold) == (pytest.approx(100), 50)
+    assert share.value == pytest.approx(100) and share.threshold == 50
     _, launches = gaps_of(session(waiting(*every[:4])))
     assert launches.action.startswith("Launch less often: CUDA graphs")
     assert "hardly waits for it" in launches.why

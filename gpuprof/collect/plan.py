@@ -10,6 +10,7 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 from gpuprof.collect.choices import KernelBase
@@ -24,6 +25,12 @@ from gpuprof.model.trace import is_communication
 COVERAGE = 0.95
 _USUAL = 0.1
 """By so much the time of a launch may differ from the median of its kernel's, and it still stands for the others."""
+_OTHER_SIZE = 1.3
+"""A gap so wide between the times of a kernel's launches is of another size of its work, such as a GEMM's depth: noise
+and clocks fill it."""
+_LEAST_SIZE = 0.1
+"""Launches of a size that takes less of the kernel's time are not profiled for themselves."""
+_MOST_OF_TIME = 0.5
 _MOST_CHOICES = 128
 """So many launches are thought of for a sample: the earliest, which most kernels have."""
 _WORTH_A_RUN = 0.01
@@ -60,7 +67,7 @@ class PlannedKernel:
     """A kernel in one launch shape: its launches and time in the survey, and which invocations are profiled.
 
     `counts` are the launches of each of its series, which ncu counts apart, the longest series first, and `usual` the
-    numbers at which that series takes its usual time.
+    numbers at which that series takes its usual time; several such times where it does work of several sizes.
     """
 
     shape: LaunchShape
@@ -68,7 +75,7 @@ class PlannedKernel:
     demangled: str
     durations: tuple[float | None, ...]
     counts: tuple[int, ...]
-    usual: tuple[int, ...]
+    usual: tuple[tuple[int, ...], ...]
     invocations: tuple[int, ...]
 
     @property
@@ -206,7 +213,7 @@ def _series(launches: Sequence[Seen]) -> list[tuple[float | None, ...]]:
     return [tuple(times) for times in ordered]
 
 
-def _usual_of_both(series: Sequence[float | None], every: Sequence[float | None]) -> tuple[int, ...]:
+def _usual_of_both(series: Sequence[float | None], every: Sequence[float | None]) -> tuple[tuple[int, ...], ...]:
     """Return the numbers at which a series takes its usual time, if there are any also where all series are one.
 
     ncu 2025.3 counts the launches of all streams together, where ncu 2024.1 counts those of each.
@@ -214,22 +221,46 @@ def _usual_of_both(series: Sequence[float | None], every: Sequence[float | None]
     usual = _usual(series)
     if len(every) == len(series):
         return usual
-    together = set(_usual(every))
-    return tuple(number for number in usual if number in together) or usual
+    together = {number for numbers in _usual(every) for number in numbers}
+    return tuple(tuple(number for number in numbers if number in together) or numbers for numbers in usual)
 
 
-def _usual(times: Sequence[float | None]) -> tuple[int, ...]:
-    """Return the numbers, counted from 1, of launches that take about the median time; never the first of several.
+def _usual(times: Sequence[float | None]) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers, counted from 1, of launches that take about a usual time; never the first of several.
 
-    Where no time is known all but the first are usual. There is always one: that nearest to the median.
+    That is the median, or that of each size where times are of several. Where no time is known all but the first are
+    usual. There is always one: that nearest to the median.
     """
     later = [(number, time) for number, time in enumerate(times, 1) if number > 1 or len(times) == 1]
-    known = sorted(time for _, time in later if time is not None)
+    known = sorted((time, number) for number, time in later if time is not None)
     if not known:
-        return tuple(number for number, _ in later)
-    middle = known[(len(known) - 1) // 2]  # of an even count the lower one, which is a launch's own time
-    apart = {number: abs(time - middle) for number, time in later if time is not None}
-    return tuple(number for number, by in apart.items() if by <= _USUAL * middle)
+        return (tuple(number for number, _ in later),)
+    return tuple(_about_median(size) for size in _sizes(known))
+
+
+def _sizes(ordered: Sequence[tuple[float, int]]) -> Iterator[Sequence[tuple[float, int]]]:
+    """Yield times in groups with a wide gap between them, those that take a tenth of the time or more.
+
+    One launch alone is of no size of its own unless it takes most of the time: something may have held it up.
+    """
+    total_s = sum(time for time, _ in ordered)
+    groups: list[list[tuple[float, int]]] = [[ordered[0]]]
+    for before, launch in pairwise(ordered):
+        if launch[0] > _OTHER_SIZE * before[0]:
+            groups.append([])
+        groups[-1].append(launch)
+    shares = {index: sum(time for time, _ in group) / total_s if total_s else 0.0 for index, group in enumerate(groups)}
+    large = [
+        group
+        for index, group in enumerate(groups)
+        if shares[index] >= (_LEAST_SIZE if len(group) > 1 else _MOST_OF_TIME)
+    ]
+    yield from large or [[*ordered]]
+
+
+def _about_median(ordered: Sequence[tuple[float, int]]) -> tuple[int, ...]:
+    middle, _ = ordered[(len(ordered) - 1) // 2]  # of an even count the lower one, which is a launch's own time
+    return tuple(sorted(number for time, number in ordered if abs(time - middle) <= _USUAL * middle))
 
 
 def _covering(kernels: Sequence[PlannedKernel], coverage: float) -> list[PlannedKernel]:
@@ -246,13 +277,15 @@ def _covering(kernels: Sequence[PlannedKernel], coverage: float) -> list[Planned
     return taken
 
 
-def _common_numbers(usual: Sequence[tuple[int, ...]], samples: int) -> list[tuple[int, ...]]:
+def _common_numbers(usual: Sequence[tuple[tuple[int, ...], ...]], samples: int) -> list[tuple[int, ...]]:
     """Choose the invocations of each kernel out of its usual ones, with few distinct numbers over all.
 
-    Each sample has a part of a kernel's usual numbers to itself. The number that is in most parts is taken first, and
-    so on until each part has one; of equals the smallest, which comes even where the program ends sooner.
+    Each sample of each size has a part of a kernel's usual numbers to itself. The number that is in most parts is taken
+    first, and so on until each part has one; of equals the smallest, which comes even where the program ends sooner.
     """
-    parts = [(kernel, part) for kernel, numbers in enumerate(usual) for part in _split(numbers, samples)]
+    parts = [
+        (kernel, part) for kernel, sizes in enumerate(usual) for numbers in sizes for part in _split(numbers, samples)
+    ]
     without: dict[int, set[int]] = {}
     for place, (_, part) in enumerate(parts):
         for number in part:

@@ -83,14 +83,14 @@ def _findings(case: Case) -> Iterable[Finding]:
     return with_causes([(rule, finding) for (rule, _), finding in zip(kept, findings, strict=True)], case)
 
 
-_BY_TIMES = tuple(rule for rule in RULES if rule.by_times)
+_OF_TIMELINES = tuple(rule for rule in RULES if rule.by_times or rule.of_timelines)
 
 
 def _applying(case: Case) -> tuple[Rule, ...]:
     """A timeline gives rules on times what they need, if the kernel has any; pauses are told in any case."""
     if not case.timed_only:
         return speaking(RULES, case)
-    return speaking(_BY_TIMES, case) if case.kernel.duration_s is not None or case.pauses is not None else ()
+    return speaking(_OF_TIMELINES, case) if case.kernel.duration_s is not None or case.pauses is not None else ()
 
 
 def _weighed(rule: Rule, case: Case, verdict: RuleVerdict) -> RuleVerdict:

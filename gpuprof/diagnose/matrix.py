@@ -234,15 +234,23 @@ def _busy(case: Case, path: str) -> float | None:
 
 
 def _work(case: Case, path: str) -> float | None:
-    """Return the arithmetic of the peak of plain instructions; of INT8 by its opcodes."""
+    """Return the arithmetic of the peak of plain instructions: counted, else asked for; of INT8 by its opcodes."""
     if path != "int8":
-        return fraction_of_peak(case, path)
+        counted = fraction_of_peak(case, path)
+        return counted if counted is not None else _asked(case, path)
     count = _executed(case, _TYPES[path].opcodes[0])
     rate, sms = case.recorded.hardware.rates.get(ComputeKey("int32")), case.recorded.hardware.sm_count()
     duration, clock = case.kernel.duration_s, case.kernel.sm_clock_hz
     if not count or rate is None or not rate.value or not sms or not duration or not clock:
         return None
     return count * WARP_THREADS / (rate.value * sms * duration * clock)
+
+
+def _asked(case: Case, path: str) -> float | None:
+    """Return what the operator asks for of the rated peak of plain instructions, by the shapes of its inputs."""
+    asked = case.kernel.operator_flop
+    parts = asked.utilisation if asked is not None and asked.exact else ()
+    return next((part.fraction for part in parts if part.ceiling_path == path), None)
 
 
 def _executed(case: Case, starts: str) -> float:
@@ -319,7 +327,9 @@ def _what_holds(case: Case, product: _Product) -> str:
     levels = {level: case.needs[level] for level in MEMORY if level in case.needs}
     busiest = max(levels, key=lambda level: levels[level], default=None)
     known = product.work is not None or bool(case.pipes)
-    if busiest is not None and levels[busiest] > product.use + (TWO_PASSES if known else -TWO_PASSES):
+    # L1 and shared memory bring the operands of the arithmetic, which tensor cores take in fewer and wider accesses.
+    feeds = busiest == "l1" and product.in_tf32 and known and 100 * product.use >= FMA_WORK.value
+    if busiest is not None and not feeds and levels[busiest] > product.use + (TWO_PASSES if known else -TWO_PASSES):
         unit = _MEMORY_WORDS.get(busiest, UNIT_WORDS[busiest])
         busy, at_most = format_percent(levels[busiest]), format_percent(product.use)
         return f"{after} {unit} is {busy} busy, arithmetic at most {at_most}."
@@ -373,6 +383,9 @@ def _rates_text(case: Case, product: _Product) -> str:
 
 def _work_evidence(case: Case, product: _Product) -> Evidence:
     kind, percent_of_peak = product.type, 100 * (product.work or 0.0)
+    if product.path != "int8" and fraction_of_peak(case, product.path) is None:
+        meaning = f"{kind.name} work by the operator's shapes, of its rated peak"
+        return Evidence("", percent_of_peak, "%", threshold=FMA_WORK.value, meaning=meaning)
     if kind.counters is not None:
         return peak_evidence(case, kind.name, kind.counters[0], percent_of_peak / 100, FMA_WORK.value)
     metric = WARP_OPCODES if product.path == "int8" else ""
@@ -450,9 +463,10 @@ RULES = (
         thresholds=(OUTER_PRODUCTS, MULTIPLIES, FUSED_SHARE, FMA_WORK, PIPE_BUSY, FASTER),
         gain="1 − the largest of: arithmetic of the non-tensor peak ÷ (tensor rate ÷ non-tensor rate), with TF32's "
         "rate where it is faster than FP32; and what DRAM and L2 need (half of it where inputs become 16 bits wide). "
-        "It holds with the same operand reuse, because larger tiles need less of DRAM and L2. Where L1, L2 or DRAM "
-        "are busier than the arithmetic, or that is under 30 % of its peak (where no pipe is known: the SM under 60 "
-        "%), arithmetic is not the limit yet and it is reported as a fact (`info`). A guess where neither the name nor "
+        "It holds with the same operand reuse, because larger tiles need less of DRAM and L2. Where L2 or DRAM are "
+        "busier than the arithmetic, or that is under 30 % of its peak (where no pipe is known: the SM under 60 %, or "
+        "L1 busier), arithmetic is not the limit yet and it is reported as a fact (`info`). In a trace the arithmetic "
+        "is what the operator asks for by the shapes of its inputs. A guess where neither the name nor "
         "the code says a matrix multiplication, or the name says no more than a convolution: with one channel it is "
         "none.",
         silent="Tensor instructions ran, or nothing tells that none did; the tensor cores are not faster; DRAM is the "
@@ -461,6 +475,7 @@ RULES = (
         "FP32 work under 30 % of its peak.",
         check=_tensor_idle,
         metrics=(WARP_OPCODES,),
+        of_timelines=True,
         place=AT_MATH,
     ),
 )

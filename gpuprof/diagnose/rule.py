@@ -79,7 +79,8 @@ class Rule:
     """One diagnosis. The texts are what the reference prints of it; `check` gives its verdicts on a kernel.
 
     `gain` is the formula of what a repair saves, with its reason.
-    `by_times` says that names, shapes and times are enough for it, so that it also judges timelines.
+    `by_times` says that it reads names, shapes and times alone, so that it also judges timelines; `of_timelines`, that
+    it does that, too, with less than it reads of counters.
     `of_run` says that it speaks of the run on a timeline, so that no kernel alone can show it; `of_launches`, that it
     compares launches of a kernel, so that none alone can.
     `metrics` are what it reads beside the quantities of the model, as `ncu --metrics` takes them.
@@ -101,6 +102,7 @@ class Rule:
     metrics: tuple[str, ...] = ()
     causes: tuple[Cause, ...] = ()
     by_times: bool = False
+    of_timelines: bool = False
     place: TreePlace = field(kw_only=True)
     of_run: bool = False
     voids: bool = False

@@ -14,7 +14,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
-from gpuprof.model.ceilings import rated_compute
+from gpuprof.model.ceilings import rated_bandwidth, rated_compute
 from gpuprof.model.groups import middle
 from gpuprof.model.intervals import length, merged
 from gpuprof.model.labels import short_name
@@ -24,6 +24,7 @@ from gpuprof.model.session import (
     KernelProfile,
     MeasuredFlop,
     ModelFlop,
+    OperatorFlop,
     PathFlop,
     StepFlop,
     Uncounted,
@@ -43,6 +44,11 @@ _MULTIPLIES = re.compile(
     re.IGNORECASE,
 )
 """Kernels that multiply matrices, by the words of cuBLAS, cuDNN, CUTLASS, Triton and libraries of attention."""
+_ON_TENSOR_CORES = re.compile(r"tf32|tensor|[hs](?:884|1688|16816)|d(?:884|16816)|[hd]mma|nvjet|wgmma", re.IGNORECASE)
+_ON_SCALARS = re.compile(r"simt|ffma|dfma|_[sd]gemm|gemv|gemmk1|gcgemm|scudnn|cudnn_convolve_sgemm", re.IGNORECASE)
+"""Words for products on and off the tensor cores in names of cuBLAS, cuDNN and CUTLASS."""
+_TRANSFORMS = re.compile(r"winograd|fft|gcgemm", re.IGNORECASE)
+"""Convolutions and products that need fewer multiplications than their shapes tell."""
 _OUTSIDE = "PyTorch counts no FLOP for what launched the kernels"
 _COUNT_ON_GPU = "count what the GPU does: gpuprof run -- PROGRAM"
 _MARK_STEPS = "call the profiler's step() once per iteration"
@@ -81,6 +87,71 @@ def model_flop(
         uncounted_share=share,
         missing=(gap,) if gap else (),
     )
+
+
+def operator_flop(
+    products: Iterable[ProductFlop | None], kernel: KernelProfile, ceilings: Sequence[Ceiling], gpu: GpuSpec | None
+) -> OperatorFlop | None:
+    """Return what the operators of a kernel's launches ask for; None unless all of them ask for the same.
+
+    `ceilings` are those of its GPU, `gpu` its spec.
+    """
+    asked = set(products)
+    product = asked.pop() if len(asked) == 1 else None
+    if product is None or not kernel.duration_s:
+        return None
+    path = _path_by_name(kernel.demangled, product.path)
+    flop = PathFlop(path or product.path, product.flop, 1)
+    fitting = [ceiling for ceiling in ceilings if path is None or ceiling.path == path]
+    return OperatorFlop(
+        path=flop.path,
+        flop=product.flop,
+        flop_per_s=product.flop / kernel.duration_s,
+        exact=product.exact and _TRANSFORMS.search(kernel.demangled) is None,
+        utilisation=utilisation((flop,), kernel.duration_s, fitting),
+        operand_bytes=product.operand_bytes,
+        dram_fraction=_of_dram(product.operand_bytes, kernel.duration_s, gpu),
+    )
+
+
+def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None) -> float | None:
+    """Return bytes ÷ time ÷ rated bandwidth; what is faster than DRAM did not come from there."""
+    rated = rated_bandwidth("dram", gpu)
+    if operand_bytes is None or rated is None:
+        return None
+    fraction = operand_bytes / duration_s / rated.value
+    return fraction if fraction <= 1.0 else None
+
+
+def launched_products(trace: Trace) -> dict[int, ProductFlop]:
+    """Return the FLOP of the kernels of a trace, by their places: those that do the whole of an operator's product.
+
+    That is the only kernel that the operator launches, or the only one that multiplies by its name.
+    """
+    launched: defaultdict[int, list[int]] = defaultdict(list)
+    for place, activity in enumerate(trace.activities):
+        if activity.product is not None and activity.kind == KERNEL:
+            launched[activity.product].append(place)
+    known: dict[int, ProductFlop] = {}
+    for number, places in launched.items():
+        multiplying = [place for place in places if _multiplies(trace.activities[place].name)]
+        flop = product_flop(trace.products[number])
+        if isinstance(flop, ProductFlop) and len(main := multiplying or places) == 1:
+            known[main[0]] = flop
+    return known
+
+
+def _path_by_name(kernel: str, path: str) -> str | None:
+    """Return where FP32 or FP64 is multiplied, on the tensor cores or not; of other types their path.
+
+    None where the name does not tell.
+    """
+    if path not in CEILINGS:
+        return path
+    plain, tensor = CEILINGS[path]
+    if _ON_TENSOR_CORES.search(kernel):
+        return tensor
+    return plain if _ON_SCALARS.search(kernel) else None
 
 
 def by_path(flop: Iterable[ProductFlop]) -> tuple[PathFlop, ...]:

@@ -381,6 +381,40 @@ class RunVerdict(Struct, frozen=True, kw_only=True):
     command: Annotated[str | None, about("the command that would collect what is missing")] = None
 
 
+class Utilisation(Struct, frozen=True, kw_only=True):
+    """FLOP of a path over time as a fraction of a ceiling of all GPUs that take part; of a step, MFU."""
+
+    path: Annotated[Word, about("compute path of the operators")]
+    fraction: Annotated[Fraction, about("of the ceiling")]
+    ceiling_id: Annotated[str, about("id of the ceiling")]
+    ceiling_path: Annotated[str, about("its compute path")]
+    ceiling_flop_per_s: Annotated[FlopPerSecond, about("its value, of all GPUs that take part")]
+    clock_hz: Annotated[Hertz | None, about("clock that the ceiling holds at")]
+    origin: Annotated[CeilingOrigin, about("origin of the ceiling")]
+    source: Annotated[str, about("where the ceiling comes from")]
+
+
+class OperatorFlop(Struct, frozen=True, kw_only=True):
+    """FLOP of one launch that its operator asks for by the shapes of its inputs; no counter saw them.
+
+    FP32 and FP64 have two ceilings where the kernel's name does not tell whether it runs on the tensor cores.
+    """
+
+    path: Annotated[Word, about("compute path of the operator's data type, or the one that the kernel's name tells")]
+    flop: Annotated[Flop, about("operations")]
+    flop_per_s: Annotated[FlopPerSecond, about("operations over the duration")]
+    exact: Annotated[
+        bool, about("whether the kernel has to do all of them: not in attention, which masks, nor in convolutions")
+    ]
+    utilisation: Annotated[tuple[Utilisation, ...], about("of the rated ceilings; empty where there is no spec")]
+    operand_bytes: Annotated[
+        ByteAmount | None, about("bytes of both matrices and the result, each once; null: no matrix product")
+    ]
+    dram_fraction: Annotated[
+        Fraction | None, about("those bytes over the duration, of the rated DRAM bandwidth; null where it is above 1")
+    ]
+
+
 class KernelProfile(Struct, frozen=True, kw_only=True):
     """One profiled launch, or a group of equal launches."""
 
@@ -436,6 +470,10 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     ] = None
     lines: Annotated[tuple[LineWork, ...], about("source lines with most work, in the order of files and lines")] = ()
     lines_dropped: Annotated[Whole, about("lines of the kernel that are not among them")] = 0
+    operator_flop: Annotated[
+        OperatorFlop | None,
+        about("what its operator asks for by shapes; null: no trace with shapes, or other operators"),
+    ] = None
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
@@ -560,19 +598,6 @@ class Uncounted(Struct, frozen=True, kw_only=True):
     count: Annotated[Whole, about("calls or launches")]
     time_s: Annotated[Seconds, about("time of their kernels")]
     why: Annotated[str, about("why they are not counted")]
-
-
-class Utilisation(Struct, frozen=True, kw_only=True):
-    """Model FLOP utilisation: FLOP of a path over time as a fraction of a ceiling of all GPUs that take part."""
-
-    path: Annotated[Word, about("compute path of the operators")]
-    fraction: Annotated[Fraction, about("of the ceiling")]
-    ceiling_id: Annotated[str, about("id of the ceiling")]
-    ceiling_path: Annotated[str, about("its compute path")]
-    ceiling_flop_per_s: Annotated[FlopPerSecond, about("its value, of all GPUs that take part")]
-    clock_hz: Annotated[Hertz | None, about("clock that the ceiling holds at")]
-    origin: Annotated[CeilingOrigin, about("origin of the ceiling")]
-    source: Annotated[str, about("where the ceiling comes from")]
 
 
 class StepFlop(Struct, frozen=True, kw_only=True):

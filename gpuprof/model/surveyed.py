@@ -13,9 +13,11 @@ from gpuprof.model.mfu import measured_flop
 from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.session import Device, KernelProfile, Source, Timeline
 from gpuprof.model.sources import SURVEY_MARK
-from gpuprof.model.torch_ranges import launched_by
+from gpuprof.model.torch_ranges import innermost_operator, launched_by
 
 SURVEY = "survey"
+_OTHER_WORK = 2.0
+"""Caches that ncu has emptied, and clocks, seldom make a launch longer by this factor; another size of it does."""
 THROTTLED = 0.05
 """Share of the samples from which on a reason counts: a single sample can fall into the start of a boost."""
 _NOT_CHOSEN = Missing("counters", "it was surveyed but not profiled", "raise --coverage, or name it with --kernel")
@@ -40,7 +42,7 @@ def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
             device=numbers[kernel.device],
             throttled=throttled[kernel.source],
         )
-        match = next((by_kind[kind] for kind in _kinds(timed, own) if kind in by_kind), None)
+        match = _match(timed, own, by_kind)
         kernels.append(_with_counters(timed, match[0]) if match is not None else _outside(timed))
         recorded.append(match[1] if match is not None else own)
     timeline = _moved(surveyed.session.timeline, before, numbers)
@@ -120,20 +122,52 @@ def was_throttled(samples: Sequence[GpuSamples]) -> bool | None:
     return any(reason.share >= THROTTLED for reasons in known for reason in reasons)
 
 
-def _by_kind(profiled: Analysis) -> dict[Hashable, tuple[KernelProfile, Recorded]]:
-    """Find profiled kernels by what a survey may know of them, the last of a kind for all."""
-    pairs = zip(profiled.session.kernels, profiled.recorded, strict=True)
-    return {kind: pair for pair in pairs for kind in _kinds(*pair)}
+_Profiled = tuple[KernelProfile, Recorded]
 
 
-def _kinds(kernel: KernelProfile, own: Recorded) -> Iterator[Hashable]:
-    """Yield what tells a kernel, from the closest to the least: by rank, by name and symbol, by launcher and shape."""
+def _by_kind(profiled: Analysis) -> dict[Hashable, list[_Profiled]]:
+    """Find profiled kernels by what a survey may know of them."""
+    by_kind: dict[Hashable, list[_Profiled]] = {}
+    for pair in zip(profiled.session.kernels, profiled.recorded, strict=True):
+        for kind in dict.fromkeys(kind for kind, _ in _kinds(*pair)):
+            by_kind.setdefault(kind, []).append(pair)
+    return by_kind
+
+
+def _match(surveyed: KernelProfile, own: Recorded, by_kind: Mapping[Hashable, Sequence[_Profiled]]) -> _Profiled | None:
+    """Return the profiled launch that a kernel of the survey is like; of several, that of the most similar time.
+
+    A kernel of a library does other work elsewhere, with the same grid: of another operator only what takes about as
+    long can be the same.
+    """
+    for kind, is_anywhere in _kinds(surveyed, own):
+        if kind in by_kind:
+            nearest = min(by_kind[kind], key=lambda pair: _apart(pair[0], surveyed))
+            if not is_anywhere or _apart(nearest[0], surveyed) <= _OTHER_WORK:
+                return nearest
+    return None
+
+
+def _apart(profiled: KernelProfile, surveyed: KernelProfile) -> float:
+    """Return how many times as long one took as the other; 1 where that is not known."""
+    if not profiled.duration_s or not surveyed.duration_s:
+        return 1.0
+    ratio = profiled.duration_s / surveyed.duration_s
+    return max(ratio, 1.0 / ratio)
+
+
+def _kinds(kernel: KernelProfile, own: Recorded) -> Iterator[tuple[Hashable, bool]]:
+    """Yield what tells a kernel, from the closest to the least: by rank, by name and symbol, by launcher and shape.
+
+    Beside it whether that is a kernel of any place, where the kernel's own is known.
+    """
     names = [kernel_key(kernel.demangled), *([own.launch.mangled] if own.launch.mangled is not None else [])]
-    places = (kernel.ranges, launched_by(kernel.ranges), None)
+    own_places: tuple[Hashable, ...] = (kernel.ranges, launched_by(kernel.ranges), innermost_operator(kernel.ranges))
     for rank in dict.fromkeys((kernel.rank, None)):
         for name in names:
-            for place in places:
-                yield rank, kernel.device, name, kernel.grid, kernel.block, place
+            for place in (*own_places, None):
+                is_anywhere = place is None and bool(kernel.ranges)
+                yield (rank, kernel.device, name, kernel.grid, kernel.block, place), is_anywhere
 
 
 def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelProfile:
@@ -143,6 +177,7 @@ def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelPr
         missing = Missing("counters of this range", f"they are those of a launch in {where}", "raise --samples")
         profiled = replace(profiled, missing=(*profiled.missing, missing))
     named = replace(profiled, id=surveyed.id, label=surveyed.label, ranges=surveyed.ranges, launches=surveyed.launches)
+    named = replace(named, operator_flop=surveyed.operator_flop)
     named = replace(named, kind=kernel_kind(named))
     if surveyed.duration_s is None:
         # The duration is the profiler's own; what all launches took is not known.

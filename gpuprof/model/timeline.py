@@ -11,10 +11,11 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.groups import percentile
 from gpuprof.model.intervals import TimeInterval, common, length, merged
-from gpuprof.model.mfu import model_flop, rated_ceilings
+from gpuprof.model.mfu import launched_products, model_flop, operator_flop, rated_ceilings
 from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report
 from gpuprof.model.session import (
     Ceiling,
@@ -28,6 +29,7 @@ from gpuprof.model.session import (
     Wait,
 )
 from gpuprof.model.steps import loop_of, step_times
+from gpuprof.model.torch_flop import ProductFlop
 from gpuprof.model.trace import (
     COPY,
     KERNEL,
@@ -88,6 +90,7 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     kernels = tuple(_timed_only(kernel) for kernel in analysis.session.kernels)
     gpus = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
     ceilings = {number: rated_ceilings(number, gpu) for number, gpu in gpus.items()}
+    kernels = tuple(_with_operator_flop(traces, numbers, kernels, ceilings, gpus))
     timeline = _timeline(traces, numbers, kernels, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
     return Analysis(session, analysis.recorded)
@@ -380,6 +383,36 @@ def _model_flop(
             yield flop
 
 
+def _with_operator_flop(
+    traces: Sequence[Trace],
+    numbers: Mapping[tuple[int, int], int],
+    kernels: Sequence[KernelProfile],
+    ceilings: Mapping[int, Sequence[Ceiling]],
+    gpus: Mapping[int, GpuSpec | None],
+) -> Iterator[KernelProfile]:
+    """Yield kernels with the FLOP that the operators of their launches ask for, where those do their product alone."""
+    if not any(trace.products for trace in traces):
+        yield from kernels
+        return
+    of_kernel: dict[int, list[ProductFlop | None]] = {}
+    ids = _ids(kernels)
+    for source, trace in enumerate(traces):
+        flop = launched_products(trace)
+        for place, activity in enumerate(trace.activities):
+            if activity.kind == KERNEL:
+                number = _kernel_id(ids, source, numbers[source, activity.device], activity)
+                if number is not None:
+                    of_kernel.setdefault(number, []).append(flop.get(place))
+    for kernel in kernels:
+        limits, gpu = ceilings.get(kernel.device, ()), gpus.get(kernel.device)
+        asked = operator_flop(of_kernel.get(kernel.id, ()), kernel, limits, gpu)
+        yield replace(kernel, operator_flop=asked) if asked is not None else kernel
+
+
+def _ids(kernels: Sequence[KernelProfile]) -> dict[tuple[object, ...], int]:
+    return {_key(kernel.source, kernel.device, kernel.demangled, kernel): kernel.id for kernel in kernels}
+
+
 def _waits(
     gpus: Sequence[_OneGpu], numbers: dict[tuple[int, int], int], kernels: Sequence[KernelProfile]
 ) -> Iterator[Wait]:
@@ -387,7 +420,7 @@ def _waits(
 
     Those of the start-up are left out.
     """
-    ids = {_key(kernel.source, kernel.device, kernel.demangled, kernel): kernel.id for kernel in kernels}
+    ids = _ids(kernels)
     for gpu in gpus:
         lengths: dict[str, dict[int | None, list[float]]] = {}
         for pause in gpu.pauses:

@@ -30,6 +30,8 @@ _PATHS = {
     **dict.fromkeys(("signed char", "unsigned char", "Char", "Byte"), "tensor.int8"),
     _FP4: "tensor.fp4",
 }
+_BYTES = {"fp64": 8, "fp32": 4, "tensor.fp16": 2, "tensor.bf16": 2, "tensor.fp8": 1, "tensor.int8": 1, "tensor.fp4": 1}
+"""Bytes of an element as torch stores it, two of FP4."""
 _INTEGERS = re.compile(r"-?\d{1,9}")
 _TRUTH = {"True": True, "False": False}
 
@@ -38,10 +40,16 @@ OperatorSettings = Sequence[str]
 
 
 class ProductFlop(NamedTuple):
-    """FLOP of one call of an operator, and the path of work that its data type asks for: FP32 can also run as TF32."""
+    """FLOP of one call of an operator, and the path of work that its data type asks for: FP32 can also run as TF32.
+
+    `exact` says that no kernel does with fewer: attention leaves out what is masked, convolutions what is padded.
+    `operand_bytes` are those of both matrices and the result, each once; None for other operators.
+    """
 
     path: str
     flop: float
+    exact: bool = False
+    operand_bytes: float | None = None
 
 
 class _Formula(NamedTuple):
@@ -77,7 +85,23 @@ def product_flop(product: MatrixProduct) -> ProductFlop | Missing:
     if flop is None or flop > _MOST_FLOP:
         return Missing(product.name, f"the trace lacks {formula.needs}", _NEWER)
     dtype = product.dtypes[formula.operand] if formula.operand < len(product.dtypes) else ""
-    return ProductFlop(path_of(dtype), flop * (2.0 if dtype == _FP4 else 1.0))
+    return ProductFlop(
+        path_of(dtype),
+        flop * (2.0 if dtype == _FP4 else 1.0),
+        exact=product.name in _MATRICES,
+        operand_bytes=_operand_bytes(product.name, shapes, formula.operand, dtype),
+    )
+
+
+def _operand_bytes(name: str, shapes: Shapes, first: int, dtype: str) -> float | None:
+    """Return the bytes of two matrices and their product, which has the data type of the operands where it is known."""
+    size = _BYTES.get(path_of(dtype))
+    if name not in _MATRICES or size is None:
+        return None
+    left, right = shapes[first] or (), shapes[first + 1] or ()
+    elements = math.prod(left) + math.prod(right)
+    result = math.prod(left[:-1]) * right[-1]
+    return size * (elements + (result if name != _SCALED else 0))
 
 
 def path_of(dtype: str) -> str:
@@ -184,6 +208,8 @@ _OFFSETS = "the sequence lengths"
 _CONVOLUTION = _Formula(_convolution(_Settings(stride=3, padding=4, dilation=5, transposed=6)), 0, _STRIDES)
 _FORWARD = _Formula(_attention(0, backward=False), 0, _SHAPES)
 _BACKWARD = _Formula(_attention(1, backward=True), 1, _SHAPES)
+_SCALED = "aten::_scaled_mm"
+_MATRICES = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", _SCALED})
 _FORMULAS: Mapping[str, _Formula] = {
     "aten::mm": _Formula(_matrices(0, 2), 0, _SHAPES),
     "aten::addmm": _Formula(_matrices(1, 2), 1, _SHAPES),

@@ -14,6 +14,7 @@ from gpuprof.model.stalls import stall_name
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
 from gpuprof.present.file_names import file_name
+from gpuprof.present.flop_text import operator_flop_text
 from gpuprof.present.session_text import (
     LEVEL_NAMES,
     clock_text,
@@ -82,21 +83,12 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
         yield "launches", _launches_text(kernel)
     if kernel.ranges:
         yield "ranges", " / ".join(kernel.ranges)
-    point = main_point(kernel)
-    for level in ("dram", "l2", "l1"):
-        at_level = main_point(kernel, level, path=point.path) if point is not None else main_point(kernel, level)
-        if at_level is not None:
-            yield (
-                ("roofline" if level == "dram" else ""),
-                f"{path_name(at_level.path)} {point_text(at_level)}",
-            )
-    rated = main_point(kernel, ceiling="rated", path=point.path) if point is not None else None
-    if rated is not None:
-        allowed = rate_text(rated.path, rated.roof_flop_per_s)
-        yield "", f"{format_percent(rated.fraction_of_roof)} of the rated DRAM roofline, {allowed}"
+    yield from _roofline_facts(kernel)
     work = [work_text(item) for item in kernel.work if item.flop or item.flop_per_s]
     if work:
         yield "work", ", ".join(work)
+    if kernel.operator_flop is not None:
+        yield "model FLOP", operator_flop_text(kernel.operator_flop)
     for index, traffic in enumerate(kernel.traffic):
         yield ("traffic" if index == 0 else ""), _traffic_text(traffic)
     if kernel.throughput:
@@ -111,6 +103,21 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
         yield "schedulers", issue
     if states := _states_text(kernel):
         yield "warp states", states
+
+
+def _roofline_facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
+    point = main_point(kernel)
+    for level in ("dram", "l2", "l1"):
+        at_level = main_point(kernel, level, path=point.path) if point is not None else main_point(kernel, level)
+        if at_level is not None:
+            yield (
+                ("roofline" if level == "dram" else ""),
+                f"{path_name(at_level.path)} {point_text(at_level)}",
+            )
+    rated = main_point(kernel, ceiling="rated", path=point.path) if point is not None else None
+    if rated is not None:
+        allowed = rate_text(rated.path, rated.roof_flop_per_s)
+        yield "", f"{format_percent(rated.fraction_of_roof)} of the rated DRAM roofline, {allowed}"
 
 
 def _states_text(kernel: KernelProfile) -> str:

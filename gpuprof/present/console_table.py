@@ -10,6 +10,7 @@ from msgspec import Struct
 from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet, padded
+from gpuprof.present.flop_text import of_peak_text
 from gpuprof.present.session_text import (
     NO_CEILING,
     NOT_COLLECTED,
@@ -34,6 +35,8 @@ _WIDE, _WIDER = 100, 120
 _WANTED_NAME, _MOST_NAME = 36, 72
 _LONGEST_LAUNCH = 24
 _GAP = "  "
+_OF_PEAK = "of peak"
+_PEAK_NOTE = "of peak: what its operator asks for by shapes, FLOP or operands once, of the rated peak"
 _NO_FINDING = "–"
 _SHORT = {NOT_COLLECTED: "n/c", NO_CEILING: "no ceiling"}
 _MARKS = {
@@ -76,6 +79,8 @@ def table_lines(
     for mark, note in _MARKS.items():
         if sheet.legible(mark) in shown:
             yield sheet.paragraph(note, "dim")
+    if _OF_PEAK in lines[0].plain:
+        yield sheet.paragraph(_PEAK_NOTE, "dim")
     if hidden:
         rest = sum(kernel.time_share or 0.0 for kernel in hidden)
         share = f", {format_percent(rest)} of the time" if rest else ""
@@ -159,6 +164,7 @@ def _wanted(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[_Col
     yield _Column("time", lambda kernel: duration_text(kernel.time_total_s))
     yield _Column("share", lambda kernel: percent_text(kernel.time_share))
     if session.only_times:
+        yield _Column(_OF_PEAK, lambda kernel: of_peak_text(kernel.operator_flop))
         for index, name in enumerate(("median", "p95", "p99")):
             yield _Column(name, _spread(index), rank=index)
         return

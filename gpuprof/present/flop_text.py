@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuprof.model.session import MeasuredFlop, ModelFlop, PathFlop, StepFlop, StepTimes, Uncounted, Utilisation
+from gpuprof.model.session import (
+    MeasuredFlop,
+    ModelFlop,
+    OperatorFlop,
+    PathFlop,
+    StepFlop,
+    StepTimes,
+    Uncounted,
+    Utilisation,
+)
 from gpuprof.present.session_text import count_text
 from gpuprof.units import format_percent, format_si
 
@@ -36,6 +45,32 @@ def measured_text(flop: Sequence[MeasuredFlop]) -> str:
     """Write what counters saw: "3.40 TFLOP tensor.bf16 in kernels with 93 % of the time"."""
     counted = [work for work in flop if work.flop] or flop[:1]
     return f"counted: {'; '.join(map(_measured_text, counted))}"
+
+
+def operator_flop_text(asked: OperatorFlop) -> str:
+    """Write what an operator asks for: "4.29 GFLOP by the operator's shapes, 35.6 TFLOP/s: 53 % of rated fp32 (66.9
+    TFLOP/s)"."""
+    flop, rate = format_si(asked.flop, "FLOP"), format_si(asked.flop_per_s, "FLOP/s")
+    of_rated = ", ".join(_of_ceiling(part, 1) for part in asked.utilisation)
+    text = f"{flop} by the operator's shapes, {rate}{f': {of_rated}' if of_rated else ''}"
+    if asked.operand_bytes is None:
+        return text
+    of_dram = f", {format_percent(asked.dram_fraction)} of rated DRAM" if asked.dram_fraction is not None else ""
+    return f"{text}; operands and result once {format_si(asked.operand_bytes, 'B')}{of_dram}"
+
+
+def of_peak_text(asked: OperatorFlop | None) -> str:
+    """Write what part of the rated peak that is, of arithmetic or of DRAM, whichever is nearer: "fp32 53 %".
+
+    "fp32 5.9 % to 44 %" where it may run on two paths.
+    """
+    fractions = sorted(part.fraction for part in asked.utilisation) if asked is not None else []
+    if asked is None or not fractions:
+        return ""
+    if asked.dram_fraction is not None and asked.dram_fraction > fractions[-1]:
+        return f"DRAM {format_percent(asked.dram_fraction)}"
+    least, most = format_percent(fractions[0]), format_percent(fractions[-1])
+    return f"{asked.path.removeprefix('tensor.')} {least}{f' to {most}' if len(fractions) > 1 else ''}"
 
 
 def _measured_text(work: MeasuredFlop) -> str:

@@ -17,6 +17,7 @@ from gpuprof.present.fix_text import (
     nothing_text,
     unknown_text,
 )
+from gpuprof.present.flop_text import of_peak_text
 from gpuprof.present.privacy import with_file_names
 from gpuprof.present.session_text import (
     count_text,
@@ -38,7 +39,7 @@ from gpuprof.present.timeline_text import timeline_facts
 _TICKS = re.compile("`+")
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
 _SOURCES_SHOWN = 3
-_COUNTERS, _TIMES = "busiest | DRAM roofline | occupancy | main stall", "median | p95 | p99"
+_COUNTERS, _TIMES = "busiest | DRAM roofline | occupancy | main stall", "of peak | median | p95 | p99"
 
 
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
@@ -52,7 +53,7 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
         yield ""
     timed = session.only_times
     yield f"| kernel | launches | time | share | {_TIMES if timed else _COUNTERS} | first finding |"
-    yield f"|---|--:|--:|--:|{'--:|--:|--:' if timed else '--:|--:|--:|---'}|---|"
+    yield f"|---|--:|--:|--:|{'--:|--:|--:|--:' if timed else '--:|--:|--:|---'}|---|"
     shown = kernels[:top] if top else kernels
     for kernel in shown:
         yield _row(kernel, in_source(session, kernel), timed=timed)
@@ -124,7 +125,7 @@ def _row(kernel: KernelProfile, source: str, *, timed: bool) -> str:
         count_text(kernel.launches, "", "").strip(),
         duration_text(kernel.time_total_s),
         percent_text(kernel.time_share),
-        *(map(duration_text, duration_spread(kernel)) if timed else counted),
+        *((of_peak_text(kernel.operator_flop), *map(duration_text, duration_spread(kernel))) if timed else counted),
         first.rule if first is not None else "–",
     )
     return f"| {' | '.join(map(escape, cells))} |"

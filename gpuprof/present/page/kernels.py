@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gpuprof.model.headline import main_point, main_stall, nearest_limit
 from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.present.finding_text import run_gain_text
+from gpuprof.present.flop_text import of_peak_text
 from gpuprof.present.page.findings import card_id, rule_name
 from gpuprof.present.page.parts import Bar, KernelLabel, bar, label
 from gpuprof.present.session_text import (
@@ -60,6 +61,7 @@ class KernelRow(Struct, frozen=True):
     time: Amount
     share: Bar
     share_order: str
+    peak: Amount
     limit: Amount
     roof: Bar
     roof_order: str
@@ -85,7 +87,7 @@ def columns_of(rows: Sequence[KernelRow], *, only_times: bool) -> frozenset[str]
     """Return the columns in which any row has something; a timeline has none of counters."""
     filled = {
         name: any(getattr(row, name).text != NOT_COLLECTED for row in rows)
-        for name in ("time", "share", *(() if only_times else ("limit", "roof", "occupancy", "stall")))
+        for name in ("time", "share", *(("peak",) if only_times else ("limit", "roof", "occupancy", "stall")))
     }
     filled["launches"] = any(row.launches.order != "1" for row in rows)
     filled["finding"] = any(row.finding is not None for row in rows)
@@ -104,6 +106,7 @@ def _row(kernel: KernelProfile, name: KernelLabel, *, has_section: bool) -> Kern
         time=Amount(duration_text(kernel.time_total_s), _order(kernel.time_total_s)),
         share=bar(kernel.time_share),
         share_order=_order(kernel.time_share),
+        peak=_of_peak(kernel),
         limit=Amount(limit_text(kernel), _order(limit.fraction if limit is not None else None)),
         roof=bar(point.fraction_of_roof if point is not None else None, roof_text(kernel)),
         roof_order=_order(point.fraction_of_roof if point is not None else None),
@@ -115,6 +118,13 @@ def _row(kernel: KernelProfile, name: KernelLabel, *, has_section: bool) -> Kern
 
 def _order(value: float | None) -> str:
     return f"{value:.6g}" if value is not None else ""
+
+
+def _of_peak(kernel: KernelProfile) -> Amount:
+    text = of_peak_text(kernel.operator_flop)
+    if kernel.operator_flop is None or not text:
+        return Amount(NOT_COLLECTED, "")
+    return Amount(text, _order(max(part.fraction for part in kernel.operator_flop.utilisation)))
 
 
 def _occupancy(kernel: KernelProfile) -> Amount:

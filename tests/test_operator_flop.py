@@ -1,0 +1,165 @@
+"""What operators ask of a kernel by shapes: worked out by hand, and against what counters saw of the same run."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuprof.hardware_finder import HardwareFinder
+from gpuprof.model.session import KernelProfile, OperatorFlop, Session
+from gpuprof.model.surveyed import joined
+from gpuprof.model.timeline import analyse_traces
+from gpuprof.model.trace import MatrixProduct
+from gpuprof.present.flop_text import of_peak_text, operator_flop_text
+from gpuprof.read.torch_trace import read_torch_trace
+from gpuprof.store.read import read_session
+from tests.test_timeline import TRANSFORMER, kernel, session, trace
+
+BF16, FLOAT = "c10::BFloat16", "float"
+SIMT = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(Params)"
+
+
+def product(
+    name: str = "aten::mm", left: tuple[int, ...] = (1000, 2000), right: tuple[int, ...] = (2000, 3000), of: str = BF16
+) -> MatrixProduct:
+    return MatrixProduct(name, 0.0, (left, right), (of, of), ())
+
+
+def recorded(*launches: tuple[str, float, int | None], products: tuple[MatrixProduct, ...] = (product(),)) -> Session:
+    """The session of a trace on an A100 of kernels: name, microseconds, and the place of the product."""
+    kernels = [kernel(name, 1000.0 * at, us, product=of) for at, (name, us, of) in enumerate(launches)]
+    found = trace(*kernels)
+    return session(
+        type(found)(**{name: getattr(found, name) for name in found.__struct_fields__} | {"products": products})
+    )
+
+
+def asked(found: Session, name: str) -> OperatorFlop | None:
+    (one,) = (one for one in found.kernels if one.demangled == name)
+    return one.operator_flop
+
+
+def test_a_product_is_twice_m_n_k_over_the_time_of_its_kernel() -> None:
+    found = asked(recorded(("ampere_bf16_s16816gemm", 100, 0)), "ampere_bf16_s16816gemm")
+    # 2 · 1000 · 2000 · 3000 = 12 GFLOP in 100 µs of 312 TFLOP/s; 2 bytes of 2, 6 and 3 million elements.
+    assert found is not None and (found.path, found.flop, found.exact) == ("tensor.bf16", 12e9, True)
+    assert found.flop_per_s == pytest.approx(120e12) and found.operand_bytes == 22e6
+    (part,) = found.utilisation
+    assert (part.ceiling_path, part.origin) == ("tensor.bf16", "rated")
+    assert part.fraction == pytest.approx(120 / 312, rel=1e-3)
+    # 22 MB in 100 µs are 220 GB/s of 1935.
+    assert found.dram_fraction == pytest.approx(220 / 1935, rel=1e-3)
+    assert of_peak_text(found) == "bf16 38 %"
+    assert operator_flop_text(found) == (
+        "12.0 GFLOP by the operator's shapes, 120 TFLOP/s: 38 % of rated tensor.bf16 (312 TFLOP/s); operands and "
+        "result once 22.0 MB, 11 % of rated DRAM"
+    )
+
+
+def test_a_product_of_one_row_is_told_by_its_bytes() -> None:
+    one_row = product(left=(1, 4000), right=(4000, 10000))
+    found = asked(recorded(("gemv", 50, 0), products=(one_row,)), "gemv")
+    # 80 MB in 50 µs are 1.6 of 1.935 TB/s; 80 MFLOP are nothing.
+    assert found is not None and of_peak_text(found) == "DRAM 83 %"
+    # What comes faster than DRAM can bring it did not come from there.
+    faster = asked(recorded(("gemv", 10, 0), products=(one_row,)), "gemv")
+    assert faster is not None and faster.dram_fraction is None and of_peak_text(faster) == "bf16 2.6 %"
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "ceilings", "text"),
+    [
+        (SIMT, "fp32", ["fp32"], "fp32 62 %"),
+        ("ampere_sgemm_128x64_nn", "fp32", ["fp32"], "fp32 62 %"),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x128x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4", "fp32",
+         ["fp32"], "fp32 62 %"),
+        ("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16", "tensor.tf32", ["tensor.tf32"], "tf32 7.7 %"),
+        ("ampere_tf32_s1688gemm_128x128_ldg8_stages_32x3_tn", "tensor.tf32", ["tensor.tf32"], "tf32 7.7 %"),
+        ("some_kernel", "fp32", ["fp32", "tensor.tf32"], "fp32 7.7 % to 62 %"),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_kernel_tells_where_fp32_is_multiplied(
+    name: str, path: str, ceilings: list[str], text: str
+) -> None:
+    found = asked(recorded((name, 1000, 0), products=(product(of=FLOAT),)), name)
+    assert found is not None and found.path == path
+    assert [part.ceiling_path for part in found.utilisation] == ceilings
+    # 12 GFLOP in 1 ms: 12 of 19.5 and of 156 TFLOP/s.
+    assert of_peak_text(found) == text
+
+
+def test_the_kernel_that_multiplies_has_all_of_it() -> None:
+    found = recorded(("ampere_bf16_s16816gemm", 100, 0), ("cublasLt::splitKreduce_kernel", 10, 0))
+    assert asked(found, "cublasLt::splitKreduce_kernel") is None
+    gemm = asked(found, "ampere_bf16_s16816gemm")
+    assert gemm is not None and gemm.flop == 12e9
+
+
+def test_where_several_kernels_multiply_none_is_said_to_do_all() -> None:
+    found = recorded(("ampere_sgemm_a", 100, 0), ("ampere_sgemm_b", 100, 0))
+    assert [one.operator_flop for one in found.kernels] == [None, None]
+
+
+def test_launches_of_several_sizes_under_one_name_have_no_flop_in_common() -> None:
+    products = (product(), product(left=(10, 20), right=(20, 30)))
+    assert asked(recorded(("gemm", 100, 0), ("gemm", 100, 1), products=products), "gemm") is None
+    assert asked(recorded(("gemm", 100, 0), ("gemm", 100, None)), "gemm") is None
+
+
+def test_attention_may_leave_out_what_is_masked() -> None:
+    shapes = ((2, 8, 64, 32),) * 3
+    attention = MatrixProduct("aten::_scaled_dot_product_flash_attention", 0.0, shapes, (BF16,) * 3, ())
+    found = asked(recorded(("flash_fwd_kernel", 100, 0), products=(attention,)), "flash_fwd_kernel")
+    # 2 · 2 · 8 · 64 · 64 · (32 + 32), whatever the mask.
+    assert found is not None and found.flop == 2 * 2 * 8 * 64 * 64 * 64
+    assert not found.exact and found.operand_bytes is None
+
+
+def _of_transformer() -> Session:
+    return analyse_traces([read_torch_trace(TRANSFORMER.read_bytes(), "t", "0" * 64)], HardwareFinder(), "1").session
+
+
+def test_counters_saw_what_the_shapes_ask_for() -> None:
+    """A transformer in FP32 on an H100: FLOP by shapes, of the survey, against those that ncu counted."""
+    of_shapes = {
+        (one.demangled, one.grid, one.block, one.ranges): one.operator_flop
+        for one in _of_transformer().kernels
+        if one.operator_flop is not None
+    }
+    assert len(of_shapes) == 31
+    profiled = read_session(TRANSFORMER.with_name("session.json").read_bytes(), "session.json")
+    ratios = {}
+    for one in profiled.kernels:
+        by_shapes = of_shapes.get((one.demangled, one.grid, one.block, one.ranges))
+        counted = sum(work.flop or 0.0 for work in one.work if work.path == "fp32")
+        if by_shapes is not None and by_shapes.exact and counted:
+            ratios[one.label] = counted / by_shapes.flop
+    of_place = {label: ratio for label, ratio in ratios.items() if not _is_elsewhere(profiled, label)}
+    assert len(of_place) >= 8
+    # What the hardware does beside: edges of tiles, a bias, the scaling of sums.
+    assert all(1.0 <= ratio <= 1.03 for ratio in of_place.values()), of_place
+    # Two had the counters of a launch elsewhere, of four times the depth: they would be left out now.
+    assert sorted(ratios.values())[-1] == pytest.approx(4, rel=0.01)
+
+
+def _is_elsewhere(found: Session, label: str) -> bool:
+    (one,) = (one for one in found.kernels if one.label == label)
+    return any(gap.what == "counters of this range" for gap in one.missing)
+
+
+def test_a_product_on_the_pipes_for_scalars_is_told_in_a_trace() -> None:
+    found = recorded((SIMT, 1000, 0), products=(product(of=FLOAT),))
+    (told,) = (finding for finding in found.kernels[0].findings if finding.rule == "tensor-cores-idle")
+    assert told.headline == "Tensor cores idle: FP32 matrix multiplication at 62 % of the FP32 peak"
+    assert told.severity == "high" and told.held == "inputs in TF32 and the same operand reuse"
+    # The same FLOP at 156 TFLOP/s take 77 of 1000 µs.
+    assert told.gain_kernel == pytest.approx(1 - 12e9 / 156e12 / 1e-3, rel=0.01)
+    # At a tenth of that rate arithmetic is not what it waits for.
+    slow = recorded((SIMT, 10_000, 0), products=(product(of=FLOAT),))
+    (fact,) = (finding for finding in slow.kernels[0].findings if finding.rule == "tensor-cores-idle")
+    assert fact.severity == "info"
+
+
+def test_a_profiled_kernel_keeps_what_its_operator_asked_for() -> None:
+    surveyed = analyse_traces([read_torch_trace(TRANSFORMER.read_bytes(), "t", "0" * 64)], HardwareFinder(), "1")
+    again: list[KernelProfile] = [*joined(surveyed, surveyed).session.kernels]
+    assert [one.operator_flop for one in again] == [one.operator_flop for one in surveyed.session.kernels]
