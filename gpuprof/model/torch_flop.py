@@ -39,7 +39,7 @@ Shapes = Sequence[TensorShape | None]
 OperatorSettings = Sequence[str]
 
 
-class ProductFlop(NamedTuple):
+class ProductFlop(Struct, frozen=True):
     """FLOP of one call of an operator, and the path of work that its data type asks for: FP32 can also run as TF32.
 
     `exact` says that no kernel does with fewer: attention leaves out what is masked, convolutions what is padded.
@@ -86,8 +86,8 @@ def product_flop(product: MatrixProduct) -> ProductFlop | Missing:
         return Missing(product.name, f"the trace lacks {formula.needs}", _NEWER)
     dtype = product.dtypes[formula.operand] if formula.operand < len(product.dtypes) else ""
     return ProductFlop(
-        path_of(dtype),
-        flop * (2.0 if dtype == _FP4 else 1.0),
+        path=path_of(dtype),
+        flop=flop * (2.0 if dtype == _FP4 else 1.0),
         exact=product.name in _MATRICES,
         operand_bytes=_operand_bytes(product.name, shapes, formula.operand, dtype),
     )
