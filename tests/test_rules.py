@@ -34,6 +34,7 @@ from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.needs import Saving
 from gpuprof.diagnose.registry import RULES, rule_named
 from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, RuleVerdict, Threshold, finding_of
+from gpuprof.diagnose.told_work import work_of_peak
 from gpuprof.diagnose.traffic import wavefronts_per_request
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
@@ -43,7 +44,7 @@ from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.occupancy import LIMITERS
 from gpuprof.model.recorded import ProfiledInstruction, RuleResult
-from gpuprof.model.session import Evidence, Finding
+from gpuprof.model.session import Evidence, Finding, Remaining
 from tests import builders
 from tests.kernels import (
     CLOCK,
@@ -1203,6 +1204,49 @@ def test_reuse_leaves_the_arithmetic_and_not_the_instructions_of_the_accesses() 
     found = made(busy(dram=1, l2=5, l1=91, sm=91), pipes(lsu=91, fma=17)).finding("l1-bandwidth")
     assert found.gain_kernel == pytest.approx(0.83)
     assert found.held == "the same arithmetic and the same bytes through L2 and DRAM"
+
+
+ACHIEVED = "The kernel achieved {} of this device's fp32 peak performance and 0% of its fp64 peak performance."
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "gain"),
+    [
+        # 71 % of the active cycles, which are 90 % of all.
+        ("HighPipeUtilization", "FMA is the highest-utilized pipeline (71.0%) based on active cycles", 1 - 0.639),
+        ("SOLFPRoofline", ACHIEVED.format("64%"), 0.36),
+    ],
+)
+def test_arithmetic_that_nvidias_rules_tell_of_stays_where_accesses_go(rule: str, text: str, gain: float) -> None:
+    cycles = {"sm__cycles_active.avg": 9e5, "sm__cycles_elapsed.max": 1e6}
+    launch = made(busy(dram=7, l2=7, l1=82, sm=65), cycles, details=told(rule, text))
+    assert launch.finding("l1-bandwidth").gain_kernel == pytest.approx(gain)
+
+
+def test_fewer_accesses_promise_nothing_where_nothing_tells_of_the_arithmetic() -> None:
+    # Half precision, integers and tensor cores are no part of NVIDIA's 0 %.
+    for details in (None, told("SOLFPRoofline", ACHIEVED.format("0%"))):
+        found = made(busy(dram=12, l2=18, l1=89, sm=68), details=details).finding("l1-bandwidth")
+        assert found.gain_kernel == pytest.approx(0.82) and (found.gain_kind, found.held) == ("bound", None)
+        assert found.remains[0] == Remaining("l2", 0.18)
+
+
+def test_what_a_level_is_not_busy_for_stays_with_the_rest_of_the_time() -> None:
+    found = made(busy(dram=4, l2=6, l1=73, sm=73), pipes(lsu=73, fma=8)).finding("l1-bandwidth")
+    assert found.gain_kernel == pytest.approx(0.73) and found.held == "the rest of its time unchanged"
+
+
+@pytest.mark.parametrize(
+    ("text", "work"),
+    [
+        (ACHIEVED.format("47%"), {"fp32": 0.47, "fp64": 0.0}),
+        ("The workload achieved  close to 1% of this device's FP32 peak performance and 16% of its FP64 peak "
+         "performance.", {"fp32": 0.01, "fp64": 0.16}),
+        ("The ratio of peak float (fp32) to double (fp64) performance on this device is 2:1.", {}),
+    ],
+)  # fmt: skip
+def test_the_work_of_its_peak_is_read_from_nvidias_roofline_rule(text: str, work: dict[str, float]) -> None:
+    assert work_of_peak(told("", text).rule_results()) == pytest.approx(work)
 
 
 def test_writes_to_the_host_count_although_l2_calls_them_hits() -> None:
