@@ -2542,6 +2542,24 @@ def test_an_sm_that_is_busy_with_hardly_an_instruction_multiplies_matrices() -> 
     assert made(busy(sm=91, memory=91), issued(3.3), active).findings("tensor-compute-bound") == []
 
 
+def test_a_busy_sm_of_a_kernel_with_the_name_of_matrix_instructions_is_no_fp32() -> None:
+    for name in ("turing_fp16_s1688gemm_fp16_256x128_ldg8_relu_f2f_tn", "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NNT"):
+        gemm = made(busy(sm=74, memory=38), name=name)
+        found = gemm.finding("tensor-compute-bound")
+        assert (found.headline, found.confidence) == ("Tensor cores, by its name: SM 74 % busy", "guess")
+        assert gemm.findings("fp32-compute-bound") == [] and gemm.findings("integer-bound") == []
+    # What is collected tells more than a name, and a scalar name tells of FP32.
+    assert made(busy(sm=74), pipes(fma=70, tensor=0), name=name).findings("tensor-compute-bound") == []
+    assert made(busy(sm=74, memory=38), name="volta_sgemm_128x64_nn").finding("fp32-compute-bound")
+
+
+def test_much_fp32_work_that_nvidias_rule_tells_fills_a_busy_sm() -> None:
+    told_much = made(busy(sm=74, memory=38), details=told("SOLFPRoofline", ACHIEVED.format("64%")))
+    assert told_much.finding("fp32-compute-bound") and told_much.findings("integer-bound") == []
+    told_none = made(busy(sm=74, memory=38), details=told("SOLFPRoofline", ACHIEVED.format("0%")))
+    assert told_none.finding("integer-bound").headline.startswith("Instruction throughput: ")
+
+
 @pytest.mark.parametrize(("loads", "spoken"), [(32.0, True), (20.0, False)])
 def test_counts_alone_let_one_guess_that_shared_memory_is_the_limit(loads: float, spoken: bool) -> None:
     name = "smsp__sass_inst_executed_op_shared_ld.sum"
