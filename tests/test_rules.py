@@ -183,9 +183,9 @@ ACCESS = (
             "76 %"),
     # 24 of 32 bytes for nothing.
     Example("uncoalesced-global", "by bytes per sector", made(busy(dram=40), {PER_SECTOR_LOAD: 8.0}),
-            0.75, "high", "measured", "8 of 32 bytes per sector are used", (PER_SECTOR_LOAD,)),
+            0.75, "low", "guess", "8 of 32 bytes per sector are used", (PER_SECTOR_LOAD,)),
     Example("uncoalesced-global", "by the percentage of a sector", made(busy(dram=40), {PERCENT_PER_SECTOR: 25.0}),
-            0.75, "high", "measured", "8 of 32 bytes per sector are used", (PERCENT_PER_SECTOR,)),
+            0.75, "low", "guess", "8 of 32 bytes per sector are used", (PERCENT_PER_SECTOR,)),
     # 32 − 4 of 32 sectors.
     Example("uncoalesced-global", "by sectors per request",
             made(busy(dram=50), {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0}), 0.875, "high", "inferred",
@@ -894,6 +894,23 @@ def test_a_word_that_all_threads_read_is_no_excess() -> None:
     assert made(busy(dram=50), loads).findings("uncoalesced-global") == []
     assert made(busy(dram=50), loads, {LOAD_SECTORS: 800.0}).finding("uncoalesced-global").gain_kernel == pytest.approx(
         0.875
+    )
+
+
+def test_bytes_of_a_sector_prove_no_excess_where_single_words_use_as_few() -> None:
+    # A coalesced load uses 32 bytes of a sector, a word that all threads read 4: 18 on average.
+    loads = {PER_SECTOR_LOAD: 18.0}
+    alone = made(busy(dram=21, l2=18, l1=99), loads).finding("uncoalesced-global")
+    assert (alone.confidence, alone.severity) == ("guess", "low") and "broadcast" in alone.why
+    # L2 and DRAM are not kept busy by words that all threads read.
+    assert made(busy(dram=70), loads).finding("uncoalesced-global").confidence == "inferred"
+    ratio = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+    for told_by in ({ratio: 8.0}, {LOAD_SECTORS: 800.0, LOAD_REQUESTS: 100.0}):
+        found = made(busy(dram=21), loads, told_by).finding("uncoalesced-global")
+        assert found.confidence == "measured" and "broadcast" not in found.why
+    # A sector per request is the least that there is.
+    assert made(busy(dram=21), loads, {ratio: 1.02}).finding("uncoalesced-global").gain_kernel == pytest.approx(
+        1 - 1 / 1.02
     )
 
 

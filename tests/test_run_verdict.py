@@ -289,9 +289,13 @@ def test_what_is_open_of_the_longest_launch_is_not_said_of_the_others() -> None:
 def test_guesses_are_told_where_nothing_else_shows_what_would_make_a_kernel_faster() -> None:
     guess = finding("latency-bound", "Latency-bound: no unit is busy", confidence="guess", severity="low")
     lit = lights(dram=0.49, sm=0.2)
-    told = "keeps DRAM 49 % busy, more than any other unit that was collected; what would make it faster is only a guess."
+    told = (
+        "keeps DRAM 49 % busy, more than any other unit that was collected; what would make it faster is only a guess."
+    )
     assert told in judged(kernel(0, guess, throughput=lit)).sentence
-    nothing = judged(kernel(0, finding("latency-bound", "Latency-bound", confidence="guess", severity="info"), throughput=lit))
+    nothing = judged(
+        kernel(0, finding("latency-bound", "Latency-bound", confidence="guess", severity="info"), throughput=lit)
+    )
     assert "nothing in the report shows what would make it faster" in nothing.sentence
 
 
