@@ -19,7 +19,12 @@ from gpuprof.diagnose.products import outer_products
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
-from gpuprof.model.product_names import has_inputs_of_16_bits, is_product_by_name, plain_library_type
+from gpuprof.model.product_names import (
+    has_inputs_of_16_bits,
+    is_product_by_name,
+    multiplies_on_tensor_cores,
+    plain_library_type,
+)
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Finding
 from tests import builders
@@ -72,6 +77,36 @@ def test_a_name_says_whether_a_kernel_multiplies_matrices(name: str, is_product:
 @pytest.mark.parametrize(("name", "of_type"), LIBRARY)
 def test_a_library_says_in_the_name_that_its_product_takes_no_tensor_cores(name: str, of_type: str | None) -> None:
     assert plain_library_type(name) == of_type
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "volta_h884gemm_128x64_ldg8_nn", "volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_exp_small_nhwc_tn_v1",
+        "turing_fp16_s1688gemm_fp16_256x128_ldg8_relu_f2f_tn", "turing_int8_i8816gemm_int8_128x128_ldg16_tn",
+        "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn", "ampere_h16816gemm_64x64_nn",
+        "void cutlass::Kernel2<cutlass_80_tensorop_i16832gemm_s8_256x128_64x3_tn_align16>(T1::Params)",
+        "sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_stage3_warpsize2x2x1_tensor16x8x16_kernel",
+        "sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_kernel__5x_cublas",
+        "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NNT", "wmma_ker(__half *, float *)", "gemm_4bit_sm80_m16n8k16<__half>",
+        "void cutlass::device_kernel<cutlass::gemm::collective::CollectiveMma<MainloopSm90TmaGmmaWarpSpecialized<4>>>",
+    ],
+)  # fmt: skip
+def test_a_name_with_a_matrix_instruction_is_of_tensor_cores(name: str) -> None:
+    assert multiplies_on_tensor_cores(name) and plain_library_type(name) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "volta_sgemm_128x64_nn", "ampere_sgemm_32x32_sliced1x4_tn", "ampere_scudnn_128x64_relu_small_nn_v1",
+        "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x128x8_stage3_warpsize1x4x1_ffma_aligna4_execute_kernel",
+        "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)", "gemm_4bit_simt<float, 3>",
+        "gamma_kernel", "summary(float *)", "tinygemm", "void f<at::TensorOptions>(T1)", "sgemm_16816(float *)",
+    ],
+)  # fmt: skip
+def test_a_name_of_plain_instructions_is_not(name: str) -> None:
+    assert not multiplies_on_tensor_cores(name)
 
 
 def test_a_signature_says_that_all_inputs_have_16_bits() -> None:

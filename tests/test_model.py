@@ -567,6 +567,24 @@ def test_shared_memory_of_a_block_is_without_what_the_driver_reserves(
     assert profile_launch(builders.launch(dict(names)), 0, 0, builders.a100()).profile.shared_memory_per_block == shared
 
 
+@pytest.mark.parametrize(("achieved", "theoretical", "limiters"), [
+    # 96 registers: two blocks of 8 of 64 warps. Of one block no more than 12.5 % would have run.
+    (24.0, 0.25, ("registers",)), (20.0, 0.25, ("registers",)), (18.0, None, ()), (12.6, None, ()),
+])  # fmt: skip
+def test_warps_that_ran_tell_that_shared_memory_of_unknown_size_limits_nothing(
+    achieved: float, theoretical: float | None, limiters: tuple[str, ...]
+) -> None:
+    values: dict[str, float | str] = {
+        "launch__registers_per_thread": 96.0, "sm__warps_active.avg.pct_of_peak_sustained_active": achieved,
+    }  # fmt: skip
+    occupancy = profile_launch(builders.launch(values, block=(256, 1, 1)), 0, 0, builders.a100()).profile.occupancy
+    assert (occupancy.theoretical, occupancy.limiters) == (theoretical, limiters)
+    # Without achieved warps nothing tells how much shared memory a block has.
+    del values["sm__warps_active.avg.pct_of_peak_sustained_active"]
+    unknown = profile_launch(builders.launch(values, block=(256, 1, 1)), 0, 0, builders.a100()).profile.occupancy
+    assert unknown.theoretical is None
+
+
 def test_achieved_occupancy_is_also_what_the_schedulers_held() -> None:
     # 4 of 16 warps a scheduler.
     values: dict[str, float | str] = {"sm__warps_active.avg.per_cycle_active": 16.0}

@@ -387,13 +387,13 @@ def test_a_page_of_one_kernel_and_of_none_is_whole() -> None:
         assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
 
 
-def test_what_is_doubted_has_no_bar_beside_what_is_not_and_one_where_all_is_doubted() -> None:
+def test_what_is_doubted_has_no_bar_beside_what_is_not_and_a_guess_never_has_one() -> None:
     first, second = build_page(diagnosed(), Choice()).fixes
     assert (first.gain.percent, second.gain.text, second.gain.percent) == ("20", "≤ 10 %", None)
     assert "come last, without a bar" in texts(page())
     guessed = summarised(session(kernel(0, findings=(GUESS,))))
     (alone,) = build_page(guessed, Choice()).fixes
-    assert (alone.doubt, alone.gain.percent) == ("a guess", "10")
+    assert (alone.doubt, alone.gain.percent) == ("a guess", None)
     assert "without a bar" not in texts(render_html(guessed))
 
 

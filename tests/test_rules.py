@@ -34,6 +34,7 @@ from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.needs import Saving
 from gpuprof.diagnose.registry import RULES, rule_named
 from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, RuleVerdict, Threshold, finding_of
+from gpuprof.diagnose.told_work import work_of_peak
 from gpuprof.diagnose.traffic import wavefronts_per_request
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
@@ -43,7 +44,7 @@ from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.occupancy import LIMITERS
 from gpuprof.model.recorded import ProfiledInstruction, RuleResult
-from gpuprof.model.session import Evidence, Finding
+from gpuprof.model.session import Evidence, Finding, Remaining
 from tests import builders
 from tests.kernels import (
     CLOCK,
@@ -182,9 +183,9 @@ ACCESS = (
             "76 %"),
     # 24 of 32 bytes for nothing.
     Example("uncoalesced-global", "by bytes per sector", made(busy(dram=40), {PER_SECTOR_LOAD: 8.0}),
-            0.75, "high", "measured", "8 of 32 bytes per sector are used", (PER_SECTOR_LOAD,)),
+            0.75, "low", "guess", "8 of 32 bytes per sector are used", (PER_SECTOR_LOAD,)),
     Example("uncoalesced-global", "by the percentage of a sector", made(busy(dram=40), {PERCENT_PER_SECTOR: 25.0}),
-            0.75, "high", "measured", "8 of 32 bytes per sector are used", (PERCENT_PER_SECTOR,)),
+            0.75, "low", "guess", "8 of 32 bytes per sector are used", (PERCENT_PER_SECTOR,)),
     # 32 − 4 of 32 sectors.
     Example("uncoalesced-global", "by sectors per request",
             made(busy(dram=50), {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0}), 0.875, "high", "inferred",
@@ -896,6 +897,23 @@ def test_a_word_that_all_threads_read_is_no_excess() -> None:
     )
 
 
+def test_bytes_of_a_sector_prove_no_excess_where_single_words_use_as_few() -> None:
+    # A coalesced load uses 32 bytes of a sector, a word that all threads read 4: 18 on average.
+    loads = {PER_SECTOR_LOAD: 18.0}
+    alone = made(busy(dram=21, l2=18, l1=99), loads).finding("uncoalesced-global")
+    assert (alone.confidence, alone.severity) == ("guess", "low") and "broadcast" in alone.why
+    # L2 and DRAM are not kept busy by words that all threads read.
+    assert made(busy(dram=70), loads).finding("uncoalesced-global").confidence == "inferred"
+    ratio = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+    for told_by in ({ratio: 8.0}, {LOAD_SECTORS: 800.0, LOAD_REQUESTS: 100.0}):
+        found = made(busy(dram=21), loads, told_by).finding("uncoalesced-global")
+        assert found.confidence == "measured" and "broadcast" not in found.why
+    # A sector per request is the least that there is.
+    assert made(busy(dram=21), loads, {ratio: 1.02}).finding("uncoalesced-global").gain_kernel == pytest.approx(
+        1 - 1 / 1.02
+    )
+
+
 def test_l1_of_active_cycles_counts_for_the_time_that_the_sms_are_active() -> None:
     # 81 % of 90 % of the time; 40 of 5 are eight passes a request.
     values = {
@@ -1203,6 +1221,49 @@ def test_reuse_leaves_the_arithmetic_and_not_the_instructions_of_the_accesses() 
     found = made(busy(dram=1, l2=5, l1=91, sm=91), pipes(lsu=91, fma=17)).finding("l1-bandwidth")
     assert found.gain_kernel == pytest.approx(0.83)
     assert found.held == "the same arithmetic and the same bytes through L2 and DRAM"
+
+
+ACHIEVED = "The kernel achieved {} of this device's fp32 peak performance and 0% of its fp64 peak performance."
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "gain"),
+    [
+        # 71 % of the active cycles, which are 90 % of all.
+        ("HighPipeUtilization", "FMA is the highest-utilized pipeline (71.0%) based on active cycles", 1 - 0.639),
+        ("SOLFPRoofline", ACHIEVED.format("64%"), 0.36),
+    ],
+)
+def test_arithmetic_that_nvidias_rules_tell_of_stays_where_accesses_go(rule: str, text: str, gain: float) -> None:
+    cycles = {"sm__cycles_active.avg": 9e5, "sm__cycles_elapsed.max": 1e6}
+    launch = made(busy(dram=7, l2=7, l1=82, sm=65), cycles, details=told(rule, text))
+    assert launch.finding("l1-bandwidth").gain_kernel == pytest.approx(gain)
+
+
+def test_fewer_accesses_promise_nothing_where_nothing_tells_of_the_arithmetic() -> None:
+    # Half precision, integers and tensor cores are no part of NVIDIA's 0 %.
+    for details in (None, told("SOLFPRoofline", ACHIEVED.format("0%"))):
+        found = made(busy(dram=12, l2=18, l1=89, sm=68), details=details).finding("l1-bandwidth")
+        assert found.gain_kernel == pytest.approx(0.82) and (found.gain_kind, found.held) == ("bound", None)
+        assert found.remains[0] == Remaining("l2", 0.18)
+
+
+def test_what_a_level_is_not_busy_for_stays_with_the_rest_of_the_time() -> None:
+    found = made(busy(dram=4, l2=6, l1=73, sm=73), pipes(lsu=73, fma=8)).finding("l1-bandwidth")
+    assert found.gain_kernel == pytest.approx(0.73) and found.held == "the rest of its time unchanged"
+
+
+@pytest.mark.parametrize(
+    ("text", "work"),
+    [
+        (ACHIEVED.format("47%"), {"fp32": 0.47, "fp64": 0.0}),
+        ("The workload achieved  close to 1% of this device's FP32 peak performance and 16% of its FP64 peak "
+         "performance.", {"fp32": 0.01, "fp64": 0.16}),
+        ("The ratio of peak float (fp32) to double (fp64) performance on this device is 2:1.", {}),
+    ],
+)  # fmt: skip
+def test_the_work_of_its_peak_is_read_from_nvidias_roofline_rule(text: str, work: dict[str, float]) -> None:
+    assert work_of_peak(told("", text).rule_results()) == pytest.approx(work)
 
 
 def test_writes_to_the_host_count_although_l2_calls_them_hits() -> None:
@@ -2496,6 +2557,24 @@ def test_an_sm_that_is_busy_with_hardly_an_instruction_multiplies_matrices() -> 
     assert gemm.findings("fp32-compute-bound") == [] and gemm.findings("integer-bound") == []
     # Where memory is as busy, accesses that take many passes keep the SM so.
     assert made(busy(sm=91, memory=91), issued(3.3), active).findings("tensor-compute-bound") == []
+
+
+def test_a_busy_sm_of_a_kernel_with_the_name_of_matrix_instructions_is_no_fp32() -> None:
+    for name in ("turing_fp16_s1688gemm_fp16_256x128_ldg8_relu_f2f_tn", "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NNT"):
+        gemm = made(busy(sm=74, memory=38), name=name)
+        found = gemm.finding("tensor-compute-bound")
+        assert (found.headline, found.confidence) == ("Tensor cores, by its name: SM 74 % busy", "guess")
+        assert gemm.findings("fp32-compute-bound") == [] and gemm.findings("integer-bound") == []
+    # What is collected tells more than a name, and a scalar name tells of FP32.
+    assert made(busy(sm=74), pipes(fma=70, tensor=0), name=name).findings("tensor-compute-bound") == []
+    assert made(busy(sm=74, memory=38), name="volta_sgemm_128x64_nn").finding("fp32-compute-bound")
+
+
+def test_much_fp32_work_that_nvidias_rule_tells_fills_a_busy_sm() -> None:
+    told_much = made(busy(sm=74, memory=38), details=told("SOLFPRoofline", ACHIEVED.format("64%")))
+    assert told_much.finding("fp32-compute-bound") and told_much.findings("integer-bound") == []
+    told_none = made(busy(sm=74, memory=38), details=told("SOLFPRoofline", ACHIEVED.format("0%")))
+    assert told_none.finding("integer-bound").headline.startswith("Instruction throughput: ")
 
 
 @pytest.mark.parametrize(("loads", "spoken"), [(32.0, True), (20.0, False)])

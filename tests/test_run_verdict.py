@@ -286,6 +286,19 @@ def test_what_is_open_of_the_longest_launch_is_not_said_of_the_others() -> None:
     assert "longest launch" not in judged(labelled[0]).sentence
 
 
+def test_guesses_are_told_where_nothing_else_shows_what_would_make_a_kernel_faster() -> None:
+    guess = finding("latency-bound", "Latency-bound: no unit is busy", confidence="guess", severity="low")
+    lit = lights(dram=0.49, sm=0.2)
+    told = (
+        "keeps DRAM 49 % busy, more than any other unit that was collected; what would make it faster is only a guess."
+    )
+    assert told in judged(kernel(0, guess, throughput=lit)).sentence
+    nothing = judged(
+        kernel(0, finding("latency-bound", "Latency-bound", confidence="guess", severity="info"), throughput=lit)
+    )
+    assert "nothing in the report shows what would make it faster" in nothing.sentence
+
+
 def test_traffic_tells_how_busy_dram_is_without_a_speed_of_light() -> None:
     point = RooflinePoint(path="fp32", level="dram", intensity=1.0, flop_per_s=0.54e12, roof_flop_per_s=1e12,
                           fraction_of_roof=0.54, ceiling="at-clock", bound="memory")  # fmt: skip

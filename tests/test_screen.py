@@ -134,15 +134,16 @@ def test_an_opportunity_is_what_it_gains_what_where_and_how_sure() -> None:
     ]
 
 
-def test_bars_fall_and_what_is_in_doubt_has_none() -> None:
+def test_bars_fall_and_a_guess_has_none() -> None:
     doubted = kernel(9, finding("low-occupancy", 0.95, confidence="guess", action="G"), label="other")
     text = screen(session(*many(3).kernels, doubted))
     lines = [line for line in text.splitlines() if re.search(r"≤ +\d", line) and "headline" in line]
     bars = [len(line[2:10].rstrip()) for line in lines]
     assert bars == sorted(bars, reverse=True) and bars[-1] == 0 and min(bars[:-1]) > 0
     assert "#9 other · gather.cu:41 · a guess" in text
-    alone = screen(session(kernel(0, finding("low-occupancy", 0.95, confidence="guess"))))
-    assert re.search(r"^ {2}█", alone, re.MULTILINE)
+    alone = screen(session(kernel(0, finding("low-occupancy", 0.95, confidence="guess", severity="low"))))
+    assert "what would make it faster is only a guess" in " ".join(alone.split())
+    assert re.search(r"^ {2} +≤ 48 %", alone, re.MULTILINE) and "█" not in alone
 
 
 def test_no_finding_is_told_more_than_once_but_for_its_name(reports: Path) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case, summed
+from gpuprof.diagnose.told_work import TOLD_WORK
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.session import Evidence
 
@@ -40,10 +41,12 @@ def share_of_opcodes(case: Case, starts: tuple[str, ...]) -> float:
 
 
 def fraction_of_peak(case: Case, path: str) -> float | None:
-    """Return the counted work of a path over its peak at the clock of the kernel; None where either is not known."""
+    """Return the counted work of a path over its peak at the clock of the kernel, else what NVIDIA's rule tells."""
     limit = case.recorded.at_clock.get(path)
     rate = next((work.flop_per_s for work in case.kernel.work if work.path == path), None)
-    return rate / limit.value if limit is not None and rate is not None and limit.value > 0 else None
+    if limit is not None and rate is not None and limit.value > 0:
+        return rate / limit.value
+    return case.told_work.get(path)
 
 
 def fp64_over_fp32(case: Case) -> float | None:
@@ -61,6 +64,8 @@ def peak_evidence(case: Case, name: str, operation: str, fraction: float, thresh
     metric = next((counter for counter in names if recorded.number(counter) is not None), "")
     if not metric and recorded.instances(THREAD_OPCODES):
         metric = THREAD_OPCODES
+    elif not metric and case.told_work:
+        metric = TOLD_WORK
     return Evidence(metric, 100 * fraction, "%", threshold=threshold, meaning=f"{name} work, of its peak")
 
 

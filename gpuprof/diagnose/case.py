@@ -14,6 +14,7 @@ from msgspec import Struct
 from gpuprof.code.binary.encodings import Moves, moves_of
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.needs import LAUNCH, Saving, launch_share, need_of_pipe, needs_of, pipe_name, saving
+from gpuprof.diagnose.told_work import work_of_peak
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import Recorded
@@ -169,7 +170,8 @@ class Case:
         """Which fraction of the elapsed time each unit needs, as far as it was collected."""
         # Between two rounds of blocks an SM can be empty, too, which other blocks change: only one round bounds.
         is_one_round = self.kernel.waves is not None and self.kernel.waves <= 1.0
-        return needs_of(self.kernel, self.l1_busy, self.active_share, self.busiest_share if is_one_round else None)
+        busiest = self.busiest_share if is_one_round else None
+        return needs_of(self.kernel, self.l1_busy, self.active_share, busiest, self.pipes)
 
     def saving(self, relieved: Mapping[str, float]) -> Saving:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
@@ -386,15 +388,20 @@ class Case:
         return next((item.flop or 0.0 for item in self.kernel.work if item.path == path), 0.0)
 
     @cached_property
+    def told_work(self) -> Mapping[str, float]:
+        """FP32 and FP64 work of their peaks, as NVIDIA's rule tells it; empty where it does not."""
+        return work_of_peak(self.messages)
+
+    @cached_property
     def arithmetic_fraction(self) -> float:
-        """The floating-point work of its peak at this clock: of the path closest to it; 0 where it was not counted."""
+        """The floating-point work of its peak at this clock: of the path closest to it; 0 where nothing tells of it."""
         limits = self.recorded.at_clock
         fractions = [
             work.flop_per_s / limits[work.path].value
             for work in self.kernel.work
             if work.flop_per_s and "int32" not in work.path and work.path in limits and limits[work.path].value > 0
         ]
-        return min(1.0, max(fractions, default=0.0))
+        return min(1.0, max(fractions or self.told_work.values(), default=0.0))
 
     def metric(self, name: str, meaning: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a recorded metric as evidence, nothing where it was not recorded."""

@@ -89,6 +89,10 @@ _SCATTERED = _Advice(
     "Let consecutive threads access consecutive addresses",
     f"{_COALESCE} {_WIDEN}",
 )
+_OR_SINGLE_WORDS = (
+    " It may be none: a word that all threads of a warp read (a broadcast), or that one of them writes, uses 4 of 32 "
+    "bytes as well and moves no sector for nothing. Sectors per request, which would tell, were not collected."
+)
 _IN_L1 = "The excess stays in L1: L2 moves no more than these accesses need, so it only costs L1 wavefronts."
 _CAUGHT = _Advice(
     f"The threads of a warp access addresses that are not adjacent. {_IN_L1}",
@@ -165,10 +169,16 @@ _WIDENING = frozenset({ADVICE["neighbours"].action, ADVICE["structure"].action})
 
 
 class _Excess(Struct, frozen=True):
+    """The share of the sectors that is moved for nothing.
+
+    `may_be_single_words` says that requests for one word, which move the least that there is, can look the same.
+    """
+
     fraction: float
     text: str
     confidence: Confidence
     evidence: tuple[Evidence, ...]
+    may_be_single_words: bool = False
 
 
 def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
@@ -188,14 +198,15 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
     )
     shape = _shape(case) if saving.fraction >= LOW else None
     told = _advice(case, shape, excess.fraction)
+    is_open = excess.may_be_single_words and shape is None
     if told.action in _WIDENING:
         saving = _widened(case, excess.fraction).if_held(saving.fraction, saving.held or _SAME_INSTRUCTIONS)
     yield RuleVerdict(
         headline=f"Uncoalesced global access: {excess.text}",
-        why=told.why,
+        why=told.why + (_OR_SINGLE_WORDS if is_open else ""),
         action=told.action,
         advice=told.advice,
-        confidence=excess.confidence,
+        confidence=excess.confidence if is_open or not excess.may_be_single_words else "inferred",
         saving=saving,
         evidence=(*excess.evidence, *(shape.evidence if shape is not None else worst_request(case))),
         location=(shape.location if shape is not None else None)
@@ -330,18 +341,27 @@ def _unused_bytes(case: Case) -> _Excess | None:
     sectors = {what: case.number(GLOBAL_SECTORS.format(what)) for what in known}
     weights = {what: count for what, count in sectors.items() if count} or dict.fromkeys(known, 1.0)
     mean = sum(known[what].value * weights.get(what, 0.0) for what in known) / sum(weights.values())
-    requests = case.total(_REQUESTS.format(what) for what in weights)
     fraction = 1.0 - mean / SECTOR_BYTES
-    if requests is not None and len(weights) == len([count for count in sectors.values() if count]):
+    open_requests = {what for what in weights if not _request_sectors(case, what)}
+    if not open_requests:
+        requests = sum(count / (_request_sectors(case, what) or 1.0) for what, count in weights.items())
         fraction = min(fraction, 1.0 - requests / sum(weights.values()))
     if 100 * fraction < EXCESS.value:
         return None
+    is_open = any(known[what].value < SECTOR_BYTES for what in open_requests)
     return _Excess(
         fraction,
         f"{mean:.3g} of 32 bytes per sector are used",
-        "measured",
+        _beside_single_words(case) if is_open else "measured",
         evidence=tuple(item.evidence for item in known.values()),
+        may_be_single_words=is_open,
     )
+
+
+def _beside_single_words(case: Case) -> Confidence:
+    """Tell how sure unused bytes are where single words look the same: those hardly keep L2 or DRAM busy."""
+    is_below = any(100 * case.needs.get(level, 0.0) >= BUSY.value for level in _LEVELS)
+    return "inferred" if is_below else "guess"
 
 
 def _told_by_message(case: Case) -> _Excess | None:
@@ -356,6 +376,7 @@ def _told_by_message(case: Case) -> _Excess | None:
         f"{used:.3g} of 32 bytes per loaded sector are used",
         "inferred" if busy else "guess",
         evidence=(Evidence("rule MemoryCacheAccessPattern", used, "B/sector", threshold=32.0, meaning=meaning),),
+        may_be_single_words=True,
     )
 
 
@@ -490,8 +511,9 @@ RULES = (
         "in which most SMs have ended may be all of the stalls of the others. Where wider accesses may be the fix, "
         "the bound leaves out L1, the load/store unit, the pipes of address arithmetic and the issue slots, and the "
         "rest holds with the same instructions.",
-        silent="Under 1 % excess. With the basic set also where the block uses shared memory, because its bank "
-        "conflicts look the same.",
+        silent="Under 1 % excess, or a sector per request, as words have that all threads read. Where bytes per sector "
+        "are known and sectors per request are not, it is a guess unless L2 or DRAM is busy. With the basic set also "
+        "where the block uses shared memory, because its bank conflicts look the same.",
         check=_uncoalesced,
         metrics=tuple(name.format(what) for name in (_PER_SECTOR, GLOBAL_SECTORS, _REQUESTS) for what in ("ld", "st")),
         causes=(Cause("block-size", _are_few_lanes_side_by_side),),

@@ -26,7 +26,7 @@ from gpuprof.diagnose.rule import AT_MATH, Cause, Rule, RuleVerdict, Threshold, 
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import TWO_PASSES
-from gpuprof.model.product_names import is_product_by_name
+from gpuprof.model.product_names import is_product_by_name, multiplies_on_tensor_cores
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent, format_si
@@ -304,7 +304,7 @@ def _busy_sm(case: Case, what: str, action: str, advice: str) -> Iterator[RuleVe
     The load/store unit is part of the SM, too: where memory is as busy as the SM, it is that.
     """
     sm = _sm_without_pipes(case)
-    if sm is None or _cycles_an_instruction(case, sm) > SCALAR_CYCLES.value:
+    if sm is None or _cycles_an_instruction(case, sm) > SCALAR_CYCLES.value or _has_matrix_name(case):
         # Matrix instructions keep it so: `tensor-compute-bound` says that.
         return
     work = _most_work(case)
@@ -345,9 +345,18 @@ def _is_product_by_name(case: Case) -> bool:
     return _most_work(case) is None and is_product_by_name(case.kernel.demangled)
 
 
+def _has_matrix_name(case: Case) -> bool:
+    """Tell whether a kernel multiplies matrices on the tensor cores by its name."""
+    return multiplies_on_tensor_cores(case.kernel.demangled)
+
+
 def _most_work(case: Case) -> float | None:
-    """Return the floating-point work of its peak, of the path closest to it; None where none was counted."""
+    """Return the floating-point work of its peak, of the path closest to it; None where none was counted.
+
+    What NVIDIA's rule tells of FP32 and FP64 counts where it is much: beside a little, it can be of another type.
+    """
     paths = {work.path for work in case.kernel.work if "int32" not in work.path}
+    paths |= {path for path, work in case.told_work.items() if 100 * work >= FMA_WORK.value}
     fractions = [fraction for path in paths if (fraction := fraction_of_peak(case, path)) is not None]
     return min(1.0, max(fractions)) if fractions else None
 
@@ -441,32 +450,41 @@ def _tensor(case: Case) -> Iterator[RuleVerdict]:
 def _long_instructions(case: Case) -> Iterator[RuleVerdict]:
     """Say so where the SM is busy with hardly an instruction issued: only matrix instructions take so long.
 
-    Those of FP64 do, too, on a GPU that has few units for them.
+    Those of FP64 do, too, on a GPU that has few units for them. Else a name that tells of matrix instructions is all.
     """
     sm = _sm_without_pipes(case)
     cycles = _cycles_an_instruction(case, sm) if sm is not None else 0.0
     has_them = any(key.path.startswith("tensor") for key in case.recorded.hardware.arch.compute)
-    if sm is None or cycles <= SCALAR_CYCLES.value or not has_them:
+    are_long, by_name = cycles > SCALAR_CYCLES.value, _has_matrix_name(case)
+    if sm is None or not has_them or not (are_long or by_name):
         return
     ratio = fp64_over_fp32(case)
     near = 100 * sm >= PIPE_NEAR_ROOF.value
+    what, at = ("Tensor cores", f" at one instruction per {cycles:.0f} cycles") if are_long else (_BY_NAME, "")
     yield RuleVerdict(
-        headline=f"Tensor cores: SM {format_percent(sm)} busy at one instruction per {cycles:.0f} cycles"
-        + ("; near its ceiling" if near else ""),
-        why="Pipes were not collected, but no other kind of instruction keeps the SM busy for so long.",
+        headline=f"{what}: SM {format_percent(sm)} busy{at}{'; near its ceiling' if near else ''}",
+        why="Pipes were not collected, but no other kind of instruction keeps the SM busy for so long."
+        if are_long
+        else "Its name tells of matrix instructions. Pipes were not collected: ncu --section ComputeWorkloadAnalysis "
+        "shows how busy the tensor cores are.",
         action=_TENSOR_ACTION,
         advice=_TENSOR_ADVICE,
-        confidence="inferred" if ratio is not None and ratio >= _FP64_IS_FAST else "guess",
+        confidence="inferred" if are_long and ((ratio or 0.0) >= _FP64_IS_FAST or by_name) else "guess",
         saving=_with_full_sm(case, "tensor"),
         evidence=(
             Evidence(case.light_metric("sm"), 100 * sm, "%", threshold=PIPE_BUSY.value, meaning="SM busy"),
             *case.issue_evidence(None),
-            Evidence("", cycles, "cycle/inst", threshold=SCALAR_CYCLES.value, meaning=SCALAR_CYCLES.name),
+            *(
+                (Evidence("", cycles, "cycle/inst", threshold=SCALAR_CYCLES.value, meaning=SCALAR_CYCLES.name),)
+                if cycles
+                else ()
+            ),
         ),
         settled=near,
     )
 
 
+_BY_NAME = "Tensor cores, by its name"
 _FP64_IS_FAST = 0.25
 """Of the rate of FP32: FP64 instructions then take 8 cycles at most, as special functions do."""
 
@@ -570,7 +588,8 @@ RULES = (
         "the GPU sums in FP32 at half rate and the opcodes say that it does. From 80 % of that on it is at its "
         "ceiling and reported as a fact (`info`). Without pipes: 1 − busy fraction of the SM.",
         " Where no pipe was collected, an SM that is busy with so few instructions that only matrix instructions take "
-        "as long; a guess where FP64 has less than a quarter of the rate of FP32.",
+        "as long (a guess where FP64 has less than a quarter of the rate of FP32 and the name tells of none), or, as a "
+        "guess, an SM that is busy with a kernel whose name tells of them (s1688, tensorop, nvjet, wgmma).",
         thresholds=(PIPE_NEAR_ROOF, SCALAR_CYCLES),
         causes=(Cause("old-architecture"),),
         of_lanes=False,

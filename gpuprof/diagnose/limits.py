@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, WELL_USED, Case
+from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, Saving, saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.diagnose.traffic import (
@@ -137,19 +137,22 @@ def _confidence(case: Case, level: str) -> Confidence:
 def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     """Bound what fewer accesses gain: the arithmetic has to be done, and the launch takes its time.
 
-    `fraction` is how busy the level is: what it explains of the time, as no unit reaches its peak.
+    `fraction` is how busy the level is: the other time is not its own.
     Less follows while the levels below move the same bytes and the pipes do the same arithmetic; the accesses, their
-    instructions and what the SM does for them go.
+    instructions and what the SM does for them go. Where nothing tells of the arithmetic, nothing of that is known to
+    follow: what the levels below need is a bound.
     """
-    rest = {LAUNCH: case.needs.get(LAUNCH), "work": case.arithmetic_fraction}
-    bound = saving({unit: need for unit, need in rest.items() if need}, {})
     gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
-    kept = max((need for unit, need in case.needs.items() if unit not in gone), default=0.0)
+    stays = {unit: need for unit, need in case.needs.items() if unit not in gone}
+    work = case.arithmetic_fraction
+    if not work and stays.keys() <= {*_LEVELS, LAUNCH}:
+        return case.saving(dict.fromkeys(gone, 0.0))
+    rest = {LAUNCH: case.needs.get(LAUNCH), "work": work}
+    bound = saving({unit: need for unit, need in rest.items() if need}, {})
     levels = " and ".join(_NAMES[level] for level in below)
-    same = bound.if_held(
-        1.0 - max(kept, case.arithmetic_fraction), f"the same arithmetic and the same bytes through {levels}"
-    )
-    return same.if_held(fraction / WELL_USED, "the rest of its time unchanged")
+    kept = max((work, *stays.values()))
+    same = bound.if_held(1.0 - kept, f"the same arithmetic and the same bytes through {levels}")
+    return same.if_held(fraction, "the rest of its time unchanged")
 
 
 _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
@@ -458,9 +461,9 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
 _REUSE_GAIN = (
     "With the same arithmetic and the same bytes of the levels below: 1 − the largest of what {below}, the "
     "arithmetic pipes and the floating-point work of its peak need; a bound where that work or the launch needs most. "
-    "No more than 1.25 times the level's busy fraction, with the rest of the time unchanged. The load/store unit, the "
-    "issue slots, the integer pipe and the SM's own speed of light do not count: accesses and their addresses keep "
-    "them busy, and go."
+    "No more than the level's busy fraction, with the rest of the time unchanged. The load/store unit, the issue "
+    "slots, the integer pipe and the SM's own speed of light do not count: accesses and their addresses keep them "
+    "busy, and go. Where nothing tells of the arithmetic: at most 1 − the largest of what {below} and the launch need."
 )
 
 

@@ -98,7 +98,7 @@ def run_verdict(session: Session) -> RunVerdict:
         return RunVerdict(sentence="", kernel=None, state="open", ceiling=None, fraction=None, notes=notes)
     state = _state(kernel) if not session.only_times else _timed_state(kernel)
     if state.name == "open" and state.reached is not None and _is_one_of_many(kernel, session.kernels):
-        state = _open_longest(state.reached)
+        state = _open_longest(kernel, state.reached)
     unknown, command = _more(session, kernel, state)
     state = _held(session, kernel, state)
     if not working:
@@ -337,7 +337,7 @@ def _open(kernel: KernelProfile, busy: _Reached | None, finding: Finding | None)
     if busy is not None:
         any_other = "any other unit" if _are_all_known(kernel) else "any other unit that was collected"
         text = f"keeps {busy.unit} {format_percent(busy.fraction or 0.0)} busy, more than {any_other}"
-        return _State("open", f"{text}; nothing in the report shows what would make it faster", busy)
+        return _State("open", f"{text}; {_what_helps(kernel, 'it')}", busy)
     if kernel.duration_s is None:
         has_counts = any(map(is_counted, kernel.findings))
         lacks = "no times in the report" if has_counts else "no numbers in the report that tell what it costs"
@@ -349,11 +349,19 @@ def _is_one_of_many(kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> 
     return sum(other.label == kernel.label for other in kernels) > 1
 
 
-def _open_longest(busy: _Reached) -> _State:
+def _what_helps(kernel: KernelProfile, subject: str) -> str:
+    """Say that nothing shows what would make a kernel faster, or that a finding only guesses it."""
+    guesses = (finding for finding in kernel.findings if finding.confidence == "guess" and finding.cause is None)
+    if any(finding.severity != "info" for finding in guesses):
+        return f"what would make {subject} faster is only a guess"
+    return f"nothing in the report shows what would make {subject} faster"
+
+
+def _open_longest(kernel: KernelProfile, busy: _Reached) -> _State:
     """Say of the longest of several launches that nothing is known of it; of others there may be something."""
     share = format_percent(busy.fraction or 0.0)
     text = f"keeps {busy.unit} {share} busy in its longest launch, more than any other unit"
-    return _State("open", f"{text}; nothing in the report shows what would make that launch faster", busy)
+    return _State("open", f"{text}; {_what_helps(kernel, 'that launch')}", busy)
 
 
 def _set_up_state(state: _State, roles: frozenset[Role]) -> _State:

@@ -27,6 +27,7 @@ from gpuprof.model.field_types import THROUGHPUT_UNITS, CeilingOrigin
 from gpuprof.model.occupancy import (
     blocks_at_once,
     launch_resources,
+    reached_occupancy,
     reported_limiters,
     shared_of_block,
     theoretical_occupancy,
@@ -446,12 +447,18 @@ class _LaunchAnalysis(Struct):
             return Occupancy(computed.fraction, achieved_fraction, computed.limiters)
         reported = metrics.number("sm__maximum_warps_per_active_cycle_pct")
         if reported is None:
-            return Occupancy(None, achieved_fraction, ())
+            return self._reached(achieved_fraction)
         return Occupancy(
             reported / 100,
             achieved_fraction,
             reported_limiters(metrics, self.hardware.arch) if reported < _FULL else (),
         )
+
+    def _reached(self, achieved: float | None) -> Occupancy:
+        """Return the occupancy where neither the report's own nor the shared memory of a block is known."""
+        arch = self.hardware.arch
+        reached = reached_occupancy(self.launch.metrics, self.launch.block, arch, achieved) if achieved else None
+        return Occupancy(reached.fraction, achieved, reached.limiters) if reached else Occupancy(None, achieved, ())
 
 
 def _counts_events(metric: str) -> bool:

@@ -45,11 +45,18 @@ class TheoreticalOccupancy(NamedTuple):
     limiters: tuple[str, ...]
 
 
-def launch_resources(metrics: MetricTable, block: Dim3 | None, arch: ArchSpec) -> LaunchResources | None:
-    """Read a launch's needs from its `launch__` metrics; None if one of them was not recorded."""
+def launch_resources(
+    metrics: MetricTable, block: Dim3 | None, arch: ArchSpec, unknown_shared: int | None = None
+) -> LaunchResources | None:
+    """Read a launch's needs from its `launch__` metrics; None if one of them was not recorded.
+
+    `unknown_shared` stands for the shared memory of a block where that was not.
+    """
     threads = metrics.number("launch__block_size") or (math.prod(block) if block is not None else None)
     registers = metrics.number("launch__registers_per_thread")
     reserved, shared = _reserved_shared(metrics, arch), shared_of_block(metrics, arch)
+    if shared is None:
+        shared = unknown_shared
     if not threads or registers is None or shared is None:
         return None
     return LaunchResources(
@@ -124,6 +131,23 @@ def theoretical_occupancy(launch: LaunchResources, arch: ArchSpec) -> Theoretica
     fraction = blocks * warps_per_block / arch.limit("warps_per_sm")
     binding = tuple(name for name in LIMITERS if limits.get(name) == blocks) if fraction < 1 else ()
     return TheoreticalOccupancy(fraction, blocks, binding)
+
+
+def reached_occupancy(
+    metrics: MetricTable, block: Dim3 | None, arch: ArchSpec, achieved: float
+) -> TheoreticalOccupancy | None:
+    """Return the occupancy that a launch without its shared memory allows, if so many warps ran.
+
+    The theoretical one is no higher than that, and no lower than what was achieved: that is nearer to it than to what
+    one block less would allow.
+    """
+    resources = launch_resources(metrics, block, arch, unknown_shared=0)
+    most = theoretical_occupancy(resources, arch) if resources is not None else None
+    return (
+        most
+        if most is not None and achieved * most.blocks_per_sm > (most.blocks_per_sm - 0.5) * most.fraction
+        else None
+    )
 
 
 def reported_limiters(metrics: MetricTable, arch: ArchSpec) -> tuple[str, ...]:

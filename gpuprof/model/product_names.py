@@ -31,6 +31,13 @@ _PLAIN_LIBRARY = re.compile(
     r"|implicit_convolve_(?P<conv>[sdh])gemm"
 )
 """Kernels of cuBLAS, CUTLASS and cuDNN whose names say that they run on the pipes for scalars, and the type."""
+_TENSOR_CORES = re.compile(
+    r"(?:^|[_:< ])[a-z]{1,2}(?:884|1688|16816|16832|16864|8816|8832|88128|168128|168256|161616)"
+    r"(?:gemm|cudnn|fprop|dgrad|wgrad|implicit|symm|syrk|herk|trmm)"
+    r"|[tT]ensor[oO]p(?![a-z])|tensor\d+x\d+x\d+|xmma_\w{0,200}warpgroupsize|(?<![A-Za-z])(?:nvjet|tcgen05)"
+    r"|m(?:8|16|64|128|256)n\d+k\d+|(?<![a-z])(?:[bdhigu]|wg?)mma(?![a-z])|[GU]mma|[Ww]mma|[GU]MMA"
+)
+"""Shapes of matrix instructions (s1688, tensor16x8x16, m16n8k16), their names, and libraries that use nothing else."""
 _TYPES = {"s": "fp32", "c": "fp32", "d": "fp64", "z": "fp64", "h": "fp16", "i": "int8"}
 _OF_16_BITS = re.compile(r"\b(?:__half2?|half2?|__nv_bfloat162?|nv_bfloat162?|c10::(?:BFloat16|Half))\b")
 _INPUT = re.compile(r"\bconst\b[^*]*\*")
@@ -60,6 +67,12 @@ def plain_library_type(demangled: str) -> str | None:
     match = _PLAIN_LIBRARY.search(demangled)
     letter = next((group for group in match.groups() if group), "") if match is not None else ""
     return _TYPES.get(letter)
+
+
+@lru_cache(maxsize=4096)
+def multiplies_on_tensor_cores(demangled: str) -> bool:
+    """Tell whether a kernel's name says that it executes matrix instructions."""
+    return _TENSOR_CORES.search(demangled) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -25,8 +25,8 @@ _LABEL_LENGTH = 72
 class Fix(Struct, frozen=True):
     """A fix as every view shows it. `bar` is the length of its bar, None where no gain is known and behind doubt.
 
-    Bars are in falling order, but what voids all else stands first: what is in doubt stands behind the others and has
-    none, unless all are for one reason. `kernel` and `finding` are the ids of the first of each; `where` is a file with
+    Bars are in falling order, but what voids all else stands first. A guess has none; what only sets up data has none
+    behind others. `kernel` and `finding` are the ids of the first of each; `where` is a file with
     a line, or an instruction. `doubt` says why it stands behind the others: that it is a guess, or that its kernels
     only set up data.
     `name` and `spread` are its kernels: "gemm" and " in 2 launches".
@@ -64,9 +64,10 @@ def fixes(session: Session) -> tuple[Fix, ...]:
     """Return the first repairs of a session, in the order of the session."""
     kernels = {kernel.id: kernel for kernel in session.kernels}
     first = [_fix(item, kernels, session, first=index == 0) for index, item in enumerate(_shown(session))]
-    if len({item.doubt for item in first}) < 2:
-        return tuple(first)
-    return tuple(replace(item, bar=None) if item.doubt else item for item in first)
+    has_others = len({item.doubt for item in first}) > 1
+    return tuple(
+        replace(item, bar=None) if item.confidence == "guess" or (item.doubt and has_others) else item for item in first
+    )
 
 
 def _shown(session: Session) -> Sequence[Opportunity]:
