@@ -41,12 +41,16 @@ def share_of_opcodes(case: Case, starts: tuple[str, ...]) -> float:
 
 
 def fraction_of_peak(case: Case, path: str) -> float | None:
-    """Return the counted work of a path over its peak at the clock of the kernel, else what NVIDIA's rule tells."""
+    """Return the counted work of a path over its peak at the clock of the kernel, else what NVIDIA's rule tells.
+
+    Without both, what the operator asks for by its shapes, of the rated peak, where that is on this path for sure.
+    """
     limit = case.recorded.at_clock.get(path)
     rate = next((work.flop_per_s for work in case.kernel.work if work.path == path), None)
     if limit is not None and rate is not None and limit.value > 0:
         return rate / limit.value
-    return case.told_work.get(path)
+    told = case.told_work.get(path)
+    return told if told is not None or len(case.asked_work) != 1 else case.asked_work.get(path)
 
 
 def fp64_over_fp32(case: Case) -> float | None:
@@ -66,6 +70,9 @@ def peak_evidence(case: Case, name: str, operation: str, fraction: float, thresh
         metric = THREAD_OPCODES
     elif not metric and case.told_work:
         metric = TOLD_WORK
+    elif not metric and case.asked_work:
+        meaning = f"{name} work by the operator's shapes, of its rated peak"
+        return Evidence("", 100 * fraction, "%", threshold=threshold, meaning=meaning)
     return Evidence(metric, 100 * fraction, "%", threshold=threshold, meaning=f"{name} work, of its peak")
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gpuprof.code.binary.encodings import Moves, moves_of
 from gpuprof.diagnose import nvidia_messages
-from gpuprof.diagnose.needs import LAUNCH, Saving, launch_share, need_of_pipe, needs_of, pipe_name, saving
+from gpuprof.diagnose.needs import LAUNCH, WORK, Saving, launch_share, need_of_pipe, needs_of, pipe_name, saving
 from gpuprof.diagnose.told_work import work_of_peak
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES
@@ -35,6 +35,9 @@ SAMPLES = "smsp__pcsamp_sample_count"
 EXECUTED = "inst_executed"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+AT_LEAST_OF_RATED = 0.9
+"""Clocks are hardly higher than this makes of the one that a peak is rated at: what is asked for by shapes needs so much
+of its share at least."""
 WELL_USED = 0.8
 """NVIDIA's speed-of-light rule calls a unit well used from here on."""
 COUNTS = (
@@ -171,7 +174,11 @@ class Case:
         # Between two rounds of blocks an SM can be empty, too, which other blocks change: only one round bounds.
         is_one_round = self.kernel.waves is not None and self.kernel.waves <= 1.0
         busiest = self.busiest_share if is_one_round else None
-        return needs_of(self.kernel, self.l1_busy, self.active_share, busiest, self.pipes)
+        needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest, self.pipes)
+        if self.timed_only and self.asked_work:
+            # Where two paths are possible, the faster one.
+            needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
+        return needs
 
     def saving(self, relieved: Mapping[str, float]) -> Saving:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
@@ -391,6 +398,13 @@ class Case:
     def told_work(self) -> Mapping[str, float]:
         """FP32 and FP64 work of their peaks, as NVIDIA's rule tells it; empty where it does not."""
         return work_of_peak(self.messages)
+
+    @cached_property
+    def asked_work(self) -> Mapping[str, float]:
+        """What the kernel's operator asks for by its shapes, of the rated peaks of the paths that it may run on."""
+        asked = self.kernel.operator_flop
+        parts = asked.utilisation if asked is not None and asked.exact else ()
+        return {part.ceiling_path: min(1.0, part.fraction) for part in parts}
 
     @cached_property
     def arithmetic_fraction(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
-from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, Saving, saving
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.diagnose.traffic import (
     OTHER_WAITS,
@@ -147,7 +147,7 @@ def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     work = case.arithmetic_fraction
     if not work and stays.keys() <= {*_LEVELS, LAUNCH}:
         return case.saving(dict.fromkeys(gone, 0.0))
-    rest = {LAUNCH: case.needs.get(LAUNCH), "work": work}
+    rest = {LAUNCH: case.needs.get(LAUNCH), WORK: work}
     bound = saving({unit: need for unit, need in rest.items() if need}, {})
     levels = " and ".join(_NAMES[level] for level in below)
     kept = max((work, *stays.values()))

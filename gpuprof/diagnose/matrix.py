@@ -19,7 +19,7 @@ from gpuprof.diagnose.arithmetic import (
 )
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.compute import FMA_WORK, PIPE_BUSY
-from gpuprof.diagnose.needs import ISSUE, MEMORY, UNIT_WORDS, Saving
+from gpuprof.diagnose.needs import ISSUE, MEMORY, UNIT_WORDS, WORK, Saving
 from gpuprof.diagnose.products import outer_products
 from gpuprof.diagnose.rule import AT_MATH, Rule, RuleVerdict, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
@@ -234,23 +234,15 @@ def _busy(case: Case, path: str) -> float | None:
 
 
 def _work(case: Case, path: str) -> float | None:
-    """Return the arithmetic of the peak of plain instructions: counted, else asked for; of INT8 by its opcodes."""
+    """Return the arithmetic of the peak of plain instructions; of INT8 by its opcodes."""
     if path != "int8":
-        counted = fraction_of_peak(case, path)
-        return counted if counted is not None else _asked(case, path)
+        return fraction_of_peak(case, path)
     count = _executed(case, _TYPES[path].opcodes[0])
     rate, sms = case.recorded.hardware.rates.get(ComputeKey("int32")), case.recorded.hardware.sm_count()
     duration, clock = case.kernel.duration_s, case.kernel.sm_clock_hz
     if not count or rate is None or not rate.value or not sms or not duration or not clock:
         return None
     return count * WARP_THREADS / (rate.value * sms * duration * clock)
-
-
-def _asked(case: Case, path: str) -> float | None:
-    """Return what the operator asks for of the rated peak of plain instructions, by the shapes of its inputs."""
-    asked = case.kernel.operator_flop
-    parts = asked.utilisation if asked is not None and asked.exact else ()
-    return next((part.fraction for part in parts if part.ceiling_path == path), None)
 
 
 def _executed(case: Case, starts: str) -> float:
@@ -347,7 +339,7 @@ def _saving(case: Case, product: _Product) -> Saving | None:
     """
     if product.use is None:
         return None
-    relieved = dict.fromkeys((*SCALAR_PIPES, "lsu", ISSUE, "l1"), 0.0)
+    relieved = dict.fromkeys((*SCALAR_PIPES, WORK, "lsu", ISSUE, "l1"), 0.0)
     bound = case.saving({**relieved, "l2": 0.0, "dram": 0.0})
     if product.work is not None:
         bound = bound.no_more_than(1.0 - product.work / product.most_times)
@@ -383,9 +375,6 @@ def _rates_text(case: Case, product: _Product) -> str:
 
 def _work_evidence(case: Case, product: _Product) -> Evidence:
     kind, percent_of_peak = product.type, 100 * (product.work or 0.0)
-    if product.path != "int8" and fraction_of_peak(case, product.path) is None:
-        meaning = f"{kind.name} work by the operator's shapes, of its rated peak"
-        return Evidence("", percent_of_peak, "%", threshold=FMA_WORK.value, meaning=meaning)
     if kind.counters is not None:
         return peak_evidence(case, kind.name, kind.counters[0], percent_of_peak / 100, FMA_WORK.value)
     metric = WARP_OPCODES if product.path == "int8" else ""

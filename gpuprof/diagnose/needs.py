@@ -22,7 +22,7 @@ LAUNCH_MOST_S = 3e-6
 on an A100 and an H100. What cycles of two passes are apart by, in a long kernel, is no launch.
 """
 
-SM, ISSUE, LAUNCH = "sm", "issue", "launch"
+SM, ISSUE, LAUNCH, WORK = "sm", "issue", "launch", "work"
 MEMORY = ("dram", "l2", "l1")
 _BESIDE_SM = (*MEMORY, LAUNCH)
 """What is no part of the SM's speed of light."""
@@ -34,7 +34,7 @@ _SHOWN = 8
 
 UNIT_WORDS = {
     "dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "the SM", "issue": "the issue slots", "launch": "the launch itself",
-    "work": "the arithmetic",
+    WORK: "the arithmetic",
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from gpuprof.model.ceilings import rated_bandwidth, rated_compute
 from gpuprof.model.groups import middle
 from gpuprof.model.intervals import length, merged
 from gpuprof.model.labels import short_name
+from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
     Ceiling,
@@ -44,9 +45,6 @@ _MULTIPLIES = re.compile(
     re.IGNORECASE,
 )
 """Kernels that multiply matrices, by the words of cuBLAS, cuDNN, CUTLASS, Triton and libraries of attention."""
-_ON_TENSOR_CORES = re.compile(r"tf32|tensor|[hs](?:884|1688|16816)|d(?:884|16816)|[hd]mma|nvjet|wgmma", re.IGNORECASE)
-_ON_SCALARS = re.compile(r"simt|ffma|dfma|_[sd]gemm|gemv|gemmk1|gcgemm|scudnn|cudnn_convolve_sgemm", re.IGNORECASE)
-"""Words for products on and off the tensor cores in names of cuBLAS, cuDNN and CUTLASS."""
 _TRANSFORMS = re.compile(r"winograd|fft|gcgemm", re.IGNORECASE)
 """Convolutions and products that need fewer multiplications than their shapes tell."""
 _OUTSIDE = "PyTorch counts no FLOP for what launched the kernels"
@@ -149,9 +147,9 @@ def _path_by_name(kernel: str, path: str) -> str | None:
     if path not in CEILINGS:
         return path
     plain, tensor = CEILINGS[path]
-    if _ON_TENSOR_CORES.search(kernel):
+    if multiplies_on_tensor_cores(kernel):
         return tensor
-    return plain if _ON_SCALARS.search(kernel) else None
+    return plain if multiplies_on_scalar_pipes(kernel) else None
 
 
 def by_path(flop: Iterable[ProductFlop]) -> tuple[PathFlop, ...]:

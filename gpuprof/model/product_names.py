@@ -28,17 +28,19 @@ fuses behind a product."""
 _PLAIN_LIBRARY = re.compile(
     r"(?:^|[<: ])(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_(?P<blas>[sdchz])gemm_"
     r"|cutlass_\d+_simt_(?P<cutlass>[sdchzi])\d*(?:gemm|fprop|dgrad|wgrad)|_(?P<dnn>s)cudnn_"
-    r"|implicit_convolve_(?P<conv>[sdh])gemm"
+    r"|implicit_convolve_(?P<conv>[sdh])gemm|_xmma_\w{1,200}_(?P<xmma>[fd])fma_"
 )
 """Kernels of cuBLAS, CUTLASS and cuDNN whose names say that they run on the pipes for scalars, and the type."""
 _TENSOR_CORES = re.compile(
     r"(?:^|[_:< ])[a-z]{1,2}(?:884|1688|16816|16832|16864|8816|8832|88128|168128|168256|161616)"
     r"(?:gemm|cudnn|fprop|dgrad|wgrad|implicit|symm|syrk|herk|trmm)"
     r"|[tT]ensor[oO]p(?![a-z])|tensor\d+x\d+x\d+|xmma_\w{0,200}warpgroupsize|(?<![A-Za-z])(?:nvjet|tcgen05)"
-    r"|m(?:8|16|64|128|256)n\d+k\d+|(?<![a-z])(?:[bdhigu]|wg?)mma(?![a-z])|[GU]mma|[Ww]mma|[GU]MMA"
+    r"|[tT][fF]32|m(?:8|16|64|128|256)n\d+k\d+|(?<![a-z])(?:[bdhigu]|wg?)mma(?![a-z])|[GU]mma|[Ww]mma|[GU]MMA"
 )
-"""Shapes of matrix instructions (s1688, tensor16x8x16, m16n8k16), their names, and libraries that use nothing else."""
-_TYPES = {"s": "fp32", "c": "fp32", "d": "fp64", "z": "fp64", "h": "fp16", "i": "int8"}
+"""Shapes of matrix instructions (s1688, tensor16x8x16, m16n8k16), their names, a type that nothing else multiplies, and
+libraries that use nothing else."""
+_WITHOUT_TENSOR_CORES = re.compile(r"gemv|gemmk1|gcgemm", re.IGNORECASE)
+_TYPES = {"s": "fp32", "f": "fp32", "c": "fp32", "d": "fp64", "z": "fp64", "h": "fp16", "i": "int8"}
 _OF_16_BITS = re.compile(r"\b(?:__half2?|half2?|__nv_bfloat162?|nv_bfloat162?|c10::(?:BFloat16|Half))\b")
 _INPUT = re.compile(r"\bconst\b[^*]*\*")
 
@@ -67,6 +69,11 @@ def plain_library_type(demangled: str) -> str | None:
     match = _PLAIN_LIBRARY.search(demangled)
     letter = next((group for group in match.groups() if group), "") if match is not None else ""
     return _TYPES.get(letter)
+
+
+def multiplies_on_scalar_pipes(demangled: str) -> bool:
+    """Tell whether a kernel's name says that a library multiplies matrices or a vector without tensor cores."""
+    return plain_library_type(demangled) is not None or _WITHOUT_TENSOR_CORES.search(demangled) is not None
 
 
 @lru_cache(maxsize=4096)
