@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,16 @@ RULES = """
     -------------------------------- --------------- -----------------------
 """
 PAGE = f"[41] app@127.0.0.1\n  {LAUNCH}\n{TABLE}{RULES}"
+
+
+TABLE_ONLY = f"{LAUNCH}\n{TABLE}"
+
+
+def table(rows: list[tuple[str, str, str]]) -> str:
+    """Return a table with ncu's header."""
+    dashes = f"    {'-' * 50} {'-' * 11} {'-' * 12}\n"
+    lines = [f"    {label:<50} {unit:>11} {value:>12}\n" for label, unit, value in rows]
+    return "".join((dashes, f"    {'Metric Name':<50} Metric Unit Metric Value\n", dashes, *lines, dashes))
 
 
 def read(text: str) -> Report:
@@ -189,6 +200,177 @@ printed by the program
         "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": 4.25,
         "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": 10.25,
     }
+
+
+def test_pipes_of_the_charts_are_read_where_their_labels_mean_one_metric() -> None:
+    rows = [("ALU", "9.25"), ("Tensor (All)", "0.50"), ("Tensor (FP)", "0.25")]
+    busy = table([(label, "%", value) for label, value in rows])
+    issued = table([("XU", "%", "1.25"), ("FP16", "%", "2.50")])
+    page = f"""  {LAUNCH}
+      Table Name : Pipe Utilization (% of active cycles)
+      Table Description : Made up.
+{busy}
+    Section: Compute Workload Analysis
+      Table Name : Pipe Utilization (% of peak instructions executed)
+{issued}"""
+    assert numbers(only(page)) == {
+        "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active": 9.25,
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": 0.5,
+        "details::Pipe Utilization (% of active cycles):Tensor (FP)": 0.25,
+        "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active": 1.25,
+        "sm__inst_executed_pipe_fp16.avg.pct_of_peak_sustained_active": 2.5,
+    }
+
+
+@pytest.mark.parametrize("break_at", ["(256, 1, 1),", "Context 1,", "Context 1, Stream 7,"])
+def test_a_launch_s_line_that_was_broken_behind_a_comma_is_one(break_at: str) -> None:
+    page = PAGE.replace(f"{break_at} ", f"{break_at} \n      ")
+    assert page != PAGE and has_launch(page)
+    report = read(page)
+    assert report.warnings == ()
+    (launch,) = report.launches
+    assert (launch.demangled, launch.block) == ("void scale<float, (int)4>(float *, int)", (256, 1, 1))
+    assert numbers(launch) == numbers(only(PAGE))
+
+
+def test_metrics_with_their_full_names_need_no_section() -> None:
+    bare = table([("smsp__inst_executed.sum", "inst", "1,200"), ("lts__t_sectors.avg.per_second", "sector/s", "12.50")])
+    page = f"""  {LAUNCH}
+{TABLE}{bare}
+    l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio      sector         2.50
+    launch__registers_per_thread   40   <- few
+    my__own   12.50
+    gpc__cycles_elapsed.max   cycle   none
+"""
+    report = read(page)
+    assert report.warnings == ()
+    added = {
+        name: value for name, value in numbers(report.launches[0]).items() if name not in numbers(only(TABLE_ONLY))
+    }
+    assert added == {
+        "smsp__inst_executed.sum": 1200,
+        "lts__t_sectors.avg.per_second": 12.5,
+        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio": 2.5,
+        "launch__registers_per_thread": 40,
+    }
+
+
+def test_full_names_that_a_launch_has_already_are_another_launch_s() -> None:
+    first = table([("smsp__inst_executed.sum", "inst", "1200")])
+    report = read(f"{LAUNCH}\n    Section: Command line profiler metrics\n{first}\n{first.replace('1200', '9900')}")
+    assert numbers(report.launches[0]) == {"smsp__inst_executed.sum": 1200}
+    assert "1 row is left out" in report.warnings[0]
+
+
+def test_a_table_without_its_section_s_line_is_of_the_only_section_that_has_all_its_labels() -> None:
+    scheduler = table([("One or More Eligible", "%", "42.25"), ("Eligible Warps Per Scheduler", "warp", "3.50")])
+    memory = table([("Memory Throughput", "Gbyte/s", "250.00"), ("Mem Busy", "%", "12.50")])
+    unknown = table([("Mem Busy", "%", "99.00"), ("Duration", "us", "99.00")])
+    report = read(f"{LAUNCH}\n{TABLE}{scheduler}\n```\n```\n{memory}{unknown}```\n")
+    values = numbers(report.launches[0])
+    assert values["smsp__issue_active.avg.pct_of_peak_sustained_active"] == 42.25
+    assert values["smsp__warps_eligible.avg.per_cycle_active"] == 3.5
+    assert values["dram__bytes.sum.per_second"] == 250e9
+    assert values["gpu__time_duration.sum"] == pytest.approx(200e-6)
+    assert values["gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed"] == 12.5
+    assert report.warnings == ("2 rows are left out from line 30 on: the line of their launch or section is missing",)
+
+
+def test_a_loose_row_of_another_section_is_read_where_its_label_and_unit_mean_one_metric() -> None:
+    page = f"""  {LAUNCH}
+    Section: Launch Statistics
+    Block Size                                    128   <- (16,8,1)
+    Achieved Occupancy                        %        48.00
+    SM Frequency                            Ghz         1.25
+    Duration                                  %        48.00
+"""
+    assert numbers(only(page)) == {
+        "launch__block_size": 128,
+        "sm__warps_active.avg.pct_of_peak_sustained_active": 48,
+    }
+
+
+def test_sections_without_a_launch_s_line_are_a_launch_of_an_unknown_kernel(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(f"{TABLE}{RULES}")
+    report = read_file(str(path))
+    assert isinstance(report, Report)
+    (launch,) = report.launches
+    assert (launch.name, launch.demangled, launch.grid, launch.block) == ("", "(unnamed)", None, None)
+    assert (launch.context, launch.stream) == (None, None)
+    assert numbers(launch) == numbers(only(PAGE))
+    assert launch.details.rule_results() == only(PAGE).details.rule_results()
+    assert report.devices[0].compute_capability is None
+    assert report.warnings == (
+        "no line names the launch whose sections start in line 1: its kernel, the shape of its grid, its stream and "
+        "its GPU are not known",
+    )
+    session = gpuprof.load(path)
+    assert session.kernels[0].label == "(unnamed)"
+    assert session.verdict is not None and "--kernel-name" not in (session.verdict.command or "")
+
+
+def test_a_section_that_comes_again_without_a_launch_s_line_begins_the_next_launch() -> None:
+    report = read(
+        f"On compute capability 8.0, before:\n{TABLE}{RULES}\nand after:\n{TABLE.replace('200.00', '100.00')}"
+    )
+    assert [launch.demangled for launch in report.launches] == ["(unnamed 1)", "(unnamed 2)"]
+    assert [numbers(launch)["gpu__time_duration.sum"] for launch in report.launches] == pytest.approx([2e-4, 1e-4])
+    assert {report.devices[launch.device].compute_capability for launch in report.launches} == {"8.0"}
+    assert report.warnings == (
+        "no line names 2 launches, the first of them the one whose sections start in line 2: their kernel, the shape "
+        "of their grid, their stream are not known, and their GPU is taken to have the compute capability 8.0 of this "
+        "text",
+    )
+
+
+def test_a_table_without_any_line_above_it_is_ncu_s_if_it_has_its_header() -> None:
+    alone = "\n".join(TABLE.splitlines()[1:])
+    launch = only(f"A text.\n```\n{alone}\n```\n")
+    assert numbers(launch) == numbers(only(f"{LAUNCH}\n{TABLE}"))
+
+
+def test_sections_before_the_first_launch_s_line_are_a_launch_of_their_own() -> None:
+    report = read(f"{TABLE.replace('250,000', '999,000')}\n{PAGE}")
+    assert [launch.name for launch in report.launches] == ["", "scale"]
+    assert [numbers(launch)["gpc__cycles_elapsed.max"] for launch in report.launches] == [999_000, 250_000]
+
+
+@pytest.mark.parametrize("page", [PAGE, f"{TABLE}{RULES}{TABLE}"], ids=["named", "unnamed"])
+def test_a_damaged_page_is_read_or_refused_and_nothing_else(page: str) -> None:
+    chance = random.Random(len(page))
+    for _ in range(300):
+        lines = page.splitlines(keepends=True)
+        chance.shuffle(lines) if chance.random() < 0.2 else lines.pop(chance.randrange(len(lines)))
+        text = "".join(lines)
+        start, end = sorted(chance.choices(range(len(text)), k=2))
+        damaged = text[start:end] if chance.random() < 0.3 else text[:start] + chance.choice("9.,-:( \n\t") + text[end:]
+        try:
+            assert read(damaged).launches
+        except InputError:
+            assert not has_launch(damaged)
+        else:
+            assert has_launch(damaged)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A text.\n\n----- ---- -----\nName  Unit Value\n----- ---- -----\nDuration us 12\n----- ---- -----\n",
+        "----- ---- -----\nThreads thread  12\nDuration  us  12\n----- ---- -----\nsmsp__inst_executed.sum  inst  12\n",
+        "Section: Results\n----- ---- -----\nDuration  us  12\n----- ---- -----\n",
+        "Section: Occupancy\nIt should be high.  It is 50.\n",
+    ],
+    ids=["table", "labels", "section", "words"],
+)
+def test_an_ordinary_table_or_section_is_no_output_of_ncu(text: str, tmp_path: Path) -> None:
+    assert not has_launch(text)
+    (tmp_path / "README.md").write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_file(str(tmp_path / "README.md"))
+    assert caught.value.hint is not None
+    # In front of a launch they are the document's, and nothing is said of them.
+    assert read(f"{text}\n{PAGE}").warnings == ()
 
 
 def test_metrics_that_were_asked_for_by_name_keep_it() -> None:
@@ -387,7 +569,7 @@ def test_csv_is_read_before_text_and_the_text_beside_it_is_told() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (TABLE, "sections, and no line that says of which kernel"),
+        ("    Section: Occupancy\n    See the table below.\n", "sections, and no number of theirs"),
         (f"{LAUNCH.partition(', Context')[0]}, Device 0, Invocations 3\n{TABLE}", "leave out --print-summary"),
         ('"Process ID","Kernel Name","Invocations","Section Name","Metric Name"\n', "leave out --print-summary"),
         ('"Kernel Name","scale"\n"Address","Source"\n', "page of source"),

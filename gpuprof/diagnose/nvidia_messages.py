@@ -25,35 +25,46 @@ _STALL_WORDS = {
 }
 """How the stall rule describes a reason (its messages in reports of ncu 2020 to 2025)."""
 _STALL = re.compile(
-    r"being stalled (?P<what>[^.]*).*?\bThis (?:stall type )?represents about (?P<percent>[\d.]+)%",
+    r"being stalled (?P<what>[^.]*).*?\bThis (?:stall type )?represents about (?P<percent>\d+(?:\.\d+)?)%",
     re.DOTALL | re.IGNORECASE,
 )
 """Newer messages say "this stall type", and explain the reason before it: its name is in the first sentence."""
 _LANES = re.compile(
-    r"an average of (?P<active>[\d.]+) threads being active per cycle"
-    r"(?:\. This is further reduced to (?P<on>[\d.]+) threads per warp due to predication)?"
+    r"an average of (?P<active>\d+(?:\.\d+)?) threads being active per cycle"
+    r"(?:\. This is further reduced to (?P<on>\d+(?:\.\d+)?) threads per warp due to predication)?"
 )
-_SECTORS = re.compile(r"total of (?P<excess>[\d,]+) excessive sectors \(\d+% of the total (?P<total>[\d,]+) sectors\)")
-_FUSED = re.compile(r"executes (?P<fused>[\d,]+) fused and (?P<alone>[\d,]+) non-fused (?P<type>FP32|FP64)")
+_SECTORS = re.compile(
+    r"total of (?P<excess>\d[\d,]*) excessive sectors \(\d+% of the total (?P<total>\d[\d,]*) sectors\)"
+)
+_FUSED = re.compile(r"executes (?P<fused>\d[\d,]*) fused and (?P<alone>\d[\d,]*) non-fused (?P<type>FP32|FP64)")
 _WAVEFRONTS = re.compile(
-    r"total of (?P<excess>[\d,]+) excessive wavefronts \(\d+% of the total (?P<total>[\d,]+) wavefronts\)"
+    r"total of (?P<excess>\d[\d,]*) excessive wavefronts \(\d+% of the total (?P<total>\d[\d,]*) wavefronts\)"
 )
 _CONFLICTS = re.compile(
-    r"results in (?P<excess>[\d,]+) bank conflicts,\s+which represent [\d.]+% of the overall (?P<total>[\d,]+) "
-    r"wavefronts for shared"
+    r"results in (?P<excess>\d[\d,]*) bank conflicts,\s+which represent [\d.]+% of the overall "
+    r"(?P<total>\d[\d,]*) wavefronts for shared"
 )
-_LOCAL = re.compile(r"local memory\b[^,]*, accounting for (?P<percent>[\d.]+)% of all sectors requested in L1TEX")
+_LOCAL = re.compile(
+    r"local memory\b[^,]*, accounting for (?P<percent>\d+(?:\.\d+)?)% of all sectors requested in L1TEX"
+)
 _PIPE = re.compile(
-    r"\b(?P<name>[A-Z0-9]+)(?: \([A-Za-z0-9]+\))? is the highest-utilized pipeline \((?P<percent>[\d.]+)%\)"
+    r"\b(?P<name>[A-Z0-9]+)(?: \([A-Za-z0-9]+\))? is the highest-utilized pipeline \((?P<percent>\d+(?:\.\d+)?)%\)"
 )
 _PIPE_NAMES = ("fma", "alu", "fp64", "xu", "lsu", "tensor", "tex")
 
-
-_WAVES = re.compile(r"grid is too small to fill the available resources .{0,80}?only (?P<waves>[\d.]+) full waves")
-_LOAD_SECTORS = re.compile(
-    r"pattern for global loads from (?:L1|L1TEX|L2|DRAM) .{0,40}?"
-    r"only (?P<used>[\d.]+) of the 32 bytes transmitted per sector"
+_WAVES = re.compile(
+    r"grid is too small to fill the available resources .{0,80}?only (?P<waves>\d+(?:\.\d+)?) full waves"
 )
+_SECTOR_BYTES = 32
+_USED = re.compile(
+    r"pattern for global (?P<kind>loads|stores) (?:from|to) (?:L1|L1TEX|L2|DRAM) .{0,40}?"
+    r"only (?P<used>\d+(?:\.\d+)?) of the 32 bytes transmitted per sector"
+)
+_REQUESTED = re.compile(
+    r"pattern for global (?P<kind>loads|stores) in L1TEX .{0,250}?"
+    r"results in (?P<sectors>\d+(?:\.\d+)?) sectors per request.{0,250}? would result in (?P<ideal>\d+(?:\.\d+)?)\*32 "
+)
+"""Until 2022: sectors of a request, and as many as its bytes need: bytes per thread × 32 threads ÷ 32 bytes."""
 
 
 class Sectors(NamedTuple):
@@ -156,8 +167,23 @@ def full_waves(messages: Iterable[RuleResult]) -> float | None:
 
 def used_of_load_sectors(messages: Iterable[RuleResult]) -> float | None:
     """Return how many bytes of a sector global loads use, where the rule on access patterns complains of that."""
-    matches = (_LOAD_SECTORS.search(message.message) for message in messages)
-    return next((float(match["used"]) for match in matches if match), None)
+    return _used_of_sectors(messages, "loads")
+
+
+def used_of_store_sectors(messages: Iterable[RuleResult]) -> float | None:
+    """Return how many bytes of a sector global stores use, where the rule on access patterns complains of that."""
+    return _used_of_sectors(messages, "stores")
+
+
+def _used_of_sectors(messages: Iterable[RuleResult], kind: str) -> float | None:
+    """Return the bytes used of a sector: as a message says, or by the sectors that a request takes and needs."""
+    for message in messages:
+        used, requested = _USED.search(message.message), _REQUESTED.search(message.message)
+        if used is not None and used["kind"] == kind:
+            return float(used["used"])
+        if requested is not None and requested["kind"] == kind and float(requested["sectors"]):
+            return min(1.0, float(requested["ideal"]) / float(requested["sectors"])) * _SECTOR_BYTES
+    return None
 
 
 def _may_be(message: RuleResult, rule: str) -> bool:

@@ -12,7 +12,11 @@ rooflines are `l1tex__m_xbar2l1tex_read_bytes` in 2023.1, `lts__lts2xbar_cycles_
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from types import MappingProxyType
+
+from gpuprof.read.metric_units import unit_of
+from gpuprof.units import ncu_unit
 
 RAW_NAMES_SECTION = "Command line profiler metrics"
 
@@ -233,6 +237,22 @@ _ROOFLINE = {
         for op in ("dfma", "ffma")
     },
 }
+_PIPES = ("adu", "alu", "cbu", "fma", "fp16", "fp64", "lsu", "tex", "uniform", "xu")
+_BODIES = MappingProxyType(
+    {
+        "Pipe Utilization (% of active cycles)": {
+            label: f"sm__pipe_{pipe}_cycles_active.avg.pct_of_peak_sustained_active"
+            for label, pipe in (("ALU", "alu"), ("FMA", "fma"), ("FP64", "fp64"), ("Tensor (All)", "tensor"))
+        },
+        "Pipe Utilization (% of peak instructions executed)": {
+            "Uniform" if pipe == "uniform" else pipe.upper(): (
+                f"sm__inst_executed_pipe_{pipe}.avg.pct_of_peak_sustained_active"
+            )
+            for pipe in _PIPES
+        },
+    }
+)
+"""Charts that `--print-details all` prints as tables; without the parts of pipes, whose metrics depend on the chip."""
 _HIERARCHICAL = "GPU Speed Of Light Hierarchical Roofline Chart"
 _SECTIONS = MappingProxyType(
     {
@@ -282,8 +302,36 @@ def metric_name(section: str, label: str, unit: str | None = None, body: str = "
         return printed["alone"] or printed["behind"]
     if label == "SM Frequency" and "Achieved Value" in body:
         return "smsp__cycles_elapsed.avg.per_second"  # as in the section file; the roofs above use sm__
+    if body in _BODIES:
+        return _BODIES[body].get(label) or f"details:{section}:{body}:{label}"
     known = _BY_UNIT.get((section, label, unit or "")) or _SECTIONS.get(section, {}).get(label)
     in_table = not body or section in _BODY_IS_HEADER or section.startswith(_HIERARCHICAL) or body == "GPU Throughput"
     if known is not None and in_table:
         return known
     return f"details:{section}:{body}:{label}" if body else f"details:{section}:{label}"
+
+
+def section_of(rows: Iterable[tuple[str, str]]) -> str | None:
+    """Return the only section whose table can have all these labels with these base units; None where it is not told.
+
+    Of sections that name the same metrics it is the first.
+    """
+    rows = [*rows]
+    named = {
+        section: [metric_name(section, label, unit) for label, unit in rows]
+        for section in _SECTIONS
+        if all(is_known(section, label, unit) for label, unit in rows)
+    }
+    return next(iter(named), None) if len({*map(tuple, named.values())}) == 1 else None
+
+
+def is_known(section: str, label: str, unit: str, body: str = "") -> bool:
+    """Tell whether a section has a metric of that label, in that base unit if it was printed.
+
+    A name that is printed itself must be one whose unit is known.
+    """
+    name = metric_name(section, label, unit, body)
+    meant = unit_of(name)
+    if name.startswith("details:") or (meant is None and name in label):
+        return False
+    return meant is None or unit in {"", ncu_unit(meant)[1]}

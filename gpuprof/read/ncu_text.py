@@ -6,23 +6,26 @@ CC 9.0`. Below it are sections, each with a table of label, unit and value whose
 messages of rules that start with OPT, INF, WRN or ERR. What stands before and between is the program's, or of whoever
 wrote the document.
 
+Sections before any such line are a launch whose kernel has no name here, and one that comes again begins the next.
+
 Three things that ncu never does tell damage: it prints no section of a launch twice, opens no second table in a section
-without a name, and ends every value where the dashes end.
+without a name, and ends every value where the dashes end. Such a second table is read if its labels say what it is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gpuprof.model.recorded import Report
-from gpuprof.read.details_labels import RAW_NAMES_SECTION, metric_name
+from gpuprof.read.details_labels import RAW_NAMES_SECTION, section_of
 from gpuprof.read.printed_pages import report_of
-from gpuprof.read.printed_refusal import refusal
-from gpuprof.read.printed_table import PrintedRow, PrintedTable
+from gpuprof.read.printed_refusal import other_page, refusal
+from gpuprof.read.printed_sections import COLUMNS, TextLaunch, TextMetric, TextRule
+from gpuprof.read.printed_table import PrintedTable
 from gpuprof.units import ncu_unit
 
 _SIZE = r"(?:\d{1,3}(?:[.,]\d{3}){1,3}|\d{1,10})"
@@ -37,7 +40,6 @@ _PROCESS = re.compile(r"\[(?P<process>\d+)\] (?P<name>.+)@(?P<host>[^\s@]+)")
 _SECTION = re.compile(r"Section: (?P<name>\S.*)")
 _KINDS = ("OPT", "INF", "WRN", "ERR")
 _RULE = re.compile(r"(?P<kind>\w{3})\s{1,4}(?P<text>\S.*)")
-_SPEEDUP = re.compile(r"Est(?:\.|imated) (?P<local>Local )?Speedup: (?P<percent>[\d.,]+) ?%")
 _DASHES = re.compile(r"-{3,}(?: -{3,}){2,}")
 _COLOURS = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _RULE_BORDER = re.compile(r"-{3,} -{3,}")
@@ -51,94 +53,71 @@ _SECTION_OF_TABLE = {
 """For tables of `--print-details body`, of which someone has kept only some."""
 _STACK = re.compile(r"NVTX (?:Push/Pop Stack|Start/End Ranges).*")
 _RANGE = re.compile(r"<\d+,(?P<name>.*)>")
-_METRIC = re.compile(r"[a-z0-9_]+__[\w.:]+")
-_VALUE = re.compile(r"\(!\) \S+|[+-]?\d[\d.,'\u00a0\u2019\u202f ]*|\w+")
+_NUMBER = re.compile(r"[+-]?\d[\d.,'\u00a0\u2019\u202f ]*")
+_VALUE = re.compile(rf"\(!\) \S+|{_NUMBER.pattern}|\w+")
 _GAP = re.compile(r"\s{2,}|\t")
-_OF_LAUNCH = (
-    "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size",
-    "Device", "CC", "thread Domain:Push/Pop_Range",
-)  # fmt: skip
-_OF_METRIC = ("Section Name", "Body Item Label", "Metric Name", "Metric Unit", "Metric Value")
-_OF_RULE = ("Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup")
+_REMARK = re.compile(r"\s+(?:<-|\u2190|#|//).*")
+"""What someone has written behind a row."""
+_GOES_ON = re.compile(r"(?:Context|Stream|Device) \d")
+_CAPABILITY = re.compile(r"\b(?:CC|compute capability)[ :=]{1,3}(\d{1,2}\.\d)\b", re.IGNORECASE)
 
 
 def has_launch(text: str) -> bool:
-    """Tell whether a line names a launch as ncu prints it."""
-    if ", Context " not in text:
-        return False
-    return any(_launch(line, before) is not None for before, line in _lines(text) if ", Context " in line)
+    """Tell whether a line names a launch as ncu prints it, or sections are there without such a line."""
+    if "Context " in text and any(_launch(line, before) is not None for before, line in _lines(text)):
+        return True
+    return ("Section: " in text or _HEADER.search(text) is not None) and bool(_pages_of(text).launches)
 
 
 def read_ncu_text(text: str, file: str, sha256: str) -> Report:
     """Read the launches that the text tells of. Raises InputError where there is none."""
-    pages = _Pages()
-    for number, (before, line) in enumerate(_lines(text), start=1):
-        pages.take(number, line, before)
+    pages = _pages_of(text)
     if not pages.launches:
         raise refusal(text, file)
-    problems = list(pages.problems(is_whole=text.endswith(("\n", "\r"))))
-    rows = [row for launch in pages.launches for row in launch.rows()]
     table = PrintedTable(
-        (*_OF_LAUNCH, *_OF_METRIC, *_OF_RULE),
+        COLUMNS,
         quoted=False,
-        rows=rows,
-        broken_lines=pages.broken_lines,
-        sentences=problems,
+        sentences=[*_tell_unnamed(pages.launches, text), *pages.problems(is_whole=text.endswith(("\n", "\r")))],
+        rows=[row for launch in pages.launches for row in launch.rows()],
+        broken_lines=[line for launch in pages.launches for line in launch.broken_lines],
     )
     return report_of([table], text, file, sha256, "ncu-text")
+
+
+def _pages_of(text: str) -> _Pages:
+    pages = _Pages(takes_unnamed=other_page(text) is None)
+    for number, (before, line) in enumerate(_lines(text), start=1):
+        pages.take(number, line, before)
+    pages.close()
+    return pages
+
+
+def _tell_unnamed(launches: Sequence[TextLaunch], text: str) -> Iterator[str]:
+    """Say whose line is missing, and number them: no two are known to be of one kernel.
+
+    The only compute capability that all of the text tells of is that of their GPU.
+    """
+    unnamed = [launch for launch in launches if not launch.is_named]
+    if not unnamed:
+        return
+    capabilities = set(_CAPABILITY.findall(text))
+    capability = capabilities.pop() if len(capabilities) == 1 else ""
+    for number, launch in enumerate(unnamed, start=1):
+        launch.cells["CC"] = capability
+        launch.cells["Kernel Name"] = "(unnamed)" if len(unnamed) == 1 else f"(unnamed {number})"
+    whose = "the launch" if len(unnamed) == 1 else f"{len(unnamed)} launches, the first of them the one"
+    its = "its" if len(unnamed) == 1 else "their"
+    lacking = f"{its} kernel, the shape of {its} grid, {its} stream"
+    if capability:
+        lacking += f" are not known, and {its} GPU is taken to have the compute capability {capability} of this text"
+    else:
+        lacking += f" and {its} GPU are not known"
+    yield f"no line names {whose} whose sections start in line {unnamed[0].line}: {lacking}"
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """Yield every line behind the one above it, without the colours that logs have."""
     return pairwise(chain([""], (_COLOURS.sub("", text) if "\x1b" in text else text).splitlines()))
-
-
-class _Rule(Struct):
-    """A message of one of NVIDIA's rules: its first line and those that go on below it."""
-
-    line: int
-    section: str
-    kind: str
-    texts: list[str]
-
-    def cells(self) -> tuple[str, ...]:
-        speedup = _SPEEDUP.fullmatch(self.texts[0])
-        if speedup is None:
-            return self.section, "", "", "", "", self.kind, " ".join(self.texts), "", ""
-        scope = "local" if speedup["local"] else "global"
-        return self.section, "", "", "", "", self.kind, " ".join(self.texts[1:]), scope, speedup["percent"]
-
-
-class _Metric(Struct):
-    """A row of a table; a long value goes on below it."""
-
-    line: int
-    section: str
-    body: str
-    label: str
-    unit: str
-    values: list[str]
-
-    def cells(self) -> tuple[str, ...]:
-        return self.section, self.body, self.label, self.unit, "".join(self.values), "", "", "", ""
-
-
-class _Launch(Struct):
-    """What is printed of a launch: the cells of its own line, its metrics, and what rules say."""
-
-    line: int
-    cells: Mapping[str, str]
-    metrics: list[_Metric] = field(default_factory=list)
-    rules: list[_Rule] = field(default_factory=list)
-    ranges: list[str] = field(default_factory=list)
-    sections: set[str] = field(default_factory=set)
-
-    def rows(self) -> Iterator[PrintedRow]:
-        """Yield the rows that a details page has; the first one stands for the launch itself."""
-        cells = {**self.cells, "thread Domain:Push/Pop_Range": " ".join(self.ranges)}
-        own = tuple(cells.get(column, "") for column in _OF_LAUNCH)
-        yield PrintedRow(self.line, own + ("",) * len(_OF_METRIC + _OF_RULE))
-        yield from (PrintedRow(row.line, own + row.cells()) for row in chain[_Metric | _Rule](self.metrics, self.rules))
 
 
 class _Columns(Struct):
@@ -171,61 +150,88 @@ class _Columns(Struct):
 class _Pages:
     """Launches as their lines come."""
 
-    def __init__(self) -> None:
-        self.launches: list[_Launch] = []
-        self.broken_lines: list[int] = []
-        self._moved: list[_Metric] = []
-        self._lost_lines: list[int] = []
+    def __init__(self, *, takes_unnamed: bool) -> None:
+        self.launches: list[TextLaunch] = []
+        self._takes_unnamed = takes_unnamed
         self._process: Mapping[str, str] = {}
         self._section = self._body = self._domain = ""
         self._columns: _Columns | None = None
-        self._rule: _Rule | None = None
-        self._is_stack = self._is_in_section = self._was_full = self._is_lost = self._has_table = False
+        self._rows: list[TextMetric] = []
+        self._rule: TextRule | None = None
+        self._is_stack = self._is_in_section = self._was_full = self._is_again = self._has_table = self._is_stray = (
+            False
+        )
         self._text_place = self._line = 0
 
     def take(self, number: int, line: str, before: str) -> None:
         """Take the next line; `before` is the one above it."""
         self._line = number
-        if ", Context " in line and (launch := _launch(line, before)) is not None:
-            self.launches.append(_Launch(number, {**self._process, "ID": str(len(self.launches)), **launch}))
-            self._start(RAW_NAMES_SECTION, is_section=False)
-            if launch["Stream"] and launch["CC"] and not launch["Grid Size"]:
-                self.broken_lines.append(number)
+        named = _launch(line, before)
+        if named is not None:
+            self._open(TextLaunch(number, {**self._process, **named}))
+            if named["Stream"] and named["CC"] and not named["Grid Size"]:
+                self.launches[-1].broken_lines.append(number)
             return
         bare = _bare(line)
         if bare.startswith("[") and (process := _PROCESS.fullmatch(bare)) is not None:
             self._process = {
                 "Process ID": process["process"], "Process Name": process["name"], "Host Name": process["host"],
             }  # fmt: skip
-        elif self.launches:
+            return
+        if not self.launches and self._takes_unnamed and (_SECTION.fullmatch(bare) or _HEADER.fullmatch(bare)):
+            self._open_unnamed()
+        if self.launches:
             self._take_content(line, bare)
+
+    def close(self) -> None:
+        """End the last launch; one without its line of which nothing is known was none."""
+        if not self.launches:
+            return
+        last = self.launches[-1]
+        last.place_strays()
+        if not last.is_named and not any(row.is_known for row in last.metrics):
+            self.launches.pop()
 
     def problems(self, *, is_whole: bool) -> Iterator[str]:
         """Say what looks damaged, in sentences, once all lines are taken; `is_whole` if the last one has its end."""
-        last = self._moved[-1] if self._moved else None
-        if last is not None and last.line == self._line and not is_whole:
-            self._moved.pop()
-            self.launches[-1].metrics.remove(last)
+        moved = [(launch, row) for launch in self.launches for row in launch.metrics if row.is_moved]
+        moved.sort(key=lambda place: place[1].line)
+        if moved and moved[-1][1].line == self._line and not is_whole:
+            launch, last = moved.pop()
+            launch.metrics.remove(last)
             yield f"the file ends inside the row in line {last.line}: it is truncated"
         elif self._is_in_section and self._columns is not None and self._columns.rows:
             yield "the file ends inside a table: it is truncated"
-        if self._lost_lines:
-            rows = "1 row is" if len(self._lost_lines) == 1 else f"{len(self._lost_lines)} rows are"
-            yield f"{rows} left out from line {self._lost_lines[0]} on: the line of their launch or section is missing"
-        if self._moved:
-            rows = "1 row does" if len(self._moved) == 1 else f"{len(self._moved)} rows do"
+        lost = [line for launch in self.launches for line in launch.lost_lines]
+        if lost:
+            rows = "1 row is" if len(lost) == 1 else f"{len(lost)} rows are"
+            yield f"{rows} left out from line {lost[0]} on: the line of their launch or section is missing"
+        if moved:
+            rows = "1 row does" if len(moved) == 1 else f"{len(moved)} rows do"
             yield (
-                f"{rows} not end where the table does, the first in line {self._moved[0].line}: "
+                f"{rows} not end where the table does, the first in line {moved[0][1].line}: "
                 "digits may be missing or added"
             )
 
+    def _open(self, launch: TextLaunch) -> None:
+        """End the launch above and begin one whose table, if no section comes first, is a page of raw metrics."""
+        self.close()
+        launch.cells["ID"] = str(len(self.launches))
+        self.launches.append(launch)
+        self._start(RAW_NAMES_SECTION if launch.is_named else "", is_section=False)
+
+    def _open_unnamed(self) -> None:
+        self._open(TextLaunch(self._line, dict(self._process), is_named=False))
+
     def _start(self, section: str, *, is_section: bool = True) -> None:
+        if is_section and not self.launches[-1].is_named and section in self.launches[-1].sections:
+            self._open_unnamed()
         self._section, self._body, self._domain = section, "", ""
         self._is_in_section = is_section
         self._columns = self._rule = None
-        self._is_stack = self._has_table = False
+        self._is_stack = self._has_table = self._is_stray = False
         sections = self.launches[-1].sections
-        self._is_lost = is_section and section in sections
+        self._is_again = is_section and section in sections
         if is_section:
             sections.add(section)
 
@@ -240,7 +246,9 @@ class _Pages:
             self._rule = None
         elif bare.startswith("```"):
             self._columns = self._rule = None
-            self._is_in_section = False
+            self._is_in_section, self._body = False, ""
+            if self._has_table:
+                self._section = ""
         elif bare[:3] in _KINDS and (rule := _RULE.fullmatch(bare)) is not None:
             self._columns = None
             self._take_rule(rule["kind"], rule["text"])
@@ -253,8 +261,8 @@ class _Pages:
 
     def _take_loose(self, line: str, bare: str) -> None:
         """Take a line that is in no table and goes on with no rule."""
-        if self._is_in_section and (row := self._loose_row(bare)) is not None:
-            self._add(row)
+        if (row := self._loose_row(bare)) is not None:
+            self._take_loose_row(row)
         elif (body := _BODY.fullmatch(bare)) is not None:
             self._body = body["table"] or body["group"]
             if not self._is_in_section:
@@ -262,15 +270,15 @@ class _Pages:
         elif self._is_in_section and line.find(bare) == self._text_place:
             self._take_rule("", bare)
         elif "Section: " in bare:
-            self.broken_lines.append(self._line)
+            self.launches[-1].broken_lines.append(self._line)
         else:
             self._take_range(bare)
 
     def _take_rule(self, kind: str, text: str) -> None:
         """Take the first line of what a rule says; one without a kind is told by its place alone."""
-        self._rule = _Rule(line=self._line, section=self._section, kind=kind, texts=[text])
-        if self._is_lost:
-            self._lost_lines.append(self._line)
+        self._rule = TextRule(line=self._line, section=self._section, kind=kind, texts=[text])
+        if self._is_again or self._is_stray:
+            self.launches[-1].lost_lines.append(self._line)
         else:
             self.launches[-1].rules.append(self._rule)
 
@@ -280,11 +288,21 @@ class _Pages:
         if self._columns is not None and self._columns.rows:
             self._columns = None
             return
-        if self._columns is None and not self._body:
-            self._is_lost |= self._has_table
+        if self._columns is None:
+            self._open_table()
         places = tuple((at + match.start(), at + match.end()) for match in re.finditer("-+", dashes))
         was_foreign = self._columns is not None and self._columns.is_foreign
         self._columns = _Columns(places, is_foreign=was_foreign or len(places) != 3)
+
+    def _open_table(self) -> None:
+        """Begin a table: of the section, or of a body in it, or one whose section is yet to be told by its labels."""
+        launch = self.launches[-1]
+        self._is_stray |= not self._body and self._has_table
+        self._rows = launch.metrics
+        has_section = self._is_in_section or self._section not in {"", RAW_NAMES_SECTION}
+        if not self._body and (self._has_table or not has_section):
+            self._rows = []
+            launch.strays.append(self._rows)
 
     def _take_row(self, line: str, columns: _Columns) -> None:
         """Take a line between a table's dashes."""
@@ -298,42 +316,54 @@ class _Pages:
         cells = in_place or _by_gaps(line) or columns.cells(line)
         if cells is None or "---" in line or any(map(_GAP.search, cells)):
             if line[columns.places[0][1] :].strip():
-                self.broken_lines.append(self._line)
+                self.launches[-1].broken_lines.append(self._line)
             return
         label, unit, value = cells
         if in_place is None and self._section == RAW_NAMES_SECTION and " " in label:
             return
         columns.rows += 1
         self._has_table |= not self._body
-        metrics = self.launches[-1].metrics
-        if not label and not unit and columns.rows > 1 and metrics:
-            if not self._is_lost:
-                metrics[-1].values += ("" if self._was_full else " ", value)
+        if not label and not unit and columns.rows > 1 and self._rows:
+            if not self._is_again:
+                self._rows[-1].values += ("" if self._was_full else " ", value)
         else:
-            row = self._metric(label, unit, value)
-            self._add(row)
-            if in_place is None and not self._is_lost:
-                self._moved.append(row)
+            self._add(self._metric(label, unit, value, is_moved=in_place is None))
         self._was_full = columns.is_full(line)
 
-    def _add(self, row: _Metric) -> None:
-        if self._is_lost:
-            self._lost_lines.append(self._line)
+    def _add(self, row: TextMetric) -> None:
+        if self._is_again:
+            self.launches[-1].lost_lines.append(self._line)
         else:
-            self.launches[-1].metrics.append(row)
+            self._rows.append(row)
 
-    def _metric(self, label: str, unit: str, value: str) -> _Metric:
-        return _Metric(line=self._line, section=self._section, body=self._body, label=label, unit=unit, values=[value])
+    def _metric(self, label: str, unit: str, value: str, *, is_moved: bool = False) -> TextMetric:
+        section = self._section if self._body or not self._is_stray else ""
+        return TextMetric(
+            line=self._line, section=section, body=self._body, label=label, unit=unit, values=[value], is_moved=is_moved
+        )
 
-    def _loose_row(self, bare: str) -> _Metric | None:
+    def _take_loose_row(self, row: TextMetric) -> None:
+        launch = self.launches[-1]
+        if self._is_again:
+            launch.lost_lines.append(row.line)
+        elif row.has_full_name:
+            launch.take_by_name(row)
+        else:
+            launch.metrics.append(row)
+
+    def _loose_row(self, bare: str) -> TextMetric | None:
         """Return the row of a table whose dashes someone left out: only a label that is known tells it from text."""
-        label, unit, value = _by_gaps(bare) or ("", "", "")
-        if not label or metric_name(self._section, label, ncu_unit(unit)[1]).startswith("details:"):
+        label, unit, value = _by_gaps(_REMARK.sub("", bare)) or ("", "", "")
+        if not label or not _VALUE.fullmatch(value):
             return None
-        is_name = self._section == RAW_NAMES_SECTION
-        if not _VALUE.fullmatch(value) or (is_name and not _METRIC.fullmatch(label)):
+        row = self._metric(label, unit, value)
+        if row.has_full_name:
+            return row if _NUMBER.fullmatch(value) else None
+        if not self._is_in_section:
             return None
-        return self._metric(label, unit, value)
+        if not row.is_known and _NUMBER.fullmatch(value):
+            row.section = section_of([(label, ncu_unit(unit)[1])]) or ""
+        return row if row.is_known else None
 
     def _take_range(self, bare: str) -> None:
         """Take a line of the NVTX ranges that stand between a launch and its sections."""
@@ -347,18 +377,30 @@ class _Pages:
 
 
 def _launch(line: str, before: str) -> dict[str, str] | None:
-    """Return the cells of a launch that a line names; a document may have the name on the line above.
+    """Return the cells of a launch that a line names.
+
+    A document may have the name on the line above, or have broken the line behind a comma.
+    """
+    if ", Context " in line and (cells := _launch_cells(_bare(line), _bare(before))) is not None:
+        return cells
+    if not before.rstrip().endswith(",") or _GOES_ON.match(bare := _bare(line)) is None:
+        return None
+    return _launch_cells(f"{_bare(before)} {bare}", "")
+
+
+def _launch_cells(text: str, above: str) -> dict[str, str] | None:
+    """Return the cells of a launch; its name may stand above.
 
     A kernel has a size or a date, a graph has neither and no stream; with a stream alone, the size is damaged.
     """
-    match = _LAUNCH.fullmatch(_bare(line))
+    match = _LAUNCH.fullmatch(text)
     if match is None:
         return None
     told = {key: value or "" for key, value in match.groupdict().items()}
     is_kernel = bool(told["stream"] and (told["grid"] or told["date"]))
     if not is_kernel and not (told["device"] and told["cc"]):
         return None
-    name = told["name"].strip() or (_bare(before) if is_kernel else "")
+    name = told["name"].strip() or (above if is_kernel else "")
     if not name:
         return None
     return {

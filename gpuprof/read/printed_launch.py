@@ -20,6 +20,8 @@ from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.printed_table import is_range_column
 
 _RANGE = re.compile(r'"([^:"]*):(.*?)(?::[^:"]*){6}"(?=\s|$)', re.DOTALL)
+_UNNAMED = re.compile(r"\(unnamed(?: \d+)?\)")
+"""What stands for the name of a kernel that a text does not tell: it selects no launch."""
 _OPENING = {")": "(", "]": "[", "}": "{"}
 
 
@@ -37,7 +39,7 @@ def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric], det
     device = _device(cells.get("CC", ""), table)
     demangled = cells["Kernel Name"]
     launch = Launch(
-        name=short_name(demangled),
+        name="" if _UNNAMED.fullmatch(demangled) else short_name(demangled),
         demangled=demangled,
         device=0,
         process=_integer(cells.get("Process ID", "")),

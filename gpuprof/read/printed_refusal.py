@@ -23,17 +23,24 @@ _OTHER_PAGES = (
         "ncu's page of the session, without kernels",
         re.compile(r'^"Launch Attribute","Value"|^ *Launch Attribute +Value *$', re.MULTILINE),
     ),
-    (
-        "part of ncu's output: it has sections, and no line that says of which kernel",
-        re.compile(r"^.{0,40}Section: (?:GPU Speed Of Light|Launch Statistics|Occupancy|Command line)", re.MULTILINE),
-    ),
 )
 """What else ncu prints, and how it is told."""
+_SECTION = re.compile(r"^.{0,40}Section: (?:GPU Speed Of Light|Launch Statistics|Occupancy|Command line)", re.MULTILINE)
+
+_NO_LAUNCH = (
+    'no line starts with "ID","Process ID", none names a launch as ncu does, kernel(float *) (16, 1, 1)x(256, 1, 1), '
+    "Context 1, Stream 7, Device 0, CC 9.0, and there is no Section: GPU Speed Of Light Throughput with its table"
+)
 
 
 def ncu_messages(text: str, level: str) -> list[str]:
     """Return what ncu itself says at a level: ERROR or WARNING."""
     return [match.strip() for match in re.findall(rf"^=={level}==[ \t]*(.*)$", text, re.MULTILINE)]
+
+
+def other_page(text: str) -> str | None:
+    """Return what page of ncu a text is that has no launches; None for what is none of those."""
+    return next((page for page, told in _OTHER_PAGES if told.search(text)), None)
 
 
 def refusal(text: str, file: str) -> InputError:
@@ -49,11 +56,8 @@ def refusal(text: str, file: str) -> InputError:
     if written is not None:
         report = written[1][:_LONGEST_PATH].rstrip()
         return InputError(f"{file} has no kernels: ncu wrote them to {report}", f"gpuprof show {shlex.quote(report)}")
-    for page, told in _OTHER_PAGES:
-        if told.search(text):
-            return InputError(f"{file} is {page}", HINT)
-    return InputError(
-        f'{file} is not output of ncu: no line starts with "ID","Process ID", and none names a launch as ncu does: '
-        "kernel(float *) (16, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0",
-        HINT,
-    )
+    page = other_page(text)
+    if page is None and _SECTION.search(text):
+        page = "part of ncu's output: it has sections, and no number of theirs that can be read"
+    said = f"is {page}" if page is not None else f"is not output of ncu: {_NO_LAUNCH}"
+    return InputError(f"{file} {said}", HINT)

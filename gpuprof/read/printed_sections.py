@@ -1,0 +1,129 @@
+"""What ncu prints of a launch for people: its own line, the rows of its sections' tables, and what rules say.
+
+Who copies a page may leave out the lines above a table. A metric's full name, which `--metrics` prints, says of itself
+what it is. Labels do where only one section can have all those of a table; a launch has each section once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+from msgspec import Struct, field
+
+from gpuprof.read.details_labels import RAW_NAMES_SECTION, is_known, section_of
+from gpuprof.read.printed_table import PrintedRow
+from gpuprof.units import ncu_unit
+
+_OF_LAUNCH = (
+    "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size",
+    "Device", "CC", "thread Domain:Push/Pop_Range",
+)  # fmt: skip
+_OF_METRIC = ("Section Name", "Body Item Label", "Metric Name", "Metric Unit", "Metric Value")
+_OF_RULE = ("Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup")
+COLUMNS = (*_OF_LAUNCH, *_OF_METRIC, *_OF_RULE)
+"""Those of a details page, which the rows of a launch have."""
+_SPEEDUP = re.compile(r"Est(?:\.|imated) (?P<local>Local )?Speedup: (?P<percent>[\d.,]+) ?%")
+_FULL_NAME = re.compile(r"launch__\w+|[a-z0-9_]+__\w+\.(?:sum|avg|min|max|ratio|pct|max_rate)(?:\.\w+)*")
+"""A launch's attribute, or a counter with how its instances were rolled up."""
+
+
+class TextRule(Struct):
+    """A message of one of NVIDIA's rules: its first line and those that go on below it."""
+
+    line: int
+    section: str
+    kind: str
+    texts: list[str]
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells of a details page behind those of the launch."""
+        speedup = _SPEEDUP.fullmatch(self.texts[0])
+        if speedup is None:
+            return self.section, "", "", "", "", self.kind, " ".join(self.texts), "", ""
+        scope = "local" if speedup["local"] else "global"
+        return self.section, "", "", "", "", self.kind, " ".join(self.texts[1:]), scope, speedup["percent"]
+
+
+class TextMetric(Struct):
+    """A row of a table; a long value goes on below it. One that `is_moved` does not end where the table does."""
+
+    line: int
+    section: str
+    body: str
+    label: str
+    unit: str
+    values: list[str]
+    is_moved: bool = False
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells of a details page behind those of the launch."""
+        return self.section, self.body, self.label, self.unit, "".join(self.values), "", "", "", ""
+
+    @property
+    def has_full_name(self) -> bool:
+        """Tell whether the label is the metric's own name, which needs no section."""
+        return _FULL_NAME.fullmatch(self.label) is not None
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether it is a metric of ncu, in its unit."""
+        if self.section == RAW_NAMES_SECTION:
+            return self.has_full_name
+        return is_known(self.section, self.label, ncu_unit(self.unit)[1], self.body)
+
+
+class TextLaunch(Struct):
+    """What is printed of a launch: the cells of its own line, if that is there, its metrics, and what rules say.
+
+    `strays` are tables without the line of their section.
+    """
+
+    line: int
+    cells: dict[str, str]
+    is_named: bool = True
+    metrics: list[TextMetric] = field(default_factory=list)
+    strays: list[list[TextMetric]] = field(default_factory=list)
+    rules: list[TextRule] = field(default_factory=list)
+    ranges: list[str] = field(default_factory=list)
+    sections: set[str] = field(default_factory=set)
+    lost_lines: list[int] = field(default_factory=list)
+    broken_lines: list[int] = field(default_factory=list)
+
+    def place_strays(self) -> None:
+        """Put tables without a section's line where their labels say, once all of the launch is there.
+
+        A section that is there already, maybe with the "Throughput" that its name got in 2021, is another launch's.
+        """
+        for rows in self.strays:
+            labels = [row for row in rows if not row.has_full_name]
+            section = section_of((row.label, ncu_unit(row.unit)[1]) for row in labels) if labels else None
+            if section is not None and not self.sections.isdisjoint({section, f"{section} Throughput"}):
+                section = None
+            for row in rows:
+                if section is None or row.has_full_name:
+                    self.take_by_name(row)
+                else:
+                    row.section = section
+                    self.metrics.append(row)
+            if section is not None:
+                self.sections.add(section)
+        self.strays.clear()
+
+    def take_by_name(self, row: TextMetric) -> None:
+        """Add a row of no section if its label is a metric's name that is not there yet; else it is lost."""
+        is_raw = row.section == RAW_NAMES_SECTION and " " not in row.label
+        if is_raw or (row.has_full_name and all(row.label != other.label for other in self.metrics)):
+            row.section = RAW_NAMES_SECTION
+            self.metrics.append(row)
+        else:
+            self.lost_lines.append(row.line)
+
+    def rows(self) -> Iterator[PrintedRow]:
+        """Yield the rows that a details page has; the first one stands for the launch itself."""
+        cells = {**self.cells, "thread Domain:Push/Pop_Range": " ".join(self.ranges)}
+        own = tuple(cells.get(column, "") for column in _OF_LAUNCH)
+        yield PrintedRow(self.line, own + ("",) * len(_OF_METRIC + _OF_RULE))
+        parts = chain[TextMetric | TextRule](self.metrics, self.rules)
+        yield from (PrintedRow(part.line, own + part.cells()) for part in parts)
