@@ -36,8 +36,8 @@ EXECUTED = "inst_executed"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
 AT_LEAST_OF_RATED = 0.9
-"""Clocks are hardly higher than this makes of the one that a peak is rated at: what is asked for by shapes needs so much
-of its share at least."""
+"""Clocks are hardly higher than this makes of the one that a peak is rated at: so much of its share of a rated peak is
+what a kernel needs at least."""
 WELL_USED = 0.8
 """NVIDIA's speed-of-light rule calls a unit well used from here on."""
 COUNTS = (

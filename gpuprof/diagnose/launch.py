@@ -119,7 +119,8 @@ def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
     """Where neither waves nor SMs are known: what NVIDIA's rule tells of waves, or fewer blocks than a GPU has SMs."""
     told = nvidia_messages.full_waves(case.messages)
     if told is not None:
-        text = f"{count_of(blocks, 'block')} {_fill(blocks)} about {format_percent(told)} of one wave"
+        part = f"about {format_percent(told)}" if told else f"under {format_percent(_ROUNDED_WAVES)}"
+        text = f"{count_of(blocks, 'block')} {_fill(blocks)} {part} of one wave"
         waves = Evidence("rule SOLBottleneck", told, "wave", threshold=FULL_WAVE.value, meaning="waves")
         empty = _of_places(max(0.0, 1.0 - told - _ROUNDED_WAVES))
         yield _grid_verdict(case, text, "inferred", empty, (_blocks_evidence(blocks, None), waves))

@@ -57,11 +57,11 @@ _WAVES = re.compile(
 )
 _SECTOR_BYTES = 32
 _USED = re.compile(
-    r"pattern for global (?P<kind>loads|stores) (?:from|to) (?:L1|L1TEX|L2|DRAM) .{0,40}?"
+    r"pattern for global loads from (?:L1|L1TEX|L2|DRAM) .{0,40}?"
     r"only (?P<used>\d+(?:\.\d+)?) of the 32 bytes transmitted per sector"
 )
 _REQUESTED = re.compile(
-    r"pattern for global (?P<kind>loads|stores) in L1TEX .{0,250}?"
+    r"pattern for global loads in L1TEX .{0,250}?"
     r"results in (?P<sectors>\d+(?:\.\d+)?) sectors per request.{0,250}? would result in (?P<ideal>\d+(?:\.\d+)?)\*32 "
 )
 """Until 2022: sectors of a request, and as many as its bytes need: bytes per thread × 32 threads ÷ 32 bytes."""
@@ -166,22 +166,16 @@ def full_waves(messages: Iterable[RuleResult]) -> float | None:
 
 
 def used_of_load_sectors(messages: Iterable[RuleResult]) -> float | None:
-    """Return how many bytes of a sector global loads use, where the rule on access patterns complains of that."""
-    return _used_of_sectors(messages, "loads")
+    """Return how many bytes of a sector global loads use, where the rule on access patterns complains of that.
 
-
-def used_of_store_sectors(messages: Iterable[RuleResult]) -> float | None:
-    """Return how many bytes of a sector global stores use, where the rule on access patterns complains of that."""
-    return _used_of_sectors(messages, "stores")
-
-
-def _used_of_sectors(messages: Iterable[RuleResult], kind: str) -> float | None:
-    """Return the bytes used of a sector: as a message says, or by the sectors that a request takes and needs."""
+    As the message says, or by the sectors that a request takes and needs. What it says of stores is left alone: it does
+    not tell how many there are, and a block that stores one result complains as loudly.
+    """
     for message in messages:
         used, requested = _USED.search(message.message), _REQUESTED.search(message.message)
-        if used is not None and used["kind"] == kind:
+        if used is not None:
             return float(used["used"])
-        if requested is not None and requested["kind"] == kind and float(requested["sectors"]):
+        if requested is not None and float(requested["sectors"]):
             return min(1.0, float(requested["ideal"]) / float(requested["sectors"])) * _SECTOR_BYTES
     return None
 
