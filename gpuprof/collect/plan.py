@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gpuprof.collect.choices import KernelBase
 from gpuprof.collect.command import Filters
 from gpuprof.collect.name_filter import NameFilter, by_name, by_symbol
+from gpuprof.model.groups import USUAL
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.kernel_match import KernelPattern
 from gpuprof.model.labels import label_kernels, short_name
@@ -22,8 +23,6 @@ from gpuprof.model.recorded import Dim3
 from gpuprof.model.trace import is_communication
 
 COVERAGE = 0.95
-_USUAL = 0.1
-"""By so much the time of a launch may differ from the median of its kernel's, and it still stands for the others."""
 _MOST_CHOICES = 128
 """So many launches are thought of for a sample: the earliest, which most kernels have."""
 _WORTH_A_RUN = 0.01
@@ -229,7 +228,7 @@ def _usual(times: Sequence[float | None]) -> tuple[int, ...]:
         return tuple(number for number, _ in later)
     middle = known[(len(known) - 1) // 2]  # of an even count the lower one, which is a launch's own time
     apart = {number: abs(time - middle) for number, time in later if time is not None}
-    return tuple(number for number, by in apart.items() if by <= _USUAL * middle)
+    return tuple(number for number, by in apart.items() if by <= USUAL * middle)
 
 
 def _covering(kernels: Sequence[PlannedKernel], coverage: float) -> list[PlannedKernel]:

@@ -24,6 +24,7 @@ from gpuprof.model.ceilings import (
 )
 from gpuprof.model.counts import launch_counts
 from gpuprof.model.field_types import THROUGHPUT_UNITS, CeilingOrigin
+from gpuprof.model.groups import Resources
 from gpuprof.model.occupancy import (
     blocks_at_once,
     launch_resources,
@@ -106,6 +107,12 @@ def launch_clock(launch: Launch, hardware: Hardware) -> float | None:
     return hardware.sm_clock(sm_hz, gpc_hz, launch_duration(launch, hardware)).hz
 
 
+def resources_of(launch: Launch, hardware: Hardware) -> Resources:
+    """Return what a launch takes of an SM beside its threads, as its profile has it."""
+    registers = _whole(launch.metrics.number("launch__registers_per_thread"))
+    return Resources(registers, shared_of_block(launch.metrics, hardware.arch))
+
+
 class _Amount(Struct, frozen=True):
     """A quantity of one launch: its total, its rate per second, or both."""
 
@@ -132,7 +139,7 @@ class _LaunchAnalysis(Struct):
 
     def result(self, source: int, device: int, rank: int | None) -> LaunchProfile:
         """Run the steps in the order in which they need each other, and in which `missing` lists what they lack."""
-        launch, number = self.launch, self.launch.metrics.number
+        launch, resources = self.launch, resources_of(self.launch, self.hardware)
         self.clocks = self._read_clocks()
         self.split = self._read_split()
         work = tuple(self._work())
@@ -156,8 +163,8 @@ class _LaunchAnalysis(Struct):
             ranges=launch.ranges,
             grid=launch.grid,
             block=launch.block,
-            registers_per_thread=_whole(number("launch__registers_per_thread")),
-            shared_memory_per_block=shared_of_block(launch.metrics, self.hardware.arch),
+            registers_per_thread=resources.registers_per_thread,
+            shared_memory_per_block=resources.shared_memory_per_block,
             launches=1,
             duration_s=duration_s,
             duration_percentiles_s=None,
