@@ -401,6 +401,8 @@ def test_what_tells_rows_of_one_name_and_grid_apart_stands_in_them() -> None:
         (Occupancy(0.5, 0.4, ("registers",)), "40 % achieved of 50 % theoretical, limited by registers"),
         (Occupancy(0.5, None, ("registers",)), "50 % theoretical, achieved not collected, limited by registers"),
         (Occupancy(None, 0.4, ()), "40 % achieved, theoretical not known"),
+        (Occupancy(0.25, 0.252, ()), "25 % achieved of 25 % theoretical"),
+        (Occupancy(0.25, 0.49, ()), "49 % achieved, 25 % theoretical: the two disagree"),
         (Occupancy(None, None, ()), "achieved not collected, theoretical not known"),
     ],
 )

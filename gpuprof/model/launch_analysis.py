@@ -62,6 +62,8 @@ _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
 
 _FULL = 100.0
+_SAME_OCCUPANCY = 0.5
+"""Percent by which two theoretical occupancies may differ: printed ones are rounded, and a warp of 64 is 1.6."""
 _DURATION = "gpu__time_duration.sum"
 _PROFILE_AGAIN = "ncu recorded no numbers for this launch: profile it again"
 
@@ -428,7 +430,7 @@ class _LaunchAnalysis(Struct):
         return blocks / (resident * sms)
 
     def _occupancy(self, scheduler: Scheduler | None) -> Occupancy:
-        """Compute the theoretical occupancy; where the architecture is unknown, take the report's own.
+        """Compute the theoretical occupancy; where that is not known or the report has another, take the report's own.
 
         The achieved one is also what the schedulers held of the warps that they can.
         """
@@ -449,9 +451,9 @@ class _LaunchAnalysis(Struct):
         resources = launch_resources(metrics, self.launch.block, self.hardware.arch)
         computed = theoretical_occupancy(resources, self.hardware.arch) if resources is not None else None
         achieved_fraction = achieved / 100 if achieved is not None else None
-        if computed is not None:
-            return Occupancy(computed.fraction, achieved_fraction, computed.limiters)
         reported = metrics.number("sm__maximum_warps_per_active_cycle_pct")
+        if computed is not None and (reported is None or abs(_FULL * computed.fraction - reported) <= _SAME_OCCUPANCY):
+            return Occupancy(computed.fraction, achieved_fraction, computed.limiters)
         if reported is None:
             return Occupancy(None, achieved_fraction, ())
         return Occupancy(

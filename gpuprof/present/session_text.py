@@ -18,6 +18,8 @@ from gpuprof.units import counted, format_binary, format_percent, format_si
 NOT_COLLECTED = "not collected"
 NO_CEILING = "no ceiling known"
 _NEARLY_ALL = 0.995
+_NO_MORE = 0.01
+"""By so much achieved occupancy can be above the theoretical one: they are of different passes, and rounded."""
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
 _CLOCK_SOURCES = {GPC_CYCLES: "cycles of the GPCs", DRIVER: "the driver", HIGHEST: "the product's limit"}
 UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
@@ -98,6 +100,8 @@ def occupancy_text(occupancy: Occupancy) -> str:
     if occupancy.theoretical is None:
         return f"{achieved}, theoretical not known"
     text = f"{achieved} of {theoretical}" if known else f"{theoretical}, {achieved}"
+    if known and (occupancy.achieved or 0.0) > occupancy.theoretical * (1 + _NO_MORE):
+        text = f"{achieved}, {theoretical}: the two disagree"
     return ", ".join(part for part in (text, limited_by(occupancy)) if part)
 
 
