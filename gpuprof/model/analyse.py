@@ -20,6 +20,7 @@ from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.labels import label_kernels
 from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_duration, profile_launch, resources_of
 from gpuprof.model.launch_times import launch_times
+from gpuprof.model.pages import with_pages_together
 from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
@@ -66,6 +67,7 @@ def analyse(
 
     With `one_of_a_kind` equal launches become one kernel, and only the launch that speaks for them is analysed.
     """
+    reports = [with_pages_together(report) for report in reports]
     devices, hardware, numbers = _number_devices(reports, hardware_of)
     entries = list(_entries(reports, hardware, numbers))
     groups = _groups(entries) if one_of_a_kind else [[entry] for entry in entries]
