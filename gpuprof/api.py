@@ -34,10 +34,10 @@ def load(
 ) -> LoadedSession:
     """Read reports, what ncu prints, timelines or a session and analyse them.
 
-    With `groups` equal launches (same name, grid, block and ranges) are one kernel, for which the launch of median
-    duration speaks: much faster where a report has thousands of them. `spec` names a GPU spec, or a spec file, to use
-    instead of the one that matches. `salvage` shows what can be read of damaged reports. Raises a GpuprofError
-    (InputError, DamagedInput, SpecError …) with a hint.
+    With `groups` equal launches (same name, configuration and ranges) are one kernel, for which the launch of median
+    duration speaks, or one in the middle of their time: much faster where a report has thousands. `spec` names a GPU
+    spec, or a spec file, to use instead of the one that matches. `salvage` shows what can be read of damaged reports.
+    Raises a GpuprofError (InputError, DamagedInput, SpecError …) with a hint.
     """
     if not paths:
         raise InputError("no file given", "name a report: gpuprof show REPORT.ncu-rep")

@@ -8,7 +8,9 @@ from msgspec.structs import replace
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.model.analyse import analyse
+from gpuprof.model.groups import LaunchKind, Resources, alike, speaker
 from gpuprof.model.recorded import Launch
+from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import KernelProfile, Session
 from tests import builders
 
@@ -35,12 +37,12 @@ def summary(kernel: KernelProfile) -> tuple[object, ...]:
     return kernel.id, kernel.label, kernel.launches, times, kernel.counts, kernel.lines, gains
 
 
-def test_the_launch_of_median_duration_speaks_for_its_kind() -> None:
+def test_the_launch_of_median_duration_speaks_for_its_kind_where_no_longer_ones_take_most_of_the_time() -> None:
     _, at_once = by_either_way()
-    # 3, 1 and 2 ms: launch 2; 5 and 4 ms: the shorter of the two, launch 4.
+    # 3, 1 and 2 ms: launch 2, with which half of 6 ms has passed; 5 and 4 ms: half of 9 ms passes in the longer one.
     assert [(kernel.id, kernel.launches, kernel.duration_s) for kernel in at_once.kernels] == [
         (2, 3, 2e-3),
-        (4, 2, 4e-3),
+        (3, 2, 5e-3),
         (5, 1, 9e-3),
         (6, 1, 9e-3),
     ]
@@ -53,3 +55,55 @@ def test_both_ways_give_the_same_groups() -> None:
     assert list(map(summary, at_once.kernels)) == list(map(summary, later.kernels))
     assert [item.findings for item in at_once.opportunities] == [item.findings for item in later.opportunities]
     assert at_once.verdict == later.verdict
+
+
+@pytest.mark.parametrize(
+    ("durations", "place"),
+    [
+        ([None, None], 0),
+        ([None, 1.0], 1),
+        ([0.0, 0.0], 0),
+        ([0.555, 2.08], 1),  # four fifths of the time are the second's
+        ([1.05, 1.0], 1),  # about as long: the median, of two the shorter
+        ([1.0, 1.11], 1),
+        ([*[1.0] * 999, 10.0], 499),  # the long one takes a hundredth of the time
+        ([*[1.0] * 9, 10.0], 9),  # and here more than half of it
+        ([*[1e-6] * 999, 1.0], 999),
+        ([5.0, 1.0, 2.0, 4.0, 3.0], 3),  # 1 + 2 + 3 of 15 are less than half, with 4 it is more
+    ],
+)
+def test_what_speaks_for_launches_is_the_median_or_in_the_middle_of_the_time(
+    durations: list[float | None], place: int
+) -> None:
+    assert speaker(durations) == place
+
+
+def test_what_is_not_known_sets_no_launch_apart() -> None:
+    def groups(*resources: tuple[int | None, int | None]) -> list[list[int]]:
+        return alike((LaunchKind("k", Resources(*own)), place) for place, own in enumerate(resources))
+
+    assert groups((50, 0), (80, 0), (50, 0)) == [[0, 2], [1]]
+    assert groups((50, 0), (50, 1024)) == [[0], [1]]
+    assert groups((None, None), (50, 0), (50, None)) == [[0, 1, 2]]
+    assert groups((None, None), (50, 0), (80, 0), (80, None)) == [[0], [1], [2, 3]]
+    assert groups((50, None), (None, 0), (None, None)) == [[0], [1], [2]]
+    assert alike([(LaunchKind("k", Resources(1, 1)), 0), (LaunchKind("l", Resources(1, None)), 1)]) == [[0], [1]]
+
+
+def test_builds_are_kernels_of_their_own_in_either_way() -> None:
+    """Of one name, grid and block: 50 registers in 2 s, 80 in 0.5 s, the second a second time in 0.49 s."""
+    registers = "launch__registers_per_thread"
+    shared = {f"launch__shared_mem_per_block_{what}": 0.0 for what in ("static", "dynamic")}
+    times = ((50.0, 2.0), (80.0, 0.5), (80.0, 0.49))
+    every = [
+        builders.launch({"gpu__time_duration.sum": time, registers: number, **shared}, name="render")
+        for number, time in times
+    ]
+    whole = diagnose(analyse([builders.report(*every)], builders.hardware_of, "1"))
+    at_once = diagnose(analyse([builders.report(*every)], builders.hardware_of, "1", one_of_a_kind=True))
+    for session in (grouped(whole), at_once):
+        assert [(kernel.id, kernel.launches, kernel.registers_per_thread) for kernel in session.kernels] == [
+            (0, 1, 50), (2, 2, 80)
+        ]  # fmt: skip
+        assert run_of(session).timed_shapes == 2
+    assert list(map(summary, at_once.kernels)) == list(map(summary, grouped(whole).kernels))

@@ -126,6 +126,24 @@ def test_a_surveyed_kernel_has_the_launches_of_the_survey_and_the_counts_of_the_
     assert [(count.name, count.value) for count in kernel.counts] == [("instructions", 5.0)]
 
 
+def test_each_build_of_a_survey_gets_its_own_counts() -> None:
+    inst, registers = "smsp__inst_executed.sum", "launch__registers_per_thread"
+    profiled = analysed([builders.launch({DURATION: time, registers: 10 * time, inst: time}) for time in (5.0, 8.0)])
+
+    def counted(*known: float | None) -> list[tuple[float, list[str]]]:
+        every = [builders.launch({DURATION: 1.0, **({registers: own} if own else {})}) for own in known]
+        kernels = joined(profiled, analysed(every)).session.kernels
+        return [
+            (one.counts[0].value, [gap.why for gap in one.missing if gap.what == "counters of this build"])
+            for one in kernels
+        ]
+
+    assert counted(50, 80) == [(5, []), (8, [])]
+    assert counted(None) == [(5, [])], "of unknown registers: those of the launch of the nearest time"
+    other = "they are those of a launch with 50 registers per thread and unknown B of shared memory"
+    assert counted(64) == [(5, [other])]
+
+
 def test_a_survey_without_times_does_not_lend_the_profiler_s() -> None:
     profiled = analysed([timed(9.0), timed(8.0)])
     (kernel,) = joined(profiled, analysed([timed(None), timed(None), timed(None)])).session.kernels

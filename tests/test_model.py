@@ -19,7 +19,7 @@ from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_l
 from gpuprof.model.launch_analysis import profile_launch
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.model.quantities import Clocks, Counted, evaluate, is_constant_move
-from gpuprof.model.recorded import Missing
+from gpuprof.model.recorded import DictMetrics, Metric, Missing
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Occupancy, Traffic, Work
@@ -761,6 +761,44 @@ def test_a_gpu_without_a_product_spec_uses_its_architecture() -> None:
     ceilings = {ceiling.id: ceiling.value for ceiling in session.ceilings}
     assert ceilings["at-clock/fp32"] == 128 * 10 * 1e9
     assert not any(name.startswith("rated/") for name in ceilings)
+
+
+TURING = RecordedDevice(name="Tesla T4", compute_capability="7.5", sm_count=40)
+
+
+def in_shared(static: Metric, **reported: float) -> Occupancy:
+    """The occupancy of blocks of 256 threads, 64 registers and this shared memory: 32 warps, 64 KiB are on an SM."""
+    values = {
+        "launch__registers_per_thread": Metric(64.0, "register/thread"),
+        "launch__shared_mem_per_block_static": static,
+        "launch__shared_mem_per_block_dynamic": Metric(0.0, "byte"),
+        "launch__shared_mem_config_size": Metric(65540.0, "byte", digits=4),
+        **{name: Metric(value, "block") for name, value in reported.items()},
+    }
+    launch = replace(builders.launch({}), metrics=DictMetrics(values))
+    return profile_launch(launch, 0, 0, builders.hardware_of(TURING)).profile.occupancy
+
+
+def test_shared_memory_that_was_printed_rounded_is_in_whole_units() -> None:
+    # 32 KiB are printed as 32.77 Kbyte: two blocks of 8 warps in 64 KiB. 32 770 bytes take 129 units of 256: one block.
+    assert in_shared(Metric(32770.0, "byte", digits=4)) == Occupancy(0.5, None, ("shared memory",))
+    assert in_shared(Metric(32770.0, "byte")) == Occupancy(0.25, None, ("shared memory",))
+    # 32.78 Kbyte are 32 775 to 32 785 bytes, none of them a multiple of 256.
+    assert in_shared(Metric(32780.0, "byte", digits=4)) == Occupancy(0.25, None, ("shared memory",))
+
+
+def test_the_report_s_own_theoretical_occupancy_goes_before_one_that_is_computed_of_rounded_sizes() -> None:
+    own = {
+        "sm__maximum_warps_per_active_cycle_pct": 50.0,
+        "launch__occupancy_limit_registers": 4.0,
+        "launch__occupancy_limit_shared_mem": 2.0,
+        "launch__occupancy_limit_warps": 4.0,
+        "launch__occupancy_limit_blocks": 16.0,
+    }
+    assert in_shared(Metric(32780.0, "byte", digits=4), **own) == Occupancy(0.5, None, ("shared memory",))
+    assert in_shared(Metric(32780.0, "byte", digits=4), **own | {"sm__maximum_warps_per_active_cycle_pct": 25.0}) == (
+        Occupancy(0.25, None, ("shared memory",))
+    )
 
 
 def test_an_unknown_architecture_still_shows_what_the_report_holds() -> None:

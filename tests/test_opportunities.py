@@ -257,7 +257,8 @@ def test_the_spread_of_a_group_is_by_nearest_rank() -> None:
     assert together.kernels[0].duration_percentiles_s == DurationSpread(
         min=1.0, p50=10.0, p95=19.0, p99=20.0, max=20.0, count=20
     )
-    assert together.kernels[0].duration_s == 10.0
+    # Of their 210 s half pass in those of 1 to 14 s, which is more than a tenth above the median.
+    assert together.kernels[0].duration_s == 14.0
 
 
 @pytest.mark.parametrize(
@@ -307,7 +308,7 @@ def test_launches_without_durations_are_grouped_without_a_spread() -> None:
 
 def test_launches_with_and_without_durations_are_one_group_of_what_is_known() -> None:
     (together,) = grouped(run_of(None, 3.0, 1.0)).kernels
-    assert (together.launches, together.time_total_s, together.id) == (3, 4.0, 2)
+    assert (together.launches, together.time_total_s, together.id) == (3, 4.0, 1), "3 of the 4 s are those of launch 1"
     assert together.duration_percentiles_s == DurationSpread(min=1.0, p50=1.0, p95=3.0, p99=3.0, max=3.0, count=2)
 
 
@@ -395,7 +396,13 @@ def test_grouping_keeps_time_launches_shares_and_gains(launches: list[tuple[str,
         spread = one.duration_percentiles_s
         if spread is not None:
             assert spread.min <= spread.p50 <= spread.p95 <= spread.p99 <= spread.max
-            assert one.duration_s == spread.p50
+            known = [time for name, time in launches if name == one.demangled and time is not None]
+            spoken_s = one.duration_s or 0.0
+            long_s = math.fsum(time for time in known if time >= spoken_s)
+            assert spoken_s in known
+            assert spoken_s == spread.p50 or (
+                spoken_s > 1.1 * spread.p50 and long_s >= math.fsum(known) / 2 * (1 - 1e-9)
+            )
 
 
 class Asked(DictMetrics):

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Occupancy, Remaining, Session, Throughput, Traffic, Work
 from gpuprof.present.figures import overview, without_point
@@ -19,6 +21,7 @@ from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
 from gpuprof.present.session_text import limit_text, occupancy_text, paths_text, roof_text, row_noun, verdict_text
+from tests import builders
 from tests.cli import gpuprof as run
 from tests.hand_made import finding, kernel, session
 from tests.readings import shown_session_of
@@ -355,12 +358,51 @@ def test_equal_launches_without_durations_are_told_in_whole_phrases(reports: Pat
     assert "launches 7 equal launches; figures are of the first" in flat(shown(read))
 
 
+def test_the_words_of_a_group_say_whose_figures_are_shown() -> None:
+    def told(*times: float | None) -> tuple[str, str]:
+        every = [builders.launch({"gpu__time_duration.sum": time} if time is not None else {}) for time in times]
+        analysis = analyse([builders.report(*every)], builders.hardware_of, "1", one_of_a_kind=True)
+        read = diagnose(analysis)
+        return flat(shown(read)), page_facts(read, read.kernels[0].id)["Duration"]
+
+    text, fact = told(0.5, 2.0)
+    assert "2 equal launches, 2.50 s in all, 500 ms to 2.00 s each; figures are of one that took 2.00 s" in text
+    assert fact == "2.00 s here, median 500 ms, 500 ms to 2.00 s, p95 2.00 s"
+    text, fact = told(1.0, 3.0, 2.0)
+    assert "3 equal launches, 6.00 s in all, 1.00 s to 3.00 s each; figures are of the median" in text
+    assert fact == "2.00 s median, 1.00 s to 3.00 s, p95 3.00 s"
+    text, fact = told(None, 2.0)
+    assert "2 equal launches, 2.00 s in all, 1 of them timed, 2.00 s each; figures are of the median" in text
+
+
+def test_what_tells_rows_of_one_name_and_grid_apart_stands_in_them() -> None:
+    def read(*launches: tuple[float, float]) -> Session:
+        every = [
+            builders.launch({
+                "gpu__time_duration.sum": 1.0,
+                "launch__registers_per_thread": registers,
+                "launch__shared_mem_per_block_static": shared,
+                "launch__shared_mem_per_block_dynamic": 0.0,
+            })
+            for registers, shared in launches
+        ]  # fmt: skip
+        return diagnose(analyse([builders.report(*every)], builders.hardware_of, "1", one_of_a_kind=True))
+
+    builds = read((50, 0), (80, 0))
+    assert "# kernel grid×block registers time" in flat(shown(builds))
+    assert {"64×256, 50 registers", "64×256, 80 registers"} <= set(Outline(render_html(builds)).texts)
+    assert "# kernel grid×block shared time" in flat(shown(read((50, 0), (50, 4096))))
+    assert "registers time" not in flat(shown(read((50, 0), (50, 0))))
+
+
 @pytest.mark.parametrize(
     ("occupancy", "text"),
     [
         (Occupancy(0.5, 0.4, ("registers",)), "40 % achieved of 50 % theoretical, limited by registers"),
         (Occupancy(0.5, None, ("registers",)), "50 % theoretical, achieved not collected, limited by registers"),
         (Occupancy(None, 0.4, ()), "40 % achieved, theoretical not known"),
+        (Occupancy(0.25, 0.252, ()), "25 % achieved of 25 % theoretical"),
+        (Occupancy(0.25, 0.49, ()), "49 % achieved, 25 % theoretical: the two disagree"),
         (Occupancy(None, None, ()), "achieved not collected, theoretical not known"),
     ],
 )

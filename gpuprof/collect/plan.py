@@ -16,6 +16,7 @@ from typing import NamedTuple
 from gpuprof.collect.choices import KernelBase
 from gpuprof.collect.command import Filters
 from gpuprof.collect.name_filter import NameFilter, by_name, by_symbol
+from gpuprof.model.groups import USUAL
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.kernel_match import KernelPattern
 from gpuprof.model.labels import label_kernels, short_name
@@ -23,8 +24,6 @@ from gpuprof.model.recorded import Dim3
 from gpuprof.model.trace import is_communication
 
 COVERAGE = 0.95
-_USUAL = 0.1
-"""By so much the time of a launch may differ from the median of its kernel's, and it still stands for the others."""
 _OTHER_SIZE = 1.3
 """A gap so wide between the times of a kernel's launches is of another size of its work, such as a GEMM's depth: noise
 and clocks fill it."""
@@ -260,7 +259,7 @@ def _sizes(ordered: Sequence[tuple[float, int]]) -> Iterator[Sequence[tuple[floa
 
 def _about_median(ordered: Sequence[tuple[float, int]]) -> tuple[int, ...]:
     middle, _ = ordered[(len(ordered) - 1) // 2]  # of an even count the lower one, which is a launch's own time
-    return tuple(sorted(number for time, number in ordered if abs(time - middle) <= _USUAL * middle))
+    return tuple(sorted(number for time, number in ordered if abs(time - middle) <= USUAL * middle))
 
 
 def _covering(kernels: Sequence[PlannedKernel], coverage: float) -> list[PlannedKernel]:

@@ -65,7 +65,7 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
         return {}
     kernels: dict[Hashable, list[Case]] = {}
     for kernel, recorded in zip(analysis.session.kernels, analysis.recorded, strict=True):
-        if kernel.duration_s and kernel.grid is not None and kernel.block is not None:
+        if kernel.duration_s and kernel.grid is not None and kernel.block is not None and _is_median(kernel):
             key = (kernel.demangled, kernel.device, kernel.rank, kernel.duration_source)
             kernels.setdefault(key, []).append(Case(kernel, recorded))
     faster: dict[int, Faster] = {}
@@ -73,6 +73,12 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
         if len({_configuration(case) for case in cases}) > 1:
             faster.update(_faster_of_kernel(cases))
     return faster
+
+
+def _is_median(kernel: KernelProfile) -> bool:
+    """Tell whether a kernel has the median time of its launches: where longer ones speak for them, they differ much."""
+    spread = kernel.duration_percentiles_s
+    return spread is None or kernel.duration_s == spread.p50
 
 
 def _faster_of_kernel(cases: Iterable[Case]) -> Iterator[tuple[int, Faster]]:
@@ -433,7 +439,8 @@ RULES = (
         "bound, because another configuration can be faster still. The duration of the faster one is multiplied by "
         "the ratio of its clock to that of this launch, of the SMs or of DRAM, whichever is larger, if it is above 1. "
         "What remains are the needs of the faster launch times the ratio of the durations.",
-        silent="Grid, block or duration is not known, or nothing shows that the work is the same. The counted "
+        silent="Grid, block or duration is not known, or nothing shows that the work is the same. Of a group of "
+        "launches, longer ones than that of median duration take half of the time. The counted "
         "arithmetic differs, or as many threads cover another extent: a matrix multiplication of another shape.",
         check=_launch_configurations,
         metrics=(_EXECUTED, _THREADS, _STORED[0], _LOAD, _STORE, _CONFLICTS),

@@ -14,12 +14,13 @@ from gpuprof.model.ceilings import Hardware, Limit
 from gpuprof.model.counts import launch_counts, spanning
 from gpuprof.model.denominators import audited
 from gpuprof.model.field_types import ORIGINS, CeilingOrigin
-from gpuprof.model.groups import collected, kind_of, middle, spread
+from gpuprof.model.groups import LaunchKind, alike, kind_of, speaker, spread
 from gpuprof.model.implied import implied_peaks
 from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.labels import label_kernels
-from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_duration, profile_launch
+from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_duration, profile_launch, resources_of
 from gpuprof.model.launch_times import launch_times
+from gpuprof.model.pages import with_pages_together
 from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
@@ -66,6 +67,7 @@ def analyse(
 
     With `one_of_a_kind` equal launches become one kernel, and only the launch that speaks for them is analysed.
     """
+    reports = [with_pages_together(report) for report in reports]
     devices, hardware, numbers = _number_devices(reports, hardware_of)
     entries = list(_entries(reports, hardware, numbers))
     groups = _groups(entries) if one_of_a_kind else [[entry] for entry in entries]
@@ -128,11 +130,12 @@ def _entries(
 
 
 def _groups(entries: Iterable[_Entry]) -> list[list[_Entry]]:
-    return collected(
-        (kind_of(entry.source, entry.device, at.demangled, at.grid, at.block, at.ranges, entry.number), entry)
-        for entry in entries
-        for at in (entry.launch,)
-    )
+    return alike((_kind(entry, entry.launch), entry) for entry in entries)
+
+
+def _kind(entry: _Entry, launch: Launch) -> LaunchKind:
+    shape, resources = (launch.grid, launch.block), resources_of(launch, entry.hardware)
+    return kind_of(entry.source, entry.device, launch.demangled, shape, resources, launch.ranges, entry.number)
 
 
 def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> Iterator[tuple[int, LaunchProfile]]:
@@ -141,7 +144,7 @@ def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> 
     def profile(number: int) -> tuple[int, LaunchProfile]:
         group = groups[number]
         durations = [launch_duration(entry.launch, entry.hardware) for entry in group] if len(group) > 1 else [None]
-        place = middle(durations)
+        place = speaker(durations)
         entry = group[place]
         launch = profile_launch(
             entry.launch, entry.source, entry.device, entry.hardware, entry.remedy, rank=reports[entry.source].rank

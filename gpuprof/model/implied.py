@@ -6,7 +6,6 @@ a kernel ran at does not enter. Every value carries how far the digits that a te
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
@@ -15,7 +14,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import SCALAR_PATHS, WARP_OPCODES, ArchSpec, ComputeKey
 from gpuprof.model.l2_slices import ATTRIBUTE, ATTRIBUTED_PEAK, COUNTED_PEAKS, L2_SECTORS
 from gpuprof.model.quantities import Clocks, first_counted, tensor_split
-from gpuprof.model.recorded import Launch, MetricTable, plausible
+from gpuprof.model.recorded import Launch, MetricTable, plausible, printed_rounding
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.units import SECTOR_BYTES, WARP_THREADS
 
@@ -164,7 +163,7 @@ def _product(metrics: MetricTable, powers: Mapping[str, int], factor: float = 1.
         if not number or plausible(number) is None:
             return None
         value *= number**power
-        rounding += _rounding(number, metrics.digits(name))
+        rounding += printed_rounding(number, metrics.digits(name))
     return Implied(value, rounding, source=_named(powers))
 
 
@@ -172,17 +171,6 @@ def _named(powers: Mapping[str, int]) -> str:
     above = " × ".join(name for name, power in powers.items() if power > 0)
     below = " ÷ ".join(name for name, power in powers.items() if power < 0)
     return f"{above} ÷ {below}" if below else above
-
-
-def _rounding(number: float, digits: int | None) -> float:
-    """Return half a unit of the last digit that was kept, as a fraction of the value; zero where nothing was rounded.
-
-    Units scale by powers of ten, which leave the digits as they are.
-    """
-    if digits is None:
-        return 0.0
-    leading = number / math.pow(10.0, math.floor(math.log10(number)))
-    return 0.5 * 10.0 ** (1 - max(1, digits)) / leading
 
 
 def _first(*products: Implied | None) -> Iterator[Implied]:

@@ -24,6 +24,7 @@ from gpuprof.model.ceilings import (
 )
 from gpuprof.model.counts import launch_counts
 from gpuprof.model.field_types import THROUGHPUT_UNITS, CeilingOrigin
+from gpuprof.model.groups import Resources
 from gpuprof.model.occupancy import (
     blocks_at_once,
     launch_resources,
@@ -62,6 +63,8 @@ _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
 
 _FULL = 100.0
+_SAME_OCCUPANCY = 0.5
+"""Percent by which two theoretical occupancies may differ: printed ones are rounded, and a warp of 64 is 1.6."""
 _DURATION = "gpu__time_duration.sum"
 _PROFILE_AGAIN = "ncu recorded no numbers for this launch: profile it again"
 
@@ -107,6 +110,12 @@ def launch_clock(launch: Launch, hardware: Hardware) -> float | None:
     return hardware.sm_clock(sm_hz, gpc_hz, launch_duration(launch, hardware)).hz
 
 
+def resources_of(launch: Launch, hardware: Hardware) -> Resources:
+    """Return what a launch takes of an SM beside its threads, as its profile has it."""
+    registers = _whole(launch.metrics.number("launch__registers_per_thread"))
+    return Resources(registers, shared_of_block(launch.metrics, hardware.arch))
+
+
 class _Amount(Struct, frozen=True):
     """A quantity of one launch: its total, its rate per second, or both."""
 
@@ -133,7 +142,7 @@ class _LaunchAnalysis(Struct):
 
     def result(self, source: int, device: int, rank: int | None) -> LaunchProfile:
         """Run the steps in the order in which they need each other, and in which `missing` lists what they lack."""
-        launch, number = self.launch, self.launch.metrics.number
+        launch, resources = self.launch, resources_of(self.launch, self.hardware)
         self.clocks = self._read_clocks()
         self.split = self._read_split()
         work = tuple(self._work())
@@ -157,8 +166,8 @@ class _LaunchAnalysis(Struct):
             ranges=launch.ranges,
             grid=launch.grid,
             block=launch.block,
-            registers_per_thread=_whole(number("launch__registers_per_thread")),
-            shared_memory_per_block=shared_of_block(launch.metrics, self.hardware.arch),
+            registers_per_thread=resources.registers_per_thread,
+            shared_memory_per_block=resources.shared_memory_per_block,
             launches=1,
             duration_s=duration_s,
             duration_percentiles_s=None,
@@ -422,7 +431,7 @@ class _LaunchAnalysis(Struct):
         return blocks / (resident * sms)
 
     def _occupancy(self, scheduler: Scheduler | None) -> Occupancy:
-        """Compute the theoretical occupancy; where the architecture is unknown, take the report's own.
+        """Compute the theoretical occupancy; where that is not known or the report has another, take the report's own.
 
         The achieved one is also what the schedulers held of the warps that they can.
         """
@@ -443,9 +452,9 @@ class _LaunchAnalysis(Struct):
         resources = launch_resources(metrics, self.launch.block, self.hardware.arch)
         computed = theoretical_occupancy(resources, self.hardware.arch) if resources is not None else None
         achieved_fraction = achieved / 100 if achieved is not None else None
-        if computed is not None:
-            return Occupancy(computed.fraction, achieved_fraction, computed.limiters)
         reported = metrics.number("sm__maximum_warps_per_active_cycle_pct")
+        if computed is not None and (reported is None or abs(_FULL * computed.fraction - reported) <= _SAME_OCCUPANCY):
+            return Occupancy(computed.fraction, achieved_fraction, computed.limiters)
         if reported is None:
             return self._reached(achieved_fraction)
         return Occupancy(

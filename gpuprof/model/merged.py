@@ -1,4 +1,4 @@
-"""Equal launches of a session as one kernel each: the launch of median duration speaks for them."""
+"""Equal launches of a session as one kernel each, for which one of them speaks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpuprof.model.counts import spanning
-from gpuprof.model.groups import collected, kind_of_kernel, middle, spread
+from gpuprof.model.groups import alike, kind_of_kernel, speaker, spread
 from gpuprof.model.launch_times import merged_times
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import KernelProfile, LaunchCount, Session
@@ -36,7 +36,7 @@ def merged(session: Session, launches: Launches) -> Session | None:
     than its group needs.
     """
     timed = launches.timed
-    groups = collected((kind_of_kernel(kernel, kernel.demangled), place) for place, kernel in enumerate(timed))
+    groups = alike((kind_of_kernel(kernel, kernel.demangled), place) for place, kernel in enumerate(timed))
     if len(groups) == len(timed):
         return None
     busy = busy_share(session)
@@ -49,7 +49,7 @@ def merged(session: Session, launches: Launches) -> Session | None:
 def _as_one(places: Sequence[int], launches: Launches, busy: float) -> KernelProfile:
     group = [launches.timed[place] for place in places]
     durations = [kernel.duration_s for kernel in group]
-    speaker = launches.profile(places[middle(durations)])
+    spoken = launches.profile(places[speaker(durations)])
     times = [kernel.time_total_s for kernel in group if kernel.time_total_s is not None]
     shares = [kernel.time_share for kernel in group if kernel.time_share is not None]
     share = sum(shares) if shares else None
@@ -57,15 +57,15 @@ def _as_one(places: Sequence[int], launches: Launches, busy: float) -> KernelPro
         replace(finding, gain_total=finding.gain_kernel * share * busy)
         if finding.gain_kernel is not None and share is not None
         else finding
-        for finding in speaker.findings
+        for finding in spoken.findings
     )
     return replace(
-        speaker,
+        spoken,
         launches=sum(kernel.launches for kernel in group),
         time_total_s=sum(times) if times else None,
         time_share=share,
         duration_percentiles_s=spread(durations),
         launch_times=merged_times(group),
-        counts=spanning(speaker.counts, map(launches.counts, places)),
+        counts=spanning(spoken.counts, map(launches.counts, places)),
         findings=findings,
     )

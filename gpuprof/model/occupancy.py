@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gpuprof.hardware.specs import ArchSpec
-from gpuprof.model.recorded import Dim3, MetricTable
+from gpuprof.model.recorded import Dim3, MetricTable, printed_rounding
 
 LIMITERS = ("registers", "shared memory", "carve-out", "block size", "blocks")
 _REPORTED_LIMITS = {
@@ -63,7 +63,7 @@ def launch_resources(
         threads_per_block=round(threads),
         registers_per_thread=round(registers),
         shared_bytes_per_block=shared + reserved,
-        shared_bytes_per_sm=_configured_shared(metrics),
+        shared_bytes_per_sm=_configured_shared(metrics, arch),
         reserved_shared_bytes=reserved,
     )
 
@@ -73,15 +73,29 @@ def shared_of_block(metrics: MetricTable, arch: ArchSpec) -> int | None:
 
     The whole has in it what the driver keeps of each block; what is allocated is also rounded up to units.
     """
-    static = metrics.number("launch__shared_mem_per_block_static")
-    dynamic = metrics.number("launch__shared_mem_per_block_dynamic")
+    static = _bytes(metrics, "launch__shared_mem_per_block_static", arch)
+    dynamic = _bytes(metrics, "launch__shared_mem_per_block_dynamic", arch)
     if static is not None and dynamic is not None:
-        return round(static + dynamic)
+        return static + dynamic
     for name in ("launch__shared_mem_per_block", "launch__shared_mem_per_block_allocated"):
-        whole = metrics.number(name)
+        whole = _bytes(metrics, name, arch)
         if whole is not None:
-            return max(0, round(whole) - _reserved_shared(metrics, arch))
+            return max(0, whole - _reserved_shared(metrics, arch))
     return None
+
+
+def _bytes(metrics: MetricTable, name: str, arch: ArchSpec) -> int | None:
+    """Return a size of shared memory; where it was printed rounded, the whole allocation units that it can be.
+
+    32 KiB are printed as 32.77 Kbyte. Two bytes more would take another unit, which few sizes that programs choose do.
+    """
+    number = metrics.number(name)
+    if number is None:
+        return None
+    unit = arch.limit("shared_allocation_unit") if "shared_allocation_unit" in arch.limits else 1
+    whole = round(number / unit) * unit
+    kept = number * printed_rounding(number, metrics.digits(name))
+    return whole if abs(whole - number) <= kept else round(number)
 
 
 def blocks_at_once(metrics: MetricTable, block: Dim3 | None, arch: ArchSpec) -> int | None:
@@ -97,16 +111,15 @@ def blocks_at_once(metrics: MetricTable, block: Dim3 | None, arch: ArchSpec) -> 
 
 def _reserved_shared(metrics: MetricTable, arch: ArchSpec) -> int:
     """Return what the driver reserves in each block: as recorded, else as the architecture's spec has it."""
-    recorded = metrics.number("launch__shared_mem_per_block_driver")
+    recorded = _bytes(metrics, "launch__shared_mem_per_block_driver", arch)
     if recorded is not None:
-        return round(recorded)
+        return recorded
     return arch.limit("shared_reserved_per_block") if "shared_reserved_per_block" in arch.limits else 0
 
 
-def _configured_shared(metrics: MetricTable) -> int | None:
+def _configured_shared(metrics: MetricTable, arch: ArchSpec) -> int | None:
     """Return the carve-out that the driver chose for this launch, where it was recorded."""
-    configured = metrics.number("launch__shared_mem_config_size")
-    return round(configured) if configured else None
+    return _bytes(metrics, "launch__shared_mem_config_size", arch) or None
 
 
 def theoretical_occupancy(launch: LaunchResources, arch: ArchSpec) -> TheoreticalOccupancy | None:

@@ -5,6 +5,7 @@ Metric values are in the base units of `gpuprof.units`; percentages stay percent
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, NamedTuple, Protocol
 
@@ -38,6 +39,17 @@ class Metric(Struct, frozen=True):
     value: float | str
     unit: str
     digits: int | None = None
+
+
+def printed_rounding(number: float, digits: int | None) -> float:
+    """Return half a unit of the last digit that was kept, as a fraction of the value; zero where nothing was rounded.
+
+    Units scale by powers of ten, which leave the digits as they are.
+    """
+    if digits is None or not number:
+        return 0.0
+    leading = number / math.pow(10.0, math.floor(math.log10(number)))
+    return 0.5 * 10.0 ** (1 - max(1, digits)) / leading
 
 
 class Missing(Struct, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from gpuprof.model.groups import kind_of_kernel
+from gpuprof.model.groups import alike, kind_of_kernel
 from gpuprof.model.session import DeviceTimeline, KernelProfile, RunTotals, Session
 
 _MOST_OF_THE_TIME = 0.9
@@ -20,7 +20,7 @@ def run_of(session: Session) -> RunTotals:
     times: dict[str, float] = {}
     for kernel in timed:
         times[kernel.label] = times.get(kernel.label, 0.0) + (kernel.time_total_s or 0.0)
-    shapes = {kind_of_kernel(kernel, kernel.label) for kernel in timed}
+    shapes = alike((kind_of_kernel(kernel, kernel.label), kernel) for kernel in timed)
     total_s = sum(times.values())
     ranked, covered_s, needed = sorted(times.values(), reverse=True), 0.0, 0
     while covered_s < _MOST_OF_THE_TIME * total_s:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import product
 
 from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, Recorded
+from gpuprof.model.groups import Resources, may_be, resources_of_kernel
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.mfu import measured_flop
@@ -20,6 +22,7 @@ _OTHER_WORK = 2.0
 """Caches that ncu has emptied, and clocks, seldom make a launch longer by this factor; another size of it does."""
 THROTTLED = 0.05
 """Share of the samples from which on a reason counts: a single sample can fall into the start of a boost."""
+_MORE = "raise --samples"
 _NOT_CHOSEN = Missing("counters", "it was surveyed but not profiled", "raise --coverage, or name it with --kernel")
 
 
@@ -157,25 +160,30 @@ def _apart(profiled: KernelProfile, surveyed: KernelProfile) -> float:
 
 
 def _kinds(kernel: KernelProfile, own: Recorded) -> Iterator[tuple[Hashable, bool]]:
-    """Yield what tells a kernel, from the closest to the least: by rank, by name and symbol, by launcher and shape.
+    """Yield what tells a kernel, from the closest to the least: by rank, by build, by name and symbol, by launcher.
 
     Beside it whether that is a kernel of any place, where the kernel's own is known.
     """
     names = [kernel_key(kernel.demangled), *([own.launch.mangled] if own.launch.mangled is not None else [])]
-    own_places: tuple[Hashable, ...] = (kernel.ranges, launched_by(kernel.ranges), innermost_operator(kernel.ranges))
-    for rank in dict.fromkeys((kernel.rank, None)):
-        for name in names:
-            for place in (*own_places, None):
-                is_anywhere = place is None and bool(kernel.ranges)
-                yield (rank, kernel.device, name, kernel.grid, kernel.block, place), is_anywhere
+    places = (kernel.ranges, launched_by(kernel.ranges), innermost_operator(kernel.ranges), None)
+    resources = resources_of_kernel(kernel)
+    known = dict.fromkeys((resources, Resources(resources.registers_per_thread, None), Resources(None, None)))
+    for rank, taken, name, place in product(dict.fromkeys((kernel.rank, None)), known, names, places):
+        is_anywhere = place is None and bool(kernel.ranges)
+        yield (rank, kernel.device, name, kernel.grid, kernel.block, taken, place), is_anywhere
 
 
 def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelProfile:
     """Give a kernel of the survey what was counted of it; its times stay those of the survey."""
     if _place(profiled) != _place(surveyed):
         where = " / ".join(profiled.ranges) or "no range"
-        missing = Missing("counters of this range", f"they are those of a launch in {where}", "raise --samples")
+        missing = Missing("counters of this range", f"they are those of a launch in {where}", _MORE)
         profiled = replace(profiled, missing=(*profiled.missing, missing))
+    taken = resources_of_kernel(profiled)
+    if not may_be(taken, resources_of_kernel(surveyed)):
+        registers, shared = (number if number is not None else "unknown" for number in taken)
+        why = f"they are those of a launch with {registers} registers per thread and {shared} B of shared memory"
+        profiled = replace(profiled, missing=(*profiled.missing, Missing("counters of this build", why, _MORE)))
     named = replace(profiled, id=surveyed.id, label=surveyed.label, ranges=surveyed.ranges, launches=surveyed.launches)
     named = replace(named, operator_flop=surveyed.operator_flop)
     named = replace(named, kind=kernel_kind(named))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gpuprof.model.field_types import Fraction, Hertz, Positive, Seconds, Whole
+from gpuprof.model.field_types import ByteCount, Fraction, Hertz, Positive, Seconds, Whole
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import DurationSpread, KernelProfile, LaunchTimes
 
@@ -19,6 +19,8 @@ class TimedKernel(Struct, frozen=True, kw_only=True):
     ranges: tuple[str, ...]
     grid: Dim3 | None
     block: Dim3 | None
+    registers_per_thread: Whole | None
+    shared_memory_per_block: ByteCount | None
     launches: Positive
     duration_s: Seconds | None
     duration_percentiles_s: DurationSpread | None

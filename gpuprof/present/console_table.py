@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from gpuprof.present.session_text import (
     limit_text,
     name_repeats,
     percent_text,
+    resource_texts,
     roof_text,
     row_noun,
     stall_text,
@@ -159,6 +160,9 @@ def _filled(column: _Column, kernels: Sequence[KernelProfile], sheet: Sheet) -> 
 def _wanted(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[_Column]:
     if name_repeats(session.kernels):
         yield _Column("grid×block", _configuration, left=True, rank=1)
+    for head, texts in zip(("registers", "shared"), resource_texts(session.kernels), strict=True):
+        if texts:
+            yield _Column(head, _written(texts), rank=1)
     if any(kernel.launches > 1 for kernel in kernels):
         yield _Column("launches", lambda kernel: count_text(kernel.launches, "", "").strip())
     yield _Column("time", lambda kernel: duration_text(kernel.time_total_s))
@@ -173,6 +177,11 @@ def _wanted(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[_Col
     yield _Column("occ.", _occupancy)
     yield _Column("main stall", stall_text, _WIDE, left=True, rank=3)
     yield _Column("first finding", _finding_text, _WIDER, left=True, rank=4)
+
+
+def _written(texts: Mapping[int, str]) -> Callable[[KernelProfile], str]:
+    """Return what writes the text of a kernel."""
+    return lambda kernel: texts.get(kernel.id, "")
 
 
 def _spread(index: int) -> Callable[[KernelProfile], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gpuprof.model import recorded
 from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_limit
@@ -13,11 +13,13 @@ from gpuprof.model.session import Device, KernelProfile, Occupancy, RooflinePoin
 from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, HIGHEST
 from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import stall_name
-from gpuprof.units import counted, format_percent, format_si
+from gpuprof.units import counted, format_binary, format_percent, format_si
 
 NOT_COLLECTED = "not collected"
 NO_CEILING = "no ceiling known"
 _NEARLY_ALL = 0.995
+_NO_MORE = 0.01
+"""By so much achieved occupancy can be above the theoretical one: they are of different passes, and rounded."""
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
 _CLOCK_SOURCES = {GPC_CYCLES: "cycles of the GPCs", DRIVER: "the driver", HIGHEST: "the product's limit"}
 UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
@@ -98,6 +100,8 @@ def occupancy_text(occupancy: Occupancy) -> str:
     if occupancy.theoretical is None:
         return f"{achieved}, theoretical not known"
     text = f"{achieved} of {theoretical}" if known else f"{theoretical}, {achieved}"
+    if known and (occupancy.achieved or 0.0) > occupancy.theoretical * (1 + _NO_MORE):
+        text = f"{achieved}, {theoretical}: the two disagree"
     return ", ".join(part for part in (text, limited_by(occupancy)) if part)
 
 
@@ -136,9 +140,33 @@ def launch_text(kernel: KernelProfile) -> str:
 
 
 def name_repeats(kernels: Iterable[KernelProfile]) -> bool:
-    """Tell whether two of these entries have one name, so that their launch configuration tells them apart."""
+    """Tell whether two of these entries have one name, so that their launch configurations tell them apart."""
     labels = [kernel.label for kernel in kernels]
     return len(set(labels)) < len(labels)
+
+
+def resource_texts(kernels: Sequence[KernelProfile]) -> tuple[dict[int, str], dict[int, str]]:
+    """Write registers and shared memory of each entry, by its number; nothing where none are told apart by them."""
+    return _telling(kernels, registers_text), _telling(kernels, shared_text)
+
+
+def _telling(kernels: Sequence[KernelProfile], text: Callable[[KernelProfile], str]) -> dict[int, str]:
+    """Write a value of each entry where two of one name, grid and block differ in it."""
+    like = {kernel.id: (kernel.label, kernel.grid, kernel.block) for kernel in kernels}
+    texts = {kernel.id: text(kernel) for kernel in kernels}
+    return texts if len({(like[number], texts[number]) for number in like}) > len(set(like.values())) else {}
+
+
+def registers_text(kernel: KernelProfile) -> str:
+    """Write the registers of a thread."""
+    registers = kernel.registers_per_thread
+    return str(registers) if registers is not None else NOT_COLLECTED
+
+
+def shared_text(kernel: KernelProfile) -> str:
+    """Write the shared memory of a block."""
+    shared = kernel.shared_memory_per_block
+    return format_binary(shared) if shared is not None else NOT_COLLECTED
 
 
 def dims_text(size: tuple[int, int, int] | None) -> str:

@@ -36,9 +36,9 @@ _TERMS = (
     Term("warp slots", "As many warps as can be resident on an SM at once.", r"\bslots?\b"),
     Term("occupancy", "Resident warps as a share of the warp slots. Theoretical: what the launch configuration allows. "
          "Achieved: the average over the cycles in which an SM had work.", r"occupancy"),
-    Term("launch configuration", "Grid, block and ranges of a launch. Launches of a kernel with the same "
-         "configuration, on one GPU and in one report, are one row; a launch of unknown configuration has a row of "
-         "its own."),
+    Term("launch configuration", "Grid, block, registers, shared memory and ranges of a launch. Launches of a kernel "
+         "with the same configuration, on one GPU and in one report, are one row; a launch of unknown grid or block "
+         "has a row of its own."),
     Term("wave", "As many blocks as the GPU holds at once. A grid of 1.1 waves takes about as long as one of 2.",
          r"\bwaves?\b"),
     Term("issue slots", "Each scheduler can issue one instruction per cycle. A slot in which no warp is eligible is "

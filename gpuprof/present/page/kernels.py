@@ -21,6 +21,7 @@ from gpuprof.present.session_text import (
     launch_text,
     limit_text,
     percent_text,
+    resource_texts,
     roof_text,
     stall_text,
 )
@@ -74,13 +75,15 @@ def kernel_rows(
     session: Session, kernels: Sequence[KernelProfile], with_section: Collection[int]
 ) -> Iterator[KernelRow]:
     """Yield the rows of kernels of a session; `with_section` are the numbers of those that have a section."""
+    registers, shared = resource_texts(kernels)
     times = Counter((kernel.label, source_name(session, kernel)) for kernel in kernels)
     for kernel in kernels:
         file = source_name(session, kernel)
-        configuration = launch_text(kernel) if times[kernel.label, file] > 1 else ""
+        taken = (f"{registers[kernel.id]} registers" if registers else "", shared[kernel.id] if shared else "")
+        parts = (launch_text(kernel), *taken) if times[kernel.label, file] > 1 else ()
         name = label(kernel.label) if session.only_times else label(kernel.label, _NAME_LENGTH)
         row = _row(kernel, name, has_section=kernel.id in with_section)
-        yield replace(row, file=file, configuration=configuration)
+        yield replace(row, file=file, configuration=", ".join(filter(None, parts)))
 
 
 def columns_of(rows: Sequence[KernelRow], *, only_times: bool) -> frozenset[str]:

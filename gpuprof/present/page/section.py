@@ -28,9 +28,11 @@ from gpuprof.present.session_text import (
     intensity_text,
     occupancy_text,
     rate_text,
+    registers_text,
+    shared_text,
 )
 from gpuprof.present.text import printable
-from gpuprof.units import format_binary, format_percent, format_si, format_waves, significant
+from gpuprof.units import format_percent, format_si, format_waves, significant
 
 _LEAST_PIPE = 0.001
 _PIPES = {
@@ -120,10 +122,8 @@ def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
     waves = f", {format_waves(kernel.waves)}" if kernel.waves is not None else ""
     yield LabelledText("Grid", dims_text(kernel.grid) + waves)
     yield LabelledText("Block", dims_text(kernel.block))
-    registers = kernel.registers_per_thread
-    yield LabelledText("Registers per thread", str(registers) if registers is not None else NOT_COLLECTED)
-    shared = kernel.shared_memory_per_block
-    yield LabelledText("Shared memory per block", format_binary(shared) if shared is not None else NOT_COLLECTED)
+    yield LabelledText("Registers per thread", registers_text(kernel))
+    yield LabelledText("Shared memory per block", shared_text(kernel))
     clock = clock_text(kernel) if kernel.sm_clock_hz else NOT_COLLECTED
     yield LabelledText("SM clock", f"{clock}, throttled" if kernel.throttled else clock)
     yield LabelledText("Occupancy", occupancy_text(kernel.occupancy))
@@ -139,7 +139,8 @@ def _typical_duration(kernel: KernelProfile) -> str:
     if spread is None or spread.min == spread.max:
         return f"{text} each"
     between = f"{format_si(spread.min, 's')} to {format_si(spread.max, 's')}"
-    return f"{text} median, {between}, p95 {format_si(spread.p95, 's')}"
+    median = "median" if kernel.duration_s == spread.p50 else f"here, median {duration_text(spread.p50)}"
+    return f"{text} {median}, {between}, p95 {format_si(spread.p95, 's')}"
 
 
 def _issue_text(scheduler: Scheduler) -> str:
