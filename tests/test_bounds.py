@@ -269,6 +269,7 @@ AS_BUSY = 0.94
 
 
 @tried(20)
+@example(made(busy(dram=0, l2=60, sm=71)))
 @given(launches())
 def test_no_unit_is_called_the_limit_because_another_was_not_collected(launch: Made) -> None:
     before = {finding.rule for finding in launch.profile().findings}

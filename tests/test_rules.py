@@ -142,18 +142,18 @@ BANDWIDTH = (
     Example("dram-bandwidth", "near its ceiling", made(busy(dram=90, l2=40), lasting(), {"dram__bytes.sum": 1.35e9}),
             0.10, "info", "measured", "1.35 TB/s, 90 %", (*busy(dram=0),)),
     # DRAM stays at 30 %.
-    Example("l2-bandwidth", "busy", made(busy(dram=30, l2=75, l1=50)), 0.70, "high", "inferred", "75 %",
+    Example("l2-bandwidth", "busy", made(busy(dram=30, l2=75, l1=50, sm=20)), 0.70, "high", "inferred", "75 %",
             (*busy(l2=0),)),
     # 2 · 2.7648e9 FLOP in 1 ms of 13.824 TFLOP/s: 40 % of the FP32 peak stays, more than DRAM's 30 %.
     Example("l2-bandwidth", "with arithmetic below it",
-            made(busy(dram=30, l2=75, l1=50), lasting(), operations(ffma=2.7648e9, fadd=0, fmul=0)),
+            made(busy(dram=30, l2=75, l1=50, sm=40), lasting(), operations(ffma=2.7648e9, fadd=0, fmul=0)),
             0.60, "high", "inferred", "75 %"),
     # L2 stays at 35 %.
     Example("l1-bandwidth", "busy", made(busy(dram=20, l2=35, l1=85)), 0.65, "high", "inferred", "85 %",
             (*busy(l1=0),)),
     # The basic set: memory is 70 % busy, and neither DRAM (10 %) nor L2 (30 %) explains it.
-    Example("l1-bandwidth", "by memory as a whole", made(busy(memory=70, dram=10, l2=30)), 0.70, "high", "inferred",
-            "70 %", (*busy(memory=0),)),
+    Example("l1-bandwidth", "by memory as a whole", made(busy(memory=70, dram=10, l2=30, sm=30)), 0.70,
+            "high", "inferred", "70 %", (*busy(memory=0),)),
     # 80 of 10: eight passes a request; the requests stay, and L2 at 30 %.
     Example("l1-bandwidth", "by its data pipe",
             made(busy(dram=10, l2=30), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, SHARED_4K), 0.70, "high", "inferred",
@@ -1211,6 +1211,9 @@ def test_the_gain_of_dram_is_for_the_same_bytes_and_no_more_than_the_busiest_uni
 def test_a_level_beside_a_dram_of_unknown_speed_is_a_guess() -> None:
     assert made(busy(l2=30, l1=85)).finding("l1-bandwidth").confidence == "guess"
     assert made(busy(l2=85, l1=30)).finding("l2-bandwidth").confidence == "guess"
+    # So can be an SM that was not collected, but for a level that is near its ceiling itself.
+    assert made(busy(dram=10, l2=75, l1=30)).finding("l2-bandwidth").confidence == "guess"
+    assert made(busy(dram=10, l2=85, l1=30)).finding("l2-bandwidth").confidence == "inferred"
     # The memory throughput is that of the busiest level.
     assert made(busy(l2=30, l1=85, memory=85)).finding("l1-bandwidth").confidence == "inferred"
     assert made(busy(dram=70)).finding("dram-bandwidth").confidence == "inferred"

@@ -130,7 +130,9 @@ _MOST_BUSY = 110.0
 
 
 def _confidence(case: Case, level: str) -> Confidence:
-    """What is busier than all other levels is the limit; with DRAM's speed unknown, DRAM can be."""
+    """What is busier than all other levels is the limit; with DRAM's speed unknown, DRAM can be, and so can the SM."""
+    if SM not in case.needs and 100 * case.needs[level] < NEAR_ROOF.value:
+        return "guess"
     return "inferred" if "dram" in case.needs or _is_busiest(case, level) else "guess"
 
 
