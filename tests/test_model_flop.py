@@ -20,7 +20,17 @@ from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.mfu import MOST_UNCOUNTED, measured_flop, utilisation
-from gpuprof.model.session import Ceiling, KernelProfile, MeasuredFlop, ModelFlop, PathFlop, Session, StepFlop, Work
+from gpuprof.model.session import (
+    Ceiling,
+    DurationSpread,
+    KernelProfile,
+    MeasuredFlop,
+    ModelFlop,
+    PathFlop,
+    Session,
+    StepFlop,
+    Work,
+)
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import KERNEL, Activity, MatrixProduct, ProgramStep, Trace
 from gpuprof.present.console import print_session
@@ -384,6 +394,19 @@ def test_counted_flop_are_those_of_all_launches_with_the_share_of_time_that_they
         "counted: 10.0 MFLOP fp32 in kernels with 60 % of the time; "
         "11.0 GFLOP tensor.bf16 in kernels with 90 % of the time"
     )
+
+
+def test_launches_of_other_sizes_count_by_their_time() -> None:
+    # One of 8 ms speaks for a kernel that was launched twice in 10 ms: 1.25 times its work, not twice.
+    spread = DurationSpread(min=2e-3, p50=2e-3, p95=8e-3, p99=8e-3, max=8e-3, count=2)
+    work = (Work("fp32", 8e9, None, basis="counted"),)
+    kernel = hand_made.kernel(
+        0, launches=2, duration_s=8e-3, time_total_s=10e-3, duration_percentiles_s=spread, work=work
+    )
+    assert [one.flop for one in measured_flop([kernel])] == [pytest.approx(10e9)]
+    # A third launch has no time: it counts as the others do on average.
+    (counted,) = measured_flop([structs.replace(kernel, launches=3)])
+    assert counted.flop == pytest.approx(15e9)
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.sampled_from([BF16, FP32, "x"]), st.booleans()), min_size=1, max_size=12))

@@ -532,7 +532,8 @@ RULES = (
         "l2",
         "L2",
         _l2,
-        "Speed of light of L2 against that of DRAM and L1. With DRAM's unknown it is a guess.",
+        "Speed of light of L2 against that of DRAM and L1. It is a guess with DRAM's unknown, and under 80 % with "
+        "the SM's unknown.",
         _REUSE_GAIN.format(below="DRAM"),
         (_scattered("l2"), _spilled("l2"), _ATOMIC),
         thresholds=(BALANCED,),
@@ -545,8 +546,8 @@ RULES = (
         _l1,
         "Speed of light of L1 over elapsed cycles, or the busy fraction of its load/store data pipe, and how many "
         "wavefronts a request takes there. Where it is less busy because many SMs have no work, it is the limit if it "
-        "is near its ceiling while SMs have work; its share of the time is then that of those SMs. With DRAM's speed "
-        "unknown it is a guess.",
+        "is near its ceiling while SMs have work; its share of the time is then that of those SMs. It is a guess "
+        "with DRAM's speed unknown, and under 80 % with the SM's unknown.",
         f"{_REUSE_GAIN.format(below='L2, DRAM')} At 4.5 wavefronts per request or more: 1 − the largest of the needs "
         "with L1 reduced to its requests and the registers that it writes, with the same bytes through L2 and DRAM.",
         (Cause("uncoalesced-global"), _CONFLICT, _SPILL, Cause("narrow-access"), _ATOMIC),
