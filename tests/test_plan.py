@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.collect.metrics import forecast_passes
-from gpuprof.collect.plan import ProfilePlan, Seen, make_plan, not_seen_again
+from gpuprof.collect.plan import PlannedKernel, ProfilePlan, Seen, make_plan, not_seen_again
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.present.plan_text import forecast_line, plan_lines
 
@@ -24,6 +24,11 @@ def seen(name: str, duration_s: float | None = 1e-3, grid: int = 1) -> Seen:
 def taken(plan: ProfilePlan) -> dict[str, tuple[int, ...]]:
     """The planned invocations by mangled name."""
     return {kernel.shape.name: kernel.invocations for kernel in plan.kernels}
+
+
+def numbers_of(kernel: PlannedKernel) -> list[tuple[int, ...]]:
+    """The numbers at which a kernel takes a usual time, of each size of its work."""
+    return [size.numbers for size in kernel.usual]
 
 
 def test_the_longest_kernels_that_reach_the_coverage_are_planned() -> None:
@@ -60,7 +65,7 @@ def test_a_launch_stands_for_the_others_by_its_time() -> None:
     a = [seen("a", time) for time in (20e-3, 35e-3, 20e-3, 21e-3, 19e-3)]
     b = [seen("b", time) for time in (9e-3, 4e-3, 9e-3, 5e-3, 5e-3)]
     plan = make_plan([*a, *b], coverage=1)
-    assert [kernel.usual for kernel in plan.kernels] == [((3, 4, 5),), ((4, 5),)]
+    assert [numbers_of(kernel) for kernel in plan.kernels] == [[(3, 4, 5)], [(4, 5)]]
     assert taken(plan) == {"a": (4,), "b": (4,)}
     # A cache that grows with every token: the middle one of those from 4 ms on, the first after a wide gap.
     grows = make_plan([seen("attention", 1e-3 * number) for number in range(1, 102)])
@@ -72,38 +77,44 @@ def test_each_size_of_a_kernels_work_is_profiled() -> None:
     layers = [seen("gemm", 121e-6), seen("gemm", 33e-6), seen("gemm", 121e-6)] * 8
     (gemm,) = make_plan(layers).kernels
     # By number: the layers of depth 2048 are 1, 3, 4, 6, 7 …, the others 2, 5, 8 …
-    assert gemm.usual == (tuple(range(2, 25, 3)), tuple(number for number in range(3, 25) if number % 3 != 2))
+    deep, shallow = tuple(number for number in range(3, 25) if number % 3 != 2), tuple(range(2, 25, 3))
+    assert numbers_of(gemm) == [deep, shallow]
+    assert [size.time_s for size in gemm.usual] == pytest.approx([15 * 121e-6, 8 * 33e-6])
     assert gemm.invocations == (2, 3)
+    # One more number is one more launch of every kernel: what takes under a twentieth of all is not worth it.
+    others = [*layers, *[seen("other", 1e-3)] * 8]
+    assert taken(make_plan(others)) == {"gemm": (3,), "other": (3,)}
+    assert taken(make_plan(others, pattern=re.compile("gemm"))) == {"gemm": (2, 3)}
     # A launch that takes most of the time is a size of its own; one that something has held up for a while is not.
     assert taken(make_plan([seen("a", time) for time in (1e-3, 20e-3, 90e-3, 20e-3)])) == {"a": (2, 3)}
     assert taken(make_plan([seen("a", time) for time in (1e-3, 20e-3, 35e-3, 20e-3)])) == {"a": (2,)}
-    # Neither is what takes under a tenth of the time.
+    # Neither is what takes little of the time.
     assert taken(make_plan([seen("a", 1e-6), *[seen("a", 1e-6)] * 9, *[seen("a", 1e-3)] * 9])) == {"a": (11,)}
 
 
 def test_a_launch_whose_time_is_not_known_stands_for_none() -> None:
     plan = make_plan([seen("a", 1e-3), seen("a", None), seen("a", 3e-3)])
-    assert plan.kernels[0].usual == ((3,),)
-    assert make_plan([seen("a", None)] * 3).kernels[0].usual == ((2, 3),)
+    assert numbers_of(plan.kernels[0]) == [(3,)]
+    assert numbers_of(make_plan([seen("a", None)] * 3).kernels[0]) == [(2, 3)]
 
 
 def test_launches_are_counted_apart_where_ncu_counts_them_apart() -> None:
     # Eight processes with ten launches each: number 2 comes eight times, and none above 10 ever.
     launches = [replace(seen("k"), counted_by=process) for process in range(8) for _ in range(10)]
     plan = make_plan(launches)
-    assert (max(plan.kernels[0].usual[0]), plan.kernels[0].counts) == (10, (10,) * 8)
+    assert (max(plan.kernels[0].usual[0].numbers), plan.kernels[0].counts) == (10, (10,) * 8)
     assert taken(plan) == {"k": (2,)}
     assert (plan.kernels[0].launches, plan.profiled) == (80, 8)
     # The series with most time speaks: four long launches, not ten short ones.
     launches = [replace(seen("k", 1e-3), counted_by="small")] * 10 + [replace(seen("k", 9e-3), counted_by="large")] * 4
-    assert make_plan(launches).kernels[0].usual == ((2, 3, 4),)
+    assert numbers_of(make_plan(launches).kernels[0]) == [(2, 3, 4)]
 
 
 def test_a_number_is_usual_in_a_stream_and_in_all_together() -> None:
     # ncu counts either way. In each stream 2 and 3 take 5; of all together the launches 3 and 4, 5 and 6 do.
     times = (9e-3, 9e-3, 5e-3, 5e-3, 5e-3, 5e-3)
     launches = [replace(seen("k", time), counted_by=number % 2) for number, time in enumerate(times)]
-    assert make_plan(launches).kernels[0].usual == ((3,),)
+    assert numbers_of(make_plan(launches).kernels[0]) == [(3,)]
 
 
 def test_very_many_long_names_still_fit_a_command() -> None:
@@ -178,8 +189,8 @@ def test_any_plan_covers_what_it_must_with_launches_that_exist(
         assert kernel.launches == count
         assert 1 <= len(kernel.invocations) <= samples * len(kernel.usual)
         assert all(min(2, count) <= number <= count for number in kernel.invocations)
-        assert set(kernel.invocations) <= {number for size in kernel.usual for number in size}
-        assert all(set(kernel.invocations) & set(size) for size in kernel.usual)
+        assert set(kernel.invocations) <= {number for size in kernel.usual for number in size.numbers}
+        assert set(kernel.invocations) & set(kernel.usual[0].numbers)
     assert sum(len(kernel.invocations) for kernel in plan.kernels) <= plan.profiled <= len(launches)
 
 

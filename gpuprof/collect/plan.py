@@ -27,9 +27,8 @@ COVERAGE = 0.95
 _OTHER_SIZE = 1.3
 """A gap so wide between the times of a kernel's launches is of another size of its work, such as a GEMM's depth: noise
 and clocks fill it."""
-_LEAST_SIZE = 0.1
-"""Launches of a size that takes less of the kernel's time are not profiled for themselves."""
-_MOST_OF_TIME = 0.5
+_WORTH_A_NUMBER = 0.05
+"""Launches of a size that takes less of the time of all planned kernels are not profiled for themselves."""
 _MOST_CHOICES = 128
 """So many launches are thought of for a sample: the earliest, which most kernels have."""
 _WORTH_A_RUN = 0.01
@@ -61,12 +60,19 @@ class LaunchShape(NamedTuple):
     block: Dim3
 
 
+class UsualLaunches(NamedTuple):
+    """The numbers at which a series takes a usual time, and the time of all its launches of that size."""
+
+    numbers: tuple[int, ...]
+    time_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedKernel:
     """A kernel in one launch shape: its launches and time in the survey, and which invocations are profiled.
 
     `counts` are the launches of each of its series, which ncu counts apart, the longest series first, and `usual` the
-    numbers at which that series takes its usual time; several such times where it does work of several sizes.
+    launches of that series that take their usual time; of work of several sizes those of each, with most time first.
     """
 
     shape: LaunchShape
@@ -74,7 +80,7 @@ class PlannedKernel:
     demangled: str
     durations: tuple[float | None, ...]
     counts: tuple[int, ...]
-    usual: tuple[tuple[int, ...], ...]
+    usual: tuple[UsualLaunches, ...]
     invocations: tuple[int, ...]
 
     @property
@@ -157,7 +163,8 @@ def make_plan(
     waiting = [] if peers else [kernel for kernel in asked if is_communication(kernel.demangled)]
     unwanted = {kernel.shape for kernel in (*waiting, *excluded)}
     chosen = _covering([kernel for kernel in asked if kernel.shape not in unwanted], coverage)
-    numbers = _common_numbers([kernel.usual for kernel in chosen], samples)
+    chosen_s = sum(kernel.time_s for kernel in chosen)
+    numbers = _common_numbers([_sizes_worth_it(kernel, chosen_s) for kernel in chosen], samples)
     kernels = tuple(replace(kernel, invocations=taken) for kernel, taken in zip(chosen, numbers, strict=True))
     time_s = sum(launch.duration_s or 0.0 for launch in launches)
     planned = {kernel.shape for kernel in (*kernels, *waiting)}
@@ -212,7 +219,16 @@ def _series(launches: Sequence[Seen]) -> list[tuple[float | None, ...]]:
     return [tuple(times) for times in ordered]
 
 
-def _usual_of_both(series: Sequence[float | None], every: Sequence[float | None]) -> tuple[tuple[int, ...], ...]:
+def _sizes_worth_it(kernel: PlannedKernel, time_s: float) -> list[tuple[int, ...]]:
+    """Return the numbers of each size to profile: that with most time, and others that take enough of all kernels'.
+
+    One more number is one more launch of each of them; `time_s` is their time.
+    """
+    first, *others = kernel.usual
+    return [first.numbers, *(size.numbers for size in others if size.time_s >= _WORTH_A_NUMBER * time_s)]
+
+
+def _usual_of_both(series: Sequence[float | None], every: Sequence[float | None]) -> tuple[UsualLaunches, ...]:
     """Return the numbers at which a series takes its usual time, if there are any also where all series are one.
 
     ncu 2025.3 counts the launches of all streams together, where ncu 2024.1 counts those of each.
@@ -220,12 +236,13 @@ def _usual_of_both(series: Sequence[float | None], every: Sequence[float | None]
     usual = _usual(series)
     if len(every) == len(series):
         return usual
-    together = {number for numbers in _usual(every) for number in numbers}
-    return tuple(tuple(number for number in numbers if number in together) or numbers for numbers in usual)
+    together = {number for size in _usual(every) for number in size.numbers}
+    both = (tuple(number for number in size.numbers if number in together) for size in usual)
+    return tuple(size._replace(numbers=numbers or size.numbers) for size, numbers in zip(usual, both, strict=True))
 
 
-def _usual(times: Sequence[float | None]) -> tuple[tuple[int, ...], ...]:
-    """Return the numbers, counted from 1, of launches that take about a usual time; never the first of several.
+def _usual(times: Sequence[float | None]) -> tuple[UsualLaunches, ...]:
+    """Return the launches, counted from 1, that take about a usual time; never the first of several.
 
     That is the median, or that of each size where times are of several. Where no time is known all but the first are
     usual. There is always one: that nearest to the median.
@@ -233,12 +250,13 @@ def _usual(times: Sequence[float | None]) -> tuple[tuple[int, ...], ...]:
     later = [(number, time) for number, time in enumerate(times, 1) if number > 1 or len(times) == 1]
     known = sorted((time, number) for number, time in later if time is not None)
     if not known:
-        return (tuple(number for number, _ in later),)
-    return tuple(_about_median(size) for size in _sizes(known))
+        return (UsualLaunches(tuple(number for number, _ in later), 0.0),)
+    sizes = [UsualLaunches(_about_median(size), sum(time for time, _ in size)) for size in _sizes(known)]
+    return tuple(sorted(sizes, key=lambda size: -size.time_s))
 
 
 def _sizes(ordered: Sequence[tuple[float, int]]) -> Iterator[Sequence[tuple[float, int]]]:
-    """Yield times in groups with a wide gap between them, those that take a tenth of the time or more.
+    """Yield times in groups with a wide gap between them.
 
     One launch alone is of no size of its own unless it takes most of the time: something may have held it up.
     """
@@ -248,13 +266,8 @@ def _sizes(ordered: Sequence[tuple[float, int]]) -> Iterator[Sequence[tuple[floa
         if launch[0] > _OTHER_SIZE * before[0]:
             groups.append([])
         groups[-1].append(launch)
-    shares = {index: sum(time for time, _ in group) / total_s if total_s else 0.0 for index, group in enumerate(groups)}
-    large = [
-        group
-        for index, group in enumerate(groups)
-        if shares[index] >= (_LEAST_SIZE if len(group) > 1 else _MOST_OF_TIME)
-    ]
-    yield from large or [[*ordered]]
+    several = [group for group in groups if len(group) > 1 or 2 * sum(time for time, _ in group) >= total_s]
+    yield from several or [[*ordered]]
 
 
 def _about_median(ordered: Sequence[tuple[float, int]]) -> tuple[int, ...]:
@@ -276,7 +289,7 @@ def _covering(kernels: Sequence[PlannedKernel], coverage: float) -> list[Planned
     return taken
 
 
-def _common_numbers(usual: Sequence[tuple[tuple[int, ...], ...]], samples: int) -> list[tuple[int, ...]]:
+def _common_numbers(usual: Sequence[Sequence[tuple[int, ...]]], samples: int) -> list[tuple[int, ...]]:
     """Choose the invocations of each kernel out of its usual ones, with few distinct numbers over all.
 
     Each sample of each size has a part of a kernel's usual numbers to itself. The number that is in most parts is taken
