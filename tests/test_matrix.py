@@ -103,6 +103,8 @@ def test_a_name_with_a_matrix_instruction_is_of_tensor_cores(name: str) -> None:
         "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x128x8_stage3_warpsize1x4x1_ffma_aligna4_execute_kernel",
         "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)", "gemm_4bit_simt<float, 3>",
         "gamma_kernel", "summary(float *)", "tinygemm", "void f<at::TensorOptions>(T1)", "sgemm_16816(float *)",
+        "sgemm128n128k8", "sgemm_m128n128k8_simt", "gemm_m64n64k8<float>", "dotf32(float *)", "softmax_outf32(float *)",
+        "myTensorOp(float *)", "ampere_sgemm_128x64_tf32(float *)",
     ],
 )  # fmt: skip
 def test_a_name_of_plain_instructions_is_not(name: str) -> None:

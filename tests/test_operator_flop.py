@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.session import KernelProfile, OperatorFlop, Session
@@ -10,6 +11,7 @@ from gpuprof.model.surveyed import joined
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import MatrixProduct
 from gpuprof.present.flop_text import of_peak_text, operator_flop_text
+from gpuprof.present.markdown import markdown_lines
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.store.read import read_session
 from tests.test_timeline import TRANSFORMER, kernel, session, trace
@@ -28,9 +30,7 @@ def recorded(*launches: tuple[str, float, int | None], products: tuple[MatrixPro
     """The session of a trace on an A100 of kernels: name, microseconds, and the place of the product."""
     kernels = [kernel(name, 1000.0 * at, us, product=of) for at, (name, us, of) in enumerate(launches)]
     found = trace(*kernels)
-    return session(
-        type(found)(**{name: getattr(found, name) for name in found.__struct_fields__} | {"products": products})
-    )
+    return session(structs.replace(found, products=products))
 
 
 def asked(found: Session, name: str) -> OperatorFlop | None:
@@ -105,6 +105,31 @@ def test_launches_of_several_sizes_under_one_name_have_no_flop_in_common() -> No
     assert asked(recorded(("gemm", 100, 0), ("gemm", 100, None)), "gemm") is None
 
 
+def test_launches_with_other_shared_memory_each_have_what_their_operators_ask_for() -> None:
+    wide = kernel("gemm", 1000, 100, product=1)._replace(shared_bytes=1024)
+    found = trace(kernel("gemm", 0, 100, product=0), wide, kernel("gemm", 2000, 100, product=2))
+    own = session(structs.replace(found, products=(product(),) * 3)).kernels
+    assert [(one.launches, one.operator_flop is not None) for one in own] == [(2, True), (1, True)]
+
+
+def test_one_launch_that_was_held_up_does_not_tell_the_rate_of_all() -> None:
+    launches = [("gemm", 100.0 if at else 20_000.0, at) for at in range(100)]
+    found = asked(recorded(*launches, products=(product(),) * 100), "gemm")
+    assert found is not None and found.flop_per_s == pytest.approx(120e12)
+
+
+def test_an_operand_that_is_expanded_is_in_memory_once() -> None:
+    shapes = ((64, 16, 4096), (64, 4096, 4096))
+    batched = MatrixProduct("aten::bmm", 0.0, shapes, (BF16, BF16), ())
+    found = asked(recorded(("gemm", 1000, 0), products=(batched,)), "gemm")
+    # Without strides nobody knows.
+    assert found is not None and found.operand_bytes is None and found.dram_fraction is None
+    expanded = structs.replace(batched, strides=((65536, 4096, 1), (0, 4096, 1)))
+    found = asked(recorded(("gemm", 1000, 0), products=(expanded,)), "gemm")
+    # 64 · 16 · 4096 of the inputs and as many of the result, and 4096² of the weights, of 2 bytes.
+    assert found is not None and found.operand_bytes == 2 * (2 * 64 * 16 * 4096 + 4096 * 4096)
+
+
 def test_attention_may_leave_out_what_is_masked() -> None:
     shapes = ((2, 8, 64, 32),) * 3
     attention = MatrixProduct("aten::_scaled_dot_product_flash_attention", 0.0, shapes, (BF16,) * 3, ())
@@ -163,3 +188,14 @@ def test_a_profiled_kernel_keeps_what_its_operator_asked_for() -> None:
     surveyed = analyse_traces([read_torch_trace(TRANSFORMER.read_bytes(), "t", "0" * 64)], HardwareFinder(), "1")
     again: list[KernelProfile] = [*joined(surveyed, surveyed).session.kernels]
     assert [one.operator_flop for one in again] == [one.operator_flop for one in surveyed.session.kernels]
+
+
+def test_markdown_has_the_column_where_it_has_something() -> None:
+    def heads(found: Session) -> str:
+        return next(line for line in markdown_lines(found, list(found.kernels), 0) if line.startswith("| kernel |"))
+
+    with_shapes = recorded(("ampere_bf16_s16816gemm", 100, 0))
+    assert heads(with_shapes).count("| of peak |") == 1
+    (row,) = (line for line in markdown_lines(with_shapes, list(with_shapes.kernels), 0) if "bf16 38 %" in line)
+    assert row.count(" | ") == heads(with_shapes).count(" | ")
+    assert "of peak" not in heads(session(trace(kernel("gemm", 0, 100))))

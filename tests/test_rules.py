@@ -1544,6 +1544,20 @@ def test_the_bytes_used_of_a_sector_are_told_of_the_level_that_they_cost_most_in
     assert nvidia_messages.used_of_load_sectors((said,)) == 5.0
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("close to 64% of this device's fp32 peak performance and 0%", {"fp32": 0.64, "fp64": 0.0}),
+        ("7% of this device's fp32 peak performance and close to 41%", {"fp32": 0.07, "fp64": 0.41}),
+        ("1.2.3% of this device's fp32 peak performance and 0%", {}),
+        ("% of this device's fp32 peak performance and 0%", {}),
+    ],
+)
+def test_what_the_roofline_rule_says_of_arithmetic_is_read_or_left(said: str, told: dict[str, float]) -> None:
+    text = f"The kernel achieved {said} of its fp64 peak performance."
+    assert work_of_peak([RuleResult(rule="", section="", kind="info", title="", message=text)]) == told
+
+
 def test_the_sectors_of_a_request_beside_those_that_it_needs_tell_the_same_until_2022() -> None:
     text = (
         "The memory access pattern for global loads in L1TEX might not be optimal. On average, this kernel accesses "

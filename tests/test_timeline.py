@@ -484,6 +484,32 @@ def test_waiting_for_the_gpu_is_told_from_launching_late() -> None:
     assert not any("waits for the GPU" in item.meaning for item in unknown.evidence)
 
 
+def test_only_the_process_that_launches_next_can_have_waited() -> None:
+    every = tuple(HostWait((at * 60.0 + 5) * 1e-6, (at * 60.0 + 13) * 1e-6, process=2) for at in range(10))
+
+    def waited(process: int | None) -> float | None:
+        launches = (kernel(f"k{at}", at * 60, 10, process=process) for at in range(11))
+        gaps = device(session(replace(trace(*launches), host_waits=every))).gaps
+        return gaps.waited_s if gaps is not None else None
+
+    assert waited(1) == 0.0
+    assert waited(2) == pytest.approx(500e-6)
+    # Old exports do not say which process an activity is of.
+    assert waited(None) == pytest.approx(500e-6)
+
+
+def test_pauses_are_told_of_the_row_whose_launches_end_them() -> None:
+    # Two builds of one kernel: one follows at once, the other after a pause.
+    launches = []
+    for at in range(10):
+        launches += [kernel("work", at * 100, 10), kernel("work", at * 100 + 10, 10)._replace(shared_bytes=1024)]
+    found = session(trace(*launches))
+    told, _ = gaps_of(found)
+    assert told.shared_memory_per_block == 0
+    assert found.timeline is not None
+    assert [wait.kernel for wait in found.timeline.waits] == [told.id]
+
+
 def test_what_most_idle_time_comes_before_is_said_to_be_spread_where_it_is() -> None:
     _, finding = gaps_of(session(waiting()))
     assert finding.headline == (
@@ -510,9 +536,9 @@ def test_idle_time_comes_first_also_where_it_is_told_of_a_kernel_that_only_sets_
         ("cudaStreamSynchronize", True), ("cudaDeviceSynchronize", True), ("cudaEventSynchronize", True),
         ("cudaStreamSynchronize_v3020", True), ("cuCtxSynchronize", True), ("cuStreamSynchronize_ptsz", True),
         ("cudaMemcpy", True), ("cudaMemcpy_v3020", True), ("cuMemcpyDtoH_v2", True), ("cudaFree", True),
-        ("cuMemFree_v2", False), ("cudaMemcpyAsync", False), ("cudaMemcpyAsync_v3020", False), ("cudaFreeHost", False),
+        ("cuMemFree_v2", True), ("cudaMemcpyAsync", False), ("cudaMemcpyAsync_v3020", False), ("cudaFreeHost", False),
         ("cuMemcpyDtoHAsync_v2", False), ("cudaFreeAsync", False), ("cudaFreeArray", False),
-        ("cudaLaunchKernel", False),
+        ("cudaLaunchKernel", False), ("cuMemFreeHost", False), ("cuMemFreeAsync", False), ("cudaMemcpyPeer", False),
         ("cudaStreamWaitEvent", False), ("cudaEventQuery", False),
     ],
 )  # fmt: skip

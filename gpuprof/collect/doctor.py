@@ -120,7 +120,7 @@ def _permission(host: Host) -> Iterator[Check]:
     elif _is_admin(host.machine):
         yield Check("counters", OK, "only administrators may read the GPU's counters; this user is one")
     else:
-        refused = "only administrators may read the GPU's counters; gpuprof run --set times needs none"
+        refused = "only administrators may read the GPU's counters; times alone need none by PyTorch, nsys or CUPTI"
         yield Check("counters", PROBLEM, refused, fix=PERMISSION_FIX)
 
 

@@ -10,13 +10,12 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
 from typing import NamedTuple
 
 from gpuprof.collect.choices import KernelBase
 from gpuprof.collect.command import Filters
 from gpuprof.collect.name_filter import NameFilter, by_name, by_symbol
-from gpuprof.model.groups import USUAL
+from gpuprof.model.groups import USUAL, sizes
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.kernel_match import KernelPattern
 from gpuprof.model.labels import label_kernels, short_name
@@ -24,9 +23,6 @@ from gpuprof.model.recorded import Dim3
 from gpuprof.model.trace import is_communication
 
 COVERAGE = 0.95
-_OTHER_SIZE = 1.3
-"""A gap so wide between the times of a kernel's launches is of another size of its work, such as a GEMM's depth: noise
-and clocks fill it."""
 _WORTH_A_NUMBER = 0.05
 """Launches of a size that takes less of the time of all planned kernels are not profiled for themselves."""
 _MOST_CHOICES = 128
@@ -251,23 +247,8 @@ def _usual(times: Sequence[float | None]) -> tuple[UsualLaunches, ...]:
     known = sorted((time, number) for number, time in later if time is not None)
     if not known:
         return (UsualLaunches(tuple(number for number, _ in later), 0.0),)
-    sizes = [UsualLaunches(_about_median(size), sum(time for time, _ in size)) for size in _sizes(known)]
-    return tuple(sorted(sizes, key=lambda size: -size.time_s))
-
-
-def _sizes(ordered: Sequence[tuple[float, int]]) -> Iterator[Sequence[tuple[float, int]]]:
-    """Yield times in groups with a wide gap between them.
-
-    One launch alone is of no size of its own unless it takes most of the time: something may have held it up.
-    """
-    total_s = sum(time for time, _ in ordered)
-    groups: list[list[tuple[float, int]]] = [[ordered[0]]]
-    for before, launch in pairwise(ordered):
-        if launch[0] > _OTHER_SIZE * before[0]:
-            groups.append([])
-        groups[-1].append(launch)
-    several = [group for group in groups if len(group) > 1 or 2 * sum(time for time, _ in group) >= total_s]
-    yield from several or [[*ordered]]
+    usual = [UsualLaunches(_about_median(size), sum(time for time, _ in size)) for size in sizes(known)]
+    return tuple(sorted(usual, key=lambda size: -size.time_s))
 
 
 def _about_median(ordered: Sequence[tuple[float, int]]) -> tuple[int, ...]:
@@ -295,9 +276,7 @@ def _common_numbers(usual: Sequence[Sequence[tuple[int, ...]]], samples: int) ->
     Each sample of each size has a part of a kernel's usual numbers to itself. The number that is in most parts is taken
     first, and so on until each part has one; of equals the smallest, which comes even where the program ends sooner.
     """
-    parts = [
-        (kernel, part) for kernel, sizes in enumerate(usual) for numbers in sizes for part in _split(numbers, samples)
-    ]
+    parts = [(kernel, part) for kernel, own in enumerate(usual) for numbers in own for part in _split(numbers, samples)]
     without: dict[int, set[int]] = {}
     for place, (_, part) in enumerate(parts):
         for number in part:

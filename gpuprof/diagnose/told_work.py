@@ -9,7 +9,7 @@ from gpuprof.model.recorded import RuleResult
 
 TOLD_WORK = "rule SOLFPRoofline"
 """What such a number comes from, where evidence names its metric."""
-_PERCENT = r"(?:\s*close to)?\s*(?P<{}>[\d.]+)%"
+_PERCENT = r"(?:\s*close to)?\s*(?P<{}>\d+(?:\.\d+)?)%"
 _ACHIEVED = re.compile(
     rf"achieved{_PERCENT.format('fp32')} of this device's fp32 peak performance"
     rf"\s+and{_PERCENT.format('fp64')} of its fp64 peak performance",

@@ -43,10 +43,14 @@ class Recorded(Struct, frozen=True):
 
 
 class Analysis(Struct, frozen=True):
-    """A session and, for each of its kernels in the same order, what it was made from."""
+    """A session and, for each of its kernels in the same order, what it was made from.
+
+    `members` are the numbers of its launches, counted over all reports; only of kernels that equal launches became.
+    """
 
     session: Session
     recorded: tuple[Recorded, ...]
+    members: tuple[tuple[int, ...], ...] = ()
 
 
 class _Entry(Struct, frozen=True):
@@ -86,7 +90,8 @@ def analyse(
         kernels=_placed([launch.profile for launch in launches], ids),
         denominators=tuple(_denominators(launches, recorded, hardware)),
     )
-    return Analysis(session, tuple(recorded))
+    members = tuple(tuple(entry.number for entry in group) for group in groups) if one_of_a_kind else ()
+    return Analysis(session, tuple(recorded), members)
 
 
 def spec_session(gpu: GpuSpec, version: str) -> Session:

@@ -7,7 +7,7 @@ build of the kernel. What is not known of a launch does not set it apart.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import accumulate
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from gpuprof.model.recorded import Dim3
@@ -17,6 +17,14 @@ from gpuprof.model.timed import Groupable
 Item = TypeVar("Item")
 USUAL = 0.1
 """By so much the time of a launch may differ from the median of its kernel's, and it still stands for the others."""
+
+
+_OTHER_SIZE = 1.3
+"""A gap so wide between the times of a kernel's launches is of another size of its work, such as a GEMM's depth: noise
+and clocks fill it."""
+_MANY = 20
+"""Of so many launches one is an exception, unless it takes nearly all of the time."""
+_MOST, _NEARLY_ALL = 0.5, 0.9
 
 
 class Resources(NamedTuple):
@@ -74,15 +82,26 @@ def alike(items: Iterable[tuple[LaunchKind, Item]]) -> list[list[Item]]:
         known.setdefault(kind.of, {})[kind.resources] = kind.resources
     for of_kind in known.values():
         if len(of_kind) > 1:
-            of_kind.update({own: _fullest(own, tuple(of_kind)) for own in of_kind if None in own})
+            of_kind.update(_completed(of_kind))
     return collected(((kind.of, known[kind.of][kind.resources]), item) for kind, item in listed)
 
 
-def _fullest(own: Resources, others: Sequence[Resources]) -> Resources:
-    """Return the resources, of those of other launches, that these can only be; themselves where there is a choice."""
-    fuller = [other for other in others if other != own and _is_part_of(own, other)]
-    fullest = [taken for taken in fuller if not any(other != taken and _is_part_of(taken, other) for other in fuller)]
-    return fullest[0] if len(fullest) == 1 else own
+def _completed(every: Iterable[Resources]) -> dict[Resources, Resources]:
+    """Return for resources that are not all known those, of others, that they can only be; themselves if there are
+    several."""
+    fuller: dict[Resources, set[Resources]] = {}
+    for taken in every:
+        registers, shared = taken
+        for part in ((registers, None), (None, shared), (None, None)):
+            if part != taken:
+                fuller.setdefault(Resources(*part), set()).add(taken)
+    completed = {}
+    for own in (taken for taken in every if None in taken):
+        others = fuller.get(own, set())
+        whole = [other for other in others if None not in other] or list(others)
+        parts = [other for other in others if None in other and not any(_is_part_of(other, each) for each in whole[:2])]
+        completed[own] = whole[0] if len(whole) == 1 and not (parts and whole[0] not in parts) else own
+    return completed
 
 
 def _is_part_of(own: Resources, other: Resources) -> bool:
@@ -99,17 +118,31 @@ def collected(items: Iterable[tuple[Hashable, Item]]) -> list[list[Item]]:
 
 
 def speaker(durations: Sequence[float | None]) -> int:
-    """Return the place of the launch that speaks for its group.
+    """Return the place of the launch that speaks for its group, the first where no duration is known.
 
-    It is the one of median duration. Where those that are clearly longer take half of the time, it is the one in the
-    middle of the time: half of it passes in launches that are no longer.
+    It is the one of median duration: where launches are of several sizes, of those that take most of the time.
     """
-    at = middle(durations)
     timed = sorted((duration, place) for place, duration in enumerate(durations) if duration is not None)
-    passed = accumulate(duration for duration, _ in timed)
-    half_s = sum(duration for duration, _ in timed) / 2
-    longer_s, longer = next((item for item, by_s in zip(timed, passed, strict=True) if by_s >= half_s), (0.0, at))
-    return longer if longer_s > (1 + USUAL) * (durations[at] or 0.0) else at
+    if not timed:
+        return 0
+    size = max(sizes(timed), key=lambda size: sum(duration for duration, _ in size))
+    return size[(len(size) - 1) // 2][1]
+
+
+def sizes(ordered: Sequence[tuple[float, int]]) -> list[list[tuple[float, int]]]:
+    """Return launches, each a duration with a number, in groups with a wide gap between their durations.
+
+    They come in order, and there is at least one. One launch alone is of no size of its own unless it takes most of the
+    time, of many nearly all, and the others are of one size: something may have held it up.
+    """
+    groups: list[list[tuple[float, int]]] = [[ordered[0]]]
+    for before, launch in pairwise(ordered):
+        if launch[0] > _OTHER_SIZE * before[0]:
+            groups.append([])
+        groups[-1].append(launch)
+    least = (_MOST if len(ordered) < _MANY else _NEARLY_ALL) * sum(duration for duration, _ in ordered)
+    is_two = len(groups) == 2
+    return [group for group in groups if len(group) > 1 or (is_two and group[0][0] >= least)] or [[*ordered]]
 
 
 def middle(durations: Sequence[float | None]) -> int:

@@ -34,8 +34,9 @@ _PLAIN_LIBRARY = re.compile(
 _TENSOR_CORES = re.compile(
     r"(?:^|[_:< ])[a-z]{1,2}(?:884|1688|16816|16832|16864|8816|8832|88128|168128|168256|161616)"
     r"(?:gemm|cudnn|fprop|dgrad|wgrad|implicit|symm|syrk|herk|trmm)"
-    r"|[tT]ensor[oO]p(?![a-z])|tensor\d+x\d+x\d+|xmma_\w{0,200}warpgroupsize|(?<![A-Za-z])(?:nvjet|tcgen05)"
-    r"|[tT][fF]32|m(?:8|16|64|128|256)n\d+k\d+|(?<![a-z])(?:[bdhigu]|wg?)mma(?![a-z])|[GU]mma|[Ww]mma|[GU]MMA"
+    r"|(?<![A-Za-z])[tT]ensor[oO]p(?![a-z])|tensor\d+x\d+x\d+|xmma_\w{0,200}warpgroupsize|(?<![A-Za-z])(?:nvjet|tcgen05)"
+    r"|(?<![A-Za-z])[tT][fF]32|(?<![A-Za-z\d])m(?:8n8k(?:4|16|32|128)|16n8k(?:4|8|16|32|64|128|256)|16n16k(?:4|8|16))(?!\d)"
+    r"|(?<![a-z])(?:[bdhigu]|wg?)mma(?![a-z])|[GU]mma|[Ww]mma|[GU]MMA"
 )
 """Shapes of matrix instructions (s1688, tensor16x8x16, m16n8k16), their names, a type that nothing else multiplies, and
 libraries that use nothing else."""
@@ -79,7 +80,7 @@ def multiplies_on_scalar_pipes(demangled: str) -> bool:
 @lru_cache(maxsize=4096)
 def multiplies_on_tensor_cores(demangled: str) -> bool:
     """Tell whether a kernel's name says that it executes matrix instructions."""
-    return _TENSOR_CORES.search(demangled) is not None
+    return _TENSOR_CORES.search(demangled) is not None and plain_library_type(demangled) is None
 
 
 @lru_cache(maxsize=4096)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -90,8 +91,9 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     kernels = tuple(_timed_only(kernel) for kernel in analysis.session.kernels)
     gpus = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
     ceilings = {number: rated_ceilings(number, gpu) for number, gpu in gpus.items()}
-    kernels = tuple(_with_operator_flop(traces, numbers, kernels, ceilings, gpus))
-    timeline = _timeline(traces, numbers, kernels, ceilings)
+    ids = _ids(traces, analysis)
+    kernels = tuple(_with_operator_flop(traces, ids, kernels, ceilings, gpus))
+    timeline = _timeline(traces, numbers, ids, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
     return Analysis(session, analysis.recorded)
 
@@ -99,14 +101,14 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
 def _timeline(
     traces: Sequence[Trace],
     numbers: dict[tuple[int, int], int],
-    kernels: Sequence[KernelProfile],
+    ids: Mapping[int, int],
     ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> Timeline:
     gpus = list(_gpus(traces))
     return Timeline(
         devices=tuple(_device(gpu, numbers[gpu.source, gpu.ordinal]) for gpu in gpus),
         steps=tuple(step_times(traces)),
-        waits=tuple(sorted(_waits(gpus, numbers, kernels), key=lambda wait: -wait.idle_s)),
+        waits=tuple(sorted(_waits(gpus, ids), key=lambda wait: -wait.idle_s)),
         rank=next((trace.rank for trace in traces if len(traces) == 1), None),
         ranks=max((trace.ranks for trace in traces if trace.ranks is not None), default=None),
         peak_memory_bytes=max(
@@ -206,19 +208,23 @@ def _interval(activity: Activity) -> TimeInterval:
 
 
 class _Waits:
-    """The calls in which a program waited for a GPU, in the order of their end."""
+    """The calls in which a program waited for a GPU, in the order of their end, and those of each process."""
 
     def __init__(self, waits: Sequence[HostWait]) -> None:
-        self._waits, self._ends = waits, [wait.end_s for wait in waits]
+        self._waits = waits
+        self._of_process: defaultdict[int | None, list[HostWait]] = defaultdict(list)
+        for wait in waits:
+            self._of_process[wait.process].append(wait)
 
-    def cover(self, start_s: float, end_s: float) -> bool:
-        """Tell whether one of them was waiting when a pause began, and ended before the pause did.
+    def cover(self, start_s: float, end_s: float, process: int | None) -> bool:
+        """Tell whether a process, None for any, was waiting when a pause began, and no longer when it ended.
 
-        One that lasts longer than the pause waits for something else: another thread has launched.
+        A call that lasts longer than the pause waits for something else: another thread has launched.
         """
-        at = bisect_left(self._ends, start_s - _CLOCKS_S)
-        while at < len(self._ends) and self._ends[at] <= end_s:
-            if self._waits[at].start_s <= start_s:
+        waits = self._of_process.get(process, ()) if process is not None else self._waits
+        at = bisect_left(waits, start_s - _CLOCKS_S, key=lambda wait: wait.end_s)
+        while at < len(waits) and waits[at].end_s <= end_s:
+            if waits[at].start_s <= start_s:
                 return True
             at += 1
         return False
@@ -237,7 +243,7 @@ def _pauses(activities: Sequence[Activity], waits: _Waits, *, from_start: bool) 
         if activity.start_s > end + _ROUNDING_S:
             launch = following[place]
             kernel = activities[launch] if launch is not None else None
-            waited = waits.cover(end, activity.start_s)
+            waited = waits.cover(end, activity.start_s, activity.process)
             pause = _Pause(activity.start_s - end, activity, kernel, unsure=bool(untimed), waited=waited)
             pauses.append((pause, launch))
             untimed.clear()
@@ -383,9 +389,19 @@ def _model_flop(
             yield flop
 
 
+def _ids(traces: Sequence[Trace], analysis: Analysis) -> dict[int, int]:
+    """Return the number of the kernel that each launch of the traces is one of, by the identity of the launch."""
+    launched = [activity for trace in traces for activity in trace.activities if activity.kind == KERNEL]
+    return {
+        id(launched[number]): kernel.id
+        for kernel, members in zip(analysis.session.kernels, analysis.members, strict=True)
+        for number in members
+    }
+
+
 def _with_operator_flop(
     traces: Sequence[Trace],
-    numbers: Mapping[tuple[int, int], int],
+    ids: Mapping[int, int],
     kernels: Sequence[KernelProfile],
     ceilings: Mapping[int, Sequence[Ceiling]],
     gpus: Mapping[int, GpuSpec | None],
@@ -395,38 +411,28 @@ def _with_operator_flop(
         yield from kernels
         return
     of_kernel: dict[int, list[ProductFlop | None]] = {}
-    ids = _ids(kernels)
-    for source, trace in enumerate(traces):
+    for trace in traces:
         flop = launched_products(trace)
         for place, activity in enumerate(trace.activities):
             if activity.kind == KERNEL:
-                number = _kernel_id(ids, source, numbers[source, activity.device], activity)
-                if number is not None:
-                    of_kernel.setdefault(number, []).append(flop.get(place))
+                of_kernel.setdefault(ids[id(activity)], []).append(flop.get(place))
     for kernel in kernels:
         limits, gpu = ceilings.get(kernel.device, ()), gpus.get(kernel.device)
         asked = operator_flop(of_kernel.get(kernel.id, ()), kernel, limits, gpu)
         yield replace(kernel, operator_flop=asked) if asked is not None else kernel
 
 
-def _ids(kernels: Sequence[KernelProfile]) -> dict[tuple[object, ...], int]:
-    return {_key(kernel.source, kernel.device, kernel.demangled, kernel): kernel.id for kernel in kernels}
-
-
-def _waits(
-    gpus: Sequence[_OneGpu], numbers: dict[tuple[int, int], int], kernels: Sequence[KernelProfile]
-) -> Iterator[Wait]:
+def _waits(gpus: Sequence[_OneGpu], ids: Mapping[int, int]) -> Iterator[Wait]:
     """Add up, for each GPU, the pauses that launches of a kernel ended, and those that copies of a direction ended.
 
     Those of the start-up are left out.
     """
-    ids = _ids(kernels)
     for gpu in gpus:
         lengths: dict[str, dict[int | None, list[float]]] = {}
         for pause in gpu.pauses:
             if not pause.start_up:
                 before = KERNEL if pause.end.kind == KERNEL else _movement(pause.end)
-                number = _kernel_id(ids, gpu.source, numbers[gpu.source, gpu.ordinal], pause.kernel)
+                number = ids.get(id(pause.kernel))
                 lengths.setdefault(before, {}).setdefault(number, []).append(pause.length_s)
         for before, of_kernel in lengths.items():
             ended = of_kernel
@@ -443,16 +449,7 @@ def _waits(
                 )
 
 
-def _kernel_id(ids: Mapping[tuple[object, ...], int], source: int, device: int, launch: Activity | None) -> int | None:
-    return ids.get(_key(source, device, launch.name, launch)) if launch is not None else None
-
-
 def _longest(of_kernel: Mapping[int | None, Sequence[float]]) -> int | None:
     """Return the kernel that came next after most of the time of pauses."""
     known = {number: sum(lengths) for number, lengths in of_kernel.items() if number is not None}
     return max(known, key=lambda number: known[number], default=None)
-
-
-def _key(source: int, device: int, name: str, launch: Activity | KernelProfile) -> tuple[object, ...]:
-    ranges = _ranges(launch) if isinstance(launch, Activity) else launch.ranges
-    return source, device, name, launch.grid, launch.block, ranges

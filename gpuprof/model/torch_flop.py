@@ -89,19 +89,32 @@ def product_flop(product: MatrixProduct) -> ProductFlop | Missing:
         path=path_of(dtype),
         flop=flop * (2.0 if dtype == _FP4 else 1.0),
         exact=product.name in _MATRICES,
-        operand_bytes=_operand_bytes(product.name, shapes, formula.operand, dtype),
+        operand_bytes=_operand_bytes(product, formula.operand, dtype),
     )
 
 
-def _operand_bytes(name: str, shapes: Shapes, first: int, dtype: str) -> float | None:
-    """Return the bytes of two matrices and their product, which has the data type of the operands where it is known."""
-    size = _BYTES.get(path_of(dtype))
-    if name not in _MATRICES or size is None:
+def _operand_bytes(product: MatrixProduct, first: int, dtype: str) -> float | None:
+    """Return the bytes of two matrices and their product, which has the data type of the operands where it is known.
+
+    An operand that is expanded over a dimension has a stride of 0 there, and is in memory once. Where strides are not
+    known, those of batches may be.
+    """
+    size, shapes = _BYTES.get(path_of(dtype)), product.shapes or ()
+    if product.name not in _MATRICES or size is None or (product.name in _BATCHED and not product.strides):
         return None
-    left, right = shapes[first] or (), shapes[first + 1] or ()
-    elements = math.prod(left) + math.prod(right)
-    result = math.prod(left[:-1]) * right[-1]
-    return size * (elements + (result if name != _SCALED else 0))
+    operands = [
+        _in_memory(shapes[place] or (), product.strides[place] if place < len(product.strides) else None)
+        for place in (first, first + 1)
+    ]
+    result = math.prod((shapes[first] or ())[:-1]) * (shapes[first + 1] or (1,))[-1]
+    return size * (sum(operands) + (result if product.name != _SCALED else 0))
+
+
+def _in_memory(shape: TensorShape, strides: TensorShape | None) -> int:
+    """Return the elements of a tensor that lie in memory."""
+    if strides is None or len(strides) != len(shape):
+        return math.prod(shape)
+    return math.prod(length for length, stride in zip(shape, strides, strict=True) if stride)
 
 
 def path_of(dtype: str) -> str:
@@ -209,7 +222,8 @@ _CONVOLUTION = _Formula(_convolution(_Settings(stride=3, padding=4, dilation=5, 
 _FORWARD = _Formula(_attention(0, backward=False), 0, _SHAPES)
 _BACKWARD = _Formula(_attention(1, backward=True), 1, _SHAPES)
 _SCALED = "aten::_scaled_mm"
-_MATRICES = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", _SCALED})
+_BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
+_MATRICES = frozenset({"aten::mm", "aten::addmm", _SCALED, *_BATCHED})
 _FORMULAS: Mapping[str, _Formula] = {
     "aten::mm": _Formula(_matrices(0, 2), 0, _SHAPES),
     "aten::addmm": _Formula(_matrices(1, 2), 1, _SHAPES),

@@ -39,7 +39,8 @@ class MatrixProduct(Struct, frozen=True):
 
     `start_s` as of an activity. `shapes` are those of its inputs in their order, None for an input that is no tensor,
     and None in all where the trace has no shapes. `dtypes` and `settings` are the data types and the values of the
-    inputs as the trace writes them, "" where it has none; there are no `settings` before PyTorch 2.1.
+    inputs as the trace writes them, "" where it has none; there are no `settings` before PyTorch 2.1. `strides` are
+    those of `shapes`, empty where the trace has none.
     """
 
     name: str
@@ -47,6 +48,7 @@ class MatrixProduct(Struct, frozen=True):
     shapes: tuple[TensorShape | None, ...] | None
     dtypes: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    strides: tuple[TensorShape | None, ...] = ()
 
 
 class Activity(NamedTuple):
@@ -79,10 +81,11 @@ class Activity(NamedTuple):
 
 
 class HostWait(NamedTuple):
-    """A call in which the program waited for a GPU, such as cudaStreamSynchronize. Times as of an activity."""
+    """A call in which a process waited for a GPU, such as cudaStreamSynchronize. All as of an activity."""
 
     start_s: float
     end_s: float
+    process: int | None = None
 
 
 class ProgramStep(Struct, frozen=True):

@@ -39,7 +39,7 @@ from gpuprof.present.timeline_text import timeline_facts
 _TICKS = re.compile("`+")
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
 _SOURCES_SHOWN = 3
-_COUNTERS, _TIMES = "busiest | DRAM roofline | occupancy | main stall", "of peak | median | p95 | p99"
+_COUNTERS, _TIMES = ("busiest", "DRAM roofline", "occupancy", "main stall"), ("median", "p95", "p99")
 
 
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
@@ -52,11 +52,13 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
     if session.timeline is not None:
         yield ""
     timed = session.only_times
-    yield f"| kernel | launches | time | share | {_TIMES if timed else _COUNTERS} | first finding |"
-    yield f"|---|--:|--:|--:|{'--:|--:|--:|--:' if timed else '--:|--:|--:|---'}|---|"
     shown = kernels[:top] if top else kernels
+    with_peak = timed and any(of_peak_text(kernel.operator_flop) for kernel in shown)
+    columns = (*(("of peak",) if with_peak else ()), *_TIMES) if timed else _COUNTERS
+    yield f"| kernel | launches | time | share | {' | '.join(columns)} | first finding |"
+    yield f"|---|--:|--:|--:|{'--:|' * (len(columns) - 1)}{'--:' if timed else '---'}|---|"
     for kernel in shown:
-        yield _row(kernel, in_source(session, kernel), timed=timed)
+        yield _row(kernel, in_source(session, kernel), timed=timed, with_peak=with_peak)
     yield ""
     if len(kernels) > len(shown):
         noun, plural = row_noun(session.kernels)
@@ -112,7 +114,7 @@ def _fix(index: int, item: Fix) -> str:
     return f"{index}. **{escape(gain)}** {escape(item.headline)}{action} – {escape(kernels)} ({escape(about)})"
 
 
-def _row(kernel: KernelProfile, source: str, *, timed: bool) -> str:
+def _row(kernel: KernelProfile, source: str, *, timed: bool, with_peak: bool) -> str:
     first = first_finding(kernel)
     counted = (
         limit_text(kernel),
@@ -125,7 +127,8 @@ def _row(kernel: KernelProfile, source: str, *, timed: bool) -> str:
         count_text(kernel.launches, "", "").strip(),
         duration_text(kernel.time_total_s),
         percent_text(kernel.time_share),
-        *((of_peak_text(kernel.operator_flop), *map(duration_text, duration_spread(kernel))) if timed else counted),
+        *((of_peak_text(kernel.operator_flop),) if with_peak else ()),
+        *(map(duration_text, duration_spread(kernel)) if timed else counted),
         first.rule if first is not None else "–",
     )
     return f"| {' | '.join(map(escape, cells))} |"

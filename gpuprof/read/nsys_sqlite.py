@@ -18,6 +18,7 @@ from gpuprof.model.torch_ranges import readable_range
 from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, SET, Activity, Trace
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
+    WaitSpan,
     device_numbers,
     host_waits,
     left_out,
@@ -331,15 +332,16 @@ def _places(export: _Export, launched: list[_Launched]) -> list[LaunchOrigin | N
     return [calls.get(launch.call) if launch.call is not None else None for launch in launched]
 
 
-def _waits(export: _Export) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the calls in which a thread waited for a GPU."""
+def _waits(export: _Export) -> Iterator[WaitSpan]:
+    """Yield the calls in which a thread waited for a GPU."""
     waiting: dict[object, bool] = {}
-    for row in chain.from_iterable(export.rows(table, ("start", "end", "nameId")) for table in _CALLS):
+    for row in chain.from_iterable(export.rows(table, ("start", "end", "nameId", "globalTid")) for table in _CALLS):
         name, start, end = row["nameId"], _time(row["start"]), _time(row["end"])
         if name not in waiting:
             waiting[name] = waits_for_gpu(export.string(name) or "")
         if waiting[name] and start is not None and end is not None and end >= start:
-            yield start, end
+            process = _process(row["globalTid"])
+            yield WaitSpan(start, end, process & 0xFFFFFF if process is not None else None)
 
 
 def _ranges(export: _Export) -> Iterator[_Range]:

@@ -38,8 +38,18 @@ class ThreadSpan(Protocol):
         ...
 
 
-_WAITS = re.compile(r"cu(?:da)?(?:\w*Synchronize|Memcpy(?!\w*Async)|Free)(?!Host|Array|Mipmapped|Async)\w*")
-"""Calls of CUDA that return when the GPU has done what came before; `cudaFree` is one of them."""
+_WAITS = re.compile(
+    r"cu(?:da)?(?:\w*Synchronize|Memcpy(?!\w*Async|\w*Peer)|(?:Mem)?Free(?!Host|Array|Mipmapped|Async))\w*"
+)
+"""Calls of CUDA that return when the GPU has done what came before; freeing memory is one of them."""
+
+
+class WaitSpan(NamedTuple):
+    """A call that waited for a GPU, in nanoseconds, and its process, where that is known."""
+
+    start: int
+    end: int
+    process: int | None
 
 
 def waits_for_gpu(call: str) -> bool:
@@ -47,10 +57,10 @@ def waits_for_gpu(call: str) -> bool:
     return _WAITS.fullmatch(call) is not None
 
 
-def host_waits(spans: Iterable[tuple[int, int]], origin: int) -> tuple[HostWait, ...]:
-    """Return waits, given by start and end in nanoseconds, as those of a trace that begins at `origin`."""
-    ordered = sorted(spans, key=lambda span: (span[1], span[0]))
-    return tuple(HostWait((start - origin) / 1e9, (end - origin) / 1e9) for start, end in ordered)
+def host_waits(spans: Iterable[WaitSpan], origin: int) -> tuple[HostWait, ...]:
+    """Return waits as those of a trace that begins at `origin`, in the order of their end."""
+    ordered = sorted(spans, key=lambda span: (span.end, span.start))
+    return tuple(HostWait((span.start - origin) / 1e9, (span.end - origin) / 1e9, span.process) for span in ordered)
 
 
 class LaunchOrigin(NamedTuple):

@@ -16,6 +16,7 @@ from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
+    WaitSpan,
     device_numbers,
     host_waits,
     left_out,
@@ -65,7 +66,7 @@ class _Events(Struct):
 
     gpu: list[_Event] = field(default_factory=list)
     calls: dict[int, LaunchOrigin] = field(default_factory=dict)
-    waits: list[tuple[int, int]] = field(default_factory=list)
+    waits: list[WaitSpan] = field(default_factory=list)
     operators: list[_Event] = field(default_factory=list)
     annotations: list[_Event] = field(default_factory=list)
     steps: list[_Event] = field(default_factory=list)
@@ -163,7 +164,7 @@ def _add(event: dict[str, Any], events: _Events) -> None:
         if correlation is not None:
             events.calls.setdefault(correlation, LaunchOrigin(thread, start, process))
         if waits_for_gpu(name):
-            events.waits.append((start, end))
+            events.waits.append(WaitSpan(start, end, process))
     elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
         # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
         (events.steps if _STEP.fullmatch(name) else events.annotations).append(span)

@@ -39,13 +39,14 @@ def operator_with_shapes(name: str, args: Mapping[str, Any]) -> str:
 
 def product(name: str, start_s: float, args: Mapping[str, Any]) -> MatrixProduct:
     """Return a call of an operator that multiplies matrices, with what the trace says of its inputs."""
-    dims = _inputs(args)
+    dims, strides = _inputs(args), args.get("Input Strides")
     return MatrixProduct(
-        name,
-        start_s,
+        name=name,
+        start_s=start_s,
         shapes=tuple(map(shape, dims)) if dims is not None else None,
         dtypes=_texts(args.get("Input type")),
         settings=_texts(args.get("Concrete Inputs")),
+        strides=tuple(map(shape, strides)) if isinstance(strides, list) else (),
     )
 
 
