@@ -35,7 +35,7 @@ def load(
     """Read reports, what ncu prints, timelines or a session and analyse them.
 
     With `groups` equal launches (same name, configuration and ranges) are one kernel, for which the launch of median
-    duration speaks, or one in the middle of their time: much faster where a report has thousands. `spec` names a GPU
+    duration speaks, of the size that takes most time: much faster where a report has thousands. `spec` names a GPU
     spec, or a spec file, to use instead of the one that matches. `salvage` shows what can be read of damaged reports.
     Raises a GpuprofError (InputError, DamagedInput, SpecError …) with a hint.
     """

@@ -76,7 +76,7 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
 
 
 def _is_median(kernel: KernelProfile) -> bool:
-    """Tell whether a kernel has the median time of its launches: where longer ones speak for them, they differ much."""
+    """Tell whether a kernel has the median time of its launches: where another one speaks for them, they differ much."""
     spread = kernel.duration_percentiles_s
     return spread is None or kernel.duration_s == spread.p50
 
@@ -440,7 +440,7 @@ RULES = (
         "the ratio of its clock to that of this launch, of the SMs or of DRAM, whichever is larger, if it is above 1. "
         "What remains are the needs of the faster launch times the ratio of the durations.",
         silent="Grid, block or duration is not known, or nothing shows that the work is the same. Of a group of "
-        "launches, longer ones than that of median duration take half of the time. The counted "
+        "launches, another one than that of median duration speaks for them. The counted "
         "arithmetic differs, or as many threads cover another extent: a matrix multiplication of another shape.",
         check=_launch_configurations,
         metrics=(_EXECUTED, _THREADS, _STORED[0], _LOAD, _STORE, _CONFLICTS),
