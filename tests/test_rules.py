@@ -1520,6 +1520,18 @@ def test_conflicts_of_loads_and_stores_are_added_up() -> None:
     assert both.finding("shared-bank-conflict").gain_kernel == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(("kind", "word"), [("ld", "load"), ("st", "store")])
+def test_conflicts_of_one_way_are_of_its_wavefronts_where_those_alone_were_counted(kind: str, word: str) -> None:
+    alone = {CONFLICTS_OF.format(kind): 300.0, PASSES_OF.format(kind): 600.0}
+    told = made(alone, grid=(1, 1, 1)).finding("shared-bank-conflict")
+    assert f"50 % of {word} wavefronts (300 of 600)" in told.headline
+    other = "st" if kind == "ld" else "ld"
+    # What conflicts the other way has without its wavefronts is not of these.
+    beside = made(alone, {CONFLICTS_OF.format(other): 900.0}, grid=(1, 1, 1)).finding("shared-bank-conflict")
+    assert f"50 % of {word} wavefronts (300 of 600)" in beside.headline
+    assert made({CONFLICTS_OF.format(kind): 1.0, PASSES_OF.format(kind): 600.0}).findings("shared-bank-conflict") == []
+
+
 def test_l1_that_is_far_busier_than_what_issues_accesses_takes_many_passes() -> None:
     # 96 ÷ 6 = 16 passes a request at least; 20 % leave 4.8, 24 % the 4 of 16 bytes a thread.
     issued = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -102,12 +102,13 @@ _WAVE_WORDS = {
 }
 
 
-class _Conflicts(NamedTuple):
-    """Wavefronts that come from conflicts, of all of them where those were counted, and the counters that tell them."""
+class _Conflicts(Struct, frozen=True):
+    """Wavefronts that come from conflicts, of all where those were counted; the counters that tell; which they are."""
 
     excess: float
     total: float | None
     evidence: tuple[Evidence, ...]
+    kind: str = "wavefronts"
 
 
 def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
@@ -129,7 +130,8 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
             continue
         # Passes of loads alone are not those of all accesses whose conflicts were counted.
         total = case.total(passes) if None not in map(case.number, passes) else case.number(SHARED_PASSES)
-        return _Conflicts(excess, total, _waves(case, *conflicts, *passes)), "inferred"
+        one_way = _conflicts_one_way(case) if total is None and conflicts == _CONFLICTS_BY_KIND else None
+        return one_way or _Conflicts(excess, total, _waves(case, *conflicts, *passes)), "inferred"
     told = nvidia_messages.conflict_wavefronts(case.messages)
     if told is None:
         return None
@@ -137,6 +139,15 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
         Evidence(_CONFLICTS_TOLD, told.excess, "wavefront", threshold=None, meaning="wavefronts from bank conflicts"),
     )
     return _Conflicts(told.excess, told.total, evidence), "inferred"
+
+
+def _conflicts_one_way(case: Case) -> _Conflicts | None:
+    """Return the conflicts of loads or of stores, of whose wavefronts both were counted, where any are conflicts."""
+    for kind, *names in zip(_KINDS, _CONFLICTS_BY_KIND, _PASSES_BY_KIND, strict=True):
+        excess, total = map(case.number, names)
+        if excess and total and excess <= total:
+            return _Conflicts(excess, total, _waves(case, *names), kind=f"{kind} wavefronts")
+    return None
 
 
 def _waves(case: Case, *names: str) -> tuple[Evidence, ...]:
@@ -159,7 +170,8 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     counted = _counted_conflicts(case)
     if counted is None:
         return
-    (excess, total, evidence), confidence = counted
+    conflicts, confidence = counted
+    excess, total, evidence = conflicts.excess, conflicts.total, conflicts.evidence
     warps = case.warps
     if total is None and warps and excess / warps >= CONFLICTS_A_WARP.value:
         yield _conflict_verdict(
@@ -180,7 +192,7 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     fraction = min(1.0, excess / total)
     yield _conflict_verdict(
         case,
-        f"{format_percent(fraction)} of wavefronts ({part_text(excess, total)})",
+        f"{format_percent(fraction)} of {conflicts.kind} ({part_text(excess, total)})",
         f", {total / (total - excess):.3g} times as many as needed" if total > excess else "",
         confidence,
         _without_conflicts(case, fraction),
@@ -518,9 +530,9 @@ RULES = (
         "Shared-memory bank conflicts",
         about="defect",
         looks_at="Wavefronts of shared-memory accesses beyond the ideal number; where that was not collected, bank "
-        "conflicts as counted by the hardware, or as reported by NVIDIA's rule. Where all wavefronts were not "
-        "counted, conflicts per warp. Where they were not counted by instruction, the line is the one that, by the "
-        "code, alone can cause most of them.",
+        "conflicts as counted by the hardware, or as reported by NVIDIA's rule. Where the wavefronts of loads or of "
+        "stores alone were counted, the conflicts of those; where none were, conflicts per warp. Where they were not "
+        "counted by instruction, the line is the one that, by the code, alone can cause most of them.",
         thresholds=(CONFLICTS, CONFLICTS_A_WARP),
         gain="1 − the largest need that remains, with L1 reduced to the wavefronts that are no conflicts. No more "
         "than the share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe (L1's "
