@@ -603,3 +603,15 @@ def test_what_the_text_leaves_open_may_be_told_by_nvidia_s_rules(tmp_path: Path)
         "The text does not show why warps stall or which pipe is busy, beyond what NVIDIA's rules say."
     )
     assert all("CSV export" not in missing.how for missing in session.kernels[0].missing)
+
+
+def test_stalls_that_nvidia_s_rule_tells_are_not_said_to_be_left_open(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        f"{PAGE}\n    OPT   On average, each warp of this kernel spends 20.3 cycles being stalled waiting for a "
+        "scoreboard dependency on a L1TEX\n          (local, global, surface, texture) operation. This stall type "
+        "represents about 62.6% of the total.\n"
+    )
+    session = gpuprof.load(path)
+    assert session.verdict is not None
+    assert session.verdict.unknown == "The text does not show which pipe is busy, beyond what NVIDIA's rules say."

@@ -2071,6 +2071,10 @@ def l2_is_quiet(found: list[Finding]) -> bool:
     return "that hit in L1" in found[0].why
 
 
+def may_be_a_table(found: list[Finding]) -> bool:
+    return ["a table" in finding.action for finding in found] == [True]
+
+
 def starts_inside(found: list[Finding]) -> bool:
     return found[0].action == "Start rows at a multiple of 32 bytes"
 
@@ -2220,6 +2224,8 @@ EDGES = (
          lambda value: made(busy(memory=80), {WAVEFRONTS: 80.0, REQUESTS: 80 / value}, NO_SHARED)),
     Edge("uncoalesced-global", access_shape.SHIFTED,
          lambda value: made({TOTAL: 100.0, EXCESS: value}), starts_inside, above=False),
+    Edge("uncoalesced-global", coalescing.IN_L2,
+         lambda value: made({TOTAL: 100.0, EXCESS: 80.0, "lts__t_sector_hit_rate.pct": value}), may_be_a_table),
     # Bytes that a thread reads one at a time, in a row of a length that the code does not know.
     Edge("uncoalesced-global", access_shape.WIDE, lambda value: lanes_apart(
          "c[0x0][0x168]", *(f"LDG.E.U8 R6, [R4.64+{at:#x}]" for at in range(math.floor(value)))), reads_wide),

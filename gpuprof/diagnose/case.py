@@ -377,7 +377,7 @@ class Case:
     def pipes(self) -> tuple[Pipe, ...]:
         """The execution pipes; where none was collected, the busiest one if NVIDIA's rule tells it."""
         told = nvidia_messages.busiest_pipe(self.messages) if not self.kernel.pipes else None
-        return (Pipe(told.name, told.fraction, "rule HighPipeUtilization"),) if told is not None else self.kernel.pipes
+        return (Pipe(told.name, told.fraction, nvidia_messages.PIPE_TOLD),) if told is not None else self.kernel.pipes
 
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
@@ -429,7 +429,7 @@ class Case:
             told = self.stalls.get(reason)
             meaning = f"Stall {stall_name(reason)}, from NVIDIA's rule"
             return (
-                (Evidence("rule CPIStall", 100 * told, "%", threshold=threshold, meaning=meaning),)
+                (Evidence(nvidia_messages.STALLS_TOLD, 100 * told, "%", threshold=threshold, meaning=meaning),)
                 if told is not None
                 else ()
             )
