@@ -43,7 +43,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.occupancy import LIMITERS
-from gpuprof.model.recorded import ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import Evidence, Finding, Remaining
 from tests import builders
 from tests.kernels import (
@@ -801,6 +801,34 @@ def test_local_memory_is_told_by_nvidias_rule_where_it_was_not_counted() -> None
     found = made(details=told("MemoryLocalAccess", message)).finding("local-memory-spill")
     assert found.gain_kernel == pytest.approx(0.4062) and "41 % of sectors" in found.headline
     assert found.evidence[0].metric == "rule MemoryLocalAccess"
+
+
+def test_nvidias_estimate_bounds_what_its_message_alone_tells_while_nothing_is_known_to_be_busy() -> None:
+    local = "accesses local memory, accounting for 40.0% of all sectors requested in L1TEX."
+    loads = (
+        "The memory access pattern for global loads from L1TEX might not be optimal. On average, only 8.0 of the 32 "
+        "bytes transmitted per sector are utilized by each thread."
+    )
+
+    def said(local_percent: float | None, loads_percent: float | None) -> FixedDetails:
+        texts = (local, local_percent), (loads, loads_percent)
+        return FixedDetails(tuple(
+            RuleResult("", "", "optimization", title="", message=text, speedup_percent=gain, speedup_scope="global")
+            for text, gain in texts
+        ))  # fmt: skip
+
+    both = made(details=said(30.0, 3.5))
+    spills, unused = both.finding("local-memory-spill"), both.finding("uncoalesced-global")
+    assert (spills.gain_kernel, spills.confidence, spills.held) == (0.3, "inferred", "what NVIDIA's rule assumes")
+    assert (unused.gain_kernel, unused.confidence, unused.severity) == (0.035, "guess", "low")
+    # Without an estimate a share of accesses is a guess of a cost, and local memory leaves 60 % to the loads' 75 %.
+    open_ = made(details=said(None, None))
+    spills, unused = open_.finding("local-memory-spill"), open_.finding("uncoalesced-global")
+    assert spills.gain_kernel == pytest.approx(0.4) and spills.confidence == "guess"
+    assert unused.gain_kernel == pytest.approx(0.75 * 0.6) and unused.gain_kind == "fixed-work"
+    # How busy units are bounds better than what the rule assumes.
+    known = made(busy(memory=95, dram=95, l2=50, l1=40), details=said(30.0, 3.5)).finding("local-memory-spill")
+    assert known.gain_kernel == pytest.approx(0.4)
 
 
 def test_numbers_of_a_message_may_have_groups_of_digits() -> None:

@@ -22,6 +22,7 @@ from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, LOW, Cause, Rule, RuleVe
 from gpuprof.diagnose.traffic import (
     GLOBAL_SECTORS,
     LOCAL_SECTORS,
+    NVIDIA_ASSUMES,
     OTHER_WAITS,
     SHARED_ATOMICS,
     SHARED_BUSY,
@@ -252,7 +253,8 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
     local = _local_share(case)
     if local is None or 100 * local.share < SPILL.value:
         return
-    share = local.share
+    share, saving = local.share, _without_local(case, local)
+    estimate = case.nvidia_estimate(nvidia_messages.local_share) if local.is_told else None
     registers = case.kernel.registers_per_thread
     full = registers is not None and registers >= _register_ceiling(case)
     cause = (
@@ -268,8 +270,8 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
             f"{_more_registers(case)} Split the kernel or shorten live ranges; unroll loops over local arrays so that "
             "every index is a constant."
         ),
-        confidence="measured",
-        saving=_without_local(case, local),
+        confidence=_local_confidence(case, local, estimate),
+        saving=saving if estimate is None else saving.if_held(estimate, NVIDIA_ASSUMES),
         evidence=(
             *local.evidence,
             Evidence("", 100 * share, "%", threshold=SPILL.value, meaning=f"local share of {local.what}"),
@@ -277,6 +279,13 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
         ),
         location=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
     )
+
+
+def _local_confidence(case: Case, local: _Local, estimate: float | None) -> Confidence:
+    """Tell how sure local memory costs time: a share of accesses is no cost where nothing tells what is busy."""
+    if case.busiest_need is None and not case.stalls and estimate is None:
+        return "guess"
+    return "inferred" if local.is_told else "measured"
 
 
 def _spill_action(case: Case, *, full: bool) -> str:
@@ -328,12 +337,16 @@ def _more_registers(case: Case) -> str:
 
 
 class _Local(Struct, frozen=True):
-    """The local share of loads and stores, of what it is a share, the counters, and whether both were counted."""
+    """The local share of loads and stores, of what it is a share, the counters, and whether both were counted.
+
+    `is_told`: by NVIDIA's rule alone.
+    """
 
     share: float
     what: str
     evidence: tuple[Evidence, ...]
     whole: bool
+    is_told: bool = False
 
 
 def _local_share(case: Case) -> _Local | None:
@@ -362,7 +375,7 @@ def _local_share(case: Case) -> _Local | None:
         return None
     what = "sectors requested from L1"
     evidence = (Evidence(_LOCAL_TOLD, 100 * told, "%", threshold=None, meaning=f"local share of {what}"),)
-    return _Local(share=told, what=what, evidence=evidence, whole=True)
+    return _Local(share=told, what=what, evidence=evidence, whole=True, is_told=True)
 
 
 def _local_words(name: str) -> str:
@@ -555,7 +568,8 @@ RULES = (
         "slots without its instructions, L2 and DRAM without its bytes (loads that miss L1, and stores), as far as "
         "counted. No more than its largest share of a level × working time × 1.25 times the larger of the busiest "
         "memory level and the stalls on memory and barriers. Where bytes are not known, its share of the accesses "
-        "stands for them, and the gain holds with the same hit rates.",
+        "stands for them, and the gain holds with the same hit rates. Where NVIDIA's rule alone tells of it and "
+        "nothing tells how busy a unit is, no more than the rule's own estimate.",
         silent="Under 1 %, or local accesses were not counted.",
         check=_spill,
         metrics=(*LOCAL_SECTORS, *_GLOBAL),

@@ -184,6 +184,13 @@ class Case:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
         return saving(self.needs, relieved)
 
+    def nvidia_estimate(self, number_in: Callable[[Iterable[RuleResult]], object]) -> float | None:
+        """Return NVIDIA's estimate of what goes with what one of its messages tells; only where nothing else tells.
+
+        Its rule knew how busy the units are. Where this report says that of any, the rules here bound by it.
+        """
+        return nvidia_messages.estimated_gain(self.messages, number_in) if self.busiest_need is None else None
+
     @cached_property
     def active_share(self) -> float | None:
         """The average share of the elapsed cycles in which an SM had work."""

@@ -29,6 +29,7 @@ from gpuprof.diagnose.traffic import (
     ALL_SECTORS,
     EXCESS_SECTORS,
     GLOBAL_SECTORS,
+    NVIDIA_ASSUMES,
     SHARED_BUSY,
     CountedSectors,
     bytes_of,
@@ -184,6 +185,8 @@ class _Excess(Struct, frozen=True):
 
     `may_be_single_words` says that requests for one word, which move the least that there is, can look the same.
     `in_l1_alone`: what was counted are requests at L1, and nothing tells whether L2 and DRAM carry the excess, too.
+    `of_all` is which part of all sectors those of global accesses are: the rest is local memory's.
+    `estimate` is what NVIDIA's rule says that goes of the kernel's time, where that alone tells.
     """
 
     fraction: float
@@ -192,6 +195,8 @@ class _Excess(Struct, frozen=True):
     evidence: tuple[Evidence, ...]
     may_be_single_words: bool = False
     in_l1_alone: bool = False
+    of_all: float = 1.0
+    estimate: float | None = None
 
 
 def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
@@ -208,6 +213,11 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
         return
     most = replace(excess, fraction=max(excess.fraction, _passes_at_most(case)))
     saving = _coalesced(case, most).if_held(_coalesced(case, excess).fraction, "the same L1 wavefronts per sector")
+    if excess.of_all < 1.0:
+        of_all = replace(excess, fraction=excess.of_all * excess.fraction)
+        saving = saving.if_held(_coalesced(case, of_all).fraction, "local memory's share of L1 in L2 and DRAM, too")
+    if excess.estimate is not None:
+        saving = saving.if_held(excess.estimate, NVIDIA_ASSUMES)
     shape = _shape(case) if saving.fraction >= LOW else None
     told = _advice(case, shape, excess)
     is_open = excess.may_be_single_words and shape is None
@@ -400,6 +410,8 @@ def _told_by_message(case: Case) -> _Excess | None:
         "inferred" if busy else "guess",
         evidence=(Evidence("rule MemoryCacheAccessPattern", used, "B/sector", threshold=32.0, meaning=meaning),),
         may_be_single_words=True,
+        of_all=1.0 - (nvidia_messages.local_share(case.messages) or 0.0),
+        estimate=case.nvidia_estimate(nvidia_messages.used_of_load_sectors),
     )
 
 
@@ -529,7 +541,9 @@ RULES = (
         "of the busiest memory level and the stalls on memory and barriers. With the same data through L2 and DRAM it "
         "is less: "
         "they lose no more than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain "
-        "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where shared "
+        "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where NVIDIA's "
+        "rules alone tell of it and of local memory, the excess is of what that leaves of the sectors; where nothing "
+        "tells how busy a unit is, it is no more than the rule's own estimate. Where shared "
         "memory can hide the wavefronts that a request takes, it holds with the same L1 wavefronts per sector. Time "
         "in which most SMs have ended may be all of the stalls of the others. Where wider accesses may be the fix, "
         "the bound leaves out L1, the load/store unit, the pipes of address arithmetic and the issue slots, and the "

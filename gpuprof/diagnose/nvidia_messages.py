@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from gpuprof.model.recorded import RuleResult
@@ -179,6 +179,15 @@ def used_of_load_sectors(messages: Iterable[RuleResult]) -> float | None:
             return float(used["used"])
         if requested is not None and float(requested["sectors"]):
             return min(1.0, float(requested["ideal"]) / float(requested["sectors"])) * _SECTOR_BYTES
+    return None
+
+
+def estimated_gain(messages: Iterable[RuleResult], number_in: Callable[[Iterable[RuleResult]], object]) -> float | None:
+    """Return what NVIDIA estimates that a repair saves of the kernel's time, beside what `number_in` reads."""
+    for message in messages:
+        percent = message.speedup_percent if message.speedup_scope == "global" else None
+        if percent is not None and number_in((message,)) is not None:
+            return min(1.0, percent / 100)
     return None
 
 
