@@ -831,6 +831,12 @@ def test_nvidias_estimate_bounds_what_its_message_alone_tells_while_nothing_is_k
     assert known.gain_kernel == pytest.approx(0.4)
 
 
+def test_conflicts_are_read_from_a_message_that_someone_has_shortened() -> None:
+    text = "This results in 60 bank conflicts, 60.00% of the overall 100 wavefronts."
+    told_of = made(details=told("", text)).finding("shared-bank-conflict")
+    assert "60 % of wavefronts (60 of 100)" in told_of.headline
+
+
 def test_numbers_of_a_message_may_have_groups_of_digits() -> None:
     message = told("UncoalescedGlobalAccess", "total of 6,000 excessive sectors (60% of the total 10,000 sectors)")
     assert made(details=message).finding("uncoalesced-global").gain_kernel == pytest.approx(0.6)

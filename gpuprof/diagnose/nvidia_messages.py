@@ -43,8 +43,8 @@ _WAVEFRONTS = re.compile(
     r"total of (?P<excess>\d[\d,]*) excessive wavefronts \(\d+% of the total (?P<total>\d[\d,]*) wavefronts\)"
 )
 _CONFLICTS = re.compile(
-    r"results in (?P<excess>\d[\d,]*) bank conflicts,\s+which represent [\d.]+% of the overall "
-    r"(?P<total>\d[\d,]*) wavefronts for shared"
+    r"results in (?P<excess>\d[\d,]*) bank conflicts,\s+(?:which represent )?[\d.]+% of the overall "
+    r"(?P<total>\d[\d,]*) wavefronts"
 )
 _LOCAL = re.compile(
     r"local memory\b[^,]*, accounting for (?P<percent>\d+(?:\.\d+)?)% of all sectors requested in L1TEX"
