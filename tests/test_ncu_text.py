@@ -621,6 +621,18 @@ def test_rows_that_were_copied_by_hand_have_the_unit_behind_the_value(tmp_path: 
     assert kernel.occupancy.achieved == pytest.approx(0.0832)
 
 
+def test_a_launch_that_failed_is_said_to_be_unmeasured(tmp_path: Path) -> None:
+    rows = [(label, "%", "(!) nan") for label in ("DRAM Throughput", "Compute (SM) Throughput")]
+    path = tmp_path / "log"
+    path.write_text(
+        f"==ERROR== LaunchFailed\n  {LAUNCH}\n    Section: GPU Speed Of Light Throughput\n"
+        + table([*rows, ("Duration", "ns", "(!) nan")])
+    )
+    report = read_file(str(path))
+    assert isinstance(report, Report)
+    assert "the launch in line 2 was not measured (its duration is nan), or has failed" in report.warnings
+
+
 def test_stalls_that_nvidia_s_rule_tells_are_not_said_to_be_left_open(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(
