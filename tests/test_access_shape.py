@@ -336,6 +336,27 @@ def test_without_code_the_hit_rate_of_l1_tells_whether_a_thread_comes_back() -> 
         assert action in rule_of(counted.plus(traffic)).action
 
 
+def test_what_l2_has_nearly_all_of_may_be_a_table_for_shared_memory() -> None:
+    counted = made(busy(l1=98, dram=40), {ALL_SECTORS: 32e3, EXCESS_SECTORS: 28e3})
+    for rate, is_table in ((99.3, True), (50.0, False)):
+        told = rule_of(counted.plus({"lts__t_sector_hit_rate.pct": rate}))
+        assert ("in shared memory" in told.action, "no thread index" in told.advice) == (is_table, is_table)
+
+
+def test_an_excess_that_was_seen_in_l1_alone_says_nothing_of_what_dram_still_needs() -> None:
+    sectors, requests = (f"l1tex__t_{what}_pipe_lsu_mem_global_op_ld.sum" for what in ("sectors", "requests"))
+    # 32 sectors a request, of which 4 hold as many bytes: 87.5 % go.
+    launch = made(busy(sm=2, memory=59, dram=18, l2=17), {sectors: 32e3, requests: 1e3})
+    told = rule_of(launch)
+    assert told.gain_kernel == pytest.approx(0.875)
+    assert [(item.unit, item.fraction) for item in told.remains] == [("sm", 0.02)]
+    assert "counted in L1 alone" in told.why
+    # Where its bytes are known, an eighth of them stays at least.
+    moved = {"dram__bytes_read.sum": 1e6, "dram__bytes_write.sum": 0.0}
+    (dram,) = (item.fraction for item in rule_of(launch.plus(moved)).remains if item.unit == "dram")
+    assert dram == pytest.approx(0.18 / 8)
+
+
 def test_a_few_sectors_more_than_needed_come_from_rows_that_begin_inside_one() -> None:
     rows = counted_code(*ROW, request("LDG.E R6, [R4.64]", 5, 0.9), request("EXIT", 0, 0))
     assert rule_of(rows.plus(busy(dram=80))).action == "Start rows at a multiple of 32 bytes"

@@ -832,3 +832,44 @@ def test_the_dataframe_has_one_row_a_kernel() -> None:
     frame = LoadedSession.of(session).to_dataframe()
     assert frame.shape[0] == 2
     assert frame.loc[0, "flop_per_s_fp32"] == pytest.approx(1.3e13)
+
+
+def test_the_memory_throughput_is_the_larger_of_its_two_parts_where_those_alone_were_collected() -> None:
+    part = "gpu__compute_memory_{}_throughput.avg.pct_of_peak_sustained_elapsed".format
+    kernel = profile_launch(
+        builders.launch({part("access"): 46.3, part("request"): 75.0}), 0, 0, builders.a100()
+    ).profile
+    assert [(unit.unit, unit.fraction, unit.definition) for unit in kernel.throughput] == [("memory", 0.75, None)]
+    limit = nearest_limit(kernel)
+    assert limit is not None and (limit.unit, limit.fraction) == ("memory", 0.75)
+    one = profile_launch(builders.launch({part("access"): 46.3}), 0, 0, builders.a100()).profile
+    assert one.throughput == () and nearest_limit(one) is None
+
+
+def test_what_dram_reads_and_writes_of_its_peak_adds_up_to_its_throughput() -> None:
+    share = "dram__bytes_{}.sum.pct_of_peak_sustained_elapsed".format
+    kernel = profile_launch(builders.launch({share("read"): 49.65, share("write"): 36.82}), 0, 0, builders.a100())
+    (unit,) = kernel.profile.throughput
+    assert unit.unit == "dram" and unit.fraction == pytest.approx(0.8647)
+    alone = profile_launch(builders.launch({share("read"): 49.65}), 0, 0, builders.a100())
+    assert alone.profile.throughput == ()
+
+
+def test_waves_that_were_printed_rounded_are_those_of_the_blocks() -> None:
+    # 512 blocks of which 2 fit on each of 108 SMs: 2.370 waves, printed as 2.37.
+    def waves(printed: float, digits: int | None) -> float | None:
+        limits: dict[str, float | str] = {
+            "launch__occupancy_limit_registers": 2.0,
+            "launch__occupancy_limit_warps": 8.0,
+            "launch__occupancy_limit_blocks": 32.0,
+            "launch__occupancy_limit_shared_mem": 2.0,
+            "launch__waves_per_multiprocessor": printed,
+            "launch__grid_size": 512.0,
+        }
+        table = DictMetrics({name: Metric(value, "", digits=digits) for name, value in limits.items()})
+        launch = replace(builders.launch(limits), metrics=table, grid=(512, 1, 1))
+        return profile_launch(launch, 0, 0, builders.a100()).profile.waves
+
+    assert waves(2.37, 3) == pytest.approx(512 / 216)
+    assert waves(2.37, None) == 2.37
+    assert waves(2.5, 2) == 2.5

@@ -603,3 +603,43 @@ def test_what_the_text_leaves_open_may_be_told_by_nvidia_s_rules(tmp_path: Path)
         "The text does not show why warps stall or which pipe is busy, beyond what NVIDIA's rules say."
     )
     assert all("CSV export" not in missing.how for missing in session.kernels[0].missing)
+
+
+def test_rows_that_were_copied_by_hand_have_the_unit_behind_the_value(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        "Section: GPU Speed Of Light Throughput\n"
+        "    DRAM Throughput                6.97 %\n"
+        "    Compute (SM) Throughput        9.93     %\n"
+        "    Memory Throughput              26.05 % of it\n"
+        "Section: Occupancy\n"
+        "    Block Limit Registers                 2 block   <- binding\n"
+        "    Achieved Occupancy             8.32 %\n"
+    )
+    (kernel,) = gpuprof.load(path).kernels
+    assert {unit.unit: unit.fraction for unit in kernel.throughput} == pytest.approx({"sm": 0.0993, "dram": 0.0697})
+    assert kernel.occupancy.achieved == pytest.approx(0.0832)
+
+
+def test_a_launch_that_failed_is_said_to_be_unmeasured(tmp_path: Path) -> None:
+    rows = [(label, "%", "(!) nan") for label in ("DRAM Throughput", "Compute (SM) Throughput")]
+    path = tmp_path / "log"
+    path.write_text(
+        f"==ERROR== LaunchFailed\n  {LAUNCH}\n    Section: GPU Speed Of Light Throughput\n"
+        + table([*rows, ("Duration", "ns", "(!) nan")])
+    )
+    report = read_file(str(path))
+    assert isinstance(report, Report)
+    assert "the launch in line 2 was not measured (its duration is nan), or has failed" in report.warnings
+
+
+def test_stalls_that_nvidia_s_rule_tells_are_not_said_to_be_left_open(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        f"{PAGE}\n    OPT   On average, each warp of this kernel spends 20.3 cycles being stalled waiting for a "
+        "scoreboard dependency on a L1TEX\n          (local, global, surface, texture) operation. This stall type "
+        "represents about 62.6% of the total.\n"
+    )
+    session = gpuprof.load(path)
+    assert session.verdict is not None
+    assert session.verdict.unknown == "The text does not show which pipe is busy, beyond what NVIDIA's rules say."

@@ -43,7 +43,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.occupancy import LIMITERS
-from gpuprof.model.recorded import ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import Evidence, Finding, Remaining
 from tests import builders
 from tests.kernels import (
@@ -803,6 +803,40 @@ def test_local_memory_is_told_by_nvidias_rule_where_it_was_not_counted() -> None
     assert found.evidence[0].metric == "rule MemoryLocalAccess"
 
 
+def test_nvidias_estimate_bounds_what_its_message_alone_tells_while_nothing_is_known_to_be_busy() -> None:
+    local = "accesses local memory, accounting for 40.0% of all sectors requested in L1TEX."
+    loads = (
+        "The memory access pattern for global loads from L1TEX might not be optimal. On average, only 8.0 of the 32 "
+        "bytes transmitted per sector are utilized by each thread."
+    )
+
+    def said(local_percent: float | None, loads_percent: float | None) -> FixedDetails:
+        texts = (local, local_percent), (loads, loads_percent)
+        return FixedDetails(tuple(
+            RuleResult("", "", "optimization", title="", message=text, speedup_percent=gain, speedup_scope="global")
+            for text, gain in texts
+        ))  # fmt: skip
+
+    both = made(details=said(30.0, 3.5))
+    spills, unused = both.finding("local-memory-spill"), both.finding("uncoalesced-global")
+    assert (spills.gain_kernel, spills.confidence, spills.held) == (0.3, "inferred", "what NVIDIA's rule assumes")
+    assert (unused.gain_kernel, unused.confidence, unused.severity) == (0.035, "guess", "low")
+    # Without an estimate a share of accesses is a guess of a cost, and local memory leaves 60 % to the loads' 75 %.
+    open_ = made(details=said(None, None))
+    spills, unused = open_.finding("local-memory-spill"), open_.finding("uncoalesced-global")
+    assert spills.gain_kernel == pytest.approx(0.4) and spills.confidence == "guess"
+    assert unused.gain_kernel == pytest.approx(0.75 * 0.6) and unused.gain_kind == "fixed-work"
+    # How busy units are bounds better than what the rule assumes.
+    known = made(busy(memory=95, dram=95, l2=50, l1=40), details=said(30.0, 3.5)).finding("local-memory-spill")
+    assert known.gain_kernel == pytest.approx(0.4)
+
+
+def test_conflicts_are_read_from_a_message_that_someone_has_shortened() -> None:
+    text = "This results in 60 bank conflicts, 60.00% of the overall 100 wavefronts."
+    told_of = made(details=told("", text)).finding("shared-bank-conflict")
+    assert "60 % of wavefronts (60 of 100)" in told_of.headline
+
+
 def test_numbers_of_a_message_may_have_groups_of_digits() -> None:
     message = told("UncoalescedGlobalAccess", "total of 6,000 excessive sectors (60% of the total 10,000 sectors)")
     assert made(details=message).finding("uncoalesced-global").gain_kernel == pytest.approx(0.6)
@@ -1520,6 +1554,18 @@ def test_conflicts_of_loads_and_stores_are_added_up() -> None:
     assert both.finding("shared-bank-conflict").gain_kernel == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(("kind", "word"), [("ld", "load"), ("st", "store")])
+def test_conflicts_of_one_way_are_of_its_wavefronts_where_those_alone_were_counted(kind: str, word: str) -> None:
+    alone = {CONFLICTS_OF.format(kind): 300.0, PASSES_OF.format(kind): 600.0}
+    told = made(alone, grid=(1, 1, 1)).finding("shared-bank-conflict")
+    assert f"50 % of {word} wavefronts (300 of 600)" in told.headline
+    other = "st" if kind == "ld" else "ld"
+    # What conflicts the other way has without its wavefronts is not of these.
+    beside = made(alone, {CONFLICTS_OF.format(other): 900.0}, grid=(1, 1, 1)).finding("shared-bank-conflict")
+    assert f"50 % of {word} wavefronts (300 of 600)" in beside.headline
+    assert made({CONFLICTS_OF.format(kind): 1.0, PASSES_OF.format(kind): 600.0}).findings("shared-bank-conflict") == []
+
+
 def test_l1_that_is_far_busier_than_what_issues_accesses_takes_many_passes() -> None:
     # 96 ÷ 6 = 16 passes a request at least; 20 % leave 4.8, 24 % the 4 of 16 bytes a thread.
     issued = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -2073,6 +2119,10 @@ def l2_is_quiet(found: list[Finding]) -> bool:
     return "that hit in L1" in found[0].why
 
 
+def may_be_a_table(found: list[Finding]) -> bool:
+    return ["a table" in finding.action for finding in found] == [True]
+
+
 def starts_inside(found: list[Finding]) -> bool:
     return found[0].action == "Start rows at a multiple of 32 bytes"
 
@@ -2222,6 +2272,8 @@ EDGES = (
          lambda value: made(busy(memory=80), {WAVEFRONTS: 80.0, REQUESTS: 80 / value}, NO_SHARED)),
     Edge("uncoalesced-global", access_shape.SHIFTED,
          lambda value: made({TOTAL: 100.0, EXCESS: value}), starts_inside, above=False),
+    Edge("uncoalesced-global", coalescing.IN_L2,
+         lambda value: made({TOTAL: 100.0, EXCESS: 80.0, "lts__t_sector_hit_rate.pct": value}), may_be_a_table),
     # Bytes that a thread reads one at a time, in a row of a length that the code does not know.
     Edge("uncoalesced-global", access_shape.WIDE, lambda value: lanes_apart(
          "c[0x0][0x168]", *(f"LDG.E.U8 R6, [R4.64+{at:#x}]" for at in range(math.floor(value)))), reads_wide),

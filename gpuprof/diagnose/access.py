@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, LOW, Cause, Rule, RuleVe
 from gpuprof.diagnose.traffic import (
     GLOBAL_SECTORS,
     LOCAL_SECTORS,
+    NVIDIA_ASSUMES,
     OTHER_WAITS,
     SHARED_ATOMICS,
     SHARED_BUSY,
@@ -102,12 +103,13 @@ _WAVE_WORDS = {
 }
 
 
-class _Conflicts(NamedTuple):
-    """Wavefronts that come from conflicts, of all of them where those were counted, and the counters that tell them."""
+class _Conflicts(Struct, frozen=True):
+    """Wavefronts that come from conflicts, of all where those were counted; the counters that tell; which they are."""
 
     excess: float
     total: float | None
     evidence: tuple[Evidence, ...]
+    kind: str = "wavefronts"
 
 
 def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
@@ -129,7 +131,8 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
             continue
         # Passes of loads alone are not those of all accesses whose conflicts were counted.
         total = case.total(passes) if None not in map(case.number, passes) else case.number(SHARED_PASSES)
-        return _Conflicts(excess, total, _waves(case, *conflicts, *passes)), "inferred"
+        one_way = _conflicts_one_way(case) if total is None and conflicts == _CONFLICTS_BY_KIND else None
+        return one_way or _Conflicts(excess, total, _waves(case, *conflicts, *passes)), "inferred"
     told = nvidia_messages.conflict_wavefronts(case.messages)
     if told is None:
         return None
@@ -137,6 +140,15 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
         Evidence(_CONFLICTS_TOLD, told.excess, "wavefront", threshold=None, meaning="wavefronts from bank conflicts"),
     )
     return _Conflicts(told.excess, told.total, evidence), "inferred"
+
+
+def _conflicts_one_way(case: Case) -> _Conflicts | None:
+    """Return the conflicts of loads or of stores, of whose wavefronts both were counted, where any are conflicts."""
+    for kind, *names in zip(_KINDS, _CONFLICTS_BY_KIND, _PASSES_BY_KIND, strict=True):
+        excess, total = map(case.number, names)
+        if excess and total and excess <= total:
+            return _Conflicts(excess, total, _waves(case, *names), kind=f"{kind} wavefronts")
+    return None
 
 
 def _waves(case: Case, *names: str) -> tuple[Evidence, ...]:
@@ -159,7 +171,8 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     counted = _counted_conflicts(case)
     if counted is None:
         return
-    (excess, total, evidence), confidence = counted
+    conflicts, confidence = counted
+    excess, total, evidence = conflicts.excess, conflicts.total, conflicts.evidence
     warps = case.warps
     if total is None and warps and excess / warps >= CONFLICTS_A_WARP.value:
         yield _conflict_verdict(
@@ -180,7 +193,7 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     fraction = min(1.0, excess / total)
     yield _conflict_verdict(
         case,
-        f"{format_percent(fraction)} of wavefronts ({part_text(excess, total)})",
+        f"{format_percent(fraction)} of {conflicts.kind} ({part_text(excess, total)})",
         f", {total / (total - excess):.3g} times as many as needed" if total > excess else "",
         confidence,
         _without_conflicts(case, fraction),
@@ -240,7 +253,8 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
     local = _local_share(case)
     if local is None or 100 * local.share < SPILL.value:
         return
-    share = local.share
+    share, saving = local.share, _without_local(case, local)
+    estimate = case.nvidia_estimate(nvidia_messages.local_share) if local.is_told else None
     registers = case.kernel.registers_per_thread
     full = registers is not None and registers >= _register_ceiling(case)
     cause = (
@@ -256,8 +270,8 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
             f"{_more_registers(case)} Split the kernel or shorten live ranges; unroll loops over local arrays so that "
             "every index is a constant."
         ),
-        confidence="measured",
-        saving=_without_local(case, local),
+        confidence=_local_confidence(case, local, estimate),
+        saving=saving if estimate is None else saving.if_held(estimate, NVIDIA_ASSUMES),
         evidence=(
             *local.evidence,
             Evidence("", 100 * share, "%", threshold=SPILL.value, meaning=f"local share of {local.what}"),
@@ -265,6 +279,13 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
         ),
         location=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
     )
+
+
+def _local_confidence(case: Case, local: _Local, estimate: float | None) -> Confidence:
+    """Tell how sure local memory costs time: a share of accesses is no cost where nothing tells what is busy."""
+    if case.busiest_need is None and not case.stalls and estimate is None:
+        return "guess"
+    return "inferred" if local.is_told else "measured"
 
 
 def _spill_action(case: Case, *, full: bool) -> str:
@@ -316,12 +337,16 @@ def _more_registers(case: Case) -> str:
 
 
 class _Local(Struct, frozen=True):
-    """The local share of loads and stores, of what it is a share, the counters, and whether both were counted."""
+    """The local share of loads and stores, of what it is a share, the counters, and whether both were counted.
+
+    `is_told`: by NVIDIA's rule alone.
+    """
 
     share: float
     what: str
     evidence: tuple[Evidence, ...]
     whole: bool
+    is_told: bool = False
 
 
 def _local_share(case: Case) -> _Local | None:
@@ -350,7 +375,7 @@ def _local_share(case: Case) -> _Local | None:
         return None
     what = "sectors requested from L1"
     evidence = (Evidence(_LOCAL_TOLD, 100 * told, "%", threshold=None, meaning=f"local share of {what}"),)
-    return _Local(share=told, what=what, evidence=evidence, whole=True)
+    return _Local(share=told, what=what, evidence=evidence, whole=True, is_told=True)
 
 
 def _local_words(name: str) -> str:
@@ -518,9 +543,9 @@ RULES = (
         "Shared-memory bank conflicts",
         about="defect",
         looks_at="Wavefronts of shared-memory accesses beyond the ideal number; where that was not collected, bank "
-        "conflicts as counted by the hardware, or as reported by NVIDIA's rule. Where all wavefronts were not "
-        "counted, conflicts per warp. Where they were not counted by instruction, the line is the one that, by the "
-        "code, alone can cause most of them.",
+        "conflicts as counted by the hardware, or as reported by NVIDIA's rule. Where the wavefronts of loads or of "
+        "stores alone were counted, the conflicts of those; where none were, conflicts per warp. Where they were not "
+        "counted by instruction, the line is the one that, by the code, alone can cause most of them.",
         thresholds=(CONFLICTS, CONFLICTS_A_WARP),
         gain="1 − the largest need that remains, with L1 reduced to the wavefronts that are no conflicts. No more "
         "than the share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe (L1's "
@@ -543,7 +568,8 @@ RULES = (
         "slots without its instructions, L2 and DRAM without its bytes (loads that miss L1, and stores), as far as "
         "counted. No more than its largest share of a level × working time × 1.25 times the larger of the busiest "
         "memory level and the stalls on memory and barriers. Where bytes are not known, its share of the accesses "
-        "stands for them, and the gain holds with the same hit rates.",
+        "stands for them, and the gain holds with the same hit rates. Where NVIDIA's rule alone tells of it and "
+        "nothing tells how busy a unit is, no more than the rule's own estimate.",
         silent="Under 1 %, or local accesses were not counted.",
         check=_spill,
         metrics=(*LOCAL_SECTORS, *_GLOBAL),

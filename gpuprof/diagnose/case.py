@@ -184,6 +184,13 @@ class Case:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
         return saving(self.needs, relieved)
 
+    def nvidia_estimate(self, number_in: Callable[[Iterable[RuleResult]], object]) -> float | None:
+        """Return NVIDIA's estimate of what goes with what one of its messages tells; only where nothing else tells.
+
+        Its rule knew how busy the units are. Where this report says that of any, the rules here bound by it.
+        """
+        return nvidia_messages.estimated_gain(self.messages, number_in) if self.busiest_need is None else None
+
     @cached_property
     def active_share(self) -> float | None:
         """The average share of the elapsed cycles in which an SM had work."""
@@ -377,7 +384,7 @@ class Case:
     def pipes(self) -> tuple[Pipe, ...]:
         """The execution pipes; where none was collected, the busiest one if NVIDIA's rule tells it."""
         told = nvidia_messages.busiest_pipe(self.messages) if not self.kernel.pipes else None
-        return (Pipe(told.name, told.fraction, "rule HighPipeUtilization"),) if told is not None else self.kernel.pipes
+        return (Pipe(told.name, told.fraction, nvidia_messages.PIPE_TOLD),) if told is not None else self.kernel.pipes
 
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
@@ -429,7 +436,7 @@ class Case:
             told = self.stalls.get(reason)
             meaning = f"Stall {stall_name(reason)}, from NVIDIA's rule"
             return (
-                (Evidence("rule CPIStall", 100 * told, "%", threshold=threshold, meaning=meaning),)
+                (Evidence(nvidia_messages.STALLS_TOLD, 100 * told, "%", threshold=threshold, meaning=meaning),)
                 if told is not None
                 else ()
             )

@@ -29,6 +29,7 @@ from gpuprof.diagnose.traffic import (
     ALL_SECTORS,
     EXCESS_SECTORS,
     GLOBAL_SECTORS,
+    NVIDIA_ASSUMES,
     SHARED_BUSY,
     CountedSectors,
     bytes_of,
@@ -48,6 +49,7 @@ from gpuprof.model.session import Evidence, Finding, Location
 from gpuprof.units import SECTOR_BYTES, format_percent
 
 EXCESS = percent("excess sectors", 1.0, "less is an edge of the data, not a pattern")
+IN_L2 = percent("L2 hit rate", 90.0, "what the accesses read is small and read again: it may be a table")
 
 _PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 _PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
@@ -61,6 +63,7 @@ _FEW_SECTORS = 4.0
 _LANE_BYTES = 16
 """The most that a thread accesses at once."""
 _LEVELS = ("l2", "dram")
+_L2_HITS = "lts__t_sector_hit_rate.pct"
 _DIRECTIONS = (("ld", "load"), ("st", "store"))
 _SAME_DATA = "the same data through L2 and DRAM"
 _SAME_INSTRUCTIONS = "the same instructions"
@@ -88,6 +91,15 @@ _SCATTERED = _Advice(
     "is used. L1, L2 and DRAM carry the rest for nothing.",
     "Let consecutive threads access consecutive addresses",
     f"{_COALESCE} {_WIDEN}",
+)
+_SEEN_IN_L1 = _SCATTERED._replace(
+    why="The threads of a warp access addresses that are not adjacent, so each request takes more of L1 than it needs. "
+    "Nothing tells whether L2 and DRAM carry the excess, too: that was counted in L1 alone."
+)
+_TABLE = (
+    " L2 has nearly all that is read, so it is small. If it is a table that is looked up in any order, no thread index "
+    "makes the addresses consecutive: copy the table, or its hot part, into shared memory when a block starts, and "
+    "keep what is looked up together in one aligned piece. Constant memory is for words that all lanes read at once."
 )
 _OR_SINGLE_WORDS = (
     " It may be none: a word that all threads of a warp read (a broadcast), or that one of them writes, uses 4 of 32 "
@@ -172,6 +184,9 @@ class _Excess(Struct, frozen=True):
     """The share of the sectors that is moved for nothing.
 
     `may_be_single_words` says that requests for one word, which move the least that there is, can look the same.
+    `in_l1_alone`: what was counted are requests at L1, and nothing tells whether L2 and DRAM carry the excess, too.
+    `of_all` is which part of all sectors those of global accesses are: the rest is local memory's.
+    `estimate` is what NVIDIA's rule says that goes of the kernel's time, where that alone tells.
     """
 
     fraction: float
@@ -179,6 +194,9 @@ class _Excess(Struct, frozen=True):
     confidence: Confidence
     evidence: tuple[Evidence, ...]
     may_be_single_words: bool = False
+    in_l1_alone: bool = False
+    of_all: float = 1.0
+    estimate: float | None = None
 
 
 def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
@@ -193,14 +211,18 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
         excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case) or _told_by_message(case)
     if excess is None:
         return
-    saving = _coalesced(case, max(excess.fraction, _passes_at_most(case))).if_held(
-        _coalesced(case, excess.fraction).fraction, "the same L1 wavefronts per sector"
-    )
+    most = replace(excess, fraction=max(excess.fraction, _passes_at_most(case)))
+    saving = _coalesced(case, most).if_held(_coalesced(case, excess).fraction, "the same L1 wavefronts per sector")
+    if excess.of_all < 1.0:
+        of_all = replace(excess, fraction=excess.of_all * excess.fraction)
+        saving = saving.if_held(_coalesced(case, of_all).fraction, "local memory's share of L1 in L2 and DRAM, too")
+    if excess.estimate is not None:
+        saving = saving.if_held(excess.estimate, NVIDIA_ASSUMES)
     shape = _shape(case) if saving.fraction >= LOW else None
-    told = _advice(case, shape, excess.fraction)
+    told = _advice(case, shape, excess)
     is_open = excess.may_be_single_words and shape is None
     if told.action in _WIDENING:
-        saving = _widened(case, excess.fraction).if_held(saving.fraction, saving.held or _SAME_INSTRUCTIONS)
+        saving = _widened(case, excess).if_held(saving.fraction, saving.held or _SAME_INSTRUCTIONS)
     yield RuleVerdict(
         headline=f"Uncoalesced global access: {excess.text}",
         why=told.why + (_OR_SINGLE_WORDS if is_open else ""),
@@ -248,16 +270,24 @@ def _unused_sectors(case: Case) -> dict[str, float | None]:
     return unused
 
 
-def _advice(case: Case, shape: ExcessShape | CodeShape | None, excess: float) -> _Advice:
+def _advice(case: Case, shape: ExcessShape | CodeShape | None, excess: _Excess) -> _Advice:
     """Return what to say: by the code, where it tells the shape of the accesses, else by what counters leave open."""
     if shape is not None:
         told = ADVICE[shape.lanes.name]
         return told._replace(why=f"{told.why} {_IN_L1}") if _stays_in_l1(case) else told
-    if excess < SHIFTED.value / 100:
+    if excess.fraction < SHIFTED.value / 100:
         return _SHIFTED
     if _stays_in_l1(case):
         return _CAUGHT
-    return _CAUGHT_BY_RATE if _caught(case, excess) else _SCATTERED
+    if _caught(case, excess.fraction):
+        return _CAUGHT_BY_RATE
+    unknown = excess.in_l1_alone and all(bytes_of(case, level) is None for level in _LEVELS)
+    told = _SEEN_IN_L1 if unknown else _SCATTERED
+    if (case.number(_L2_HITS) or 0.0) < IN_L2.value:
+        return told
+    return told._replace(
+        action=f"{told.action}, or keep a table that is looked up in shared memory", advice=told.advice + _TABLE
+    )
 
 
 def _stays_in_l1(case: Case) -> bool:
@@ -279,22 +309,25 @@ class _Levels(NamedTuple):
     share: float
 
 
-def _levels(case: Case, excess: float) -> _Levels:
+def _levels(case: Case, excess: _Excess) -> _Levels:
     """Say what coalescing leaves of each memory level.
 
     Of data that an access fetches it may use the same part as of its sectors. Less goes where other accesses use the
-    rest, so that a level moves no more than what all of them need.
+    rest, so that a level moves no more than what all of them need. Of a level of which nothing is known where the
+    excess was seen in L1 alone, nothing is said to stay: its need may stay whole, or go with the excess.
     """
-    keeps = {"l1": l1_keeps(case, case.number(SHARED_BUSY)), **dict.fromkeys(_LEVELS, 1.0 - excess)}
+    share = excess.fraction
+    keeps = {"l1": l1_keeps(case, case.number(SHARED_BUSY)), **dict.fromkeys(_LEVELS, 1.0 - share)}
+    if excess.in_l1_alone:
+        keeps.update((level, 0.0) for level in _LEVELS if bytes_of(case, level) is None)
     keeps_of_same_data = dict(keeps)
     counts, ideal = counted_sectors(case), ideal_bytes(case)
-    share = excess
     for level in _LEVELS:
         moved = bytes_of(case, level)
         if counts is None or ideal is None or not moved:
             continue
         fetched = SECTOR_BYTES * max(0.0, counts.excess)
-        keeps[level] = 1.0 - min(excess, fetched / moved)
+        keeps[level] = 1.0 - min(excess.fraction, fetched / moved)
         keeps_of_same_data[level] = 1.0 - min(fetched, max(0.0, moved - ideal)) / moved
         if moved > SECTOR_BYTES * counts.total:
             # Lines are fetched again, or around the sectors that are asked for: that can go as well.
@@ -303,18 +336,18 @@ def _levels(case: Case, excess: float) -> _Levels:
     return _Levels(keeps, keeps_of_same_data, share)
 
 
-def _coalesced(case: Case, excess: float) -> Saving:
+def _coalesced(case: Case, excess: _Excess) -> Saving:
     """Bound what coalescing gains: arithmetic and instructions stay, and of each memory level what is needed."""
     keeps, keeps_of_same_data, share = _levels(case, excess)
     weight = explained(case, memory_busy(case), MEMORY_STALLS)
-    same_data = capped(case, case.saving(keeps_of_same_data), excess, weight)
+    same_data = capped(case, case.saving(keeps_of_same_data), excess.fraction, weight)
     if _stays_in_l1(case):
         l1 = max(case.needs.get("l1", 1.0), case.stall("lg_throttle"))
-        same_data = capped(case, case.saving({"l1": keeps["l1"]}), excess, min(weight, l1 / WELL_USED))
+        same_data = capped(case, case.saving({"l1": keeps["l1"]}), excess.fraction, min(weight, l1 / WELL_USED))
     return capped(case, case.saving(keeps), share, weight).if_held(same_data.fraction, _SAME_DATA)
 
 
-def _widened(case: Case, excess: float) -> Saving:
+def _widened(case: Case, excess: _Excess) -> Saving:
     """Bound what goes where wider accesses may replace several: their instructions and address arithmetic go, too."""
     return case.saving({**_levels(case, excess).keeps, **dict.fromkeys(("l1", "lsu", ISSUE, *ADDRESS_PIPES), 0.0)})
 
@@ -377,6 +410,8 @@ def _told_by_message(case: Case) -> _Excess | None:
         "inferred" if busy else "guess",
         evidence=(Evidence("rule MemoryCacheAccessPattern", used, "B/sector", threshold=32.0, meaning=meaning),),
         may_be_single_words=True,
+        of_all=1.0 - (nvidia_messages.local_share(case.messages) or 0.0),
+        estimate=case.nvidia_estimate(nvidia_messages.used_of_load_sectors),
     )
 
 
@@ -421,9 +456,8 @@ def _sectors_per_request(case: Case) -> _Excess | None:
                 meaning=f"sectors per {word} request",
             ),
         )
-        return _Excess(
-            1.0 - _FEW_SECTORS / ratio, f"{ratio:.3g} sectors per {word} request", "inferred", evidence=evidence
-        )
+        text = f"{ratio:.3g} sectors per {word} request"
+        return _Excess(1.0 - _FEW_SECTORS / ratio, text, "inferred", evidence=evidence, in_l1_alone=True)
     return None
 
 
@@ -469,7 +503,7 @@ def _many_wavefronts(case: Case) -> _Excess | None:
     at_least = "" if counted is not None else "at least "
     text = f"{at_least}{ratio:.2g} L1 wavefronts per request"
     confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
-    return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence=evidence)
+    return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence=evidence, in_l1_alone=True)
 
 
 def _place_of_excess(case: Case) -> Location | None:
@@ -499,14 +533,17 @@ RULES = (
         "set). Where it has the code, how the addresses of the accesses with most excess are made up: that decides "
         "the advice. Where no excess was counted by instruction, these are the accesses that, by the code, alone can "
         "cause most of what was counted of all.",
-        thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST),
+        thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST, IN_L2),
         gain="1 − the largest need that remains: arithmetic, issue slots and SM as they are, L1 reduced to its "
         "requests, the registers that it writes and shared memory, L2 and DRAM without the excess share, or the "
-        "excess bytes where their own are known. No more than the excess share × working time × 1.25 times the larger "
+        "excess bytes where their own are known; where requests at L1 alone were counted, a level whose bytes are "
+        "not known is left out. No more than the excess share × working time × 1.25 times the larger "
         "of the busiest memory level and the stalls on memory and barriers. With the same data through L2 and DRAM it "
         "is less: "
         "they lose no more than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain "
-        "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where shared "
+        "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where NVIDIA's "
+        "rules alone tell of it and of local memory, the excess is of what that leaves of the sectors; where nothing "
+        "tells how busy a unit is, it is no more than the rule's own estimate. Where shared "
         "memory can hide the wavefronts that a request takes, it holds with the same L1 wavefronts per sector. Time "
         "in which most SMs have ended may be all of the stalls of the others. Where wider accesses may be the fix, "
         "the bound leaves out L1, the load/store unit, the pipes of address arithmetic and the issue slots, and the "

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpuprof.diagnose.nvidia_messages import PIPE_TOLD, STALLS_TOLD
 from gpuprof.diagnose.order import is_counted
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.session import KernelProfile, Session, Source
@@ -96,9 +97,10 @@ def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
     lacking = []
     if not kernel.throughput and not kernel.roofline:
         lacking.append("how busy the units are")
-    if not kernel.stalls:
+    told = {item.metric for finding in kernel.findings for item in finding.evidence}
+    if not kernel.stalls and STALLS_TOLD not in told:
         lacking.append("why warps stall")
-    if not kernel.pipes:
+    if not kernel.pipes and PIPE_TOLD not in told:
         lacking.append("which pipe is busy")
     if not lacking:
         return None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from gpuprof.model.recorded import RuleResult
 
+STALLS_TOLD, PIPE_TOLD = "rule CPIStall", "rule HighPipeUtilization"
+"""What evidence names in place of a metric where such a message tells it."""
 _STALL_WORDS = {
     "scoreboard dependency on a L1TEX": "long_scoreboard",
     "after an EXIT instruction": "drain",
@@ -41,8 +43,8 @@ _WAVEFRONTS = re.compile(
     r"total of (?P<excess>\d[\d,]*) excessive wavefronts \(\d+% of the total (?P<total>\d[\d,]*) wavefronts\)"
 )
 _CONFLICTS = re.compile(
-    r"results in (?P<excess>\d[\d,]*) bank conflicts,\s+which represent [\d.]+% of the overall "
-    r"(?P<total>\d[\d,]*) wavefronts for shared"
+    r"results in (?P<excess>\d[\d,]*) bank conflicts,\s+(?:which represent )?[\d.]+% of the overall "
+    r"(?P<total>\d[\d,]*) wavefronts"
 )
 _LOCAL = re.compile(
     r"local memory\b[^,]*, accounting for (?P<percent>\d+(?:\.\d+)?)% of all sectors requested in L1TEX"
@@ -177,6 +179,15 @@ def used_of_load_sectors(messages: Iterable[RuleResult]) -> float | None:
             return float(used["used"])
         if requested is not None and float(requested["sectors"]):
             return min(1.0, float(requested["ideal"]) / float(requested["sectors"])) * _SECTOR_BYTES
+    return None
+
+
+def estimated_gain(messages: Iterable[RuleResult], number_in: Callable[[Iterable[RuleResult]], object]) -> float | None:
+    """Return what NVIDIA estimates that a repair saves of the kernel's time, beside what `number_in` reads."""
+    for message in messages:
+        percent = message.speedup_percent if message.speedup_scope == "global" else None
+        if percent is not None and number_in((message,)) is not None:
+            return min(1.0, percent / 100)
     return None
 
 

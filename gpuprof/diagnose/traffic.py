@@ -17,6 +17,7 @@ SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustai
 SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 OTHER_WAITS = "the other stalls unchanged"
+NVIDIA_ASSUMES = "what NVIDIA's rule assumes"
 _ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
 IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 _TOLD = "rule UncoalescedGlobalAccess"

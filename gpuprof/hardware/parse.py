@@ -20,7 +20,7 @@ from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode
 
 HOWS = (
     "total", "product", "per-second", "per-sm-cycle", "per-dram-cycle", "thread-opcodes", "tensor-opcodes",
-    "percent-of-peak",
+    "percent-of-peak", "largest",
 )  # fmt: skip
 
 _ARCH_KEYS = {

@@ -53,10 +53,11 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
     all_units = [unit for unit in kernel.throughput if unit.unit != "memory"]
     units = [unit for unit in all_units if unit.definition is None] or all_units
     busiest = max(units, key=lambda unit: unit.fraction, default=None)
-    if busiest is None:
-        return None
     known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
-    unit, fraction, memory = busiest.unit, busiest.fraction, known.get("memory")
+    memory = known.get("memory")
+    if busiest is None:
+        return NearestLimit("memory", memory) if memory is not None else None
+    unit, fraction = busiest.unit, busiest.fraction
     if memory is None:
         return NearestLimit(unit, fraction)
     if memory > fraction + TWO_PASSES or (unit == "sm" and memory >= fraction - TWO_PASSES):

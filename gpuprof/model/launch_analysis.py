@@ -44,7 +44,7 @@ from gpuprof.model.quantities import (
     no_value,
     tensor_split,
 )
-from gpuprof.model.recorded import Launch, Missing
+from gpuprof.model.recorded import Launch, Missing, printed_rounding
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.session import (
     KernelProfile,
@@ -66,6 +66,7 @@ _FULL = 100.0
 _SAME_OCCUPANCY = 0.5
 """Percent by which two theoretical occupancies may differ: printed ones are rounded, and a warp of 64 is 1.6."""
 _DURATION = "gpu__time_duration.sum"
+_WAVES = "launch__waves_per_multiprocessor"
 _PROFILE_AGAIN = "ncu recorded no numbers for this launch: profile it again"
 
 _RATES = ("per-second", "per-sm-cycle", "percent-of-peak")
@@ -418,12 +419,18 @@ class _LaunchAnalysis(Struct):
     def _waves(self) -> float | None:
         """Return how often the grid fills the GPU: as recorded, else of the blocks that are resident at once.
 
-        Blocks of a cluster are placed together, so that fewer may fit: their waves are only known as recorded.
+        Blocks of a cluster are placed together, so that fewer may fit: their waves are only known as recorded. Where
+        those were printed with less digits, and are the same but for that, the blocks tell them exactly.
         """
+        recorded = self.launch.metrics.number(_WAVES)
+        exact = self._waves_of_blocks()
+        if recorded is None or exact is None:
+            return exact if recorded is None else recorded
+        rounding = printed_rounding(recorded, self.launch.metrics.digits(_WAVES))
+        return exact if abs(exact - recorded) <= rounding * recorded else recorded
+
+    def _waves_of_blocks(self) -> float | None:
         metrics = self.launch.metrics
-        recorded = metrics.number("launch__waves_per_multiprocessor")
-        if recorded is not None:
-            return recorded
         blocks = math.prod(self.launch.grid) if self.launch.grid is not None else metrics.number("launch__grid_size")
         resident, sms = blocks_at_once(metrics, self.launch.block, self.hardware.arch), self.hardware.sm_count()
         if not blocks or not resident or not sms or (metrics.number("launch__cluster_size") or 0) > 1:

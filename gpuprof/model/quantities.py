@@ -113,15 +113,16 @@ def _evaluate_link(link: CounterLink, what: str, metrics: MetricTable, clocks: C
         return _tensor_opcodes(what.removeprefix("work."), metrics)
     if link.how == "product":
         return _product_of_powers(link, metrics)
-    total = 0.0
+    values = []
     for name, factor in link.terms:
         value = metrics.number(name)
         if value is None:
             return None
-        total += factor * value
+        values.append(factor * value)
     scale = _scale(link.how, clocks)
     if scale is None:
         return None
+    total = max(values) if link.how == "largest" else sum(values)
     wording = _wording(link.terms)
     return Counted(total * scale, link.basis, link.definition or wording.total, metrics=wording.names)
 
@@ -139,8 +140,8 @@ def _product_of_powers(link: CounterLink, metrics: MetricTable) -> Counted | Non
 
 
 def _scale(how: str, clocks: Clocks) -> float | None:
-    """Return what turns Σ factor × metric into the quantity; None where the report lacks a clock or the duration."""
-    if how == "total":
+    """Return what turns Σ factor × metric into the quantity; None where a clock it takes is unknown."""
+    if how in ("total", "largest"):
         return 1.0
     if how == "per-second":
         return clocks.duration_s

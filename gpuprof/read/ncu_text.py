@@ -55,6 +55,8 @@ _STACK = re.compile(r"NVTX (?:Push/Pop Stack|Start/End Ranges).*")
 _RANGE = re.compile(r"<\d+,(?P<name>.*)>")
 _NUMBER = re.compile(r"[+-]?\d[\d.,'\u00a0\u2019\u202f ]*")
 _VALUE = re.compile(rf"\(!\) \S+|{_NUMBER.pattern}|\w+")
+_UNIT_BEHIND = re.compile(rf"(?P<value>{_NUMBER.pattern}) +(?P<unit>[^\W\d].*|%)")
+"""A value with its unit behind it, as people write it."""
 _GAP = re.compile(r"\s{2,}|\t")
 _REMARK = re.compile(r"\s+(?:<-|\u2190|#|//).*")
 """What someone has written behind a row."""
@@ -354,6 +356,9 @@ class _Pages:
     def _loose_row(self, bare: str) -> TextMetric | None:
         """Return the row of a table whose dashes someone left out: only a label that is known tells it from text."""
         label, unit, value = _by_gaps(_REMARK.sub("", bare)) or ("", "", "")
+        by_hand = _UNIT_BEHIND.fullmatch(f"{unit} {value}".strip())
+        if by_hand is not None:
+            value, unit = by_hand["value"], by_hand["unit"]
         if not label or not _VALUE.fullmatch(value):
             return None
         row = self._metric(label, unit, value)

@@ -90,10 +90,10 @@ def _raw_metrics(columns: Sequence[str], units: Sequence[str], row: PrintedRow, 
 
 def _without_zeros(metrics: dict[str, Metric], line: int, dropped: Dropped) -> dict[str, Metric]:
     """Leave out what ncu 2024.1 prints as 0.00 for NaN: 383 of 598 counters of such a launch in a real H800 report."""
-    dropped.sentences.append(
-        f"the launch in line {line} was not measured (its duration is nan): its zeros are left out"
-    )
-    return {name: metric for name, metric in metrics.items() if not (metric.value == 0 and metric.digits == 0)}
+    kept = {name: metric for name, metric in metrics.items() if not (metric.value == 0 and metric.digits == 0)}
+    zeros = ": its zeros are left out" if len(kept) < len(metrics) else ", or has failed"
+    dropped.sentences.append(f"the launch in line {line} was not measured (its duration is nan){zeros}")
+    return kept
 
 
 def _details_launches(table: PrintedTable) -> _TableLaunches:
