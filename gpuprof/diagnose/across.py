@@ -76,7 +76,7 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
 
 
 def _is_median(kernel: KernelProfile) -> bool:
-    """Tell whether a kernel has the median time of its launches: where another one speaks for them, they differ much."""
+    """Tell whether a kernel has the median time of its launches: where another speaks for them, they differ."""
     spread = kernel.duration_percentiles_s
     return spread is None or kernel.duration_s == spread.p50
 
