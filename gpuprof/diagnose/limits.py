@@ -137,24 +137,23 @@ def _confidence(case: Case, level: str) -> Confidence:
 
 
 def _reuse(case: Case, fraction: float, *below: str) -> Saving:
-    """Bound what fewer accesses gain: the arithmetic has to be done, and the launch takes its time.
+    """Return what fewer accesses gain: the arithmetic has to be done, and the launch takes its time.
 
     `fraction` is how busy the level is: the other time is not its own.
     Less follows while the levels below move the same bytes and the pipes do the same arithmetic; the accesses, their
-    instructions and what the SM does for them go. Where nothing tells of the arithmetic, nothing of that is known to
-    follow: what the levels below need is a bound.
+    instructions and what the SM does for them go. What keeps values on the chip takes bytes from the levels below,
+    too: what these need is no bound.
     """
     gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
     stays = {unit: need for unit, need in case.needs.items() if unit not in gone}
     work = case.arithmetic_fraction
-    if not work and stays.keys() <= {*_LEVELS, LAUNCH}:
-        return case.saving(dict.fromkeys(gone, 0.0))
     rest = {LAUNCH: case.needs.get(LAUNCH), WORK: work}
     bound = saving({unit: need for unit, need in rest.items() if need}, {})
+    is_told = work or stays.keys() - {*_LEVELS, LAUNCH}
     levels = " and ".join(_NAMES[level] for level in below)
+    same = f"{'the same' if is_told else 'little'} arithmetic and the same bytes through {levels}"
     kept = max((work, *stays.values()))
-    same = bound.if_held(1.0 - kept, f"the same arithmetic and the same bytes through {levels}")
-    return same.if_held(fraction, "the rest of its time unchanged")
+    return bound.if_held(1.0 - kept, same).if_held(fraction, "the rest of its time unchanged")
 
 
 _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
@@ -465,7 +464,7 @@ _REUSE_GAIN = (
     "arithmetic pipes and the floating-point work of its peak need; a bound where that work or the launch needs most. "
     "No more than the level's busy fraction, with the rest of the time unchanged. The load/store unit, the issue "
     "slots, the integer pipe and the SM's own speed of light do not count: accesses and their addresses keep them "
-    "busy, and go. Where nothing tells of the arithmetic: at most 1 − the largest of what {below} and the launch need."
+    "busy, and go. Where nothing tells of the arithmetic it holds with little of it."
 )
 
 
