@@ -1257,9 +1257,9 @@ def test_the_levels_below_bound_nothing_that_fewer_accesses_gain() -> None:
     # 66 % of L1 are all that is its own; the launch takes 1 µs of 1 ms.
     found = made(busy(dram=8, l2=24, l1=66), lasting()).finding("l1-bandwidth")
     assert found.gain_kernel == pytest.approx(0.66) and found.held == "the rest of its time unchanged"
-    assert found.remains == (Remaining("launch", pytest.approx(1e-3)),)
+    assert [item.unit for item in found.remains] == ["launch"]
     l2 = made(busy(dram=2, l2=83, l1=74, sm=12)).finding("l2-bandwidth")
-    assert (l2.gain_kernel, l2.gain_kind) == (pytest.approx(0.83), "fixed-work")
+    assert l2.gain_kernel == pytest.approx(0.83) and l2.gain_kind == "fixed-work"
 
 
 def test_what_a_level_is_not_busy_for_stays_with_the_rest_of_the_time() -> None:
