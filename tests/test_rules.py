@@ -44,7 +44,7 @@ from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.occupancy import LIMITERS
 from gpuprof.model.recorded import ProfiledInstruction, RuleResult
-from gpuprof.model.session import Evidence, Finding, Remaining
+from gpuprof.model.session import Evidence, Finding
 from tests import builders
 from tests.kernels import (
     CLOCK,
