@@ -1253,6 +1253,16 @@ def test_fewer_accesses_promise_nothing_where_nothing_tells_of_the_arithmetic() 
         assert "l2" not in {item.unit for item in found.remains}
 
 
+def test_a_full_gpu_that_does_nothing_waits_in_line_for_something() -> None:
+    idle = busy(dram=0.1, l2=1.6, l1=0.3, sm=0.3)
+    # 65 536 blocks of 8 warps on 108 SMs of 64 warps: 76 waves, or more.
+    for values_ in (idle, {**idle, WAVES: 38.0}):
+        found = made(values_, lasting(), grid=(65536, 1, 1)).finding("latency-bound")
+        assert found.confidence == "guess" and "atomics" in found.action and "lts__t_sectors_op_red" in found.advice
+    for waiting in (made(idle, lasting(), {WAVES: 3.0}), made(busy(dram=20, l2=12, l1=8, sm=9), grid=(65536, 1, 1))):
+        assert waiting.finding("latency-bound").action == "Put more independent work in flight per thread"
+
+
 def test_the_levels_below_bound_nothing_that_fewer_accesses_gain() -> None:
     # 66 % of L1 are all that is its own; the launch takes 1 µs of 1 ms.
     found = made(busy(dram=8, l2=24, l1=66), lasting()).finding("l1-bandwidth")
@@ -1455,6 +1465,26 @@ def test_blocks_are_few_where_no_known_gpu_of_the_capability_has_so_few_sms() ->
     assert (few[0].rule, few[0].confidence) == ("small-grid", "guess")
     assert few[0].gain_kernel == pytest.approx(0.75 * 0.999)  # of 1 ms its launch takes 1 µs
     assert "small-grid" not in {item.rule for item in of_unknown_gpu(made(lasting(), grid=(56, 1, 1)))}
+
+
+def active_for(percent: float) -> dict[str, float]:
+    """The share of the time in which an average SM has work."""
+    return {"sm__cycles_active.avg": 1e4 * percent, "sm__cycles_elapsed.max": 1e6}
+
+
+def test_sms_without_work_show_few_blocks_where_the_number_of_sms_is_unknown() -> None:
+    # 64 of an A100's 108 SMs are 59 %; blocks that end early make it 57 %.
+    for share in (59.2, 57.3):
+        (few, *_) = of_unknown_gpu(made(lasting(), active_for(share), busy(dram=26, sm=4), grid=(64, 1, 1)))
+        assert (few.rule, few.confidence) == ("small-grid", "inferred")
+        assert few.headline == "Small grid: 64 blocks for about 108 SMs"
+        assert few.gain_kernel == pytest.approx(44 / 108, rel=0.01)
+    # 80 SMs are no A30 and no A100; 128 are more than either has.
+    guessed = of_unknown_gpu(made(lasting(), active_for(75), grid=(60, 1, 1)))
+    assert [found.confidence for found in guessed if found.rule == "small-grid"] == ["guess"]
+    # Of 10 µs the launch can take 3 µs.
+    for values in ({**lasting(), **active_for(50)}, {**lasting(10e-6), **active_for(59.2)}):
+        assert "small-grid" not in {found.rule for found in of_unknown_gpu(made(values, grid=(64, 1, 1)))}
 
 
 def test_waves_that_nvidias_rule_tells_show_a_small_grid() -> None:
@@ -2042,6 +2072,25 @@ class Edge:
     above: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class OfUnknownGpu:
+    """A launch on some GPU of compute capability 8.0."""
+
+    launch: Made
+
+    def findings(self, rule: str) -> list[Finding]:
+        """What that rule says of the launch."""
+        return [finding for finding in of_unknown_gpu(self.launch) if finding.rule == rule]
+
+
+def has_few_blocks(found: list[Finding]) -> bool:
+    return any(finding.headline.startswith("Small grid: ") for finding in found)
+
+
+def waits_in_line(found: list[Finding]) -> bool:
+    return ["wait in line" in finding.action for finding in found] == [True]
+
+
 def is_settled(found: list[Finding]) -> bool:
     return [finding.severity for finding in found] == ["info"]
 
@@ -2271,6 +2320,11 @@ EDGES = (
          lambda value: made({WAVES: 0.7}, issued(30), busy(sm=value), grid=(200, 1, 1)), is_guess),
     Edge("small-grid", launch.FEW_WARPS, lambda value: made(
          {WAVES: 0.4, REPORTED_OCCUPANCY: value}, REPORTED_LIMITS, grid=(200, 1, 1)), counts_all_warps, above=False),
+    # 3 of 1000 µs can be the launch's; 108 SMs, and 5 % more.
+    Edge("small-grid", launch.TAIL_SHARE, lambda value: OfUnknownGpu(made(
+         lasting(), active_for(99.7 - value), grid=(round(1.08 * (99.7 - value)), 1, 1))), has_few_blocks),
+    Edge("small-grid", launch.TAIL_SLACK, lambda value: OfUnknownGpu(made(
+         lasting(), active_for(100 * 64 / (108 * (1 + value / 100))), grid=(64, 1, 1))), has_few_blocks, above=False),
     # What takes as long as a kernel that does nothing has no use for a larger grid.
     Edge("small-grid", launch.NOTHING, lambda value: made({WAVES: 0.2}, lasting(value), grid=(20, 1, 1)),
          is_settled, above=False),
@@ -2345,6 +2399,10 @@ EDGES = (
     Edge("latency-bound", latency.LATENCY_BOUND, lambda value: made(busy(sm=value, memory=10)), above=False),
     Edge("latency-bound", latency.DOMINANT,
          lambda value: made(busy(sm=20, memory=10), issued(20), stalls(mio_throttle=value)), names_a_wait),
+    Edge("latency-bound", latency.QUEUED,
+         lambda value: made(busy(sm=value, memory=1), {WAVES: 16.0}), waits_in_line, above=False),
+    Edge("latency-bound", latency.MANY_WAVES,
+         lambda value: made(busy(sm=1, memory=1), {WAVES: value}), waits_in_line),
     # An SM that runs 64 blocks of 8 warps holds 4 of them, then 8 less some.
     Edge("latency-bound", blocks.SHORT_BLOCK, lambda value: made(
          {REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 16 * value}, busy(sm=20, memory=10), issued(70),
