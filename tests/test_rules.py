@@ -1263,6 +1263,21 @@ def test_a_full_gpu_that_does_nothing_waits_in_line_for_something() -> None:
         assert waiting.finding("latency-bound").action == "Put more independent work in flight per thread"
 
 
+def test_wider_reads_of_shared_memory_help_where_their_queue_is_full_and_no_arithmetic_is_fed() -> None:
+    search = made(busy(dram=20, l2=20, l1=90, sm=90), stalls(mio_throttle=60), issued(30), SHARED_4K, lasting())
+    assert "16 bytes" in search.finding("l1-bandwidth").action
+    product = search.plus(operations(ffma=1e9, fadd=0, fmul=0))
+    assert "larger tile" in product.finding("l1-bandwidth").action
+    assert (
+        "16 bytes" in made({SHARED_BUSY: 70.0}, stalls(mio_throttle=60), issued(30)).finding("shared-bandwidth").action
+    )
+
+
+def test_below_its_roof_dram_gains_by_bytes_in_flight_and_beyond_it_by_fewer() -> None:
+    assert made(busy(dram=70, l2=40, l1=30, sm=20)).finding("dram-bandwidth").action.startswith("Keep more bytes")
+    assert made(busy(dram=90, l2=40, l1=30, sm=20)).finding("dram-bandwidth").action.startswith("Move fewer bytes")
+
+
 def test_the_levels_below_bound_nothing_that_fewer_accesses_gain() -> None:
     # 66 % of L1 are all that is its own; the launch takes 1 µs of 1 ms.
     found = made(busy(dram=8, l2=24, l1=66), lasting()).finding("l1-bandwidth")
