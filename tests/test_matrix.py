@@ -29,7 +29,7 @@ from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Finding
 from tests import builders
 from tests.cuda_tools import needs_cuda_wheels
-from tests.kernels import Made, busy, coded, lasting, made, operations, pipes, session
+from tests.kernels import WAVES, Made, busy, coded, lasting, made, operations, pipes, session
 
 RULE = "tensor-cores-idle"
 NAMES = (
@@ -446,3 +446,20 @@ def test_packed_fp16_and_dot_products_of_bytes_are_products_too() -> None:
     assert int8.gain_kernel == pytest.approx(1 - 0.5 / 8)
     assert int8.action == "Run the INT8 matrix multiplication on the tensor cores" and int8.confidence == "inferred"
     assert session(launch).kernels[0].findings
+
+
+def test_no_remainder_is_named_where_what_dram_and_l2_need_is_unknown() -> None:
+    work = {**lasting(1e-3), **operations(ffma=4e9, fadd=0, fmul=0)}
+    finding = made(work, pipes(tensor=0, fma=70), name="ampere_sgemm_128x64_nn").finding("tensor-cores-idle")
+    assert finding.gain_kernel and finding.remains == ()
+    known = made(work, busy(dram=20), pipes(tensor=0, fma=70), name="ampere_sgemm_128x64_nn")
+    assert known.finding("tensor-cores-idle").remains
+
+
+@pytest.mark.parametrize(
+    ("name", "is_library"),
+    [("cutlass3x_sm100_tensorop_s64x256x32gemm_f8_f8", True), ("void cutlass::Kernel<cutlass_gemm>(int)", False)],
+)
+def test_the_code_of_a_librarys_kernel_is_not_to_be_changed(name: str, is_library: bool) -> None:
+    finding = made(busy(sm=24, dram=1, l2=15, l1=21), lasting(), {WAVES: 1.0}, name=name).finding("latency-bound")
+    assert finding.action.startswith("Let the library") == is_library

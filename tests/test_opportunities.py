@@ -181,6 +181,24 @@ def test_kernels_without_durations_come_by_what_they_gain_of_themselves() -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("headlines", "common"),
+    [
+        (("Latency-bound: no unit is more than 1.6 % busy", "Latency-bound: no unit is more than 52 % busy"),
+         "Latency-bound: no unit is more than 1.6 to 52 % busy"),
+        (("Bandwidth: 85 % of peak; near its ceiling", "Bandwidth: 85 % of peak"), "Bandwidth: 85 % of peak"),
+        (("Small grid: 1 block, fewer", "Small grid: 40 blocks fill 37 % of one wave"), "Small grid"),
+        (("FP64: 2\u202f000 of {x} at k.cu:41", "FP64: 900 of {x} at k.cu:41"),
+         "FP64: 900 to 2\u202f000 of {x} at k.cu:41"),
+        (("One thing", "Another thing"), "One thing"),
+    ],
+)  # fmt: skip
+def test_one_repair_of_several_kernels_is_told_with_what_holds_of_all(headlines: tuple[str, str], common: str) -> None:
+    findings = [structs.replace(found("tail-effect", 0.2, total=0.1), headline=text) for text in headlines]
+    (item,) = judged(*(kernel(number, finding) for number, finding in enumerate(findings)))
+    assert item.headline == common
+
+
 def test_what_is_left_after_those_before_is_what_the_units_leave() -> None:
     # Both of one kernel with half of the run. The first leaves 60 % to DRAM and saves 40 %. Together they leave 30 %
     # to L2, as the second leaves 70 % to L1 alone and little to DRAM: 1 − 0.4 − 0.3 of the kernel are left to save.

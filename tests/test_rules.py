@@ -43,8 +43,13 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.occupancy import LIMITERS
+<<<<<<< HEAD
 from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
 from gpuprof.model.session import Evidence, Finding, Remaining
+=======
+from gpuprof.model.recorded import ProfiledInstruction, RuleResult
+from gpuprof.model.session import Evidence, Finding
+>>>>>>> help-p
 from tests import builders
 from tests.kernels import (
     CLOCK,
@@ -158,8 +163,8 @@ BANDWIDTH = (
     Example("l1-bandwidth", "by its data pipe",
             made(busy(dram=10, l2=30), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, SHARED_4K), 0.70, "high", "inferred",
             "80 % busy with global and shared accesses; 8 wavefronts per request", (WAVEFRONTS,)),
-    # L2 stays at 20 %.
-    Example("shared-bandwidth", "busy", made(busy(dram=10, l2=20), {SHARED_BUSY: 70.0}), 0.80, "high", "inferred",
+    # L2 needs 20 %; the other 30 % of the time are not those of shared memory.
+    Example("shared-bandwidth", "busy", made(busy(dram=10, l2=20), {SHARED_BUSY: 70.0}), 0.70, "high", "inferred",
             "70 %", (SHARED_BUSY,)),
     # 300 of 1000 misses; DRAM stays 50 % busy.
     Example("host-memory-traffic", "a third of the misses", made(busy(dram=50), {HOST: 300.0, DEVICE: 700.0}),
@@ -1281,8 +1286,44 @@ def test_fewer_accesses_promise_nothing_where_nothing_tells_of_the_arithmetic() 
     # Half precision, integers and tensor cores are no part of NVIDIA's 0 %.
     for details in (None, told("SOLFPRoofline", ACHIEVED.format("0%"))):
         found = made(busy(dram=12, l2=18, l1=89, sm=68), details=details).finding("l1-bandwidth")
-        assert found.gain_kernel == pytest.approx(0.82) and (found.gain_kind, found.held) == ("bound", None)
-        assert found.remains[0] == Remaining("l2", 0.18)
+        # L2 stays at 18 %, with as many bytes: what saves accesses saves bytes of L2, too, so that it bounds nothing.
+        assert found.gain_kernel == pytest.approx(0.82) and found.gain_kind == "fixed-work"
+        assert found.held == "little arithmetic and the same bytes through L2 and DRAM"
+        assert "l2" not in {item.unit for item in found.remains}
+
+
+def test_a_full_gpu_that_does_nothing_waits_in_line_for_something() -> None:
+    idle = busy(dram=0.1, l2=1.6, l1=0.3, sm=0.3)
+    # 65 536 blocks of 8 warps on 108 SMs of 64 warps: 76 waves, or more.
+    for values_ in (idle, {**idle, WAVES: 38.0}):
+        found = made(values_, lasting(), grid=(65536, 1, 1)).finding("latency-bound")
+        assert found.confidence == "guess" and "atomics" in found.action and "lts__t_sectors_op_red" in found.advice
+    for waiting in (made(idle, lasting(), {WAVES: 3.0}), made(busy(dram=20, l2=12, l1=8, sm=9), grid=(65536, 1, 1))):
+        assert waiting.finding("latency-bound").action == "Put more independent work in flight per thread"
+
+
+def test_wider_reads_of_shared_memory_help_where_their_queue_is_full_and_no_arithmetic_is_fed() -> None:
+    search = made(busy(dram=20, l2=20, l1=90, sm=90), stalls(mio_throttle=60), issued(30), SHARED_4K, lasting())
+    assert "16 bytes" in search.finding("l1-bandwidth").action
+    product = search.plus(operations(ffma=1e9, fadd=0, fmul=0))
+    assert "larger tile" in product.finding("l1-bandwidth").action
+    assert (
+        "16 bytes" in made({SHARED_BUSY: 70.0}, stalls(mio_throttle=60), issued(30)).finding("shared-bandwidth").action
+    )
+
+
+def test_below_its_roof_dram_gains_by_bytes_in_flight_and_beyond_it_by_fewer() -> None:
+    assert made(busy(dram=70, l2=40, l1=30, sm=20)).finding("dram-bandwidth").action.startswith("Keep more bytes")
+    assert made(busy(dram=90, l2=40, l1=30, sm=20)).finding("dram-bandwidth").action.startswith("Move fewer bytes")
+
+
+def test_the_levels_below_bound_nothing_that_fewer_accesses_gain() -> None:
+    # 66 % of L1 are all that is its own; the launch takes 1 µs of 1 ms.
+    found = made(busy(dram=8, l2=24, l1=66), lasting()).finding("l1-bandwidth")
+    assert found.gain_kernel == pytest.approx(0.66) and found.held == "the rest of its time unchanged"
+    assert [item.unit for item in found.remains] == ["launch"]
+    l2 = made(busy(dram=2, l2=83, l1=74, sm=12)).finding("l2-bandwidth")
+    assert l2.gain_kernel == pytest.approx(0.83) and l2.gain_kind == "fixed-work"
 
 
 def test_what_a_level_is_not_busy_for_stays_with_the_rest_of_the_time() -> None:
@@ -1478,6 +1519,26 @@ def test_blocks_are_few_where_no_known_gpu_of_the_capability_has_so_few_sms() ->
     assert (few[0].rule, few[0].confidence) == ("small-grid", "guess")
     assert few[0].gain_kernel == pytest.approx(0.75 * 0.999)  # of 1 ms its launch takes 1 µs
     assert "small-grid" not in {item.rule for item in of_unknown_gpu(made(lasting(), grid=(56, 1, 1)))}
+
+
+def active_for(percent: float) -> dict[str, float]:
+    """The share of the time in which an average SM has work."""
+    return {"sm__cycles_active.avg": 1e4 * percent, "sm__cycles_elapsed.max": 1e6}
+
+
+def test_sms_without_work_show_few_blocks_where_the_number_of_sms_is_unknown() -> None:
+    # 64 of an A100's 108 SMs are 59 %; blocks that end early make it 57 %.
+    for share in (59.2, 57.3):
+        (few, *_) = of_unknown_gpu(made(lasting(), active_for(share), busy(dram=26, sm=4), grid=(64, 1, 1)))
+        assert (few.rule, few.confidence) == ("small-grid", "inferred")
+        assert few.headline == "Small grid: 64 blocks for about 108 SMs"
+        assert few.gain_kernel == pytest.approx(44 / 108, rel=0.01)
+    # 80 SMs are no A30 and no A100; 128 are more than either has.
+    guessed = of_unknown_gpu(made(lasting(), active_for(75), grid=(60, 1, 1)))
+    assert [found.confidence for found in guessed if found.rule == "small-grid"] == ["guess"]
+    # Of 10 µs the launch can take 3 µs.
+    for values in ({**lasting(), **active_for(50)}, {**lasting(10e-6), **active_for(59.2)}):
+        assert "small-grid" not in {found.rule for found in of_unknown_gpu(made(values, grid=(64, 1, 1)))}
 
 
 def test_waves_that_nvidias_rule_tells_show_a_small_grid() -> None:
@@ -2091,6 +2152,25 @@ class Edge:
     above: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class OfUnknownGpu:
+    """A launch on some GPU of compute capability 8.0."""
+
+    launch: Made
+
+    def findings(self, rule: str) -> list[Finding]:
+        """What that rule says of the launch."""
+        return [finding for finding in of_unknown_gpu(self.launch) if finding.rule == rule]
+
+
+def has_few_blocks(found: list[Finding]) -> bool:
+    return any(finding.headline.startswith("Small grid: ") for finding in found)
+
+
+def waits_in_line(found: list[Finding]) -> bool:
+    return ["wait in line" in finding.action for finding in found] == [True]
+
+
 def is_settled(found: list[Finding]) -> bool:
     return [finding.severity for finding in found] == ["info"]
 
@@ -2326,6 +2406,11 @@ EDGES = (
          lambda value: made({WAVES: 0.7}, issued(30), busy(sm=value), grid=(200, 1, 1)), is_guess),
     Edge("small-grid", launch.FEW_WARPS, lambda value: made(
          {WAVES: 0.4, REPORTED_OCCUPANCY: value}, REPORTED_LIMITS, grid=(200, 1, 1)), counts_all_warps, above=False),
+    # 3 of 1000 µs can be the launch's; 108 SMs, and 5 % more.
+    Edge("small-grid", launch.TAIL_SHARE, lambda value: OfUnknownGpu(made(
+         lasting(), active_for(99.7 - value), grid=(round(1.08 * (99.7 - value)), 1, 1))), has_few_blocks),
+    Edge("small-grid", launch.TAIL_SLACK, lambda value: OfUnknownGpu(made(
+         lasting(), active_for(100 * 64 / (108 * (1 + value / 100))), grid=(64, 1, 1))), has_few_blocks, above=False),
     # What takes as long as a kernel that does nothing has no use for a larger grid.
     Edge("small-grid", launch.NOTHING, lambda value: made({WAVES: 0.2}, lasting(value), grid=(20, 1, 1)),
          is_settled, above=False),
@@ -2400,6 +2485,10 @@ EDGES = (
     Edge("latency-bound", latency.LATENCY_BOUND, lambda value: made(busy(sm=value, memory=10)), above=False),
     Edge("latency-bound", latency.DOMINANT,
          lambda value: made(busy(sm=20, memory=10), issued(20), stalls(mio_throttle=value)), names_a_wait),
+    Edge("latency-bound", latency.QUEUED,
+         lambda value: made(busy(sm=value, memory=1), {WAVES: 16.0}), waits_in_line, above=False),
+    Edge("latency-bound", latency.MANY_WAVES,
+         lambda value: made(busy(sm=1, memory=1), {WAVES: value}), waits_in_line),
     # An SM that runs 64 blocks of 8 warps holds 4 of them, then 8 less some.
     Edge("latency-bound", blocks.SHORT_BLOCK, lambda value: made(
          {REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 16 * value}, busy(sm=20, memory=10), issued(70),

@@ -21,11 +21,13 @@ from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import (
     Finding,
     KernelProfile,
+    LaunchCount,
     Occupancy,
     RooflinePoint,
     RunVerdict,
     Session,
     Throughput,
+    Traffic,
 )
 from gpuprof.present.fix_text import headline_text, unknown_text
 from tests import builders, hand_made
@@ -77,6 +79,40 @@ def test_launches_of_one_label_count_together() -> None:
     parts = [kernel(number, label="twice", time_total_s=0.3, time_share=0.3) for number in (0, 1)]
     once = kernel(2, label="once", time_total_s=0.4, time_share=0.4)
     assert judged(*parts, once).sentence.startswith("twice, 60 % of the time, ")
+
+
+UNTIMED = {"duration_s": None, "time_total_s": None, "time_share": None, "traffic": ()}
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"
+
+
+def test_without_durations_the_kernel_with_most_work_is_told() -> None:
+    # By threads, by bytes where all have them, by instructions before both.
+    small, large = kernel(0, grid=(3, 1, 1), **UNTIMED), kernel(1, grid=(4500, 1, 1), **UNTIMED)
+    assert judged(small, large).kernel == judged(large, small).kernel == 1
+    moved = [Traffic("l1", amount, None, definition="l1", basis="counted") for amount in (2e9, 1e9)]
+    both = [replace(one, traffic=(item,)) for one, item in zip((small, large), moved, strict=True)]
+    assert judged(*both).kernel == 0
+    counted = [LaunchCount(name="instructions", value=value, unit="inst", metric="inst", low=value, high=value)
+               for value in (1e6, 2e6)]  # fmt: skip
+    assert judged(*(replace(one, counts=(item,)) for one, item in zip(both, counted, strict=True))).kernel == 1
+
+
+def test_without_durations_what_was_counted_speaks_before_the_shape_of_a_launch() -> None:
+    few, conflicts, more = (
+        made({CONFLICTS: value}, grid=(blocks, 1, 1), name=name)
+        for name, blocks, value in (("few", 1, 0.0), ("conflicts", 4000, 1e9), ("more", 8000, 2e8))
+    )
+    told = session(few, conflicts, more, made({CONFLICTS: 0.0}, grid=(90000, 1, 1), name="clean"))
+    assert [finding.rule for finding in told.kernels[0].findings] == ["small-grid"]
+    assert told.opportunities == () and told.verdict is not None
+    assert told.verdict.kernel == 2 and "Shared-memory bank conflicts" in told.verdict.sentence
+    assert [note for note in told.verdict.notes if note.startswith("conflicts: Shared-memory bank conflicts: ")]
+
+
+def test_the_shape_of_a_launch_counts_where_no_other_is_much_larger() -> None:
+    told = session(*(made({CONFLICTS: 0.0}, grid=(blocks, 1, 1), name=f"k{blocks}") for blocks in (4, 12)))
+    assert told.verdict is not None and told.verdict.kernel == 1
+    assert {number for item in told.opportunities for number in item.kernels} == {0, 1}
 
 
 def test_set_up_is_passed_over_and_told_in_a_note() -> None:

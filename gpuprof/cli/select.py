@@ -45,7 +45,7 @@ def sort_kernels(kernels: list[KernelProfile], order: str) -> list[KernelProfile
 def next_look(session: Session, kernels: Sequence[KernelProfile], order: str = "time", option: str = "--kernel") -> str:
     """Return the option that shows more of what matters most: of the run where it is first to be fixed, else a kernel.
 
-    The kernel is that of the verdict if it has a duration, else the first.
+    The kernel is that of the verdict if it has a duration or none has, else the first.
     """
     from gpuprof.diagnose.registry import rule_named
 
@@ -53,8 +53,8 @@ def next_look(session: Session, kernels: Sequence[KernelProfile], order: str = "
     if first is not None and first.of_run and option == "--kernel":
         return "-v"
     named = session.verdict.kernel if session.verdict is not None and order == "time" else None
-    timed = any(kernel.id == named and kernel.time_total_s is not None for kernel in kernels)
-    return f"{option} '#{named if timed else kernels[0].id}'"
+    timed = [kernel for kernel in kernels if kernel.time_total_s is not None] or kernels
+    return f"{option} '#{named if any(kernel.id == named for kernel in timed) else kernels[0].id}'"
 
 
 def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]:

@@ -5,6 +5,7 @@ A kind adds its usual repairs to the advice of the finding that tells its limit;
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -200,6 +201,14 @@ _REMEDIES: Mapping[str, tuple[UsualRepair, ...]] = {
 }
 _REMEDIES = {**_REMEDIES, "attention": (*_REMEDIES["attention-prefill"], *_REMEDIES["attention-decode"][:1])}
 
+_COMPILED_IN_LIBRARY = re.compile(
+    r"(?:void )?(?:cutlass\d*x?_|nvjet|sm\d+_xmma_|(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_\w*gemm)"
+)
+"""Kernels that cuBLAS and cuDNN bring with them: names without namespaces and arguments, as no template has."""
+_OF_THREADS = frozenset({"latency-bound"})
+"""What is advised of the code of a thread."""
+_ANOTHER_ALGORITHM = "Let the library choose another tile or algorithm, and check sizes and alignment of the matrices"
+
 _OF_LINKS = frozenset({"short-kernel", "host-memory-traffic"})
 """What is also true of a kernel that waits for other GPUs. It takes few blocks on purpose: others run beside it."""
 
@@ -225,6 +234,8 @@ def with_remedy(rule: Rule, verdict: RuleVerdict, case: Case) -> RuleVerdict:
     texts = [remedy.text for remedy in remedies if rule.id in remedy.rules]
     if kind is None or not texts:
         return verdict
+    if rule.id in _OF_THREADS and _COMPILED_IN_LIBRARY.match(case.kernel.demangled):
+        return replace(verdict, action=_ANOTHER_ALGORITHM, advice=f"Its code cannot be changed. {' '.join(texts)}")
     return replace(verdict, advice=f"{verdict.advice} For {kind.title}: {' '.join(texts)}")
 
 

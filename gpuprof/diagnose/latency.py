@@ -20,6 +20,7 @@ from gpuprof.diagnose.needs import SM, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.diagnose.traffic import memory_busy
 from gpuprof.model.field_types import Confidence
+from gpuprof.model.session import Evidence
 from gpuprof.model.stalls import stall_name
 from gpuprof.units import format_percent
 
@@ -28,6 +29,13 @@ NOTABLE = percent("share of warp states", 20.0, "a cause with a direct remedy is
 ALONE = percent("Stall Barrier with one block per SM", 5.0, "nothing covers the wait then: a smaller share matters")
 ISSUE = percent("issue slots used", 80.0, "stalls cost nothing while a scheduler issues nearly every cycle")
 LATENCY_BOUND = percent("busiest unit", 60.0, "NVIDIA's speed-of-light rule calls a kernel below it latency-bound")
+QUEUED = percent(
+    "busiest unit of a full GPU",
+    5.0,
+    "a scheduler with all its warps, each of which waits 300 to 800 cycles for one load at a time, issues in 2 to 5 % "
+    "of its cycles: below it they wait longer than for memory",
+)
+MANY_WAVES = Threshold("waves", 8.0, "wave", reason="warps are not missing then, neither at first nor in the last wave")
 START_UP = Threshold(
     "stall time of a warp in the first wave",
     3e-6,
@@ -287,9 +295,11 @@ def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
     named = 100 * reasons[reason] >= DOMINANT.value and case.issues_rarely
     told = f"; {_of_warp_time(reasons[reason], reason)} ({_OTHER_REASONS[reason]})" if named else ""
     short = is_between_blocks(case)
+    if not short and not named and _waits_in_line(case, busiest):
+        yield _in_line(case, busiest, is_known=is_known)
+        return
     yield RuleVerdict(
-        headline=f"Latency-bound: no unit {'' if is_known else 'that was collected '}is more than "
-        f"{format_percent(busiest)} busy{told}",
+        headline=_nothing_busy(busiest, is_known=is_known) + told,
         why=f"Warps wait more than they issue{_how_many(case)}.{_what_is_unknown(case)}",
         action=(MORE_WORK_A_BLOCK if short else "Put more independent work in flight per thread"),
         advice=(
@@ -307,6 +317,50 @@ def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
         ),
         location=case.place_of_stall(reason) if named else None,
         settled=short,
+    )
+
+
+def _nothing_busy(busiest: float, *, is_known: bool) -> str:
+    collected = "" if is_known else "that was collected "
+    return f"Latency-bound: no unit {collected}is more than {format_percent(busiest)} busy"
+
+
+def _waits_in_line(case: Case, busiest: float) -> bool:
+    """Tell whether the grid fills the GPU many times, and still nothing works: more in flight is not what lacks."""
+    waves = _least_waves(case)
+    return 100 * busiest < QUEUED.value and waves is not None and waves >= MANY_WAVES.value
+
+
+def _least_waves(case: Case) -> float | None:
+    """Return how often the grid fills the GPU, at least: with as many SMs as any GPU of its architecture has."""
+    if case.kernel.waves is not None:
+        return case.kernel.waves
+    hardware, slots = case.recorded.hardware, case.recorded.hardware.arch.limits.get("warps_per_sm")
+    known = hardware.sm_count() or max((gpu.number("sm_count") or 0.0 for gpu in hardware.siblings()), default=0.0)
+    if not known or slots is None or not case.blocks or not case.warps_per_block:
+        return None
+    return case.blocks * case.warps_per_block / (known * slots.value)
+
+
+def _in_line(case: Case, busiest: float, *, is_known: bool) -> RuleVerdict:
+    """Guess that warps wait for each other, which more of them or more work of each makes worse."""
+    return RuleVerdict(
+        headline=f"{_nothing_busy(busiest, is_known=is_known)} although the grid fills the GPU many times",
+        why="Warps wait longer than memory takes: in line for the same few addresses (atomics), for a lock, for a flag "
+        f"that they poll, or for a few warps that run very long.{_what_is_unknown(case)}",
+        action="Look for what warps wait in line for: atomics on few addresses, locks, polling, very long warps",
+        advice="Sum in the warp and the block first, so that one atomic per block is left, or spread it over several "
+        "addresses; replace locks and polling by atomics or a second kernel; divide the work of very long warps. To "
+        "see which of them it is, collect stall reasons and atomics: ncu --set full, or the metrics "
+        "lts__t_sectors_op_atom.sum, lts__t_sectors_op_red.sum and lts__d_atomic_input_cycles_active.avg."
+        "pct_of_peak_sustained_elapsed, and sm__warps_active.avg.pct_of_peak_sustained_active for few long warps.",
+        confidence="guess",
+        saving=_same_work(case),
+        evidence=(
+            *case.busiest_evidence("busiest unit", QUEUED.value),
+            Evidence("", _least_waves(case) or 0.0, "wave", threshold=MANY_WAVES.value, meaning="waves, at least"),
+            *case.issue_evidence(),
+        ),
     )
 
 
@@ -462,8 +516,9 @@ RULES = (
         about="symptom",
         looks_at="What all units need of the time; the main stall reason where it belongs to no other rule; the block "
         "lifetime. Without warp states it is a guess: that no unit is busy is sure, but not why. Where slots are "
-        "empty between blocks that live for under 2 000 cycles it is a fact (`info`): what they cost is not counted.",
-        thresholds=(LATENCY_BOUND, DOMINANT, SHORT_BLOCK, OCCUPANCY_GAP),
+        "empty between blocks that live for under 2 000 cycles it is a fact (`info`): what they cost is not counted. "
+        "Where units are hardly busy although the grid fills the GPU many times, it guesses that warps wait in line.",
+        thresholds=(LATENCY_BOUND, DOMINANT, SHORT_BLOCK, OCCUPANCY_GAP, QUEUED, MANY_WAVES),
         gain="1 − largest need of a unit, with the same instructions and bytes: a fix that takes work away can gain "
         "more. Where a stall reason is named: min(share × working time, (1 − issue slots used) × working time, 1 − "
         "largest need), with the same instructions and other stalls.",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.needs import LAUNCH, beside_launch
+from gpuprof.diagnose.needs import LAUNCH, LAUNCH_MOST_S, beside_launch
 from gpuprof.diagnose.rule import AT_KERNEL, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import limited_by
@@ -125,6 +125,12 @@ def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
         empty = _of_places(max(0.0, 1.0 - told - _ROUNDED_WAVES))
         yield _grid_verdict(case, text, "inferred", empty, (_blocks_evidence(blocks, None), waves))
         return
+    seen = _sms_by_idle(case, blocks)
+    if seen is not None:
+        text = f"{count_of(blocks, 'block')} for about {seen.sms} SMs"
+        evidence = (_blocks_evidence(blocks, seen.sms), *active_evidence(case))
+        yield _grid_verdict(case, text, seen.confidence, _of_sms(1.0 - blocks / seen.sms), evidence)
+        return
     known = case.recorded.hardware.fewest_sms()
     fewest = known if known is not None else round(FEWEST_SMS.value)
     if blocks >= fewest:
@@ -139,6 +145,30 @@ def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
     text, without_work = f"{count_of(blocks, 'block')}{beside}", _of_sms(1.0 - blocks / fewest)
     evidence = (_blocks_evidence(blocks, fewest),)
     yield _grid_verdict(case, text, "inferred" if is_sure else "guess", without_work, evidence)
+
+
+class _Sms(NamedTuple):
+    """How many SMs there seem to be, and how sure that is."""
+
+    sms: int
+    confidence: Confidence
+
+
+def _sms_by_idle(case: Case, blocks: int) -> _Sms | None:
+    """Return the number of SMs by the share of the time in which an average one has work; None where it tells none.
+
+    If no SM has more than one block it is blocks ÷ that share, or less where blocks end early. What a launch takes
+    can leave SMs without work for that long, too: then nothing follows, as where no GPU has so many.
+    """
+    active, duration = case.active_share, case.kernel.duration_s
+    if not active or not duration or 100 * (1.0 - active - LAUNCH_MOST_S / duration) < TAIL_SHARE.value:
+        return None
+    counts = [count for gpu in case.recorded.hardware.siblings() if (count := gpu.number("sm_count"))]
+    sms = blocks / active
+    nearest = min(counts, key=lambda count: abs(count - sms), default=0.0)
+    if blocks < nearest and 100 * abs(sms / nearest - 1.0) <= TAIL_SLACK.value:
+        return _Sms(round(nearest), "inferred")
+    return _Sms(round(sms), "guess") if sms < max(counts, default=0.0) else None
 
 
 class _Empty(NamedTuple):
@@ -487,10 +517,12 @@ RULES = (
         "small-grid",
         "The grid does not fill the GPU",
         about="defect",
-        looks_at="Blocks against SMs, and waves; where neither is known, fewer than 4 blocks, because no GPU since "
-        "Volta has fewer SMs. Launch data alone make it certain, except from half a wave on with a block for every "
-        "SM: there it is inferred where issue slots and units are idle, else a guess.",
-        thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS, STARVED_ISSUE, NOTHING, LAUNCH_ALONE),
+        looks_at="Blocks against SMs, and waves; where neither is known, blocks ÷ the share of the time in which an "
+        "average SM has work, which is the number of SMs if each has a block at most (inferred where a GPU of"
+        " the architecture has so many, else a guess), or fewer than 4 blocks, because no GPU since Volta has"
+        " fewer SMs. Launch data alone make it certain, except from half a wave on with a block for every SM:"
+        " there it is inferred where issue slots and units are idle, else a guess.",
+        thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS, STARVED_ISSUE, NOTHING, LAUNCH_ALONE, TAIL_SHARE, TAIL_SLACK),
         gain="min(1 − largest need of a unit, empty × working time), where empty is the larger of 1 − blocks ÷ SMs, "
         "with the same speed per SM, and 1 − waves (× theoretical occupancy, where that is a quarter or less: smaller "
         "tiles fix both), with the same speed per warp. Needs are averages over all SMs: more blocks leave them as "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
+from gpuprof.diagnose.latency import DOMINANT
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.diagnose.traffic import (
@@ -66,6 +67,8 @@ _ACTIONS = {
     "dram": "Move fewer bytes: fuse kernels, keep reused data on chip, use a narrower type",
     "l2": "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory",
     "l1": "Make fewer and wider accesses: 16 bytes per thread, values kept in registers",
+    "in-flight": "Keep more bytes in flight up to the roof; beyond it, move fewer (fuse, reuse on chip, narrower type)",
+    "wide": "Read shared memory with fewer and wider loads: 16 bytes per thread",
     "passes": "Let a warp's threads touch consecutive addresses and different banks",
     "shared": "Compute a larger tile per thread so that each value read feeds more arithmetic",
 }
@@ -78,6 +81,11 @@ _ADVICE = {
     "l1": (
         "Use fewer and wider accesses: 16 bytes per thread (float4; in Triton contiguous blocks), values kept in "
         "registers across iterations (register tiling), and loop-invariant loads hoisted out of the loop."
+    ),
+    "wide": (
+        "Read shared memory with fewer and wider loads: neighbouring values at 16 bytes per thread (int4, float4, "
+        "ld.shared.v4, ldmatrix). What all threads of a warp read one lane can read and pass on by shuffles; what is "
+        "read again stays in registers."
     ),
     "shared": (
         "Read shared memory less often: compute a larger tile per thread so that each value read feeds more "
@@ -137,24 +145,23 @@ def _confidence(case: Case, level: str) -> Confidence:
 
 
 def _reuse(case: Case, fraction: float, *below: str) -> Saving:
-    """Bound what fewer accesses gain: the arithmetic has to be done, and the launch takes its time.
+    """Return what fewer accesses gain: the arithmetic has to be done, and the launch takes its time.
 
     `fraction` is how busy the level is: the other time is not its own.
     Less follows while the levels below move the same bytes and the pipes do the same arithmetic; the accesses, their
-    instructions and what the SM does for them go. Where nothing tells of the arithmetic, nothing of that is known to
-    follow: what the levels below need is a bound.
+    instructions and what the SM does for them go. What keeps values on the chip takes bytes from the levels below,
+    too: what these need is no bound.
     """
     gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
     stays = {unit: need for unit, need in case.needs.items() if unit not in gone}
     work = case.arithmetic_fraction
-    if not work and stays.keys() <= {*_LEVELS, LAUNCH}:
-        return case.saving(dict.fromkeys(gone, 0.0))
     rest = {LAUNCH: case.needs.get(LAUNCH), WORK: work}
     bound = saving({unit: need for unit, need in rest.items() if need}, {})
+    is_told = work or stays.keys() - {*_LEVELS, LAUNCH}
     levels = " and ".join(_NAMES[level] for level in below)
+    same = f"{'the same' if is_told else 'little'} arithmetic and the same bytes through {levels}"
     kept = max((work, *stays.values()))
-    same = bound.if_held(1.0 - kept, f"the same arithmetic and the same bytes through {levels}")
-    return same.if_held(fraction, "the rest of its time unchanged")
+    return bound.if_held(1.0 - kept, same).if_held(fraction, "the rest of its time unchanged")
 
 
 _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
@@ -196,10 +203,10 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
         why=(
             "With the same bytes this kernel cannot get much faster; with fewer bytes it can."
             if near
-            else "DRAM is the busiest memory level but could carry more: too few bytes are in flight. The gain is for "
-            "the same bytes; fewer bytes can gain more."
+            else "DRAM is the busiest memory level but could carry more: too few bytes are in flight. The gain is what "
+            "is left to its roof with the same bytes; fewer bytes gain in proportion, beyond that."
         ),
-        action=_ACTIONS["dram"],
+        action=_ACTIONS["dram" if near else "in-flight"],
         advice=_ADVICE["dram"] if near else f"{_MORE_IN_FLIGHT} {_ADVICE['dram']}",
         confidence="measured" if near or busiest else "inferred",
         saving=fewer.if_held(case.saving({}).fraction, "the same bytes"),
@@ -247,7 +254,7 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
         return
     what = "global and shared accesses" if uses_shared else "loads and stores"
     headline = f"L1 bandwidth: {format_percent(fraction)} busy with {what}{_while_working_text(case, fraction)}"
-    kind = "shared" if uses_shared else "l1"
+    kind = _kind_of_shared(case) if uses_shared else "l1"
     if many:
         headline += f"; {'at least ' if per_request is None else ''}{at_least:.2g} wavefronts per request"
         why, advice = _many_passes(case, uses_shared=uses_shared), _FEWER_PASSES
@@ -277,6 +284,15 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
         ),
         location=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
+
+
+def _kind_of_shared(case: Case) -> str:
+    """Return which advice fits reads of shared memory: wider ones where their queue is full and no arithmetic is known.
+
+    A larger tile feeds more arithmetic with each value: a search or a sort has none to feed.
+    """
+    queued = 100 * case.stall("mio_throttle") >= DOMINANT.value
+    return "wide" if queued and not case.arithmetic_fraction else "shared"
 
 
 def _time_of_l1(case: Case, fraction: float) -> float:
@@ -351,8 +367,8 @@ def _shared(case: Case) -> Iterator[RuleVerdict]:
     yield RuleVerdict(
         headline=f"Shared-memory bandwidth: {format_percent(fraction)} of peak",
         why="Shared memory serves one wavefront of 128 bytes per SM and cycle, and warps wait for it.",
-        action=_ACTIONS["shared"],
-        advice=_ADVICE["shared"],
+        action=_ACTIONS[_kind_of_shared(case)],
+        advice=_ADVICE[_kind_of_shared(case)],
         confidence="inferred",
         saving=_reuse(case, fraction, "l2", "dram"),
         evidence=(
@@ -465,7 +481,7 @@ _REUSE_GAIN = (
     "arithmetic pipes and the floating-point work of its peak need; a bound where that work or the launch needs most. "
     "No more than the level's busy fraction, with the rest of the time unchanged. The load/store unit, the issue "
     "slots, the integer pipe and the SM's own speed of light do not count: accesses and their addresses keep them "
-    "busy, and go. Where nothing tells of the arithmetic: at most 1 − the largest of what {below} and the launch need."
+    "busy, and go. Where nothing tells of the arithmetic it holds with little of it."
 )
 
 

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from gpuprof.diagnose.causes import ENOUGH
+from gpuprof.diagnose.headlines import common_headline
 from gpuprof.diagnose.needs import together
 from gpuprof.diagnose.order import about
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import set_up_kernels
+from gpuprof.diagnose.untimed import tells_little
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, KernelProfile, Opportunity
 
@@ -26,7 +28,8 @@ def opportunities(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tuple[
 
     `busy` is the part of the run that its kernels take.
 
-    Without durations nothing is known of the run: those come by what they gain of their kernel.
+    Without durations nothing is known of the run: those come by what they gain of their kernel, and the launch of a
+    small one is left to it.
     """
     set_up = set_up_kernels(kernels)
     made = [_opportunity(group, set_up) for group in _groups(kernels, set_up)]
@@ -44,7 +47,7 @@ def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterabl
     groups: dict[tuple[str, str, bool, bool], list[Member]] = {}
     for kernel in kernels:
         for finding in kernel.findings:
-            if is_opportunity(kernel, finding):
+            if is_opportunity(kernel, finding) and not tells_little(finding, kernel, kernels):
                 key = (
                     finding.rule,
                     finding.action,
@@ -95,7 +98,7 @@ def _opportunity(members: Sequence[Member], set_up: frozenset[int]) -> Opportuni
         rule=first.rule,
         findings=tuple(finding.id for _, finding in members),
         kernels=tuple(dict.fromkeys(kernel.id for kernel, _ in members)),
-        headline=first.headline,
+        headline=common_headline([finding.headline for _, finding in members]),
         action=first.action,
         location=first.location,
         severity=first.severity,

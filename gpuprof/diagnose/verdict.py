@@ -18,6 +18,7 @@ from gpuprof.diagnose.needs import MEMORY, SM, beside_launch
 from gpuprof.diagnose.order import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
+from gpuprof.diagnose.untimed import most_telling
 from gpuprof.model.denominators import told
 from gpuprof.model.field_types import RunState
 from gpuprof.model.headline import line_text, main_point, nearest_limit
@@ -92,7 +93,7 @@ def run_verdict(session: Session) -> RunVerdict:
     set_up = set_up_kernels(session.kernels)
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
     kernel = _longest(working or session.kernels)
-    notes = tuple(_notes(session, set_up))
+    notes = (*_notes(session, set_up), *_counted_beside(session, kernel))
     idle = next((_of_the_run(finding, of) for finding, of in _of_run(session) if _is_most(finding, session)), "")
     if kernel is None:
         return RunVerdict(sentence="", kernel=None, state="open", ceiling=None, fraction=None, notes=notes)
@@ -163,12 +164,12 @@ def _sentence(text: str) -> str:
 
 
 def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
-    """Return the longest launch of the label that takes most time; without durations the first kernel."""
+    """Return the longest launch of the label that takes most time; without durations what tells most."""
+    if all(kernel.time_total_s is None for kernel in kernels):
+        return most_telling(kernels)
     times: dict[str, float] = {}
     for kernel in kernels:
         times[kernel.label] = times.get(kernel.label, 0.0) + (kernel.time_total_s or 0.0)
-    if not times:
-        return None
     label = max(times, key=lambda name: times[name])
     return max((kernel for kernel in kernels if kernel.label == label), key=lambda kernel: kernel.time_total_s or 0.0)
 
@@ -391,6 +392,20 @@ def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
     yield from dict.fromkeys(text for device in session.devices for text in told(device, session.denominators))
     if session.excluded is not None:
         yield exclusion_text(session.excluded)
+
+
+def _counted_beside(session: Session, spoken: KernelProfile | None) -> Iterator[str]:
+    """Say what was counted of other kernels, where no durations tell which of them matters."""
+    if spoken is None or any(kernel.time_total_s is not None for kernel in session.kernels):
+        return
+    counted = {
+        kernel.label: finding
+        for kernel in session.kernels
+        for finding in [_first_proven(kernel)]
+        if finding is not None and is_counted(finding) and kernel.label != spoken.label
+    }
+    for label, finding in [*counted.items()][:_MOST_SHOWN]:
+        yield _sentence(f"{label}: {finding.headline}")
 
 
 def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:

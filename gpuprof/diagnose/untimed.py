@@ -1,0 +1,68 @@
+"""What speaks where durations are not known: what was counted, then the kernel that does most work.
+
+The shape of a launch tells how much of the GPU it leaves empty, and not for how long: that of a small kernel beside a
+large one says nothing of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from gpuprof.diagnose.order import is_counted
+from gpuprof.model.session import Finding, KernelProfile
+
+_OF_LAUNCH = ("launch__", "sm__maximum_warps_per_active_cycle_pct")
+"""How the names of metrics begin that follow from the launch alone."""
+_FAR_FEWER = 0.1
+"""A kernel with so few of the threads of the largest one is seldom what a run waits for."""
+
+
+def is_of_launch_alone(finding: Finding) -> bool:
+    """Tell whether a finding rests on the shape of the launch, and on nothing that was counted while it ran."""
+    metrics = [item.metric for item in finding.evidence if item.metric]
+    return bool(metrics) and all(metric.startswith(_OF_LAUNCH) for metric in metrics)
+
+
+def tells_little(finding: Finding, kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> bool:
+    """Tell whether it is the shape of a launch of unknown time that is small beside others."""
+    if kernel.time_total_s is not None or not is_of_launch_alone(finding):
+        return False
+    return _threads(kernel) <= _FAR_FEWER * max(map(_threads, kernels))
+
+
+def most_telling(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
+    """Return the kernel that something counted speaks of, and of several or of none the one with most work."""
+    spoken = [kernel for kernel in kernels if any(map(_is_told, kernel.findings))] or kernels
+    amounts = next((amounts for measure in _MEASURES if None not in (amounts := [*map(measure, spoken)])), [])
+    return max(zip(spoken, amounts, strict=True), key=lambda pair: pair[1] or 0.0)[0] if amounts else None
+
+
+def _is_told(finding: Finding) -> bool:
+    """Tell whether counters show something to change, or a count whose cost is not known."""
+    if finding.confidence == "guess" or finding.cause is not None or is_of_launch_alone(finding):
+        return False
+    return finding.severity != "info" or is_counted(finding)
+
+
+def _instructions(kernel: KernelProfile) -> float | None:
+    counted = next((count.value for count in kernel.counts if count.name == "instructions"), None)
+    return counted * kernel.launches if counted is not None else None
+
+
+def _bytes_at(level: str) -> Callable[[KernelProfile], float | None]:
+    def moved(kernel: KernelProfile) -> float | None:
+        known = next((item.bytes for item in kernel.traffic if item.level == level), None)
+        return known * kernel.launches if known is not None else None
+
+    return moved
+
+
+def _threads(kernel: KernelProfile) -> float:
+    return float(math.prod(kernel.grid or ()) * math.prod(kernel.block or ()) * kernel.launches)
+
+
+_MEASURES: tuple[Callable[[KernelProfile], float | None], ...] = (
+    _instructions, *map(_bytes_at, ("dram", "l2", "l1")), _threads
+)  # fmt: skip
+"""How much a kernel does, closest to its time first."""
