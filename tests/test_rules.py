@@ -43,13 +43,8 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.occupancy import LIMITERS
-<<<<<<< HEAD
 from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
-from gpuprof.model.session import Evidence, Finding, Remaining
-=======
-from gpuprof.model.recorded import ProfiledInstruction, RuleResult
 from gpuprof.model.session import Evidence, Finding
->>>>>>> help-p
 from tests import builders
 from tests.kernels import (
     CLOCK,

@@ -67,7 +67,7 @@ _ACTIONS = {
     "dram": "Move fewer bytes: fuse kernels, keep reused data on chip, use a narrower type",
     "l2": "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory",
     "l1": "Make fewer and wider accesses: 16 bytes per thread, values kept in registers",
-    "in-flight": "Keep more bytes in flight up to the roof; beyond it, move fewer (fuse, reuse on chip, narrower type)",
+    "in-flight": "Keep more bytes in flight; at the ceiling move fewer: fuse kernels, reuse data on chip",
     "wide": "Read shared memory with fewer and wider loads: 16 bytes per thread",
     "passes": "Let a warp's threads touch consecutive addresses and different banks",
     "shared": "Compute a larger tile per thread so that each value read feeds more arithmetic",
@@ -189,7 +189,7 @@ def _evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
 
 
 def _dram(case: Case) -> Iterator[RuleVerdict]:
-    """Near its roof DRAM is a fact and no defect; below it, a limit while no other level is busier."""
+    """Near its ceiling DRAM is a fact and no defect; below it, a limit while no other level is busier."""
     fraction = _busy(case, "dram")
     if fraction is None:
         return
@@ -204,7 +204,7 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
             "With the same bytes this kernel cannot get much faster; with fewer bytes it can."
             if near
             else "DRAM is the busiest memory level but could carry more: too few bytes are in flight. The gain is what "
-            "is left to its roof with the same bytes; fewer bytes gain in proportion, beyond that."
+            "is left to its ceiling with the same bytes; fewer bytes gain in proportion, beyond that."
         ),
         action=_ACTIONS["dram" if near else "in-flight"],
         advice=_ADVICE["dram"] if near else f"{_MORE_IN_FLIGHT} {_ADVICE['dram']}",
