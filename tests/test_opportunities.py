@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from itertools import pairwise
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
