@@ -32,13 +32,12 @@ from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import Analysis, analyse
 from gpuprof.model.recorded import Missing, Report
 from gpuprof.model.session import Session
-from gpuprof.model.surveyed import joined, only_timed
+from gpuprof.model.surveyed import ONLY_TIMES, joined, only_timed
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 
 _BY_NUMBER = "leave out --launch-skip and --launch-count"
 _PROFILE_IT = "profile the program again"
-_TIMES_ASKED = Missing("counters", "only times were asked for", "the profile of the program has them")
 
 
 class ProfileOutcome(NamedTuple):
@@ -71,7 +70,7 @@ def timed(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutcome:
     """
     with _collecting(request, also) as (collector, finder):
         surveyed = _survey_analysis(collector.survey(), finder)
-        session = without_excluded(diagnose(only_timed(surveyed, _TIMES_ASKED)), request.exclude)
+        session = without_excluded(diagnose(only_timed(surveyed, ONLY_TIMES)), request.exclude)
         return ProfileOutcome(session, collector.ended_early())
 
 

@@ -87,6 +87,7 @@ def test_what_may_be_two_launches_stays_apart() -> None:
         ],  # of which of the two?
         [builders.launch({TIME: 1.0}), builders.launch({L1: 1.0}), builders.launch({L1: 1.0, LSU: 1.0})],
         [builders.launch({}), builders.launch({})],
+        [builders.launch({TIME: 1.0}), builders.launch({REGISTERS: 40})],  # one measured nothing
     ]
     for launches in apart:
         report = text_of(*launches)

@@ -490,7 +490,9 @@ def test_times_stay_where_counters_may_not_be_read(bench: Bench) -> None:
     done = bench.run()
     assert done.returncode == 3
     assert " of 1.74 ms of GPU time " in done.stdout
+    # The command that has just failed is not told again.
     assert "\nIt was timed, not profiled: no permission to read the GPU's performance counters" in done.stdout
+    assert "To collect what is missing" not in done.stdout and "gpuprof run --kernel" not in done.stdout
     shown, _, error = done.stderr.partition("\nerror: ")
     assert "; only the times of the survey are known" in shown and "wrote out/report.html" in shown
     assert error.startswith("no permission to read the GPU's performance counters") and "\nhint: " in error

@@ -11,8 +11,10 @@ from typing import NamedTuple
 from gpuprof.diagnose.nvidia_messages import PIPE_TOLD, STALLS_TOLD
 from gpuprof.diagnose.order import is_counted
 from gpuprof.model.kernel_names import parse_name
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Source
 from gpuprof.model.sources import STANDARD_INPUT, kind_named
+from gpuprof.model.surveyed import ONLY_TIMES
 
 PROGRAM = "PROGRAM"
 """Stands for a command line that the report does not keep."""
@@ -110,9 +112,21 @@ def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
 
 
 def _why_not(session: Session, kernel: KernelProfile) -> str:
-    """Return why no kernel of a run was profiled, where something has failed; one alone was not chosen."""
-    lacking = next((gap for gap in kernel.missing if gap.what == "counters"), None)
-    return f": {lacking.why}" if lacking is not None and all(source.is_survey for source in session.sources) else ""
+    lacking = _lacking(session, kernel)
+    return f": {lacking.why}" if lacking is not None else ""
+
+
+def _lacking(session: Session, kernel: KernelProfile) -> Missing | None:
+    """Return why no kernel of a run was profiled; None where others were, and this one was not chosen."""
+    if not all(source.is_survey for source in session.sources):
+        return None
+    return next((gap for gap in kernel.missing if gap.what == "counters"), None)
+
+
+def has_failed(session: Session, kernel: KernelProfile) -> bool:
+    """Tell whether the command that would collect counters of a kernel was tried and failed."""
+    lacking = _lacking(session, kernel)
+    return lacking is not None and lacking.why != ONLY_TIMES.why
 
 
 def _joined(parts: Sequence[str]) -> str:

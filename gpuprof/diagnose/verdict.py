@@ -13,7 +13,7 @@ from gpuprof.diagnose.clocks import clock_notes
 from gpuprof.diagnose.compute import PIPE_BUSY
 from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.diagnose.kinds import bytes_reached
-from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
+from gpuprof.diagnose.more import command_for_more, command_for_rest, has_failed, unknown_of
 from gpuprof.diagnose.needs import MEMORY, SM, beside_launch
 from gpuprof.diagnose.order import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
@@ -123,7 +123,9 @@ def _more(session: Session, kernel: KernelProfile, state: _State) -> tuple[str |
     if state.name in ("at-roof", "short") or kernel.kind == COMMUNICATION:
         return None, None
     unknown = unknown_of(session, kernel)
-    return (unknown, command_for_more(session, kernel)) if unknown is not None else (None, None)
+    if unknown is None or has_failed(session, kernel):
+        return unknown, None
+    return unknown, command_for_more(session, kernel)
 
 
 def _title(kernel: KernelProfile) -> str:

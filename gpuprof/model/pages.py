@@ -52,12 +52,13 @@ def _shape(launch: Launch, place: int) -> Hashable:
 def _together(placed: Sequence[tuple[int, Launch]]) -> Mapping[int, Launch | None]:
     """Return the launches at the places of the first page, and None at those of the others; nothing of a single page.
 
-    The first launch of a page is the first of each other one, and so on, where all have equally many.
+    The first launch of a page is the first of each other one, and so on, where all have equally many. What measured
+    nothing is no page.
     """
     pages = collected((_measured(launch), (place, launch)) for place, launch in placed)
     names = [_measured(page[0][1]) for page in pages]
     apart = sum(map(len, names)) == len(frozenset[str]().union(*names))
-    if len(pages) == 1 or not apart or len(set(map(len, pages))) > 1:
+    if len(pages) == 1 or not all(names) or not apart or len(set(map(len, pages))) > 1:
         return {}
     whole: dict[int, Launch | None] = {}
     for parts in zip(*pages, strict=True):

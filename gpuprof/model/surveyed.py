@@ -23,6 +23,8 @@ _OTHER_WORK = 2.0
 THROTTLED = 0.05
 """Share of the samples from which on a reason counts: a single sample can fall into the start of a boost."""
 _MORE = "raise --samples"
+ONLY_TIMES = Missing("counters", "only times were asked for", "the profile of the program has them")
+"""What lacks a kernel of a run that was to be timed alone; of one that failed the failure is told."""
 _NOT_CHOSEN = Missing("counters", "it was surveyed but not profiled", "raise --coverage, or name it with --kernel")
 
 

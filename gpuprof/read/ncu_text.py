@@ -58,7 +58,7 @@ _VALUE = re.compile(rf"\(!\) \S+|{_NUMBER.pattern}|\w+")
 _UNIT_BEHIND = re.compile(rf"(?P<value>{_NUMBER.pattern}) +(?P<unit>[^\W\d].*|%)")
 """A value with its unit behind it, as people write it."""
 _GAP = re.compile(r"\s{2,}|\t")
-_REMARK = re.compile(r"\s+(?:<-|\u2190|#|//).*")
+_REMARK = re.compile(r"(?<=\s)(?:<-|\u2190|#|//).*")
 """What someone has written behind a row."""
 _GOES_ON = re.compile(r"(?:Context|Stream|Device) \d")
 _CAPABILITY = re.compile(r"\b(?:CC|compute capability)[ :=]{1,3}(\d{1,2}\.\d)\b", re.IGNORECASE)
@@ -355,7 +355,7 @@ class _Pages:
 
     def _loose_row(self, bare: str) -> TextMetric | None:
         """Return the row of a table whose dashes someone left out: only a label that is known tells it from text."""
-        label, unit, value = _by_gaps(_REMARK.sub("", bare)) or ("", "", "")
+        label, unit, value = _by_gaps(_REMARK.sub("", bare).rstrip()) or ("", "", "")
         by_hand = _UNIT_BEHIND.fullmatch(f"{unit} {value}".strip())
         if by_hand is not None:
             value, unit = by_hand["value"], by_hand["unit"]

@@ -90,6 +90,14 @@ class TextLaunch(Struct):
     sections: set[str] = field(default_factory=set)
     lost_lines: list[int] = field(default_factory=list)
     broken_lines: list[int] = field(default_factory=list)
+    labels: set[str] = field(default_factory=set)
+    labelled: int = 0
+
+    def _has(self, label: str) -> bool:
+        """Tell whether a row of that label is there; rows are only ever added."""
+        self.labels.update(row.label for row in self.metrics[self.labelled :])
+        self.labelled = len(self.metrics)
+        return label in self.labels
 
     def place_strays(self) -> None:
         """Put tables without a section's line where their labels say, once all of the launch is there.
@@ -114,7 +122,7 @@ class TextLaunch(Struct):
     def take_by_name(self, row: TextMetric) -> None:
         """Add a row of no section if its label is a metric's name that is not there yet; else it is lost."""
         is_raw = row.section == RAW_NAMES_SECTION and " " not in row.label
-        if is_raw or (row.has_full_name and all(row.label != other.label for other in self.metrics)):
+        if is_raw or (row.has_full_name and not self._has(row.label)):
             row.section = RAW_NAMES_SECTION
             self.metrics.append(row)
         else:
