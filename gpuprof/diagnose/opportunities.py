@@ -13,7 +13,7 @@ from gpuprof.diagnose.needs import together
 from gpuprof.diagnose.order import about
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import set_up_kernels
-from gpuprof.diagnose.untimed import tells_little
+from gpuprof.diagnose.untimed import is_of_launch_alone, small_and_untimed
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, KernelProfile, Opportunity
 
@@ -45,16 +45,13 @@ def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterabl
     Guesses are groups of their own, as are set-up kernels: what is measured of one kernel may be a guess of another.
     """
     groups: dict[tuple[str, str, bool, bool], list[Member]] = {}
+    small = small_and_untimed(kernels)
     for kernel in kernels:
         for finding in kernel.findings:
-            if is_opportunity(kernel, finding) and not tells_little(finding, kernel, kernels):
-                key = (
-                    finding.rule,
-                    finding.action,
-                    finding.confidence == "guess",
-                    _only_sets_up(kernel, finding, set_up),
-                )
-                groups.setdefault(key, []).append((kernel, finding))
+            if not is_opportunity(kernel, finding) or (kernel.id in small and is_of_launch_alone(finding)):
+                continue
+            is_guess, sets_up = finding.confidence == "guess", _only_sets_up(kernel, finding, set_up)
+            groups.setdefault((finding.rule, finding.action, is_guess, sets_up), []).append((kernel, finding))
     for members in groups.values():
         yield sorted(members, key=lambda member: -_gain(member[1]))
 

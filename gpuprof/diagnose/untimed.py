@@ -24,11 +24,12 @@ def is_of_launch_alone(finding: Finding) -> bool:
     return bool(metrics) and all(metric.startswith(_OF_LAUNCH) for metric in metrics)
 
 
-def tells_little(finding: Finding, kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> bool:
-    """Tell whether it is the shape of a launch of unknown time that is small beside others."""
-    if kernel.time_total_s is not None or not is_of_launch_alone(finding):
-        return False
-    return _threads(kernel) <= _FAR_FEWER * max(map(_threads, kernels))
+def small_and_untimed(kernels: Sequence[KernelProfile]) -> frozenset[int]:
+    """Return the ids of kernels of unknown time that are small beside others: their shape tells little of the run."""
+    largest = max(map(_threads, kernels), default=0.0)
+    return frozenset(
+        kernel.id for kernel in kernels if kernel.time_total_s is None and _threads(kernel) <= _FAR_FEWER * largest
+    )
 
 
 def most_telling(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
