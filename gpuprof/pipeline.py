@@ -38,6 +38,9 @@ from gpuprof.model.trace import Trace
 
 _BY_NUMBER = "leave out --launch-skip and --launch-count"
 _PROFILE_IT = "profile the program again"
+_TIMERS = (
+    "install Nsight Systems (nsys), or Nsight Compute; for Python, PyTorch or cupti-python in its environment will do"
+)
 
 
 class ProfileOutcome(NamedTuple):
@@ -167,10 +170,12 @@ def _ncu_for(request: ProfileRequest) -> Ncu | None:
     """
     try:
         return choose_ncu(os.environ, _ncu_named(request))
-    except EnvironmentProblem:
-        if request.ncu is None and request.only_times and _collector(request, None).tools():
+    except EnvironmentProblem as error:
+        if request.ncu is not None or not request.only_times:
+            raise
+        if _collector(request, None).tools():
             return None
-        raise
+        raise EnvironmentProblem(f"nothing here times the kernels of this program: {error.message}", _TIMERS) from error
 
 
 def _refuse_overwrite(request: ProfileRequest, also: Sequence[Path]) -> None:

@@ -526,6 +526,14 @@ def test_set_times_is_not_combined_with_what_is_of_counters(bench: Bench, option
     assert done.returncode == 2 and said in done.stderr and bench.calls == []
 
 
+def test_what_can_time_a_program_is_named_where_nothing_can(bench: Bench) -> None:
+    environ = {**bench.environ, "PATH": "/nonexistent", "CUDA_HOME": "", "CUDA_PATH": ""}
+    done = gpuprof("run", "--set", "times", "-o", "out", "--", "/bin/true", cwd=bench.folder, environ=environ)
+    assert done.returncode == 3
+    assert "nothing here times the kernels of this program: ncu (Nsight Compute) was not found" in done.stderr
+    assert "hint: install Nsight Systems (nsys)" in done.stderr and bench.left() == []
+
+
 def test_rooflines_are_not_drawn_from_times(bench: Bench) -> None:
     done = bench.run("--set", "times", command="roofline")
     assert done.returncode == 2 and "--set times collects no counters" in done.stderr and bench.calls == []
