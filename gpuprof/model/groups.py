@@ -87,20 +87,18 @@ def alike(items: Iterable[tuple[LaunchKind, Item]]) -> list[list[Item]]:
 
 
 def _completed(every: Iterable[Resources]) -> dict[Resources, Resources]:
-    """Return for resources that are not all known those, of others, that they can only be; themselves if there are
-    several."""
-    fuller: dict[Resources, set[Resources]] = {}
+    """Return for resources that are not all known those, of others, that they can only be; themselves at a choice."""
+    fuller: dict[Resources, list[Resources]] = {}
     for taken in every:
         registers, shared = taken
-        for part in ((registers, None), (None, shared), (None, None)):
-            if part != taken:
-                fuller.setdefault(Resources(*part), set()).add(taken)
+        for part in {Resources(registers, None), Resources(None, shared), Resources(None, None)} - {taken}:
+            fuller.setdefault(part, []).append(taken)
     completed = {}
     for own in (taken for taken in every if None in taken):
-        others = fuller.get(own, set())
-        whole = [other for other in others if None not in other] or list(others)
-        parts = [other for other in others if None in other and not any(_is_part_of(other, each) for each in whole[:2])]
-        completed[own] = whole[0] if len(whole) == 1 and not (parts and whole[0] not in parts) else own
+        others = fuller.get(own, [])
+        fullest = [other for other in others if None not in other] or others
+        is_only_one = len(fullest) == 1 and all(_is_part_of(other, fullest[0]) for other in others)
+        completed[own] = fullest[0] if is_only_one else own
     return completed
 
 
