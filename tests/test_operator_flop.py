@@ -87,6 +87,24 @@ def test_the_name_of_a_kernel_tells_where_fp32_is_multiplied(
     assert of_peak_text(found) == text
 
 
+@pytest.mark.parametrize(
+    ("name", "microseconds", "of", "said"),
+    [
+        ("ampere_bf16_s16816gemm", 100, product(), "reaches 38 % of rated BF16 throughput by its operator's shapes"),
+        ("some_kernel", 1000, product(of=FLOAT), "reaches 7.7 % to 62 % of rated FP32 throughput by its operator's "
+         "shapes"),
+        ("gemv", 50, product(left=(1, 4000), right=(4000, 10000)), "moves its operands and its result at 83 % of rated "
+         "DRAM bandwidth"),
+    ],
+)  # fmt: skip
+def test_the_verdict_of_a_trace_tells_what_the_operator_asks_for(
+    name: str, microseconds: float, of: MatrixProduct, said: str
+) -> None:
+    verdict = recorded((name, microseconds, 0), products=(of,)).verdict
+    assert verdict is not None and verdict.state == "open" and (verdict.ceiling, verdict.fraction) == (None, None)
+    assert verdict.sentence.endswith(f" {said}; why it is no faster takes counters.")
+
+
 def test_the_kernel_that_multiplies_has_all_of_it() -> None:
     found = recorded(("ampere_bf16_s16816gemm", 100, 0), ("cublasLt::splitKreduce_kernel", 10, 0))
     assert asked(found, "cublasLt::splitKreduce_kernel") is None

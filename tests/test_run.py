@@ -502,6 +502,15 @@ def test_times_stay_where_counters_may_not_be_read(bench: Bench) -> None:
     assert sum(kernel["time_share"] for kernel in session["kernels"]) == pytest.approx(1)
 
 
+def test_what_times_without_permission_is_named_where_ncu_may_not(bench: Bench) -> None:
+    bench.steps({"log": REFUSED_COUNTERS, "code": 1})
+    done = bench.run("--survey", "ncu")
+    assert done.returncode == 3 and len(bench.calls) == 1
+    error, _, hint = done.stderr.rpartition("\nhint: ")
+    assert error.endswith("error: no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM)")
+    assert hint.startswith("times alone take no permission: with Nsight Systems (nsys)") and "as root" in hint
+
+
 def test_set_times_runs_the_program_once_and_counts_nothing(bench: Bench) -> None:
     bench.steps({"report": str(SURVEY), "program": True})
     done = bench.run("--set", "times", program=("echo", "once"))
@@ -519,6 +528,7 @@ def test_set_times_runs_the_program_once_and_counts_nothing(bench: Bench) -> Non
         (("--launch-count", "1"), "cannot be combined with --launch-skip or --launch-count"),
         (("--plan-only",), "--plan-only plans what is counted"),
         (("--survey", __file__), "has the times already"),
+        (("--samples", "3"), "--samples 3 chooses what is counted"),
     ],
 )
 def test_set_times_is_not_combined_with_what_is_of_counters(bench: Bench, options: tuple[str, ...], said: str) -> None:

@@ -81,6 +81,13 @@ def test_launches_of_one_label_count_together() -> None:
     assert judged(*parts, once).sentence.startswith("twice, 60 % of the time, ")
 
 
+def test_what_passes_through_dram_is_told_where_nothing_else_is() -> None:
+    alone = kernel(0, throughput=(), roofline=(), traffic=(Traffic("dram", 3e8, 3e11, "dram", "counted"),))
+    said = "kernel 0 moves 300 GB/s through DRAM; why it is no faster takes counters."
+    assert judged(alone).sentence == said
+    assert judged(replace(alone, traffic=())).sentence == "kernel 0 needs counters: its time alone does not say why."
+
+
 UNTIMED = {"duration_s": None, "time_total_s": None, "time_share": None, "traffic": ()}
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"
 

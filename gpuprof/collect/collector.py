@@ -12,7 +12,7 @@ from msgspec import structs
 from gpuprof.collect.commands import ANOTHER_TOOL, profile_command, survey_command, tool_command
 from gpuprof.collect.events import ProfileRemark
 from gpuprof.collect.execution import Execution
-from gpuprof.collect.ncu_runs import STOPPED, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
+from gpuprof.collect.ncu_runs import STOPPED, SURVEY, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
 from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, ProfileRequest, survey_files
@@ -132,7 +132,7 @@ class Collector:
         raise AssertionError("there is always a tool")
 
     def _survey_by_ncu(self) -> Survey:
-        done = self._runs.run("survey", survey_command(self.request, self._ncu), None)
+        done = self._runs.run(SURVEY, survey_command(self.request, self._ncu), None)
         reports = self._outcome(done)
         return Survey(reports, done.ended.seconds, reports[0].samples)
 

@@ -24,7 +24,13 @@ STOPPED = {
     "timeout": "--timeout reached: the program was ended",
     "interrupt": "interrupted: the program was ended",
 }
+SURVEY = "survey"
+"""The stage that times all kernels."""
 _PATIENCE_S = 30.0
+_TIMES_ALONE = (
+    "times alone take no permission: with Nsight Systems (nsys) installed, or cupti-python for Python, type "
+    "gpuprof run --set times"
+)
 _REMEDY_WORDS = {
     "application-replay": "with application replay, which runs the program once per pass",
     "without-metrics": "without them; they are marked as missing",
@@ -66,7 +72,7 @@ class NcuRuns:
                 return NcuRun({}, ended, failures)
             remedy, changed = _remedy(failures, command, tried) if ended.stopped_by is None else (None, command)
             if remedy is None:
-                raise self._error(command, ended, failures)
+                raise self._error(stage, command, ended, failures)
             command = changed
             self._remark(f"{remedy.what}: trying again {_REMEDY_WORDS[remedy.remedy or '']}")
 
@@ -87,7 +93,7 @@ class NcuRuns:
                 reports[rank] = structs.replace(report, rank=rank)
         return reports
 
-    def _error(self, command: NcuCommand, ended: Ended, failures: tuple[NcuFailure, ...]) -> GpuprofError:
+    def _error(self, stage: str, command: NcuCommand, ended: Ended, failures: tuple[NcuFailure, ...]) -> GpuprofError:
         if ended.stopped_by is not None:
             return stopped_error(ended.stopped_by)
         text = self._log_text(command)
@@ -96,6 +102,8 @@ class NcuRuns:
             return self._damage
         causes = failures or self._refusal(command)
         first = causes[0] if causes else unknown_failure(text, ended.tail, ended.code)
+        if stage == SURVEY and first.cause == "permission":
+            first = replace(first, hint=f"{_TIMES_ALONE}; for counters {first.hint}")
         return _with_ranges(first, command.filters.ranges).error(log)
 
     def _refusal(self, command: NcuCommand) -> tuple[NcuFailure, ...]:

@@ -240,6 +240,11 @@ def _refuse_without_counters(request: ProfileRequest) -> None:
             "--set times times every kernel, and --kernel chooses what is counted",
             "gpuprof show --kernel REGEX picks kernels of the result",
         )
+    if request.samples != 1:
+        raise UsageError(
+            f"--set times times every launch, and --samples {request.samples} chooses what is counted",
+            "leave out --samples",
+        )
     if request.survey_file is not None:
         raise UsageError(
             f"--survey {request.survey} has the times already, and --set times counts nothing",

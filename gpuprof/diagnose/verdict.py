@@ -21,10 +21,10 @@ from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
 from gpuprof.diagnose.untimed import most_telling
 from gpuprof.model.denominators import told
 from gpuprof.model.field_types import RunState
-from gpuprof.model.headline import line_text, main_point, nearest_limit
+from gpuprof.model.headline import asked_of_peak, line_text, main_point, nearest_limit
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_named
 from gpuprof.model.run_totals import busy_share
-from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
+from gpuprof.model.session import Finding, KernelProfile, OperatorFlop, RunVerdict, Session
 from gpuprof.units import format_percent, format_si
 
 UNIT_CEILINGS = {
@@ -39,6 +39,7 @@ _MOST_SHOWN = 3
 _NOTHING_BUSY = "latency-bound"
 _SMALL_PART = 0.1
 """What saves less is no answer to why a kernel takes its time."""
+_TIME_ALONE = "needs counters: its time alone does not say why"
 _LEAST_KINDS, _KINDS_SHOWN = 3, 5
 _LEAST_SHARE = 0.005
 
@@ -242,7 +243,31 @@ def _timed_state(kernel: KernelProfile) -> _State:
     if finding is not None and finding.severity != "info":
         name = _state_name(finding)
         return _State(name, _clause(name, None, _cause(finding), kernel))
-    return _State("open", "needs counters: its time alone does not say why")
+    return _State("open", _of_time(kernel))
+
+
+def _of_time(kernel: KernelProfile) -> str:
+    """Say what is known of a kernel's speed where nothing says why it is no faster."""
+    asked = _by_shapes(kernel.operator_flop) or _by_dram(kernel)
+    return f"{asked}; why it is no faster takes counters" if asked else _TIME_ALONE
+
+
+def _by_shapes(asked: OperatorFlop | None) -> str:
+    """Say what part of a rated ceiling an operator asks for: of DRAM, where its operands take more of that."""
+    nearer = asked_of_peak(asked)
+    if nearer is None:
+        return ""
+    share = format_percent(nearer.most)
+    if nearer.of == "dram":
+        return f"moves its operands and its result at {share} of rated DRAM bandwidth"
+    span = f"{format_percent(nearer.least)} to {share}" if nearer.most > nearer.least else share
+    return f"reaches {span} of rated {nearer.of.upper()} throughput by its operator's shapes"
+
+
+def _by_dram(kernel: KernelProfile) -> str:
+    """Say how fast a kernel moves bytes through DRAM, where no ceiling of that is known."""
+    rate = next((traffic.bytes_per_s for traffic in kernel.traffic if traffic.level == "dram"), None)
+    return f"moves {format_si(rate, 'B/s')} through DRAM" if rate else ""
 
 
 def _first_proven(kernel: KernelProfile) -> Finding | None:
@@ -345,7 +370,7 @@ def _open(kernel: KernelProfile, busy: _Reached | None, finding: Finding | None)
         has_counts = any(map(is_counted, kernel.findings))
         lacks = "no times in the report" if has_counts else "no numbers in the report that tell what it costs"
         return _State("open", f"has {lacks}")
-    return _State("open", "needs counters: its time alone does not say why")
+    return _State("open", _of_time(kernel))
 
 
 def _is_one_of_many(kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> bool:

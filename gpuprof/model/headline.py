@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuprof.model.session import Finding, KernelProfile, Location, Occupancy, RooflinePoint, Stall
+from gpuprof.model.session import Finding, KernelProfile, Location, Occupancy, OperatorFlop, RooflinePoint, Stall
 from gpuprof.model.stalls import NOT_STALLED
 
 TWO_PASSES = 0.02
@@ -99,3 +99,21 @@ def line_text(location: Location | None) -> str:
 def by_time(kernels: Iterable[KernelProfile]) -> list[KernelProfile]:
     """Sort kernels by the time they take, longest first; those without a duration last, in their order."""
     return sorted(kernels, key=lambda kernel: (kernel.time_total_s is None, -(kernel.time_total_s or 0.0), kernel.id))
+
+
+class AskedOfPeak(NamedTuple):
+    """What part of a rated peak an operator asks for: one number, or two where it may run on two paths."""
+
+    of: str
+    least: float
+    most: float
+
+
+def asked_of_peak(asked: OperatorFlop | None) -> AskedOfPeak | None:
+    """Return what an operator asks for of arithmetic or of DRAM, whichever is nearer; None where no peak is known."""
+    fractions = sorted(part.fraction for part in asked.utilisation) if asked is not None else []
+    if asked is None or not fractions:
+        return None
+    if asked.dram_fraction is not None and asked.dram_fraction > fractions[-1]:
+        return AskedOfPeak("dram", asked.dram_fraction, asked.dram_fraction)
+    return AskedOfPeak(asked.path.removeprefix("tensor."), fractions[0], fractions[-1])

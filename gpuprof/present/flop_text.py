@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpuprof.model.headline import asked_of_peak
 from gpuprof.model.session import (
     MeasuredFlop,
     ModelFlop,
@@ -64,13 +65,13 @@ def of_peak_text(asked: OperatorFlop | None) -> str:
 
     "fp32 5.9 % to 44 %" where it may run on two paths.
     """
-    fractions = sorted(part.fraction for part in asked.utilisation) if asked is not None else []
-    if asked is None or not fractions:
+    nearer = asked_of_peak(asked)
+    if nearer is None:
         return ""
-    if asked.dram_fraction is not None and asked.dram_fraction > fractions[-1]:
-        return f"DRAM {format_percent(asked.dram_fraction)}"
-    least, most = format_percent(fractions[0]), format_percent(fractions[-1])
-    return f"{asked.path.removeprefix('tensor.')} {least}{f' to {most}' if len(fractions) > 1 else ''}"
+    if nearer.of == "dram":
+        return f"DRAM {format_percent(nearer.most)}"
+    to = f" to {format_percent(nearer.most)}" if nearer.most > nearer.least else ""
+    return f"{nearer.of} {format_percent(nearer.least)}{to}"
 
 
 def _measured_text(work: MeasuredFlop) -> str:
