@@ -463,3 +463,15 @@ def test_no_remainder_is_named_where_what_dram_and_l2_need_is_unknown() -> None:
 def test_the_code_of_a_librarys_kernel_is_not_to_be_changed(name: str, is_library: bool) -> None:
     finding = made(busy(sm=24, dram=1, l2=15, l1=21), lasting(), {WAVES: 1.0}, name=name).finding("latency-bound")
     assert finding.action.startswith("Let the library") == is_library
+
+
+@pytest.mark.parametrize(
+    "kind", ["cutlass_80_tensorop_s16816gemm_f16_256x128_32x3_nn", "sm80_xmma_fprop_implicit_gemm"]
+)
+def test_nobody_is_told_to_change_the_grid_of_a_librarys_kernel(kind: str) -> None:
+    for name in (kind, f"void cutlass::Kernel2<{kind}>(Params)"):
+        finding = made({WAVES: 1.07}, lasting(), name=name).finding("tail-effect")
+        is_library = name == kind or kind.startswith("cutlass")
+        assert finding.action.startswith("Let the library") == is_library
+        assert ("code cannot be changed" in finding.advice) == is_library
+    assert "several problems per launch" in made({WAVES: 0.1}, lasting(), name=kind).finding("small-grid").action

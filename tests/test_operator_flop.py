@@ -102,7 +102,7 @@ def test_the_verdict_of_a_trace_tells_what_the_operator_asks_for(
 ) -> None:
     verdict = recorded((name, microseconds, 0), products=(of,)).verdict
     assert verdict is not None and verdict.state == "open" and (verdict.ceiling, verdict.fraction) == (None, None)
-    assert verdict.sentence.endswith(f" {said}; why it is no faster takes counters.")
+    assert verdict.sentence.endswith(f" {said}; only counters tell what holds it back.")
 
 
 def test_the_kernel_that_multiplies_has_all_of_it() -> None:

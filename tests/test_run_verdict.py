@@ -83,7 +83,7 @@ def test_launches_of_one_label_count_together() -> None:
 
 def test_what_passes_through_dram_is_told_where_nothing_else_is() -> None:
     alone = kernel(0, throughput=(), roofline=(), traffic=(Traffic("dram", 3e8, 3e11, "dram", "counted"),))
-    said = "kernel 0 moves 300 GB/s through DRAM; why it is no faster takes counters."
+    said = "kernel 0 moves 300 GB/s through DRAM; only counters tell what holds it back."
     assert judged(alone).sentence == said
     assert judged(replace(alone, traffic=())).sentence == "kernel 0 needs counters: its time alone does not say why."
 

@@ -202,12 +202,25 @@ _REMEDIES: Mapping[str, tuple[UsualRepair, ...]] = {
 _REMEDIES = {**_REMEDIES, "attention": (*_REMEDIES["attention-prefill"], *_REMEDIES["attention-decode"][:1])}
 
 _COMPILED_IN_LIBRARY = re.compile(
-    r"(?:void )?(?:cutlass\d*x?_|nvjet|sm\d+_xmma_|(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_\w*gemm)"
+    r"(?:void )?(?:cutlass::Kernel2?<cutlass_\d+_|cutlass\d*x?_|nvjet|sm\d+_xmma_"
+    r"|(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_\w*gemm)"
 )
-"""Kernels that cuBLAS and cuDNN bring with them: names without namespaces and arguments, as no template has."""
-_OF_THREADS = frozenset({"latency-bound"})
-"""What is advised of the code of a thread."""
-_ANOTHER_ALGORITHM = "Let the library choose another tile or algorithm, and check sizes and alignment of the matrices"
+"""Kernels that cuBLAS and cuDNN bring with them: names without namespaces and arguments, as no template has, or
+with such a name as their only argument."""
+_OF_CODE = frozenset(
+    {
+        "latency-bound", "tail-effect", "load-imbalance", "low-occupancy", "block-size", "short-blocks",
+        "memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss",
+        "branch-divergence", "uncoalesced-global", "narrow-access", "shared-bank-conflict", "shared-bandwidth",
+        "l1-bandwidth", "local-memory-spill", "non-fused-fp", "reduction-tree",
+    }
+)  # fmt: skip
+"""What only who can change a kernel's code or its launch can mend."""
+_ANOTHER_ALGORITHM = "Let the library choose another tile or algorithm, and check sizes and alignment of its operands"
+_HOW_ANOTHER = (
+    "Try cublasLt heuristics, cudnn.benchmark or torch.compile with max-autotune, a newer release of the library, and "
+    "dimensions that are multiples of the tile."
+)
 
 _OF_LINKS = frozenset({"short-kernel", "host-memory-traffic"})
 """What is also true of a kernel that waits for other GPUs. It takes few blocks on purpose: others run beside it."""
@@ -232,10 +245,11 @@ def with_remedy(rule: Rule, verdict: RuleVerdict, case: Case) -> RuleVerdict:
     kind = kind_named(case.kernel.kind)
     remedies = _REMEDIES.get(kind.id, ()) if kind is not None else ()
     texts = [remedy.text for remedy in remedies if rule.id in remedy.rules]
+    if rule.id in _OF_CODE and _COMPILED_IN_LIBRARY.match(case.kernel.demangled):
+        advice = f"Its code cannot be changed. {' '.join(texts) or _HOW_ANOTHER}"
+        return replace(verdict, action=_ANOTHER_ALGORITHM, advice=advice)
     if kind is None or not texts:
         return verdict
-    if rule.id in _OF_THREADS and _COMPILED_IN_LIBRARY.match(case.kernel.demangled):
-        return replace(verdict, action=_ANOTHER_ALGORITHM, advice=f"Its code cannot be changed. {' '.join(texts)}")
     return replace(verdict, advice=f"{verdict.advice} For {kind.title}: {' '.join(texts)}")
 
 

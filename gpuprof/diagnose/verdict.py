@@ -249,7 +249,7 @@ def _timed_state(kernel: KernelProfile) -> _State:
 def _of_time(kernel: KernelProfile) -> str:
     """Say what is known of a kernel's speed where nothing says why it is no faster."""
     asked = _by_shapes(kernel.operator_flop) or _by_dram(kernel)
-    return f"{asked}; why it is no faster takes counters" if asked else _TIME_ALONE
+    return f"{asked}; only counters tell what holds it back" if asked else _TIME_ALONE
 
 
 def _by_shapes(asked: OperatorFlop | None) -> str:
