@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -310,6 +311,22 @@ def test_sections_without_a_launch_s_line_are_a_launch_of_an_unknown_kernel(tmp_
     assert session.verdict is not None and "--kernel-name" not in (session.verdict.command or "")
 
 
+@pytest.mark.parametrize("label", ["{}: ", "[1,{}]<stdout>: ", "[1,{}]<stdout>:", "[rank{}]: ", "[default{}]:"])
+def test_mixed_lines_of_several_ranks_are_read_rank_by_rank(label: str) -> None:
+    other = PAGE.replace("scale<", "other<").replace("250,000", "990,000")
+    pages = [page.splitlines() for page in (PAGE, other)]
+    mixed = [f"{label.format(rank)}{line}" for lines in zip_longest(*pages, fillvalue="")
+             for rank, line in enumerate(lines)]  # fmt: skip
+    text = "\n".join(["slurm starts", *mixed, ""])
+    assert has_launch(text)
+    report = read(text)
+    assert [launch.name for launch in report.launches] == ["scale", "other"]
+    assert [numbers(launch)["gpc__cycles_elapsed.max"] for launch in report.launches] == [250_000, 990_000]
+    for launch, page in zip(report.launches, (PAGE, other), strict=True):
+        assert launch.details.rule_results() == only(page).details.rule_results()
+    assert report.warnings == ()
+
+
 def test_a_section_that_comes_again_without_a_launch_s_line_begins_the_next_launch() -> None:
     report = read(
         f"On compute capability 8.0, before:\n{TABLE}{RULES}\nand after:\n{TABLE.replace('200.00', '100.00')}"
@@ -530,7 +547,7 @@ def test_the_words_behind_a_fence_are_the_document_s() -> None:
 
 
 def test_sections_behind_an_unknown_mark_are_told() -> None:
-    report = read("\n".join(f"0: {line}" for line in PAGE.splitlines()))
+    report = read("\n".join(f"$ {line}" for line in PAGE.splitlines()))
     assert numbers(report.launches[0]) == {}
     assert "2 rows were dropped" in report.warnings[0]
 

@@ -36,6 +36,9 @@ _LAUNCH = re.compile(
 )
 _BEFORE_LINES = re.compile(r"\s*(?:\d{4}-\d\d-\d\dT[\d:.]+Z?\s|[>|#*/]\s*)*\s*")
 """What documents and logs put in front of each line: marks of a quotation or a comment, and the time."""
+_OF_RANK = re.compile(r"(?P<rank>\[\d+,\d+\]<std(?:out|err)>|\[(?:rank|default)?\d+\]|\d{1,6}): ?")
+"""What `srun --label`, `mpirun --tag-output` and torchrun put before each line of a rank."""
+_RANKED = re.compile(rf"^{_OF_RANK.pattern.replace('?P<rank>', '?:')}\s+Section: ", re.MULTILINE)
 _PROCESS = re.compile(r"\[(?P<process>\d+)\] (?P<name>.+)@(?P<host>[^\s@]+)")
 _SECTION = re.compile(r"Section: (?P<name>\S.*)")
 _KINDS = ("OPT", "INF", "WRN", "ERR")
@@ -66,7 +69,7 @@ _CAPABILITY = re.compile(r"\b(?:CC|compute capability)[ :=]{1,3}(\d{1,2}\.\d)\b"
 
 def has_launch(text: str) -> bool:
     """Tell whether a line names a launch as ncu prints it, or sections are there without such a line."""
-    if "Context " in text and any(_launch(line, before) is not None for before, line in _lines(text)):
+    if "Context " in text and any(_launch(line, before) is not None for _, before, line in _lines(text)):
         return True
     return ("Section: " in text or _HEADER.search(text) is not None) and bool(_pages_of(text).launches)
 
@@ -88,7 +91,7 @@ def read_ncu_text(text: str, file: str, sha256: str) -> Report:
 
 def _pages_of(text: str) -> _Pages:
     pages = _Pages(takes_unnamed=other_page(text) is None)
-    for number, (before, line) in enumerate(_lines(text), start=1):
+    for number, before, line in _lines(text):
         pages.take(number, line, before)
     pages.close()
     return pages
@@ -117,9 +120,24 @@ def _tell_unnamed(launches: Sequence[TextLaunch], text: str) -> Iterator[str]:
     yield f"no line names {whose} whose sections start in line {unnamed[0].line}: {lacking}"
 
 
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield every line behind the one above it, without the colours that logs have."""
-    return pairwise(chain([""], (_COLOURS.sub("", text) if "\x1b" in text else text).splitlines()))
+def _lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the number of each line, the line above it and itself, without the colours that logs have.
+
+    Where lines of several ranks are mixed, those of each come together, without what names the rank.
+    """
+    lines = [*enumerate((_COLOURS.sub("", text) if "\x1b" in text else text).splitlines(), start=1)]
+    if _RANKED.search(text):
+        lines = _by_rank(lines)
+    return ((number, before, line) for (_, before), (number, line) in pairwise(chain([(0, "")], lines)))
+
+
+def _by_rank(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    ranks: dict[str, list[tuple[int, str]]] = {}
+    for number, line in lines:
+        match = _OF_RANK.match(line)
+        rank, rest = (match["rank"], line[match.end() :]) if match is not None else ("", line)
+        ranks.setdefault(rank, []).append((number, rest))
+    return [*chain.from_iterable(ranks.values())]
 
 
 class _Columns(Struct):
