@@ -139,7 +139,7 @@ def test_sections_come_for_kernels_of_fix_first_beyond_top() -> None:
 def test_a_card_says_what_why_evidence_advice_gain_confidence_and_where() -> None:
     card = next(cards(diagnosed().kernels[0], {("/home/someone/gather.cu", 41): "line-0-0-41"}))
     assert (card.severity, card.gain) == ("high", "at most 31 % of this kernel's time, 20 % of the run")
-    assert card.certainty == "measured by a counter"
+    assert card.certainty == "measured by a counter, or told by the launch itself"
     assert (card.where, card.where_href) == ("gather.cu:41, 80 % of the finding", "#line-0-0-41")
     percent, count = card.evidence
     assert (percent.value, percent.threshold, percent.percent, percent.mark) == ("50 %", "10 %", "50", "10")

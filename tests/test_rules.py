@@ -328,9 +328,12 @@ LAUNCH = (
     # Half of an SM's warps are no small part of it.
     Example("small-grid", "by waves of half-filled SMs", made({WAVES: 0.4}, HALF_OCCUPANCY, grid=(200, 1, 1)), 0.60,
             "high", "measured", "40 %", (WAVES,)),
-    # 0.4 waves of a quarter of the warps: 128 registers leave 16 of 64.
-    Example("small-grid", "by waves of large tiles", made({WAVES: 0.4, REGISTERS: 128.0}, grid=(200, 1, 1)), 0.90,
-            "high", "measured", "40 %", (WAVES,)),
+    # 0.4 waves of a quarter of the warps: 128 registers leave 16 of 64. Smaller tiles fill SMs that are idle.
+    Example("small-grid", "by waves of large tiles", made({WAVES: 0.4, REGISTERS: 128.0}, busy(sm=5),
+            grid=(200, 1, 1)), 0.90, "high", "measured", "40 %", (WAVES,)),
+    # Whether they are, no launch tells: few warps of matrix instructions can fill an SM.
+    Example("small-grid", "by waves of large tiles that only a launch tells of", made({WAVES: 0.4, REGISTERS: 128.0},
+            grid=(200, 1, 1)), 0.60, "high", "measured", "40 %", (WAVES,)),
     Example("small-grid", "by more than half a wave", made({WAVES: 0.7}, grid=(200, 1, 1)), 0.30, "low", "guess",
             "70 %", (WAVES,)),
     # 40 % of the issue slots used, and no unit more than half busy.
@@ -2400,7 +2403,8 @@ EDGES = (
     Edge("small-grid", launch.STARVED_ISSUE,
          lambda value: made({WAVES: 0.7}, issued(30), busy(sm=value), grid=(200, 1, 1)), is_guess),
     Edge("small-grid", launch.FEW_WARPS, lambda value: made(
-         {WAVES: 0.4, REPORTED_OCCUPANCY: value}, REPORTED_LIMITS, grid=(200, 1, 1)), counts_all_warps, above=False),
+         {WAVES: 0.4, REPORTED_OCCUPANCY: value}, REPORTED_LIMITS, busy(sm=5), grid=(200, 1, 1)), counts_all_warps,
+         above=False),
     # 3 of 1000 µs can be the launch's; 108 SMs, and 5 % more.
     Edge("small-grid", launch.TAIL_SHARE, lambda value: OfUnknownGpu(made(
          lasting(), active_for(99.7 - value), grid=(round(1.08 * (99.7 - value)), 1, 1))), has_few_blocks),

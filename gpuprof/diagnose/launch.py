@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.needs import LAUNCH, LAUNCH_MOST_S, beside_launch
+from gpuprof.diagnose.needs import LAUNCH, LAUNCH_MOST_S, WORK, beside_launch
 from gpuprof.diagnose.rule import AT_KERNEL, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import limited_by
@@ -76,6 +76,8 @@ _LEAST_WAVES = 0.01
 """Text exports round waves to two digits."""
 
 
+_PART_OF_GPU = "Only a part of the GPU has blocks; the rest is idle until the kernel ends."
+_FEWER_WARPS = "Every SM has a block, but room for more: it has fewer warps to switch to than it could have."
 _START_MORE = "Start more blocks: smaller tiles, split reduction, several problems per launch"
 _MORE_BLOCKS = (
     "Start more blocks: smaller blocks or tiles, split the reduction dimension (split-K), batch several problems in "
@@ -91,9 +93,9 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
     if sms is None and waves is None:
         yield from _few_blocks(case, blocks)
         return
-    filled = waves * _places_by_tile(case) if waves is not None else None
-    empty = 1.0 - filled if filled is not None else 0.0
+    empty = _empty_places(case, waves) if waves is not None else _of_sms(0.0)
     confidence: Confidence = "measured"
+    without_work = 0.0
     if sms is not None and blocks < sms:
         text = f"{count_of(blocks, 'block')} for {sms} SMs{_filled_text(case)}"
         without_work = 1.0 - blocks / sms
@@ -103,15 +105,17 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
         on = f" on {count_of(sms, 'SM')}" if sms is not None else ""
         part = format_percent(waves) if waves >= _LEAST_WAVES else f"under {format_percent(_LEAST_WAVES)}"
         text = f"{count_of(blocks, 'block')} {_fill(blocks)} {part} of one wave{on}"
-        without_work = 0.0
     else:
         return
-    yield _grid_verdict(
-        case,
-        text,
-        confidence,
-        _of_places(empty) if empty >= without_work else _of_sms(without_work),
-        (_blocks_evidence(blocks, sms), *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value)),
+    yield replace(
+        _grid_verdict(
+            case,
+            text,
+            confidence,
+            empty if empty.share >= without_work else _of_sms(without_work),
+            (_blocks_evidence(blocks, sms), *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value)),
+        ),
+        why=_FEWER_WARPS if sms is not None and blocks >= sms else _PART_OF_GPU,
     )
 
 
@@ -191,7 +195,7 @@ def _grid_verdict(
 ) -> RuleVerdict:
     return RuleVerdict(
         headline=f"Small grid: {text}",
-        why="Only a part of the GPU has blocks; the rest is idle until the kernel ends.",
+        why=_PART_OF_GPU,
         action=_START_MORE,
         advice=_MORE_BLOCKS,
         confidence=confidence,
@@ -212,13 +216,21 @@ def _fill(blocks: int) -> str:
     return "fills" if blocks == 1 else "fill"
 
 
-def _places_by_tile(case: Case) -> float:
-    """Return the part of an SM's warps that its blocks can be: counted in where large tiles leave a quarter or less.
+def _empty_places(case: Case, waves: float) -> _Empty:
+    """Return the empty part of the places for blocks; of those for warps, where large tiles leave a quarter or less.
 
-    Smaller tiles then repair both, the few blocks and the few warps of each SM.
+    Smaller tiles then mend both, the few blocks and the few warps of each SM. How far that helps depends on what the
+    SMs can take, so it counts only where counters tell how busy they are.
     """
     theoretical = case.kernel.occupancy.theoretical
-    return theoretical if theoretical is not None and theoretical <= FEW_WARPS.value / 100 else 1.0
+    if theoretical is None or theoretical > FEW_WARPS.value / 100 or not _is_counted(case):
+        return _of_places(1.0 - waves)
+    return _Empty(1.0 - waves * theoretical, "the same speed per warp in smaller tiles")
+
+
+def _is_counted(case: Case) -> bool:
+    """Tell whether counters say how busy a unit is: a launch alone does not tell how many blocks its work takes."""
+    return any(unit not in (LAUNCH, WORK) for unit in case.needs)
 
 
 def _filled_text(case: Case) -> str:
@@ -524,9 +536,10 @@ RULES = (
         " there it is inferred where issue slots and units are idle, else a guess.",
         thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS, STARVED_ISSUE, NOTHING, LAUNCH_ALONE, TAIL_SHARE, TAIL_SLACK),
         gain="min(1 − largest need of a unit, empty × working time), where empty is the larger of 1 − blocks ÷ SMs, "
-        "with the same speed per SM, and 1 − waves (× theoretical occupancy, where that is a quarter or less: smaller "
-        "tiles fix both), with the same speed per warp. Needs are averages over all SMs: more blocks leave them as "
-        "they are with the same instructions and accesses.",
+        "with the same speed per SM, and 1 − waves, with the same speed per warp. Where theoretical occupancy is a "
+        "quarter or less and counters tell how busy the SMs are, it is 1 − waves × theoretical occupancy: smaller "
+        "tiles fix both. Needs are averages over all SMs: more blocks leave them as they are with the same "
+        "instructions and accesses.",
         silent="At least one full wave.",
         check=_small_grid,
         metrics=(_WAVES,),
