@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
+from gpuprof.diagnose.arithmetic import opcodes_of
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
 from gpuprof.diagnose.latency import DOMINANT
+from gpuprof.diagnose.launch import count_of
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.diagnose.traffic import (
@@ -48,6 +51,13 @@ BALANCED = percent(
     "NVIDIA's speed-of-light rule calls SM and memory balanced up to it: beyond, the SM is ahead",
 )
 AHEAD = percent("SM above L1", 100 * TWO_PASSES, "what one counter can differ by between two passes of ncu")
+QUEUED = Threshold(
+    "cycles that warps wait for a load",
+    1500.0,
+    "cycle",
+    reason="an idle DRAM answers in 425 cycles (V100) to 700 (H100): twice as long is a queue, which more requests "
+    "only make longer",
+)
 HOST_SHARE = percent("host share", 10.0, "the host link is about ten times slower than DRAM or more: a tenth matters")
 HOST_FILL = percent(
     "L2 filled by the host",
@@ -58,6 +68,8 @@ HOST_FILL = percent(
 _NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _LEVELS = tuple(_NAMES)
 
+_LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
+_BULK_LOADS = ("UBLKCP", "UTMALDG")
 _FEWER_BYTES = (
     "Fuse this kernel with the one that makes or uses its data, keep reused data in shared memory or registers, use a "
     "narrower type (BF16, FP8, INT8), and do not write what can be computed again."
@@ -198,22 +210,66 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
     if not near and (busiest is False or _sm_is_ahead(case, fraction)):
         return
     fewer = case.saving(dict.fromkeys((*_LEVELS, *_ACCESS_UNITS), 0.0))
+    waited = cycles_per_load(case)
+    is_full = near or (waited is not None and waited >= QUEUED.value)
     yield RuleVerdict(
         headline=_headline(case, "dram", fraction, near=near),
-        why=(
-            "With the same bytes this kernel cannot get much faster; with fewer bytes it can."
-            if near
-            else "DRAM is the busiest memory level but could carry more: too few bytes are in flight. The gain is what "
-            "is left to its ceiling with the same bytes; fewer bytes gain in proportion, beyond that."
-        ),
-        action=_ACTIONS["dram" if near else "in-flight"],
-        advice=_ADVICE["dram"] if near else f"{_MORE_IN_FLIGHT} {_ADVICE['dram']}",
+        why=_near_text() if near else _dram_text(case, waited),
+        action=_ACTIONS["dram" if is_full else "in-flight"],
+        advice=_ADVICE["dram"] if is_full else f"{_MORE_IN_FLIGHT} {_ADVICE['dram']}",
         confidence="measured" if near or busiest else "inferred",
         saving=fewer.if_held(case.saving({}).fraction, "the same bytes"),
-        evidence=_evidence(case, "dram", fraction),
+        evidence=(*_evidence(case, "dram", fraction), *_waited_evidence(waited)),
         location=case.place_of_stall("long_scoreboard", "lg_throttle"),
         settled=near,
     )
+
+
+def _near_text() -> str:
+    return (
+        "With the same bytes only the rest to the rated bandwidth is left, and no kernel gets all of that; with fewer "
+        "bytes it is faster in proportion."
+    )
+
+
+def _dram_text(case: Case, waited: float | None) -> str:
+    """Say why DRAM is not fuller: the requests queue, or there are too few of them; without stalls nobody knows."""
+    alike = [_NAMES[level] for level in ("l1", "l2") if case.needs.get(level, 0.0) >= AS_BUSY * case.needs["dram"]]
+    busy = f"DRAM and {' and '.join(alike)} are equally busy" if alike else "DRAM is the busiest memory level"
+    if waited is None:
+        why = "could carry more: too few bytes may be in flight"
+    elif waited < QUEUED.value:
+        why = "could carry more: too few bytes are in flight"
+    else:
+        return (
+            f"{busy}, and warps wait {count_of(round(waited), 'cycle')} for a load, so that requests queue: more of "
+            "them gain nothing. Fewer bytes gain in proportion; with the same bytes at most the rest to its ceiling is "
+            "left, by an order of accesses that suits DRAM: long rows, fewer arrays at a time."
+        )
+    return (
+        f"{busy} but {why}. The gain is what is left to its ceiling with the same bytes; fewer bytes gain in "
+        "proportion, beyond that."
+    )
+
+
+def cycles_per_load(case: Case) -> float | None:
+    """Return the cycles that warps wait for a load at least; None where stalls or opcodes were not counted.
+
+    A warp that waits for several loads at once counts its wait once. Loads of the TMA engine have no warp that waits.
+    """
+    told = {stall.reason: stall.cycles_per_issue for stall in case.kernel.stalls if stall.family == "counter"}
+    waited, opcodes = told.get("long_scoreboard"), opcodes_of(case)
+    issued = case.number("smsp__inst_issued.sum", "smsp__inst_executed.sum")
+    loads = sum(count for name, count in opcodes.items() if _LOADS.match(name))
+    if waited is None or not issued or not loads or any(name.startswith(_BULK_LOADS) for name in opcodes):
+        return None
+    return waited * issued / loads
+
+
+def _waited_evidence(waited: float | None) -> tuple[Evidence, ...]:
+    if waited is None:
+        return ()
+    return (Evidence("", waited, "cycle", threshold=QUEUED.value, meaning="cycles that warps wait for a load"),)
 
 
 def _l2(case: Case) -> Iterator[RuleVerdict]:
@@ -536,11 +592,12 @@ RULES = (
         "DRAM",
         _dram,
         "Speed of light of DRAM against that of L2 and L1. From 80 % on it is reported as a fact (`info`), whatever "
-        "else is busy.",
+        "else is busy. Below it, cycles that warps wait in Long Scoreboard ÷ loads by opcode, a lower bound of what a "
+        "load takes, tell whether requests queue, so that more of them in flight gain nothing.",
         "With the same bytes: 1 − the busiest unit. Fewer bytes gain more: 1 − the busiest pipe beside those of "
         "accesses and their addresses.",
         (_scattered("dram"), _spilled("dram")),
-        thresholds=(NEAR_ROOF, BALANCED),
+        thresholds=(NEAR_ROOF, BALANCED, QUEUED),
         silent="DRAM is under 60 % busy, or under 80 % and another memory level is busier by more than a twentieth, or "
         "the SM by more than 10 points, or it was not collected.",
     ),
