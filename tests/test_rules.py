@@ -1310,13 +1310,21 @@ def test_wider_reads_of_shared_memory_help_where_their_queue_is_full_and_no_arit
     )
 
 
+def test_integers_that_change_bits_are_told_from_indices() -> None:
+    bits, indices = (with_bit_work(share).finding("integer-bound") for share in (55.0, 10.0))
+    # 55 of 100 integer instructions; a move is none.
+    assert "55 % of the integer instructions change bits" in bits.why and "indices" not in bits.action
+    assert "Indices, conditions and moves are overhead" in indices.why and "simpler indices" in indices.action
+    assert bits.gain_kernel == indices.gain_kernel
+
+
 def test_requests_that_queue_are_not_asked_for_more() -> None:
     queued, idle = (waiting_for_loads(cycles).finding("dram-bandwidth") for cycles in (2421.0, 700.0))
     assert "wait 2\u202f421 cycles for a load, so that requests queue" in queued.why
     assert "in flight" not in f"{queued.action} {queued.advice}" and queued.gain_kernel == pytest.approx(0.30)
     assert "too few bytes are in flight" in idle.why and idle.action.startswith("Keep more bytes in flight")
     # No warp waits for what the TMA engine loads, and without opcodes nobody knows how many loads there are.
-    for unknown in (waiting_for_loads(2421.0, **{"UTMALDG.2D": 1.0}), made(busy(dram=70, l2=10))):
+    for unknown in (waiting_for_loads(2421.0, "UTMALDG.2D"), made(busy(dram=70, l2=10))):
         assert "too few bytes may be in flight" in unknown.finding("dram-bandwidth").why
     tied = made(busy(dram=70, l2=69)).finding("dram-bandwidth")
     assert tied.why.startswith("DRAM and L2 are equally busy but could carry more")
@@ -2340,11 +2348,24 @@ def tree(adding: float = 20.0, steps: float = 9.0, barriers: float = 8.0) -> Mad
     return made(stalls(barrier=30), issued(20), histograms=histograms, grid=(1, 1, 1))
 
 
-def waiting_for_loads(cycles: float, **opcodes: float) -> Made:
+def waiting_for_loads(cycles: float, *bulk: str) -> Made:
     """A launch with DRAM 70 % busy: 9 cycles in Long Scoreboard an instruction, so many instructions to a load."""
-    histograms: dict[str, dict[str | int, float]] = {WARP_OPCODES: {"LDG.E.64": 1.0, "FFMA": cycles / 9, **opcodes}}
+    counted: dict[str | int, float] = {"LDG.E.64": 1.0, "FFMA": cycles / 9}
+    counted.update((name, 1.0) for name in bulk)
     waits = {**stalls(long_scoreboard=90), "smsp__inst_issued.sum": cycles / 9}
-    return made(busy(dram=70, l2=10), waits, histograms=histograms)
+    return made(busy(dram=70, l2=10), waits, histograms={WARP_OPCODES: counted})
+
+
+def with_bit_work(percent: float) -> Made:
+    """A launch whose ALU is full of integer instructions, that many of which change bits."""
+    histograms: dict[str, dict[str | int, float]] = {
+        WARP_OPCODES: {"LOP3.LUT": percent, "IADD3": 60 - percent, "IMAD": 40.0, "MOV": 50.0, "FFMA": 50.0}
+    }
+    return made(busy(sm=70), pipes(alu=70), histograms=histograms)
+
+
+def asks_for_fewer_values(found: list[Finding]) -> bool:
+    return [finding.action.startswith("Unpack, pack or hash") for finding in found] == [True]
 
 
 def asks_for_fewer_bytes(found: list[Finding]) -> bool:
@@ -2354,6 +2375,7 @@ def asks_for_fewer_bytes(found: list[Finding]) -> bool:
 EDGES = (
     Edge("dram-bandwidth", limits.BUSY, lambda value: made(busy(dram=value, l2=10))),
     Edge("dram-bandwidth", limits.NEAR_ROOF, lambda value: made(busy(dram=value, l2=10)), is_settled),
+    Edge("integer-bound", compute.BIT_WORK, with_bit_work, asks_for_fewer_values),
     Edge("dram-bandwidth", limits.QUEUED, waiting_for_loads, asks_for_fewer_bytes),
     Edge("dram-bandwidth", limits.BALANCED, lambda value: made(busy(dram=65, l2=10, sm=65 + value)), above=False),
     Edge("l2-bandwidth", limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),

@@ -48,6 +48,12 @@ SCALAR_CYCLES = Threshold(
     "cycle/inst",
     reason="special functions have the fewest lanes, 4 per scheduler: a warp keeps their pipe for 8 cycles",
 )
+BIT_WORK = percent(
+    "bit instructions, of integer instructions",
+    50.0,
+    "indices take additions, multiply-adds and comparisons: 0 to 11 % change bits in ten recorded stencils and copies, "
+    "61 % in one that unpacks INT4",
+)
 FMA_WORK = percent("FP32 work, of its peak", 30.0, "a kernel with less has another problem first")
 
 _SAME = "the same instructions"
@@ -63,7 +69,7 @@ _OPCODES = {
 """The instructions that a pipe executes most: where to look."""
 _INTEGER = (
     "IADD", "IMAD", "IMUL", "LOP", "SHF", "SHL", "SHR", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "VIMNMX",
-    "PLOP", "POPC", "FLO", "BREV", "SGXT", "BMSK", "IABS", "ISCADD", "MOV", "UIADD", "UIMAD", "ULOP", "USHF",
+    "PLOP", "POPC", "FLO", "BREV", "SGXT", "BMSK", "IABS", "ISCADD", "I2IP", "MOV", "UIADD", "UIMAD", "ULOP", "USHF",
     "UISETP", "UPRMT", "ULEA", "USEL", "UMOV", "UPLOP", "R2UR",
 )  # fmt: skip
 """How the opcodes of integer, logic and move instructions begin."""
@@ -87,6 +93,14 @@ _ANY_ADVICE = (
     "Collect which pipe is busy first (ncu --section ComputeWorkloadAnalysis). Fewer instructions per result help in "
     "any case, by wider accesses, work hoisted out of loops and simpler indices; but arithmetic that the result needs "
     "stays."
+)
+_BITS = ("LOP", "SHF", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX")
+"""How the opcodes of integer instructions begin that change bits or clamp values: indices take few of them."""
+_BITS_ACTION = "Unpack, pack or hash fewer values: once each, several in a register, or let the hardware do it"
+_BITS_ADVICE = (
+    "Do it once for each value and not at each use, work on several narrow values in one register (PRMT, LOP3 with "
+    "three inputs, video instructions such as __vadd4), keep them in the form that the next step takes (a sign or a "
+    "scale that is folded into it), and let instructions take narrow types themselves: dp4a, IMMA, FP8 conversions."
 )
 _INTEGER_ACTION = "Cut integer instructions: simpler indices, no variable divisors, wider loads"
 
@@ -255,23 +269,36 @@ def _integer_verdict(case: Case, pipe: str, title: str, confidence: Confidence) 
     use = case.pipe(pipe)
     if use is None or not is_limit(case, use):
         return
-    saving = _without_integers(case)
+    saving, bits = _without_integers(case), _bit_share(case)
+    of_bits = 100 * bits > BIT_WORK.value
+    action, advice = (_BITS_ACTION, _BITS_ADVICE) if of_bits else (_INTEGER_ACTION, _INTEGER_ADVICE)
     if _is_issue_bound(case, use):
-        yield _issue_verdict(case, pipe, _INTEGER_ACTION, _INTEGER_ADVICE, saving)
+        yield _issue_verdict(case, pipe, action, advice, saving)
         return
     yield _verdict(
         case,
         _Full(
             pipe=pipe,
             title=title,
-            action=_INTEGER_ACTION,
-            advice=_INTEGER_ADVICE,
+            action=action,
+            advice=advice,
             saving=saving,
             confidence=confidence,
-            why="Instructions of this kind issue only when their pipe has room. Indices, conditions and moves are "
-            "overhead and not results: a pipe full of them is not a ceiling.",
+            why="Instructions of this kind issue only when their pipe has room. "
+            + (
+                f"{format_percent(bits)} of the integer instructions change bits (LOP3, SHF, PRMT): packing, "
+                "unpacking, conversion of narrow types or hashing."
+                if of_bits
+                else "Indices, conditions and moves are overhead and not results: a pipe full of them is not a ceiling."
+            ),
         ),
     )
+
+
+def _bit_share(case: Case) -> float:
+    """Return the share of the executed integer instructions that change bits; 0 where opcodes were not counted."""
+    integers = share_of_opcodes(case, tuple(name for name in _INTEGER if name != "MOV"))
+    return share_of_opcodes(case, _BITS) / integers if integers else 0.0
 
 
 def _without_integers(case: Case) -> Saving:
@@ -568,7 +595,9 @@ RULES = (
         "functions, because a division by a variable runs on the XU, too, and wider accesses are fewer. Indices and "
         "conditions are overhead: a pipe full of them is not a ceiling. Without any pipe 1 − the SM's busy fraction, "
         "for the same instructions.",
-        _WITHOUT_PIPES,
+        f"{_WITHOUT_PIPES} By opcodes, whether most integer instructions change bits (packing, hashing) or compute "
+        "indices.",
+        (BIT_WORK,),
     ),
     _pipe_rule(
         "special-function-bound",
