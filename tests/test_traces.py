@@ -238,6 +238,16 @@ def test_a_kernel_is_named_by_the_innermost_operator_and_the_ranges_around_its_c
     assert trace.steps == (ProgramStep("ProfilerStep", 0.0, 100e-6, "41/1"),)
 
 
+def test_what_one_launch_of_a_graph_ran_knows_that_launch() -> None:
+    graph = event("cuda_runtime", "cudaGraphLaunch", 0, 5, correlation=3)
+    again = event("cuda_driver", "cuGraphLaunch", 10, 5, correlation=4)
+    nodes = [gpu("kernel", "k", 20 + at, 2, correlation=3 + at // 4) for at in (0, 2, 4)]
+    of_node = gpu("kernel", "k", 40, 2, correlation=5, **{"graph node id": 9, "graph id": 2})
+    alone = [launch(6, 16), gpu("kernel", "k", 50, 2, 6, **{"graph node id": 0, "graph id": 0})]
+    trace = read(graph, again, *nodes, of_node, *alone)
+    assert [one.graph_launch for one in trace.activities] == [3, 3, 4, 5, None]
+
+
 def test_of_ranges_that_begin_together_the_longer_one_is_outer() -> None:
     trace = read(
         event("user_annotation", "inner", 10, 5),
@@ -688,6 +698,19 @@ def test_operators_of_torch_are_ranges_and_no_steps(tmp_path: Path) -> None:
     trace = read_export(export(tmp_path / "e.sqlite", kernels=3, ranges=ranges))
     assert trace.steps == ()
     assert {one.ranges for one in trace.activities} == {("aten::mm [4, 16]×[16, 8]",)}
+
+
+def test_nodes_of_a_graph_in_an_export_know_its_launch(tmp_path: Path) -> None:
+    path = change(
+        export(tmp_path / "e.sqlite", kernels=4),
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN graphNodeId INTEGER",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET graphNodeId = correlationId WHERE correlationId < 4",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET correlationId = 1 WHERE correlationId = 2",
+    )
+    first, second, third, alone = (one.graph_launch for one in read_export(path).activities)
+    assert first == second is not None
+    assert third is not None and third != first
+    assert alone is None
 
 
 def test_copies_and_settings_of_memory_have_direction_and_bytes(tmp_path: Path) -> None:

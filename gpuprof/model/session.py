@@ -506,8 +506,8 @@ class Gaps(Struct, frozen=True, kw_only=True):
     total_s: Annotated[Seconds, about("time in all of them")]
     median_s: Annotated[Seconds, about("median pause")]
     longest_s: Annotated[Seconds, about("longest pause")]
-    short_s: Annotated[Seconds, about("time in pauses shorter than 20 µs")]
-    long_s: Annotated[Seconds, about("time in pauses of 1 ms and longer")]
+    short_s: Annotated[Seconds, about("time in pauses shorter than 20 µs, but for those in graphs")]
+    long_s: Annotated[Seconds, about("time in pauses of 1 ms and longer, but for those in graphs")]
     unsure_s: Annotated[Seconds, about("time in pauses after an activity without a time, which may have filled them")]
     start_up_s: Annotated[
         Seconds | None,
@@ -516,6 +516,10 @@ class Gaps(Struct, frozen=True, kw_only=True):
     waited_s: Annotated[
         Seconds | None,
         about("time in pauses that begin while the program waits for the GPU; null: not known"),
+    ] = None
+    in_graph_s: Annotated[
+        Seconds | None,
+        about("time in pauses between two nodes of one launch of a CUDA graph; null: not known, and counted above"),
     ] = None
 
 

@@ -62,7 +62,8 @@ class _Pause(NamedTuple):
 
     `unsure` says that the last thing before it, on any stream, has no time: it may have filled the pause. `start_up`
     says that it does not come again, however long the program runs. `waited` says that the program waited for the GPU
-    when it began, so that nothing was launched meanwhile.
+    when it began, so that nothing was launched meanwhile. `in_graph` says that what it follows and what ends it are
+    nodes of one launch of a CUDA graph: the CPU had launched both before.
     """
 
     length_s: float
@@ -71,6 +72,7 @@ class _Pause(NamedTuple):
     unsure: bool
     start_up: bool = False
     waited: bool = False
+    in_graph: bool = False
 
 
 class _OneGpu(Struct, frozen=True):
@@ -237,19 +239,28 @@ def _pauses(activities: Sequence[Activity], waits: _Waits, *, from_start: bool) 
     """
     following = _next_kernels(activities)
     pauses: list[tuple[_Pause, int | None]] = []
-    end = _interval(activities[0])[0]
+    end, last = _interval(activities[0])[0], activities[0]
     untimed: set[int | None] = set()
     for place, activity in enumerate(activities):
         if activity.start_s > end + _ROUNDING_S:
             launch = following[place]
             kernel = activities[launch] if launch is not None else None
-            waited = waits.cover(end, activity.start_s, activity.process)
-            pause = _Pause(activity.start_s - end, activity, kernel, unsure=bool(untimed), waited=waited)
+            in_graph = activity.graph_launch is not None and activity.graph_launch == last.graph_launch
+            pause = _Pause(
+                length_s=activity.start_s - end,
+                end=activity,
+                kernel=kernel,
+                unsure=bool(untimed),
+                waited=not in_graph and waits.cover(end, activity.start_s, activity.process),
+                in_graph=in_graph,
+            )
             pauses.append((pause, launch))
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
         (untimed.add if activity.duration_s is None else untimed.discard)(activity.stream)
-        end = max(_interval(activity)[1], end)
+        ended = _interval(activity)[1]
+        if ended >= end:
+            end, last = ended, activity
     first = _loading_pauses(activities, pauses) if from_start else {}
     return [
         pause._replace(start_up=launch == following[0] or pause.length_s >= first[launch]) if launch in first else pause
@@ -297,16 +308,18 @@ def _gaps(pauses: Sequence[_Pause], *, knows_waits: bool) -> Gaps | None:
         return None
     counted = [pause for pause in pauses if not pause.start_up]
     lengths = sorted(pause.length_s for pause in counted)
+    between = [pause.length_s for pause in counted if not pause.in_graph]
     return Gaps(
         count=len(lengths),
         total_s=sum(lengths),
         median_s=percentile(lengths, 50) if lengths else 0.0,
         longest_s=max(lengths, default=0.0),
-        short_s=sum(length_s for length_s in lengths if length_s < SHORT_PAUSE_S),
-        long_s=sum(length_s for length_s in lengths if length_s >= LONG_PAUSE_S),
+        short_s=sum(length_s for length_s in between if length_s < SHORT_PAUSE_S),
+        long_s=sum(length_s for length_s in between if length_s >= LONG_PAUSE_S),
         unsure_s=sum(pause.length_s for pause in counted if pause.unsure),
         start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
         waited_s=sum(pause.length_s for pause in counted if pause.waited) if knows_waits else None,
+        in_graph_s=sum(pause.length_s for pause in counted if pause.in_graph),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from gpuprof.read.timeline_parts import (
     WaitSpan,
     device_numbers,
     host_waits,
+    launches_graph,
     left_out,
     open_at_places,
     since_epoch,
@@ -66,6 +67,7 @@ class _Events(Struct):
 
     gpu: list[_Event] = field(default_factory=list)
     calls: dict[int, LaunchOrigin] = field(default_factory=dict)
+    graph_launches: set[int] = field(default_factory=set)
     waits: list[WaitSpan] = field(default_factory=list)
     operators: list[_Event] = field(default_factory=list)
     annotations: list[_Event] = field(default_factory=list)
@@ -163,6 +165,8 @@ def _add(event: dict[str, Any], events: _Events) -> None:
         correlation = count(args.get("correlation"))
         if correlation is not None:
             events.calls.setdefault(correlation, LaunchOrigin(thread, start, process))
+            if launches_graph(name):
+                events.graph_launches.add(correlation)
         if waits_for_gpu(name):
             events.waits.append(WaitSpan(start, end, process))
     elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
@@ -272,7 +276,14 @@ def _activities(
             collective=_collective(event, launchers),
             launched_s=(place.at - origin) / 1e9 if place is not None else None,
             product=next((numbers[id(launcher)] for launcher in launchers if id(launcher) in numbers), None),
+            graph_launch=_graph_launch(event, events.graph_launches),
         )
+
+
+def _graph_launch(event: _Event, launches: Container[int]) -> int | None:
+    """Return the correlation of the launch of a graph that an activity was a part of: its call or its node says so."""
+    correlation = count(event.args.get("correlation"))
+    return correlation if correlation in launches or count(event.args.get("graph node id")) else None
 
 
 def _name(event: _Event) -> str:
