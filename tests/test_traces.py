@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
+from gpuprof.model.torch_ranges import launched_by
 from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, MatrixProduct, ProgramStep, Trace
 from gpuprof.read import torch_json
 from gpuprof.read.files import read_file
@@ -236,6 +237,26 @@ def test_a_kernel_is_named_by_the_innermost_operator_and_the_ranges_around_its_c
     assert (one.start_s, one.duration_s) == pytest.approx((70e-6, 20.5e-6))
     assert (one.grid, one.block, one.shared_bytes, one.process) == ((8, 16, 1), (256, 1, 1), 49152, 41)
     assert trace.steps == (ProgramStep("ProfilerStep", 0.0, 100e-6, "41/1"),)
+
+
+def test_modules_around_a_call_on_its_thread_are_ranges_of_a_launch() -> None:
+    trace = read(
+        event("python_function", "train.py(8): step", 0, 100),
+        event("python_function", "nn.Module: GPT_0", 5, 60, **{"Python module id": 0}),
+        event("user_annotation", "blocks", 8, 50),
+        event("python_function", "nn.Module: Block_1", 10, 20, **{"Python module id": 1}),
+        event("python_function", "nn.Module: Linear_7", 12, 2, **{"Python module id": 7}),
+        event("cpu_op", "aten::mm", 15, 5),
+        launch(5, 16),
+        gpu("kernel", "gemm", 70, 20, 5),
+        event("cpu_op", "MmBackward0", 30, 5, tid=2),
+        launch(6, 31, tid=2),
+        gpu("kernel", "gemm", 95, 20, 6),
+    )
+    forward, backward = trace.activities
+    assert forward.ranges == ("nn.Module: GPT_0", "blocks", "nn.Module: Block_1")
+    assert backward.ranges == ()
+    assert launched_by((*forward.ranges, str(forward.operator))) == "Block_1 · aten::mm"
 
 
 def test_what_one_launch_of_a_graph_ran_knows_that_launch() -> None:

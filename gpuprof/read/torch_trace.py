@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
+from gpuprof.model.torch_ranges import MODULE
 from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
@@ -26,7 +27,7 @@ from gpuprof.read.timeline_parts import (
     waits_for_gpu,
 )
 from gpuprof.read.torch_json import count, dims, nanoseconds, text_of, trace_json
-from gpuprof.read.torch_program import MODULE, products, steps, that_launched
+from gpuprof.read.torch_program import products, steps, that_launched
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes, product
 
 _CALL, _OPERATOR, _ANNOTATION, _PYTHON = "call", "operator", "annotation", "python"
@@ -254,10 +255,10 @@ def _activities(
     """Yield what the GPUs did, each with what was open where it was launched: operators, and one of the `calls`."""
     index = {number: position for position, number in enumerate(used)}
     numbers = {id(call): number for number, call in enumerate(calls)}
-    annotations = open_at_places(events.annotations, places)
+    ranges = open_at_places(chain(events.annotations, events.modules), places)
     for event, place in zip(events.gpu, places, strict=True):
         launchers = operators.get(place, ()) if place is not None else ()
-        around = annotations.get(place, ()) if place is not None else ()
+        around = ranges.get(place, ()) if place is not None else ()
         yield Activity(
             kind=event.role,
             name=_name(event),
