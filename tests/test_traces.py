@@ -518,6 +518,42 @@ def test_hip_calls_tell_an_amd_trace_that_names_no_gpu() -> None:
         read(event("cuda_runtime", "hipLaunchKernel", 1, 2, correlation=5), gpu("kernel", "k", 3, 2, 5))
 
 
+@pytest.mark.parametrize(
+    ("events", "header", "says", "hint"),
+    [
+        # From 10 µs on, and 2 s after.
+        (
+            [event("cuda_runtime", "cudaGetDeviceCount", 10, 5), event("Trace", "PyTorch Profiler (0)", 10, 2e6)],
+            {"deviceProperties": [{"id": 0}]},
+            "nothing was launched on a GPU in the 2.00 s that it recorded",
+            "process that uses the GPU",
+        ),
+        (
+            [event("cpu_op", "aten::mm", 0, 9), event("cuda_runtime", "cudaDeviceSynchronize", 10, 990)],
+            {},
+            "nothing was launched on a GPU in the 1.00 ms that it recorded",
+            "torch.profiler.schedule",
+        ),
+        (
+            [event("cpu_op", "aten::mm", 0, 9), launch(1, 2)],
+            {},
+            "calls of CUDA that launch something, but not what the GPU did",
+            "no other profiler",
+        ),
+        ([event("cpu_op", "aten::mm", 0, 9)], {}, "only the CPU was traced", "ProfilerActivity.CUDA"),
+        ([event("user_annotation", "ProfilerStep#1", 0, 9)], {}, "only the CPU was traced", "ProfilerActivity.CUDA"),
+        ([event("overhead", "x", 0, 9)], {"deviceProperties": [{"id": 0}]}, "no kernels", "ProfilerActivity.CUDA"),
+        ([event("", "cuMemAlloc_v2", 0, 9)], {}, "no kernels and no copies", "gpuprof reads traces of PyTorch"),
+    ],
+)
+def test_a_trace_without_gpu_activity_says_why_and_what_would_record_it(
+    events: list[Event], header: dict[str, object], says: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        read(*events, **header)
+    assert says in raised.value.message and hint in (raised.value.hint or "")
+
+
 def test_deep_and_many_spans_take_no_quadratic_time() -> None:
     number = 10_000
     nested = [event("user_annotation", "deep", at, 10 * number) for at in range(number)]

@@ -29,6 +29,7 @@ from gpuprof.read.timeline_parts import (
 from gpuprof.read.torch_json import count, dims, nanoseconds, text_of, trace_json
 from gpuprof.read.torch_program import products, steps, that_launched
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes, product
+from gpuprof.units import format_si
 
 _CALL, _OPERATOR, _ANNOTATION, _PYTHON = "call", "operator", "annotation", "python"
 _ROLES = {
@@ -47,7 +48,16 @@ _AMD_NAME = re.compile(r"\b(?:AMD|Radeon|Instinct|gfx\d+)", re.IGNORECASE)
 _AMD_WARP = 64
 _CUDA_DEVICE_TYPE = 1
 """c10::DeviceType::CUDA, in the events of the memory profiler."""
+_LAUNCHES = re.compile(r"cu(?:da)?(?:Graph)?(?:Launch(?!HostFunc)|Memcpy|Memset)\w*")
 _TRACE_GPU = "trace the GPU too: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+_TRACE_WORK = (
+    "profile in the process that uses the GPU, such as a worker, and let its steps come in the window: see wait and "
+    "warmup of torch.profiler.schedule"
+)
+_TRACE_AGAIN = (
+    "record a longer window that ends after torch.cuda.synchronize(), with no other profiler, such as nsys, beside it"
+)
+_READABLE = "gpuprof reads traces of PyTorch's profiler, and what nsys export --type sqlite writes"
 
 
 class _Event(NamedTuple):
@@ -76,6 +86,9 @@ class _Events(Struct):
     modules: list[_Event] = field(default_factory=list)
     flows: list[dict[str, Any]] = field(default_factory=list)
     origin: int | None = None
+    end: int = 0
+    called: bool = False
+    launched: bool = False
     untimed: int = 0
     hip: bool = False
     peak_memory_bytes: int | None = None
@@ -90,7 +103,9 @@ def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
     events = _sorted_out(trace["traceEvents"])
     used = device_numbers(map(_device_id, events.gpu), name)
     properties = _properties(trace.get("deviceProperties"))
-    _refuse_others(events, [properties.get(number, {}) for number in used], name)
+    _refuse_amd(events, [properties.get(number, {}) for number in used], name)
+    if not events.gpu:
+        raise _without_gpu(events, name, of_torch=bool(properties))
     origin = events.origin if events.origin is not None else 0
     places = _places(events)
     operators = open_at_places(events.operators, places)
@@ -155,6 +170,7 @@ def _add(event: dict[str, Any], events: _Events) -> None:
         return
     if events.origin is None or start < events.origin:
         events.origin = start
+    events.end = max(events.end, start + (duration or 0))
     if role is None or (role == _PYTHON and not str(event.get("name")).startswith(MODULE)):
         return
     lasted = duration if duration is not None and duration > 0 else None
@@ -163,6 +179,8 @@ def _add(event: dict[str, Any], events: _Events) -> None:
     span = _Event(name, role, start, end=end, duration=lasted, thread=thread, process=process, args=args)
     if role == _CALL:
         events.hip = events.hip or name.startswith("hip")
+        events.called = True
+        events.launched = events.launched or _LAUNCHES.fullmatch(name) is not None
         correlation = count(args.get("correlation"))
         if correlation is not None:
             events.calls.setdefault(correlation, LaunchOrigin(thread, start, process))
@@ -212,8 +230,8 @@ def _properties(recorded: object) -> dict[int, Mapping[str, Any]]:
     return by_number
 
 
-def _refuse_others(events: _Events, used: Iterable[Mapping[str, Any]], name: str) -> None:
-    """Raise InputError if no NVIDIA GPU did anything."""
+def _refuse_amd(events: _Events, used: Iterable[Mapping[str, Any]], name: str) -> None:
+    """Raise InputError for a trace of an AMD GPU."""
     amd = next((properties for properties in used if _is_amd(properties)), None)
     if events.hip or amd is not None:
         called = text_of(amd.get("name")) if amd is not None else None
@@ -222,11 +240,20 @@ def _refuse_others(events: _Events, used: Iterable[Mapping[str, Any]], name: str
             f"{name} is a trace of an AMD GPU{device}; gpuprof supports NVIDIA GPUs only",
             "use AMD's rocprof-compute, or trace on an NVIDIA GPU",
         )
-    if not events.gpu:
-        what = (
-            "only the CPU was traced" if events.operators or events.annotations else "it has no kernels and no copies"
-        )
-        raise InputError(f"{name} is a trace without GPU activity: {what}", _TRACE_GPU)
+
+
+def _without_gpu(events: _Events, name: str, *, of_torch: bool) -> InputError:
+    """Say why no GPU did anything: by the calls of CUDA, which are recorded only where the GPU is traced, too."""
+    if events.launched:
+        return InputError(f"{name} has calls of CUDA that launch something, but not what the GPU did", _TRACE_AGAIN)
+    if events.called:
+        window_s = (events.end - (events.origin or 0)) / 1e9
+        what = f"nothing was launched on a GPU in the {format_si(window_s, 's')} that it recorded"
+        return InputError(f"{name} is a trace without GPU activity: {what}", _TRACE_WORK)
+    if events.operators or events.annotations or events.steps or events.modules:
+        return InputError(f"{name} is a trace without GPU activity: only the CPU was traced", _TRACE_GPU)
+    what = f"{name} is a trace without GPU activity: it has no kernels and no copies"
+    return InputError(what, _TRACE_GPU if of_torch else _READABLE)
 
 
 def _is_amd(properties: Mapping[str, Any]) -> bool:
