@@ -415,6 +415,18 @@ class OperatorFlop(Struct, frozen=True, kw_only=True):
     ]
 
 
+class OperatorBytes(Struct, frozen=True, kw_only=True):
+    """Bytes of one launch that its operator, a point-wise one, reads and writes by the shapes of its inputs, if it
+    touches each element once; no counter saw them."""
+
+    bytes: Annotated[ByteAmount, about("of its operands and the result, each once")]
+    bytes_per_s: Annotated[BytesPerSecond, about("those bytes over the duration")]
+    dram_fraction: Annotated[
+        Fraction | None,
+        about("that of the rated DRAM bandwidth; null where it is above 1, and where the L2 cache holds all of it"),
+    ]
+
+
 class KernelProfile(Struct, frozen=True, kw_only=True):
     """One profiled launch, or a group of equal launches."""
 
@@ -473,6 +485,10 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     operator_flop: Annotated[
         OperatorFlop | None,
         about("what its operator asks for by shapes; null: no trace with shapes, or other operators"),
+    ] = None
+    operator_bytes: Annotated[
+        OperatorBytes | None,
+        about("what its point-wise operator moves by shapes; null: no trace with shapes, or other operators"),
     ] = None
 
 

@@ -16,7 +16,7 @@ from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.groups import percentile
 from gpuprof.model.intervals import TimeInterval, common, length, merged
-from gpuprof.model.mfu import launched_products, model_flop, operator_flop, rated_ceilings
+from gpuprof.model.mfu import launched_products, model_flop, operator_bytes, operator_flop, rated_ceilings
 from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report
 from gpuprof.model.session import (
     Ceiling,
@@ -95,6 +95,7 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     ceilings = {number: rated_ceilings(number, gpu) for number, gpu in gpus.items()}
     ids = _ids(traces, analysis)
     kernels = tuple(_with_operator_flop(traces, ids, kernels, ceilings, gpus))
+    kernels = tuple(_with_operator_bytes(traces, ids, kernels, gpus))
     timeline = _timeline(traces, numbers, ids, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
     return Analysis(session, analysis.recorded)
@@ -433,6 +434,23 @@ def _with_operator_flop(
         limits, gpu = ceilings.get(kernel.device, ()), gpus.get(kernel.device)
         asked = operator_flop(of_kernel.get(kernel.id, ()), kernel, limits, gpu)
         yield replace(kernel, operator_flop=asked) if asked is not None else kernel
+
+
+def _with_operator_bytes(
+    traces: Sequence[Trace],
+    ids: Mapping[int, int],
+    kernels: Sequence[KernelProfile],
+    gpus: Mapping[int, GpuSpec | None],
+) -> Iterator[KernelProfile]:
+    """Yield kernels with the bytes that the point-wise operators of their launches move."""
+    of_kernel: defaultdict[int, set[int | None]] = defaultdict(set)
+    for trace in traces:
+        for activity in trace.activities:
+            if activity.kind == KERNEL:
+                of_kernel[ids[id(activity)]].add(activity.operand_bytes)
+    for kernel in kernels:
+        moved = operator_bytes(of_kernel[kernel.id], kernel, gpus.get(kernel.device))
+        yield replace(kernel, operator_bytes=moved) if moved is not None else kernel
 
 
 def _waits(gpus: Sequence[_OneGpu], ids: Mapping[int, int]) -> Iterator[Wait]:

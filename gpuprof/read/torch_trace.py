@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
@@ -13,6 +14,7 @@ from msgspec import Struct, field
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
+from gpuprof.model.torch_pointwise import POINTWISE
 from gpuprof.model.torch_ranges import MODULE
 from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
 from gpuprof.read.timeline_parts import (
@@ -28,7 +30,14 @@ from gpuprof.read.timeline_parts import (
 )
 from gpuprof.read.torch_json import count, dims, nanoseconds, text_of, trace_json
 from gpuprof.read.torch_program import products, steps, that_launched
-from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes, product
+from gpuprof.read.torch_words import (
+    COLLECTIVE_NAME,
+    collective,
+    direction,
+    operand_bytes,
+    operator_with_shapes,
+    product,
+)
 from gpuprof.units import format_si
 
 _CALL, _OPERATOR, _ANNOTATION, _PYTHON = "call", "operator", "annotation", "python"
@@ -283,6 +292,7 @@ def _activities(
     index = {number: position for position, number in enumerate(used)}
     numbers = {id(call): number for number, call in enumerate(calls)}
     ranges = open_at_places(chain(events.annotations, events.modules), places)
+    moved = _operand_bytes(places, operators)
     for event, place in zip(events.gpu, places, strict=True):
         launchers = operators.get(place, ()) if place is not None else ()
         around = ranges.get(place, ()) if place is not None else ()
@@ -305,7 +315,23 @@ def _activities(
             launched_s=(place.at - origin) / 1e9 if place is not None else None,
             product=next((numbers[id(launcher)] for launcher in launchers if id(launcher) in numbers), None),
             graph_launch=_graph_launch(event, events.graph_launches),
+            operand_bytes=moved.get(id(launchers[-1])) if launchers and event.role == KERNEL else None,
         )
+
+
+def _operand_bytes(
+    places: Iterable[LaunchOrigin | None],
+    operators: Mapping[LaunchOrigin, Sequence[_Event]],
+) -> dict[int, int]:
+    """Return the bytes of point-wise operators that launched one thing on a GPU, by the identity of the operator."""
+    launchers = [operators[place][-1] for place in places if place is not None and operators.get(place)]
+    launches = Counter(map(id, launchers))
+    moved = {
+        id(launcher): operand_bytes(launcher.name, launcher.args)
+        for launcher in launchers
+        if launcher.name in POINTWISE and launches[id(launcher)] == 1
+    }
+    return {number: size for number, size in moved.items() if size is not None}
 
 
 def _graph_launch(event: _Event, launches: Container[int]) -> int | None:
