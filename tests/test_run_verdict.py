@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
 from gpuprof.diagnose.summary import summarised
+from gpuprof.diagnose.telling import telling_expression
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Missing
@@ -513,6 +514,67 @@ def test_what_was_only_timed_is_to_be_profiled_by_gpuprof() -> None:
     session = run(kernel(0, demangled="void work<1>(float *)"), kind="torch-trace", file="a b.json")
     assert unknown_of(session, session.kernels[0]) == "A trace has times but no counters."
     assert command_for_more(session, session.kernels[0]) == "gpuprof run --survey 'a b.json' --kernel work -- PROGRAM"
+
+
+_CUTLASS = "void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_f16_{}>(T1::Params)"
+_ADD = "void at::vectorized_elementwise_kernel<4, at::{0}, at::Array<char *, 3> >(int, at::{0}, at::Array<char *, 3>)"
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "expression"),
+    [
+        ("work(int)", ["other(int)"], "work"),
+        ("work(int)", ["work_2(int)"], r"\bwork\b"),
+        ("a::work(int)", ["b::work(int)", "c::Sum<int>::work()"], "a::work"),
+        ("work(int)", ["b::work(int)"], r"^work\b"),
+        ("work(float *)", ["work(double *)"], "work.*float"),
+        ("void work<128>(int)", ["void work<64>(int)", "void work<256>(int)"], "work.*128"),
+        ("work(float *)", ["work(float4 *)"], r"work.*\bfloat\b"),
+        (
+            _CUTLASS.format("128x128_nn_align8"),
+            [_CUTLASS.format("128x128_nt_align8"), _CUTLASS.format("256x128_nn_align8"), "Kernel(int)"],
+            "Kernel2.*cutlass_80_tensorop_s16816gemm_f16_128x128_nn_align8",
+        ),
+        (
+            _ADD.format("Add<float>"),
+            [_ADD.format("Add<Half>"), _ADD.format("Mul<float>")],
+            "vectorized_elementwise_kernel.*Add<float",
+        ),
+        # Nothing that is short tells it: more than is meant is profiled.
+        (f"work<{'a' * 200}>()", [f"work<{'a' * 199}b>()"], "work"),
+    ],
+)
+def test_a_kernel_is_asked_for_by_what_no_other_of_the_session_has(
+    own: str, others: list[str], expression: str
+) -> None:
+    named = [kernel(number, demangled=name) for number, name in enumerate((own, *others))]
+    session = run(*named, kind="torch-trace", file="t.json")
+    line = shlex.split(command_for_more(session, session.kernels[0]))
+    assert line[line.index("--kernel") + 1] == expression
+    assert re.search(expression, own)
+    assert expression == "work" or not any(re.search(expression, other) for other in others)
+
+
+@given(st.lists(st.text("ab1<>:, (*", min_size=1, max_size=12), min_size=1, max_size=6, unique=True))
+def test_what_tells_a_kernel_fits_its_name_whatever_the_others_are(tails: list[str]) -> None:
+    names = [f"void s::k<{tail}>(int)" for tail in tails]
+    expression = telling_expression("k", names[0], names)
+    fitting = [name for name in names if re.search(expression, name)]
+    assert names[0] in fitting and (fitting == [names[0]] or expression == "k")
+
+
+def test_ncu_is_asked_by_the_whole_name_where_functions_have_the_same_and_launches_are_not_counted() -> None:
+    names = [_CUTLASS.format(tile) for tile in ("128x128", "256x128")]
+    several = tuple(kernel(at, name="Kernel2", demangled=name, launches=3) for at, name in enumerate(names))
+    assert command(1, several, command=f"{NCU} ./a.out") == (
+        "ncu --set full --import-source yes --kernel-name-base demangled --kernel-name "
+        "'regex:Kernel2.*cutlass_80_tensorop_s16816gemm_f16_256x128' --launch-count 1 -o Kernel2-full ./a.out"
+    )
+    old = command(1, several, command=f"{NCU} ./a.out", tool_version="2020.3.1")
+    assert "--kernel-regex-base demangled --kernel-regex 'Kernel2.*cutlass" in old
+    # By its place among those of its name a launch is found exactly.
+    counted = tuple(replace(one, launches=1) for one in several)
+    assert " --kernel-name Kernel2 --launch-skip 1 --launch-count 1 " in command(1, counted, command=f"{NCU} ./a.out")
 
 
 def test_what_a_survey_timed_alone_takes_the_program_from_the_profile_beside() -> None:

@@ -144,6 +144,21 @@ def test_a_trace_names_functions_and_compiled_kernels_as_operators() -> None:
     assert milliseconds("module", compiled) == {"GPT": 1, "x": 1}
 
 
+def test_modules_that_a_trace_names_are_modules_and_no_operators() -> None:
+    made = session(
+        launched(0, "gemm", 1e-3, "nn.Module: GPT_0", "nn.Module: Block_3", "aten::mm [4, 16]×[16, 8]"),
+        launched(1, "rms_norm", 2e-3, "nn.Module: GPT_0", "nn.Module: Block_3", "fused"),
+        launched(2, "rms_norm", 4e-3, "nn.Module: GPT_0"),
+        launched(3, "gemm_grad", 8e-3, "aten::mm"),
+    )
+    trace = replace(made, sources=(replace(made.sources[0], kind="torch-trace"),))
+    assert milliseconds("module", trace) == {"Block_3": 3, "GPT_0": 4, "(no module)": 8}
+    assert milliseconds("operator", trace) == {"aten::mm": 9, "fused": 2, "(no operator)": 4}
+    # A range of the program's own within a module is none.
+    within = session(launched(0, "k", 1e-3, "nn.Module: Block_3", "attention", "aten::mm"))
+    assert milliseconds("module", replace(within, sources=trace.sources)) == {"Block_3": 1}
+
+
 def test_a_function_with_shapes_is_an_operator_and_numbers_are_modules_of_a_sequential() -> None:
     own = session(
         launched(0, "flash_fwd", 1e-3, "GPT", "FlashAttnFunc [2, 8]"),
@@ -343,6 +358,7 @@ def test_long_names_leave_out_the_longest_kernel_first_and_then_lose_their_middl
         ("range", "ncu-rep", (), "in a range", "gpuprof.annotate(NAME); this run can be shown --by kernel"),
         ("range", "torch-trace", ("aten::mm",), "in a range", "torch.profiler.record_function(NAME)"),
         ("operator", "torch-trace", (), "by a PyTorch operator", "ProfilerActivity.CPU"),
+        ("module", "torch-trace", ("aten::mm",), "in a PyTorch module", "and with_stack=True; this run can be shown"),
     ],
 )
 def test_where_nothing_has_what_is_asked_for_an_error_says_what_would_record_it(

@@ -484,6 +484,56 @@ def test_waiting_for_the_gpu_is_told_from_launching_late() -> None:
     assert not any("waits for the GPU" in item.meaning for item in unknown.evidence)
 
 
+def replays(pause_us: float, between_us: float = 1.5) -> Trace:
+    """Four launches of a graph of ten kernels of 4 µs, with a pause between two nodes and one between two launches."""
+    launches, at = [], 0.0
+    for replay in range(4):
+        for node in range(10):
+            launches.append(kernel(f"k{node}", at, 4, graph_launch=replay + 1))
+            at += 4 + (pause_us if node == 9 else between_us)
+    return replace(trace(*launches), host_waits=())
+
+
+def test_pauses_within_a_graph_are_counted_apart_and_no_graph_is_advised_for_them() -> None:
+    # 4 × 9 × 1.5 = 54 µs between nodes and 3 × 15 = 45 µs between launches, of 160 + 99 µs.
+    found = session(replays(15))
+    gaps = device(found).gaps
+    assert gaps is not None and gaps.in_graph_s == pytest.approx(54e-6)
+    assert (gaps.total_s, gaps.short_s, gaps.long_s) == pytest.approx((99e-6, 45e-6, 0.0))
+    _, told = gaps_of(found)
+    assert "is idle 38 % of 259 µs" in told.headline
+    assert "within launches of CUDA graphs" in told.why
+    assert "programmatic dependent launch" in told.advice
+    assert not told.action.startswith("Launch less often") and "reduce-overhead" not in told.advice
+    (share,) = (item for item in told.evidence if "nodes" in item.meaning)
+    assert share.value == pytest.approx(100 * 54 / 99)
+    pauses = dict(timeline_facts(found))["pauses"]
+    assert "54.0 µs between nodes of CUDA graphs, 45.0 µs in other pauses under 20 µs" in pauses
+
+
+def test_where_most_idle_time_is_not_in_graphs_the_rest_of_it_decides() -> None:
+    # 54 µs in graphs of 54 + 57, and all of the other 57 under 20 µs; then 150 µs, in pauses that are neither.
+    _, short = gaps_of(session(replays(19)))
+    assert "no faster than the GPU ends them" in short.why
+    _, late = gaps_of(session(replays(50)))
+    assert "hardly waits for it" in late.why
+
+
+def test_a_pause_after_something_else_than_a_node_is_not_within_the_graph() -> None:
+    def in_graph_us(*activities: Activity) -> float:
+        gaps = device(session(trace(*activities))).gaps
+        assert gaps is not None and gaps.in_graph_s is not None
+        return gaps.in_graph_s * 1e6
+
+    first, second = kernel("a", 0, 10, graph_launch=1), kernel("b", 30, 10, graph_launch=1)
+    assert in_graph_us(first, second) == pytest.approx(20)
+    # A kernel beside the graph ends last before the pause.
+    assert in_graph_us(first, kernel("beside", 5, 8), second) == pytest.approx(0)
+    assert in_graph_us(first, kernel("beside", 2, 3), second) == pytest.approx(20)
+    assert in_graph_us(first, second._replace(graph_launch=2)) == pytest.approx(0)
+    assert in_graph_us(kernel("a", 0, 10), kernel("b", 30, 10)) == pytest.approx(0)
+
+
 def test_only_the_process_that_launches_next_can_have_waited() -> None:
     every = tuple(HostWait((at * 60.0 + 5) * 1e-6, (at * 60.0 + 13) * 1e-6, process=2) for at in range(10))
 

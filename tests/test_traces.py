@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
+from gpuprof.model.torch_ranges import launched_by
 from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, MatrixProduct, ProgramStep, Trace
 from gpuprof.read import torch_json
 from gpuprof.read.files import read_file
@@ -236,6 +237,36 @@ def test_a_kernel_is_named_by_the_innermost_operator_and_the_ranges_around_its_c
     assert (one.start_s, one.duration_s) == pytest.approx((70e-6, 20.5e-6))
     assert (one.grid, one.block, one.shared_bytes, one.process) == ((8, 16, 1), (256, 1, 1), 49152, 41)
     assert trace.steps == (ProgramStep("ProfilerStep", 0.0, 100e-6, "41/1"),)
+
+
+def test_modules_around_a_call_on_its_thread_are_ranges_of_a_launch() -> None:
+    trace = read(
+        event("python_function", "train.py(8): step", 0, 100),
+        event("python_function", "nn.Module: GPT_0", 5, 60, **{"Python module id": 0}),
+        event("user_annotation", "blocks", 8, 50),
+        event("python_function", "nn.Module: Block_1", 10, 20, **{"Python module id": 1}),
+        event("python_function", "nn.Module: Linear_7", 12, 2, **{"Python module id": 7}),
+        event("cpu_op", "aten::mm", 15, 5),
+        launch(5, 16),
+        gpu("kernel", "gemm", 70, 20, 5),
+        event("cpu_op", "MmBackward0", 30, 5, tid=2),
+        launch(6, 31, tid=2),
+        gpu("kernel", "gemm", 95, 20, 6),
+    )
+    forward, backward = trace.activities
+    assert forward.ranges == ("nn.Module: GPT_0", "blocks", "nn.Module: Block_1")
+    assert backward.ranges == ()
+    assert launched_by((*forward.ranges, str(forward.operator))) == "Block_1 · aten::mm"
+
+
+def test_what_one_launch_of_a_graph_ran_knows_that_launch() -> None:
+    graph = event("cuda_runtime", "cudaGraphLaunch", 0, 5, correlation=3)
+    again = event("cuda_driver", "cuGraphLaunch", 10, 5, correlation=4)
+    nodes = [gpu("kernel", "k", 20 + at, 2, correlation=3 + at // 4) for at in (0, 2, 4)]
+    of_node = gpu("kernel", "k", 40, 2, correlation=5, **{"graph node id": 9, "graph id": 2})
+    alone = [launch(6, 16), gpu("kernel", "k", 50, 2, 6, **{"graph node id": 0, "graph id": 0})]
+    trace = read(graph, again, *nodes, of_node, *alone)
+    assert [one.graph_launch for one in trace.activities] == [3, 3, 4, 5, None]
 
 
 def test_of_ranges_that_begin_together_the_longer_one_is_outer() -> None:
@@ -487,6 +518,42 @@ def test_hip_calls_tell_an_amd_trace_that_names_no_gpu() -> None:
         read(event("cuda_runtime", "hipLaunchKernel", 1, 2, correlation=5), gpu("kernel", "k", 3, 2, 5))
 
 
+@pytest.mark.parametrize(
+    ("events", "header", "says", "hint"),
+    [
+        # From 10 µs on, and 2 s after.
+        (
+            [event("cuda_runtime", "cudaGetDeviceCount", 10, 5), event("Trace", "PyTorch Profiler (0)", 10, 2e6)],
+            {"deviceProperties": [{"id": 0}]},
+            "nothing was launched on a GPU in the 2.00 s that it recorded",
+            "process that uses the GPU",
+        ),
+        (
+            [event("cpu_op", "aten::mm", 0, 9), event("cuda_runtime", "cudaDeviceSynchronize", 10, 990)],
+            {},
+            "nothing was launched on a GPU in the 1.00 ms that it recorded",
+            "torch.profiler.schedule",
+        ),
+        (
+            [event("cpu_op", "aten::mm", 0, 9), launch(1, 2)],
+            {},
+            "calls of CUDA that launch something, but not what the GPU did",
+            "no other profiler",
+        ),
+        ([event("cpu_op", "aten::mm", 0, 9)], {}, "only the CPU was traced", "ProfilerActivity.CUDA"),
+        ([event("user_annotation", "ProfilerStep#1", 0, 9)], {}, "only the CPU was traced", "ProfilerActivity.CUDA"),
+        ([event("overhead", "x", 0, 9)], {"deviceProperties": [{"id": 0}]}, "no kernels", "ProfilerActivity.CUDA"),
+        ([event("", "cuMemAlloc_v2", 0, 9)], {}, "no kernels and no copies", "gpuprof reads traces of PyTorch"),
+    ],
+)
+def test_a_trace_without_gpu_activity_says_why_and_what_would_record_it(
+    events: list[Event], header: dict[str, object], says: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        read(*events, **header)
+    assert says in raised.value.message and hint in (raised.value.hint or "")
+
+
 def test_deep_and_many_spans_take_no_quadratic_time() -> None:
     number = 10_000
     nested = [event("user_annotation", "deep", at, 10 * number) for at in range(number)]
@@ -688,6 +755,19 @@ def test_operators_of_torch_are_ranges_and_no_steps(tmp_path: Path) -> None:
     trace = read_export(export(tmp_path / "e.sqlite", kernels=3, ranges=ranges))
     assert trace.steps == ()
     assert {one.ranges for one in trace.activities} == {("aten::mm [4, 16]×[16, 8]",)}
+
+
+def test_nodes_of_a_graph_in_an_export_know_its_launch(tmp_path: Path) -> None:
+    path = change(
+        export(tmp_path / "e.sqlite", kernels=4),
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN graphNodeId INTEGER",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET graphNodeId = correlationId WHERE correlationId < 4",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET correlationId = 1 WHERE correlationId = 2",
+    )
+    first, second, third, alone = (one.graph_launch for one in read_export(path).activities)
+    assert first == second is not None
+    assert third is not None and third != first
+    assert alone is None
 
 
 def test_copies_and_settings_of_memory_have_direction_and_bytes(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from gpuprof.units import format_percent, format_si
 
 IDLE_SHARE = percent("idle share of the span", 10.0, "less is the price of launching kernels one after the other")
 MOSTLY = percent(
-    "share of the idle time in short or long pauses, or after waits", 50.0, "most of it says which kind of pause it is"
+    "share of the idle time in short or long pauses, in graphs, or after waits",
+    50.0,
+    "most of it says which kind of pause it is",
 )
 SPREAD = percent(
     "share of the idle time before one kernel or kind of copy", 20.0, "less names nothing to look at: all wait alike"
@@ -65,6 +67,15 @@ _BETWEEN = _Kind(
     "Move synchronisations and CPU work out of the loop that launches",
     "Move synchronisations (.item(), .cpu(), print) and Python work out of the loop, or launch it as a CUDA graph.",
 )
+_IN_GRAPHS = _Kind(
+    "Most of the idle time is within launches of CUDA graphs, between nodes that start one after the other: the GPU "
+    "itself takes it to end one and start the next; the CPU had launched both.",
+    "Give the graph fewer nodes, or let them overlap",
+    "Fuse the small kernels and copies of the graph, so that it has fewer nodes; capture what does not depend on each "
+    "other on streams of its own, so that it becomes parallel branches; on Hopper and newer let a kernel start before "
+    "the one ahead of it has ended (programmatic dependent launch, PDL).",
+)
+_BETWEEN_NODES = "idle time between nodes of one launch of a CUDA graph"
 _LEFT_OUT = "start-up, not counted"
 _WHILE_WAITING = "idle time that begins while the program waits for the GPU"
 _TO_DEVICE, _TO_HOST = DIRECTIONS[:2]
@@ -161,11 +172,20 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
             Evidence("", gaps.median_s, "s", threshold=None, meaning="median pause"),
             Evidence("", gaps.longest_s, "s", threshold=None, meaning="longest pause"),
             *((Evidence("", start_up_s, "s", threshold=None, meaning=_LEFT_OUT),) if start_up_s else ()),
+            *_in_graphs(gaps, idle_s),
             *_waited(gaps, idle_s),
             Evidence("", float(wait.pauses), "pause", threshold=None, meaning=f"pauses before {_end(wait)}"),
             *([Evidence("", unsure, "%", threshold=UNSURE.value, meaning=UNSURE.name)] if gaps.unsure_s else ()),
         ),
     )
+
+
+def _in_graphs(gaps: Gaps, idle_s: float) -> tuple[Evidence, ...]:
+    """Return how much of the idle time is within CUDA graphs, if any is."""
+    if not gaps.in_graph_s:
+        return ()
+    share = 100 * gaps.in_graph_s / idle_s
+    return (Evidence("", share, "%", threshold=MOSTLY.value, meaning=_BETWEEN_NODES),)
 
 
 def _waited(gaps: Gaps, idle_s: float) -> tuple[Evidence, ...]:
@@ -239,15 +259,22 @@ def _doubt(gaps: Gaps, idle_s: float) -> tuple[str, ...]:
 
 
 def _kind_of(gaps: Gaps, wait: Wait) -> _Kind:
-    """Return why a GPU pauses: for what ends most of the idle time, else for what the program does when it begins."""
+    """Return why a GPU pauses: for what ends most of the idle time, else for what the program does when it begins.
+
+    Where less than most of that time is within CUDA graphs, the rest alone says why.
+    """
+    in_graph_s = gaps.in_graph_s or 0.0
+    if 100 * in_graph_s / gaps.total_s >= MOSTLY.value:
+        return _IN_GRAPHS
+    other_s = gaps.total_s - in_graph_s
     of_copies = _AT_COPIES.get(wait.before)
     if of_copies is not None and (gaps.waited_s is None or 100 * wait.idle_s / gaps.total_s >= SPREAD.value):
         return of_copies
-    if gaps.waited_s is not None and 100 * gaps.waited_s / gaps.total_s >= MOSTLY.value:
+    if gaps.waited_s is not None and 100 * gaps.waited_s / other_s >= MOSTLY.value:
         return _WAITING
-    if 100 * gaps.short_s / gaps.total_s >= MOSTLY.value:
+    if 100 * gaps.short_s / other_s >= MOSTLY.value:
         return _SHORT
-    if 100 * gaps.long_s / gaps.total_s >= MOSTLY.value:
+    if 100 * gaps.long_s / other_s >= MOSTLY.value:
         return _LONG
     return _LAUNCHING if gaps.waited_s is not None else _BETWEEN
 
@@ -258,8 +285,8 @@ RULES = (
         "The GPU is idle between kernels",
         about="defect",
         looks_at="The pauses of a timeline between a GPU's first and last activity, and what most of their time comes "
-        "before: launches of a kernel, or copies of a direction; where calls of CUDA were recorded, whether the "
-        "program was waiting for the GPU when a pause began.",
+        "before: launches of a kernel, or copies of a direction; whether it is between two nodes of one launch of a "
+        "CUDA graph; and, where calls of CUDA were recorded, whether the program waited for the GPU when it began.",
         thresholds=(IDLE_SHARE, MOSTLY, SPREAD, UNSURE),
         gain="The idle time of all GPUs of the run over their spans, start-up left out: at most all pauses go. It is a "
         "share of the run, not of a kernel.",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.diagnose.nvidia_messages import PIPE_TOLD, STALLS_TOLD
 from gpuprof.diagnose.order import is_counted
+from gpuprof.diagnose.telling import escaped, telling_expression
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Source
@@ -166,8 +167,8 @@ def _gpuprof_line(session: Session, kernel: KernelProfile | None, source: Source
     if not source.is_survey and _can_be_named(source.file):
         line += ["--survey", source.file]
     name = parse_name(kernel.demangled).base if kernel is not None else ""
-    if _IDENTIFIER.fullmatch(name):
-        line += ["--kernel", name]
+    if kernel is not None and _IDENTIFIER.fullmatch(name):
+        line += ["--kernel", telling_expression(name, kernel.demangled, (other.demangled for other in session.kernels))]
     counted_first = sorted(session.sources, key=lambda other: other.is_survey)
     program = next((known for other in counted_first if (known := _program(other.command))), None)
     return f"{shlex.join(line)} -- {shlex.join(program) if program else PROGRAM}"
@@ -196,6 +197,9 @@ def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _N
     else:
         named = kernel.name.isprintable() and 0 < len(kernel.name) <= _LONGEST
         filters = [_by_name(kernel.name, source)] if named else []
+        namesakes = {other.demangled for other in beside if other.name == kernel.name} - {kernel.demangled}
+        if named and namesakes and not countable:
+            filters = _by_demangled(kernel.name, kernel.demangled, [other.demangled for other in beside], source)
         skip = sum(other.name == kernel.name or not filters for other in before) if countable else 0
     skipping: list[tuple[str, str | None]] = [("launch-skip", str(skip))] if skip else []
     return [*filters, *skipping, ("launch-count", "1")]
@@ -203,13 +207,16 @@ def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _N
 
 def _by_name(name: str, source: Source) -> tuple[str, str | None]:
     if _version(source) < _WITH_NAMES:
-        return "kernel-regex", f"^{_escaped(name)}$"
-    return "kernel-name", name if _IDENTIFIER.fullmatch(name) else f"regex:^{_escaped(name)}$"
+        return "kernel-regex", f"^{escaped(name)}$"
+    return "kernel-name", name if _IDENTIFIER.fullmatch(name) else f"regex:^{escaped(name)}$"
 
 
-def _escaped(name: str) -> str:
-    """Escape what is special in the regular expressions of ncu."""
-    return re.sub(r"([\\^$.|?*+()\[\]{}])", r"\\\1", name)
+def _by_demangled(name: str, demangled: str, others: Iterable[str], source: Source) -> list[tuple[str, str | None]]:
+    """Return the options that select a kernel among others whose functions have the same name."""
+    expression = telling_expression(name, demangled, others)
+    if _version(source) < _WITH_NAMES:
+        return [("kernel-regex-base", "demangled"), ("kernel-regex", expression)]
+    return [("kernel-name-base", "demangled"), ("kernel-name", f"regex:{expression}")]
 
 
 def _shell(source: Source, line: _NcuLine, chosen: Sequence[tuple[str, str | None]], output: str) -> str:

@@ -24,7 +24,7 @@ from gpuprof.model.field_types import RunState
 from gpuprof.model.headline import asked_of_peak, line_text, main_point, nearest_limit
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_named
 from gpuprof.model.run_totals import busy_share
-from gpuprof.model.session import Finding, KernelProfile, OperatorFlop, RunVerdict, Session
+from gpuprof.model.session import Finding, KernelProfile, OperatorBytes, OperatorFlop, RunVerdict, Session
 from gpuprof.units import format_percent, format_si
 
 UNIT_CEILINGS = {
@@ -248,13 +248,13 @@ def _timed_state(kernel: KernelProfile) -> _State:
 
 def _of_time(kernel: KernelProfile) -> str:
     """Say what is known of a kernel's speed where nothing says why it is no faster."""
-    asked = _by_shapes(kernel.operator_flop) or _by_dram(kernel)
+    asked = _by_shapes(kernel.operator_flop, kernel.operator_bytes) or _by_dram(kernel)
     return f"{asked}; only counters tell what holds it back" if asked else _TIME_ALONE
 
 
-def _by_shapes(asked: OperatorFlop | None) -> str:
+def _by_shapes(asked: OperatorFlop | None, moved: OperatorBytes | None) -> str:
     """Say what part of a rated ceiling an operator asks for: of DRAM, where its operands take more of that."""
-    nearer = asked_of_peak(asked)
+    nearer = asked_of_peak(asked, moved)
     if nearer is None:
         return ""
     share = format_percent(nearer.most)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuprof.model.session import Finding, KernelProfile, Location, Occupancy, OperatorFlop, RooflinePoint, Stall
+from gpuprof.model.session import (
+    Finding,
+    KernelProfile,
+    Location,
+    Occupancy,
+    OperatorBytes,
+    OperatorFlop,
+    RooflinePoint,
+    Stall,
+)
 from gpuprof.model.stalls import NOT_STALLED
 
 TWO_PASSES = 0.02
@@ -109,8 +118,10 @@ class AskedOfPeak(NamedTuple):
     most: float
 
 
-def asked_of_peak(asked: OperatorFlop | None) -> AskedOfPeak | None:
+def asked_of_peak(asked: OperatorFlop | None, moved: OperatorBytes | None = None) -> AskedOfPeak | None:
     """Return what an operator asks for of arithmetic or of DRAM, whichever is nearer; None where no peak is known."""
+    if asked is None and moved is not None and moved.dram_fraction is not None:
+        return AskedOfPeak("dram", moved.dram_fraction, moved.dram_fraction)
     fractions = sorted(part.fraction for part in asked.utilisation) if asked is not None else []
     if asked is None or not fractions:
         return None

@@ -25,6 +25,7 @@ from gpuprof.model.session import (
     KernelProfile,
     MeasuredFlop,
     ModelFlop,
+    OperatorBytes,
     OperatorFlop,
     PathFlop,
     StepFlop,
@@ -110,6 +111,24 @@ def operator_flop(
         operand_bytes=product.operand_bytes,
         dram_fraction=_of_dram(product.operand_bytes, kernel.duration_s, gpu),
     )
+
+
+def operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: GpuSpec | None) -> OperatorBytes | None:
+    """Return what the point-wise operators of a kernel's launches move; None unless all of them move the same."""
+    every = set(touched)
+    moved = every.pop() if len(every) == 1 else None
+    if not moved or not kernel.duration_s:
+        return None
+    return OperatorBytes(
+        bytes=float(moved),
+        bytes_per_s=moved / kernel.duration_s,
+        dram_fraction=_of_dram(moved, kernel.duration_s, gpu) if not _fits_in_l2(moved, gpu) else None,
+    )
+
+
+def _fits_in_l2(size: int, gpu: GpuSpec | None) -> bool:
+    """Tell whether a cache can hold all of that, so that what was computed just before need not come from DRAM."""
+    return gpu is not None and size <= (gpu.number("l2_size") or 0.0)
 
 
 def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None) -> float | None:

@@ -415,6 +415,18 @@ class OperatorFlop(Struct, frozen=True, kw_only=True):
     ]
 
 
+class OperatorBytes(Struct, frozen=True, kw_only=True):
+    """Bytes of one launch that its operator, a point-wise one, reads and writes by the shapes of its inputs, if it
+    touches each element once; no counter saw them."""
+
+    bytes: Annotated[ByteAmount, about("of its operands and the result, each once")]
+    bytes_per_s: Annotated[BytesPerSecond, about("those bytes over the duration")]
+    dram_fraction: Annotated[
+        Fraction | None,
+        about("that of the rated DRAM bandwidth; null where it is above 1, and where the L2 cache holds all of it"),
+    ]
+
+
 class KernelProfile(Struct, frozen=True, kw_only=True):
     """One profiled launch, or a group of equal launches."""
 
@@ -474,6 +486,10 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
         OperatorFlop | None,
         about("what its operator asks for by shapes; null: no trace with shapes, or other operators"),
     ] = None
+    operator_bytes: Annotated[
+        OperatorBytes | None,
+        about("what its point-wise operator moves by shapes; null: no trace with shapes, or other operators"),
+    ] = None
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
@@ -506,8 +522,8 @@ class Gaps(Struct, frozen=True, kw_only=True):
     total_s: Annotated[Seconds, about("time in all of them")]
     median_s: Annotated[Seconds, about("median pause")]
     longest_s: Annotated[Seconds, about("longest pause")]
-    short_s: Annotated[Seconds, about("time in pauses shorter than 20 µs")]
-    long_s: Annotated[Seconds, about("time in pauses of 1 ms and longer")]
+    short_s: Annotated[Seconds, about("time in pauses shorter than 20 µs, but for those in graphs")]
+    long_s: Annotated[Seconds, about("time in pauses of 1 ms and longer, but for those in graphs")]
     unsure_s: Annotated[Seconds, about("time in pauses after an activity without a time, which may have filled them")]
     start_up_s: Annotated[
         Seconds | None,
@@ -516,6 +532,10 @@ class Gaps(Struct, frozen=True, kw_only=True):
     waited_s: Annotated[
         Seconds | None,
         about("time in pauses that begin while the program waits for the GPU; null: not known"),
+    ] = None
+    in_graph_s: Annotated[
+        Seconds | None,
+        about("time in pauses between two nodes of one launch of a CUDA graph; null: not known, and counted above"),
     ] = None
 
 

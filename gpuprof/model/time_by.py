@@ -219,6 +219,7 @@ _RECORD = {
 }
 _RECORD_IN_TRACE = {
     "operator": "profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+    "module": "profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] and with_stack=True",
     "range": "mark parts of the program with torch.profiler.record_function(NAME)",
 }
 """What a trace of PyTorch's profiler is asked for instead."""

@@ -16,7 +16,7 @@ from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.groups import percentile
 from gpuprof.model.intervals import TimeInterval, common, length, merged
-from gpuprof.model.mfu import launched_products, model_flop, operator_flop, rated_ceilings
+from gpuprof.model.mfu import launched_products, model_flop, operator_bytes, operator_flop, rated_ceilings
 from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report
 from gpuprof.model.session import (
     Ceiling,
@@ -62,7 +62,8 @@ class _Pause(NamedTuple):
 
     `unsure` says that the last thing before it, on any stream, has no time: it may have filled the pause. `start_up`
     says that it does not come again, however long the program runs. `waited` says that the program waited for the GPU
-    when it began, so that nothing was launched meanwhile.
+    when it began, so that nothing was launched meanwhile. `in_graph` says that what it follows and what ends it are
+    nodes of one launch of a CUDA graph: the CPU had launched both before.
     """
 
     length_s: float
@@ -71,6 +72,7 @@ class _Pause(NamedTuple):
     unsure: bool
     start_up: bool = False
     waited: bool = False
+    in_graph: bool = False
 
 
 class _OneGpu(Struct, frozen=True):
@@ -93,6 +95,7 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     ceilings = {number: rated_ceilings(number, gpu) for number, gpu in gpus.items()}
     ids = _ids(traces, analysis)
     kernels = tuple(_with_operator_flop(traces, ids, kernels, ceilings, gpus))
+    kernels = tuple(_with_operator_bytes(traces, ids, kernels, gpus))
     timeline = _timeline(traces, numbers, ids, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
     return Analysis(session, analysis.recorded)
@@ -237,19 +240,28 @@ def _pauses(activities: Sequence[Activity], waits: _Waits, *, from_start: bool) 
     """
     following = _next_kernels(activities)
     pauses: list[tuple[_Pause, int | None]] = []
-    end = _interval(activities[0])[0]
+    end, last = _interval(activities[0])[0], activities[0]
     untimed: set[int | None] = set()
     for place, activity in enumerate(activities):
         if activity.start_s > end + _ROUNDING_S:
             launch = following[place]
             kernel = activities[launch] if launch is not None else None
-            waited = waits.cover(end, activity.start_s, activity.process)
-            pause = _Pause(activity.start_s - end, activity, kernel, unsure=bool(untimed), waited=waited)
+            in_graph = activity.graph_launch is not None and activity.graph_launch == last.graph_launch
+            pause = _Pause(
+                length_s=activity.start_s - end,
+                end=activity,
+                kernel=kernel,
+                unsure=bool(untimed),
+                waited=not in_graph and waits.cover(end, activity.start_s, activity.process),
+                in_graph=in_graph,
+            )
             pauses.append((pause, launch))
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
         (untimed.add if activity.duration_s is None else untimed.discard)(activity.stream)
-        end = max(_interval(activity)[1], end)
+        ended = _interval(activity)[1]
+        if ended >= end:
+            end, last = ended, activity
     first = _loading_pauses(activities, pauses) if from_start else {}
     return [
         pause._replace(start_up=launch == following[0] or pause.length_s >= first[launch]) if launch in first else pause
@@ -297,16 +309,18 @@ def _gaps(pauses: Sequence[_Pause], *, knows_waits: bool) -> Gaps | None:
         return None
     counted = [pause for pause in pauses if not pause.start_up]
     lengths = sorted(pause.length_s for pause in counted)
+    between = [pause.length_s for pause in counted if not pause.in_graph]
     return Gaps(
         count=len(lengths),
         total_s=sum(lengths),
         median_s=percentile(lengths, 50) if lengths else 0.0,
         longest_s=max(lengths, default=0.0),
-        short_s=sum(length_s for length_s in lengths if length_s < SHORT_PAUSE_S),
-        long_s=sum(length_s for length_s in lengths if length_s >= LONG_PAUSE_S),
+        short_s=sum(length_s for length_s in between if length_s < SHORT_PAUSE_S),
+        long_s=sum(length_s for length_s in between if length_s >= LONG_PAUSE_S),
         unsure_s=sum(pause.length_s for pause in counted if pause.unsure),
         start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
         waited_s=sum(pause.length_s for pause in counted if pause.waited) if knows_waits else None,
+        in_graph_s=sum(pause.length_s for pause in counted if pause.in_graph),
     )
 
 
@@ -420,6 +434,23 @@ def _with_operator_flop(
         limits, gpu = ceilings.get(kernel.device, ()), gpus.get(kernel.device)
         asked = operator_flop(of_kernel.get(kernel.id, ()), kernel, limits, gpu)
         yield replace(kernel, operator_flop=asked) if asked is not None else kernel
+
+
+def _with_operator_bytes(
+    traces: Sequence[Trace],
+    ids: Mapping[int, int],
+    kernels: Sequence[KernelProfile],
+    gpus: Mapping[int, GpuSpec | None],
+) -> Iterator[KernelProfile]:
+    """Yield kernels with the bytes that the point-wise operators of their launches move."""
+    of_kernel: defaultdict[int, set[int | None]] = defaultdict(set)
+    for trace in traces:
+        for activity in trace.activities:
+            if activity.kind == KERNEL:
+                of_kernel[ids[id(activity)]].add(activity.operand_bytes)
+    for kernel in kernels:
+        moved = operator_bytes(of_kernel[kernel.id], kernel, gpus.get(kernel.device))
+        yield replace(kernel, operator_bytes=moved) if moved is not None else kernel
 
 
 def _waits(gpus: Sequence[_OneGpu], ids: Mapping[int, int]) -> Iterator[Wait]:

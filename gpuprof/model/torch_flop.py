@@ -103,14 +103,14 @@ def _operand_bytes(product: MatrixProduct, first: int, dtype: str) -> float | No
     if product.name not in _MATRICES or size is None or (product.name in _BATCHED and not product.strides):
         return None
     operands = [
-        _in_memory(shapes[place] or (), product.strides[place] if place < len(product.strides) else None)
+        elements_in_memory(shapes[place] or (), product.strides[place] if place < len(product.strides) else None)
         for place in (first, first + 1)
     ]
     result = math.prod((shapes[first] or ())[:-1]) * (shapes[first + 1] or (1,))[-1]
     return size * (sum(operands) + (result if product.name != _SCALED else 0))
 
 
-def _in_memory(shape: TensorShape, strides: TensorShape | None) -> int:
+def elements_in_memory(shape: TensorShape, strides: TensorShape | None) -> int:
     """Return the elements of a tensor that lie in memory."""
     if strides is None or len(strides) != len(shape):
         return math.prod(shape)

@@ -10,6 +10,8 @@ import math
 import re
 from collections.abc import Sequence
 
+MODULE = "nn.Module: "
+"""How PyTorch's profiler begins the name of a module's call, where it records stacks: `nn.Module: Linear_0`."""
 _SIZES = r"\[(?:\[[\d, -]*\](?:, )?)*\]"
 _TAIL = re.compile(
     rf"(?:, seq = \d+)?(?:, op_id = \d+)?(?:, sizes = ({_SIZES}))?(?:, input_op_ids = \[[\d(), -]*\])?\Z"
@@ -66,7 +68,7 @@ def launched_by(ranges: Sequence[str]) -> str:
     own = next((text for text in around if not _NODE.match(text) and not _INSIDES.match(text)), None)
     node = next((match[1] for text in around if (match := _NODE.match(text))), None)
     place = own or node
-    return f"{place} · {ranges[at]}" if place else ranges[at]
+    return f"{place.removeprefix(MODULE)} · {ranges[at]}" if place else ranges[at]
 
 
 def innermost_operator(ranges: Sequence[str]) -> str:
@@ -88,8 +90,13 @@ def own_ranges(ranges: Sequence[str]) -> tuple[str, ...]:
 
 
 def innermost_module(ranges: Sequence[str]) -> str:
-    """Return the innermost range that is named as modules are: `layers.3.mlp`, `GPT`, `layers.3.mlp (backward)`."""
-    return next((text for text in reversed(own_ranges(ranges)) if _MODULE.fullmatch(text)), "")
+    """Return the innermost range that is named as modules are: `layers.3.mlp`, `GPT`, `layers.3.mlp (backward)`.
+
+    Where the profiler names modules, no other range is one.
+    """
+    own = own_ranges(ranges)[::-1]
+    told = next((text.removeprefix(MODULE) for text in own if text.startswith(MODULE)), "")
+    return told or next((text for text in own if _MODULE.fullmatch(text)), "")
 
 
 def least_side(ranges: Sequence[str]) -> int | None:

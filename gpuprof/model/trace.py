@@ -57,7 +57,9 @@ class Activity(NamedTuple):
     `name` is a kernel's demangled name, or the direction of a copy. `ranges` were open when it was launched, outermost
     first, without steps. `operator` is the framework's operator that launched it, with shapes where recorded.
     `device` counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic. `launched_s` is when
-    the program launched it. `product` is the place in the trace's products of the one that launched it.
+    the program launched it. `product` is the place in the trace's products of the one that launched it. `graph_launch`
+    tells the launch of a CUDA graph that it was a part of from any other in the trace. `operand_bytes` are those that
+    its operator reads and writes, each once; None unless that is point-wise and launched nothing else.
     """
 
     kind: str
@@ -78,6 +80,8 @@ class Activity(NamedTuple):
     collective: Collective | None = None
     launched_s: float | None = None
     product: int | None = None
+    graph_launch: Hashable = None
+    operand_bytes: int | None = None
 
 
 class HostWait(NamedTuple):

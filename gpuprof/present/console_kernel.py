@@ -14,7 +14,7 @@ from gpuprof.model.stalls import stall_name
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
 from gpuprof.present.file_names import file_name
-from gpuprof.present.flop_text import operator_flop_text
+from gpuprof.present.flop_text import operator_bytes_text, operator_flop_text
 from gpuprof.present.session_text import (
     LEVEL_NAMES,
     clock_text,
@@ -89,6 +89,8 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
         yield "work", ", ".join(work)
     if kernel.operator_flop is not None:
         yield "model FLOP", operator_flop_text(kernel.operator_flop)
+    if kernel.operator_bytes is not None:
+        yield "operands", operator_bytes_text(kernel.operator_bytes)
     for index, traffic in enumerate(kernel.traffic):
         yield ("traffic" if index == 0 else ""), _traffic_text(traffic)
     if kernel.throughput:

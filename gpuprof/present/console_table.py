@@ -168,7 +168,7 @@ def _wanted(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[_Col
     yield _Column("time", lambda kernel: duration_text(kernel.time_total_s))
     yield _Column("share", lambda kernel: percent_text(kernel.time_share))
     if session.only_times:
-        yield _Column(_OF_PEAK, lambda kernel: of_peak_text(kernel.operator_flop))
+        yield _Column(_OF_PEAK, lambda kernel: of_peak_text(kernel.operator_flop, kernel.operator_bytes))
         for index, name in enumerate(("median", "p95", "p99")):
             yield _Column(name, _spread(index), rank=index)
         return

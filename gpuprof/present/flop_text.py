@@ -8,6 +8,7 @@ from gpuprof.model.headline import asked_of_peak
 from gpuprof.model.session import (
     MeasuredFlop,
     ModelFlop,
+    OperatorBytes,
     OperatorFlop,
     PathFlop,
     StepFlop,
@@ -60,12 +61,19 @@ def operator_flop_text(asked: OperatorFlop) -> str:
     return f"{text}; operands and result once {format_si(asked.operand_bytes, 'B')}{of_dram}"
 
 
-def of_peak_text(asked: OperatorFlop | None) -> str:
+def operator_bytes_text(moved: OperatorBytes) -> str:
+    """Write what a point-wise operator moves: "1.61 GB if each is touched once, 2.01 TB/s: 60 % of rated DRAM"."""
+    of_dram = f": {format_percent(moved.dram_fraction)} of rated DRAM" if moved.dram_fraction is not None else ""
+    rate = format_si(moved.bytes_per_s, "B/s")
+    return f"{format_si(moved.bytes, 'B')} by the operator's shapes if each is touched once, {rate}{of_dram}"
+
+
+def of_peak_text(asked: OperatorFlop | None, moved: OperatorBytes | None = None) -> str:
     """Write what part of the rated peak that is, of arithmetic or of DRAM, whichever is nearer: "fp32 53 %".
 
     "fp32 5.9 % to 44 %" where it may run on two paths.
     """
-    nearer = asked_of_peak(asked)
+    nearer = asked_of_peak(asked, moved)
     if nearer is None:
         return ""
     if nearer.of == "dram":

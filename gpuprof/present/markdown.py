@@ -53,7 +53,7 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
         yield ""
     timed = session.only_times
     shown = kernels[:top] if top else kernels
-    with_peak = timed and any(of_peak_text(kernel.operator_flop) for kernel in shown)
+    with_peak = timed and any(of_peak_text(kernel.operator_flop, kernel.operator_bytes) for kernel in shown)
     columns = (*(("of peak",) if with_peak else ()), *_TIMES) if timed else _COUNTERS
     yield f"| kernel | launches | time | share | {' | '.join(columns)} | first finding |"
     yield f"|---|--:|--:|--:|{'--:|' * (len(columns) - 1)}{'--:' if timed else '---'}|---|"
@@ -127,7 +127,7 @@ def _row(kernel: KernelProfile, source: str, *, timed: bool, with_peak: bool) ->
         count_text(kernel.launches, "", "").strip(),
         duration_text(kernel.time_total_s),
         percent_text(kernel.time_share),
-        *((of_peak_text(kernel.operator_flop),) if with_peak else ()),
+        *((of_peak_text(kernel.operator_flop, kernel.operator_bytes),) if with_peak else ()),
         *(map(duration_text, duration_spread(kernel)) if timed else counted),
         first.rule if first is not None else "–",
     )

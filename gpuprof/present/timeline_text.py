@@ -89,10 +89,12 @@ def _gaps_text(device: DeviceTimeline) -> str:
     assert gaps is not None
     span_s = running_s(device)
     of = f" ({format_percent(gaps.total_s / span_s)})" if span_s > 0 else ""
+    in_graphs = f"{format_si(gaps.in_graph_s, 's')} between nodes of CUDA graphs, " if gaps.in_graph_s else ""
     return (
         f"{count_text(gaps.count, 'pause')}, {format_si(gaps.total_s, 's')} in all{of}: median "
-        f"{format_si(gaps.median_s, 's')}, longest {format_si(gaps.longest_s, 's')}; {format_si(gaps.short_s, 's')} in "
-        f"pauses under 20 µs, {format_si(gaps.long_s, 's')} in pauses of 1 ms and longer"
+        f"{format_si(gaps.median_s, 's')}, longest {format_si(gaps.longest_s, 's')}; {in_graphs}"
+        f"{format_si(gaps.short_s, 's')} in {'other ' if in_graphs else ''}pauses under 20 µs, "
+        f"{format_si(gaps.long_s, 's')} in pauses of 1 ms and longer"
     )
 
 

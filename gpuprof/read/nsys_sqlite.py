@@ -32,7 +32,7 @@ KIND = "nsys-sqlite"
 _KERNELS, _COPIES, _SETS = (f"CUPTI_ACTIVITY_KIND_{what}" for what in ("KERNEL", "MEMCPY", "MEMSET"))
 _CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
 _GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
-_STARTED = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
+_STARTED = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphNodeId")
 _KERNEL_COLUMNS = (
     *_STARTED,
     *("demangledName", "shortName", "mangledName", "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
@@ -290,6 +290,7 @@ def _with_start(row: _Row, activity: Activity, gpus: _Gpus) -> _Launched | None:
     correlation = _count(row["correlationId"])
     call = (_process(row["globalPid"]), correlation) if correlation else None
     gpu = gpus.number(activity.process, _count(row["deviceId"]) or 0)
+    activity = activity._replace(graph_launch=call) if _count(row["graphNodeId"]) else activity
     return _Launched(activity, start, gpu, call=call) if start is not None else None
 
 

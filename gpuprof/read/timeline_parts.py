@@ -52,6 +52,14 @@ class WaitSpan(NamedTuple):
     process: int | None
 
 
+_LAUNCHES_GRAPH = re.compile(r"cu(?:da)?GraphLaunch(?:_\w+)?")
+
+
+def launches_graph(call: str) -> bool:
+    """Tell whether a call of CUDA, by its name, launches a graph: all of that has the correlation of this call."""
+    return _LAUNCHES_GRAPH.fullmatch(call) is not None
+
+
 def waits_for_gpu(call: str) -> bool:
     """Tell whether a call of CUDA, by its name, waits for the GPU: `cudaStreamSynchronize_v3020`."""
     return _WAITS.fullmatch(call) is not None

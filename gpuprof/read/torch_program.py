@@ -9,11 +9,10 @@ from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 from gpuprof.model.torch_flop import PRODUCTS
+from gpuprof.model.torch_ranges import MODULE
 from gpuprof.model.trace import OPTIMIZER_STEP, PROFILER_STEP, ProgramStep
 from gpuprof.read.timeline_parts import ThreadSpan, program_step
 
-MODULE = "nn.Module: "
-"""How the name of a module's call begins, in traces with stacks."""
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 
 

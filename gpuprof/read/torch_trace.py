@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -13,20 +14,31 @@ from msgspec import Struct, field
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
+from gpuprof.model.torch_pointwise import POINTWISE
+from gpuprof.model.torch_ranges import MODULE
 from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,
     device_numbers,
     host_waits,
+    launches_graph,
     left_out,
     open_at_places,
     since_epoch,
     waits_for_gpu,
 )
 from gpuprof.read.torch_json import count, dims, nanoseconds, text_of, trace_json
-from gpuprof.read.torch_program import MODULE, products, steps, that_launched
-from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes, product
+from gpuprof.read.torch_program import products, steps, that_launched
+from gpuprof.read.torch_words import (
+    COLLECTIVE_NAME,
+    collective,
+    direction,
+    operand_bytes,
+    operator_with_shapes,
+    product,
+)
+from gpuprof.units import format_si
 
 _CALL, _OPERATOR, _ANNOTATION, _PYTHON = "call", "operator", "annotation", "python"
 _ROLES = {
@@ -45,7 +57,16 @@ _AMD_NAME = re.compile(r"\b(?:AMD|Radeon|Instinct|gfx\d+)", re.IGNORECASE)
 _AMD_WARP = 64
 _CUDA_DEVICE_TYPE = 1
 """c10::DeviceType::CUDA, in the events of the memory profiler."""
+_LAUNCHES = re.compile(r"cu(?:da)?(?:Graph)?(?:Launch(?!HostFunc)|Memcpy|Memset)\w*")
 _TRACE_GPU = "trace the GPU too: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+_TRACE_WORK = (
+    "profile in the process that uses the GPU, such as a worker, and let its steps come in the window: see wait and "
+    "warmup of torch.profiler.schedule"
+)
+_TRACE_AGAIN = (
+    "record a longer window that ends after torch.cuda.synchronize(), with no other profiler, such as nsys, beside it"
+)
+_READABLE = "gpuprof reads traces of PyTorch's profiler, and what nsys export --type sqlite writes"
 
 
 class _Event(NamedTuple):
@@ -66,6 +87,7 @@ class _Events(Struct):
 
     gpu: list[_Event] = field(default_factory=list)
     calls: dict[int, LaunchOrigin] = field(default_factory=dict)
+    graph_launches: set[int] = field(default_factory=set)
     waits: list[WaitSpan] = field(default_factory=list)
     operators: list[_Event] = field(default_factory=list)
     annotations: list[_Event] = field(default_factory=list)
@@ -73,6 +95,9 @@ class _Events(Struct):
     modules: list[_Event] = field(default_factory=list)
     flows: list[dict[str, Any]] = field(default_factory=list)
     origin: int | None = None
+    end: int = 0
+    called: bool = False
+    launched: bool = False
     untimed: int = 0
     hip: bool = False
     peak_memory_bytes: int | None = None
@@ -87,7 +112,9 @@ def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
     events = _sorted_out(trace["traceEvents"])
     used = device_numbers(map(_device_id, events.gpu), name)
     properties = _properties(trace.get("deviceProperties"))
-    _refuse_others(events, [properties.get(number, {}) for number in used], name)
+    _refuse_amd(events, [properties.get(number, {}) for number in used], name)
+    if not events.gpu:
+        raise _without_gpu(events, name, of_torch=bool(properties))
     origin = events.origin if events.origin is not None else 0
     places = _places(events)
     operators = open_at_places(events.operators, places)
@@ -152,6 +179,7 @@ def _add(event: dict[str, Any], events: _Events) -> None:
         return
     if events.origin is None or start < events.origin:
         events.origin = start
+    events.end = max(events.end, start + (duration or 0))
     if role is None or (role == _PYTHON and not str(event.get("name")).startswith(MODULE)):
         return
     lasted = duration if duration is not None and duration > 0 else None
@@ -160,9 +188,13 @@ def _add(event: dict[str, Any], events: _Events) -> None:
     span = _Event(name, role, start, end=end, duration=lasted, thread=thread, process=process, args=args)
     if role == _CALL:
         events.hip = events.hip or name.startswith("hip")
+        events.called = True
+        events.launched = events.launched or _LAUNCHES.fullmatch(name) is not None
         correlation = count(args.get("correlation"))
         if correlation is not None:
             events.calls.setdefault(correlation, LaunchOrigin(thread, start, process))
+            if launches_graph(name):
+                events.graph_launches.add(correlation)
         if waits_for_gpu(name):
             events.waits.append(WaitSpan(start, end, process))
     elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
@@ -207,8 +239,8 @@ def _properties(recorded: object) -> dict[int, Mapping[str, Any]]:
     return by_number
 
 
-def _refuse_others(events: _Events, used: Iterable[Mapping[str, Any]], name: str) -> None:
-    """Raise InputError if no NVIDIA GPU did anything."""
+def _refuse_amd(events: _Events, used: Iterable[Mapping[str, Any]], name: str) -> None:
+    """Raise InputError for a trace of an AMD GPU."""
     amd = next((properties for properties in used if _is_amd(properties)), None)
     if events.hip or amd is not None:
         called = text_of(amd.get("name")) if amd is not None else None
@@ -217,11 +249,20 @@ def _refuse_others(events: _Events, used: Iterable[Mapping[str, Any]], name: str
             f"{name} is a trace of an AMD GPU{device}; gpuprof supports NVIDIA GPUs only",
             "use AMD's rocprof-compute, or trace on an NVIDIA GPU",
         )
-    if not events.gpu:
-        what = (
-            "only the CPU was traced" if events.operators or events.annotations else "it has no kernels and no copies"
-        )
-        raise InputError(f"{name} is a trace without GPU activity: {what}", _TRACE_GPU)
+
+
+def _without_gpu(events: _Events, name: str, *, of_torch: bool) -> InputError:
+    """Say why no GPU did anything: by the calls of CUDA, which are recorded only where the GPU is traced, too."""
+    if events.launched:
+        return InputError(f"{name} has calls of CUDA that launch something, but not what the GPU did", _TRACE_AGAIN)
+    if events.called:
+        window_s = (events.end - (events.origin or 0)) / 1e9
+        what = f"nothing was launched on a GPU in the {format_si(window_s, 's')} that it recorded"
+        return InputError(f"{name} is a trace without GPU activity: {what}", _TRACE_WORK)
+    if events.operators or events.annotations or events.steps or events.modules:
+        return InputError(f"{name} is a trace without GPU activity: only the CPU was traced", _TRACE_GPU)
+    what = f"{name} is a trace without GPU activity: it has no kernels and no copies"
+    return InputError(what, _TRACE_GPU if of_torch else _READABLE)
 
 
 def _is_amd(properties: Mapping[str, Any]) -> bool:
@@ -250,10 +291,11 @@ def _activities(
     """Yield what the GPUs did, each with what was open where it was launched: operators, and one of the `calls`."""
     index = {number: position for position, number in enumerate(used)}
     numbers = {id(call): number for number, call in enumerate(calls)}
-    annotations = open_at_places(events.annotations, places)
+    ranges = open_at_places(chain(events.annotations, events.modules), places)
+    moved = _operand_bytes(places, operators)
     for event, place in zip(events.gpu, places, strict=True):
         launchers = operators.get(place, ()) if place is not None else ()
-        around = annotations.get(place, ()) if place is not None else ()
+        around = ranges.get(place, ()) if place is not None else ()
         yield Activity(
             kind=event.role,
             name=_name(event),
@@ -272,7 +314,30 @@ def _activities(
             collective=_collective(event, launchers),
             launched_s=(place.at - origin) / 1e9 if place is not None else None,
             product=next((numbers[id(launcher)] for launcher in launchers if id(launcher) in numbers), None),
+            graph_launch=_graph_launch(event, events.graph_launches),
+            operand_bytes=moved.get(id(launchers[-1])) if launchers and event.role == KERNEL else None,
         )
+
+
+def _operand_bytes(
+    places: Iterable[LaunchOrigin | None],
+    operators: Mapping[LaunchOrigin, Sequence[_Event]],
+) -> dict[int, int]:
+    """Return the bytes of point-wise operators that launched one thing on a GPU, by the identity of the operator."""
+    launchers = [operators[place][-1] for place in places if place is not None and operators.get(place)]
+    launches = Counter(map(id, launchers))
+    moved = {
+        id(launcher): operand_bytes(launcher.name, launcher.args)
+        for launcher in launchers
+        if launcher.name in POINTWISE and launches[id(launcher)] == 1
+    }
+    return {number: size for number, size in moved.items() if size is not None}
+
+
+def _graph_launch(event: _Event, launches: Container[int]) -> int | None:
+    """Return the correlation of the launch of a graph that an activity was a part of: its call or its node says so."""
+    correlation = count(event.args.get("correlation"))
+    return correlation if correlation in launches or count(event.args.get("graph node id")) else None
 
 
 def _name(event: _Event) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpuprof.model.torch_pointwise import pointwise_bytes
 from gpuprof.model.torch_ranges import operator_text
 from gpuprof.model.trace import DIRECTIONS, Collective, MatrixProduct
 from gpuprof.read.torch_json import count, shape
@@ -48,6 +49,15 @@ def product(name: str, start_s: float, args: Mapping[str, Any]) -> MatrixProduct
         settings=_texts(args.get("Concrete Inputs")),
         strides=tuple(map(shape, strides)) if isinstance(strides, list) else (),
     )
+
+
+def operand_bytes(name: str, args: Mapping[str, Any]) -> int | None:
+    """Return the bytes that a call of a point-wise operator reads and writes; None where the trace does not tell."""
+    dims, strides = _inputs(args), args.get("Input Strides")
+    if dims is None:
+        return None
+    in_memory = tuple(map(shape, strides)) if isinstance(strides, list) else ()
+    return pointwise_bytes(name, tuple(map(shape, dims)), _texts(args.get("Input type")), in_memory)
 
 
 def _inputs(args: Mapping[str, Any]) -> list[Any] | None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.model.headline import main_point, main_stall, nearest_limit
+from gpuprof.model.headline import asked_of_peak, main_point, main_stall, nearest_limit
 from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.present.finding_text import run_gain_text
 from gpuprof.present.flop_text import of_peak_text
@@ -124,10 +124,10 @@ def _order(value: float | None) -> str:
 
 
 def _of_peak(kernel: KernelProfile) -> Amount:
-    text = of_peak_text(kernel.operator_flop)
-    if kernel.operator_flop is None or not text:
+    nearer = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
+    if nearer is None:
         return Amount(NOT_COLLECTED, "")
-    return Amount(text, _order(max(part.fraction for part in kernel.operator_flop.utilisation)))
+    return Amount(of_peak_text(kernel.operator_flop, kernel.operator_bytes), _order(nearer.most))
 
 
 def _occupancy(kernel: KernelProfile) -> Amount:

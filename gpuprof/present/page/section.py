@@ -10,7 +10,7 @@ from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
 from gpuprof.model.session import KernelProfile, Pipe, Scheduler, Session, Throughput
 from gpuprof.present.file_names import file_name
-from gpuprof.present.flop_text import operator_flop_text
+from gpuprof.present.flop_text import operator_bytes_text, operator_flop_text
 from gpuprof.present.page.charts import kernel_chart
 from gpuprof.present.page.code import CodeTable, code_places, code_tables
 from gpuprof.present.page.findings import Card, cards
@@ -129,6 +129,8 @@ def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
     yield LabelledText("Occupancy", occupancy_text(kernel.occupancy))
     if kernel.operator_flop is not None:
         yield LabelledText("Model FLOP", operator_flop_text(kernel.operator_flop))
+    if kernel.operator_bytes is not None:
+        yield LabelledText("Operands and result", operator_bytes_text(kernel.operator_bytes))
 
 
 def _typical_duration(kernel: KernelProfile) -> str:
