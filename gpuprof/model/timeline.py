@@ -81,6 +81,7 @@ class _OneGpu(Struct, frozen=True):
     activities: Sequence[Activity]
     pauses: Sequence[_Pause]
     knows_waits: bool
+    from_start: bool
 
 
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
@@ -183,6 +184,7 @@ def _gpus(traces: Sequence[Trace]) -> Iterator[_OneGpu]:
                     activities=activities,
                     pauses=_pauses(activities, _Waits(trace.host_waits or ()), from_start=trace.from_start),
                     knows_waits=trace.host_waits is not None,
+                    from_start=trace.from_start,
                 )
 
 
@@ -197,7 +199,7 @@ def _device(gpu: _OneGpu, number: int) -> DeviceTimeline:
         busy_s=length(busy),
         kernel_s=length(merged(map(_interval, kernels))),
         gaps=_gaps(gpu.pauses, knows_waits=gpu.knows_waits),
-        copies=tuple(_copies(gpu.activities)),
+        copies=tuple(_copies(gpu)),
         communication=_communication(kernels),
         untimed=sum(activity.duration_s is None for activity in gpu.activities),
     )
@@ -310,14 +312,40 @@ def _gaps(pauses: Sequence[_Pause], *, knows_waits: bool) -> Gaps | None:
     )
 
 
-def _copies(activities: Sequence[Activity]) -> Iterator[Copies]:
-    """Yield the copies by direction, then settings of memory, those that take most time first."""
-    by_direction: dict[str, list[Activity]] = {}
-    for activity in activities:
+def _copies(gpu: _OneGpu) -> Iterator[Copies]:
+    """Yield the copies by direction and memory, and settings of memory, those that take most time first."""
+    groups: dict[tuple[str, str | None], list[Activity]] = {}
+    for activity in gpu.activities:
         if activity.kind in (COPY, SET):
-            by_direction.setdefault(_movement(activity), []).append(activity)
-    every = [_copies_of(direction, moves) for direction, moves in by_direction.items()]
+            groups.setdefault((_movement(activity), activity.memory), []).append(activity)
+    computing = merged(_computing(gpu.activities))
+    # Of a program that was surveyed from its start, what comes before any kernel does not come again.
+    begin = computing[0][0] if computing and gpu.from_start else -math.inf
+    every = [
+        replace(
+            _copies_of(direction, moves),
+            memory=memory,
+            exposed_s=_exposed_s(moves, computing, begin) if direction != MEMORY_SET else None,
+        )
+        for (direction, memory), moves in groups.items()
+    ]
     yield from sorted(every, key=lambda copies: -(copies.time_s or 0.0))
+
+
+def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
+    """Yield when kernels ran: one without a time may have run until the next thing on its stream began."""
+    next_start_s: dict[int | None, float] = {}
+    for activity in reversed(activities):
+        start_s, end_s = _interval(activity)
+        if activity.kind in (KERNEL, TRY):
+            yield start_s, end_s if activity.duration_s is not None else next_start_s.get(activity.stream, end_s)
+        next_start_s[activity.stream] = start_s
+
+
+def _exposed_s(moves: Sequence[Activity], computing: Sequence[TimeInterval], begin: float) -> float:
+    """Return the time of copies in which no kernel ran, from a time on."""
+    moving = merged(_interval(move) for move in moves if move.start_s >= begin)
+    return length(moving) - common(moving, computing)
 
 
 def _movement(activity: Activity) -> str:

@@ -17,6 +17,8 @@ DIRECTIONS = ("host to device", "device to host", "device to device", "peer to p
 """The names of copies; a copy whose direction was not recorded is called "copy"."""
 MEMORY_SET = "memory set"
 """What settings of memory are called beside the directions of copies."""
+PAGEABLE, PINNED, UNIFIED = "pageable", "pinned", "unified"
+"""The memory that a copy reads or writes on the host, or that the driver moves by pages."""
 PROFILER_STEP = "ProfilerStep"
 """What PyTorch's profiler calls the steps that a program tells it of."""
 OPTIMIZER_STEP = "optimizer step"
@@ -57,7 +59,8 @@ class Activity(NamedTuple):
     `name` is a kernel's demangled name, or the direction of a copy. `ranges` were open when it was launched, outermost
     first, without steps. `operator` is the framework's operator that launched it, with shapes where recorded.
     `device` counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic. `launched_s` is when
-    the program launched it. `product` is the place in the trace's products of the one that launched it.
+    the program launched it. `product` is the place in the trace's products of the one that launched it. `memory` is the
+    host's end of a copy, or unified memory.
     """
 
     kind: str
@@ -78,6 +81,7 @@ class Activity(NamedTuple):
     collective: Collective | None = None
     launched_s: float | None = None
     product: int | None = None
+    memory: str | None = None
 
 
 class HostWait(NamedTuple):

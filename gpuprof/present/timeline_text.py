@@ -97,13 +97,16 @@ def _gaps_text(device: DeviceTimeline) -> str:
 
 
 def _copies_text(copies: Copies) -> str:
-    parts = [f"{copies.direction}: {count_text(copies.count, 'time')}"]
+    memory = f" ({copies.memory})" if copies.memory is not None else ""
+    parts = [f"{copies.direction}{memory}: {count_text(copies.count, 'time')}"]
     if copies.bytes is not None:
         parts.append(format_si(copies.bytes, "B"))
     if copies.time_s is not None:
         parts.append(format_si(copies.time_s, "s"))
     if copies.bytes_per_s is not None:
         parts.append(format_si(copies.bytes_per_s, "B/s"))
+    if copies.exposed_s is not None:
+        parts.append(f"exposed {format_si(copies.exposed_s, 's')}")
     return ", ".join(parts)
 
 

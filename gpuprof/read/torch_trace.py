@@ -26,7 +26,7 @@ from gpuprof.read.timeline_parts import (
 )
 from gpuprof.read.torch_json import count, dims, nanoseconds, text_of, trace_json
 from gpuprof.read.torch_program import MODULE, products, steps, that_launched
-from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, operator_with_shapes, product
+from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, direction, memory, operator_with_shapes, product
 
 _CALL, _OPERATOR, _ANNOTATION, _PYTHON = "call", "operator", "annotation", "python"
 _ROLES = {
@@ -272,6 +272,7 @@ def _activities(
             collective=_collective(event, launchers),
             launched_s=(place.at - origin) / 1e9 if place is not None else None,
             product=next((numbers[id(launcher)] for launcher in launchers if id(launcher) in numbers), None),
+            memory=memory(event.name) if event.role == COPY else None,
         )
 
 

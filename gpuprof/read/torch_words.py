@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuprof.model.torch_ranges import operator_text
-from gpuprof.model.trace import DIRECTIONS, Collective, MatrixProduct
+from gpuprof.model.trace import DIRECTIONS, PAGEABLE, PINNED, UNIFIED, Collective, MatrixProduct
 from gpuprof.read.torch_json import count, shape
 
 _DIRECTION = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
@@ -19,6 +19,8 @@ _DIRECTIONS = {
     "PP": _PEER_TO_PEER,
     "HH": _HOST_TO_HOST,
 }
+_MEMORY = re.compile(r"\b(Pageable|Pinned|Managed)\b")
+_MEMORIES = {"Pageable": PAGEABLE, "Pinned": PINNED, "Managed": UNIFIED}
 _ELEMENT_BYTES = {
     **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
     **dict.fromkeys(("Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
@@ -75,6 +77,12 @@ def direction(name: str) -> str:
     match = _DIRECTION.match(name)
     ends = (match[1] + match[2]).replace("A", "D") if match else ""
     return _DIRECTIONS.get(ends, "copy")
+
+
+def memory(name: str) -> str | None:
+    """Return the memory at the host's end of a copy: "Memcpy HtoD (Pageable -> Device)" → "pageable"."""
+    match = _MEMORY.search(name)
+    return _MEMORIES[match[1]] if match else None
 
 
 def collective(args: Mapping[str, Any]) -> Collective | None:
