@@ -807,8 +807,8 @@ def test_exposed_communication_is_something_to_change() -> None:
     ((told, finding),) = of_rule(found, "exposed-communication")
     assert told.name == "ncclDevKernel_AllReduce"
     assert finding.headline == (
-        "Exposed communication: the GPU communicates for 40 % of 100 µs with no other kernel beside; 40.0 µs, 67 % of "
-        "its communication"
+        "Exposed communication: the GPU communicates for 40 % of 100 µs with no other kernel beside; 40.0 µs of 60.0 "
+        "µs of communication"
     )
     assert finding.gain_kind == "bound" and finding.gain_total == pytest.approx(0.4)
     assert "FSDP" in finding.advice and "balance" in finding.advice
@@ -826,3 +826,122 @@ def test_a_copy_beside_communication_is_not_exposed_and_counts_once() -> None:
     found = session(trace(*both, kernel("a", 50, 50)))
     assert [one.exposed_s for one in device(found).copies] == [0.0]
     assert [item.rule for item in found.opportunities] == ["exposed-communication"]
+
+
+def reduction(start_us: float, us: float | None, **more: object) -> Activity:
+    """An all-reduce of 1 MB over two ranks, in a group of them, on a stream of its own."""
+    done = replace(Collective("all_reduce", 1_000_000, 2, group="0 [0, 1]"), **more)
+    return kernel("ncclDevKernel_AllReduce", start_us, us, collective=done)._replace(stream=9)
+
+
+def of_ranks(*activities: tuple[Activity, ...], ranks: tuple[int | None, ...] = (0, 1)) -> Session:
+    """The session of a trace for each rank."""
+    return session(
+        *(
+            replace(trace(*of_rank), file=f"r{number}.json", sha256=f"{number}" * 64, rank=rank)
+            for number, (of_rank, rank) in enumerate(zip(activities, ranks, strict=True))
+        )
+    )
+
+
+def straggling() -> Session:
+    """Two steps of 100 µs. Rank 0 computes 70 µs and arrives last; rank 1 computes 40, and 10 beside its wait."""
+    slow, fast = [], []
+    for at in (0, 100):
+        slow += [kernel("a", at, 70), reduction(at + 70, 20), kernel("b", at + 90, 10)]
+        fast += [kernel("a", at, 40), reduction(at + 40, 50), kernel("c", at + 50, 10), kernel("b", at + 90, 10)]
+    return of_ranks(tuple(slow), tuple(fast))
+
+
+def test_collectives_of_ranks_tell_waiting_from_moving_data() -> None:
+    found = straggling()
+    assert found.timeline is not None
+    slow, fast = (one.communication for one in found.timeline.devices)
+    assert slow is not None and fast is not None
+    # Rank 1 waits 2 × 30 µs, of which it computes in 2 × 10; 20 µs move 1 MB.
+    assert (slow.waiting_s, fast.awaited_s) == (0.0, 0.0)
+    assert fast.waiting_s == pytest.approx(40e-6) and slow.awaited_s == pytest.approx(40e-6)
+    assert fast.exposed_s == pytest.approx(80e-6)
+    assert fast.bus_bytes_per_s == pytest.approx(2e10) and fast.transfer_bytes_per_s == pytest.approx(5e10)
+    facts = [text for name, text in timeline_facts(found) if name == "communication"]
+    assert "exposed 40.0 µs, none of it waiting for other ranks;" in facts[0]
+    assert facts[1] == (
+        "2 kernels, 100 µs, 20 % of it beside other kernels; exposed 80.0 µs, 40.0 µs of it waiting for other ranks; "
+        "bus bandwidth 20.0 GB/s, waits included, 50.0 GB/s without"
+    )
+
+
+def test_the_rank_that_others_wait_for_is_named_and_the_work_is_to_be_balanced() -> None:
+    found = straggling()
+    ((told, finding),) = of_rule(found, "waiting-for-ranks")
+    assert (told.name, told.rank) == ("ncclDevKernel_AllReduce", 1)
+    assert finding.headline == (
+        "Waiting for ranks: GPU 0 of rank 1 waits for 20 % of 200 µs in its collectives; 40.0 µs of 100 µs of "
+        "communication, 100 % of all waits are for rank 0"
+    )
+    assert finding.action.startswith("Balance the work of ranks") and "network" in finding.advice
+    # 40 of 2 × 200 µs wait; 2 × 40 more are exposed on each rank for moving data.
+    assert {item.rule: item.gain_total for item in found.opportunities if item.gain_total} == {
+        "waiting-for-ranks": pytest.approx(40 / 400), "exposed-communication": pytest.approx(80 / 400),
+    }  # fmt: skip
+
+
+def test_where_now_this_rank_and_now_that_one_is_last_none_is_named() -> None:
+    # Each of three ranks is last once, and the others wait 30 µs for it.
+    ranks: list[tuple[Activity, ...]] = []
+    for number in range(3):
+        launched: list[Activity] = []
+        for step in range(3):
+            us = 10.0 if step == number else 40.0
+            at = 100.0 * step
+            launched += [kernel("a", at, 90 - us), reduction(at + 90 - us, us, ranks=3), kernel("b", at + 90, 10)]
+        ranks.append(tuple(launched))
+    ((_, finding),) = of_rule(of_ranks(*ranks, ranks=(0, 1, 2)), "waiting-for-ranks")
+    assert finding.headline.endswith("33 % of all waits at most are for one rank")
+    assert finding.action.startswith("Make the steps of the ranks equally long")
+
+
+ALONE = (kernel("a", 0, 70), reduction(70, 20))
+WAITING = (kernel("a", 0, 40), reduction(40, 50))
+
+
+@pytest.mark.parametrize(
+    ("other", "ranks"),
+    [
+        ((*WAITING, reduction(100, 5)), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, bytes=2_000_000)), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, name="all_gather")), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, group="1 [0, 1]")), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, group=None)), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, number=7)), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, ranks=4)), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, None)), (0, 1)),
+        (WAITING, (0, 0)),
+        (WAITING, (0, None)),
+    ],
+    ids=["count", "bytes", "name", "group", "no group", "number", "size", "time", "same rank", "no rank"],
+)
+def test_nothing_is_said_of_waits_where_pairing_is_not_sure(
+    other: tuple[Activity, ...], ranks: tuple[int | None, ...]
+) -> None:
+    found = of_ranks(ALONE, other, ranks=ranks)
+    assert found.timeline is not None
+    assert {one.communication.waiting_s for one in found.timeline.devices if one.communication} == {None}
+    assert of_rule(found, "waiting-for-ranks") == []
+
+
+def test_a_broadcast_may_end_before_all_have_begun() -> None:
+    alone = (kernel("a", 0, 70), reduction(70, 20, name="broadcast"))
+    waiting = (kernel("a", 0, 40), reduction(40, 50, name="broadcast"))
+    assert of_rule(of_ranks(alone, waiting), "waiting-for-ranks") == []
+
+
+def test_groups_of_a_name_are_told_apart_by_their_ranks() -> None:
+    args = {"Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float", "Group size": 2, "Seq": 5}
+    first = collective({**args, "Process Group Name": "tp", "Process Group Ranks": "[0, 1]"})
+    second = collective({**args, "Process Group Name": "tp", "Process Group Ranks": [2, 3]})
+    assert first is not None and second is not None
+    assert (first.name, first.bytes, first.number, first.group) == ("all_reduce", 32, 5, "tp [0, 1]")
+    assert second.group == "tp [2, 3]"
+    unknown = collective(args)
+    assert unknown is not None and unknown.group is None

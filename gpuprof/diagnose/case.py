@@ -86,15 +86,18 @@ class Exposed(Struct, frozen=True):
     """What no kernel runs beside, on the GPU where that takes longest: copies of a direction and memory, or
     communication, which no other kernel runs beside.
 
-    `share` is that time of all GPUs of the run over their spans; the rest is as of pauses.
+    `time_s` is that time, and `share` that of all GPUs of the run over their spans; the rest is as of pauses. What
+    waits for other ranks has the rank that is `awaited` longest, and the part of all waits that is.
     """
 
     device: DeviceTimeline
     done: Copies | Communication
+    time_s: float
     share: float
     gpus: int
     files: int
     rank: int | None
+    awaited: tuple[int, float] | None = None
 
 
 class Faster(Struct, frozen=True):

@@ -459,16 +459,19 @@ def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:
 
 
 def _of_run(session: Session) -> Iterator[tuple[Finding, KernelProfile]]:
-    """Yield what is told of the run and not of a kernel, with the kernel that it hangs at."""
-    for kernel in session.kernels:
-        for finding in kernel.findings:
-            if is_of_run(finding) and finding.severity in ("high", "medium"):
-                yield finding, kernel
+    """Yield what is told of the run and not of a kernel, with the kernel that it hangs at, what gains most first."""
+    told = (
+        (finding, kernel)
+        for kernel in session.kernels
+        for finding in kernel.findings
+        if is_of_run(finding) and finding.severity in ("high", "medium")
+    )
+    yield from sorted(told, key=lambda entry: -(entry[0].gain_total or 0.0))
 
 
 def _most_of_run(session: Session) -> tuple[Finding, KernelProfile] | None:
     """Return what is said first of the run: what is of most of its time, and of more than any kernel takes."""
-    most = max(_of_run(session), key=lambda told: told[0].gain_total or 0.0, default=None)
+    most = next(_of_run(session), None)
     return most if most is not None and _is_most(most[0], session) else None
 
 

@@ -547,8 +547,17 @@ class Communication(Struct, frozen=True, kw_only=True):
     time_s: Annotated[Seconds, about("their time")]
     exposed_s: Annotated[Seconds, about("time in which no other kernel ran")]
     bus_bytes_per_s: Annotated[
-        BytesPerSecond | None, about("bus bandwidth as NCCL's tests define it; null where the trace has no sizes")
+        BytesPerSecond | None,
+        about("bus bandwidth as NCCL's tests define it, waits included; null where the trace has no sizes"),
     ]
+    waiting_s: Annotated[
+        Seconds | None,
+        about("of the exposed time, what waits for the rank that comes last; null: traces of its groups are missing"),
+    ] = None
+    awaited_s: Annotated[Seconds | None, about("for how long the other ranks, added up, so waited for this one")] = None
+    transfer_bytes_per_s: Annotated[
+        BytesPerSecond | None, about("bus bandwidth by the least time of each collective over its ranks")
+    ] = None
 
 
 class DeviceTimeline(Struct, frozen=True, kw_only=True):

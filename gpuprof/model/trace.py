@@ -25,12 +25,17 @@ OPTIMIZER_STEP = "optimizer step"
 """What is called a step from the end of one call of an optimizer to the end of the next."""
 
 
-class Collective(NamedTuple):
-    """What a communication kernel does, where the trace says it: "all_reduce", bytes of one rank, number of ranks."""
+class Collective(Struct, frozen=True):
+    """What a communication kernel does, where the trace says it: "all_reduce", bytes of one rank, number of ranks.
+
+    `group` names the ranks that do it together, and `number` counts what they did; None in older traces.
+    """
 
     name: str
     bytes: int | None
     ranks: int | None
+    group: str | None = None
+    number: int | None = None
 
 
 TensorShape = tuple[int, ...]

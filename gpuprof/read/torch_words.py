@@ -96,7 +96,13 @@ def collective(args: Mapping[str, Any]) -> Collective | None:
     dtype = args.get("dtype")
     size = _ELEMENT_BYTES.get(dtype) if isinstance(dtype, str) else None
     moved = elements * size if elements is not None and size is not None else None
-    return Collective(name, moved, ranks)
+    return Collective(name, moved, ranks, group=_group(args), number=count(args.get("Seq")))
+
+
+def _group(args: Mapping[str, Any]) -> str | None:
+    """Return what names a group of ranks: subgroups of one name can hold others."""
+    name, members = args.get("Process Group Name"), args.get("Process Group Ranks")
+    return f"{name} {members}" if isinstance(name, str) and isinstance(members, str | list) else None
 
 
 def _put_in(name: str, got: int, ranks: int | None) -> int | None:
