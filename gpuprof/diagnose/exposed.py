@@ -193,7 +193,7 @@ def _exposed_copies(case: Case) -> Iterator[RuleVerdict]:
             way,
             headline=f"Exposed copies: {which_gpu(exposed)} copies for {_part(exposed)} with no kernel beside; "
             f"{format_si(exposed.time_s, 's')} {_way_of(copies)}{rate}",
-            why=(*_hidden(copies), *_beside(exposed), *_link(case, copies)),
+            why=("The GPU computes nothing meanwhile.", *_beside(exposed), *_link(case, copies)),
             evidence=tuple(_moved(copies)),
         )
 
@@ -303,12 +303,6 @@ def _way_of(copies: Copies) -> str:
     return f"{copies.direction} {'into' if copies.direction == _TO_HOST else 'from'} {copies.memory} memory"
 
 
-def _hidden(copies: Copies) -> tuple[str, ...]:
-    if not copies.time_s or not copies.exposed_s:
-        return ()
-    return (f"{format_percent(min(1.0, copies.exposed_s / copies.time_s))} of the time of these copies is exposed.",)
-
-
 def _beside(exposed: Exposed) -> tuple[str, ...]:
     """Say what overlap can hide at most, where that is not all: there must be kernels to run beside."""
     if exposed.device.kernel_s >= exposed.time_s:
@@ -333,6 +327,8 @@ def _link(case: Case, copies: Copies) -> tuple[str, ...]:
 
 def _moved(copies: Copies) -> Iterator[Evidence]:
     yield Evidence("", float(copies.count), "time", threshold=None, meaning="copies")
+    if copies.time_s is not None:
+        yield Evidence("", copies.time_s, "s", threshold=None, meaning="time of the copies, added up")
     if copies.bytes is not None:
         yield Evidence("", float(copies.bytes), "B", threshold=None, meaning="bytes of the copies")
     if copies.bytes_per_s is not None:
