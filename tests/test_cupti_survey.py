@@ -37,7 +37,7 @@ def activity_flush_all(flag):
         record(10, name="_Z4scalPfi", start=START + 2_000, end=START + 5_001, grid_x=64, grid_y=2, grid_z=1,
                block_x=128, block_y=1, block_z=1, registers_per_thread=40, static_shared_memory=1024,
                dynamic_shared_memory=512, **where),
-        record(1, copy_kind=1, bytes=4096, start=START, end=START + 1_500, **where),
+        record(1, copy_kind=1, src_kind=1, dst_kind=3, bytes=4096, start=START, end=START + 1_500, **where),
         record(2, bytes=64, start=START + 9_000, end=START + 9_100, **where),
         record(99),
     ])
@@ -71,7 +71,7 @@ def test_kernels_copies_and_settings_become_a_timeline_with_symbols(tmp_path: Pa
         (COPY, 0.0, 1.5e-6), (KERNEL, 2e-6, 3.001e-6), (SET, 9e-6, 1e-7),
     ]  # fmt: skip
     copy, kernel, setting = trace.activities
-    assert (copy.name, copy.bytes, setting.bytes) == ("host to device", 4096, 64)
+    assert (copy.name, copy.memory, copy.bytes, setting.bytes) == ("host to device", "pageable", 4096, 64)
     assert (kernel.name, kernel.grid, kernel.block) == ("_Z4scalPfi", (64, 2, 1), (128, 1, 1))
     assert (kernel.registers_per_thread, kernel.shared_bytes, kernel.stream) == (40, 1536, 7)
     (device,) = trace.devices

@@ -706,6 +706,14 @@ def test_idle_time_that_is_less_than_a_kernel_takes_stands_beside_the_verdict() 
     assert verdict.notes == ("The GPU is idle 20 % of 10 ms.",)
 
 
+def test_of_several_findings_on_the_run_that_with_most_of_its_time_comes_first_and_none_is_lost() -> None:
+    idle = finding("launch-gaps", "Launch gaps: the GPU is idle 60 % of 10 ms", gain_kernel=None, gain_total=0.6)
+    copying = finding("exposed-copies", "Exposed copies: the GPU copies", gain_kernel=None, gain_total=0.7)
+    verdict = judged(kernel(0, finding("fp64-bound", "FP64"), idle, copying), kernel(1, label="other"))
+    assert verdict.sentence.startswith("The GPU copies. kernel 0, 50 % of the time, keeps ")
+    assert verdict.notes == ("The GPU is idle 60 % of 10 ms.",)
+
+
 def test_gains_of_a_trace_are_of_the_traced_time(reports: Path) -> None:
     session = loaded(reports / "traces" / "miniweather-gp100.nsys.sqlite")
     # Its kernels take 60.3 of 275 ms: none of their repairs saves more, and all together no more than there is.

@@ -22,7 +22,7 @@ from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, HostWai
 from gpuprof.present.timeline_text import Rates, timeline_facts
 from gpuprof.read.timeline_parts import waits_for_gpu
 from gpuprof.read.torch_trace import read_torch_trace
-from gpuprof.read.torch_words import collective
+from gpuprof.read.torch_words import collective, memory
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests.readings import session_of
@@ -682,3 +682,316 @@ def test_what_unions_have_in_common_is_what_both_hold(
     first, second = merged(one), merged(other)
     points = [{at for start, end in union for at in range(int(start), int(end))} for union in (first, second)]
     assert common(first, second) == len(points[0] & points[1]) == common(second, first)
+
+
+def of_rule(found: Session, rule: str) -> list[tuple[KernelProfile, Finding]]:
+    """What a rule says, and the kernels that it is told of."""
+    return [(one, finding) for one in found.kernels for finding in one.findings if finding.rule == rule]
+
+
+def moved(
+    start_us: float, us: float, size: int, direction: str = "host to device", memory: str | None = "pageable"
+) -> Activity:
+    """A copy from or to memory of the host; times in microseconds."""
+    return copy(direction, start_us, us, size)._replace(memory=memory)
+
+
+def test_copies_that_no_kernel_runs_beside_are_exposed_by_direction_and_memory() -> None:
+    # 0–100 with a kernel from 60 on; 150–250 on two streams at once, alone; 300–320 beside the last kernel.
+    found = session(
+        trace(
+            moved(0, 100, 1_000_000),
+            kernel("a", 60, 90),
+            moved(150, 100, 500_000),
+            moved(200, 50, 500_000)._replace(stream=8),
+            kernel("a", 300, 40),
+            moved(300, 20, 1000, "device to host", "pinned"),
+            Activity(SET, "memset", 0, 345e-6, 5e-6, bytes=64),
+        )
+    )
+    told = {(one.direction, one.memory): one.exposed_s for one in device(found).copies}
+    assert told == {
+        ("host to device", "pageable"): pytest.approx(160e-6),
+        ("device to host", "pinned"): 0.0,
+        ("memory set", None): None,
+    }
+    facts = [text for name, text in timeline_facts(found) if name == "copies"]
+    # 2 MB in 250 µs of copying.
+    assert facts[0] == "host to device (pageable): 3 times, 2.00 MB, 250 µs, 8.00 GB/s, exposed 160 µs"
+
+
+def test_a_kernel_without_a_time_may_run_beside_a_copy_until_the_next_thing_on_its_stream() -> None:
+    # A copy of 100 µs on a stream of its own. The kernel at 20 has no time; on its stream the next begins at 90.
+    other = moved(0, 100, 1000)._replace(stream=8)
+    found = session(trace(other, kernel("a", 20, None), kernel("b", 90, 30)))
+    assert [one.exposed_s for one in device(found).copies] == [pytest.approx(20e-6)]
+
+
+def feeding(memory: str | None = "pageable", direction: str = "host to device") -> Session:
+    """Four batches: 90 µs of copying 900 kB alone, then two kernels of 5 µs."""
+    laps = [
+        one
+        for at in range(0, 400, 100)
+        for one in (moved(at, 90, 900_000, direction, memory), kernel("a", at + 90, 5), kernel("b", at + 95, 4))
+    ]
+    return session(trace(*laps))
+
+
+def test_exposed_copies_come_first_where_they_take_more_than_any_kernel() -> None:
+    found = feeding()
+    ((told, finding),) = of_rule(found, "exposed-copies")
+    # 4 × 90 of 399 µs; kernels take 4 × 9 = 36 µs, of which "a" has 20.
+    assert told.name == "a"
+    assert finding.gain_total == pytest.approx(360 / 399)
+    assert finding.gain_kernel is None and finding.gain_kind == "bound" and finding.severity == "high"
+    assert finding.headline == (
+        "Exposed copies: the GPU copies for 90 % of 399 µs with no kernel beside; 360 µs host to device from pageable "
+        "memory, at 10.0 GB/s"
+    )
+    assert "Kernels run for 36.0 µs: overlap hides no more than that" in finding.why
+    assert "The rate of the link to the host is not known here" in finding.why
+    assert "non_blocking=True" in finding.advice and "cudaMemcpyAsync" in finding.advice
+    assert found.opportunities[0].rule == "exposed-copies"
+    assert found.verdict is not None
+    first, _, second = found.verdict.sentence.partition(". ")
+    assert first.startswith("The GPU copies for 90 % of 399 µs with no kernel beside")
+    # Of a session whose kernels take less than a half of the busy time, their shares are said to be of the kernels.
+    assert second.startswith("a, 56 % of the kernels' time, ")
+
+
+def test_exposed_copies_and_launch_gaps_count_no_time_twice() -> None:
+    # Of 100 µs each: 40 copying alone, 20 idle, 39 with a kernel, 1 idle.
+    laps = [one for at in range(0, 1000, 100) for one in (moved(at, 40, 1000), kernel("a", at + 60, 39))]
+    found = session(trace(*laps))
+    assert {item.rule: item.gain_after for item in found.opportunities} == {
+        "exposed-copies": pytest.approx(400 / 999), "launch-gaps": pytest.approx(209 / 999),
+    }  # fmt: skip
+    assert found.verdict is not None
+    # "a" takes 390 of 999 µs, less than the copies; the pauses are less, and are told beside.
+    assert found.verdict.sentence.startswith("The GPU copies for 40 % of 999 µs")
+    assert found.verdict.notes[0].startswith("The GPU is idle 21 % of 999 µs")
+
+
+@pytest.mark.parametrize(
+    ("direction", "memory", "says", "action"),
+    [
+        ("host to device", "pageable", "from pageable memory", "pinned memory"),
+        ("host to device", "pinned", "from pinned memory", "Copy the next batch"),
+        ("host to device", "unified", "by pages of unified memory", "Prefetch unified memory"),
+        ("host to device", None, "360 µs host to device, at", "Copy the next batch"),
+        ("device to host", "pageable", "into pageable memory", "into pinned memory"),
+        ("device to host", "pinned", "into pinned memory", "while the GPU computes on"),
+        ("peer to peer", None, "peer to peer", "Copy between GPUs"),
+    ],
+)
+def test_what_helps_exposed_copies_depends_on_direction_and_memory(
+    direction: str, memory: str | None, says: str, action: str
+) -> None:
+    ((_, finding),) = of_rule(feeding(memory, direction), "exposed-copies")
+    assert says in finding.headline and action in finding.action
+
+
+@pytest.mark.parametrize("direction", ["device to device", "host to host", "copy"])
+def test_other_copies_are_not_exposed(direction: str) -> None:
+    assert of_rule(feeding(None, direction), "exposed-copies") == []
+
+
+@pytest.mark.parametrize(("us", "told"), [(49, False), (51, True)])
+def test_few_exposed_copies_are_no_finding(us: float, told: bool) -> None:
+    found = session(trace(moved(0, us, 1000), kernel("a", us, 1000 - us)))
+    assert bool(of_rule(found, "exposed-copies")) is told
+
+
+def test_copies_beside_kernels_are_hidden() -> None:
+    laps = [one for at in range(0, 400, 100) for one in (kernel("a", at, 100), moved(at + 5, 90, 900_000))]
+    assert of_rule(session(trace(*laps)), "exposed-copies") == []
+
+
+def test_copies_before_the_first_kernel_of_a_surveyed_program_do_not_come_again() -> None:
+    activities = (moved(0, 500, 1000), kernel("a", 500, 400), moved(900, 100, 1000))
+    assert [one.exposed_s for one in device(session(trace(*activities))).copies] == [pytest.approx(600e-6)]
+    surveyed = session(replace(trace(*activities), from_start=True))
+    assert [one.exposed_s for one in device(surveyed).copies] == [pytest.approx(100e-6)]
+
+
+def test_exposed_copies_of_several_gpus_are_told_of_that_with_most() -> None:
+    # 40 of 100 µs on GPU 0, 80 of 100 on GPU 1.
+    first = (moved(0, 40, 1000), kernel("a", 40, 60))
+    second = tuple(one._replace(device=1) for one in (moved(0, 80, 1000), kernel("a", 80, 20)))
+    ((_, finding),) = of_rule(session(trace(*first, *second, devices=(A100, A100))), "exposed-copies")
+    assert "GPU 1 copies for 80 % of 100 µs" in finding.headline
+    assert finding.gain_total == pytest.approx(120 / 200)
+    assert "Of the time of all 2 GPUs it is 60 %." in finding.why
+
+
+def test_copies_are_held_against_a_link_that_is_known() -> None:
+    superchip = RecordedDevice("NVIDIA GH200 480GB", "9.0", sm_count=132)
+    laps = [one for at in range(0, 400, 100) for one in (moved(at, 90, 8_100_000), kernel("a", at + 90, 10))]
+    ((_, finding),) = of_rule(session(trace(*laps, devices=(superchip,))), "exposed-copies")
+    # 8.1 MB in 90 µs are 90 GB/s, of 450 GB/s.
+    assert "They reach 20 % of the 450 GB/s of the link to the host." in finding.why
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "pageable"),
+        ("Memcpy DtoH (Device -> Pinned)", "pinned"),
+        ("Memcpy HtoD (Managed -> Device)", "unified"),
+        ("Memcpy DtoD (Device -> Device)", None),
+        ("Memcpy", None),
+    ],
+)
+def test_the_memory_of_a_copy_is_read_of_its_name(name: str, kind: str | None) -> None:
+    assert memory(name) == kind
+
+
+def talking(exposed_us: float, rest_us: float) -> Session:
+    """20 µs of communication beside a kernel, then some alone, then kernels for the rest of the time."""
+    both = (kernel("a", 0, 20), kernel("ncclDevKernel_AllReduce", 0, 20 + exposed_us)._replace(stream=9))
+    return session(trace(*both, kernel("a", 20 + exposed_us, rest_us)))
+
+
+def test_exposed_communication_is_something_to_change() -> None:
+    found = talking(exposed_us=40, rest_us=40)
+    ((told, finding),) = of_rule(found, "exposed-communication")
+    assert told.name == "ncclDevKernel_AllReduce"
+    assert finding.headline == (
+        "Exposed communication: the GPU communicates for 40 % of 100 µs with no other kernel beside; 40.0 µs of 60.0 "
+        "µs of communication"
+    )
+    assert finding.gain_kind == "bound" and finding.gain_total == pytest.approx(0.4)
+    assert "FSDP" in finding.advice and "balance" in finding.advice
+    assert found.opportunities[0].rule == "exposed-communication"
+
+
+@pytest.mark.parametrize(("us", "told"), [(4.9, False), (5.1, True)])
+def test_little_exposed_communication_is_no_finding(us: float, told: bool) -> None:
+    assert bool(of_rule(talking(us, 80 - us), "exposed-communication")) is told
+
+
+def test_a_copy_beside_communication_is_not_exposed_and_counts_once() -> None:
+    # 50 µs of communication alone with a copy beside it, then a kernel.
+    both = (kernel("ncclDevKernel_AllGather", 0, 50), moved(0, 50, 1000)._replace(stream=8))
+    found = session(trace(*both, kernel("a", 50, 50)))
+    assert [one.exposed_s for one in device(found).copies] == [0.0]
+    assert [item.rule for item in found.opportunities] == ["exposed-communication"]
+
+
+def reduction(start_us: float, us: float | None, **more: object) -> Activity:
+    """An all-reduce of 1 MB over two ranks, in a group of them, on a stream of its own."""
+    done = replace(Collective("all_reduce", 1_000_000, 2, group="0 [0, 1]"), **more)
+    return kernel("ncclDevKernel_AllReduce", start_us, us, collective=done)._replace(stream=9)
+
+
+def of_ranks(*activities: tuple[Activity, ...], ranks: tuple[int | None, ...] = (0, 1)) -> Session:
+    """The session of a trace for each rank."""
+    return session(
+        *(
+            replace(trace(*of_rank), file=f"r{number}.json", sha256=f"{number}" * 64, rank=rank)
+            for number, (of_rank, rank) in enumerate(zip(activities, ranks, strict=True))
+        )
+    )
+
+
+def straggling() -> Session:
+    """Two steps of 100 µs. Rank 0 computes 70 µs and arrives last; rank 1 computes 40, and 10 beside its wait."""
+    slow, fast = [], []
+    for at in (0, 100):
+        slow += [kernel("a", at, 70), reduction(at + 70, 20), kernel("b", at + 90, 10)]
+        fast += [kernel("a", at, 40), reduction(at + 40, 50), kernel("c", at + 50, 10), kernel("b", at + 90, 10)]
+    return of_ranks(tuple(slow), tuple(fast))
+
+
+def test_collectives_of_ranks_tell_waiting_from_moving_data() -> None:
+    found = straggling()
+    assert found.timeline is not None
+    slow, fast = (one.communication for one in found.timeline.devices)
+    assert slow is not None and fast is not None
+    # Rank 1 waits 2 × 30 µs, of which it computes in 2 × 10; 20 µs move 1 MB.
+    assert (slow.waiting_s, fast.awaited_s) == (0.0, 0.0)
+    assert fast.waiting_s == pytest.approx(40e-6) and slow.awaited_s == pytest.approx(40e-6)
+    assert fast.exposed_s == pytest.approx(80e-6)
+    assert fast.bus_bytes_per_s == pytest.approx(2e10) and fast.transfer_bytes_per_s == pytest.approx(5e10)
+    facts = [text for name, text in timeline_facts(found) if name == "communication"]
+    assert "exposed 40.0 µs, none of it waiting for other ranks;" in facts[0]
+    assert facts[1] == (
+        "2 kernels, 100 µs, 20 % of it beside other kernels; exposed 80.0 µs, 40.0 µs of it waiting for other ranks; "
+        "bus bandwidth 20.0 GB/s, waits included, 50.0 GB/s without"
+    )
+
+
+def test_the_rank_that_others_wait_for_is_named_and_the_work_is_to_be_balanced() -> None:
+    found = straggling()
+    ((told, finding),) = of_rule(found, "waiting-for-ranks")
+    assert (told.name, told.rank) == ("ncclDevKernel_AllReduce", 1)
+    assert finding.headline == (
+        "Waiting for ranks: GPU 0 of rank 1 waits for 20 % of 200 µs in its collectives; 40.0 µs of 100 µs of "
+        "communication, 100 % of all waits are for rank 0"
+    )
+    assert finding.action.startswith("Balance the work of ranks") and "network" in finding.advice
+    # 40 of 2 × 200 µs wait; 2 × 40 more are exposed on each rank for moving data.
+    assert {item.rule: item.gain_total for item in found.opportunities if item.gain_total} == {
+        "waiting-for-ranks": pytest.approx(40 / 400), "exposed-communication": pytest.approx(80 / 400),
+    }  # fmt: skip
+
+
+def test_where_now_this_rank_and_now_that_one_is_last_none_is_named() -> None:
+    # Each of three ranks is last once, and the others wait 30 µs for it.
+    ranks: list[tuple[Activity, ...]] = []
+    for number in range(3):
+        launched: list[Activity] = []
+        for step in range(3):
+            us = 10.0 if step == number else 40.0
+            at = 100.0 * step
+            launched += [kernel("a", at, 90 - us), reduction(at + 90 - us, us, ranks=3), kernel("b", at + 90, 10)]
+        ranks.append(tuple(launched))
+    ((_, finding),) = of_rule(of_ranks(*ranks, ranks=(0, 1, 2)), "waiting-for-ranks")
+    assert finding.headline.endswith("33 % of all waits at most are for one rank")
+    assert finding.action.startswith("Make the steps of the ranks equally long")
+
+
+ALONE = (kernel("a", 0, 70), reduction(70, 20))
+WAITING = (kernel("a", 0, 40), reduction(40, 50))
+
+
+@pytest.mark.parametrize(
+    ("other", "ranks"),
+    [
+        ((*WAITING, reduction(100, 5)), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, bytes=2_000_000)), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, name="all_gather")), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, group="1 [0, 1]")), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, group=None)), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, number=7)), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, 50, ranks=4)), (0, 1)),
+        ((kernel("a", 0, 40), reduction(40, None)), (0, 1)),
+        (WAITING, (0, 0)),
+        (WAITING, (0, None)),
+    ],
+    ids=["count", "bytes", "name", "group", "no group", "number", "size", "time", "same rank", "no rank"],
+)
+def test_nothing_is_said_of_waits_where_pairing_is_not_sure(
+    other: tuple[Activity, ...], ranks: tuple[int | None, ...]
+) -> None:
+    found = of_ranks(ALONE, other, ranks=ranks)
+    assert found.timeline is not None
+    assert {one.communication.waiting_s for one in found.timeline.devices if one.communication} == {None}
+    assert of_rule(found, "waiting-for-ranks") == []
+
+
+def test_a_broadcast_may_end_before_all_have_begun() -> None:
+    alone = (kernel("a", 0, 70), reduction(70, 20, name="broadcast"))
+    waiting = (kernel("a", 0, 40), reduction(40, 50, name="broadcast"))
+    assert of_rule(of_ranks(alone, waiting), "waiting-for-ranks") == []
+
+
+def test_groups_of_a_name_are_told_apart_by_their_ranks() -> None:
+    args = {"Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float", "Group size": 2, "Seq": 5}
+    first = collective({**args, "Process Group Name": "tp", "Process Group Ranks": "[0, 1]"})
+    second = collective({**args, "Process Group Name": "tp", "Process Group Ranks": [2, 3]})
+    assert first is not None and second is not None
+    assert (first.name, first.bytes, first.number, first.group) == ("all_reduce", 32, 5, "tp [0, 1]")
+    assert second.group == "tp [2, 3]"
+    unknown = collective(args)
+    assert unknown is not None and unknown.group is None

@@ -27,7 +27,7 @@ from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
 from gpuprof.read.timeline_parts import LaunchOrigin, open_at_places
 from gpuprof.read.torch_trace import read_torch_trace
-from tests.readings import trace_of
+from tests.readings import session_of, trace_of
 
 Event = dict[str, Any]
 
@@ -786,6 +786,49 @@ def test_copies_and_settings_of_memory_have_direction_and_bytes(tmp_path: Path) 
     assert [one.name for one in copies] == list(directions.values())
     assert {one.bytes for one in copies} == {4096}
     assert [(one.name, one.bytes) for one in trace.activities if one.kind == SET] == [("set", 256)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "target", "memory"),
+    [
+        (1, 0, 2, "pageable"),
+        (1, 1, 2, "pinned"),
+        (2, 2, 0, "pageable"),
+        (2, 5, 1, "pinned"),
+        (1, 4, 2, "unified"),
+        (11, None, None, "unified"),
+        (8, 2, 2, None),
+        (1, 7, 2, None),
+        (1, None, None, None),
+    ],
+)
+def test_copies_have_the_memory_at_the_end_of_the_host(
+    tmp_path: Path, kind: int, source: int | None, target: int | None, memory: str | None
+) -> None:
+    ends = ",".join("NULL" if end is None else str(end) for end in (source, target))
+    columns = "bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER"
+    trace = read_export(
+        change(
+            export(tmp_path / "e.sqlite"),
+            f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY ({STARTED}, {columns})",
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (2000,3000,0,7,60,{PROCESS},4096,{kind},{ends})",
+        )
+    )
+    assert [one.memory for one in trace.activities if one.kind == COPY] == [memory]
+
+
+def test_exposed_copies_of_an_export_are_found(tmp_path: Path) -> None:
+    # A kernel of 500 ns, and 9 µs of copying after it.
+    columns = "bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER"
+    path = change(
+        export(tmp_path / "e.sqlite"),
+        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY ({STARTED}, {columns})",
+        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (2000,11000,0,7,60,{PROCESS},90000,2,2,0)",
+    )
+    (told,) = [
+        finding for one in session_of(path).kernels for finding in one.findings if finding.rule == "exposed-copies"
+    ]
+    assert "9.00 µs device to host into pageable memory, at 10.0 GB/s" in told.headline
 
 
 def test_an_old_export_without_most_columns_is_read(tmp_path: Path) -> None:

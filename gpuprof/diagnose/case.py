@@ -22,7 +22,7 @@ from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.occupancy import blocks_at_once
 from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
-from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
 from gpuprof.model.stalls import stall_name
 from gpuprof.units import WARP_THREADS
 
@@ -82,6 +82,24 @@ class Pauses(Struct, frozen=True):
     ends: int
 
 
+class Exposed(Struct, frozen=True):
+    """What no kernel runs beside, on the GPU where that takes longest: copies of a direction and memory, or
+    communication, which no other kernel runs beside.
+
+    `time_s` is that time, and `share` that of all GPUs of the run over their spans; the rest is as of pauses. What
+    waits for other ranks has the rank that is `awaited` longest, and the part of all waits that is.
+    """
+
+    device: DeviceTimeline
+    done: Copies | Communication
+    time_s: float
+    share: float
+    gpus: int
+    files: int
+    rank: int | None
+    awaited: tuple[int, float] | None = None
+
+
 class Faster(Struct, frozen=True):
     """The fastest configuration in which the kernel of a case did the same work.
 
@@ -107,14 +125,15 @@ class Case:
     """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None.
 
     `timed_only` is a kernel of a timeline, which has no counters. `pauses` are those of a timeline, if this kernel is
-    the one that they are told of. `faster` is the configuration in which this kernel was faster for the same work.
-    `run_share` is what its launches take of the run: with a timeline, of the time that the GPUs were traced.
-    `seen` is shared by the cases of a run.
+    the one that they are told of; so is what is `exposed`. `faster` is the configuration in which this kernel was
+    faster for the same work. `run_share` is what its launches take of the run: with a timeline, of the time that the
+    GPUs were traced. `seen` is shared by the cases of a run.
     """
 
     kernel: KernelProfile
     recorded: Recorded
     pauses: Pauses | None = None
+    exposed: tuple[Exposed, ...] = ()
     faster: Faster | None = None
     timed_only: bool = False
     run_share: float | None = None

@@ -11,6 +11,7 @@ from gpuprof.diagnose.across import faster_launches
 from gpuprof.diagnose.case import Case, SeenCode
 from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.excerpts import excerpts
+from gpuprof.diagnose.exposed import exposed_of
 from gpuprof.diagnose.gaps import pauses_of
 from gpuprof.diagnose.kinds import speaking, with_remedy
 from gpuprof.diagnose.launch import SHORT_KERNEL, is_short
@@ -34,6 +35,7 @@ _NO_TEXT = Missing(
 def diagnose(analysis: Analysis) -> Session:
     """Return the analysis' session with findings and code excerpts for every kernel, a verdict and opportunities."""
     session, pauses = analysis.session, pauses_of(analysis.session)
+    exposed = exposed_of(session)
     faster = faster_launches(analysis)
     busy, seen = busy_share(session), SeenCode()
 
@@ -44,6 +46,7 @@ def diagnose(analysis: Analysis) -> Session:
             kernel,
             analysis.recorded[place],
             pauses=pauses.get(kernel.id),
+            exposed=exposed.get(kernel.id, ()),
             faster=faster.get(kernel.id),
             timed_only=session.only_times,
             run_share=share,
@@ -87,10 +90,11 @@ _OF_TIMELINES = tuple(rule for rule in RULES if rule.by_times or rule.of_timelin
 
 
 def _applying(case: Case) -> tuple[Rule, ...]:
-    """A timeline gives rules on times what they need, if the kernel has any; pauses are told in any case."""
+    """A timeline gives rules on times what they need, if the kernel has any; what is of the run is told in any case."""
     if not case.timed_only:
         return speaking(RULES, case)
-    return speaking(_OF_TIMELINES, case) if case.kernel.duration_s is not None or case.pauses is not None else ()
+    tells = case.kernel.duration_s is not None or case.pauses is not None or case.exposed
+    return speaking(_OF_TIMELINES, case) if tells else ()
 
 
 def _weighed(rule: Rule, case: Case, verdict: RuleVerdict) -> RuleVerdict:

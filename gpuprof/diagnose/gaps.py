@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.diagnose.case import Case, Pauses
+from gpuprof.diagnose.case import Case, Exposed, Pauses
 from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, percent
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import DeviceTimeline, Evidence, Gaps, Session, Wait
@@ -148,7 +148,7 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
     unsure = 100 * gaps.unsure_s / idle_s
     yield RuleVerdict(
         headline=(
-            f"Launch gaps: {_which(case.pauses)} is idle {format_percent(share)} of {format_si(span_s, 's')}"
+            f"Launch gaps: {which_gpu(case.pauses)} is idle {format_percent(share)} of {format_si(span_s, 's')}"
             f"{' after start-up' if start_up_s else ''}; {_where(case.pauses, idle_s)}"
         ),
         why=" ".join(
@@ -196,11 +196,12 @@ def _waited(gaps: Gaps, idle_s: float) -> tuple[Evidence, ...]:
     return (Evidence("", share, "%", threshold=MOSTLY.value, meaning=_WHILE_WAITING),)
 
 
-def _which(pauses: Pauses) -> str:
-    if pauses.gpus < 2:
+def which_gpu(told: Pauses | Exposed) -> str:
+    """Name the GPU that something is told of, where there are several."""
+    if told.gpus < 2:
         return "the GPU"
-    of_file = f" of rank {pauses.rank}" if pauses.rank is not None else " of this kernel's file"
-    return f"GPU {pauses.device.ordinal}{of_file if pauses.files > 1 else ''}"
+    of_file = f" of rank {told.rank}" if told.rank is not None else " of this kernel's file"
+    return f"GPU {told.device.ordinal}{of_file if told.files > 1 else ''}"
 
 
 def _where(pauses: Pauses, idle_s: float) -> str:

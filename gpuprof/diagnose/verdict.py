@@ -95,7 +95,8 @@ def run_verdict(session: Session) -> RunVerdict:
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
     kernel = _longest(working or session.kernels)
     notes = (*_notes(session, set_up), *_counted_beside(session, kernel))
-    idle = next((_of_the_run(finding, of) for finding, of in _of_run(session) if _is_most(finding, session)), "")
+    most = _most_of_run(session)
+    of_run = _of_the_run(*most) if most is not None else ""
     if kernel is None:
         return RunVerdict(sentence="", kernel=None, state="open", ceiling=None, fraction=None, notes=notes)
     state = _state(kernel) if not session.only_times else _timed_state(kernel)
@@ -108,7 +109,7 @@ def run_verdict(session: Session) -> RunVerdict:
         nothing_but = _SET_UP[_only(roles_of(session.kernels))].nothing_but
         unknown, command = f"Nothing but {nothing_but} was profiled.", command_for_rest(session, kernel)
     return RunVerdict(
-        sentence=f"{idle} {_sentence(f'{_title(kernel)}{_share(kernel, session.kernels)} {state.text}')}".lstrip(),
+        sentence=f"{of_run} {_sentence(f'{_title(kernel)}{_share(kernel, session)} {state.text}')}".lstrip(),
         kernel=kernel.id,
         state=state.name,
         ceiling=state.reached.ceiling if state.reached is not None else None,
@@ -177,16 +178,22 @@ def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
     return max((kernel for kernel in kernels if kernel.label == label), key=lambda kernel: kernel.time_total_s or 0.0)
 
 
-def _share(kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> str:
-    """Write what the launches of a label take in their report: ", 87 % of the time,"; empty if all, or unknown."""
+def _share(kernel: KernelProfile, session: Session) -> str:
+    """Write what the launches of a label take in their report: ", 87 % of the time,"; empty if all, or unknown.
+
+    Where GPUs are busy longer with other things than with kernels, it is said that the share is of the kernels' time.
+    """
     shares = [
         other.time_share
-        for other in kernels
+        for other in session.kernels
         if other.label == kernel.label and other.source == kernel.source and other.time_share is not None
     ]
-    if not shares or len({other.label for other in kernels}) == 1:
+    devices = session.timeline.devices if session.timeline is not None else ()
+    of_less = 2 * sum(device.kernel_s for device in devices) < sum(device.busy_s for device in devices)
+    if not shares or (len({other.label for other in session.kernels}) == 1 and not of_less):
         return ""
-    return f", {format_percent(min(1.0, sum(shares)))} of the time,"
+    of = "the kernels' time" if of_less else "the time"
+    return f", {format_percent(min(1.0, sum(shares)))} of {of},"
 
 
 def _state(kernel: KernelProfile) -> _State:
@@ -404,7 +411,8 @@ def _only(roles: frozenset[Role]) -> Role | None:
 
 
 def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
-    yield from (_of_the_run(finding, kernel) for finding, kernel in _of_run(session) if not _is_most(finding, session))
+    first = _most_of_run(session)
+    yield from (_of_the_run(*told) for told in _of_run(session) if told != first)
     shares = [kernel.time_share or 0.0 for kernel in session.kernels if kernel.id in set_up]
     if shares and len(shares) == len(session.kernels):
         yield _SET_UP[_only(roles_of(session.kernels))].note
@@ -451,11 +459,20 @@ def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:
 
 
 def _of_run(session: Session) -> Iterator[tuple[Finding, KernelProfile]]:
-    """Yield what is told of the run and not of a kernel, with the kernel that it hangs at."""
-    for kernel in session.kernels:
-        for finding in kernel.findings:
-            if is_of_run(finding) and finding.severity in ("high", "medium"):
-                yield finding, kernel
+    """Yield what is told of the run and not of a kernel, with the kernel that it hangs at, what gains most first."""
+    told = (
+        (finding, kernel)
+        for kernel in session.kernels
+        for finding in kernel.findings
+        if is_of_run(finding) and finding.severity in ("high", "medium")
+    )
+    yield from sorted(told, key=lambda entry: -(entry[0].gain_total or 0.0))
+
+
+def _most_of_run(session: Session) -> tuple[Finding, KernelProfile] | None:
+    """Return what is said first of the run: what is of most of its time, and of more than any kernel takes."""
+    most = next(_of_run(session), None)
+    return most if most is not None and _is_most(most[0], session) else None
 
 
 def _is_most(finding: Finding, session: Session) -> bool:

@@ -30,6 +30,11 @@ def common(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> flo
     return total
 
 
+def outside(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> float:
+    """Return the length of what of a union of intervals lies outside of another one."""
+    return max(0.0, length(first) - common(first, second))
+
+
 def length(union: Iterable[TimeInterval]) -> float:
     """Return the length of a union of intervals."""
     return sum(end - start for start, end in union)

@@ -540,13 +540,24 @@ class Gaps(Struct, frozen=True, kw_only=True):
 
 
 class Copies(Struct, frozen=True, kw_only=True):
-    """All copies of a direction, or settings of memory; the bandwidth is that while they ran."""
+    """All copies of a direction and memory, or settings of memory; the bandwidth is that while they ran."""
 
     direction: Annotated[str, about("from where to where, or memory set")]
     count: Annotated[Whole, about("copies")]
     bytes: Annotated[ByteCount | None, about("bytes of those with a known size")]
     time_s: Annotated[Seconds | None, about("time of those with a known time")]
     bytes_per_s: Annotated[BytesPerSecond | None, about("bandwidth while they ran")]
+    memory: Annotated[
+        Word | None,
+        about("what they read or write on the host, pageable or pinned, or unified for pages; null: not recorded"),
+    ] = None
+    exposed_s: Annotated[
+        Seconds | None,
+        about(
+            "time in which no kernel ran; of a program that gpuprof surveyed, from its first kernel on; null: not "
+            "looked for, as of memory sets"
+        ),
+    ] = None
 
 
 class Communication(Struct, frozen=True, kw_only=True):
@@ -556,8 +567,17 @@ class Communication(Struct, frozen=True, kw_only=True):
     time_s: Annotated[Seconds, about("their time")]
     exposed_s: Annotated[Seconds, about("time in which no other kernel ran")]
     bus_bytes_per_s: Annotated[
-        BytesPerSecond | None, about("bus bandwidth as NCCL's tests define it; null where the trace has no sizes")
+        BytesPerSecond | None,
+        about("bus bandwidth as NCCL's tests define it, waits included; null where the trace has no sizes"),
     ]
+    waiting_s: Annotated[
+        Seconds | None,
+        about("of the exposed time, what waits for the rank that comes last; null: traces of its groups are missing"),
+    ] = None
+    awaited_s: Annotated[Seconds | None, about("for how long the other ranks, added up, so waited for this one")] = None
+    transfer_bytes_per_s: Annotated[
+        BytesPerSecond | None, about("bus bandwidth by the least time of each collective over its ranks")
+    ] = None
 
 
 class DeviceTimeline(Struct, frozen=True, kw_only=True):
@@ -570,7 +590,7 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
     busy_s: Annotated[Seconds, about("with any activity")]
     kernel_s: Annotated[Seconds, about("with a kernel")]
     gaps: Annotated[Gaps | None, about("its pauses")]
-    copies: Annotated[tuple[Copies, ...], about("by direction")]
+    copies: Annotated[tuple[Copies, ...], about("by direction and memory")]
     communication: Annotated[Communication | None, about("exchange with other GPUs")]
     untimed: Annotated[Whole, about("activities without a time, which count as instants")]
 

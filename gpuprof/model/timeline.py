@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
+from gpuprof.model.collectives import RankWaits, bus_rate, rank_waits
 from gpuprof.model.groups import percentile
-from gpuprof.model.intervals import TimeInterval, common, length, merged
+from gpuprof.model.intervals import TimeInterval, length, merged, outside
 from gpuprof.model.mfu import launched_products, model_flop, operator_bytes, operator_flop, rated_ceilings
 from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report
 from gpuprof.model.session import (
@@ -38,7 +39,6 @@ from gpuprof.model.trace import (
     SET,
     TRY,
     Activity,
-    Collective,
     HostWait,
     Trace,
     is_communication,
@@ -83,6 +83,7 @@ class _OneGpu(Struct, frozen=True):
     activities: Sequence[Activity]
     pauses: Sequence[_Pause]
     knows_waits: bool
+    from_start: bool
 
 
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
@@ -108,8 +109,9 @@ def _timeline(
     ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> Timeline:
     gpus = list(_gpus(traces))
+    waits = _rank_waits(traces, gpus)
     return Timeline(
-        devices=tuple(_device(gpu, numbers[gpu.source, gpu.ordinal]) for gpu in gpus),
+        devices=tuple(_device(gpu, numbers[gpu.source, gpu.ordinal], waits.get(gpu.source)) for gpu in gpus),
         steps=tuple(step_times(traces)),
         waits=tuple(sorted(_waits(gpus, ids), key=lambda wait: -wait.idle_s)),
         rank=next((trace.rank for trace in traces if len(traces) == 1), None),
@@ -120,6 +122,14 @@ def _timeline(
         source_ranks=tuple(trace.rank for trace in traces),
         model_flop=tuple(_model_flop(traces, numbers, ceilings)),
     )
+
+
+def _rank_waits(traces: Sequence[Trace], gpus: Sequence[_OneGpu]) -> Mapping[int, RankWaits]:
+    """Return by file what ranks waited for each other, where each is of a rank of its own with one GPU."""
+    ranks = {traces[gpu.source].rank for gpu in gpus}
+    if None in ranks or not len(ranks) == len(gpus) > 1:
+        return {}
+    return rank_waits({gpu.source: gpu.activities for gpu in gpus})
 
 
 def as_report(trace: Trace) -> Report:
@@ -186,10 +196,11 @@ def _gpus(traces: Sequence[Trace]) -> Iterator[_OneGpu]:
                     activities=activities,
                     pauses=_pauses(activities, _Waits(trace.host_waits or ()), from_start=trace.from_start),
                     knows_waits=trace.host_waits is not None,
+                    from_start=trace.from_start,
                 )
 
 
-def _device(gpu: _OneGpu, number: int) -> DeviceTimeline:
+def _device(gpu: _OneGpu, number: int, waits: RankWaits | None) -> DeviceTimeline:
     busy = merged(map(_interval, gpu.activities))
     kernels = [activity for activity in gpu.activities if activity.kind == KERNEL]
     return DeviceTimeline(
@@ -200,8 +211,8 @@ def _device(gpu: _OneGpu, number: int) -> DeviceTimeline:
         busy_s=length(busy),
         kernel_s=length(merged(map(_interval, kernels))),
         gaps=_gaps(gpu.pauses, knows_waits=gpu.knows_waits),
-        copies=tuple(_copies(gpu.activities)),
-        communication=_communication(kernels),
+        copies=tuple(_copies(gpu)),
+        communication=_communication(kernels, waits),
         untimed=sum(activity.duration_s is None for activity in gpu.activities),
     )
 
@@ -324,14 +335,39 @@ def _gaps(pauses: Sequence[_Pause], *, knows_waits: bool) -> Gaps | None:
     )
 
 
-def _copies(activities: Sequence[Activity]) -> Iterator[Copies]:
-    """Yield the copies by direction, then settings of memory, those that take most time first."""
-    by_direction: dict[str, list[Activity]] = {}
-    for activity in activities:
+def _copies(gpu: _OneGpu) -> Iterator[Copies]:
+    """Yield the copies by direction and memory, and settings of memory, those that take most time first."""
+    groups: dict[tuple[str, str | None], list[Activity]] = {}
+    for activity in gpu.activities:
         if activity.kind in (COPY, SET):
-            by_direction.setdefault(_movement(activity), []).append(activity)
-    every = [_copies_of(direction, moves) for direction, moves in by_direction.items()]
+            groups.setdefault((_movement(activity), activity.memory), []).append(activity)
+    computing = merged(_computing(gpu.activities))
+    # Of a program that was surveyed from its start, what comes before any kernel does not come again.
+    begin = computing[0][0] if computing and gpu.from_start else -math.inf
+    every = [
+        replace(
+            _copies_of(direction, moves),
+            memory=memory,
+            exposed_s=_exposed_s(moves, computing, begin) if direction != MEMORY_SET else None,
+        )
+        for (direction, memory), moves in groups.items()
+    ]
     yield from sorted(every, key=lambda copies: -(copies.time_s or 0.0))
+
+
+def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
+    """Yield when kernels ran: one without a time may have run until the next thing on its stream began."""
+    next_start_s: dict[int | None, float] = {}
+    for activity in reversed(activities):
+        start_s, end_s = _interval(activity)
+        if activity.kind in (KERNEL, TRY):
+            yield start_s, end_s if activity.duration_s is not None else next_start_s.get(activity.stream, end_s)
+        next_start_s[activity.stream] = start_s
+
+
+def _exposed_s(moves: Sequence[Activity], computing: Sequence[TimeInterval], begin: float) -> float:
+    """Return the time of copies in which no kernel ran, from a time on."""
+    return outside(merged(_interval(move) for move in moves if move.start_s >= begin), computing)
 
 
 def _movement(activity: Activity) -> str:
@@ -353,7 +389,7 @@ def _copies_of(direction: str, activities: Sequence[Activity]) -> Copies:
     )
 
 
-def _communication(kernels: Sequence[Activity]) -> Communication | None:
+def _communication(kernels: Sequence[Activity], waits: RankWaits | None) -> Communication | None:
     talking = [kernel for kernel in kernels if is_communication(kernel.name)]
     if not talking:
         return None
@@ -362,35 +398,12 @@ def _communication(kernels: Sequence[Activity]) -> Communication | None:
     return Communication(
         launches=len(talking),
         time_s=length(union),
-        exposed_s=length(union) - common(union, computing),
-        bus_bytes_per_s=_bus_rate(talking),
+        exposed_s=outside(union, computing),
+        bus_bytes_per_s=bus_rate((kernel.duration_s, kernel.collective) for kernel in talking),
+        waiting_s=waits.waiting_s if waits is not None else None,
+        awaited_s=waits.awaited_s if waits is not None else None,
+        transfer_bytes_per_s=waits.bus_bytes_per_s if waits is not None else None,
     )
-
-
-def _bus_rate(kernels: Sequence[Activity]) -> float | None:
-    """Return the bytes that each link carried over the time of the kernels whose size is known."""
-    sized = [(kernel.duration_s, _bus_bytes(kernel.collective)) for kernel in kernels if kernel.collective]
-    known = [(seconds, moved) for seconds, moved in sized if seconds and moved is not None]
-    seconds = sum(seconds for seconds, _ in known)
-    return sum(moved for _, moved in known) / seconds if seconds else None
-
-
-def _bus_bytes(done: Collective) -> float | None:
-    """Return bytes × the factor by which NCCL's tests make bus bandwidth of it (nccl-tests, PERFORMANCE.md).
-
-    None where that is not known, and for barriers and waits, whose time is not that of moving bytes.
-    """
-    name = done.name.lower().replace("_", "")
-    if not done.bytes or done.ranks is None or done.ranks < 2 or "barrier" in name:
-        return None
-    peers = done.ranks - 1
-    if "allreduce" in name:
-        return done.bytes * 2 * peers / done.ranks
-    if "allgather" in name:
-        return float(done.bytes * peers)
-    if "reducescatter" in name or "alltoall" in name:
-        return done.bytes * peers / done.ranks
-    return float(done.bytes)
 
 
 def _model_flop(

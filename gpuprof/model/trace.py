@@ -17,18 +17,25 @@ DIRECTIONS = ("host to device", "device to host", "device to device", "peer to p
 """The names of copies; a copy whose direction was not recorded is called "copy"."""
 MEMORY_SET = "memory set"
 """What settings of memory are called beside the directions of copies."""
+PAGEABLE, PINNED, UNIFIED = "pageable", "pinned", "unified"
+"""The memory that a copy reads or writes on the host, or that the driver moves by pages."""
 PROFILER_STEP = "ProfilerStep"
 """What PyTorch's profiler calls the steps that a program tells it of."""
 OPTIMIZER_STEP = "optimizer step"
 """What is called a step from the end of one call of an optimizer to the end of the next."""
 
 
-class Collective(NamedTuple):
-    """What a communication kernel does, where the trace says it: "all_reduce", bytes of one rank, number of ranks."""
+class Collective(Struct, frozen=True):
+    """What a communication kernel does, where the trace says it: "all_reduce", bytes of one rank, number of ranks.
+
+    `group` names the ranks that do it together, and `number` counts what they did; None in older traces.
+    """
 
     name: str
     bytes: int | None
     ranks: int | None
+    group: str | None = None
+    number: int | None = None
 
 
 TensorShape = tuple[int, ...]
@@ -59,7 +66,8 @@ class Activity(NamedTuple):
     `device` counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic. `launched_s` is when
     the program launched it. `product` is the place in the trace's products of the one that launched it. `graph_launch`
     tells the launch of a CUDA graph that it was a part of from any other in the trace. `operand_bytes` are those that
-    its operator reads and writes, each once; None unless that is point-wise and launched nothing else.
+    its operator reads and writes, each once; None unless that is point-wise and launched nothing else. `memory` is the
+    host's end of a copy, or unified memory.
     """
 
     kind: str
@@ -82,6 +90,7 @@ class Activity(NamedTuple):
     product: int | None = None
     graph_launch: Hashable = None
     operand_bytes: int | None = None
+    memory: str | None = None
 
 
 class HostWait(NamedTuple):

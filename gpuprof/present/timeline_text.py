@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuprof.model.run_totals import running_s
-from gpuprof.model.session import Copies, DeviceTimeline, Session, StepTimes
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, Session, StepTimes
 from gpuprof.present.flop_text import measured_text, model_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.source_names import short_names
@@ -99,13 +99,16 @@ def _gaps_text(device: DeviceTimeline) -> str:
 
 
 def _copies_text(copies: Copies) -> str:
-    parts = [f"{copies.direction}: {count_text(copies.count, 'time')}"]
+    memory = f" ({copies.memory})" if copies.memory is not None else ""
+    parts = [f"{copies.direction}{memory}: {count_text(copies.count, 'time')}"]
     if copies.bytes is not None:
         parts.append(format_si(copies.bytes, "B"))
     if copies.time_s is not None:
         parts.append(format_si(copies.time_s, "s"))
     if copies.bytes_per_s is not None:
         parts.append(format_si(copies.bytes_per_s, "B/s"))
+    if copies.exposed_s is not None:
+        parts.append(f"exposed {format_si(copies.exposed_s, 's')}")
     return ", ".join(parts)
 
 
@@ -113,11 +116,22 @@ def _communication_text(device: DeviceTimeline) -> str:
     talk = device.communication
     assert talk is not None
     hidden = 1 - talk.exposed_s / talk.time_s if talk.time_s > 0 else 0.0
-    rate = f", bus bandwidth {format_si(talk.bus_bytes_per_s, 'B/s')}" if talk.bus_bytes_per_s is not None else ""
+    waits = ""
+    if talk.waiting_s is not None:
+        waits = f", {format_si(talk.waiting_s, 's') if talk.waiting_s else 'none'} of it waiting for other ranks"
     return (
         f"{count_text(talk.launches, 'kernel')}, {format_si(talk.time_s, 's')}, {format_percent(hidden)} of it beside "
-        f"other kernels; exposed {format_si(talk.exposed_s, 's')}{rate}"
+        f"other kernels; exposed {format_si(talk.exposed_s, 's')}{waits}{_bus_text(talk)}"
     )
+
+
+def _bus_text(talk: Communication) -> str:
+    if talk.bus_bytes_per_s is None:
+        return ""
+    text = f"; bus bandwidth {format_si(talk.bus_bytes_per_s, 'B/s')}, waits included"
+    if talk.transfer_bytes_per_s is None:
+        return text
+    return f"{text}, {format_si(talk.transfer_bytes_per_s, 'B/s')} without"
 
 
 def _step_text(step: StepTimes, rates: Rates) -> str:

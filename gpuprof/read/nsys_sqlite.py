@@ -15,7 +15,7 @@ from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.torch_ranges import readable_range
-from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, SET, Activity, Trace
+from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity, Trace
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,
@@ -47,6 +47,9 @@ _DIRECTIONS = {
     10: _BETWEEN_PEERS,
 }
 """CUDA_MEMCPY_KIND of the export: 3 to 7 are arrays, 11 to 13 pages that unified memory moved."""
+_PAGES = range(11, 14)
+_MEMORIES = {0: PAGEABLE, 1: PINNED, 4: UNIFIED, 6: UNIFIED}
+"""CUDA_MEMOPR_MEMORY_KIND of the export; the others are on a GPU, or not known."""
 _PUSH_POP, _START_END = 59, 60
 """Types of NVTX events."""
 _STEPS_AT_LEAST = 3
@@ -229,8 +232,9 @@ def _launched(export: _Export) -> Iterator[_Launched | None]:
     for row in export.rows(_KERNELS, _KERNEL_COLUMNS):
         name = export.string(row["demangledName"]) or export.string(row["shortName"]) or "unnamed"
         yield _with_start(row, _kernel(export, row, name), gpus)
-    for row in export.rows(_COPIES, (*_STARTED, "bytes", "copyKind")):
-        yield _with_start(row, _moved(row, COPY, _DIRECTIONS.get(row["copyKind"], "copy")), gpus)
+    for row in export.rows(_COPIES, (*_STARTED, "bytes", "copyKind", "srcKind", "dstKind")):
+        copy = _moved(row, COPY, _DIRECTIONS.get(row["copyKind"], "copy"))
+        yield _with_start(row, copy._replace(memory=_memory(row)), gpus)
     for row in export.rows(_SETS, (*_STARTED, "bytes")):
         yield _with_start(row, _moved(row, SET, SET), gpus)
 
@@ -283,6 +287,13 @@ def _moved(row: _Row, kind: str, name: str) -> Activity:
         bytes=_count(row["bytes"]),
         process=_process_id(row),
     )
+
+
+def _memory(row: _Row) -> str | None:
+    """Return the memory at the host's end of a copy, or that its pages are unified memory."""
+    if row["copyKind"] in _PAGES:
+        return UNIFIED
+    return next((_MEMORIES[row[end]] for end in ("srcKind", "dstKind") if row[end] in _MEMORIES), None)
 
 
 def _with_start(row: _Row, activity: Activity, gpus: _Gpus) -> _Launched | None:

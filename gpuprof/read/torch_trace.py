@@ -34,6 +34,7 @@ from gpuprof.read.torch_words import (
     COLLECTIVE_NAME,
     collective,
     direction,
+    memory,
     operand_bytes,
     operator_with_shapes,
     product,
@@ -316,6 +317,7 @@ def _activities(
             product=next((numbers[id(launcher)] for launcher in launchers if id(launcher) in numbers), None),
             graph_launch=_graph_launch(event, events.graph_launches),
             operand_bytes=moved.get(id(launchers[-1])) if launchers and event.role == KERNEL else None,
+            memory=memory(event.name) if event.role == COPY else None,
         )
 
 

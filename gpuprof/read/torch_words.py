@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuprof.model.torch_pointwise import pointwise_bytes
 from gpuprof.model.torch_ranges import operator_text
-from gpuprof.model.trace import DIRECTIONS, Collective, MatrixProduct
+from gpuprof.model.trace import DIRECTIONS, PAGEABLE, PINNED, UNIFIED, Collective, MatrixProduct
 from gpuprof.read.torch_json import count, shape
 
 _DIRECTION = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
@@ -20,6 +20,8 @@ _DIRECTIONS = {
     "PP": _PEER_TO_PEER,
     "HH": _HOST_TO_HOST,
 }
+_MEMORY = re.compile(r"\b(Pageable|Pinned|Managed)\b")
+_MEMORIES = {"Pageable": PAGEABLE, "Pinned": PINNED, "Managed": UNIFIED}
 _ELEMENT_BYTES = {
     **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
     **dict.fromkeys(("Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
@@ -87,6 +89,12 @@ def direction(name: str) -> str:
     return _DIRECTIONS.get(ends, "copy")
 
 
+def memory(name: str) -> str | None:
+    """Return the memory at the host's end of a copy: "Memcpy HtoD (Pageable -> Device)" → "pageable"."""
+    match = _MEMORY.search(name)
+    return _MEMORIES[match[1]] if match else None
+
+
 def collective(args: Mapping[str, Any]) -> Collective | None:
     """Return what a communication kernel does, with the bytes that one rank puts in."""
     recorded = args.get(COLLECTIVE_NAME)
@@ -98,7 +106,13 @@ def collective(args: Mapping[str, Any]) -> Collective | None:
     dtype = args.get("dtype")
     size = _ELEMENT_BYTES.get(dtype) if isinstance(dtype, str) else None
     moved = elements * size if elements is not None and size is not None else None
-    return Collective(name, moved, ranks)
+    return Collective(name, moved, ranks, group=_group(args), number=count(args.get("Seq")))
+
+
+def _group(args: Mapping[str, Any]) -> str | None:
+    """Return what names a group of ranks: subgroups of one name can hold others."""
+    name, members = args.get("Process Group Name"), args.get("Process Group Ranks")
+    return f"{name} {members}" if isinstance(name, str) and isinstance(members, str | list) else None
 
 
 def _put_in(name: str, got: int, ranks: int | None) -> int | None:

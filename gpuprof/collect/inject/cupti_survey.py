@@ -20,6 +20,8 @@ _FLUSH_FORCED = 1
 _MOST_RECORDS = 2_000_000
 """A record takes some 400 bytes here; what comes later is dropped, and that is noted."""
 _COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
+_MEMORIES = {1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed", 6: "Device", 7: "Managed"}
+"""CUpti_ActivityMemoryKind, in the words of PyTorch's traces."""
 
 
 class _Recording:
@@ -68,7 +70,8 @@ class _Recording:
         self._add("kernel", record.name, record, shape)
 
     def _add_copy(self, record: Any) -> None:
-        name = f"Memcpy {_COPIES.get(record.copy_kind, 'unknown')}"
+        ends = [_MEMORIES.get(int(end), "Unknown") for end in (record.src_kind, record.dst_kind)]
+        name = f"Memcpy {_COPIES.get(record.copy_kind, 'unknown')} ({ends[0]} -> {ends[1]})"
         self._add("gpu_memcpy", name, record, {"bytes": record.bytes})
 
     def _add_set(self, record: Any) -> None:
