@@ -23,7 +23,7 @@ from gpuprof.model.denominators import told
 from gpuprof.model.field_types import RunState
 from gpuprof.model.headline import asked_of_peak, line_text, main_point, nearest_limit
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_named
-from gpuprof.model.run_totals import busy_share
+from gpuprof.model.run_totals import busy_share, is_part
 from gpuprof.model.session import Finding, KernelProfile, OperatorFlop, RunVerdict, Session
 from gpuprof.units import format_percent, format_si
 
@@ -103,8 +103,10 @@ def run_verdict(session: Session) -> RunVerdict:
         state = _open_longest(kernel, state.reached)
     unknown, command = _more(session, kernel, state)
     state = _held(session, kernel, state)
-    if not working:
-        state = _set_up_state(state, roles_of([kernel]))
+    if not working and is_part(session):
+        state = _set_up_state(state, roles_of([kernel]), beside="")
+    elif not working:
+        state = _set_up_state(state, roles_of([kernel]), beside=", and nothing else was profiled")
         nothing_but = _SET_UP[_only(roles_of(session.kernels))].nothing_but
         unknown, command = f"Nothing but {nothing_but} was profiled.", command_for_rest(session, kernel)
     return RunVerdict(
@@ -392,9 +394,9 @@ def _open_longest(kernel: KernelProfile, busy: _Reached) -> _State:
     return _State("open", f"{text}; {_what_helps(kernel, 'that launch')}", busy)
 
 
-def _set_up_state(state: _State, roles: frozenset[Role]) -> _State:
-    """Say what a kernel is launched for that does no work, and what else is known of it."""
-    text = f"{_SET_UP[_only(roles)].does}, and nothing else was profiled. It {state.text}"
+def _set_up_state(state: _State, roles: frozenset[Role], beside: str) -> _State:
+    """Say what a kernel is launched for that does no work, what was profiled beside it, and what else is known of it."""
+    text = f"{_SET_UP[_only(roles)].does}{beside}. It {state.text}"
     return state._replace(name="set-up", text=text)
 
 
@@ -407,7 +409,8 @@ def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
     yield from (_of_the_run(finding, kernel) for finding, kernel in _of_run(session) if not _is_most(finding, session))
     shares = [kernel.time_share or 0.0 for kernel in session.kernels if kernel.id in set_up]
     if shares and len(shares) == len(session.kernels):
-        yield _SET_UP[_only(roles_of(session.kernels))].note
+        if not is_part(session):
+            yield _SET_UP[_only(roles_of(session.kernels))].note
     elif sum(shares) >= _LEAST_SHARE:
         roles = roles_of(kernel for kernel in session.kernels if kernel.id in set_up)
         what = "set up data" if roles == {"data"} else "set up data or warm up"
