@@ -395,7 +395,7 @@ def _open_longest(kernel: KernelProfile, busy: _Reached) -> _State:
 
 
 def _set_up_state(state: _State, roles: frozenset[Role], beside: str) -> _State:
-    """Say what a kernel is launched for that does no work, what was profiled beside it, and what else is known of it."""
+    """Say what a kernel is launched for that does no work, what else was profiled, and what is known of it."""
     text = f"{_SET_UP[_only(roles)].does}{beside}. It {state.text}"
     return state._replace(name="set-up", text=text)
 
