@@ -51,6 +51,7 @@ class RuleVerdict(Struct, frozen=True):
 
     `action` is what to change, in a short sentence; `advice` is how. `saving` is what that saves of the kernel's time;
     None where nothing tells. `gain_of_run` is set instead where the repair saves time of the run but not of a kernel.
+    `everywhere` marks what is spread over the run, so that no kernel is its place.
     `settled` marks what is true but nothing to repair, such as a kernel near its roof.
     """
 
@@ -64,6 +65,7 @@ class RuleVerdict(Struct, frozen=True):
     location: Location | None = None
     settled: bool = False
     gain_of_run: float | None = None
+    everywhere: bool = False
 
 
 class Cause(Struct, frozen=True):
@@ -133,6 +135,7 @@ def finding_of(rule: Rule, verdict: RuleVerdict, run_share: float | None) -> Fin
         gain_kind=saving.kind if saving is not None else "bound" if of_run is not None else None,
         held=saving.held if saving is not None else None,
         remains=saving.remains if saving is not None else (),
+        everywhere=verdict.everywhere,
     )
 
 
