@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gpuprof.diagnose.clocks import clock_notes
 from gpuprof.diagnose.compute import PIPE_BUSY
+from gpuprof.diagnose.effects import STORES_NOTHING
 from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.more import command_for_more, command_for_rest, has_failed, unknown_of
@@ -94,7 +95,7 @@ def run_verdict(session: Session) -> RunVerdict:
     set_up = set_up_kernels(session.kernels)
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
     kernel = _longest(working or session.kernels)
-    notes = (*_notes(session, set_up), *_counted_beside(session, kernel))
+    notes = (*_notes(session, set_up), *_counted_beside(session, kernel), *_of_no_effect(kernel))
     idle = next((_of_the_run(finding, of) for finding, of in _of_run(session) if _is_most(finding, session)), "")
     if kernel is None:
         return RunVerdict(sentence="", kernel=None, state="open", ceiling=None, fraction=None, notes=notes)
@@ -123,7 +124,7 @@ def run_verdict(session: Session) -> RunVerdict:
 
 def _more(session: Session, kernel: KernelProfile, state: _State) -> tuple[str | None, str | None]:
     """Return what cannot be told of a kernel and the command that would collect it; nothing where nothing is open."""
-    if state.name in ("at-roof", "short") or kernel.kind == COMMUNICATION:
+    if state.name in ("at-roof", "short", "void") or kernel.kind == COMMUNICATION:
         return None, None
     unknown = unknown_of(session, kernel)
     if unknown is None or has_failed(session, kernel):
@@ -146,7 +147,7 @@ def _held(session: Session, kernel: KernelProfile, state: _State) -> _State:
         return state._replace(text=text + _exposed(session))
     reached = bytes_reached(kernel)
     on_dram = state.reached is not None and state.reached.ceiling == UNIT_CEILINGS["dram"]
-    if reached is None or on_dram or state.name == "short":
+    if reached is None or on_dram or state.name in ("short", "void"):
         return state
     share = f"{format_percent(reached)} of {UNIT_CEILINGS['dram']}"
     text = f"{state.text.rstrip('. ')}. Kernels of its kind are memory-bound: it reaches {share}"
@@ -196,6 +197,8 @@ def _state(kernel: KernelProfile) -> _State:
     finding = _first_proven(kernel)
     if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
         return _State("short", f"takes {format_si(kernel.duration_s, 's')}, {beside_launch(kernel.duration_s)}")
+    if finding is not None and finding.rule == STORES_NOTHING and finding.severity != "info":
+        return _State("void", "stores nothing: check what it computes, for its time says nothing of that")
     if finding is not None:
         at_roof = _at_roof(finding, kernel)
         if at_roof is not None:
@@ -436,6 +439,14 @@ def _counted_beside(session: Session, spoken: KernelProfile | None) -> Iterator[
     }
     for label, finding in [*counted.items()][:_MOST_SHOWN]:
         yield _sentence(f"{label}: {finding.headline}")
+
+
+def _of_no_effect(kernel: KernelProfile | None) -> Iterator[str]:
+    """Say that a kernel stores nothing, where nothing tells whether it should."""
+    findings = kernel.findings if kernel is not None else ()
+    for finding in findings:
+        if kernel is not None and finding.rule == STORES_NOTHING and finding.severity == "info":
+            yield f"{kernel.label} stores nothing: if it should, check what it computes before its speed."
 
 
 def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:

@@ -104,11 +104,13 @@ def fixes_note(session: Session) -> str:
     items = _shown(session)
     signs = {
         "≤": any(item.gain_kind == "bound" for item in items),
-        "~": any(item.gain_kind != "bound" for item in items),
+        "~": any(item.gain_kind not in ("bound", None) for item in items),
     }
     meanings = {"≤": "at most", "~": "under the condition named"}
     told = ", ".join(f"{sign} {meanings[sign]}" for sign, occurs in signs.items() if occurs)
-    whole_run = all(item.gain_total is not None for item in items)
+    if not told:
+        return "what they save is not known"
+    whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)
     return f"share of {'the run' if whole_run else 'the kernel'} saved: {told}"
 
 
