@@ -13,7 +13,13 @@ from gpuprof.present.fix_text import fixes, fixes_note
 from tests.kernels import Made, busy, coded, lasting, made, session
 
 GEMM = "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<float>>(T1::Params)"
-READS = {"LDG.E.128": 4_000.0, "IADD3": 90_000.0, "STS.128": 1_000.0, "REDUX.SUM": 10.0, "UBLKCP.S.G": 8.0}
+READS: dict[str | int, float] = {
+    "LDG.E.128": 4_000.0,
+    "IADD3": 90_000.0,
+    "STS.128": 1_000.0,
+    "REDUX.SUM": 10.0,
+    "UBLKCP.S.G": 8.0,
+}
 SMALL = (1, 1, 1)
 
 
@@ -42,7 +48,7 @@ def test_what_stays_in_the_block_is_no_store(opcode: str) -> None:
 def test_a_store_that_is_never_executed_or_by_no_thread_stores_nothing() -> None:
     assert running(("STG.E", 0.0)).finding("stores-nothing")
     off = running(("STG.E", 100.0))
-    threads = {"LDG": 128_000.0, "IADD3": 2.88e6, "STG": 0.0}
+    threads: dict[str | int, float] = {"LDG": 128_000.0, "IADD3": 2.88e6, "STG": 0.0}
     assert replace(off, histograms={**off.histograms, THREAD_OPCODES: threads}).finding("stores-nothing")
     # A copy engine is started by one thread, whichever count that makes.
     bulk = running(("UTMASTG.2D", 4.0))

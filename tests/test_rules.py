@@ -301,8 +301,8 @@ COMPUTE = (
             0.9375, "low", "guess", "50 %", (CLOCK,)),
     # The opcodes say that no matrix instruction ran.
     Example("tensor-cores-idle", "by opcodes", made(lasting(), FP32_HALF, name="my_gemm",
-            histograms={WARP_OPCODES: {"FFMA": 89.0, "STG.E": 1.0, "HFMA2.MMA": 10.0}}), 0.9375, "high", "inferred", "50 %",
-            (WARP_OPCODES,)),
+            histograms={WARP_OPCODES: {"FFMA": 89.0, "STG.E": 1.0, "HFMA2.MMA": 10.0}}), 0.9375, "high", "inferred",
+            "50 %", (WARP_OPCODES,)),
     # 10 of 100 are multiplications that an addition could take in, of a pipe that is 80 % busy.
     Example("non-fused-fp", "FP32", made(pipes(fma=80), operations(ffma=60, fadd=30, fmul=10)), 0.08, "low",
             "guess", "40 %", tuple(operations(ffma=0, fadd=0, fmul=0))),

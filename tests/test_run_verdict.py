@@ -60,6 +60,12 @@ def lights(**fractions: float) -> tuple[Throughput, ...]:
     return tuple(Throughput(unit, fraction) for unit, fraction in fractions.items())  # type: ignore[arg-type]
 
 
+def test_a_real_gemm_that_stores_nothing_is_not_tuned(reports: Path) -> None:
+    found = loaded(reports / "cutlass-report80.ncu-rep")
+    assert found.verdict is not None and found.verdict.state == "void"
+    assert [item.rule for item in found.opportunities] == ["stores-nothing"]
+
+
 # Which kernel.
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from gpuprof.comparison.causes.busy_units import unit_reasons
 from gpuprof.comparison.causes.counted import counted_reasons, moved
 from gpuprof.comparison.causes.launch import launch_reasons, launches_reason
-from gpuprof.comparison.causes.opcodes import opcode_reasons, stores_nothing
+from gpuprof.comparison.causes.opcodes import STORES, opcode_reasons, stores_nothing
 from gpuprof.comparison.causes.reason import Reason
 from gpuprof.comparison.causes.time_model import Parts, parts_of, parts_of_times
 from gpuprof.comparison.contract import ChangeCause, CountChange, LineChange, TimeChange, WorkChange
@@ -63,9 +63,9 @@ def causes_of(pair: Pair, time: TimeChange, work: WorkChange, lines: Sequence[Li
 
 
 def _with_stores(told: list[ChangeCause], counts: Mapping[str, CountChange]) -> list[ChangeCause]:
-    """Put behind the first cause that a side stores nothing: code that has no effect is removed by the compiler."""
+    """Put before all causes that a side stores nothing: its time is that of code that has no effect."""
     text = stores_nothing(counts)
-    return [*told[:1], _neutral("stores", text), *told[1:]] if text else told
+    return [_neutral(STORES, text), *told] if text else told
 
 
 def _parts_of_several(pair: Pair) -> Parts | None:
