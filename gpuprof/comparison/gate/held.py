@@ -44,9 +44,9 @@ def held(change: KernelChange, quantity: str, most: float, *, alike: bool, same_
     """
     if quantity == TIME:
         return held_time(change.time, most, alike=alike)
-    found, lost = held_count(change.work, quantity, most, same_work=same_work), effect_lost(change)
-    is_void = lost and found.word == "ok"
-    return found._replace(word="unclear", sentence=found.sentence + _because(lost)) if is_void else found
+    answer, lost = held_count(change.work, quantity, most, same_work=same_work), effect_lost(change)
+    is_void = lost and answer.word == "ok"
+    return answer._replace(word="unclear", sentence=answer.sentence + _because(lost)) if is_void else answer
 
 
 def held_time(time: TimeChange, most: float, *, alike: bool = True) -> Held:
