@@ -88,7 +88,9 @@ def test_no_second_cause_is_excused_that_is_on_no_target() -> None:
 def test_there_are_enough_cases_and_every_rule_that_concerns_one_kernel_has_one() -> None:
     planted = Counter(case.planted_rule for case in CASES)
     assert len(CASES) >= 40
-    assert {rule.id for rule in RULES if not rule.of_run and not rule.of_launches} <= set(planted)
+    # A kernel that stores nothing has no twin that leaves the same results in less time.
+    plantable = {rule.id for rule in RULES if not rule.of_run and not rule.of_launches and rule.voids != "time"}
+    assert plantable <= set(planted)
     assert {case.family for case in CASES} == set(FAMILIES)
     assert planted[NONE] >= 4
     limiters = {case.limiter for case in CASES if case.planted_rule == "low-occupancy"}

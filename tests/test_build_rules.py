@@ -148,7 +148,7 @@ def test_optimised_kernels_of_real_reports_are_no_debug_builds(reports: Path, fi
 
 
 def matrices(opcode: str, count: float, device: RecordedDevice = H100, name: str = "gemm") -> Made:
-    histograms: Histograms = {WARP_OPCODES: {opcode: count}}
+    histograms: Histograms = {WARP_OPCODES: {opcode: count, "STG.E": 1.0}}
     launch = made(busy(dram=20, l2=30), lasting(), pipes(tensor=80), histograms=histograms, name=name)
     return replace(launch, device=device)
 

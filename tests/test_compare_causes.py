@@ -263,6 +263,32 @@ def test_spills_are_told_however_little_they_explain() -> None:
     assert "local-memory" in mechanisms(told, "slower")
 
 
+def test_spills_that_appear_are_told_behind_the_first_cause_although_they_work_against_the_change() -> None:
+    base, new = (busy(time_s, issue=0.2, achieved=0.4, units={"dram": 0.9}) for time_s in (8e-3, 4e-3))
+    fewer = counted("instructions", 2e9, 1e9), counted("dram-bytes", 4e9, 2e9)
+    told = causes(base, new, *fewer, counted("spills", 0.0, 1.35e8))
+    assert (told[1].sentence, told[1].direction) == ("local-memory sectors 0 → 135 M", "slower")
+    assert told[2].direction == "faster"
+    more = causes(base, new, *fewer, counted("spills", 1e8, 1.35e8))
+    assert "local-memory" not in [cause.mechanism for cause in more[:2]]
+
+
+def test_tensor_work_of_another_type_is_one_reason_and_half_the_width_takes_half_the_time() -> None:
+    base, new = busy(1e-3, issue=0.2, achieved=0.4), busy(5e-4, issue=0.2, achieved=0.4)
+    types = counted("flop.tensor.tf32", 1e12, 0.0), counted("flop.tensor.fp16", 0.0, 1e12)
+    told = [cause for cause in causes(base, new, *types) if cause.mechanism == "tensor-cores"]
+    assert [(cause.sentence, cause.direction) for cause in told] == [
+        ("tensor cores: TF32 1.00 TFLOP → FP16 1.00 TFLOP", "faster")
+    ]
+    # Twice as many operations of half the width, and as many of the same width, explain nothing.
+    for before, after, amount in (("tf32", "fp16", 2e12), ("bf16", "fp16", 1e12)):
+        types = counted(f"flop.tensor.{before}", 1e12, 0.0), counted(f"flop.tensor.{after}", 0.0, amount)
+        told = [cause for cause in causes(base, new, *types) if cause.mechanism == "tensor-cores"]
+        assert [cause.direction for cause in told] == ["neutral"]
+    both = counted("flop.tensor.int8", 1e12, 5e11), counted("flop.tensor.fp16", 0.0, 1e12)
+    assert "tensor cores now used (FP16 1.00 TFLOP)" in [cause.sentence for cause in causes(base, new, *both)]
+
+
 def test_sectors_per_request_are_told_where_the_sectors_follow_them() -> None:
     base, new = busy(4e-5, units={"l2": 0.9}), busy(1e-5, units={"l2": 0.9})
     fewer = counted("global-load-sectors", 1.6e7, 4e6)
@@ -309,16 +335,16 @@ def test_an_opcode_that_a_complete_histogram_lacks_was_not_executed() -> None:
     assert "BAR (barriers) 500 k → 0" in [cause.sentence for cause in told]
 
 
-def test_a_kernel_that_stores_nothing_any_more_is_told_behind_the_first_cause() -> None:
+def test_a_kernel_that_stores_nothing_any_more_is_told_before_all_causes() -> None:
     stores, opcode = counted("global-store-requests", 1000, 0), counted("opcode.STG", 1000, 0)
     executed = counted("instructions", 1e6, 5e5)
     told = causes(busy(1e-5), busy(5e-6), executed, stores, opcode, counted("opcode.STS", 10, 10))
-    assert [cause.mechanism for cause in told[:2]] == ["instructions", "stores"]
-    assert told[1].sentence == "the new side stores nothing to global memory: check what it computes"
+    assert [cause.mechanism for cause in told[:2]] == ["stores", "instructions"]
+    assert told[0].sentence == "the new side stores nothing to global memory: check what it computes"
     back = causes(
         busy(5e-6), busy(1e-5), *(counted(item.name, item.new, item.base) for item in (executed, stores, opcode))
     )
-    assert back[1].sentence == "the base side stores nothing to global memory: check what it computes"
+    assert back[0].sentence == "the base side stores nothing to global memory: check what it computes"
 
 
 @pytest.mark.parametrize("other", ["opcode.RED", "opcode.ATOMG", "opcode.UTMASTG", "opcode.UBLKCP"])

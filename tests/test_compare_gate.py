@@ -31,10 +31,10 @@ from gpuprof.comparison.gate.gate import judged
 from gpuprof.comparison.gate.limits import COUNTS, GateLimit, limit_of, limits_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.selection import narrowed
-from gpuprof.comparison.sides import Side
+from gpuprof.comparison.sides import Run, Side
 from gpuprof.errors import InputError, UsageError
 from tests.compare_builders import kernel as profile
-from tests.compare_builders import run
+from tests.compare_builders import run, source
 
 TODAY = date(2026, 11, 23)
 
@@ -138,6 +138,27 @@ def word(change: KernelChange, limit: str, **how: bool) -> str:
     """What a limit says of a kernel."""
     gate = gate_of(compared(change, **how), limits_of([limit]))  # type: ignore[arg-type]
     return gate.checks[0].word if gate.checks else "ok"
+
+
+def test_no_limit_is_said_to_hold_for_a_kernel_of_which_one_side_alone_stores() -> None:
+    """Made of sessions whose launches tell what they executed: the new one is faster, and stores nothing."""
+
+    def side(time_s: float, stores: float) -> list[Run]:
+        counts = {"global-store-requests": stores, "opcode.STG": stores, "instructions": 9e5}
+        same = profile("gemm", [time_s], counts=counts)
+        return [run(same, sources=(source(sha256=f"{number:032x}{round(time_s * 1e6):032x}"),)) for number in range(8)]
+
+    base, new = side(2e-3, 1e3), side(1e-3, 0.0)
+    found = compare(base, new, "0")
+    (change,) = found.comparison.kernels
+    assert change.time.verdict == "unclear" and change.time.reason.startswith("the new side stores nothing")
+    assert "times of gemm do not compare, because the new side stores nothing" in found.comparison.sentence
+    assert change.sentence.startswith("times not comparable: the new side stores nothing to global memory")
+    limits = limits_of(["time", "instructions", "total-time"])
+    gate = gate_of(found, limits)
+    assert {check.word for check in gate.checks} == {"unclear"} and (len(gate.checks), gate.ok) == (3, 0)
+    assert gate_of(found, limits, unclear_fails=True).exit_code == 7
+    assert gate_of(compare(base, side(1e-3, 1e3), "0"), limits, unclear_fails=True).exit_code == 0
 
 
 # Limits as they are written

@@ -60,7 +60,7 @@ def kernel(runs: list[list[float]], cycles: list[list[float]] | None = None, **c
     return replace(made, **changes)
 
 
-def change(base: list[float], new: list[float], **options: bool) -> TimeChange:
+def change(base: list[float], new: list[float], **options: Any) -> TimeChange:
     """Compare runs of one launch each."""
     return time_change(Pair("exact", (kernel([[s] for s in base]),), (kernel([[s] for s in new]),)), **options)
 

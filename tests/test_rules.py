@@ -19,6 +19,7 @@ from gpuprof.diagnose import (
     build,
     coalescing,
     compute,
+    effects,
     fp64,
     fusing,
     idle_lanes,
@@ -300,8 +301,8 @@ COMPUTE = (
             0.9375, "low", "guess", "50 %", (CLOCK,)),
     # The opcodes say that no matrix instruction ran.
     Example("tensor-cores-idle", "by opcodes", made(lasting(), FP32_HALF, name="my_gemm",
-            histograms={WARP_OPCODES: {"FFMA": 90.0, "HFMA2.MMA": 10.0}}), 0.9375, "high", "inferred", "50 %",
-            (WARP_OPCODES,)),
+            histograms={WARP_OPCODES: {"FFMA": 89.0, "STG.E": 1.0, "HFMA2.MMA": 10.0}}), 0.9375, "high", "inferred",
+            "50 %", (WARP_OPCODES,)),
     # 10 of 100 are multiplications that an addition could take in, of a pipe that is 80 % busy.
     Example("non-fused-fp", "FP32", made(pipes(fma=80), operations(ffma=60, fadd=30, fmul=10)), 0.08, "low",
             "guess", "40 %", tuple(operations(ffma=0, fadd=0, fmul=0))),
@@ -465,7 +466,13 @@ TREE: Histograms = {
     THREAD_OPCODES: {"STS": 511.0, "LDS": 511.0, "BAR": 2304.0, "FADD": 255.0},
     WARP_OPCODES: {"STS": 20.0, "LDS": 40.0, "BAR.SYNC": 72.0, "FADD": 40.0, "ISETP": 300.0, "IMAD": 428.0},
 }
+GEMM_NAME = "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<float>>(T1::Params)"
 BUILD = (
+    # A product that only copies into shared memory and leaves.
+    Example("stores-nothing", "a product by name", made(busy(l2=6), lasting(), histograms={
+            WARP_OPCODES: {"LDGSTS.E.BYPASS.128": 8_000, "IMAD.MOV.U32": 95_000, "EXIT": 424}}, name=GEMM_NAME), None,
+            "high", "measured", "none of its 103 k instructions writes to global memory or multiplies",
+            (WARP_OPCODES,)),
     # DRAM stays at 10 %; instructions, and with them the SM, go.
     Example("debug-build", "by opcodes", made(busy(dram=10, sm=60), lasting(), histograms=UNOPTIMISED), 0.90, "high",
             "inferred", "40 % of executed instructions", (WARP_OPCODES,)),
@@ -502,7 +509,8 @@ def test_a_headline_holds_its_number_with_the_unit(example: Example) -> None:
     headline = example.launch.finding(example.rule).headline
     assert example.says in headline
     assert re.search(
-        r"\d[\d.\u202f]* ?(%|of 32 bytes|extra|L1 wavefronts|sectors|SMs?|block|waves|threads?|µs)", headline
+        r"\d[\d.\u202f]* ?(%|of 32 bytes|extra|L1 wavefronts|sectors|SMs?|block|waves|threads?|µs|k instructions)",
+        headline,
     )
 
 
@@ -2517,6 +2525,8 @@ EDGES = (
     *wait_edges("constant-miss", "imc_miss", latency.NOTABLE),
     Edge("constant-miss", latency.START_UP, lambda value: made(
          stalls(imc_miss=25), issued(20), lasting(4 * value)), is_settled, above=False),
+    Edge("stores-nothing", effects.WRITING, lambda value: made(
+         lasting(), histograms={WARP_OPCODES: {"STG.E": value, "LDG.E": 9.0}}, name=GEMM_NAME), above=False),
     Edge("debug-build", build.SELF_MOVES, self_moves),
     Edge("debug-build", build.MOVES,
          lambda value: made(histograms={WARP_OPCODES: {"MOV": value, "FADD": 100 - value}})),

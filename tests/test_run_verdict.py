@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
-from gpuprof.diagnose.summary import summarised
+from gpuprof.diagnose.summary import chosen, summarised
 from gpuprof.diagnose.telling import telling_expression
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
@@ -59,6 +59,12 @@ def finding(rule: str, headline: str, **changes: object) -> Finding:
 
 def lights(**fractions: float) -> tuple[Throughput, ...]:
     return tuple(Throughput(unit, fraction) for unit, fraction in fractions.items())  # type: ignore[arg-type]
+
+
+def test_a_real_gemm_that_stores_nothing_is_not_tuned(reports: Path) -> None:
+    found = loaded(reports / "cutlass-report80.ncu-rep")
+    assert found.verdict is not None and found.verdict.state == "void"
+    assert [item.rule for item in found.opportunities] == ["stores-nothing"]
 
 
 # Which kernel.
@@ -141,6 +147,25 @@ def test_set_up_alone_is_judged_and_said_to_be_that_with_the_command_for_the_res
         "ncu --set full --import-source yes --launch-skip 3 --launch-count 10 -o rest-full ./program --size 3"
     )
     assert "Only random numbers, fills and copies" in verdict.notes[0]
+
+
+def test_set_up_that_was_chosen_among_other_kernels_is_not_said_to_be_all_that_was_profiled() -> None:
+    fill = kernel(0, name="fill_kernel", demangled="fill_kernel", label="fill", launches=3)
+    work = kernel(1, name="work", demangled="work", label="work", launches=2)
+    part = chosen(run(fill, work), [fill])
+    assert part.verdict is not None and part.verdict.state == "set-up"
+    assert part.verdict.sentence.startswith("fill only makes data for others. It keeps")
+    assert part.verdict.notes == ()
+    assert part.verdict.unknown is None or "Nothing but" not in part.verdict.unknown
+
+
+def test_a_launch_that_a_group_speaks_for_is_a_part_of_the_run() -> None:
+    group = kernel(0, name="fill_kernel", demangled="fill_kernel", label="fill", launches=7)
+    launch = replace(group, id=4, launches=1)
+    part = chosen(run(group), [launch])
+    assert part.run is not None and part.run.launches == 7
+    assert part.verdict is not None and "nothing else was profiled" not in part.verdict.sentence
+    assert chosen(run(group), [group]).run is None
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ from msgspec.structs import replace
 from gpuprof.model.run_totals import busy_share, running_s
 from gpuprof.model.session import Session
 from gpuprof.model.trace import Activity, Trace
+from gpuprof.present.fix_text import fixes
+from gpuprof.present.html import render_html
+from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.read.files import read_file
 from tests.test_timeline import copy, device, kernel, session, trace
@@ -103,6 +106,18 @@ def test_of_many_kernels_that_wait_alike_none_is_named() -> None:
     assert finding.headline.endswith(
         "; spread over 10 kernels and kinds of copies, 10 % of that at most before any of them"
     )
+    assert finding.everywhere
+    (fix,) = (item for item in fixes(found) if item.rule == "launch-gaps")
+    assert fix.kernels == "whole run"
+    first = render_html(found).partition('<ol class="priorities">')[2].partition("</li>")[0]
+    assert "whole run" in first and 'href="#finding-' in first and "#kernel-" not in first
+    assert "whole run (launch-gaps, inferred)" in "\n".join(markdown_lines(found, list(found.kernels), top=3))
+
+
+def test_idle_time_before_one_kernel_names_it() -> None:
+    found = session(trace(*[kernel("ab"[number % 2], 100 * number, 50) for number in range(40)]))
+    (fix,) = (item for item in fixes(found) if item.rule == "launch-gaps")
+    assert fix.kernels.startswith("#") and not fix.everywhere
 
 
 def test_a_transformer_on_a_gpu_is_not_told_of_its_start() -> None:

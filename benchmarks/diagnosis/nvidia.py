@@ -41,7 +41,7 @@ MORE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """
 UNSPOKEN = (
     "narrow-access", "atomic-contention", "host-memory-traffic", "short-kernel", "debug-build", "old-architecture",
-    "reduction-tree", "launch-configurations",
+    "reduction-tree", "launch-configurations", "stores-nothing",
 )  # fmt: skip
 """Rules of ours that no message in these tables says."""
 

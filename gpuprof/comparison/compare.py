@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.causes import causes_of
+from gpuprof.comparison.causes.opcodes import effect_lost, stores_nothing
 from gpuprof.comparison.conditions.clocks import clock_shift, dram_shift
 from gpuprof.comparison.conditions.conditions import caches_alike, conditions_of, counts_rounded
 from gpuprof.comparison.contract import (
@@ -57,7 +58,8 @@ def compare(
     allowed = _Allowed.by(conditions, identical=identical, paired=paired, shift=dram_shift(ours, theirs))
     matched = pairs_of(ours, theirs, named, identical=identical)
     kernels, pairs = _changes(matched, ours.total_s, allowed)
-    total = totals_of(ours, theirs, comparable=allowed.time, shift=clock_shift(ours, theirs))
+    comparable = allowed.time and not any(map(effect_lost, kernels))
+    total = totals_of(ours, theirs, comparable=comparable, shift=clock_shift(ours, theirs))
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
         gpuprof_version=version,
@@ -130,10 +132,11 @@ def _rank(item: tuple[KernelChange, Pair]) -> tuple[float, object]:
 
 
 def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange:
-    time = time_change(pair, comparable=allowed.time, paired=allowed.paired, shift=allowed.shift)
+    work = work_change(pair, comparable=allowed.work, caches_alike=allowed.caches_alike, rounded=allowed.rounded)
+    barred = stores_nothing({change.name: change for change in work.counts})
+    time = time_change(pair, comparable=allowed.time, paired=allowed.paired, shift=allowed.shift, barred=barred)
     if allowed.identical and _is_itself(pair) and time.verdict == "unclear":
         time = replace(time, verdict="same", interval=None, cycles_interval=None, reason="", runs_needed=None)
-    work = work_change(pair, comparable=allowed.work, caches_alike=allowed.caches_alike, rounded=allowed.rounded)
     lines = line_changes(pair)
     causes = causes_of(pair, time, work, lines)
     effect_s = _effect_s(pair)

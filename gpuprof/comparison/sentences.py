@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuprof.comparison.causes.opcodes import effect_lost
 from gpuprof.comparison.contract import ChangeCause, KernelChange, QuantityChange, RunCondition, TimeChange, WorkChange
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.words import Values, both_text, short, speed_text, times_text
@@ -145,8 +146,9 @@ def _kernels(kernels: Sequence[KernelChange]) -> str:
     """Name the kernels that most of the change comes from, and count the others by verdict."""
     if not kernels:
         return ""
+    told = [kernel for kernel in kernels if effect_lost(kernel)]
     moved = [kernel for kernel in kernels if kernel.time.verdict in ("faster", "slower", "new", "gone")]
-    named = moved[:_NAMED]
+    named = [*told, *moved][:_NAMED]
     texts = [_named(kernel) for kernel in named]
     ids = {id(kernel) for kernel in named}
     rest = [kernel for kernel in kernels if id(kernel) not in ids]
@@ -177,6 +179,9 @@ def _unclear(kernels: Sequence[KernelChange]) -> str:
 
 def _named(kernel: KernelChange) -> str:
     label, verdict = short(kernel.label), kernel.time.verdict
+    lost = effect_lost(kernel).partition(":")[0]
+    if lost:
+        return f"times of {label} do not compare, because {lost}"
     if verdict in ("new", "gone") or kernel.time.ratio is None:
         return f"{label} is {verdict}"
     ratio = kernel.time.ratio

@@ -344,7 +344,7 @@ RULES = (
         check=_debug,
         metrics=(WARP_OPCODES,),
         place=AT_KERNEL,
-        voids=True,
+        voids="code",
     ),
     Rule(
         "old-architecture",

@@ -32,17 +32,21 @@ def with_causes(findings: Sequence[tuple[Rule, Finding]], case: Case) -> list[Fi
 
 
 def _voiding(rule: Rule, finding: Finding, findings: Sequence[tuple[Rule, Finding]], case: Case) -> Iterator[Finding]:
-    """Yield what makes a finding go with it; not what the launch alone tells, nor a roof that the kernel is at."""
-    if (
+    """Yield what makes a finding go with it.
+
+    What voids the code does not void what the launch alone tells, nor a roof that the kernel is at.
+    """
+    if rule.of_run or rule.voids == "time":
+        return
+    stays = (
         rule.by_times
         or rule.outlasts(case)
-        or rule.of_run
-        or rule.voids
+        or rule.voids != ""
         or (rule.about == "limit" and finding.severity == "info")
-    ):
-        return
+    )
     for other_rule, other in findings:
-        if other_rule.voids and _is_enough(other_rule, other, finding):
+        is_of_time = other_rule.voids == "time" and other.severity != "info"
+        if is_of_time or (other_rule.voids == "code" and not stays and _is_enough(other_rule, other, finding)):
             yield other
 
 

@@ -166,6 +166,7 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
         confidence="guess" if unsure >= UNSURE.value else "inferred",
         saving=None,
         gain_of_run=case.pauses.idle_share,
+        everywhere=_is_spread(case.pauses, idle_s),
         evidence=(
             Evidence("", 100 * share, "%", threshold=IDLE_SHARE.value, meaning="idle share of the span"),
             Evidence("", float(gaps.count), "pause", threshold=None, meaning="pauses"),
@@ -204,11 +205,16 @@ def which_gpu(told: Pauses | Exposed) -> str:
     return f"GPU {told.device.ordinal}{of_file if told.files > 1 else ''}"
 
 
+def _is_spread(pauses: Pauses, idle_s: float) -> bool:
+    """Tell whether the idle time has no place: no kernel or kind of copy ends much of it."""
+    return 100 * pauses.wait.idle_s / idle_s < SPREAD.value
+
+
 def _where(pauses: Pauses, idle_s: float) -> str:
     """Say how much of the idle time is where: "73 % of that (286 ms) before host-to-device copies"."""
     wait = pauses.wait
     share = wait.idle_s / idle_s
-    if 100 * share < SPREAD.value:
+    if _is_spread(pauses, idle_s):
         return (
             f"spread over {pauses.ends} kernels and kinds of copies, {format_percent(share)} of that at most before "
             "any of them"

@@ -9,6 +9,7 @@ from gpuprof.diagnose import (
     build,
     coalescing,
     compute,
+    effects,
     exposed,
     fp64,
     fusing,
@@ -24,7 +25,7 @@ from gpuprof.diagnose.rule import Rule
 from gpuprof.model.session import Finding
 
 _MODULES = (
-    build, limits, coalescing, access, fp64, compute, fusing, matrix, blocks, launch, across,
+    effects, build, limits, coalescing, access, fp64, compute, fusing, matrix, blocks, launch, across,
     idle_lanes, latency, reduction, gaps, exposed,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for module in _MODULES for rule in module.RULES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Literal
 
 from msgspec import Struct
 
@@ -51,6 +52,8 @@ class RuleVerdict(Struct, frozen=True):
 
     `action` is what to change, in a short sentence; `advice` is how. `saving` is what that saves of the kernel's time;
     None where nothing tells. `gain_of_run` is set instead where the repair saves time of the run but not of a kernel.
+    `severity` is set where no gain tells it.
+    `everywhere` marks what is spread over the run, so that no kernel is its place.
     `settled` marks what is true but nothing to repair, such as a kernel near its roof.
     """
 
@@ -64,6 +67,8 @@ class RuleVerdict(Struct, frozen=True):
     location: Location | None = None
     settled: bool = False
     gain_of_run: float | None = None
+    everywhere: bool = False
+    severity: Severity | None = None
 
 
 class Cause(Struct, frozen=True):
@@ -87,8 +92,9 @@ class Rule:
     `place` says where its finding hangs in the explanation of a kernel.
     `about` says what kind of statement it is: a `defect` to repair, a `limit` that the kernel runs into, or a
     `symptom`: what its warps wait for. `causes` are the rules whose findings explain this one's.
-    `voids` says that whatever else a kernel shows goes with this finding, but for what its launch alone tells.
-    `outlasts` tells of a kernel that this rule's finding stays even then.
+    `voids` says what else a kernel shows goes with this finding: what its `code` does, but not what its launch alone
+    tells, or its `time`, and with it all else. `outlasts` tells of a kernel that this rule's finding stays even if its
+    code is another.
     """
 
     id: str
@@ -105,7 +111,7 @@ class Rule:
     of_timelines: bool = False
     place: TreePlace = field(kw_only=True)
     of_run: bool = False
-    voids: bool = False
+    voids: Literal["", "code", "time"] = ""
     outlasts: Callable[[Case], bool] = lambda _: False
     of_launches: bool = False
 
@@ -115,7 +121,7 @@ def finding_of(rule: Rule, verdict: RuleVerdict, run_share: float | None) -> Fin
     saving = verdict.saving
     gain = saving.fraction if saving is not None else None
     of_run = min(1.0, max(0.0, verdict.gain_of_run)) if verdict.gain_of_run is not None else None
-    severity = _severity(gain if gain is not None else of_run, verdict)
+    severity = verdict.severity or _severity(gain if gain is not None else of_run, verdict)
     if of_run is None and gain is not None and run_share is not None:
         of_run = gain * run_share
     return Finding(
@@ -133,6 +139,7 @@ def finding_of(rule: Rule, verdict: RuleVerdict, run_share: float | None) -> Fin
         gain_kind=saving.kind if saving is not None else "bound" if of_run is not None else None,
         held=saving.held if saving is not None else None,
         remains=saving.remains if saving is not None else (),
+        everywhere=verdict.everywhere,
     )
 
 

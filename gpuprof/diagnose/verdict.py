@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gpuprof.diagnose.clocks import clock_notes
 from gpuprof.diagnose.compute import PIPE_BUSY
+from gpuprof.diagnose.effects import STORES_NOTHING
 from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.more import command_for_more, command_for_rest, has_failed, unknown_of
@@ -23,7 +24,7 @@ from gpuprof.model.denominators import told
 from gpuprof.model.field_types import RunState
 from gpuprof.model.headline import asked_of_peak, line_text, main_point, nearest_limit
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_named
-from gpuprof.model.run_totals import busy_share
+from gpuprof.model.run_totals import busy_share, is_part
 from gpuprof.model.session import Finding, KernelProfile, OperatorBytes, OperatorFlop, RunVerdict, Session
 from gpuprof.units import format_percent, format_si
 
@@ -94,7 +95,7 @@ def run_verdict(session: Session) -> RunVerdict:
     set_up = set_up_kernels(session.kernels)
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
     kernel = _longest(working or session.kernels)
-    notes = (*_notes(session, set_up), *_counted_beside(session, kernel))
+    notes = (*_notes(session, set_up), *_counted_beside(session, kernel), *_of_no_effect(kernel))
     most = _most_of_run(session)
     of_run = _of_the_run(*most) if most is not None else ""
     if kernel is None:
@@ -104,8 +105,10 @@ def run_verdict(session: Session) -> RunVerdict:
         state = _open_longest(kernel, state.reached)
     unknown, command = _more(session, kernel, state)
     state = _held(session, kernel, state)
-    if not working:
-        state = _set_up_state(state, roles_of([kernel]))
+    if not working and is_part(session):
+        state = _set_up_state(state, roles_of([kernel]), beside="")
+    elif not working:
+        state = _set_up_state(state, roles_of([kernel]), beside=", and nothing else was profiled")
         nothing_but = _SET_UP[_only(roles_of(session.kernels))].nothing_but
         unknown, command = f"Nothing but {nothing_but} was profiled.", command_for_rest(session, kernel)
     return RunVerdict(
@@ -122,7 +125,7 @@ def run_verdict(session: Session) -> RunVerdict:
 
 def _more(session: Session, kernel: KernelProfile, state: _State) -> tuple[str | None, str | None]:
     """Return what cannot be told of a kernel and the command that would collect it; nothing where nothing is open."""
-    if state.name in ("at-roof", "short") or kernel.kind == COMMUNICATION:
+    if state.name in ("at-roof", "short", "void") or kernel.kind == COMMUNICATION:
         return None, None
     unknown = unknown_of(session, kernel)
     if unknown is None or has_failed(session, kernel):
@@ -145,7 +148,7 @@ def _held(session: Session, kernel: KernelProfile, state: _State) -> _State:
         return state._replace(text=text + _exposed(session))
     reached = bytes_reached(kernel)
     on_dram = state.reached is not None and state.reached.ceiling == UNIT_CEILINGS["dram"]
-    if reached is None or on_dram or state.name == "short":
+    if reached is None or on_dram or state.name in ("short", "void"):
         return state
     share = f"{format_percent(reached)} of {UNIT_CEILINGS['dram']}"
     text = f"{state.text.rstrip('. ')}. Kernels of its kind are memory-bound: it reaches {share}"
@@ -201,6 +204,8 @@ def _state(kernel: KernelProfile) -> _State:
     finding = _first_proven(kernel)
     if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
         return _State("short", f"takes {format_si(kernel.duration_s, 's')}, {beside_launch(kernel.duration_s)}")
+    if finding is not None and finding.rule == STORES_NOTHING and finding.severity != "info":
+        return _State("void", "stores nothing: check what it computes, for its time says nothing of that")
     if finding is not None:
         at_roof = _at_roof(finding, kernel)
         if at_roof is not None:
@@ -399,9 +404,9 @@ def _open_longest(kernel: KernelProfile, busy: _Reached) -> _State:
     return _State("open", f"{text}; {_what_helps(kernel, 'that launch')}", busy)
 
 
-def _set_up_state(state: _State, roles: frozenset[Role]) -> _State:
-    """Say what a kernel is launched for that does no work, and what else is known of it."""
-    text = f"{_SET_UP[_only(roles)].does}, and nothing else was profiled. It {state.text}"
+def _set_up_state(state: _State, roles: frozenset[Role], beside: str) -> _State:
+    """Say what a kernel is launched for that does no work, what else was profiled, and what is known of it."""
+    text = f"{_SET_UP[_only(roles)].does}{beside}. It {state.text}"
     return state._replace(name="set-up", text=text)
 
 
@@ -415,7 +420,8 @@ def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
     yield from (_of_the_run(*told) for told in _of_run(session) if told != first)
     shares = [kernel.time_share or 0.0 for kernel in session.kernels if kernel.id in set_up]
     if shares and len(shares) == len(session.kernels):
-        yield _SET_UP[_only(roles_of(session.kernels))].note
+        if not is_part(session):
+            yield _SET_UP[_only(roles_of(session.kernels))].note
     elif sum(shares) >= _LEAST_SHARE:
         roles = roles_of(kernel for kernel in session.kernels if kernel.id in set_up)
         what = "set up data" if roles == {"data"} else "set up data or warm up"
@@ -441,6 +447,14 @@ def _counted_beside(session: Session, spoken: KernelProfile | None) -> Iterator[
     }
     for label, finding in [*counted.items()][:_MOST_SHOWN]:
         yield _sentence(f"{label}: {finding.headline}")
+
+
+def _of_no_effect(kernel: KernelProfile | None) -> Iterator[str]:
+    """Say that a kernel stores nothing, where nothing tells whether it should."""
+    findings = kernel.findings if kernel is not None else ()
+    for finding in findings:
+        if kernel is not None and finding.rule == STORES_NOTHING and finding.severity == "info":
+            yield f"{kernel.label} stores nothing: if it should, check what it computes before its speed."
 
 
 def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:

@@ -12,7 +12,7 @@ Confidence = Literal["measured", "inferred", "guess"]
 CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
 GainKind = Literal["bound", "fixed-work"]
 """How far a gain holds: as an upper bound, or for what is held fixed."""
-RunState = Literal["at-roof", "limited", "waiting", "unfilled", "short", "set-up", "open"]
+RunState = Literal["at-roof", "limited", "waiting", "unfilled", "short", "set-up", "void", "open"]
 """What the state of a run is called."""
 CeilingOrigin = Literal["rated", "at-clock", "measured"]
 """Of a ceiling, and of what a fraction is a fraction of."""

@@ -27,7 +27,7 @@ def run_of(session: Session) -> RunTotals:
         covered_s, needed = covered_s + ranked[needed], needed + 1
     return RunTotals(
         kernels=len(ranked),
-        launches=sum(kernel.launches for kernel in session.kernels),
+        launches=_launches(session.kernels),
         timed_launches=sum(map(timed_launches, timed)),
         timed_shapes=len(shapes),
         time_s=total_s,
@@ -57,10 +57,15 @@ def busy_share(session: Session) -> float:
     return min(1.0, sum(device.kernel_s for device in devices) / span_s) if span_s > 0 else 1.0
 
 
+def is_part(session: Session) -> bool:
+    """Tell whether its run has more launches than its kernels: others were not chosen, or excluded."""
+    return session.run is not None and session.run.launches > _launches(session.kernels)
+
+
 def narrowed(session: Session, kernels: Iterable[KernelProfile]) -> Session:
     """Return the session with these of its kernels, in this order, and its run; what is judged of all is left out."""
     chosen = tuple(kernels)
-    whole = len(chosen) == len(session.kernels)
+    whole = _launches(chosen) == _launches(session.kernels)
     return replace(
         session,
         kernels=chosen,
@@ -68,3 +73,7 @@ def narrowed(session: Session, kernels: Iterable[KernelProfile]) -> Session:
         opportunities=(),
         run=session.run if whole else run_of(session),
     )
+
+
+def _launches(kernels: Iterable[KernelProfile]) -> int:
+    return sum(kernel.launches for kernel in kernels)

@@ -26,6 +26,21 @@ _FP6 = {"E3M2", "E2M3"}
 _FP4 = {"E2M1"}
 
 
+_WRITES = ("ST", "UST", "RED", "URED", "ATOM", "UTMASTG", "UTMAREDG", "UBLKRED", "UBLKCP", "SUST", "SURED", "SUATOM")
+"""What opcodes begin with that write to memory, or have a copy engine do it (CUDA Binary Utilities, "Instruction Set
+Reference"); a name that is not known yet is taken for what it begins with."""
+_STAYS = frozenset({"STS", "STL", "STSM", "STAS", "STTM", "ATOMS", "REDAS", "REDUX"})
+"""Those that write to shared, local or tensor memory, or to a register."""
+_BULK_LOAD = "UBLKCP.S.G"
+"""A bulk copy names where it goes to, then where it comes from: shared memory, from global memory."""
+
+
+def may_write_memory(opcode: str) -> bool:
+    """Tell whether an instruction can write to memory that outlives its blocks; with modifiers, as far as known."""
+    name = opcode.partition(".")[0]
+    return name.startswith(_WRITES) and name not in _STAYS and not opcode.startswith(_BULK_LOAD)
+
+
 class MatrixOpcode(NamedTuple):
     """One matrix opcode. `flop` is per warp instruction; None where the opcode does not carry its shape."""
 

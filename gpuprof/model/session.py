@@ -347,6 +347,9 @@ class Finding(Struct, frozen=True, kw_only=True):
     held: Annotated[str | None, about("what is held fixed, where it is not an upper bound")] = None
     remains: Annotated[tuple[Remaining, ...], about("what the units still need after it, most first")] = ()
     cause: Annotated[Word | None, about("id of the finding of this kernel that explains it")] = None
+    everywhere: Annotated[
+        bool, about("whether it is spread over the run, and its kernel no more than one of many that show it")
+    ] = False
 
 
 class Opportunity(Struct, frozen=True, kw_only=True):

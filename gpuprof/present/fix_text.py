@@ -20,6 +20,7 @@ _SHOWN = 5
 _POINT = 0.01
 """Gains that differ by less than a point are told as one."""
 _LABEL_LENGTH = 72
+_EVERYWHERE = "whole run"
 
 
 class Fix(Struct, frozen=True):
@@ -29,7 +30,7 @@ class Fix(Struct, frozen=True):
     behind others. `kernel` and `finding` are the ids of the first of each; `where` is a file with
     a line, or an instruction. `doubt` says why it stands behind the others: that it is a guess, or that its kernels
     only set up data.
-    `name` and `spread` are its kernels: "gemm" and " in 2 launches".
+    `name` and `spread` are its kernels: "gemm" and " in 2 launches". Of what is `everywhere`, no kernel is the place.
     """
 
     gain: str
@@ -48,6 +49,7 @@ class Fix(Struct, frozen=True):
     finding: str
     name: str
     spread: str
+    everywhere: bool
 
     @property
     def kernels(self) -> str:
@@ -102,11 +104,13 @@ def fixes_note(session: Session) -> str:
     items = _shown(session)
     signs = {
         "≤": any(item.gain_kind == "bound" for item in items),
-        "~": any(item.gain_kind != "bound" for item in items),
+        "~": any(item.gain_kind not in ("bound", None) for item in items),
     }
     meanings = {"≤": "at most", "~": "under the condition named"}
     told = ", ".join(f"{sign} {meanings[sign]}" for sign, occurs in signs.items() if occurs)
-    whole_run = all(item.gain_total is not None for item in items)
+    if not told:
+        return "what they save is not known"
+    whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)
     return f"share of {'the run' if whole_run else 'the kernel'} saved: {told}"
 
 
@@ -155,7 +159,8 @@ def _fix(item: Opportunity, kernels: dict[int, KernelProfile], session: Session,
     gain = item.gain_total
     if gain is None and finding is not None:
         gain = finding.gain_kernel
-    name, spread = _kernels_text([kernels[number] for number in item.kernels], session)
+    members, everywhere = [kernels[number] for number in item.kernels], finding is not None and finding.everywhere
+    name, spread = (_EVERYWHERE, "") if everywhere else _kernels_text(members, session)
     of = "of the run" if item.gain_total is not None else "of the kernel" if gain is not None else "gain not known"
     return Fix(
         gain=short_gain(gain, item.gain_kind),
@@ -174,6 +179,7 @@ def _fix(item: Opportunity, kernels: dict[int, KernelProfile], session: Session,
         finding=item.findings[0],
         name=name,
         spread=spread,
+        everywhere=everywhere,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from gpuprof.comparison.causes.busy_units import unit_reasons
 from gpuprof.comparison.causes.counted import counted_reasons, moved
 from gpuprof.comparison.causes.launch import launch_reasons, launches_reason
-from gpuprof.comparison.causes.opcodes import opcode_reasons, stores_nothing
+from gpuprof.comparison.causes.opcodes import STORES, opcode_reasons, stores_nothing
 from gpuprof.comparison.causes.reason import Reason
 from gpuprof.comparison.causes.time_model import Parts, parts_of, parts_of_times
 from gpuprof.comparison.contract import ChangeCause, CountChange, LineChange, TimeChange, WorkChange
@@ -63,9 +63,9 @@ def causes_of(pair: Pair, time: TimeChange, work: WorkChange, lines: Sequence[Li
 
 
 def _with_stores(told: list[ChangeCause], counts: Mapping[str, CountChange]) -> list[ChangeCause]:
-    """Put behind the first cause that a side stores nothing: code that has no effect is removed by the compiler."""
+    """Put before all causes that a side stores nothing: its time is that of code that has no effect."""
     text = stores_nothing(counts)
-    return [*told[:1], _neutral("stores", text), *told[1:]] if text else told
+    return [_neutral(STORES, text), *told] if text else told
 
 
 def _parts_of_several(pair: Pair) -> Parts | None:
@@ -103,7 +103,7 @@ def _ranked(
     explaining = [item for item in shares if item[1] >= _EXPLAINS or (item[1] > 0 and item[0].always)]
     explaining.sort(key=_place)
     against = [item for item in shares if item[1] <= -_EXPLAINS or (item[1] < 0 and item[0].always)]
-    against.sort(key=lambda item: item[1])
+    against.sort(key=lambda item: (not item[0].early, item[1]))
     word: Direction = "slower" if total > 0 else "faster"
     opposite: Direction = "faster" if total > 0 else "slower"
     kept = _kept([reason for reason, _ in explaining])
@@ -112,6 +112,8 @@ def _ranked(
     if changed and best < _LITTLE:
         causes = _unexplained(causes, counts, parts)
     causes += [_cause(reason, opposite) for reason, _ in against[:_AGAINST]]
+    early = {reason.sentence for reason in reasons if reason.early}
+    causes = [*causes[:1], *sorted(causes[1:], key=lambda cause: cause.sentence not in early)]
     rest = [*_unchanged(counts, parts, reasons), *_to_no_effect(reasons)]
     return [*causes, *rest[:_REST]]
 
@@ -166,9 +168,9 @@ def _unchanged(counts: Mapping[str, CountChange], parts: Parts, reasons: Sequenc
 
 
 def _to_no_effect(reasons: Sequence[Reason]) -> Iterator[ChangeCause]:
-    """Yield registers and an occupancy that changed, and that make no more or fewer warps resident."""
+    """Yield registers and an occupancy that changed, and that make no more or fewer warps resident; types, too."""
     for reason in reasons:
-        if reason.mechanism in ("occupancy", "registers") and not reason.effect:
+        if reason.mechanism in ("occupancy", "registers", "tensor-cores") and not reason.effect:
             yield _neutral(reason.mechanism, reason.sentence)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
@@ -105,8 +106,12 @@ def _operations(counts: Counts, parts: Parts) -> Iterator[Reason]:
     }
     tensor = {path: values for path, values in changed.items() if path.startswith("tensor.")}
     scalar = {path: values for path, values in changed.items() if not path.startswith("tensor.")}
+    gone, come = ({path for path, values in tensor.items() if values[side] == 0.0} for side in (1, 0))
+    if gone and come:
+        yield _other_type({path: tensor[path] for path in gone}, {path: tensor[path] for path in come}, parts)
     for path, values in tensor.items():
-        yield _tensor(counts[f"flop.{path}"], values, scalar, parts)
+        if not (gone and come and path in gone | come):
+            yield _tensor(counts[f"flop.{path}"], values, scalar, parts)
     for path, values in scalar.items():
         pipe = next((pipe for pipe in _PIPES.get(path, ()) if pipe in parts.needs), None)
         weight = parts.weight(pipe) if pipe is not None else 0.0
@@ -117,6 +122,35 @@ def _operations(counts: Counts, parts: Parts) -> Iterator[Reason]:
             certainty="counted",
             first=parts.bound and pipe is not None and pipe == parts.unit,
         )
+
+
+def _other_type(gone: Mapping[str, Values], come: Mapping[str, Values], parts: Parts) -> Reason:
+    """Judge work of the tensor cores that is of another type: operations of inputs half as wide take half the time."""
+    time = Values(
+        sum(values.base * _bits(path) for path, values in gone.items()),
+        sum(values.new * _bits(path) for path, values in come.items()),
+    )
+    before = " and ".join(_amount(path, values.base) for path, values in gone.items())
+    after = " and ".join(_amount(path, values.new) for path, values in come.items())
+    return Reason(
+        "tensor-cores",
+        f"tensor cores: {before} {ARROW} {after}",
+        effect=(parts.weight("tensor") if parts.bound else 1.0) * time.log_ratio,
+        certainty="inferred",
+        first=parts.bound and parts.unit == "tensor",
+        always=True,
+    )
+
+
+def _bits(path: str) -> int:
+    """Return how wide the inputs of a path of the tensor cores are: TF32 takes the time of 32 bits."""
+    digits = re.search(r"[0-9]+$", path)
+    return int(digits[0]) if digits is not None else 1
+
+
+def _amount(path: str, value: float) -> str:
+    """Write work of the tensor cores: "INT8 1.08 TOP"."""
+    return f"{path_name(path).removeprefix('tensor ')} {value_text(value, work_unit(path, per_second=False))}"
 
 
 def _tensor(change: CountChange, values: Values, scalar: Mapping[str, Values], parts: Parts) -> Reason:
@@ -132,8 +166,7 @@ def _tensor(change: CountChange, values: Values, scalar: Mapping[str, Values], p
         if (other.new < other.base) == rose and abs(other.new - other.base) >= amount / 2
     ]
     word = "now" if rose else "no longer"
-    done = value_text(amount, work_unit(path, per_second=False))
-    text = f"tensor cores {word} used ({path_name(path).removeprefix('tensor ')} {done})"
+    text = f"tensor cores {word} used ({_amount(path, amount)})"
     if partners:
         text += f" for what {'ran' if rose else 'runs now'} in {path_name(partners[0])}"
     return Reason(
@@ -191,6 +224,7 @@ def _local_memory(counts: Counts, parts: Parts) -> Iterator[Reason]:
         effect=sign * max(0.01, abs(change) * max(parts.weight("l1"), parts.weight("l2"))),
         certainty="counted",
         always=True,
+        early=spills.base == 0.0,
     )
 
 

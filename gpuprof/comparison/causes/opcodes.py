@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from gpuprof.comparison.causes.counted import Counts
 from gpuprof.comparison.causes.reason import Reason
+from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.words import Values, both_text, known
 from gpuprof.comparison.work.counts import OPCODES
+from gpuprof.model.sass_opcodes import may_write_memory
 
 _NOTED = 0.01
 """An opcode is told whose change is at least so much of all instructions; with a meaning, a fifth of that."""
@@ -26,10 +28,8 @@ _MEANINGS = {
 """CUDA Binary Utilities, "Instruction Set Reference": what an opcode stands for, where that tells a reader more."""
 
 
-_OWN = ("STS", "STL", "STSM")
-"""Stores that stay within the block or the thread."""
-_WRITES = ("ST", "RED", "ATOM", "UTMA", "UBLK", "SUST", "SURED", "SUATOM")
-"""What opcodes begin with that write to global memory, or have a copy engine do it (CUDA Binary Utilities)."""
+STORES = "stores"
+"""The mechanism of a cause that says that one side alone stores."""
 
 
 def stores_nothing(counts: Counts) -> str:
@@ -39,7 +39,8 @@ def stores_nothing(counts: Counts) -> str:
     stores = known(counts.get("global-store-requests"))
     if stores is None or (stores.base > 0) == (stores.new > 0):
         return ""
-    writes = [name for name in counts if name.removeprefix(OPCODES).startswith(_WRITES) and not _is_own(name)]
+    opcodes = (name for name in counts if name.startswith(OPCODES))
+    writes = [name for name in opcodes if may_write_memory(name.removeprefix(OPCODES))]
     told = [values for name in writes if (values := known(counts[name])) is not None]
     side = "new" if stores.base > 0 else "base"
     if not told or any((values.new if side == "new" else values.base) > 0 for values in told):
@@ -47,8 +48,9 @@ def stores_nothing(counts: Counts) -> str:
     return f"the {side} side stores nothing to global memory: check what it computes"
 
 
-def _is_own(name: str) -> bool:
-    return not name.startswith(OPCODES) or name.removeprefix(OPCODES) in _OWN
+def effect_lost(change: KernelChange) -> str:
+    """Say of a kernel that was compared that one side alone stores; empty where that is not so."""
+    return next((cause.sentence for cause in change.causes if cause.mechanism == STORES), "")
 
 
 def opcode_reasons(counts: Counts, effect: float, *, fp64_binds: bool) -> Iterator[Reason]:

@@ -13,7 +13,7 @@ class Reason(Struct, frozen=True):
     """What moved. `effect` is the logarithm of what it makes of the time: above zero slower, zero: nothing.
 
     `first` is told before what explains as much: what the busiest unit is kept busy with. `always` is told however
-    little it explains.
+    little it explains, and `early` behind the first one at the latest.
     """
 
     mechanism: str
@@ -22,4 +22,5 @@ class Reason(Struct, frozen=True):
     certainty: Certainty
     first: bool = False
     always: bool = False
+    early: bool = False
     location: str = ""

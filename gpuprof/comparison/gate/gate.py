@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpuprof.comparison.causes.opcodes import effect_lost
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Gate, GateCheck, KernelChange
 from gpuprof.comparison.gate.accepted import Accepted, fitting
@@ -79,7 +81,8 @@ def _cases(compared: Compared, limits: Sequence[GateLimit]) -> Iterator[_Case]:
         if limit in idle:
             yield _Case(limit, None, _nothing(limit, comparison.kernels))
         elif limit.quantity == TOTAL_TIME:
-            yield _Case(limit, None, lambda most: held_total(comparison.total, most, alike=comparison.alike))
+            lost = next((text for change in comparison.kernels if (text := effect_lost(change))), "")
+            yield _Case(limit, None, partial(held_total, comparison.total, alike=comparison.alike, lost=lost))
 
 
 def _deciding(limits: Sequence[GateLimit]) -> list[GateLimit]:

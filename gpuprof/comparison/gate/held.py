@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuprof.comparison.causes.opcodes import effect_lost
 from gpuprof.comparison.contract import (
     CountChange,
     GateWord,
@@ -39,11 +40,13 @@ class Held(NamedTuple):
 def held(change: KernelChange, quantity: str, most: float, *, alike: bool, same_work: bool) -> Held:
     """Hold a limit against a kernel that is on both sides. `alike`: nothing around the runs forbids verdicts on time.
 
-    `same_work`: nothing forbids those on work.
+    `same_work`: nothing forbids those on work. No limit holds for a kernel of which one side alone stores.
     """
     if quantity == TIME:
         return held_time(change.time, most, alike=alike)
-    return held_count(change.work, quantity, most, same_work=same_work)
+    answer, lost = held_count(change.work, quantity, most, same_work=same_work), effect_lost(change)
+    is_void = lost and answer.word == "ok"
+    return answer._replace(word="unclear", sentence=answer.sentence + _because(lost)) if is_void else answer
 
 
 def held_time(time: TimeChange, most: float, *, alike: bool = True) -> Held:
@@ -72,8 +75,8 @@ def _within(said: str, time: TimeChange, most: float) -> Held:
     return Held("unclear", rise, f"{said}{reaches}, {_limit(most)}{_because(time.reason)}")
 
 
-def held_total(total: Sequence[QuantityChange], most: float, *, alike: bool = True) -> Held:
-    """Hold a limit against the time of all kernels of a run."""
+def held_total(total: Sequence[QuantityChange], most: float, *, alike: bool = True, lost: str = "") -> Held:
+    """Hold a limit against the time of all kernels of a run. `lost`: that one side alone stores in a kernel of it."""
     time = next((quantity for quantity in total if quantity.name == GPU_TIME), None)
     if time is None or time.ratio is None or not math.isfinite(time.ratio):
         return Held("not-compared", None, "GPU time of the run is not known on a side")
@@ -81,6 +84,8 @@ def held_total(total: Sequence[QuantityChange], most: float, *, alike: bool = Tr
     said = f"GPU time of the run {_moved(rise)}"
     if not alike:
         return Held("unclear", rise, f"{said}, and the runs are not alike")
+    if lost:
+        return Held("unclear", rise, f"{said}, {_limit(most)}{_because(lost)}")
     if time.verdict == "slower" and _beyond(rise, most):
         return Held("regression", rise, f"{said}, {_limit(most)}")
     if time.verdict in ("unclear", "unknown"):

@@ -48,8 +48,12 @@ class _RunSample(Struct, frozen=True):
     rounded: float = 1.0
 
 
-def time_change(pair: Pair, *, comparable: bool = True, paired: bool = False, shift: float = 0.0) -> TimeChange:
+def time_change(
+    pair: Pair, *, comparable: bool = True, paired: bool = False, shift: float = 0.0, barred: str = ""
+) -> TimeChange:
     """Return how the time of a launch changed. Where runs are not `comparable`, the figures and no verdict.
+
+    `barred`: why the times of this kernel alone do not compare.
 
     `paired`: the nth runs of both sides were made side by side, in the order ABBA. `shift`: what the sides can be apart
     by, as a logarithm, for what is not alike around the runs.
@@ -66,8 +70,9 @@ def time_change(pair: Pair, *, comparable: bool = True, paired: bool = False, sh
     in_seconds, in_cycles = _estimates(base, new, paired=paired, shift=shift)
     verdict, reason = _joined(in_cycles, in_seconds)
     needed = _needed(base, new, in_cycles, in_seconds, paired=paired) if verdict == "unclear" and not shift else None
-    if not comparable:
-        verdict, reason, needed = "unclear", "what is around the runs differs too much to compare their times", None
+    if not comparable or barred:
+        reason = "what is around the runs differs too much to compare their times" if not comparable else barred
+        comparable, verdict, needed = False, "unclear", None
     return TimeChange(
         verdict=verdict,
         base_s=_mean(sample.seconds for sample in base),

@@ -33,7 +33,7 @@ class FixLine(Struct, frozen=True):
     action: str
     rule: str
     kernels: KernelLabel
-    kernel_id: int
+    kernel_id: int | None
     where: str
     gain: Bar
     of: str
@@ -135,7 +135,7 @@ def _fix_line(item: Fix) -> FixLine:
         action=printable(item.action),
         rule=rule_name(item.rule),
         kernels=label(item.kernels),
-        kernel_id=item.kernel.id,
+        kernel_id=item.kernel.id if not item.everywhere else None,
         where=printable(item.where),
         gain=Bar(item.gain, percent_number(item.bar) if item.bar is not None else None),
         of=item.of,
