@@ -1059,6 +1059,44 @@ def test_divisions_get_their_own_advice() -> None:
     assert "FP32 is 2 times as fast" in found.why
 
 
+def at_lines(*code: tuple[str, int | None, float], machine_code: bytes = b"", gap_before: int = 0) -> Made:
+    """A full FP64 pipe with divisions: its instructions with their lines and how often they run.
+
+    From `gap_before` on they lie elsewhere: a function that is called comes first.
+    """
+    pcs = [16 * place + (4096 if place >= gap_before else 0) for place in range(len(code))]
+    items = tuple(
+        ProfiledInstruction(pc, sass, "flux.f90" if line else None, line, {EXECUTED: runs})
+        for pc, (sass, line, runs) in zip(pcs, code, strict=True)
+    )
+    runs: Histograms = {EXECUTED: {item.pc: item.counts[EXECUTED] for item in items}, **DIVIDES}
+    return made(pipes(fp64=80), histograms=runs, details=Program(items, machine=machine_code))
+
+
+def test_divisions_are_where_they_run_and_not_where_most_fp64_is() -> None:
+    code = (("DMUL R2, R4, R6", 288, 500.0), ("MUFU.RCP64H R7, R9", 295, 30.0), ("DFMA R8, R6, R4, R2", 295, 30.0),
+            ("MUFU.RSQ64H R7, R9", 297, 10.0), ("MUFU.RCP64H R5, R7", None, 90.0))  # fmt: skip
+    place = at_lines(*code).finding("fp64-bound").location
+    # 30 of 40 that have a line: the slow path that all of them call has none.
+    assert place is not None and place.line == 295 and place.share == pytest.approx(0.75)
+
+
+def encoded(lower: int, upper: int = 0) -> bytes:
+    return lower.to_bytes(8, "little") + upper.to_bytes(8, "little")
+
+
+def test_divisions_are_found_by_their_encoding_where_the_report_has_no_text() -> None:
+    # As nvdisasm reads them: DMUL, MUFU.RCP64H R7, R9, MUFU.RCP64H R13, 60, MUFU.RCP R5, R4, EXIT, NOP.
+    code = b"".join((encoded(0x7228), encoded(0x900077308, 0x4E220000001800), encoded(0x404E0000000D7908, 0x1800),
+                     encoded(0x400057308, 0x1000), encoded(0x794D), encoded(0x7918)))  # fmt: skip
+    lines = (("", None, 900.0), ("", None, 900.0),  # a function that is called
+             ("", 288, 500.0), ("", 295, 30.0), ("", 296, 10.0), ("", 280, 600.0), ("", 301, 5.0))  # fmt: skip
+    place = at_lines(*lines, machine_code=code, gap_before=2).finding("fp64-bound").location
+    assert place is not None and place.line == 295 and place.share == pytest.approx(0.75)
+    # Which run of addresses the machine code is of is not certain.
+    assert at_lines(*lines, machine_code=code[:64], gap_before=2).finding("fp64-bound").location is None
+
+
 def test_integers_on_the_fma_pipe_are_not_called_fp32() -> None:
     example = next(one for one in COMPUTE if one.what == "IMAD")
     assert example.launch.findings("fp32-compute-bound") == []
