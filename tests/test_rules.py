@@ -1487,6 +1487,14 @@ def test_a_unit_that_is_busy_for_longer_than_full_rounds_last_explains_the_tail(
     assert (tail.cause == limit.id) == explained
 
 
+@pytest.mark.parametrize(("sm", "explained"), [(70.0, True), (65.0, False)])
+def test_a_busy_sm_explains_the_tail_whichever_pipe_it_is_busy_with(sm: float, explained: bool) -> None:
+    # 1⅓ of 2 rounds: were both as long, the first one would have to be busier than all of the time above 66.7 %.
+    launched = made({WAVES: 4 / 3}, busy(dram=15, l2=15, memory=15, sm=sm), pipes(alu=53))
+    tail, limit = launched.finding("tail-effect"), launched.finding("integer-bound")
+    assert (tail.cause == limit.id) == explained
+
+
 def test_an_occupancy_gap_beyond_the_tail_is_an_imbalance() -> None:
     # 4.9 waves leave 2 % of the places empty; 50 % are there, 15 % were filled.
     gap = made(HALF_OCCUPANCY, {ACTIVE: 15.0, WAVES: 4.9}).finding("load-imbalance")
