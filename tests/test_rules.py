@@ -29,7 +29,7 @@ from gpuprof.diagnose import (
     nvidia_messages,
     reduction,
 )
-from gpuprof.diagnose.case import EXECUTED, WELL_USED, Case
+from gpuprof.diagnose.case import EXECUTED, SAMPLES, WELL_USED, Case
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.needs import Saving
 from gpuprof.diagnose.registry import RULES, rule_named
@@ -992,6 +992,46 @@ def test_a_spill_leaves_the_bytes_that_are_not_its_own() -> None:
     # Of the loads 100 miss L1: 300 sectors of DRAM's 4000, and 74 % stay.
     missing = kernel.plus({"l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum": 100.0})
     assert missing.finding("local-memory-spill").gain_kernel == pytest.approx(0.26)
+
+
+SPILLING = ("STL [R1], R2", "LDG.E R4, [R2.64]", "LDL R6, [R1]", "@P0 BRA 0x60", "FADD R7, R6, R6", "EXIT",
+            "FADD R8, R6, R6", "FADD R9, R4, R4", "EXIT")  # fmt: skip
+
+
+def spilling(waits: tuple[float, ...], *sass: str) -> Made:
+    """A tenth of the sectors, while warps wait for memory for most of the time; each instruction with its samples."""
+    reason = "smsp__pcsamp_warps_issue_stalled_long_scoreboard"
+    code = tuple(
+        ProfiledInstruction(16 * place, text, None, None, {EXECUTED: 1.0, SAMPLES: samples, reason: samples})
+        for place, (text, samples) in enumerate(zip(sass or SPILLING, waits, strict=True))
+    )
+    of_pc: dict[str | int, float] = {item.pc: item.counts[SAMPLES] for item in code}
+    sectors = {LOCAL_LOADS: 60.0, LOCAL_STORES: 40.0, LOAD_SECTORS: 800.0, STORE_SECTORS: 100.0,
+               "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum": 0.0}  # fmt: skip
+    counts = {"sass__inst_executed_local_loads": 1.0, "sass__inst_executed_local_stores": 1.0,
+              "smsp__inst_executed.sum": 100.0}  # fmt: skip
+    return made(busy(dram=20, l2=20, l1=20, memory=20), issued(20), stalls(long_scoreboard=80, wait=20), sectors,
+                counts, lasting(), moving(1000, 1000), histograms={SAMPLES: of_pc, reason: of_pc},
+                details=Program(code))  # fmt: skip
+
+
+def test_a_spill_gains_no_more_than_what_waits_for_it_by_the_code() -> None:
+    # 10 % of the sectors, and all of the time in waits; but 6 of 100 samples are at the accesses or at their users.
+    few = spilling((1, 50, 1, 0, 2, 0, 2, 44, 0)).finding("local-memory-spill")
+    assert few.gain_kernel == pytest.approx(of_time(0.06), rel=0.01) and few.held == "the other stalls unchanged"
+    # Of units: a tenth of L1 at 20 %.
+    none = spilling((0, 50, 0, 0, 0, 0, 0, 50, 0)).finding("local-memory-spill")
+    assert none.gain_kernel == pytest.approx(of_time(0.02), rel=0.01) and none.severity == "info"
+    # Where they all wait for it, its share of the sectors tells no less than before.
+    every = spilling((0, 0, 0, 0, 50, 0, 50, 0, 0)).finding("local-memory-spill")
+    assert every.gain_kernel == pytest.approx(0.1, rel=0.01)
+
+
+@pytest.mark.parametrize(("place", "text"), [(1, "LD.E R4, [R2.64]"), (3, "BRX R2 -0x60"), (3, "")])
+def test_what_waits_for_a_spill_is_unknown_where_other_code_may_access_it(place: int, text: str) -> None:
+    code = [text if number == place else sass for number, sass in enumerate(SPILLING)]
+    found = spilling((1, 50, 1, 0, 2, 0, 2, 44, 0), *code).finding("local-memory-spill")
+    assert found.gain_kernel == pytest.approx(0.1, rel=0.01)
 
 
 def test_a_spill_that_fills_dram_explains_its_bandwidth() -> None:
