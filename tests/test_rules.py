@@ -902,14 +902,29 @@ def test_an_excess_that_never_leaves_l1_relieves_nothing_below() -> None:
     assert idle.gain_kernel == pytest.approx(0.75 * of_time(0.33) * 0.999)
 
 
+def test_an_excess_that_dram_hardly_moves_gains_little_while_dram_is_the_limit() -> None:
+    # Of 4000 sectors 400 are excess; L2 and DRAM move 3680, 80 more than the ideal 3600: 2.2 % of what is waited for.
+    sectors = {TOTAL: 4000.0, EXCESS: 400.0}
+    limited = made(busy(dram=75, l2=30, l1=20, memory=75), stalls(long_scoreboard=80, wait=20), sectors, lasting(),
+                   moving(3680, 3680))  # fmt: skip
+    found = limited.finding("uncoalesced-global")
+    # L1 has a tenth of its 20 % too much, and nothing queues for it: a little more than DRAM's part.
+    assert found.gain_kernel == pytest.approx(0.1 * of_time(0.2) * 0.999) and found.held is not None
+    # What L1's queue holds up is more; so is all where no level below is the limit.
+    queued = limited.without(*stalls(long_scoreboard=80, wait=20)).plus(stalls(lg_throttle=60, wait=40))
+    assert queued.finding("uncoalesced-global").gain_kernel == pytest.approx(0.1 * of_time(0.6) * 0.999)
+    waiting = limited.plus(busy(dram=40, memory=40)).finding("uncoalesced-global")
+    assert waiting.gain_kernel == pytest.approx(0.1 * 0.999)
+
+
 def test_an_excess_that_reaches_dram_goes_as_far_as_it_is_there() -> None:
     # All 4000 sectors come from DRAM: a quarter of its 89 % stays, and 3 of 4 parts are all that can go, but for 1 µs
     # of the 1 ms, which is the launch's.
     found = STREAM.plus(moving(4000, 4000)).finding("uncoalesced-global")
     assert found.gain_kernel == pytest.approx(0.75 * 0.999) and found.gain_kind == "bound"
-    # Half of the excess: of 2500 sectors at most 2500 − 1000 go with the same data, 0.6 of DRAM's time.
+    # Half of the excess: of 2500 sectors at most 2500 − 1000 go with the same data, 0.6 of DRAM's, which is the limit.
     half = STREAM.plus(moving(2500, 2500)).finding("uncoalesced-global")
-    assert half.gain_kernel == pytest.approx(1 - 0.89 * 0.4) and half.gain_kind == "fixed-work"
+    assert half.gain_kernel == pytest.approx(0.6 * 0.999) and half.gain_kind == "fixed-work"
     # Most of DRAM's bytes are others', or are fetched again: with the same data no more than 3000 of 30 000 sectors go.
     others = STREAM.plus(moving(30_000, 30_000)).finding("uncoalesced-global")
     assert others.gain_kernel == pytest.approx(1 - 0.89 * 0.9) and others.gain_kind == "fixed-work"
