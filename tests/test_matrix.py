@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
+from msgspec import structs
 
 from gpuprof.code.binary.elf import kernel_code
 from gpuprof.code.flow.loops import find_loops
@@ -20,6 +21,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.product_names import (
+    has_inputs_of_8_bits,
     has_inputs_of_16_bits,
     is_product_by_name,
     multiplies_on_tensor_cores,
@@ -430,6 +432,49 @@ def test_inputs_of_16_bits_lose_nothing() -> None:
     finding = made(pipes(tensor=0, fma=80), lasting(), name=name).finding(RULE)
     assert "inputs are exact on the tensor cores" in finding.advice
     assert finding.action.endswith("16-bit inputs as is")
+
+
+BYTES = "reference_gemm(int, const signed char *, int, const signed char *, int *, int)"
+
+
+def test_a_signature_says_that_all_inputs_have_8_bits() -> None:
+    assert has_inputs_of_8_bits(BYTES) and has_inputs_of_8_bits("gemm(const uint8_t *, int8_t const *, int *)")
+    assert not has_inputs_of_8_bits("gemm(const signed char *, const float *, float *)")
+    assert not has_inputs_of_8_bits("gemm(signed char, float *)")
+
+
+def test_integers_of_8_bits_that_are_multiplied_in_fp32_become_integer_products() -> None:
+    # FP32 does 256 operations a cycle, the tensor cores 8192 of 8-bit integers.
+    finding = made(pipes(tensor=0, fma=80), lasting(), name=BYTES).finding(RULE)
+    assert (
+        "INT8 matrix multiplication in FP32" in finding.headline and "32 times as much per cycle in INT8" in finding.why
+    )
+    assert "exact in INT32" in finding.advice and "TF32" not in finding.advice
+    assert finding.gain_kernel == pytest.approx(1 - 0.8 / 32) and finding.held == "the same operand reuse"
+    # The same by its loads and conversions, where the signature does not tell.
+    opcodes: Mapping[str | int, float] = {"LDG.E.S8": 2e6, "I2F.S16": 2e6, "FFMA": 1e7, "STG.E": 1e4}
+    unnamed = made(pipes(tensor=0, fma=80), lasting(), histograms={WARP_OPCODES: opcodes}, name="gemm_reference")
+    assert "8-bit inputs" in unnamed.finding(RULE).action
+    floats = replace(unnamed, histograms={WARP_OPCODES: {**opcodes, "LDG.E": 2e6}}).finding(RULE)
+    assert "TF32" in floats.action
+
+
+@pytest.mark.parametrize(
+    ("name", "ranges", "is_told"),
+    [
+        ("gemm(const float *)", (), False), ("gemm(const float *)", ("warmup",), False),
+        ("gemm(const float *)", ("layers.3", "aten::mm"), True), ("gemm(const float *)", ("layers.3",), True),
+        ("ampere_sgemm_128x64_nn", (), True), ("void at::native::gemm<float>(const float *)", (), True),
+    ],
+)  # fmt: skip
+def test_torch_is_told_of_where_it_may_have_launched_the_kernel(
+    name: str, ranges: tuple[str, ...], is_told: bool
+) -> None:
+    launch = structs.replace(made(pipes(tensor=0, fma=80), lasting(), name=name).launch(), ranges=ranges)
+    (kernel,) = diagnose(analyse([builders.report(launch)], lambda _: builders.a100(), "1")).kernels
+    (advice,) = (finding.advice for finding in kernel.findings if finding.rule == RULE)
+    assert ("torch" in advice) == is_told and "CUBLAS_COMPUTE_32F_FAST_TF32" in advice
+    assert "{" not in advice and "}" not in advice
 
 
 def test_packed_fp16_and_dot_products_of_bytes_are_products_too() -> None:

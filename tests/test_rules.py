@@ -30,7 +30,7 @@ from gpuprof.diagnose import (
     nvidia_messages,
     reduction,
 )
-from gpuprof.diagnose.case import EXECUTED, WELL_USED, Case
+from gpuprof.diagnose.case import EXECUTED, SAMPLES, WELL_USED, Case
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.needs import Saving
 from gpuprof.diagnose.registry import RULES, rule_named
@@ -913,14 +913,29 @@ def test_an_excess_that_never_leaves_l1_relieves_nothing_below() -> None:
     assert idle.gain_kernel == pytest.approx(0.75 * of_time(0.33) * 0.999)
 
 
+def test_an_excess_that_dram_hardly_moves_gains_little_while_dram_is_the_limit() -> None:
+    # Of 4000 sectors 400 are excess; L2 and DRAM move 3680, 80 more than the ideal 3600: 2.2 % of what is waited for.
+    sectors = {TOTAL: 4000.0, EXCESS: 400.0}
+    limited = made(busy(dram=75, l2=30, l1=20, memory=75), stalls(long_scoreboard=80, wait=20), sectors, lasting(),
+                   moving(3680, 3680))  # fmt: skip
+    found = limited.finding("uncoalesced-global")
+    # L1 has a tenth of its 20 % too much, and nothing queues for it: a little more than DRAM's part.
+    assert found.gain_kernel == pytest.approx(0.1 * of_time(0.2) * 0.999) and found.held is not None
+    # What L1's queue holds up is more; so is all where no level below is the limit.
+    queued = limited.without(*stalls(long_scoreboard=80, wait=20)).plus(stalls(lg_throttle=60, wait=40))
+    assert queued.finding("uncoalesced-global").gain_kernel == pytest.approx(0.1 * of_time(0.6) * 0.999)
+    waiting = limited.plus(busy(dram=40, memory=40)).finding("uncoalesced-global")
+    assert waiting.gain_kernel == pytest.approx(0.1 * 0.999)
+
+
 def test_an_excess_that_reaches_dram_goes_as_far_as_it_is_there() -> None:
     # All 4000 sectors come from DRAM: a quarter of its 89 % stays, and 3 of 4 parts are all that can go, but for 1 µs
     # of the 1 ms, which is the launch's.
     found = STREAM.plus(moving(4000, 4000)).finding("uncoalesced-global")
     assert found.gain_kernel == pytest.approx(0.75 * 0.999) and found.gain_kind == "bound"
-    # Half of the excess: of 2500 sectors at most 2500 − 1000 go with the same data, 0.6 of DRAM's time.
+    # Half of the excess: of 2500 sectors at most 2500 − 1000 go with the same data, 0.6 of DRAM's, which is the limit.
     half = STREAM.plus(moving(2500, 2500)).finding("uncoalesced-global")
-    assert half.gain_kernel == pytest.approx(1 - 0.89 * 0.4) and half.gain_kind == "fixed-work"
+    assert half.gain_kernel == pytest.approx(0.6 * 0.999) and half.gain_kind == "fixed-work"
     # Most of DRAM's bytes are others', or are fetched again: with the same data no more than 3000 of 30 000 sectors go.
     others = STREAM.plus(moving(30_000, 30_000)).finding("uncoalesced-global")
     assert others.gain_kernel == pytest.approx(1 - 0.89 * 0.9) and others.gain_kind == "fixed-work"
@@ -1005,6 +1020,46 @@ def test_a_spill_leaves_the_bytes_that_are_not_its_own() -> None:
     assert missing.finding("local-memory-spill").gain_kernel == pytest.approx(0.26)
 
 
+SPILLING = ("STL [R1], R2", "LDG.E R4, [R2.64]", "LDL R6, [R1]", "@P0 BRA 0x60", "FADD R7, R6, R6", "EXIT",
+            "FADD R8, R6, R6", "FADD R9, R4, R4", "EXIT")  # fmt: skip
+
+
+def spilling(waits: tuple[float, ...], *sass: str) -> Made:
+    """A tenth of the sectors, while warps wait for memory for most of the time; each instruction with its samples."""
+    reason = "smsp__pcsamp_warps_issue_stalled_long_scoreboard"
+    code = tuple(
+        ProfiledInstruction(16 * place, text, None, None, {EXECUTED: 1.0, SAMPLES: samples, reason: samples})
+        for place, (text, samples) in enumerate(zip(sass or SPILLING, waits, strict=True))
+    )
+    of_pc: dict[str | int, float] = {item.pc: item.counts[SAMPLES] for item in code}
+    sectors = {LOCAL_LOADS: 60.0, LOCAL_STORES: 40.0, LOAD_SECTORS: 800.0, STORE_SECTORS: 100.0,
+               "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum": 0.0}  # fmt: skip
+    counts = {"sass__inst_executed_local_loads": 1.0, "sass__inst_executed_local_stores": 1.0,
+              "smsp__inst_executed.sum": 100.0}  # fmt: skip
+    return made(busy(dram=20, l2=20, l1=20, memory=20), issued(20), stalls(long_scoreboard=80, wait=20), sectors,
+                counts, lasting(), moving(1000, 1000), histograms={SAMPLES: of_pc, reason: of_pc},
+                details=Program(code))  # fmt: skip
+
+
+def test_a_spill_gains_no_more_than_what_waits_for_it_by_the_code() -> None:
+    # 10 % of the sectors, and all of the time in waits; but 6 of 100 samples are at the accesses or at their users.
+    few = spilling((1, 50, 1, 0, 2, 0, 2, 44, 0)).finding("local-memory-spill")
+    assert few.gain_kernel == pytest.approx(of_time(0.06), rel=0.01) and few.held == "the other stalls unchanged"
+    # Of units: a tenth of L1 at 20 %.
+    none = spilling((0, 50, 0, 0, 0, 0, 0, 50, 0)).finding("local-memory-spill")
+    assert none.gain_kernel == pytest.approx(of_time(0.02), rel=0.01) and none.severity == "info"
+    # Where they all wait for it, its share of the sectors tells no less than before.
+    every = spilling((0, 0, 0, 0, 50, 0, 50, 0, 0)).finding("local-memory-spill")
+    assert every.gain_kernel == pytest.approx(0.1, rel=0.01)
+
+
+@pytest.mark.parametrize(("place", "text"), [(1, "LD.E R4, [R2.64]"), (3, "BRX R2 -0x60"), (3, "")])
+def test_what_waits_for_a_spill_is_unknown_where_other_code_may_access_it(place: int, text: str) -> None:
+    code = [text if number == place else sass for number, sass in enumerate(SPILLING)]
+    found = spilling((1, 50, 1, 0, 2, 0, 2, 44, 0), *code).finding("local-memory-spill")
+    assert found.gain_kernel == pytest.approx(0.1, rel=0.01)
+
+
 def test_a_spill_that_fills_dram_explains_its_bandwidth() -> None:
     sectors = {LOCAL_LOADS: 600.0, LOCAL_STORES: 200.0, LOAD_SECTORS: 100.0, STORE_SECTORS: 100.0}
     dram = made(busy(dram=70, l2=60), sectors, lasting(), moving(1000, 800)).finding("dram-bandwidth")
@@ -1068,6 +1123,44 @@ def test_divisions_get_their_own_advice() -> None:
     found = made(pipes(fp64=80), histograms=DIVIDES).finding("fp64-bound")
     assert "reciprocal" in found.advice and "division" in found.why
     assert "FP32 is 2 times as fast" in found.why
+
+
+def at_lines(*code: tuple[str, int | None, float], machine_code: bytes = b"", gap_before: int = 0) -> Made:
+    """A full FP64 pipe with divisions: its instructions with their lines and how often they run.
+
+    From `gap_before` on they lie elsewhere: a function that is called comes first.
+    """
+    pcs = [16 * place + (4096 if place >= gap_before else 0) for place in range(len(code))]
+    items = tuple(
+        ProfiledInstruction(pc, sass, "flux.f90" if line else None, line, {EXECUTED: runs})
+        for pc, (sass, line, runs) in zip(pcs, code, strict=True)
+    )
+    runs: Histograms = {EXECUTED: {item.pc: item.counts[EXECUTED] for item in items}, **DIVIDES}
+    return made(pipes(fp64=80), histograms=runs, details=Program(items, machine=machine_code))
+
+
+def test_divisions_are_where_they_run_and_not_where_most_fp64_is() -> None:
+    code = (("DMUL R2, R4, R6", 288, 500.0), ("MUFU.RCP64H R7, R9", 295, 30.0), ("DFMA R8, R6, R4, R2", 295, 30.0),
+            ("MUFU.RSQ64H R7, R9", 297, 10.0), ("MUFU.RCP64H R5, R7", None, 90.0))  # fmt: skip
+    place = at_lines(*code).finding("fp64-bound").location
+    # 30 of 40 that have a line: the slow path that all of them call has none.
+    assert place is not None and place.line == 295 and place.share == pytest.approx(0.75)
+
+
+def encoded(lower: int, upper: int = 0) -> bytes:
+    return lower.to_bytes(8, "little") + upper.to_bytes(8, "little")
+
+
+def test_divisions_are_found_by_their_encoding_where_the_report_has_no_text() -> None:
+    # As nvdisasm reads them: DMUL, MUFU.RCP64H R7, R9, MUFU.RCP64H R13, 60, MUFU.RCP R5, R4, EXIT, NOP.
+    code = b"".join((encoded(0x7228), encoded(0x900077308, 0x4E220000001800), encoded(0x404E0000000D7908, 0x1800),
+                     encoded(0x400057308, 0x1000), encoded(0x794D), encoded(0x7918)))  # fmt: skip
+    lines = (("", None, 900.0), ("", None, 900.0),  # a function that is called
+             ("", 288, 500.0), ("", 295, 30.0), ("", 296, 10.0), ("", 280, 600.0), ("", 301, 5.0))  # fmt: skip
+    place = at_lines(*lines, machine_code=code, gap_before=2).finding("fp64-bound").location
+    assert place is not None and place.line == 295 and place.share == pytest.approx(0.75)
+    # Which run of addresses the machine code is of is not certain.
+    assert at_lines(*lines, machine_code=code[:64], gap_before=2).finding("fp64-bound").location is None
 
 
 def test_integers_on_the_fma_pipe_are_not_called_fp32() -> None:
@@ -1477,6 +1570,14 @@ def test_a_unit_that_is_busy_for_longer_than_full_rounds_last_explains_the_tail(
     # 2.08 of 3 rounds: were the last as long as the others, no unit could be busy for more than 69.3 % of the time.
     launched = made({WAVES: 2.08}, busy(dram=dram, l2=35, l1=20, memory=dram, sm=13))
     tail, limit = launched.finding("tail-effect"), launched.finding("dram-bandwidth")
+    assert (tail.cause == limit.id) == explained
+
+
+@pytest.mark.parametrize(("sm", "explained"), [(70.0, True), (65.0, False)])
+def test_a_busy_sm_explains_the_tail_whichever_pipe_it_is_busy_with(sm: float, explained: bool) -> None:
+    # 1⅓ of 2 rounds: were both as long, the first one would have to be busier than all of the time above 66.7 %.
+    launched = made({WAVES: 4 / 3}, busy(dram=15, l2=15, memory=15, sm=sm), pipes(alu=53))
+    tail, limit = launched.finding("tail-effect"), launched.finding("integer-bound")
     assert (tail.cause == limit.id) == explained
 
 

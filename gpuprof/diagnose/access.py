@@ -27,6 +27,7 @@ from gpuprof.diagnose.traffic import (
     SHARED_ATOMICS,
     SHARED_BUSY,
     SHARED_PASSES,
+    at_work,
     bytes_of,
     capped,
     explained,
@@ -247,6 +248,8 @@ _LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_l
 _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
 _EXECUTED = "smsp__inst_executed.sum"
 _ALL_REGISTERS = 255
+_MOST_WARPS = 32
+"""Of a block, on every architecture."""
 
 
 def _spill(case: Case) -> Iterator[RuleVerdict]:
@@ -319,12 +322,31 @@ def _without_local(case: Case, local: _Local) -> Saving:
         return capped(case, case.saving(keeps), largest, weight)
 
     bound = without(1.0, local.share if local.whole else 1.0)
-    return bound.if_held(
+    saving = bound.if_held(
         without(local.share, local.share).fraction,
         "the same hit rates for local and other data"
         if local.whole
         else "the same local-memory share in the accesses that were not counted",
     )
+    work = {"l1": local.share, **shares, ISSUE: 1.0 - issued}
+    return saving if saving.fraction < LOW else _by_waits(case, saving, work)
+
+
+def _by_waits(case: Case, saving: Saving, work: Mapping[str, float]) -> Saving:
+    """Bound what goes with local memory by the samples at its accesses and at what waits for them, where those tell.
+
+    `work` is its share of what units do, which it can hold others up by: of all levels, or nothing follows. All other
+    warps of a block may wait at a barrier for one that waits.
+    """
+    from gpuprof.diagnose.local_waits import local_waits
+
+    waits = local_waits(case) if memory_busy(case) is not None and set(_LEVELS) <= set(work) else None
+    if waits is None:
+        return saving
+    unknown = case.memory_utilisation or 0.0
+    busy = max(share * case.needs.get(unit, unknown) for unit, share in work.items())
+    others = min(case.stall_at_most("barrier", "membar"), waits * ((case.warps_per_block or _MOST_WARPS) - 1))
+    return saving.if_held(case.working_share * at_work(case, busy, waits + others, work["l1"]), OTHER_WAITS)
 
 
 def _more_registers(case: Case) -> str:
@@ -567,7 +589,10 @@ RULES = (
         gain="1 − the largest need that remains without local memory: L1 and the load/store unit free, the issue "
         "slots without its instructions, L2 and DRAM without its bytes (loads that miss L1, and stores), as far as "
         "counted. No more than its largest share of a level × working time × 1.25 times the larger of the busiest "
-        "memory level and the stalls on memory and barriers. Where bytes are not known, its share of the accesses "
+        "memory level and the stalls on memory and barriers. Where code and samples tell which instructions access "
+        "local memory and which wait for it, no more than 1.25 times the larger of their share of the samples, with as "
+        "many warps at barriers as that can hold up, and its share of the time of any unit, and its share of what "
+        "follows when most SMs have ended. Where bytes are not known, its share of the accesses "
         "stands for them, and the gain holds with the same hit rates. Where NVIDIA's rule alone tells of it and "
         "nothing tells how busy a unit is, no more than the rule's own estimate.",
         silent="Under 1 %, or local accesses were not counted.",

@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from gpuprof.code.binary.encodings import Moves, moves_of
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES
+from gpuprof.code.binary.encodings import Moves, fp64_seeds_of, is_padding, moves_of
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.needs import LAUNCH, WORK, Saving, launch_share, need_of_pipe, needs_of, pipe_name, saving
 from gpuprof.diagnose.told_work import work_of_peak
@@ -35,6 +37,8 @@ SAMPLES = "smsp__pcsamp_sample_count"
 EXECUTED = "inst_executed"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+FP64_SEEDS = ("MUFU.RCP64H", "MUFU.RSQ64H")
+"""What FP64 divisions and square roots begin with."""
 AT_LEAST_OF_RATED = 0.9
 """Clocks are hardly higher than this makes of the one that a peak is rated at: so much of its share of a rated peak is
 what a kernel needs at least."""
@@ -599,11 +603,45 @@ class Case:
 
     def place_of_opcode(self, *starts: str) -> Location | None:
         """Return the line that executes most instructions whose opcode starts so."""
+        return self.place(_executed, _places_of(self.sass, starts))
 
-        def weight(instruction: ProfiledInstruction) -> float:
-            return instruction.counts.get(EXECUTED, 0.0) or 1e-9 * instruction.counts.get(SAMPLES, 0.0)
+    def place_of_divisions(self) -> Location | None:
+        """Return the line that executes most FP64 divisions and roots, by what these begin with, text or machine code.
 
-        return self.place(weight, _places_of(self.sass, starts))
+        Their slow paths have one more, in functions without lines that all of them call.
+        """
+        seeds = _places_of(self.sass, FP64_SEEDS) if self.has_sass else self._encoded_seeds
+        return self.place(_executed, [at for at in seeds if self.code[at].line is not None] or seeds)
+
+    @property
+    def _encoded_seeds(self) -> tuple[int, ...]:
+        """Where they are in the code by its encoding, of which the report has no text: it tells no other opcode."""
+        first, pcs, code = self._own_code, [instruction.pc for instruction in self.code], self.machine_code
+        if first is None:
+            return ()
+        offsets = {pcs[first] + offset for offset in fp64_seeds_of(code)}
+        return tuple(number for number in range(first, len(pcs)) if pcs[number] in offsets)
+
+    @property
+    def _own_code(self) -> int | None:
+        """Where the kernel's machine code begins among its instructions and those of functions that lie elsewhere.
+
+        It is as long as that run of addresses, but for padding; None where that is not true of one run.
+        """
+        pcs, code = [instruction.pc for instruction in self.code], self.machine_code
+        starts = [number for number, pc in enumerate(pcs) if not number or pc - pcs[number - 1] != INSTRUCTION_BYTES]
+        lengths = [(end - start) * INSTRUCTION_BYTES for start, end in pairwise([*starts, len(pcs)])]
+        fitting = [
+            start
+            for start, length in zip(starts, lengths, strict=True)
+            if length <= len(code) and is_padding(code[length:])
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+
+def _executed(instruction: ProfiledInstruction) -> float:
+    """Return how often an instruction was executed; where that was not counted, next to nothing by its samples."""
+    return instruction.counts.get(EXECUTED, 0.0) or 1e-9 * instruction.counts.get(SAMPLES, 0.0)
 
 
 def stall_metric(reason: str, family: str) -> str:

@@ -23,7 +23,7 @@ from gpuprof.diagnose.access_shape import (
 from gpuprof.diagnose.blocks import has_few_lanes
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, WELL_USED, Case
 from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, is_l1_full
-from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, Saving
+from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, MEMORY, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, LOW, Cause, Rule, RuleVerdict, percent
 from gpuprof.diagnose.traffic import (
     ALL_SECTORS,
@@ -32,6 +32,7 @@ from gpuprof.diagnose.traffic import (
     NVIDIA_ASSUMES,
     SHARED_BUSY,
     CountedSectors,
+    at_work,
     bytes_of,
     capped,
     counted_sectors,
@@ -344,7 +345,23 @@ def _coalesced(case: Case, excess: _Excess) -> Saving:
     if _stays_in_l1(case):
         l1 = max(case.needs.get("l1", 1.0), case.stall("lg_throttle"))
         same_data = capped(case, case.saving({"l1": keeps["l1"]}), excess.fraction, min(weight, l1 / WELL_USED))
-    return capped(case, case.saving(keeps), share, weight).if_held(same_data.fraction, _SAME_DATA)
+    most = min(same_data.fraction, case.working_share * _at_limit(case, excess, keeps_of_same_data))
+    return capped(case, case.saving(keeps), share, weight).if_held(most, _SAME_DATA)
+
+
+def _at_limit(case: Case, excess: _Excess, keeps: Mapping[str, float]) -> float:
+    """Return the most that goes with the same data where L2 or DRAM is the limit; all where neither is, for sure.
+
+    Warps then wait for that level, which loses its own part of the bytes. Others gain no more than their part of what
+    they are busy for, and L1 of what its queue holds warps up for.
+    """
+    levels = {level: need for level in MEMORY if (need := case.needs.get(level)) is not None}
+    limit = max(levels, key=lambda level: levels[level], default="l1")
+    if len(levels) < len(MEMORY) or limit == "l1" or 100 * levels[limit] < BUSY.value or not bytes_of(case, limit):
+        return 1.0
+    goes = {level: 1.0 - keeps[level] for level in _LEVELS} | {"l1": excess.fraction}
+    waits = {limit: case.stall_at_most(*MEMORY_STALLS, "barrier", "membar"), "l1": case.stall_at_most("lg_throttle")}
+    return max(goes[level] * at_work(case, need, waits.get(level, 0.0)) for level, need in levels.items())
 
 
 def _widened(case: Case, excess: _Excess) -> Saving:
@@ -541,7 +558,10 @@ RULES = (
         "of the busiest memory level and the stalls on memory and barriers. With the same data through L2 and DRAM it "
         "is less: "
         "they lose no more than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain "
-        "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where NVIDIA's "
+        "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where L2 or DRAM "
+        "is the busiest level and 60 % busy, it is no more than that level's part × 1.25 times the larger of its use "
+        "and the stalls, or the part of L1 or the other × 1.25 times what that is busy or throttles warps for. Where "
+        "NVIDIA's "
         "rules alone tell of it and of local memory, the excess is of what that leaves of the sectors; where nothing "
         "tells how busy a unit is, it is no more than the rule's own estimate. Where shared "
         "memory can hide the wavefronts that a request takes, it holds with the same L1 wavefronts per sector. Time "

@@ -12,12 +12,12 @@ from gpuprof.diagnose.arithmetic import (
     opcodes_of,
     peak_evidence,
 )
-from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.case import FP64_SEEDS, Case
 from gpuprof.diagnose.compute import NARROWER, PIPE_BUSY, SM_PIPE, THROTTLED, is_limit, rate_text
 from gpuprof.diagnose.needs import ISSUE, Saving, pipe_name
 from gpuprof.diagnose.rule import AT_MATH, Cause, Rule, RuleVerdict, percent
 from gpuprof.hardware.specs import WARP_OPCODES
-from gpuprof.model.session import Evidence
+from gpuprof.model.session import Evidence, Location
 from gpuprof.units import format_percent
 
 FP64 = percent("FP64 work, of its peak", 15.0, "NVIDIA's roofline rule: FP64 above it while FP32 is under 60 %")
@@ -26,7 +26,10 @@ _FP64_PER_DIVISION = 7
 """FP64 instructions that go with one MUFU.RCP64H: 7.4 were saved per reciprocal when a real kernel's divisions became
 multiplications (236 of 418 million FP64 instructions for 31.8 million reciprocals)."""
 _NOTABLE_SHARE = 0.25
-_OF_DIVISIONS = f" Each division or square root becomes about {_FP64_PER_DIVISION} FP64 instructions and a branch."
+_OF_DIVISIONS = (
+    f" Each division or square root becomes about {_FP64_PER_DIVISION} FP64 instructions, as many others and a branch; "
+    "where an operand is denormal or its exponent large, it calls a longer function as well."
+)
 _NO_DIVISION = "Multiply by a reciprocal that is computed once outside the loop instead of dividing. "
 _IN_FP32 = (
     "Where FP32 is accurate enough, use it: look for literals without f (1.0 → 1.0f), double constants and functions "
@@ -64,10 +67,14 @@ def _fp64(case: Case) -> Iterator[RuleVerdict]:
             if divides
             else "Compute in FP32 where it is accurate enough"
         ),
-        location=case.place_of_opcode("DFMA", "DMUL", "DADD", "MUFU.RCP64H", "MUFU.RSQ64H", "F2F.F64")
-        or case.place_of_stall("math_pipe_throttle"),
+        location=case.place_of_divisions() if divides else _place_of_arithmetic(case),
         settled=not pipe_full,
     )
+
+
+def _place_of_arithmetic(case: Case) -> Location | None:
+    place = case.place_of_opcode("DFMA", "DMUL", "DADD", *FP64_SEEDS, "F2F.F64")
+    return place or case.place_of_stall("math_pipe_throttle")
 
 
 def _evidence(case: Case, busy: float | None, of_peak: float | None, divisions: float) -> Iterator[Evidence]:
@@ -114,7 +121,7 @@ def _division_share(case: Case) -> float:
     """Return the share of FP64 instructions that belong to divisions and square roots; 0 if unknown."""
     opcodes = opcodes_of(case)
     arithmetic = sum(count for name, count in opcodes.items() if name.startswith(("DFMA", "DMUL", "DADD")))
-    seeds = sum(count for name, count in opcodes.items() if name in ("MUFU.RCP64H", "MUFU.RSQ64H"))
+    seeds = sum(count for name, count in opcodes.items() if name in FP64_SEEDS)
     return min(1.0, _FP64_PER_DIVISION * seeds / arithmetic) if arithmetic else 0.0
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.needs import LAUNCH, LAUNCH_MOST_S, WORK, beside_launch
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, SM, WORK, beside_launch
 from gpuprof.diagnose.rule import AT_KERNEL, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import limited_by
@@ -292,7 +292,7 @@ def tail_share(waves: float) -> float:
     return 1.0 - waves / math.ceil(waves - 1e-6)
 
 
-def _last_round_is_shorter(unit: str) -> Callable[[Case], bool]:
+def _last_round_is_shorter(*units: str) -> Callable[[Case], bool]:
     """Return what tells that the last round cannot take as long as a full one: a unit was busy for more than that.
 
     It works for full rounds and a part of the last one at most. What it needs beyond that it had in less time, so that
@@ -300,15 +300,18 @@ def _last_round_is_shorter(unit: str) -> Callable[[Case], bool]:
     """
 
     def tells(case: Case) -> bool:
-        waves, need = case.kernel.waves, case.needs.get(unit)
-        return waves is not None and need is not None and need > 1.0 - tail_share(waves)
+        waves, need = case.kernel.waves, max((case.needs.get(unit, 0.0) for unit in units), default=0.0)
+        return waves is not None and need > 1.0 - tail_share(waves)
 
     return tells
 
 
+_OF_SM = (SM, ISSUE)
+"""What limits on the instructions of an SM speak of, beside their pipe: its busiest part, and its issue slots."""
 _LIMITS = {
-    "dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1", "fp32-compute-bound": "fma",
-    "tensor-compute-bound": "tensor", "integer-bound": "alu",
+    "dram-bandwidth": ("dram",), "l2-bandwidth": ("l2",), "l1-bandwidth": ("l1",),
+    "fp32-compute-bound": ("fma", *_OF_SM), "tensor-compute-bound": ("tensor", *_OF_SM),
+    "integer-bound": ("alu", *_OF_SM), "special-function-bound": ("xu", *_OF_SM), "fp64-bound": ("fp64", *_OF_SM),
 }  # fmt: skip
 
 
@@ -562,7 +565,7 @@ RULES = (
         silent="One wave or less, five waves or more, or a whole number of them.",
         check=_tail,
         metrics=(_WAVES,),
-        causes=tuple(Cause(rule, _last_round_is_shorter(unit)) for rule, unit in _LIMITS.items()),
+        causes=tuple(Cause(rule, _last_round_is_shorter(*units)) for rule, units in _LIMITS.items()),
         place=TreePlace((), "warps"),
     ),
     Rule(

@@ -12,7 +12,8 @@ from gpuprof.model.session import LineWork
 MOST = 64
 _LONGEST_TEXT = 200
 _LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
-_LOCAL_OPCODES = ("LDL", "STL")
+LOCAL_OPCODES = ("LDL", "STL")
+"""What accesses local memory, without modifiers."""
 _LOCAL_COUNTS = ("local-load-sectors", "local-store-sectors")
 
 
@@ -65,7 +66,7 @@ def _counts_local(case: Case, *, counted: bool) -> Callable[[Sequence[ProfiledIn
 
     def local(code: Sequence[ProfiledInstruction]) -> float | None:
         if all(instruction.sass for instruction in code):
-            return _total([each for each in code if opcode_of(each.sass).partition(".")[0] in _LOCAL_OPCODES], EXECUTED)
+            return _total([each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES], EXECUTED)
         if by_sectors:
             return _total([each for each in code if each.counts.get(_LOCAL_SECTORS)], EXECUTED)
         return None

@@ -27,13 +27,16 @@ from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.product_names import (
+    has_inputs_of_8_bits,
     has_inputs_of_16_bits,
     is_only_a_convolution,
     is_product_by_name,
+    is_torchs,
     plain_library_type,
 )
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Evidence
+from gpuprof.model.torch_ranges import innermost_module, operator_name
 from gpuprof.units import WARP_THREADS, format_percent
 
 FUSED_SHARE = percent("fused share", 80.0, "matrix multiplications are nearly all multiply-adds; few other kernels are")
@@ -84,6 +87,10 @@ _TYPES = {
     ),
     "int8": _Type("INT8", (), {"tensor.int8": "INT8"}, opcodes=("IDP", "")),
 }
+_INT8_IN_FP32 = "int8 in fp32"
+_BY_PATH = {**_TYPES, _INT8_IN_FP32: replace(_TYPES["fp32"], tensor={"tensor.int8": "INT8"})}
+"""Those and integers of 8 bits that are converted and multiplied in FP32."""
+_BYTE = frozenset({"S8", "U8"})
 _MEMORY_WORDS = {"l1": "L1 or shared memory"}
 
 
@@ -108,7 +115,7 @@ class _Product(Struct, frozen=True):
     @property
     def type(self) -> _Type:
         """What is multiplied."""
-        return _TYPES[self.path]
+        return _BY_PATH[self.path]
 
     @property
     def in_tf32(self) -> bool:
@@ -208,16 +215,28 @@ def _product(case: Case) -> _Product | None:
 
 
 def _of(case: Case, path: str, how: str, confidence: Confidence = "inferred") -> _Product | None:
+    work, busy = _work(case, path), _busy(case, path)
+    if path == "fp32" and _multiplies_8_bits(case):
+        path = _INT8_IN_FP32
     rates = _times(case, path)
     least = 0.5 if _may_be_halved(case, path) else 1.0
     times = {name: least * rate for name, rate in rates.items() if 100 * least * rate >= FASTER.value}
     if not times:
         return None
-    work = _work(case, path)
-    known = [value for value in (work, _busy(case, path)) if value is not None]
+    known = [value for value in (work, busy) if value is not None]
     use = min(1.0, max(known)) if known else None
     most = max(rates.values())
     return _Product(path, how=how, confidence=confidence, work=work, use=use, times=times, most_times=most)
+
+
+def _multiplies_8_bits(case: Case) -> bool:
+    """Tell whether FP32 arithmetic multiplies integers of 8 bits: by the signature, else by loads and conversions."""
+    if has_inputs_of_8_bits(case.kernel.demangled):
+        return True
+    loads = {name: count for name, count in opcodes_of(case).items() if name.startswith("LDG.")}
+    bytes_loaded = sum(count for name, count in loads.items() if not _BYTE.isdisjoint(name.split(".")))
+    most = 100 * bytes_loaded >= FUSED_SHARE.value * sum(loads.values())
+    return most and 0 < bytes_loaded <= _executed(case, "I2F")
 
 
 def _may_be_halved(case: Case, path: str) -> bool:
@@ -289,13 +308,13 @@ def _times(case: Case, path: str) -> dict[str, float]:
     Sums are as exact as now.
     """
     rates = case.recorded.hardware.rates
-    plain = rates.get(ComputeKey("int32" if path == "int8" else path))
+    plain = rates.get(ComputeKey({"int8": "int32", _INT8_IN_FP32: "fp32"}.get(path, path)))
     if plain is None or not plain.value:
         return {}
     unit = plain.value * (_OPERATIONS_OF_IDP if path == "int8" else 1)
     fastest: dict[str, float] = {}
     for key, fact in rates.items():
-        if key.path in _TYPES[path].tensor and (path != "fp32" or key.accumulator == "fp32"):
+        if key.path in _BY_PATH[path].tensor and (path != "fp32" or key.accumulator == "fp32"):
             fastest[key.path] = max(fastest.get(key.path, 0.0), fact.value / unit)
     return fastest
 
@@ -362,6 +381,9 @@ def _headline(product: _Product) -> str:
     of_peak = f"{format_percent(product.work)} of the {name} peak" if product.work is not None else ""
     if product.confidence == "guess":
         return f"Tensor cores idle: {of_peak or f'{name} arithmetic'}, nearly all multiply-adds"
+    if product.path == _INT8_IN_FP32:
+        name = f"INT8 matrix multiplication in {name}"
+        return f"Tensor cores idle: {name}{f', {of_peak}' if of_peak else ''}"
     return f"Tensor cores idle: {name} matrix multiplication {f'at {of_peak}' if of_peak else 'without them'}"
 
 
@@ -385,6 +407,8 @@ def _work_evidence(case: Case, product: _Product) -> Evidence:
 
 
 def _action(case: Case, product: _Product) -> str:
+    if product.path == _INT8_IN_FP32:
+        return "Run the matrix multiplication on the tensor cores with its 8-bit inputs as they are"
     if product.path != "fp32":
         return f"Run the {product.type.name} matrix multiplication on the tensor cores"
     if has_inputs_of_16_bits(case.kernel.demangled):
@@ -400,23 +424,42 @@ _ADVICE = {
         "OpClassTensorOp, or mma.sync.m8n8k4 with .f64 in CUDA."
     ),
     "fp16": (
-        "The inputs stay as they are, and sums in FP32 are more accurate than now: torch.matmul and tl.dot on the "
-        "same tensors, cublasGemmEx with CUBLAS_COMPUTE_32F, CUTLASS with OpClassTensorOp, mma or wgmma in CUDA."
+        "The inputs stay as they are, and sums in FP32 are more accurate than now: {torch.matmul on the same "
+        "tensors, }tl.dot, cublasGemmEx with CUBLAS_COMPUTE_32F, CUTLASS with OpClassTensorOp, mma or wgmma in CUDA."
     ),
     "int8": (
-        "The sums are the same, exact in 32 bits: torch._int_mm, cublasGemmEx with CUDA_R_8I and CUBLAS_COMPUTE_32I, "
+        "The sums are the same, exact in 32 bits: {torch._int_mm, }cublasGemmEx with CUDA_R_8I and CUBLAS_COMPUTE_32I, "
         "CUTLASS with OpClassTensorOp, tl.dot on int8, mma or wgmma in CUDA."
+    ),
+    _INT8_IN_FP32: (
+        "Products and sums of 8-bit integers are exact in INT32, without conversions: {torch._int_mm, }cublasGemmEx "
+        "with CUDA_R_8I and CUBLAS_COMPUTE_32I, CUTLASS with OpClassTensorOp, tl.dot on int8, mma or wgmma in CUDA; "
+        "__dp4a where tiles are too small for them. Sums in FP32 are exact up to 2^24 alone."
     ),
 }
 _IN_16_BITS = (
     "Products of 16-bit inputs are exact on the tensor cores, and sums stay in FP32; only their order and rounding "
-    "differ from those of FFMA. Use torch.matmul or tl.dot on the 16-bit tensors, cublasGemmEx with "
+    "differ from those of FFMA. Use {torch.matmul on the 16-bit tensors, }tl.dot, cublasGemmEx with "
     "CUBLAS_COMPUTE_32F, CUTLASS, mma or wgmma in CUDA."
 )
+_OF_TORCH = re.compile(r"\{(.*?)\}")
 _MANTISSA = {"BF16": "7 bits of mantissa", "FP16": "10 bits and a small range"}
 
 
 def _advice(case: Case, product: _Product) -> str:
+    """Write it without what is between braces where nothing tells that PyTorch launched the kernel."""
+    return _OF_TORCH.sub(r"\1" if _may_be_torchs(case) else "", _advice_for_all(case, product))
+
+
+def _may_be_torchs(case: Case) -> bool:
+    """Tell whether PyTorch launched a kernel, or may have: a library's kernels do not tell who calls it."""
+    name, ranges = case.kernel.demangled, case.kernel.ranges
+    if case.kernel.operator_flop is not None or operator_name(ranges) or "." in innermost_module(ranges):
+        return True
+    return plain_library_type(name) is not None or is_torchs(name)
+
+
+def _advice_for_all(case: Case, product: _Product) -> str:
     if product.path != "fp32":
         return _ADVICE[product.path]
     if has_inputs_of_16_bits(case.kernel.demangled):
@@ -428,8 +471,8 @@ def _advice(case: Case, product: _Product) -> str:
         has_tf32 = ComputeKey("tensor.tf32", "fp32", "mma.sync") in case.recorded.hardware.rates
         tf32 = f"; TF32 is not faster than FP32 {where}" if has_tf32 else ""
         return (
-            f"If {kept} is accurate enough for the inputs instead of FP32's 23 bits: torch.autocast, or CUTLASS and "
-            f"mma in CUDA. Sums stay in FP32{tf32}."
+            f"If {kept} is accurate enough for the inputs instead of FP32's 23 bits: {{torch.autocast, or }}CUTLASS "
+            f"and mma in CUDA. Sums stay in FP32{tf32}."
         )
     emulated = (
         ", or on this GPU nine products in BF16 (CUBLAS_COMPUTE_32F_EMULATED_16BFX9, from CUDA 12.9 on)"
@@ -438,9 +481,9 @@ def _advice(case: Case, product: _Product) -> str:
     )
     return (
         "TF32 rounds the inputs to 10 bits of mantissa instead of 23, with FP32's range and sums. Where that is "
-        "accurate enough: torch.set_float32_matmul_precision('high') or torch.backends.cuda.matmul.allow_tf32 = True "
-        "(for convolutions torch.backends.cudnn.allow_tf32), CUBLAS_COMPUTE_32F_FAST_TF32 in cuBLAS, tl.dot with "
-        "input_precision='tf32', CUTLASS, mma or wgmma in CUDA. torch.autocast to BF16 (7 bits) or FP16 is faster "
+        "accurate enough: {torch.set_float32_matmul_precision('high') or torch.backends.cuda.matmul.allow_tf32 = True "
+        "(for convolutions torch.backends.cudnn.allow_tf32), }CUBLAS_COMPUTE_32F_FAST_TF32 in cuBLAS, tl.dot with "
+        "input_precision='tf32', CUTLASS, mma or wgmma in CUDA. {torch.autocast to }BF16 (7 bits) or FP16 is faster "
         f"still. Where FP32 has to stay: three products in TF32 (3xTF32 in CUTLASS, 'tf32x3' in Triton){emulated}."
     )
 

@@ -116,7 +116,12 @@ def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float
     """
     if busy is None:
         return 1.0
-    return min(1.0, max(busy, case.stall_at_most(*reasons, "barrier", "membar")) / WELL_USED + _late(case))
+    return at_work(case, busy, case.stall_at_most(*reasons, "barrier", "membar"))
+
+
+def at_work(case: Case, busy: float, waits: float, late: float = 1.0) -> float:
+    """Return how much of the time follows from a busy unit and the warps' waits, with a part of what only few see."""
+    return min(1.0, max(busy, waits) / WELL_USED + late * _late(case))
 
 
 def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:

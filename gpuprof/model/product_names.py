@@ -43,6 +43,8 @@ libraries that use nothing else."""
 _WITHOUT_TENSOR_CORES = re.compile(r"gemv|gemmk1|gcgemm", re.IGNORECASE)
 _TYPES = {"s": "fp32", "f": "fp32", "c": "fp32", "d": "fp64", "z": "fp64", "h": "fp16", "i": "int8"}
 _OF_16_BITS = re.compile(r"\b(?:__half2?|half2?|__nv_bfloat162?|nv_bfloat162?|c10::(?:BFloat16|Half))\b")
+_OF_8_BITS = re.compile(r"\b(?:(?:un)?signed char|u?int8_t)\b")
+_OF_TORCH = re.compile(r"\b(?:at::|c10::|torch|triton_\w+_fused)")
 _INPUT = re.compile(r"\bconst\b[^*]*\*")
 
 
@@ -86,9 +88,24 @@ def multiplies_on_tensor_cores(demangled: str) -> bool:
 @lru_cache(maxsize=4096)
 def has_inputs_of_16_bits(demangled: str) -> bool:
     """Tell whether all that the kernel's signature only reads through pointers has 16 bits."""
+    return _are_all_inputs(_OF_16_BITS, demangled)
+
+
+@lru_cache(maxsize=4096)
+def has_inputs_of_8_bits(demangled: str) -> bool:
+    """Tell whether all that the kernel's signature only reads through pointers are integers of 8 bits."""
+    return _are_all_inputs(_OF_8_BITS, demangled)
+
+
+def is_torchs(demangled: str) -> bool:
+    """Tell whether a kernel's name is one of PyTorch's own kernels, or of those that it compiles."""
+    return _OF_TORCH.search(demangled) is not None
+
+
+def _are_all_inputs(of_type: re.Pattern[str], demangled: str) -> bool:
     _, parameters = _name_and_parameters(demangled)
     inputs = [item for item in parameters.split(",") if _INPUT.search(item)]
-    return bool(inputs) and all(_OF_16_BITS.search(item) for item in inputs)
+    return bool(inputs) and all(of_type.search(item) for item in inputs)
 
 
 def _name_and_parameters(demangled: str) -> tuple[str, str]:

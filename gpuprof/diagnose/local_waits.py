@@ -1,0 +1,81 @@
+"""Where warps wait for local memory, by the code: at its accesses, and where what they load is needed first.
+
+It takes a walk through the code, so that it is only imported where local memory is worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from gpuprof.code.flow.graph import ControlFlowGraph, graph_of
+from gpuprof.code.sass.instruction import Instruction, instruction_of
+from gpuprof.code.sass.operands import waits_for, written
+from gpuprof.code.sass.writes import may_write
+from gpuprof.diagnose.case import SAMPLES, Case, stall_metric
+from gpuprof.diagnose.line_work import LOCAL_OPCODES
+
+_GENERIC = ("LD", "ST", "LDL", "STL")
+"""Accesses whose address may be one of local memory."""
+_FOR_LOADS = stall_metric("long_scoreboard", "sampled")
+
+
+def local_waits(case: Case) -> float | None:
+    """Return the share of the samples of warps that were at an access of local memory, or waited for what it loads.
+
+    None where the code or the samples are not known, or other instructions may access local memory.
+    """
+    total = sum(item.counts.get(SAMPLES, 0.0) for item in case.code)
+    if not total or not all(case.sass):
+        return None
+    waiting = _places(case.sass, tuple(item.pc for item in case.code))
+    if waiting is None:
+        return None
+    counts = {place: case.code[place].counts for place in waiting}
+    # A reason with next to no samples is not read by instruction: then all of them count.
+    waits = (
+        each.get(SAMPLES if is_access else _FOR_LOADS, each.get(SAMPLES, 0.0))
+        for each, is_access in ((counts[place], is_access) for place, is_access in waiting.items())
+    )
+    return min(1.0, sum(waits) / total)
+
+
+@lru_cache(maxsize=32)
+def _places(sass: tuple[str, ...], pcs: tuple[int, ...]) -> dict[int, bool] | None:
+    """Return where the accesses of local memory are, and what waits for their loads first: false for those."""
+    code = tuple(filter(None, map(instruction_of, sass, pcs)))
+    if len(code) < len(sass) or any(item.name in _GENERIC and item.name not in LOCAL_OPCODES for item in code):
+        return None
+    graph = graph_of(code)
+    if graph is None:
+        return None
+    numbers = {item.address: number for number, item in enumerate(code)}
+    places: dict[int, bool] = {}
+    for number, block in enumerate(graph.blocks):
+        for place, item in enumerate(block):
+            if item.name in LOCAL_OPCODES:
+                places[numbers[item.address]] = True
+                for waiting in _first_users(graph, number, place) if written(item) else ():
+                    places.setdefault(numbers[waiting.address], False)
+    return places
+
+
+def _first_users(graph: ControlFlowGraph, number: int, place: int) -> Iterator[Instruction]:
+    """Yield what needs the result of a load first, or its registers, on each way from it."""
+    load, seen, ways = graph.blocks[number][place], set[int](), [(number, place + 1)]
+    registers = frozenset(written(load))
+    while ways:
+        number, place = ways.pop()
+        needs = (
+            item
+            for item in graph.blocks[number][place:]
+            if waits_for(item, load) or not registers.isdisjoint(may_write(item))
+        )
+        user = next(needs, None)
+        if user is not None:
+            yield user
+            continue
+        called = graph.calls.get(number)
+        following = [*graph.successors[number], *([called] if called is not None else [])]
+        ways += [(successor, 0) for successor in following if successor not in seen]
+        seen.update(following)
