@@ -1643,7 +1643,7 @@ def test_the_bytes_used_of_a_sector_are_told_of_the_level_that_they_cost_most_in
         "bytes transmitted per sector are utilized by each thread."
     )
     said = RuleResult(rule="", section="Memory Workload Analysis Tables", kind="optimization", title="", message=text)
-    assert nvidia_messages.used_of_load_sectors((said,)) == 5.0
+    assert nvidia_messages.load_sectors((said,)) == nvidia_messages.LoadSectors(5.0)
 
 
 @pytest.mark.parametrize(
@@ -1669,12 +1669,17 @@ def test_the_sectors_of_a_request_beside_those_that_it_needs_tell_the_same_until
         "transfers per request, to maximize L1TEX cache performance."
     )
 
-    def used(text: str) -> float | None:
+    def used(text: str) -> nvidia_messages.LoadSectors | None:
         said = RuleResult(rule="", section="", kind="warning", title="", message=text)
-        return nvidia_messages.used_of_load_sectors((said,))
+        return nvidia_messages.load_sectors((said,))
 
     # 4 sectors hold what 16 move: 8 of 32 bytes.
-    assert used(text) == 8.0
+    assert used(text) == (8.0, 16.0)
+    details = FixedDetails((RuleResult(rule="", section="", kind="warning", title="", message=text),))
+    for kernel in (made(busy(l2=75), details=details), made(busy(l2=30), details=details)):
+        found = kernel.finding("uncoalesced-global")
+        assert found.headline.endswith("16 sectors per load request, 4 are needed")
+        assert found.confidence == "inferred" and "broadcast" not in found.why
     # Of stores it does not say how many there are: a block that stores one result complains as loudly.
     assert used(text.replace("global loads", "global stores")) is None
     assert used(text.replace("global loads", "local loads")) is None

@@ -399,20 +399,32 @@ def _beside_single_words(case: Case) -> Confidence:
 
 def _told_by_message(case: Case) -> _Excess | None:
     """What NVIDIA's rule says of loads. Without requests words that all lanes share look the same: memory is busy."""
-    used = nvidia_messages.used_of_load_sectors(case.messages)
-    if used is None or used >= SECTOR_BYTES:
+    told = nvidia_messages.load_sectors(case.messages)
+    if told is None or told.used >= SECTOR_BYTES:
         return None
     busy = 100 * (case.memory_utilisation or 0.0) >= BUSY.value
-    meaning = "bytes used per loaded sector, from NVIDIA's rule"
+    text, evidence = f"{told.used:.3g} of 32 bytes per loaded sector are used", [_told("B/sector", 32.0, told.used)]
+    if told.per_request is not None:
+        needed = told.per_request * told.used / SECTOR_BYTES
+        text = f"{told.per_request:.3g} sectors per load request, {needed:.3g} are needed"
+        evidence.append(_told("sector/request", needed, told.per_request))
     return _Excess(
-        1.0 - used / SECTOR_BYTES,
-        f"{used:.3g} of 32 bytes per loaded sector are used",
-        "inferred" if busy else "guess",
-        evidence=(Evidence("rule MemoryCacheAccessPattern", used, "B/sector", threshold=32.0, meaning=meaning),),
-        may_be_single_words=True,
+        1.0 - told.used / SECTOR_BYTES,
+        text,
+        "inferred" if busy or told.per_request is not None else "guess",
+        evidence=tuple(evidence),
+        may_be_single_words=told.per_request is None,
         of_all=1.0 - (nvidia_messages.local_share(case.messages) or 0.0),
-        estimate=case.nvidia_estimate(nvidia_messages.used_of_load_sectors),
+        estimate=case.nvidia_estimate(nvidia_messages.load_sectors),
     )
+
+
+_TOLD_WORDS = {"B/sector": "bytes used per loaded sector", "sector/request": "sectors per load request"}
+
+
+def _told(unit: str, threshold: float, value: float) -> Evidence:
+    meaning = f"{_TOLD_WORDS[unit]}, from NVIDIA's rule"
+    return Evidence("rule MemoryCacheAccessPattern", value, unit, threshold=threshold, meaning=meaning)
 
 
 class _Used(NamedTuple):
