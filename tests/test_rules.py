@@ -1260,6 +1260,7 @@ def test_reuse_leaves_the_arithmetic_and_not_the_instructions_of_the_accesses() 
     assert found.held == "the same arithmetic and the same bytes through L2 and DRAM"
 
 
+ALWAYS_ACTIVE = {"sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 1e6}
 ACHIEVED = "The kernel achieved {} of this device's fp32 peak performance and 0% of its fp64 peak performance."
 
 
@@ -1285,6 +1286,42 @@ def test_fewer_accesses_promise_nothing_where_nothing_tells_of_the_arithmetic() 
         assert found.gain_kernel == pytest.approx(0.82) and found.gain_kind == "fixed-work"
         assert found.held == "little arithmetic and the same bytes through L2 and DRAM"
         assert "l2" not in {item.unit for item in found.remains}
+
+
+@pytest.mark.parametrize(
+    ("name", "compute_capability", "gain"),
+    [
+        # 4 × 60 % instructions a cycle; at most 0.8 of them are accesses, with a pass each: 1.6 ÷ 4 stay.
+        ("NVIDIA A100", "8.0", 0.6),
+        # Turing takes a request every second cycle: 2.4 − 0.4 stay.
+        ("NVIDIA GeForce RTX 2080 Ti", "7.5", 0.5),
+    ],
+)
+def test_instructions_beyond_the_passes_of_l1_are_no_accesses_and_stay(
+    name: str, compute_capability: str, gain: float
+) -> None:
+    launch = made(busy(dram=2, l2=10, l1=80, sm=60), issued(60), ALWAYS_ACTIVE)
+    (found,) = of_rule("l1-bandwidth", on(name, compute_capability, 68)(launch))
+    assert found.gain_kernel == pytest.approx(gain)
+    assert found.held == "the same other instructions and the same bytes through L2 and DRAM"
+    # Instructions that can all be accesses bound nothing.
+    (found,) = of_rule("l1-bandwidth", on(name, compute_capability, 68)(launch.plus(issued(10))))
+    assert found.gain_kernel == pytest.approx(0.8)
+
+
+def test_an_sm_above_memory_as_a_whole_does_something_else_than_accesses() -> None:
+    # What is 83 % busy are no accesses, which are a part of the 75 %, and not the issue slots.
+    launch = made(busy(dram=70, l2=40, l1=88, memory=75, sm=83), issued(47), ALWAYS_ACTIVE)
+    found = launch.finding("l1-bandwidth")
+    assert found.gain_kernel == pytest.approx(0.17)
+    assert found.held == "the same other instructions and the same bytes through L2 and DRAM"
+    assert found.headline.endswith(", and the SM 83 % with other instructions")
+    # Issue slots that were not collected may be what is busy: of 4 × 83 % in a cycle 0.88 may be accesses.
+    blind = made(busy(dram=10, l2=40, l1=88, memory=75, sm=83)).finding("l1-bandwidth")
+    assert blind.gain_kernel == pytest.approx(1 - (0.83 - 0.22))
+    # Within rounding of memory it may be the load/store unit, and of the pipe of addresses it is that.
+    assert launch.plus(busy(memory=82)).finding("l1-bandwidth").gain_kernel == pytest.approx(0.3)
+    assert launch.plus(pipes(alu=83)).finding("l1-bandwidth").gain_kernel == pytest.approx(0.3)
 
 
 def test_a_full_gpu_that_does_nothing_waits_in_line_for_something() -> None:

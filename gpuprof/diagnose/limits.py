@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
 from gpuprof.diagnose.latency import DOMINANT
@@ -18,6 +18,7 @@ from gpuprof.diagnose.traffic import (
     l1_keeps,
     least_passes,
     local_reaches,
+    request_rate,
     wavefronts_per_request,
     while_active,
 )
@@ -148,24 +149,46 @@ def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     """Return what fewer accesses gain: the arithmetic has to be done, and the launch takes its time.
 
     `fraction` is how busy the level is: the other time is not its own.
-    Less follows while the levels below move the same bytes and the pipes do the same arithmetic; the accesses, their
-    instructions and what the SM does for them go. What keeps values on the chip takes bytes from the levels below,
-    too: what these need is no bound.
+    Less follows while the levels below move the same bytes and the SM does the same beside accesses; the accesses, what
+    it does for them and, where only pipes tell of the rest, their addresses go. What keeps values on the chip takes
+    bytes from the levels below, too: what these need is no bound.
     """
     gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
     stays = {unit: need for unit, need in case.needs.items() if unit not in gone}
-    work = case.arithmetic_fraction
+    work, others = case.arithmetic_fraction, _beside_accesses(case)
     rest = {LAUNCH: case.needs.get(LAUNCH), WORK: work}
     bound = saving({unit: need for unit, need in rest.items() if need}, {})
-    is_told = work or stays.keys() - {*_LEVELS, LAUNCH}
+    is_told = work or others or stays.keys() - {*_LEVELS, LAUNCH}
     levels = " and ".join(_NAMES[level] for level in below)
     same = f"{'the same' if is_told else 'little'} arithmetic and the same bytes through {levels}"
-    kept = max((work, *stays.values()))
-    return bound.if_held(1.0 - kept, same).if_held(fraction, "the rest of its time unchanged")
+    told = bound.if_held(1.0 - max((work, *stays.values())), same)
+    beside = 1.0 - max(others.values(), default=0.0)
+    told = told.if_held(beside, f"the same other instructions and the same bytes through {levels}")
+    return told.if_held(fraction, "the rest of its time unchanged")
 
 
 _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
 """What also works for accesses and their addresses, and so less where there are fewer."""
+_SCHEDULERS = 4
+
+
+def _beside_accesses(case: Case) -> Mapping[str, float]:
+    """Return what the issue slots and the SM's busiest part need for more than accesses; empty where nothing tells.
+
+    An access takes a pass of L1 at least: instructions beyond its passes are none. The SM's speed of light counts where
+    it is above all that works for accesses: that of memory, which is no less than that of the pipes that issue them,
+    and the pipes of addresses. With the issue slots not collected, these may be that part.
+    """
+    l1, memory = case.needs.get("l1"), case.utilisation.get("memory")
+    if l1 is None:
+        return {}
+    accesses = l1 * min(1.0, request_rate(case) or 1.0) / _SCHEDULERS
+    issued, sm = case.needs.get(ISSUE), case.needs.get(SM)
+    needs = {ISSUE: issued - accesses} if issued is not None else {}
+    others = (case.needs.get(unit, 0.0) for unit in _ACCESS_UNITS if unit != SM)
+    if sm is not None and memory is not None and sm > max(memory, *others) + TWO_PASSES:
+        needs[SM] = sm if issued is not None else sm - accesses
+    return {unit: need for unit, need in needs.items() if need > 0}
 
 
 def _rate(case: Case, level: str) -> float | None:
@@ -264,6 +287,10 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
         why, advice = "L1 is the busiest unit.", _ADVICE[kind]
         if per_request is not None:
             why = "Each access is efficient, but there are very many of them for the arithmetic that they feed."
+        sm = _beside_accesses(case).get(SM, 0.0)
+        if 100 * sm >= NEAR_ROOF.value:
+            headline += f", and the SM {format_percent(sm)} with other instructions"
+            why += " The SM is near what it can do, too: with the same other instructions little can be gained."
     yield RuleVerdict(
         headline=headline,
         why=why,
@@ -382,7 +409,6 @@ def _shared(case: Case) -> Iterator[RuleVerdict]:
 
 _INSTRUCTIONS = "smsp__inst_executed.sum"
 _SHARED_ACCESSES = tuple(f"smsp__sass_inst_executed_op_shared_{kind}.sum" for kind in ("ld", "st"))
-_SCHEDULERS = 4
 
 
 def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
@@ -479,9 +505,12 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
 _REUSE_GAIN = (
     "With the same arithmetic and the same bytes of the levels below: 1 − the largest of what {below}, the "
     "arithmetic pipes and the floating-point work of its peak need; a bound where that work or the launch needs most. "
-    "No more than the level's busy fraction, with the rest of the time unchanged. The load/store unit, the issue "
-    "slots, the integer pipe and the SM's own speed of light do not count: accesses and their addresses keep them "
-    "busy, and go. Where nothing tells of the arithmetic it holds with little of it."
+    "No more than the level's busy fraction, with the rest of the time unchanged. The load/store unit and the integer "
+    "pipe do not count: accesses and their addresses keep them busy, and go. Of the issue slots, with the same other "
+    "instructions, what is beyond the passes of L1 counts ((instructions − passes) per cycle ÷ 4), because an access "
+    "takes one at least; so does the SM's own speed of light where it is above that of memory, the issue slots and the "
+    "pipes of accesses and addresses by more than 2 points. Where nothing tells of the arithmetic it holds with little "
+    "of it."
 )
 
 

@@ -196,13 +196,16 @@ def l1_keeps(case: Case, *percent: float | None) -> float:
 def wavefronts_per_request(case: Case) -> float | None:
     """Return passes through L1's data pipe per request; None where they or the GPU's rate of requests are not known.
 
-    The pipe's peak is a pass a cycle; that of requests is a warp a cycle with 32 load/store units an SM, half with 16.
+    The pipe's peak is a pass a cycle.
     """
-    wavefronts, requests = case.number(WAVEFRONTS), case.number(REQUESTS)
+    wavefronts, requests, rate = case.number(WAVEFRONTS), case.number(REQUESTS), request_rate(case)
+    return wavefronts / requests / rate if wavefronts is not None and requests and rate is not None else None
+
+
+def request_rate(case: Case) -> float | None:
+    """Return how many requests an SM can take per cycle: one with 32 load/store units, half with 16."""
     lanes = case.recorded.hardware.arch.operations.get("load-store")
-    if wavefronts is None or not requests or lanes is None:
-        return None
-    return wavefronts / requests * WARP_THREADS / lanes.value
+    return lanes.value / WARP_THREADS if lanes is not None else None
 
 
 def least_passes(case: Case) -> float | None:
