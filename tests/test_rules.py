@@ -1756,6 +1756,58 @@ def test_passes_that_follow_from_a_bound_are_told_as_that() -> None:
     assert many.finding("l1-bandwidth").action == "Let a warp's threads touch consecutive addresses and different banks"
 
 
+def test_accesses_that_are_wide_already_or_scattered_are_not_to_be_made_wider() -> None:
+    # 98 ÷ 24 = 4.1 passes a request at least, as 16 bytes a thread take; 98 ÷ 60 = 1.6 can be narrow ones.
+    passes = made(busy(l1=98, sm=24, memory=98, dram=1, l2=5), NO_SHARED)
+    found = passes.finding("l1-bandwidth")
+    assert found.headline.endswith("busy with loads and stores; at least 4.1 wavefronts per request")
+    assert found.action.startswith("Check coalescing") and "scattered" in found.why
+    narrow = passes.plus(busy(sm=60))
+    assert narrow.finding("l1-bandwidth").action.startswith("Make fewer and wider")
+    # So are loads that take 16 sectors a request; 4 are those of 4 bytes a thread.
+    wide = narrow.plus({SECTORS_OF_LOADS: 15.8}).finding("l1-bandwidth")
+    assert wide.action.startswith("Check coalescing") and "15.8 sectors per request" in wide.why
+    assert narrow.plus({SECTORS_OF_LOADS: 4.0}).finding("l1-bandwidth").action.startswith("Make fewer and wider")
+
+
+SECTORS_OF_LOADS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+
+
+@pytest.mark.parametrize(
+    ("proof", "action"),
+    [
+        (stalls(mio_throttle=50), "Read shared memory with fewer and wider loads"),
+        ({CONFLICTS_OF.format("ld"): 0.0, CONFLICTS_OF.format("st"): 5.0}, "Compute a larger tile"),
+        ({CONFLICTS_OF.format("ld"): 0.0, CONFLICTS_OF.format("st"): 0.0}, "Make fewer and wider accesses"),
+    ],
+    ids=["its queue", "its conflicts", "neither"],
+)
+def test_shared_memory_of_unknown_size_is_seen_by_its_queue_and_its_conflicts(
+    proof: dict[str, float], action: str
+) -> None:
+    launch = made(busy(l1=90, sm=76, memory=90, dram=7, l2=9), issued(30), proof)
+    assert launch.finding("l1-bandwidth").action.startswith(action)
+    # A block that is known to have none waits for something else in that queue.
+    assert launch.plus(NO_SHARED).finding("l1-bandwidth").action.startswith("Make fewer and wider accesses")
+
+
+def test_what_an_sm_does_beside_accesses_is_fed_by_shared_memory() -> None:
+    launch = made(busy(l1=95, sm=65, memory=57, dram=57, l2=44), issued(38), ALWAYS_ACTIVE, stalls(mio_throttle=46))
+    found = launch.finding("l1-bandwidth")
+    assert found.action.startswith("Compute a larger tile") and found.gain_kernel == pytest.approx(0.35)
+    assert "queue of shared memory" in found.why
+    assert any(item.meaning == "Stall MIO Throttle" for item in found.evidence)
+
+
+def test_a_kernel_without_floating_point_work_is_not_told_to_feed_multiply_adds() -> None:
+    launch = made(busy(l1=96, sm=60, memory=60, dram=14, l2=4), SHARED_4K,
+                  details=told("SOLFPRoofline", ACHIEVED.format("0%")))  # fmt: skip
+    found = launch.finding("l1-bandwidth")
+    assert found.action.startswith("Combine more elements per thread") and "shuffles" in found.advice
+    tensor = launch.plus(pipes(tensor=30)).finding("l1-bandwidth")
+    assert tensor.action.startswith("Compute a larger tile")
+
+
 def test_a_busy_load_store_unit_does_not_hide_full_issue_slots() -> None:
     both = made(busy(sm=75), pipes(fma=56, lsu=64))
     assert "busiest arithmetic pipe at 56 %" in both.finding("fp32-compute-bound").headline
@@ -2248,6 +2300,14 @@ def reads_wide(found: list[Finding]) -> bool:
     return "in one wide access" in found[0].action
 
 
+def reads_shared(found: list[Finding]) -> bool:
+    return "shared accesses" in found[0].headline
+
+
+def helps_by_coalescing(found: list[Finding]) -> bool:
+    return found[0].action.startswith("Check coalescing")
+
+
 def splits_structures(found: list[Finding]) -> bool:
     return "SoA" in found[0].action
 
@@ -2379,6 +2439,12 @@ EDGES = (
          busy(sm=20, memory=value / 2, dram=5, l2=10), SHARED_4K)),
     Edge("l1-bandwidth", limits.MANY_WAVEFRONTS,
          lambda value: made(busy(l1=80), SHARED_4K, {WAVEFRONTS: 10 * value, REQUESTS: 10.0}), many_passes),
+    Edge("l1-bandwidth", limits.WIDE_PASSES,
+         lambda value: made(busy(l1=90, sm=90 / value, memory=90, dram=1, l2=5), NO_SHARED), helps_by_coalescing),
+    Edge("l1-bandwidth", limits.WIDE_SECTORS,
+         lambda value: made(busy(l1=90), NO_SHARED, {SECTORS_OF_LOADS: value}), helps_by_coalescing),
+    Edge("l1-bandwidth", latency.DOMINANT,
+         lambda value: made(busy(l1=90), stalls(mio_throttle=value), issued(20)), reads_shared),
     Edge("l1-bandwidth", limits.FROM_L2, lambda value: made(
          busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}), l2_is_quiet, above=False),
     Edge("shared-bandwidth", limits.BUSY, lambda value: made({SHARED_BUSY: value})),

@@ -26,6 +26,8 @@ from gpuprof.diagnose.traffic import (
     OTHER_WAITS,
     SHARED_ATOMICS,
     SHARED_BUSY,
+    SHARED_CONFLICTS,
+    SHARED_CONFLICTS_BY_KIND,
     SHARED_PASSES,
     bytes_of,
     capped,
@@ -60,8 +62,6 @@ ATOMICS = percent("atomic units busy", 30.0, "below it another unit limits the k
 _WAVES = "memory_l1_wavefronts_shared"
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 _WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
-_HARDWARE_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
-_CONFLICTS_BY_KIND = tuple(f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
 _PASSES_BY_KIND = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
 _KINDS = ("load", "store")
 _SASS_UNITS = ("sm", "smsp")
@@ -72,8 +72,8 @@ _SASS_KINDS = {
     "atom": "atomics", "red": "reductions",
 }  # fmt: skip
 _COUNTED_BY = (
-    ((_HARDWARE_CONFLICTS,), (SHARED_PASSES,)),
-    (_CONFLICTS_BY_KIND, _PASSES_BY_KIND),
+    ((SHARED_CONFLICTS,), (SHARED_PASSES,)),
+    (SHARED_CONFLICTS_BY_KIND, _PASSES_BY_KIND),
     *(
         (names, (_SASS_PASSES.format(unit),))
         for unit in _SASS_UNITS
@@ -89,9 +89,12 @@ _WAVE_WORDS = {
     _WAVES_EXCESS: "wavefronts from bank conflicts",
     _WAVES_IDEAL: "wavefronts without conflicts",
     _WAVES: "shared-memory wavefronts",
-    _HARDWARE_CONFLICTS: "wavefronts from bank conflicts, counted by the hardware",
+    SHARED_CONFLICTS: "wavefronts from bank conflicts, counted by the hardware",
     SHARED_PASSES: "shared-memory wavefronts",
-    **{name: f"{what} wavefronts from bank conflicts" for name, what in zip(_CONFLICTS_BY_KIND, _KINDS, strict=True)},
+    **{
+        name: f"{what} wavefronts from bank conflicts"
+        for name, what in zip(SHARED_CONFLICTS_BY_KIND, _KINDS, strict=True)
+    },
     **{name: f"shared-memory {what} wavefronts" for name, what in zip(_PASSES_BY_KIND, _KINDS, strict=True)},
     **{
         _SASS_CONFLICTS.format(unit, f"_op_{kind}"): f"wavefronts from bank conflicts of {accesses}"
@@ -131,7 +134,7 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
             continue
         # Passes of loads alone are not those of all accesses whose conflicts were counted.
         total = case.total(passes) if None not in map(case.number, passes) else case.number(SHARED_PASSES)
-        one_way = _conflicts_one_way(case) if total is None and conflicts == _CONFLICTS_BY_KIND else None
+        one_way = _conflicts_one_way(case) if total is None and conflicts == SHARED_CONFLICTS_BY_KIND else None
         return one_way or _Conflicts(excess, total, _waves(case, *conflicts, *passes)), "inferred"
     told = nvidia_messages.conflict_wavefronts(case.messages)
     if told is None:
@@ -144,7 +147,7 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
 
 def _conflicts_one_way(case: Case) -> _Conflicts | None:
     """Return the conflicts of loads or of stores, of whose wavefronts both were counted, where any are conflicts."""
-    for kind, *names in zip(_KINDS, _CONFLICTS_BY_KIND, _PASSES_BY_KIND, strict=True):
+    for kind, *names in zip(_KINDS, SHARED_CONFLICTS_BY_KIND, _PASSES_BY_KIND, strict=True):
         excess, total = map(case.number, names)
         if excess and total and excess <= total:
             return _Conflicts(excess, total, _waves(case, *names), kind=f"{kind} wavefronts")
@@ -157,7 +160,7 @@ def _waves(case: Case, *names: str) -> tuple[Evidence, ...]:
 
 def _place_by_code(case: Case, saving: Saving | None) -> ConflictPlace | None:
     """Return the line of the conflicts by the code, where they are worth it and no instruction's were counted."""
-    conflicts = case.number(_HARDWARE_CONFLICTS)
+    conflicts = case.number(SHARED_CONFLICTS)
     if not conflicts or saving is None or saving.fraction < LOW:
         return None
     if any(name in item.counts for item in case.code for name in (_WAVES_EXCESS, _WAVES)):
@@ -553,7 +556,7 @@ RULES = (
         "that it takes.",
         silent="Under 5 % of the wavefronts, or shared memory is not used.",
         check=_bank_conflicts,
-        metrics=(SHARED_PASSES, _HARDWARE_CONFLICTS),
+        metrics=(SHARED_PASSES, SHARED_CONFLICTS),
         causes=(Cause("reduction-tree"),),
         place=AT_SHARED,
     ),

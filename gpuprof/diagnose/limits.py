@@ -12,6 +12,8 @@ from gpuprof.diagnose.traffic import (
     OTHER_WAITS,
     SHARED_ATOMICS,
     SHARED_BUSY,
+    SHARED_CONFLICTS,
+    SHARED_CONFLICTS_BY_KIND,
     SHARED_PASSES,
     excess_reaches,
     explained,
@@ -19,6 +21,7 @@ from gpuprof.diagnose.traffic import (
     least_passes,
     local_reaches,
     request_rate,
+    request_sectors,
     wavefronts_per_request,
     while_active,
 )
@@ -36,6 +39,18 @@ MANY_WAVEFRONTS = Threshold(
     4.5,
     "wavefront",
     reason="a coalesced access takes one at 4 bytes per thread, two at 8 and four at 16",
+)
+WIDE_PASSES = Threshold(
+    "wavefronts per request of wide accesses",
+    2.0,
+    "wavefront",
+    reason="from here on accesses have 8 bytes per thread or more, or are scattered: one of 4 bytes takes one",
+)
+WIDE_SECTORS = Threshold(
+    "sectors per load request of wide accesses",
+    8.0,
+    "sector",
+    reason="a coalesced access takes four at 4 bytes per thread, eight at 8",
 )
 FROM_L2 = percent(
     "L2 relative to L1",
@@ -68,10 +83,12 @@ _ACTIONS = {
     "dram": "Move fewer bytes: fuse kernels, keep reused data on chip, use a narrower type",
     "l2": "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory",
     "l1": "Make fewer and wider accesses: 16 bytes per thread, values kept in registers",
+    "kept": "Check coalescing, and keep values in registers or shared memory: wider accesses do not help",
     "in-flight": "Keep more bytes in flight; at the ceiling move fewer: fuse kernels, reuse data on chip",
     "wide": "Read shared memory with fewer and wider loads: 16 bytes per thread",
     "passes": "Let a warp's threads touch consecutive addresses and different banks",
     "shared": "Compute a larger tile per thread so that each value read feeds more arithmetic",
+    "gather": "Combine more elements per thread before shared memory, and those of a warp by shuffles",
 }
 _ADVICE = {
     "dram": f"Move fewer bytes. {_FEWER_BYTES}",
@@ -83,10 +100,22 @@ _ADVICE = {
         "Use fewer and wider accesses: 16 bytes per thread (float4; in Triton contiguous blocks), values kept in "
         "registers across iterations (register tiling), and loop-invariant loads hoisted out of the loop."
     ),
+    "kept": (
+        "Check that consecutive threads access consecutive addresses: ncu --set full counts the sectors that are not "
+        "needed. Where they do, the accesses are wide already: keep values in registers across iterations (register "
+        "tiling), share what the threads of a block read in shared memory, and hoist loop-invariant loads out of the "
+        "loop."
+    ),
     "wide": (
         "Read shared memory with fewer and wider loads: neighbouring values at 16 bytes per thread (int4, float4, "
         "ld.shared.v4, ldmatrix). What all threads of a warp read one lane can read and pass on by shuffles; what is "
-        "read again stays in registers."
+        "read again stays in registers. Where the values feed arithmetic, a larger tile per thread reads each of them "
+        "less often."
+    ),
+    "gather": (
+        "Let each thread combine several elements in registers before it stores a value to shared memory, and combine "
+        "the values of a warp by shuffles (__shfl_down_sync, __reduce_add_sync): shared memory then holds one value "
+        "per warp. In a product of integers or of half precision, compute a larger tile per thread."
     ),
     "shared": (
         "Read shared memory less often: compute a larger tile per thread so that each value read feeds more "
@@ -265,28 +294,23 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
     shared = case.number(SHARED_BUSY)
     if shared is not None and shared >= BUSY.value:
         return
-    uses_shared = bool(case.kernel.shared_memory_per_block)
+    shares = uses_shared(case)
     per_request = wavefronts_per_request(case)
     at_least = per_request if per_request is not None else least_passes(case) or 0.0
     # A bound instead of a count tells of scattered accesses, unless the kernel uses shared memory in other ways.
-    many = at_least >= MANY_WAVEFRONTS.value and (
-        per_request is not None or case.kernel.shared_memory_per_block is None
-    )
+    many = at_least >= MANY_WAVEFRONTS.value and (per_request is not None or shares is None)
     if at_least >= MANY_WAVEFRONTS.value and case.kernel.shared_memory_per_block == 0:
         # `uncoalesced-global` says the same and its cause.
         return
-    what = "global and shared accesses" if uses_shared else "loads and stores"
+    what = "global and shared accesses" if shares else "loads and stores"
     headline = f"L1 bandwidth: {format_percent(fraction)} busy with {what}{_while_working_text(case, fraction)}"
-    kind = _kind_of_shared(case) if uses_shared else "l1"
+    kind = "passes" if many else _kind_of_shared(case, at_least) if shares else _kind_of_global(case, at_least)
+    if per_request is not None or (at_least >= WIDE_PASSES.value and kind in {"passes", "kept"}):
+        headline += _passes_text(at_least, counted=per_request is not None)
     if many:
-        headline += f"; {'at least ' if per_request is None else ''}{at_least:.2g} wavefronts per request"
-        why, advice = _many_passes(case, uses_shared=uses_shared), _FEWER_PASSES
-        kind = "passes"
+        why, advice = _many_passes(case, uses_shared=bool(shares)), _FEWER_PASSES
     else:
-        headline += _passes_text(per_request) if per_request is not None else ""
-        why, advice = "L1 is the busiest unit.", _ADVICE[kind]
-        if per_request is not None:
-            why = "Each access is efficient, but there are very many of them for the arithmetic that they feed."
+        why, advice = _why_l1(case, kind, per_request), _ADVICE[kind]
         sm = _beside_accesses(case).get(SM, 0.0)
         if 100 * sm >= NEAR_ROOF.value:
             headline += f", and the SM {format_percent(sm)} with other instructions"
@@ -308,18 +332,55 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
                 if name != busiest[0]
                 for item in case.metric(name, meaning, "%")
             ),
+            *(case.stall_evidence("mio_throttle", DOMINANT.value) if shares and _is_queue_full(case) else ()),
         ),
         location=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
 
 
-def _kind_of_shared(case: Case) -> str:
+def uses_shared(case: Case) -> bool | None:
+    """Tell whether blocks use shared memory; where their bytes are not known, None if nothing else shows that they do.
+
+    Its conflicts do, and so do most warps that wait for the queue of shared memory, which special functions hardly
+    fill while L1 is busy.
+    """
+    if case.kernel.shared_memory_per_block is not None:
+        return case.kernel.shared_memory_per_block > 0
+    conflicts = case.total((SHARED_CONFLICTS, *SHARED_CONFLICTS_BY_KIND))
+    return True if conflicts or _is_queue_full(case) else None
+
+
+def _is_queue_full(case: Case) -> bool:
+    return 100 * case.stall("mio_throttle") >= DOMINANT.value
+
+
+def _kind_of_global(case: Case, passes: float) -> str:
+    """Return which advice fits accesses of global memory: that wider ones help only where these are narrow."""
+    sectors = request_sectors(case, "ld") or 0.0
+    return "kept" if passes >= WIDE_PASSES.value or sectors >= WIDE_SECTORS.value else "l1"
+
+
+def _kind_of_shared(case: Case, passes: float = 0.0) -> str:
     """Return which advice fits reads of shared memory: wider ones where their queue is full and no arithmetic is known.
 
-    A larger tile feeds more arithmetic with each value: a search or a sort has none to feed.
+    A larger tile feeds more arithmetic with each value: a search or a sort has none to feed, nor has a sum of integers.
     """
-    queued = 100 * case.stall("mio_throttle") >= DOMINANT.value
-    return "wide" if queued and not case.arithmetic_fraction else "shared"
+    feeds = case.arithmetic_fraction or SM in _beside_accesses(case)
+    if _is_queue_full(case) and not feeds and passes < WIDE_PASSES.value:
+        return "wide"
+    has_none = bool(case.told_work) and not feeds and not case.pipe("tensor")
+    return "gather" if has_none else "shared"
+
+
+def _why_l1(case: Case, kind: str, per_request: float | None) -> str:
+    sectors = request_sectors(case, "ld")
+    if kind == "kept":
+        loads = f" A load moves {sectors:.3g} sectors per request." if sectors is not None else ""
+        return f"L1 is the busiest unit.{loads} Its accesses have 8 or 16 bytes per thread already, or are scattered."
+    if per_request is not None:
+        return "Each access is efficient, but there are very many of them for the arithmetic that they feed."
+    queued = _is_queue_full(case) and uses_shared(case)
+    return f"L1 is the busiest unit{', and the queue of shared memory before it is full' if queued else ''}."
 
 
 def _time_of_l1(case: Case, fraction: float) -> float:
@@ -351,12 +412,10 @@ def _fewer_passes(case: Case) -> Saving:
 _L1_WORDS = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of peak"}
 
 
-def _passes_text(per_request: float) -> str:
-    return (
-        ("; mostly one wavefront per request")
-        if per_request < _ONE_PASS
-        else f"; {per_request:.2g} wavefronts per request"
-    )
+def _passes_text(per_request: float, *, counted: bool) -> str:
+    if counted and per_request < _ONE_PASS:
+        return "; mostly one wavefront per request"
+    return f"; {'' if counted else 'at least '}{per_request:.2g} wavefronts per request"
 
 
 _ONE_PASS = 1.5
@@ -590,14 +649,15 @@ RULES = (
         "L1",
         _l1,
         "Speed of light of L1 over elapsed cycles, or the busy fraction of its load/store data pipe, and how many "
-        "wavefronts a request takes there. Where it is less busy because many SMs have no work, it is the limit if it "
-        "is near its ceiling while SMs have work; its share of the time is then that of those SMs. It is a guess "
-        "with DRAM's speed unknown, and under 80 % with the SM's unknown.",
+        "wavefronts a request takes there; where the bytes of shared memory are not known, conflicts in it or the "
+        "stalls on its queue tell that it is used. Where it is less busy because many SMs have no work, it is the "
+        "limit if it is near its ceiling while SMs have work; its share of the time is then that of those SMs. It is a "
+        "guess with DRAM's speed unknown, and under 80 % with the SM's unknown.",
         f"{_REUSE_GAIN.format(below='L2, DRAM')} At 4.5 wavefronts per request or more: 1 − the largest of the needs "
         "with L1 reduced to its requests and the registers that it writes, with the same bytes through L2 and DRAM.",
         (Cause("uncoalesced-global"), _CONFLICT, _SPILL, Cause("narrow-access"), _ATOMIC),
         metrics=(WAVEFRONTS, REQUESTS),
-        thresholds=(NEAR_ROOF, MANY_WAVEFRONTS, FROM_L2),
+        thresholds=(NEAR_ROOF, MANY_WAVEFRONTS, WIDE_PASSES, WIDE_SECTORS, DOMINANT, FROM_L2),
         silent="L1 is under 60 % busy, and under 80 % while SMs have work, or another memory level is busier, or it "
         "was not collected.",
     ),

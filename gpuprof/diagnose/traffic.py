@@ -16,6 +16,12 @@ GLOBAL_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+SHARED_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+SHARED_CONFLICTS_BY_KIND = tuple(
+    f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st")
+)
+GLOBAL_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
+SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
 OTHER_WAITS = "the other stalls unchanged"
 NVIDIA_ASSUMES = "what NVIDIA's rule assumes"
 _ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
@@ -67,6 +73,18 @@ def counted_sectors(case: Case) -> CountedSectors | None:
 
 def _all_sectors(case: Case) -> tuple[Evidence, ...]:
     return case.metric(ALL_SECTORS, "sectors of global accesses", "sector")
+
+
+def request_sectors(case: Case, what: str) -> float | None:
+    """Return the sectors of a request of loads ("ld") or stores ("st")."""
+    counted = counted_request_sectors(case, what)
+    return counted if counted is not None else case.number(SECTORS_PER_REQUEST.format(what))
+
+
+def counted_request_sectors(case: Case, what: str) -> float | None:
+    """Return them where sectors and requests were counted."""
+    sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(GLOBAL_REQUESTS.format(what))
+    return sectors / requests if sectors and requests else None
 
 
 def part_text(part: float, whole: float) -> str:
