@@ -1756,6 +1756,36 @@ def test_passes_that_follow_from_a_bound_are_told_as_that() -> None:
     assert many.finding("l1-bandwidth").action == "Let a warp's threads touch consecutive addresses and different banks"
 
 
+@pytest.mark.parametrize(
+    ("name", "compute_capability", "cycles"),
+    [("NVIDIA A100", "8.0", 1), ("NVIDIA GeForce RTX 2080 Ti", "7.5", 2)],
+)
+def test_counted_conflicts_cost_no_more_than_the_cycles_that_they_take(
+    name: str, compute_capability: str, cycles: int
+) -> None:
+    # 9.52 M of 13.6 M passes on 68 SMs in 1 M cycles: 14 % of them, or twice that.
+    counts = {CONFLICTS: 9.52e6, SHARED_PASSES: 13.6e6, "sm__cycles_elapsed.max": 1e6, "sm__cycles_active.avg": 1e6}
+    launch = made(counts, busy(dram=10, l2=4, l1=96, sm=40), SHARED_4K)
+    (found,) = of_rule("shared-bank-conflict", on(name, compute_capability, 68)(launch))
+    assert found.gain_kernel == pytest.approx(of_time(0.14 * cycles))
+    # Without the number of cycles it is their share, while L1 is busy.
+    (found,) = of_rule("shared-bank-conflict", on(name, compute_capability, 68)(launch.without(*counts).plus(
+        {CONFLICTS: 9.52e6, SHARED_PASSES: 13.6e6})))  # fmt: skip
+    assert found.gain_kernel == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(("conflicts", "explains"), [(7e6, True), (4.5e6, False)], ids=["most", "fewer than half"])
+def test_conflicts_that_are_most_passes_come_before_the_bandwidth_that_they_take(
+    conflicts: float, explains: bool
+) -> None:
+    # No access at all would gain 90 %; 7 M cycles of 108 SMs × 206 000 are 31 %, and 1.25 times as much 39 %.
+    launch = made({CONFLICTS: conflicts, SHARED_PASSES: 1e7, "sm__cycles_elapsed.max": 2.06e5}, SHARED_4K,
+                  busy(dram=4, l2=10, l1=96, sm=10))  # fmt: skip
+    assert (launch.finding("shared-bank-conflict").gain_kernel or 0.0) < 0.45
+    limit = launch.finding("l1-bandwidth")
+    assert (limit.cause is not None and limit.severity == "info") == explains
+
+
 def test_accesses_that_are_wide_already_or_scattered_are_not_to_be_made_wider() -> None:
     # 98 ÷ 24 = 4.1 passes a request at least, as 16 bytes a thread take; 98 ÷ 60 = 1.6 can be narrow ones.
     passes = made(busy(l1=98, sm=24, memory=98, dram=1, l2=5), NO_SHARED)

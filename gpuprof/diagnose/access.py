@@ -20,6 +20,7 @@ from gpuprof.diagnose.coalescing import asks_for_wide_accesses
 from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, LAUNCH, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, LOW, Cause, Rule, RuleVerdict, Threshold, percent
 from gpuprof.diagnose.traffic import (
+    CONFLICT_SHARE,
     GLOBAL_SECTORS,
     LOCAL_SECTORS,
     NVIDIA_ASSUMES,
@@ -31,6 +32,7 @@ from gpuprof.diagnose.traffic import (
     SHARED_PASSES,
     bytes_of,
     capped,
+    cycles_of_passes,
     explained,
     l1_keeps,
     l1_speed,
@@ -199,8 +201,8 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
         f"{format_percent(fraction)} of {conflicts.kind} ({part_text(excess, total)})",
         f", {total / (total - excess):.3g} times as many as needed" if total > excess else "",
         confidence,
-        _without_conflicts(case, fraction),
-        (*evidence, Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, meaning="conflict share")),
+        _without_conflicts(case, fraction, excess),
+        (*evidence, Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, meaning=CONFLICT_SHARE)),
     )
 
 
@@ -229,18 +231,22 @@ def _conflict_verdict(
     )
 
 
-def _without_conflicts(case: Case, conflicts: float) -> Saving:
+def _without_conflicts(case: Case, conflicts: float, excess: float) -> Saving:
     """Bound what goes with the conflicts: of L1's passes theirs, and no more time than they keep its data pipe busy.
 
     A pass holds others up for the cycle that it takes, so that all that waits for conflicts waits while the pipe works.
+    How busy it is by them the number of passes tells, too.
     """
     shared, passes = case.number(SHARED_BUSY), case.number(WAVEFRONTS)
     stays = None
     if shared is not None:
         stays = (max(passes, shared) if passes is not None else shared) - conflicts * shared
     busy = while_active(case, shared / 100 if shared is not None else l1_speed(case))
-    explained_by_pipe = min(1.0, busy / WELL_USED) if busy is not None else 1.0
-    return case.saving({"l1": l1_keeps(case, stays)}).no_more_than(conflicts * explained_by_pipe)
+    held_up = conflicts * (min(1.0, busy / WELL_USED) if busy is not None else 1.0)
+    counted = while_active(case, cycles_of_passes(case, excess)) if shared is None else None
+    if counted is not None:
+        held_up = min(held_up, counted / WELL_USED)
+    return case.saving({"l1": l1_keeps(case, stays)}).no_more_than(held_up)
 
 
 _LEVELS = ("l2", "dram")
@@ -551,9 +557,10 @@ RULES = (
         "counted by instruction, the line is the one that, by the code, alone can cause most of them.",
         thresholds=(CONFLICTS, CONFLICTS_A_WARP),
         gain="1 − the largest need that remains, with L1 reduced to the wavefronts that are no conflicts. No more "
-        "than the share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe (L1's "
-        "where that was not collected) over the time that an SM works: a wavefront holds others up for the one cycle "
-        "that it takes.",
+        "than the share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe over the "
+        "time that an SM works: a wavefront holds others up for the one cycle that it takes. Where that fraction was "
+        "not collected, L1's, and no more than 1.25 times the cycles of the conflict wavefronts: one each with 32 "
+        "load/store units in an SM, two with 16.",
         silent="Under 5 % of the wavefronts, or shared memory is not used.",
         check=_bank_conflicts,
         metrics=(SHARED_PASSES, SHARED_CONFLICTS),

@@ -9,6 +9,7 @@ from gpuprof.diagnose.latency import DOMINANT
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.diagnose.traffic import (
+    CONFLICT_SHARE,
     OTHER_WAITS,
     SHARED_ATOMICS,
     SHARED_BUSY,
@@ -27,7 +28,7 @@ from gpuprof.diagnose.traffic import (
 )
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, TWO_PASSES
-from gpuprof.model.session import Evidence
+from gpuprof.model.session import Evidence, Finding
 from gpuprof.units import format_percent, format_si
 
 BUSY = percent(
@@ -601,7 +602,18 @@ def _bandwidth_rule(
     )
 
 
-_SPILL, _CONFLICT, _ATOMIC = Cause("local-memory-spill"), Cause("shared-bank-conflict"), Cause("atomic-contention")
+def _are_mostly_conflicts(finding: Finding) -> bool:
+    """Tell whether conflicts are most passes of shared memory and worth a fifth of the time.
+
+    The limit promises what is left without any access, which no repair reaches.
+    """
+    shares = (item.value for item in finding.evidence if item.meaning == CONFLICT_SHARE)
+    return finding.severity == "high" and any(share >= _MOST_PASSES for share in shares)
+
+
+_MOST_PASSES = 50.0
+_SPILL, _ATOMIC = Cause("local-memory-spill"), Cause("atomic-contention")
+_CONFLICT = Cause("shared-bank-conflict", most=_are_mostly_conflicts)
 
 
 def _scattered(level: str) -> Cause:

@@ -22,6 +22,8 @@ SHARED_CONFLICTS_BY_KIND = tuple(
 )
 GLOBAL_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
 SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
+CONFLICT_SHARE = "conflict share"
+"""What evidence of bank conflicts calls their share of the passes."""
 OTHER_WAITS = "the other stalls unchanged"
 NVIDIA_ASSUMES = "what NVIDIA's rule assumes"
 _ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
@@ -190,6 +192,15 @@ def while_active(case: Case, busy: float | None) -> float | None:
     if not blocks or not sms:
         return None
     return busy * sms / min(sms, blocks)
+
+
+def cycles_of_passes(case: Case, passes: float) -> float | None:
+    """Return the share of the elapsed cycles that passes through L1 take at most; None where that is not known.
+
+    A pass of 32 words takes a cycle with 32 load/store units in an SM, and two at most with 16.
+    """
+    sms, cycles, rate = _sms(case), case.number(*_ELAPSED, "gpc__cycles_elapsed.max"), request_rate(case)
+    return passes / (sms * cycles) / min(1.0, rate) if sms and cycles and rate else None
 
 
 def _sms(case: Case) -> float | None:
