@@ -209,9 +209,9 @@ RULES = (
         about="defect",
         looks_at="Active threads per executed warp instruction, of those that a warp of the block has (32 where the "
         "block is whole warps; `block-size` covers the others); where branches leave enough of them, predicated-on "
-        "threads. Fewer idle lanes count where no unit is as busy as the issue slots. It is reported as a fact (`info`) beside matrix instructions that one thread issues (tcgen05), and "
-        "for predicates where DRAM or L2 is 80 % busy, because they move the same bytes, or the tensor pipe is the "
-        "busiest unit.",
+        "threads. Fewer idle lanes count where no unit is as busy as the issue slots. It is reported as a fact "
+        "(`info`) beside matrix instructions that one thread issues (tcgen05), and for predicates where DRAM or L2 is "
+        "80 % busy, because they move the same bytes, or the tensor pipe is the busiest unit.",
         thresholds=(THREADS,),
         gain="min((1 − active ÷ threads of a warp) × working time, 1 − largest need that remains), the first with the "
         "same time per instruction, the second with the same bytes through L2 and DRAM. Issue slots, pipes and L1 "
