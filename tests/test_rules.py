@@ -19,6 +19,7 @@ from gpuprof.diagnose import (
     build,
     coalescing,
     compute,
+    far_memory,
     fp64,
     fusing,
     idle_lanes,
@@ -1334,6 +1335,39 @@ def test_a_full_gpu_that_does_nothing_waits_in_line_for_something() -> None:
         assert waiting.finding("latency-bound").action == "Put more independent work in flight per thread"
 
 
+FAR = made(busy(dram=0.3, l2=16, l1=0.6, sm=0.5), {ACTIVE: 80.0}, lasting(), grid=(65536, 1, 1))
+"""51.2 of 64 warps and no more than 4 × 0.005 instructions a cycle: 2560 cycles for each of a warp."""
+
+
+def test_warps_that_wait_longer_than_memory_takes_seem_to_wait_for_the_host() -> None:
+    found = FAR.finding("host-memory-traffic")
+    assert found.confidence == "guess" and found.severity == "low"
+    assert found.gain_kernel == pytest.approx(0.84) and "2560 cycles" in found.headline
+    assert "cudaMemPrefetchAsync" in found.action and "lts__t_sectors_op_atom.sum" in found.advice
+    # It says what the two guesses would say of: independent work and even blocks help against no page fault.
+    assert FAR.findings("latency-bound") == [] and FAR.findings("load-imbalance") == []
+
+
+@pytest.mark.parametrize(
+    "also",
+    [
+        busy(sm=5),
+        busy(dram=20),
+        busy(l1=9),
+        busy(l2=2),
+        {HOST_FILLS: 0.0, DEVICE_FILLS: 1.0},
+        {"device__attribute_integrated": 1.0},
+        stalls(barrier=80),
+        issued(3) | ALWAYS_ACTIVE,
+    ],
+    ids=["busier", "DRAM", "L1", "in line", "counted", "integrated", "barriers", "issues"],
+)  # fmt: skip
+def test_warps_that_can_wait_for_something_else_are_not_said_to_wait_for_the_host(also: dict[str, float]) -> None:
+    assert FAR.plus(also).findings("host-memory-traffic") == []
+    rules = {finding.rule for finding in FAR.plus(also).profile().findings}
+    assert rules & {"latency-bound", "barrier-wait", "load-imbalance"}
+
+
 def test_wider_reads_of_shared_memory_help_where_their_queue_is_full_and_no_arithmetic_is_fed() -> None:
     search = made(busy(dram=20, l2=20, l1=90, sm=90), stalls(mio_throttle=60), issued(30), SHARED_4K, lasting())
     assert "16 bytes" in search.finding("l1-bandwidth").action
@@ -2479,6 +2513,9 @@ EDGES = (
          busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}), l2_is_quiet, above=False),
     Edge("shared-bandwidth", limits.BUSY, lambda value: made({SHARED_BUSY: value})),
     Edge("host-memory-traffic", limits.HOST_FILL, lambda value: made({HOST_FILLS: value, DEVICE_FILLS: 0.0})),
+    Edge("host-memory-traffic", far_memory.FAR, lambda value: FAR.plus(busy(sm=100 * 51.2 / (4 * value)))),
+    Edge("host-memory-traffic", far_memory.IDLE, lambda value: FAR.plus(busy(dram=value)), above=False),
+    Edge("host-memory-traffic", far_memory.TAKES_IN, lambda value: FAR.plus(busy(l2=value))),
     Edge("host-memory-traffic", limits.HOST_SHARE, lambda value: made({HOST: value, DEVICE: 100 - value})),
     Edge("uncoalesced-global", coalescing.EXCESS, lambda value: made({TOTAL: 100.0, EXCESS: value})),
     Edge("uncoalesced-global", limits.MANY_WAVEFRONTS,

@@ -15,6 +15,7 @@ from gpuprof.diagnose.blocks import (
     is_between_blocks,
 )
 from gpuprof.diagnose.case import SHARED_STALLS, Case
+from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.needs import ISSUE as ISSUE_SLOTS
 from gpuprof.diagnose.needs import LAUNCH, SM, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
@@ -305,7 +306,8 @@ def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
     if case.busiest is None or not (is_known or case.kernel.roofline):
         return
     busiest = max(case.busiest, case.busiest_need or 0.0)
-    if 100 * busiest >= LATENCY_BOUND.value:
+    if 100 * busiest >= LATENCY_BOUND.value or far_memory(case) is not None:
+        # `host-memory-traffic` says what warps wait for.
         return
     reasons = {reason: case.stall(reason) for reason in _OTHER_REASONS}
     reason = max(reasons, key=lambda name: reasons[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
+from gpuprof.diagnose.far_memory import FAR, HOST_FILLS, HOST_MISSES, IDLE, TAKES_IN, far_memory, shares_memory
 from gpuprof.diagnose.latency import DOMINANT
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
@@ -29,7 +30,7 @@ from gpuprof.diagnose.traffic import (
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, TWO_PASSES
 from gpuprof.model.session import Evidence, Finding
-from gpuprof.units import format_percent, format_si
+from gpuprof.units import SCHEDULERS, format_percent, format_si, significant
 
 BUSY = percent(
     "busy", 60.0, "below it nothing is the limit: NVIDIA's speed-of-light rule calls such a kernel latency-bound"
@@ -199,7 +200,6 @@ def _reuse(case: Case, fraction: float, *below: str) -> Saving:
 
 _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
 """What also works for accesses and their addresses, and so less where there are fewer."""
-_SCHEDULERS = 4
 
 
 def _beside_accesses(case: Case) -> Mapping[str, float]:
@@ -212,7 +212,7 @@ def _beside_accesses(case: Case) -> Mapping[str, float]:
     l1, memory = case.needs.get("l1"), case.utilisation.get("memory")
     if l1 is None:
         return {}
-    accesses = l1 * min(1.0, request_rate(case) or 1.0) / _SCHEDULERS
+    accesses = l1 * min(1.0, request_rate(case) or 1.0) / SCHEDULERS
     issued, sm = case.needs.get(ISSUE), case.needs.get(SM)
     needs = {ISSUE: issued - accesses} if issued is not None else {}
     others = (case.needs.get(unit, 0.0) for unit in _ACCESS_UNITS if unit != SM)
@@ -478,7 +478,7 @@ def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
     instructions, passes = case.number(_INSTRUCTIONS), case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
     if not instructions or not passes:
         return
-    ratio = _SCHEDULERS * passes / instructions
+    ratio = SCHEDULERS * passes / instructions
     if ratio <= 1.0:
         return
     yield RuleVerdict(
@@ -492,17 +492,15 @@ def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
         saving=None,
         evidence=(
             *case.metric(_INSTRUCTIONS, "instructions", "inst"),
-            Evidence("", passes, "inst", threshold=instructions / _SCHEDULERS, meaning="shared-memory accesses"),
+            Evidence("", passes, "inst", threshold=instructions / SCHEDULERS, meaning="shared-memory accesses"),
         ),
     )
 
 
-_HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 _HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
 _DRAM_WRITES = "dram__sectors_write.sum"
 """L2 takes every write for a hit. What it passes on of the GPU's own memory is what DRAM writes; the host's all is."""
-_HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
 _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
 """In every set: what L2 was filled with. Both peaks are one sector a cycle and slice."""
 
@@ -512,7 +510,7 @@ def _passed_on(case: Case) -> tuple[float, float] | None:
 
     None where the misses were not counted.
     """
-    host, device = case.number(_HOST_MISSES), case.number(_DEVICE_MISSES)
+    host, device = case.number(HOST_MISSES), case.number(_DEVICE_MISSES)
     if host is None or device is None:
         return None
     written, dram = case.number(_HOST_WRITES), case.number(_DRAM_WRITES)
@@ -521,18 +519,18 @@ def _passed_on(case: Case) -> tuple[float, float] | None:
 
 def _filled(case: Case) -> tuple[float, float] | None:
     """Return how much of L2's input came from the host and from DRAM; None where the host's is too little to matter."""
-    host, device = case.number(_HOST_FILLS), case.number(_DEVICE_FILLS)
+    host, device = case.number(HOST_FILLS), case.number(_DEVICE_FILLS)
     return (host, device) if host is not None and device is not None and host >= HOST_FILL.value else None
 
 
 def _host(case: Case) -> Iterator[RuleVerdict]:
     counted = _passed_on(case)
     passed = counted or _filled(case)
+    yield from _host_by_waits(case)
     if passed is None or sum(passed) <= 0:
         return
     system, device = passed
-    if case.number("device__attribute_integrated"):
-        # A GPU that shares its memory with the host has no other to use.
+    if shares_memory(case):
         return
     share = system / (system + device)
     if 100 * share < HOST_SHARE.value:
@@ -550,13 +548,43 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
         confidence="measured" if counted else "inferred",
         saving=case.saving({}).if_held(explained(case, 0.0, MEMORY_STALLS), OTHER_WAITS),
         evidence=(
-            *case.metric(_HOST_MISSES, "L2 misses to the host", "sector"),
+            *case.metric(HOST_MISSES, "L2 misses to the host", "sector"),
             *case.metric(_HOST_WRITES, "writes to the host", "sector"),
             *case.metric(_DEVICE_MISSES, "L2 misses to DRAM", "sector"),
             *case.metric(_DRAM_WRITES, "sectors written to DRAM", "sector"),
-            *case.metric(_HOST_FILLS, "L2 fills from the host, of peak", "%", HOST_FILL.value),
+            *case.metric(HOST_FILLS, "L2 fills from the host, of peak", "%", HOST_FILL.value),
             *case.metric(_DEVICE_FILLS, "L2 fills from DRAM, of peak", "%"),
             Evidence("", 100 * share, "%", threshold=HOST_SHARE.value, meaning=f"host share of {where}"),
+        ),
+        location=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
+    )
+
+
+def _host_by_waits(case: Case) -> Iterator[RuleVerdict]:
+    """Guess it where warps wait longer than the GPU's memory takes, and nothing of the host link was collected."""
+    far = far_memory(case)
+    if far is None:
+        return
+    yield RuleVerdict(
+        headline=f"Host memory or page faults: a warp has {significant(far.cycles)} cycles for each instruction",
+        why=f"Neither L2 ({format_percent(far.l2)} busy) nor DRAM ({format_percent(far.dram)}) is that slow, and L2 "
+        "takes in more than the SMs ask for. So warps may wait for pages of managed memory that come from the host "
+        "while the kernel runs, or for host memory over the link. Atomics on few addresses look alike.",
+        action="Bring the data to the GPU before the kernel: cudaMemPrefetchAsync, or cudaMalloc and copies",
+        advice="Prefetch managed memory with cudaMemPrefetchAsync before the launch, or allocate with cudaMalloc and "
+        "copy (cudaMemcpyAsync); read host memory from a kernel only once and in order. To see whether it is that, "
+        f"collect {HOST_FILLS}, {_DEVICE_FILLS} and {HOST_MISSES} with ncu --metrics, atomics with "
+        "lts__t_sectors_op_atom.sum and lts__t_sectors_op_red.sum, or page faults with nsys profile "
+        "--cuda-um-gpu-page-faults=true.",
+        confidence="guess",
+        saving=case.saving({}).only_if("the same instructions and bytes"),
+        evidence=(
+            Evidence(
+                "", far.cycles, "cycle", threshold=FAR.value, meaning="cycles per instruction of a warp, at least"
+            ),
+            Evidence(case.light_metric("l2"), 100 * far.l2, "%", threshold=TAKES_IN.value, meaning="L2 busy"),
+            Evidence(case.light_metric("dram"), 100 * far.dram, "%", threshold=IDLE.value, meaning="DRAM busy"),
+            *case.issue_evidence(None),
         ),
         location=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
     )
@@ -689,14 +717,16 @@ RULES = (
         "The kernel reads or writes host memory",
         about="defect",
         looks_at="Sectors that L2 passes on to the host or to the GPU's own DRAM: misses, and writes where both sides "
-        "were counted. Else what fills L2, from either (basic set).",
-        thresholds=(HOST_SHARE, HOST_FILL),
+        "were counted. Else what fills L2, from either (basic set). Where neither was collected it is a guess by how "
+        "long warps wait: achieved warps ÷ instructions issued per cycle, or as many as the SM's speed of light "
+        "allows, while DRAM, L1 and the SM are idle and L2 is more than twice as busy as L1.",
+        thresholds=(HOST_SHARE, HOST_FILL, FAR, IDLE, TAKES_IN),
         gain="1 − the busiest unit: all of them stay as they are. Where stalls were collected, 1.25 times those on "
         "memory, barriers and fences, with the other stalls unchanged.",
-        silent="Under 10 % of them go to the host, neither misses nor fills were collected, the host fills less than "
-        "0.1 % of what L2 can take in, or the GPU shares the host's memory.",
+        silent="Under 10 % of them go to the host, neither misses nor fills were collected and warps wait no longer "
+        "than for DRAM, the host fills less than 0.1 % of what L2 can take in, or the GPU shares the host's memory.",
         check=_host,
-        metrics=(_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
+        metrics=(HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
         outlasts=lambda _: True,
         place=AT_MEMORY,
     ),
