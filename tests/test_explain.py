@@ -66,6 +66,13 @@ def test_stall_reasons_come_largest_first_and_being_selected_is_none() -> None:
     assert ready.detail == "Selected 10 %, Not Selected 4.0 %"
 
 
+def test_warp_states_that_were_not_collected_are_told_as_the_rest_of_the_time() -> None:
+    some = replace(kernel(), stalls=tuple(stall for stall in kernel().stalls if stall.reason == "long_scoreboard"))
+    rest = stall(explain(some), "of warp time in states that were not collected")
+    assert rest.value == pytest.approx(50) and "WarpStateStats" in rest.detail
+    assert not any("not collected" in node.text for node in of_kind(explain(kernel()), "stall"))
+
+
 def test_waiting_for_memory_is_explained_by_hit_rates_dram_and_the_path_of_the_bytes() -> None:
     causes = stall(explain(kernel()), "Long Scoreboard").children
     assert [(node.value, node.kind) for node in causes[:4]] == [

@@ -13,7 +13,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.session import Session
 from tests import builders
-from tests.kernels import Histograms, Made, busy, made, pipes, told
+from tests.kernels import Histograms, Made, busy, issued, made, pipes, told
 
 RULE = "branch-divergence"
 ACTIVE = "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -53,6 +53,31 @@ def test_matrix_instructions_take_whole_warps() -> None:
     assert launch.finding("tensor-compute-bound").cause is None
     # Another pipe is busier, and the lanes count.
     assert made(LOOP, pipes(tensor=30, fma=70)).finding(RULE).severity == "high"
+
+
+ISSUES = (issued(60), {"sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 1e6}, busy(sm=60, l2=44, memory=44))
+FULL = {"sm__warps_active.avg.pct_of_peak_sustained_active": 96.0}
+
+
+@pytest.mark.parametrize("also", [{}, {ACTIVE: 28.0}], ids=["predicates alone", "with branches"])
+def test_idle_lanes_cost_issue_slots_where_those_are_the_busiest_unit(also: dict[str, float]) -> None:
+    # 60 % × (1 − 25.6 ÷ 32); the guess that warps lack work says less.
+    launch = made(*ISSUES, FULL, {ON: 25.6}, also)
+    finding = launch.finding(RULE)
+    assert finding.gain_kernel == pytest.approx(0.12)
+    assert (finding.confidence, finding.held) == ("inferred", "the same time in which nothing is issued")
+    assert finding.headline.startswith("Idle lanes: 25.6 of 32 threads work per instruction")
+    assert launch.findings("latency-bound") == []
+    # Where L2 is as busy, slots are no measure; neither are 2 % of them.
+    assert launch.plus(busy(l2=61)).findings(RULE) == []
+    assert made(*ISSUES, {ON: 31.0}).findings(RULE) == []
+
+
+def test_full_warp_slots_whose_busiest_unit_are_the_issue_slots_need_fewer_instructions() -> None:
+    waiting = made(*ISSUES, busy(sm=59), issued(59))
+    assert waiting.plus(FULL).finding("latency-bound").action.startswith("Execute fewer instructions")
+    assert waiting.finding("latency-bound").action.startswith("Put more independent work")
+    assert waiting.plus(FULL, busy(l2=59.5)).finding("latency-bound").action.startswith("Put more independent work")
 
 
 def test_a_run_collects_what_the_rule_reads() -> None:

@@ -445,6 +445,19 @@ def test_a_row_outside_of_its_columns_is_read_by_its_gaps_or_told() -> None:
     assert any("1 row was dropped" in warning for warning in read(f"{LAUNCH}\n{broken}").warnings)
 
 
+def test_rows_whose_value_stands_under_the_label_in_wide_columns_are_read_by_their_gaps() -> None:
+    dashes = f"    {'-' * 70} {'-' * 15} {'-' * 30}\n"
+    page = f"""{LAUNCH}
+    Section: GPU Speed Of Light Throughput
+{dashes}    Duration                             msecond                           1.50
+    DRAM Throughput                            %                          12.50
+{dashes}"""
+    assert numbers(only(page)) == {
+        "gpu__time_duration.sum": pytest.approx(1.5e-3),
+        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 12.5,
+    }
+
+
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [

@@ -20,6 +20,7 @@ from gpuprof.diagnose import (
     coalescing,
     compute,
     effects,
+    far_memory,
     fp64,
     fusing,
     idle_lanes,
@@ -1364,6 +1365,7 @@ def test_reuse_leaves_the_arithmetic_and_not_the_instructions_of_the_accesses() 
     assert found.held == "the same arithmetic and the same bytes through L2 and DRAM"
 
 
+ALWAYS_ACTIVE = {"sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 1e6}
 ACHIEVED = "The kernel achieved {} of this device's fp32 peak performance and 0% of its fp64 peak performance."
 
 
@@ -1391,6 +1393,42 @@ def test_fewer_accesses_promise_nothing_where_nothing_tells_of_the_arithmetic() 
         assert "l2" not in {item.unit for item in found.remains}
 
 
+@pytest.mark.parametrize(
+    ("name", "compute_capability", "gain"),
+    [
+        # 4 × 60 % instructions a cycle; at most 0.8 of them are accesses, with a pass each: 1.6 ÷ 4 stay.
+        ("NVIDIA A100", "8.0", 0.6),
+        # Turing takes a request every second cycle: 2.4 − 0.4 stay.
+        ("NVIDIA GeForce RTX 2080 Ti", "7.5", 0.5),
+    ],
+)
+def test_instructions_beyond_the_passes_of_l1_are_no_accesses_and_stay(
+    name: str, compute_capability: str, gain: float
+) -> None:
+    launch = made(busy(dram=2, l2=10, l1=80, sm=60), issued(60), ALWAYS_ACTIVE)
+    (found,) = of_rule("l1-bandwidth", on(name, compute_capability, 68)(launch))
+    assert found.gain_kernel == pytest.approx(gain)
+    assert found.held == "the same other instructions and the same bytes through L2 and DRAM"
+    # Instructions that can all be accesses bound nothing.
+    (found,) = of_rule("l1-bandwidth", on(name, compute_capability, 68)(launch.plus(issued(10))))
+    assert found.gain_kernel == pytest.approx(0.8)
+
+
+def test_an_sm_above_memory_as_a_whole_does_something_else_than_accesses() -> None:
+    # What is 83 % busy are no accesses, which are a part of the 75 %, and not the issue slots.
+    launch = made(busy(dram=70, l2=40, l1=88, memory=75, sm=83), issued(47), ALWAYS_ACTIVE)
+    found = launch.finding("l1-bandwidth")
+    assert found.gain_kernel == pytest.approx(0.17)
+    assert found.held == "the same other instructions and the same bytes through L2 and DRAM"
+    assert found.headline.endswith(", and the SM 83 % with other instructions")
+    # Issue slots that were not collected may be what is busy: of 4 × 83 % in a cycle 0.88 may be accesses.
+    blind = made(busy(dram=10, l2=40, l1=88, memory=75, sm=83)).finding("l1-bandwidth")
+    assert blind.gain_kernel == pytest.approx(1 - (0.83 - 0.22))
+    # Within rounding of memory it may be the load/store unit, and of the pipe of addresses it is that.
+    assert launch.plus(busy(memory=82)).finding("l1-bandwidth").gain_kernel == pytest.approx(0.3)
+    assert launch.plus(pipes(alu=83)).finding("l1-bandwidth").gain_kernel == pytest.approx(0.3)
+
+
 def test_a_full_gpu_that_does_nothing_waits_in_line_for_something() -> None:
     idle = busy(dram=0.1, l2=1.6, l1=0.3, sm=0.3)
     # 65 536 blocks of 8 warps on 108 SMs of 64 warps: 76 waves, or more.
@@ -1399,6 +1437,39 @@ def test_a_full_gpu_that_does_nothing_waits_in_line_for_something() -> None:
         assert found.confidence == "guess" and "atomics" in found.action and "lts__t_sectors_op_red" in found.advice
     for waiting in (made(idle, lasting(), {WAVES: 3.0}), made(busy(dram=20, l2=12, l1=8, sm=9), grid=(65536, 1, 1))):
         assert waiting.finding("latency-bound").action == "Put more independent work in flight per thread"
+
+
+FAR = made(busy(dram=0.3, l2=16, l1=0.6, sm=0.5), {ACTIVE: 80.0}, lasting(), grid=(65536, 1, 1))
+"""51.2 of 64 warps and no more than 4 × 0.005 instructions a cycle: 2560 cycles for each of a warp."""
+
+
+def test_warps_that_wait_longer_than_memory_takes_seem_to_wait_for_the_host() -> None:
+    found = FAR.finding("host-memory-traffic")
+    assert found.confidence == "guess" and found.severity == "low"
+    assert found.gain_kernel == pytest.approx(0.84) and "2560 cycles" in found.headline
+    assert "cudaMemPrefetchAsync" in found.action and "lts__t_sectors_op_atom.sum" in found.advice
+    # It says what the two guesses would say of: independent work and even blocks help against no page fault.
+    assert FAR.findings("latency-bound") == [] and FAR.findings("load-imbalance") == []
+
+
+@pytest.mark.parametrize(
+    "also",
+    [
+        busy(sm=5),
+        busy(dram=20),
+        busy(l1=9),
+        busy(l2=2),
+        {HOST_FILLS: 0.0, DEVICE_FILLS: 1.0},
+        {"device__attribute_integrated": 1.0},
+        stalls(barrier=80),
+        issued(3) | ALWAYS_ACTIVE,
+    ],
+    ids=["busier", "DRAM", "L1", "in line", "counted", "integrated", "barriers", "issues"],
+)  # fmt: skip
+def test_warps_that_can_wait_for_something_else_are_not_said_to_wait_for_the_host(also: dict[str, float]) -> None:
+    assert FAR.plus(also).findings("host-memory-traffic") == []
+    rules = {finding.rule for finding in FAR.plus(also).profile().findings}
+    assert rules & {"latency-bound", "barrier-wait", "load-imbalance"}
 
 
 def test_wider_reads_of_shared_memory_help_where_their_queue_is_full_and_no_arithmetic_is_fed() -> None:
@@ -1775,7 +1846,7 @@ def test_the_bytes_used_of_a_sector_are_told_of_the_level_that_they_cost_most_in
         "bytes transmitted per sector are utilized by each thread."
     )
     said = RuleResult(rule="", section="Memory Workload Analysis Tables", kind="optimization", title="", message=text)
-    assert nvidia_messages.used_of_load_sectors((said,)) == 5.0
+    assert nvidia_messages.load_sectors((said,)) == nvidia_messages.LoadSectors(5.0)
 
 
 @pytest.mark.parametrize(
@@ -1801,12 +1872,17 @@ def test_the_sectors_of_a_request_beside_those_that_it_needs_tell_the_same_until
         "transfers per request, to maximize L1TEX cache performance."
     )
 
-    def used(text: str) -> float | None:
+    def used(text: str) -> nvidia_messages.LoadSectors | None:
         said = RuleResult(rule="", section="", kind="warning", title="", message=text)
-        return nvidia_messages.used_of_load_sectors((said,))
+        return nvidia_messages.load_sectors((said,))
 
     # 4 sectors hold what 16 move: 8 of 32 bytes.
-    assert used(text) == 8.0
+    assert used(text) == (8.0, 16.0)
+    details = FixedDetails((RuleResult(rule="", section="", kind="warning", title="", message=text),))
+    for kernel in (made(busy(l2=75), details=details), made(busy(l2=30), details=details)):
+        found = kernel.finding("uncoalesced-global")
+        assert found.headline.endswith("16 sectors per load request, 4 are needed")
+        assert found.confidence == "inferred" and "broadcast" not in found.why
     # Of stores it does not say how many there are: a block that stores one result complains as loudly.
     assert used(text.replace("global loads", "global stores")) is None
     assert used(text.replace("global loads", "local loads")) is None
@@ -1844,6 +1920,88 @@ def test_passes_that_follow_from_a_bound_are_told_as_that() -> None:
     many = made(busy(l1=96, sm=6, memory=96, dram=5, l2=10))
     assert many.finding("l1-bandwidth").headline.endswith("; at least 16 wavefronts per request")
     assert many.finding("l1-bandwidth").action == "Let a warp's threads touch consecutive addresses and different banks"
+
+
+@pytest.mark.parametrize(
+    ("name", "compute_capability", "cycles"),
+    [("NVIDIA A100", "8.0", 1), ("NVIDIA GeForce RTX 2080 Ti", "7.5", 2)],
+)
+def test_counted_conflicts_cost_no_more_than_the_cycles_that_they_take(
+    name: str, compute_capability: str, cycles: int
+) -> None:
+    # 9.52 M of 13.6 M passes on 68 SMs in 1 M cycles: 14 % of them, or twice that.
+    counts = {CONFLICTS: 9.52e6, SHARED_PASSES: 13.6e6, "sm__cycles_elapsed.max": 1e6, "sm__cycles_active.avg": 1e6}
+    launch = made(counts, busy(dram=10, l2=4, l1=96, sm=40), SHARED_4K)
+    (found,) = of_rule("shared-bank-conflict", on(name, compute_capability, 68)(launch))
+    assert found.gain_kernel == pytest.approx(of_time(0.14 * cycles))
+    # Without the number of cycles it is their share, while L1 is busy.
+    (found,) = of_rule("shared-bank-conflict", on(name, compute_capability, 68)(launch.without(*counts).plus(
+        {CONFLICTS: 9.52e6, SHARED_PASSES: 13.6e6})))  # fmt: skip
+    assert found.gain_kernel == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(("conflicts", "explains"), [(7e6, True), (4.5e6, False)], ids=["most", "fewer than half"])
+def test_conflicts_that_are_most_passes_come_before_the_bandwidth_that_they_take(
+    conflicts: float, explains: bool
+) -> None:
+    # No access at all would gain 90 %; 7 M cycles of 108 SMs × 206 000 are 31 %, and 1.25 times as much 39 %.
+    launch = made({CONFLICTS: conflicts, SHARED_PASSES: 1e7, "sm__cycles_elapsed.max": 2.06e5}, SHARED_4K,
+                  busy(dram=4, l2=10, l1=96, sm=10))  # fmt: skip
+    assert (launch.finding("shared-bank-conflict").gain_kernel or 0.0) < 0.45
+    limit = launch.finding("l1-bandwidth")
+    assert (limit.cause is not None and limit.severity == "info") == explains
+
+
+def test_accesses_that_are_wide_already_or_scattered_are_not_to_be_made_wider() -> None:
+    # 98 ÷ 24 = 4.1 passes a request at least, as 16 bytes a thread take; 98 ÷ 60 = 1.6 can be narrow ones.
+    passes = made(busy(l1=98, sm=24, memory=98, dram=1, l2=5), NO_SHARED)
+    found = passes.finding("l1-bandwidth")
+    assert found.headline.endswith("busy with loads and stores; at least 4.1 wavefronts per request")
+    assert found.action.startswith("Check coalescing") and "scattered" in found.why
+    narrow = passes.plus(busy(sm=60))
+    assert narrow.finding("l1-bandwidth").action.startswith("Make fewer and wider")
+    # So are loads that take 16 sectors a request; 4 are those of 4 bytes a thread.
+    wide = narrow.plus({SECTORS_OF_LOADS: 15.8}).finding("l1-bandwidth")
+    assert wide.action.startswith("Check coalescing") and "15.8 sectors per request" in wide.why
+    assert narrow.plus({SECTORS_OF_LOADS: 4.0}).finding("l1-bandwidth").action.startswith("Make fewer and wider")
+
+
+SECTORS_OF_LOADS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+
+
+@pytest.mark.parametrize(
+    ("proof", "action"),
+    [
+        (stalls(mio_throttle=50), "Read shared memory with fewer and wider loads"),
+        ({CONFLICTS_OF.format("ld"): 0.0, CONFLICTS_OF.format("st"): 5.0}, "Compute a larger tile"),
+        ({CONFLICTS_OF.format("ld"): 0.0, CONFLICTS_OF.format("st"): 0.0}, "Make fewer and wider accesses"),
+    ],
+    ids=["its queue", "its conflicts", "neither"],
+)
+def test_shared_memory_of_unknown_size_is_seen_by_its_queue_and_its_conflicts(
+    proof: dict[str, float], action: str
+) -> None:
+    launch = made(busy(l1=90, sm=76, memory=90, dram=7, l2=9), issued(30), proof)
+    assert launch.finding("l1-bandwidth").action.startswith(action)
+    # A block that is known to have none waits for something else in that queue.
+    assert launch.plus(NO_SHARED).finding("l1-bandwidth").action.startswith("Make fewer and wider accesses")
+
+
+def test_what_an_sm_does_beside_accesses_is_fed_by_shared_memory() -> None:
+    launch = made(busy(l1=95, sm=65, memory=57, dram=57, l2=44), issued(38), ALWAYS_ACTIVE, stalls(mio_throttle=46))
+    found = launch.finding("l1-bandwidth")
+    assert found.action.startswith("Compute a larger tile") and found.gain_kernel == pytest.approx(0.35)
+    assert "queue of shared memory" in found.why
+    assert any(item.meaning == "Stall MIO Throttle" for item in found.evidence)
+
+
+def test_a_kernel_without_floating_point_work_is_not_told_to_feed_multiply_adds() -> None:
+    launch = made(busy(l1=96, sm=60, memory=60, dram=14, l2=4), SHARED_4K,
+                  details=told("SOLFPRoofline", ACHIEVED.format("0%")))  # fmt: skip
+    found = launch.finding("l1-bandwidth")
+    assert found.action.startswith("Combine more elements per thread") and "shuffles" in found.advice
+    tensor = launch.plus(pipes(tensor=30)).finding("l1-bandwidth")
+    assert tensor.action.startswith("Compute a larger tile")
 
 
 def test_a_busy_load_store_unit_does_not_hide_full_issue_slots() -> None:
@@ -2338,6 +2496,14 @@ def reads_wide(found: list[Finding]) -> bool:
     return "in one wide access" in found[0].action
 
 
+def reads_shared(found: list[Finding]) -> bool:
+    return "shared accesses" in found[0].headline
+
+
+def helps_by_coalescing(found: list[Finding]) -> bool:
+    return found[0].action.startswith("Check coalescing")
+
+
 def splits_structures(found: list[Finding]) -> bool:
     return "SoA" in found[0].action
 
@@ -2495,10 +2661,19 @@ EDGES = (
          busy(sm=20, memory=value / 2, dram=5, l2=10), SHARED_4K)),
     Edge("l1-bandwidth", limits.MANY_WAVEFRONTS,
          lambda value: made(busy(l1=80), SHARED_4K, {WAVEFRONTS: 10 * value, REQUESTS: 10.0}), many_passes),
+    Edge("l1-bandwidth", limits.WIDE_PASSES,
+         lambda value: made(busy(l1=90, sm=90 / value, memory=90, dram=1, l2=5), NO_SHARED), helps_by_coalescing),
+    Edge("l1-bandwidth", limits.WIDE_SECTORS,
+         lambda value: made(busy(l1=90), NO_SHARED, {SECTORS_OF_LOADS: value}), helps_by_coalescing),
+    Edge("l1-bandwidth", latency.DOMINANT,
+         lambda value: made(busy(l1=90), stalls(mio_throttle=value), issued(20)), reads_shared),
     Edge("l1-bandwidth", limits.FROM_L2, lambda value: made(
          busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}), l2_is_quiet, above=False),
     Edge("shared-bandwidth", limits.BUSY, lambda value: made({SHARED_BUSY: value})),
     Edge("host-memory-traffic", limits.HOST_FILL, lambda value: made({HOST_FILLS: value, DEVICE_FILLS: 0.0})),
+    Edge("host-memory-traffic", far_memory.FAR, lambda value: FAR.plus(busy(sm=100 * 51.2 / (4 * value)))),
+    Edge("host-memory-traffic", far_memory.IDLE, lambda value: FAR.plus(busy(dram=value)), above=False),
+    Edge("host-memory-traffic", far_memory.TAKES_IN, lambda value: FAR.plus(busy(l2=value))),
     Edge("host-memory-traffic", limits.HOST_SHARE, lambda value: made({HOST: value, DEVICE: 100 - value})),
     Edge("uncoalesced-global", coalescing.EXCESS, lambda value: made({TOTAL: 100.0, EXCESS: value})),
     Edge("uncoalesced-global", limits.MANY_WAVEFRONTS,

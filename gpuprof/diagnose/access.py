@@ -20,16 +20,20 @@ from gpuprof.diagnose.coalescing import asks_for_wide_accesses
 from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, LAUNCH, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, LOW, Cause, Rule, RuleVerdict, Threshold, percent
 from gpuprof.diagnose.traffic import (
+    CONFLICT_SHARE,
     GLOBAL_SECTORS,
     LOCAL_SECTORS,
     NVIDIA_ASSUMES,
     OTHER_WAITS,
     SHARED_ATOMICS,
     SHARED_BUSY,
+    SHARED_CONFLICTS,
+    SHARED_CONFLICTS_BY_KIND,
     SHARED_PASSES,
     at_work,
     bytes_of,
     capped,
+    cycles_of_passes,
     explained,
     l1_keeps,
     l1_speed,
@@ -61,8 +65,6 @@ ATOMICS = percent("atomic units busy", 30.0, "below it another unit limits the k
 _WAVES = "memory_l1_wavefronts_shared"
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 _WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
-_HARDWARE_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
-_CONFLICTS_BY_KIND = tuple(f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
 _PASSES_BY_KIND = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
 _KINDS = ("load", "store")
 _SASS_UNITS = ("sm", "smsp")
@@ -73,8 +75,8 @@ _SASS_KINDS = {
     "atom": "atomics", "red": "reductions",
 }  # fmt: skip
 _COUNTED_BY = (
-    ((_HARDWARE_CONFLICTS,), (SHARED_PASSES,)),
-    (_CONFLICTS_BY_KIND, _PASSES_BY_KIND),
+    ((SHARED_CONFLICTS,), (SHARED_PASSES,)),
+    (SHARED_CONFLICTS_BY_KIND, _PASSES_BY_KIND),
     *(
         (names, (_SASS_PASSES.format(unit),))
         for unit in _SASS_UNITS
@@ -90,9 +92,12 @@ _WAVE_WORDS = {
     _WAVES_EXCESS: "wavefronts from bank conflicts",
     _WAVES_IDEAL: "wavefronts without conflicts",
     _WAVES: "shared-memory wavefronts",
-    _HARDWARE_CONFLICTS: "wavefronts from bank conflicts, counted by the hardware",
+    SHARED_CONFLICTS: "wavefronts from bank conflicts, counted by the hardware",
     SHARED_PASSES: "shared-memory wavefronts",
-    **{name: f"{what} wavefronts from bank conflicts" for name, what in zip(_CONFLICTS_BY_KIND, _KINDS, strict=True)},
+    **{
+        name: f"{what} wavefronts from bank conflicts"
+        for name, what in zip(SHARED_CONFLICTS_BY_KIND, _KINDS, strict=True)
+    },
     **{name: f"shared-memory {what} wavefronts" for name, what in zip(_PASSES_BY_KIND, _KINDS, strict=True)},
     **{
         _SASS_CONFLICTS.format(unit, f"_op_{kind}"): f"wavefronts from bank conflicts of {accesses}"
@@ -132,7 +137,7 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
             continue
         # Passes of loads alone are not those of all accesses whose conflicts were counted.
         total = case.total(passes) if None not in map(case.number, passes) else case.number(SHARED_PASSES)
-        one_way = _conflicts_one_way(case) if total is None and conflicts == _CONFLICTS_BY_KIND else None
+        one_way = _conflicts_one_way(case) if total is None and conflicts == SHARED_CONFLICTS_BY_KIND else None
         return one_way or _Conflicts(excess, total, _waves(case, *conflicts, *passes)), "inferred"
     told = nvidia_messages.conflict_wavefronts(case.messages)
     if told is None:
@@ -145,7 +150,7 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
 
 def _conflicts_one_way(case: Case) -> _Conflicts | None:
     """Return the conflicts of loads or of stores, of whose wavefronts both were counted, where any are conflicts."""
-    for kind, *names in zip(_KINDS, _CONFLICTS_BY_KIND, _PASSES_BY_KIND, strict=True):
+    for kind, *names in zip(_KINDS, SHARED_CONFLICTS_BY_KIND, _PASSES_BY_KIND, strict=True):
         excess, total = map(case.number, names)
         if excess and total and excess <= total:
             return _Conflicts(excess, total, _waves(case, *names), kind=f"{kind} wavefronts")
@@ -158,7 +163,7 @@ def _waves(case: Case, *names: str) -> tuple[Evidence, ...]:
 
 def _place_by_code(case: Case, saving: Saving | None) -> ConflictPlace | None:
     """Return the line of the conflicts by the code, where they are worth it and no instruction's were counted."""
-    conflicts = case.number(_HARDWARE_CONFLICTS)
+    conflicts = case.number(SHARED_CONFLICTS)
     if not conflicts or saving is None or saving.fraction < LOW:
         return None
     if any(name in item.counts for item in case.code for name in (_WAVES_EXCESS, _WAVES)):
@@ -197,8 +202,8 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
         f"{format_percent(fraction)} of {conflicts.kind} ({part_text(excess, total)})",
         f", {total / (total - excess):.3g} times as many as needed" if total > excess else "",
         confidence,
-        _without_conflicts(case, fraction),
-        (*evidence, Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, meaning="conflict share")),
+        _without_conflicts(case, fraction, excess),
+        (*evidence, Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, meaning=CONFLICT_SHARE)),
     )
 
 
@@ -227,18 +232,22 @@ def _conflict_verdict(
     )
 
 
-def _without_conflicts(case: Case, conflicts: float) -> Saving:
+def _without_conflicts(case: Case, conflicts: float, excess: float) -> Saving:
     """Bound what goes with the conflicts: of L1's passes theirs, and no more time than they keep its data pipe busy.
 
     A pass holds others up for the cycle that it takes, so that all that waits for conflicts waits while the pipe works.
+    How busy it is by them the number of passes tells, too.
     """
     shared, passes = case.number(SHARED_BUSY), case.number(WAVEFRONTS)
     stays = None
     if shared is not None:
         stays = (max(passes, shared) if passes is not None else shared) - conflicts * shared
     busy = while_active(case, shared / 100 if shared is not None else l1_speed(case))
-    explained_by_pipe = min(1.0, busy / WELL_USED) if busy is not None else 1.0
-    return case.saving({"l1": l1_keeps(case, stays)}).no_more_than(conflicts * explained_by_pipe)
+    held_up = conflicts * (min(1.0, busy / WELL_USED) if busy is not None else 1.0)
+    counted = while_active(case, cycles_of_passes(case, excess)) if shared is None else None
+    if counted is not None:
+        held_up = min(held_up, counted / WELL_USED)
+    return case.saving({"l1": l1_keeps(case, stays)}).no_more_than(held_up)
 
 
 _LEVELS = ("l2", "dram")
@@ -570,12 +579,13 @@ RULES = (
         "counted by instruction, the line is the one that, by the code, alone can cause most of them.",
         thresholds=(CONFLICTS, CONFLICTS_A_WARP),
         gain="1 − the largest need that remains, with L1 reduced to the wavefronts that are no conflicts. No more "
-        "than the share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe (L1's "
-        "where that was not collected) over the time that an SM works: a wavefront holds others up for the one cycle "
-        "that it takes.",
+        "than the share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe over the "
+        "time that an SM works: a wavefront holds others up for the one cycle that it takes. Where that fraction was "
+        "not collected, L1's, and no more than 1.25 times the cycles of the conflict wavefronts: one each with 32 "
+        "load/store units in an SM, two with 16.",
         silent="Under 5 % of the wavefronts, or shared memory is not used.",
         check=_bank_conflicts,
-        metrics=(SHARED_PASSES, _HARDWARE_CONFLICTS),
+        metrics=(SHARED_PASSES, SHARED_CONFLICTS),
         causes=(Cause("reduction-tree"),),
         place=AT_SHARED,
     ),

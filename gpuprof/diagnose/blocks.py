@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.diagnose.case import WELL_USED, Case
+from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.launch import (
     AVERAGE_SM,
     BUSIEST_SM,
@@ -413,7 +414,7 @@ def _ends_together(case: Case) -> bool:
 def _occupancy_gap(case: Case) -> Iterator[RuleVerdict]:
     """Fewer warps than fit although blocks are long: warps of a block, or blocks, end at different times."""
     gap = _gap_of(case)
-    if gap is None or has_short_blocks(case):
+    if gap is None or has_short_blocks(case) or far_memory(case) is not None:
         return
     yield _imbalance_verdict(
         f"Load imbalance: {gap.text}",

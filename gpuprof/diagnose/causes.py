@@ -54,7 +54,8 @@ def _explaining(cause: Cause, symptom: Finding, findings: Sequence[tuple[Rule, F
     return [
         finding
         for rule, finding in findings
-        if rule.id == cause.rule and finding.id != symptom.id and _is_enough(rule, finding, symptom)
+        if rule.id == cause.rule and finding.id != symptom.id
+        if _is_enough(rule, finding, symptom) or (finding.confidence != "guess" and cause.most(finding))
         if cause.what(finding) and cause.when(case)
     ]
 

@@ -22,19 +22,22 @@ from gpuprof.diagnose.access_shape import (
 )
 from gpuprof.diagnose.blocks import has_few_lanes
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, WELL_USED, Case
-from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, is_l1_full
+from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, is_l1_full, uses_shared
 from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, MEMORY, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, LOW, Cause, Rule, RuleVerdict, percent
 from gpuprof.diagnose.traffic import (
     ALL_SECTORS,
     EXCESS_SECTORS,
+    GLOBAL_REQUESTS,
     GLOBAL_SECTORS,
     NVIDIA_ASSUMES,
+    SECTORS_PER_REQUEST,
     SHARED_BUSY,
     CountedSectors,
     at_work,
     bytes_of,
     capped,
+    counted_request_sectors,
     counted_sectors,
     excess_reaches,
     explained,
@@ -43,6 +46,7 @@ from gpuprof.diagnose.traffic import (
     least_passes,
     memory_busy,
     part_text,
+    request_sectors,
     wavefronts_per_request,
 )  # fmt: skip
 from gpuprof.model.field_types import Confidence
@@ -54,8 +58,6 @@ IN_L2 = percent("L2 hit rate", 90.0, "what the accesses read is small and read a
 
 _PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 _PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
-_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
-_RATIO = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
 _MANY_SECTORS = 16.5
 """Sectors that a request of 16 bytes a thread needs when it is coalesced, and a margin for edges."""
 _FEW_SECTORS = 4.0
@@ -258,8 +260,8 @@ def _unused_sectors(case: Case) -> dict[str, float | None]:
     """Return the sectors that loads and stores move for nothing, of those that do; None: only their share is known."""
     unused: dict[str, float | None] = {}
     for what, kind in _DIRECTIONS:
-        sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))
-        used, ratio = _used_bytes(case, what), _request_sectors(case, what)
+        sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(GLOBAL_REQUESTS.format(what))
+        used, ratio = _used_bytes(case, what), request_sectors(case, what)
         fraction = 0.0
         if used is not None:
             fraction = 1.0 - used.value / SECTOR_BYTES
@@ -392,9 +394,9 @@ def _unused_bytes(case: Case) -> _Excess | None:
     weights = {what: count for what, count in sectors.items() if count} or dict.fromkeys(known, 1.0)
     mean = sum(known[what].value * weights.get(what, 0.0) for what in known) / sum(weights.values())
     fraction = 1.0 - mean / SECTOR_BYTES
-    open_requests = {what for what in weights if not _request_sectors(case, what)}
+    open_requests = {what for what in weights if not request_sectors(case, what)}
     if not open_requests:
-        requests = sum(count / (_request_sectors(case, what) or 1.0) for what, count in weights.items())
+        requests = sum(count / (request_sectors(case, what) or 1.0) for what, count in weights.items())
         fraction = min(fraction, 1.0 - requests / sum(weights.values()))
     if 100 * fraction < EXCESS.value:
         return None
@@ -416,20 +418,32 @@ def _beside_single_words(case: Case) -> Confidence:
 
 def _told_by_message(case: Case) -> _Excess | None:
     """What NVIDIA's rule says of loads. Without requests words that all lanes share look the same: memory is busy."""
-    used = nvidia_messages.used_of_load_sectors(case.messages)
-    if used is None or used >= SECTOR_BYTES:
+    told = nvidia_messages.load_sectors(case.messages)
+    if told is None or told.used >= SECTOR_BYTES:
         return None
     busy = 100 * (case.memory_utilisation or 0.0) >= BUSY.value
-    meaning = "bytes used per loaded sector, from NVIDIA's rule"
+    text, evidence = f"{told.used:.3g} of 32 bytes per loaded sector are used", [_told("B/sector", 32.0, told.used)]
+    if told.per_request is not None:
+        needed = told.per_request * told.used / SECTOR_BYTES
+        text = f"{told.per_request:.3g} sectors per load request, {needed:.3g} are needed"
+        evidence.append(_told("sector/request", needed, told.per_request))
     return _Excess(
-        1.0 - used / SECTOR_BYTES,
-        f"{used:.3g} of 32 bytes per loaded sector are used",
-        "inferred" if busy else "guess",
-        evidence=(Evidence("rule MemoryCacheAccessPattern", used, "B/sector", threshold=32.0, meaning=meaning),),
-        may_be_single_words=True,
+        1.0 - told.used / SECTOR_BYTES,
+        text,
+        "inferred" if busy or told.per_request is not None else "guess",
+        evidence=tuple(evidence),
+        may_be_single_words=told.per_request is None,
         of_all=1.0 - (nvidia_messages.local_share(case.messages) or 0.0),
-        estimate=case.nvidia_estimate(nvidia_messages.used_of_load_sectors),
+        estimate=case.nvidia_estimate(nvidia_messages.load_sectors),
     )
+
+
+_TOLD_WORDS = {"B/sector": "bytes used per loaded sector", "sector/request": "sectors per load request"}
+
+
+def _told(unit: str, threshold: float, value: float) -> Evidence:
+    meaning = f"{_TOLD_WORDS[unit]}, from NVIDIA's rule"
+    return Evidence("rule MemoryCacheAccessPattern", value, unit, threshold=threshold, meaning=meaning)
 
 
 class _Used(NamedTuple):
@@ -457,10 +471,10 @@ def _used_bytes(case: Case, what: str) -> _Used | None:
 def _sectors_per_request(case: Case) -> _Excess | None:
     """More sectors a request than any coalesced access has."""
     for what, word in (("ld", "load"), ("st", "store")):
-        name = _RATIO.format(what)
+        name = SECTORS_PER_REQUEST.format(what)
         if not case.can_have((name, GLOBAL_SECTORS.format(what))):
             continue
-        ratio, counted = _request_sectors(case, what), _counted_request_sectors(case, what)
+        ratio, counted = request_sectors(case, what), counted_request_sectors(case, what)
         if ratio is None or case.number(ALL_SECTORS) is not None or ratio < _MANY_SECTORS:
             continue
         evidence = (
@@ -478,17 +492,6 @@ def _sectors_per_request(case: Case) -> _Excess | None:
     return None
 
 
-def _request_sectors(case: Case, what: str) -> float | None:
-    """Return the sectors of a request of loads or stores."""
-    counted = _counted_request_sectors(case, what)
-    return counted if counted is not None else case.number(_RATIO.format(what))
-
-
-def _counted_request_sectors(case: Case, what: str) -> float | None:
-    sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))
-    return sectors / requests if sectors and requests else None
-
-
 def _excess_passes(case: Case) -> float | None:
     """Return the share of passes through L1 beyond one a request; None where shared memory may cause them."""
     return _passes_at_most(case) or None if case.kernel.shared_memory_per_block == 0 else None
@@ -502,7 +505,7 @@ def _passes_at_most(case: Case) -> float:
 
 def _many_wavefronts(case: Case) -> _Excess | None:
     """The basic set: L1 is busy and each request passes it many times, with no shared memory to blame."""
-    if case.kernel.shared_memory_per_block:
+    if uses_shared(case):
         return None
     busiest, counted = case.busiest_of_l1, wavefronts_per_request(case)
     ratio = counted if counted is not None else least_passes(case)
@@ -534,7 +537,9 @@ def _are_few_lanes_side_by_side(case: Case) -> bool:
     Lanes side by side take 16 bytes each at most, and one sector more where they begin inside of one.
     """
     most = _LANE_BYTES * (case.threads_per_block or 0) / SECTOR_BYTES + 1
-    pairs = ((case.number(GLOBAL_SECTORS.format(what)), case.number(_REQUESTS.format(what))) for what in ("ld", "st"))
+    pairs = (
+        (case.number(GLOBAL_SECTORS.format(what)), case.number(GLOBAL_REQUESTS.format(what))) for what in ("ld", "st")
+    )
     return has_few_lanes(case) and all(
         sectors <= most * requests for sectors, requests in pairs if sectors and requests
     )
@@ -572,7 +577,9 @@ RULES = (
         "are known and sectors per request are not, it is a guess unless L2 or DRAM is busy. With the basic set also "
         "where the block uses shared memory, because its bank conflicts look the same.",
         check=_uncoalesced,
-        metrics=tuple(name.format(what) for name in (_PER_SECTOR, GLOBAL_SECTORS, _REQUESTS) for what in ("ld", "st")),
+        metrics=tuple(
+            name.format(what) for name in (_PER_SECTOR, GLOBAL_SECTORS, GLOBAL_REQUESTS) for what in ("ld", "st")
+        ),
         causes=(Cause("block-size", _are_few_lanes_side_by_side),),
         place=AT_MEMORY,
     ),

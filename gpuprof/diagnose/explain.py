@@ -213,6 +213,10 @@ def _warp_states(
     if ready:
         names = ", ".join(f"{stall_name(stall.reason)} {format_percent(stall.share)}" for stall in ready)
         yield percent_node("not-stalled", "not stalled", sum(stall.share for stall in ready), names)
+    unknown = 1.0 - sum(stall.share for stall in states)
+    if unknown >= _LEAST_SHARE:
+        section = "collect with ncu --section WarpStateStats"
+        yield percent_node("stall", "of warp time in states that were not collected", unknown, section)
 
 
 def _stall(

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.blocks import LANES, NOT_OF_LANES, lanes_of_block, moves_bytes_well
 from gpuprof.diagnose.case import Case, opcode_of
-from gpuprof.diagnose.needs import LAUNCH, SM
-from gpuprof.diagnose.rule import Cause, Rule, RuleVerdict, Threshold, TreePlace
+from gpuprof.diagnose.latency import issues_most
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM
+from gpuprof.diagnose.rule import LOW, Cause, Rule, RuleVerdict, Threshold, TreePlace
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.session import Evidence
 from gpuprof.units import WARP_THREADS
@@ -125,6 +126,42 @@ def _predicated(case: Case) -> Iterator[RuleVerdict]:
     )
 
 
+def _of_issue_slots(case: Case) -> Iterator[RuleVerdict]:
+    """Say what idle lanes cost where nothing is as busy as the issue slots, though most lanes work."""
+    counted = [lane for lane in (_switched_on(case), _active_lanes(case)) if lane is not None and lane.threads]
+    if not counted or not issues_most(case):
+        return
+    issue, lanes = case.needs[ISSUE], lanes_of_block(case) or float(WARP_THREADS)
+    fewest = min(counted, key=lambda lane: lane.threads)
+    part = min(1.0, fewest.threads / lanes)
+    if WARP_THREADS * part < THREADS.value or (1.0 - part) * issue < LOW:
+        return
+    yield RuleVerdict(
+        headline=f"Idle lanes: {fewest.threads:.3g} of {lanes:.3g} threads work per instruction, and the issue slots "
+        "are the busiest unit",
+        why="Branches and predicates leave lanes without work in instructions that take an issue slot all the same. "
+        "Fewer instructions help where slots are what is busiest.",
+        action="Make branches uniform per warp: give the work to consecutive threads",
+        advice="Give work to consecutive threads, so that whole warps skip the rest, let whole warps decide alike, and "
+        "combine the values of a warp with shuffles instead of a step for ever fewer threads.",
+        confidence="inferred",
+        saving=case.saving({unit: part for unit in case.needs if unit not in _STAYS}).if_held(
+            (1.0 - part) * issue, "the same time in which nothing is issued"
+        ),
+        evidence=(
+            *(
+                Evidence(lane.metric, lane.threads, "thread", threshold=None, meaning=f"{what} threads per instruction")
+                for what, lane in (("predicated-on", _switched_on(case)), ("active", _active_lanes(case)))
+                if lane is not None
+            ),
+            *case.metric(_UNIFORM, "uniform branches", "%"),
+            *case.issue_evidence(None),
+        ),
+        location=case.place_of("smsp__branch_targets_threads_divergent"),
+        settled=moves_bytes_well(case),
+    )
+
+
 def _multiplies_matrices(case: Case) -> bool:
     """Tell whether the tensor pipe is the busiest unit: the other instructions feed it, many of them by one thread."""
     others = (need for unit, need in case.needs.items() if unit not in ("tensor", SM, LAUNCH))
@@ -155,9 +192,11 @@ def _as_it_should_be(verdict: RuleVerdict) -> RuleVerdict:
 
 def _idle_lanes(case: Case) -> Iterator[RuleVerdict]:
     """Lanes that wait for another branch; else lanes that a predicate switches off."""
+    by_one_thread = is_issued_by_one_thread(case)
+    if not by_one_thread:
+        yield from _of_issue_slots(case)
     if _active_lanes(case) is None:
         return
-    by_one_thread = is_issued_by_one_thread(case)
     yield from (_as_it_should_be(verdict) if by_one_thread else verdict for verdict in _divergence(case))
     if not by_one_thread:
         yield from _predicated(case)
@@ -170,17 +209,19 @@ RULES = (
         about="defect",
         looks_at="Active threads per executed warp instruction, of those that a warp of the block has (32 where the "
         "block is whole warps; `block-size` covers the others); where branches leave enough of them, predicated-on "
-        "threads. It is reported as a fact (`info`) beside matrix instructions that one thread issues (tcgen05), and "
-        "for predicates where DRAM or L2 is 80 % busy, because they move the same bytes, or the tensor pipe is the "
-        "busiest unit.",
+        "threads. Fewer idle lanes count where no unit is as busy as the issue slots. It is reported as a fact "
+        "(`info`) beside matrix instructions that one thread issues (tcgen05), and for predicates where DRAM or L2 is "
+        "80 % busy, because they move the same bytes, or the tensor pipe is the busiest unit.",
         thresholds=(THREADS,),
         gain="min((1 − active ÷ threads of a warp) × working time, 1 − largest need that remains), the first with the "
         "same time per instruction, the second with the same bytes through L2 and DRAM. Issue slots, pipes and L1 "
         "then need that part of what they do; DRAM and L2 need what they did, because the same bytes move, and the "
         "tensor pipe, as matrix instructions take whole warps. With predicates the same of the threads that they "
-        "leave on, but accesses stay as they are: L1 needs what it did, too.",
-        silent="Three quarters of the threads or more are active and predicated on, on average, or it was not "
-        "collected.",
+        "leave on, but accesses stay as they are: L1 needs what it did, too. Where nothing is as busy as the issue "
+        "slots, (1 − working threads ÷ threads of a warp) × issue slots used, with the same time in which nothing is "
+        "issued.",
+        silent="Three quarters of the threads or more are active and predicated on, on average, and another unit is "
+        "busier than the issue slots or the rest costs less than 3 %; or it was not collected.",
         check=_idle_lanes,
         metrics=(LANES[0], _SWITCHED_ON, _UNIFORM),
         causes=(Cause("reduction-tree"),),

@@ -15,8 +15,9 @@ from gpuprof.diagnose.blocks import (
     is_between_blocks,
 )
 from gpuprof.diagnose.case import SHARED_STALLS, Case
+from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.needs import ISSUE as ISSUE_SLOTS
-from gpuprof.diagnose.needs import SM, Saving
+from gpuprof.diagnose.needs import LAUNCH, SM, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.diagnose.traffic import memory_busy
 from gpuprof.model.field_types import Confidence
@@ -279,6 +280,23 @@ _OTHER_REASONS = {
 }
 
 
+_MORE_AT_ONCE = (
+    "Put more independent work in flight per thread",
+    "Put more independent work in flight: more instructions per thread (unrolling, several accumulators), loads well "
+    "before their use, fewer dependent steps.",
+)
+_LONGER_BLOCKS = (
+    MORE_WORK_A_BLOCK,
+    "Give each block more work, so that fewer are started: several elements per thread, or a grid-stride loop.",
+)
+_FEWER_INSTRUCTIONS = (
+    "Execute fewer instructions: uniform branches, work moved out of loops; or more independent work per thread",
+    "All warp slots are taken and the issue slots are the busiest unit: execute fewer instructions (let whole warps "
+    "skip what they do not need, move work out of loops, cheaper indices), or put more independent work in flight "
+    "per thread (unrolling, several accumulators).",
+)
+
+
 def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
     """Nothing is busy. Name the main stall or short blocks where they are seen, else say what would tell.
 
@@ -288,7 +306,8 @@ def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
     if case.busiest is None or not (is_known or case.kernel.roofline):
         return
     busiest = max(case.busiest, case.busiest_need or 0.0)
-    if 100 * busiest >= LATENCY_BOUND.value:
+    if 100 * busiest >= LATENCY_BOUND.value or far_memory(case) is not None:
+        # `host-memory-traffic` says what warps wait for.
         return
     reasons = {reason: case.stall(reason) for reason in _OTHER_REASONS}
     reason = max(reasons, key=lambda name: reasons[name])
@@ -298,16 +317,16 @@ def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
     if not short and not named and _waits_in_line(case, busiest):
         yield _in_line(case, busiest, is_known=is_known)
         return
+    action, advice = _MORE_AT_ONCE
+    if short:
+        action, advice = _LONGER_BLOCKS
+    elif not named and _is_full_and_issues(case):
+        action, advice = _FEWER_INSTRUCTIONS
     yield RuleVerdict(
         headline=_nothing_busy(busiest, is_known=is_known) + told,
         why=f"Warps wait more than they issue{_how_many(case)}.{_what_is_unknown(case)}",
-        action=(MORE_WORK_A_BLOCK if short else "Put more independent work in flight per thread"),
-        advice=(
-            "Give each block more work, so that fewer are started: several elements per thread, or a grid-stride loop."
-            if short
-            else "Put more independent work in flight: more instructions per thread (unrolling, several "
-            "accumulators), loads well before their use, fewer dependent steps."
-        ),
+        action=action,
+        advice=advice,
         confidence="inferred" if case.stalls else "guess",
         saving=case.saving_of_wait(reasons[reason]) if named else _same_work(case),
         evidence=(
@@ -323,6 +342,18 @@ def _latency_bound(case: Case) -> Iterator[RuleVerdict]:
 def _nothing_busy(busiest: float, *, is_known: bool) -> str:
     collected = "" if is_known else "that was collected "
     return f"Latency-bound: no unit {collected}is more than {format_percent(busiest)} busy"
+
+
+def issues_most(case: Case) -> bool:
+    """Tell whether no other unit is as busy as the issue slots, which are a part of the SM's speed of light."""
+    issued = case.needs.get(ISSUE_SLOTS)
+    others = (need for unit, need in case.needs.items() if unit not in (ISSUE_SLOTS, SM, LAUNCH))
+    return issued is not None and issued > max(others, default=0.0)
+
+
+def _is_full_and_issues(case: Case) -> bool:
+    """Tell whether instructions are what takes most, and no more warps can hide what they wait for."""
+    return issues_most(case) and (case.kernel.occupancy.achieved or 0.0) >= _FULL_OF_WARPS
 
 
 def _waits_in_line(case: Case, busiest: float) -> bool:

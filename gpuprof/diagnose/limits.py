@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from gpuprof.diagnose.arithmetic import opcodes_of
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
+from gpuprof.diagnose.far_memory import FAR, HOST_FILLS, HOST_MISSES, IDLE, TAKES_IN, far_memory, shares_memory
 from gpuprof.diagnose.latency import DOMINANT
 from gpuprof.diagnose.launch import count_of
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.diagnose.traffic import (
+    CONFLICT_SHARE,
     OTHER_WAITS,
     SHARED_ATOMICS,
     SHARED_BUSY,
+    SHARED_CONFLICTS,
+    SHARED_CONFLICTS_BY_KIND,
     SHARED_PASSES,
     excess_reaches,
     explained,
     l1_keeps,
     least_passes,
     local_reaches,
+    request_rate,
+    request_sectors,
     wavefronts_per_request,
     while_active,
 )
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, TWO_PASSES
-from gpuprof.model.session import Evidence
-from gpuprof.units import format_percent, format_si
+from gpuprof.model.session import Evidence, Finding
+from gpuprof.units import SCHEDULERS, format_percent, format_si, significant
 
 BUSY = percent(
     "busy", 60.0, "below it nothing is the limit: NVIDIA's speed-of-light rule calls such a kernel latency-bound"
@@ -38,6 +44,18 @@ MANY_WAVEFRONTS = Threshold(
     4.5,
     "wavefront",
     reason="a coalesced access takes one at 4 bytes per thread, two at 8 and four at 16",
+)
+WIDE_PASSES = Threshold(
+    "wavefronts per request of wide accesses",
+    2.0,
+    "wavefront",
+    reason="from here on accesses have 8 bytes per thread or more, or are scattered: one of 4 bytes takes one",
+)
+WIDE_SECTORS = Threshold(
+    "sectors per load request of wide accesses",
+    8.0,
+    "sector",
+    reason="a coalesced access takes four at 4 bytes per thread, eight at 8",
 )
 FROM_L2 = percent(
     "L2 relative to L1",
@@ -79,10 +97,12 @@ _ACTIONS = {
     "dram": "Move fewer bytes: fuse kernels, keep reused data on chip, use a narrower type",
     "l2": "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory",
     "l1": "Make fewer and wider accesses: 16 bytes per thread, values kept in registers",
+    "kept": "Check coalescing, and keep values in registers or shared memory: wider accesses do not help",
     "in-flight": "Keep more bytes in flight; at the ceiling move fewer: fuse kernels, reuse data on chip",
     "wide": "Read shared memory with fewer and wider loads: 16 bytes per thread",
     "passes": "Let a warp's threads touch consecutive addresses and different banks",
     "shared": "Compute a larger tile per thread so that each value read feeds more arithmetic",
+    "gather": "Combine more elements per thread before shared memory, and those of a warp by shuffles",
 }
 _ADVICE = {
     "dram": f"Move fewer bytes. {_FEWER_BYTES}",
@@ -94,10 +114,22 @@ _ADVICE = {
         "Use fewer and wider accesses: 16 bytes per thread (float4; in Triton contiguous blocks), values kept in "
         "registers across iterations (register tiling), and loop-invariant loads hoisted out of the loop."
     ),
+    "kept": (
+        "Check that consecutive threads access consecutive addresses: ncu --set full counts the sectors that are not "
+        "needed. Where they do, the accesses are wide already: keep values in registers across iterations (register "
+        "tiling), share what the threads of a block read in shared memory, and hoist loop-invariant loads out of the "
+        "loop."
+    ),
     "wide": (
         "Read shared memory with fewer and wider loads: neighbouring values at 16 bytes per thread (int4, float4, "
         "ld.shared.v4, ldmatrix). What all threads of a warp read one lane can read and pass on by shuffles; what is "
-        "read again stays in registers."
+        "read again stays in registers. Where the values feed arithmetic, a larger tile per thread reads each of them "
+        "less often."
+    ),
+    "gather": (
+        "Let each thread combine several elements in registers before it stores a value to shared memory, and combine "
+        "the values of a warp by shuffles (__shfl_down_sync, __reduce_add_sync): shared memory then holds one value "
+        "per warp. In a product of integers or of half precision, compute a larger tile per thread."
     ),
     "shared": (
         "Read shared memory less often: compute a larger tile per thread so that each value read feeds more "
@@ -160,24 +192,45 @@ def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     """Return what fewer accesses gain: the arithmetic has to be done, and the launch takes its time.
 
     `fraction` is how busy the level is: the other time is not its own.
-    Less follows while the levels below move the same bytes and the pipes do the same arithmetic; the accesses, their
-    instructions and what the SM does for them go. What keeps values on the chip takes bytes from the levels below,
-    too: what these need is no bound.
+    Less follows while the levels below move the same bytes and the SM does the same beside accesses; the accesses, what
+    it does for them and, where only pipes tell of the rest, their addresses go. What keeps values on the chip takes
+    bytes from the levels below, too: what these need is no bound.
     """
     gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
     stays = {unit: need for unit, need in case.needs.items() if unit not in gone}
-    work = case.arithmetic_fraction
+    work, others = case.arithmetic_fraction, _beside_accesses(case)
     rest = {LAUNCH: case.needs.get(LAUNCH), WORK: work}
     bound = saving({unit: need for unit, need in rest.items() if need}, {})
-    is_told = work or stays.keys() - {*_LEVELS, LAUNCH}
+    is_told = work or others or stays.keys() - {*_LEVELS, LAUNCH}
     levels = " and ".join(_NAMES[level] for level in below)
     same = f"{'the same' if is_told else 'little'} arithmetic and the same bytes through {levels}"
-    kept = max((work, *stays.values()))
-    return bound.if_held(1.0 - kept, same).if_held(fraction, "the rest of its time unchanged")
+    told = bound.if_held(1.0 - max((work, *stays.values())), same)
+    beside = 1.0 - max(others.values(), default=0.0)
+    told = told.if_held(beside, f"the same other instructions and the same bytes through {levels}")
+    return told.if_held(fraction, "the rest of its time unchanged")
 
 
 _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
 """What also works for accesses and their addresses, and so less where there are fewer."""
+
+
+def _beside_accesses(case: Case) -> Mapping[str, float]:
+    """Return what the issue slots and the SM's busiest part need for more than accesses; empty where nothing tells.
+
+    An access takes a pass of L1 at least: instructions beyond its passes are none. The SM's speed of light counts where
+    it is above all that works for accesses: that of memory, which is no less than that of the pipes that issue them,
+    and the pipes of addresses. With the issue slots not collected, these may be that part.
+    """
+    l1, memory = case.needs.get("l1"), case.utilisation.get("memory")
+    if l1 is None:
+        return {}
+    accesses = l1 * min(1.0, request_rate(case) or 1.0) / SCHEDULERS
+    issued, sm = case.needs.get(ISSUE), case.needs.get(SM)
+    needs = {ISSUE: issued - accesses} if issued is not None else {}
+    others = (case.needs.get(unit, 0.0) for unit in _ACCESS_UNITS if unit != SM)
+    if sm is not None and memory is not None and sm > max(memory, *others) + TWO_PASSES:
+        needs[SM] = sm if issued is not None else sm - accesses
+    return {unit: need for unit, need in needs.items() if need > 0}
 
 
 def _rate(case: Case, level: str) -> float | None:
@@ -298,28 +351,27 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
     shared = case.number(SHARED_BUSY)
     if shared is not None and shared >= BUSY.value:
         return
-    uses_shared = bool(case.kernel.shared_memory_per_block)
+    shares = uses_shared(case)
     per_request = wavefronts_per_request(case)
     at_least = per_request if per_request is not None else least_passes(case) or 0.0
     # A bound instead of a count tells of scattered accesses, unless the kernel uses shared memory in other ways.
-    many = at_least >= MANY_WAVEFRONTS.value and (
-        per_request is not None or case.kernel.shared_memory_per_block is None
-    )
+    many = at_least >= MANY_WAVEFRONTS.value and (per_request is not None or shares is None)
     if at_least >= MANY_WAVEFRONTS.value and case.kernel.shared_memory_per_block == 0:
         # `uncoalesced-global` says the same and its cause.
         return
-    what = "global and shared accesses" if uses_shared else "loads and stores"
+    what = "global and shared accesses" if shares else "loads and stores"
     headline = f"L1 bandwidth: {format_percent(fraction)} busy with {what}{_while_working_text(case, fraction)}"
-    kind = _kind_of_shared(case) if uses_shared else "l1"
+    kind = "passes" if many else _kind_of_shared(case, at_least) if shares else _kind_of_global(case, at_least)
+    if per_request is not None or (at_least >= WIDE_PASSES.value and kind in {"passes", "kept"}):
+        headline += _passes_text(at_least, counted=per_request is not None)
     if many:
-        headline += f"; {'at least ' if per_request is None else ''}{at_least:.2g} wavefronts per request"
-        why, advice = _many_passes(case, uses_shared=uses_shared), _FEWER_PASSES
-        kind = "passes"
+        why, advice = _many_passes(case, uses_shared=bool(shares)), _FEWER_PASSES
     else:
-        headline += _passes_text(per_request) if per_request is not None else ""
-        why, advice = "L1 is the busiest unit.", _ADVICE[kind]
-        if per_request is not None:
-            why = "Each access is efficient, but there are very many of them for the arithmetic that they feed."
+        why, advice = _why_l1(case, kind, per_request), _ADVICE[kind]
+        sm = _beside_accesses(case).get(SM, 0.0)
+        if 100 * sm >= NEAR_ROOF.value:
+            headline += f", and the SM {format_percent(sm)} with other instructions"
+            why += " The SM is near what it can do, too: with the same other instructions little can be gained."
     yield RuleVerdict(
         headline=headline,
         why=why,
@@ -337,18 +389,55 @@ def _l1(case: Case) -> Iterator[RuleVerdict]:
                 if name != busiest[0]
                 for item in case.metric(name, meaning, "%")
             ),
+            *(case.stall_evidence("mio_throttle", DOMINANT.value) if shares and _is_queue_full(case) else ()),
         ),
         location=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
 
 
-def _kind_of_shared(case: Case) -> str:
+def uses_shared(case: Case) -> bool | None:
+    """Tell whether blocks use shared memory; where their bytes are not known, None if nothing else shows that they do.
+
+    Its conflicts do, and so do most warps that wait for the queue of shared memory, which special functions hardly
+    fill while L1 is busy.
+    """
+    if case.kernel.shared_memory_per_block is not None:
+        return case.kernel.shared_memory_per_block > 0
+    conflicts = case.total((SHARED_CONFLICTS, *SHARED_CONFLICTS_BY_KIND))
+    return True if conflicts or _is_queue_full(case) else None
+
+
+def _is_queue_full(case: Case) -> bool:
+    return 100 * case.stall("mio_throttle") >= DOMINANT.value
+
+
+def _kind_of_global(case: Case, passes: float) -> str:
+    """Return which advice fits accesses of global memory: that wider ones help only where these are narrow."""
+    sectors = request_sectors(case, "ld") or 0.0
+    return "kept" if passes >= WIDE_PASSES.value or sectors >= WIDE_SECTORS.value else "l1"
+
+
+def _kind_of_shared(case: Case, passes: float = 0.0) -> str:
     """Return which advice fits reads of shared memory: wider ones where their queue is full and no arithmetic is known.
 
-    A larger tile feeds more arithmetic with each value: a search or a sort has none to feed.
+    A larger tile feeds more arithmetic with each value: a search or a sort has none to feed, nor has a sum of integers.
     """
-    queued = 100 * case.stall("mio_throttle") >= DOMINANT.value
-    return "wide" if queued and not case.arithmetic_fraction else "shared"
+    feeds = case.arithmetic_fraction or SM in _beside_accesses(case)
+    if _is_queue_full(case) and not feeds and passes < WIDE_PASSES.value:
+        return "wide"
+    has_none = bool(case.told_work) and not feeds and not case.pipe("tensor")
+    return "gather" if has_none else "shared"
+
+
+def _why_l1(case: Case, kind: str, per_request: float | None) -> str:
+    sectors = request_sectors(case, "ld")
+    if kind == "kept":
+        loads = f" A load moves {sectors:.3g} sectors per request." if sectors is not None else ""
+        return f"L1 is the busiest unit.{loads} Its accesses have 8 or 16 bytes per thread already, or are scattered."
+    if per_request is not None:
+        return "Each access is efficient, but there are very many of them for the arithmetic that they feed."
+    queued = _is_queue_full(case) and uses_shared(case)
+    return f"L1 is the busiest unit{', and the queue of shared memory before it is full' if queued else ''}."
 
 
 def _time_of_l1(case: Case, fraction: float) -> float:
@@ -380,12 +469,10 @@ def _fewer_passes(case: Case) -> Saving:
 _L1_WORDS = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of peak"}
 
 
-def _passes_text(per_request: float) -> str:
-    return (
-        ("; mostly one wavefront per request")
-        if per_request < _ONE_PASS
-        else f"; {per_request:.2g} wavefronts per request"
-    )
+def _passes_text(per_request: float, *, counted: bool) -> str:
+    if counted and per_request < _ONE_PASS:
+        return "; mostly one wavefront per request"
+    return f"; {'' if counted else 'at least '}{per_request:.2g} wavefronts per request"
 
 
 _ONE_PASS = 1.5
@@ -438,7 +525,6 @@ def _shared(case: Case) -> Iterator[RuleVerdict]:
 
 _INSTRUCTIONS = "smsp__inst_executed.sum"
 _SHARED_ACCESSES = tuple(f"smsp__sass_inst_executed_op_shared_{kind}.sum" for kind in ("ld", "st"))
-_SCHEDULERS = 4
 
 
 def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
@@ -448,7 +534,7 @@ def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
     instructions, passes = case.number(_INSTRUCTIONS), case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
     if not instructions or not passes:
         return
-    ratio = _SCHEDULERS * passes / instructions
+    ratio = SCHEDULERS * passes / instructions
     if ratio <= 1.0:
         return
     yield RuleVerdict(
@@ -462,17 +548,15 @@ def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
         saving=None,
         evidence=(
             *case.metric(_INSTRUCTIONS, "instructions", "inst"),
-            Evidence("", passes, "inst", threshold=instructions / _SCHEDULERS, meaning="shared-memory accesses"),
+            Evidence("", passes, "inst", threshold=instructions / SCHEDULERS, meaning="shared-memory accesses"),
         ),
     )
 
 
-_HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 _HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
 _DRAM_WRITES = "dram__sectors_write.sum"
 """L2 takes every write for a hit. What it passes on of the GPU's own memory is what DRAM writes; the host's all is."""
-_HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
 _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
 """In every set: what L2 was filled with. Both peaks are one sector a cycle and slice."""
 
@@ -482,7 +566,7 @@ def _passed_on(case: Case) -> tuple[float, float] | None:
 
     None where the misses were not counted.
     """
-    host, device = case.number(_HOST_MISSES), case.number(_DEVICE_MISSES)
+    host, device = case.number(HOST_MISSES), case.number(_DEVICE_MISSES)
     if host is None or device is None:
         return None
     written, dram = case.number(_HOST_WRITES), case.number(_DRAM_WRITES)
@@ -491,18 +575,18 @@ def _passed_on(case: Case) -> tuple[float, float] | None:
 
 def _filled(case: Case) -> tuple[float, float] | None:
     """Return how much of L2's input came from the host and from DRAM; None where the host's is too little to matter."""
-    host, device = case.number(_HOST_FILLS), case.number(_DEVICE_FILLS)
+    host, device = case.number(HOST_FILLS), case.number(_DEVICE_FILLS)
     return (host, device) if host is not None and device is not None and host >= HOST_FILL.value else None
 
 
 def _host(case: Case) -> Iterator[RuleVerdict]:
     counted = _passed_on(case)
     passed = counted or _filled(case)
+    yield from _host_by_waits(case)
     if passed is None or sum(passed) <= 0:
         return
     system, device = passed
-    if case.number("device__attribute_integrated"):
-        # A GPU that shares its memory with the host has no other to use.
+    if shares_memory(case):
         return
     share = system / (system + device)
     if 100 * share < HOST_SHARE.value:
@@ -520,13 +604,43 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
         confidence="measured" if counted else "inferred",
         saving=case.saving({}).if_held(explained(case, 0.0, MEMORY_STALLS), OTHER_WAITS),
         evidence=(
-            *case.metric(_HOST_MISSES, "L2 misses to the host", "sector"),
+            *case.metric(HOST_MISSES, "L2 misses to the host", "sector"),
             *case.metric(_HOST_WRITES, "writes to the host", "sector"),
             *case.metric(_DEVICE_MISSES, "L2 misses to DRAM", "sector"),
             *case.metric(_DRAM_WRITES, "sectors written to DRAM", "sector"),
-            *case.metric(_HOST_FILLS, "L2 fills from the host, of peak", "%", HOST_FILL.value),
+            *case.metric(HOST_FILLS, "L2 fills from the host, of peak", "%", HOST_FILL.value),
             *case.metric(_DEVICE_FILLS, "L2 fills from DRAM, of peak", "%"),
             Evidence("", 100 * share, "%", threshold=HOST_SHARE.value, meaning=f"host share of {where}"),
+        ),
+        location=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
+    )
+
+
+def _host_by_waits(case: Case) -> Iterator[RuleVerdict]:
+    """Guess it where warps wait longer than the GPU's memory takes, and nothing of the host link was collected."""
+    far = far_memory(case)
+    if far is None:
+        return
+    yield RuleVerdict(
+        headline=f"Host memory or page faults: a warp has {significant(far.cycles)} cycles for each instruction",
+        why=f"Neither L2 ({format_percent(far.l2)} busy) nor DRAM ({format_percent(far.dram)}) is that slow, and L2 "
+        "takes in more than the SMs ask for. So warps may wait for pages of managed memory that come from the host "
+        "while the kernel runs, or for host memory over the link. Atomics on few addresses look alike.",
+        action="Bring the data to the GPU before the kernel: cudaMemPrefetchAsync, or cudaMalloc and copies",
+        advice="Prefetch managed memory with cudaMemPrefetchAsync before the launch, or allocate with cudaMalloc and "
+        "copy (cudaMemcpyAsync); read host memory from a kernel only once and in order. To see whether it is that, "
+        f"collect {HOST_FILLS}, {_DEVICE_FILLS} and {HOST_MISSES} with ncu --metrics, atomics with "
+        "lts__t_sectors_op_atom.sum and lts__t_sectors_op_red.sum, or page faults with nsys profile "
+        "--cuda-um-gpu-page-faults=true.",
+        confidence="guess",
+        saving=case.saving({}).only_if("the same instructions and bytes"),
+        evidence=(
+            Evidence(
+                "", far.cycles, "cycle", threshold=FAR.value, meaning="cycles per instruction of a warp, at least"
+            ),
+            Evidence(case.light_metric("l2"), 100 * far.l2, "%", threshold=TAKES_IN.value, meaning="L2 busy"),
+            Evidence(case.light_metric("dram"), 100 * far.dram, "%", threshold=IDLE.value, meaning="DRAM busy"),
+            *case.issue_evidence(None),
         ),
         location=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
     )
@@ -535,9 +649,12 @@ def _host(case: Case) -> Iterator[RuleVerdict]:
 _REUSE_GAIN = (
     "With the same arithmetic and the same bytes of the levels below: 1 − the largest of what {below}, the "
     "arithmetic pipes and the floating-point work of its peak need; a bound where that work or the launch needs most. "
-    "No more than the level's busy fraction, with the rest of the time unchanged. The load/store unit, the issue "
-    "slots, the integer pipe and the SM's own speed of light do not count: accesses and their addresses keep them "
-    "busy, and go. Where nothing tells of the arithmetic it holds with little of it."
+    "No more than the level's busy fraction, with the rest of the time unchanged. The load/store unit and the integer "
+    "pipe do not count: accesses and their addresses keep them busy, and go. Of the issue slots, with the same other "
+    "instructions, what is beyond the passes of L1 counts ((instructions − passes) per cycle ÷ 4), because an access "
+    "takes one at least; so does the SM's own speed of light where it is above that of memory, the issue slots and the "
+    "pipes of accesses and addresses by more than 2 points. Where nothing tells of the arithmetic it holds with little "
+    "of it."
 )
 
 
@@ -569,7 +686,18 @@ def _bandwidth_rule(
     )
 
 
-_SPILL, _CONFLICT, _ATOMIC = Cause("local-memory-spill"), Cause("shared-bank-conflict"), Cause("atomic-contention")
+def _are_mostly_conflicts(finding: Finding) -> bool:
+    """Tell whether conflicts are most passes of shared memory and worth a fifth of the time.
+
+    The limit promises what is left without any access, which no repair reaches.
+    """
+    shares = (item.value for item in finding.evidence if item.meaning == CONFLICT_SHARE)
+    return finding.severity == "high" and any(share >= _MOST_PASSES for share in shares)
+
+
+_MOST_PASSES = 50.0
+_SPILL, _ATOMIC = Cause("local-memory-spill"), Cause("atomic-contention")
+_CONFLICT = Cause("shared-bank-conflict", most=_are_mostly_conflicts)
 
 
 def _scattered(level: str) -> Cause:
@@ -618,14 +746,15 @@ RULES = (
         "L1",
         _l1,
         "Speed of light of L1 over elapsed cycles, or the busy fraction of its load/store data pipe, and how many "
-        "wavefronts a request takes there. Where it is less busy because many SMs have no work, it is the limit if it "
-        "is near its ceiling while SMs have work; its share of the time is then that of those SMs. It is a guess "
-        "with DRAM's speed unknown, and under 80 % with the SM's unknown.",
+        "wavefronts a request takes there; where the bytes of shared memory are not known, conflicts in it or the "
+        "stalls on its queue tell that it is used. Where it is less busy because many SMs have no work, it is the "
+        "limit if it is near its ceiling while SMs have work; its share of the time is then that of those SMs. It is a "
+        "guess with DRAM's speed unknown, and under 80 % with the SM's unknown.",
         f"{_REUSE_GAIN.format(below='L2, DRAM')} At 4.5 wavefronts per request or more: 1 − the largest of the needs "
         "with L1 reduced to its requests and the registers that it writes, with the same bytes through L2 and DRAM.",
         (Cause("uncoalesced-global"), _CONFLICT, _SPILL, Cause("narrow-access"), _ATOMIC),
         metrics=(WAVEFRONTS, REQUESTS),
-        thresholds=(NEAR_ROOF, MANY_WAVEFRONTS, FROM_L2),
+        thresholds=(NEAR_ROOF, MANY_WAVEFRONTS, WIDE_PASSES, WIDE_SECTORS, DOMINANT, FROM_L2),
         silent="L1 is under 60 % busy, and under 80 % while SMs have work, or another memory level is busier, or it "
         "was not collected.",
     ),
@@ -645,14 +774,16 @@ RULES = (
         "The kernel reads or writes host memory",
         about="defect",
         looks_at="Sectors that L2 passes on to the host or to the GPU's own DRAM: misses, and writes where both sides "
-        "were counted. Else what fills L2, from either (basic set).",
-        thresholds=(HOST_SHARE, HOST_FILL),
+        "were counted. Else what fills L2, from either (basic set). Where neither was collected it is a guess by how "
+        "long warps wait: achieved warps ÷ instructions issued per cycle, or as many as the SM's speed of light "
+        "allows, while DRAM, L1 and the SM are idle and L2 is more than twice as busy as L1.",
+        thresholds=(HOST_SHARE, HOST_FILL, FAR, IDLE, TAKES_IN),
         gain="1 − the busiest unit: all of them stay as they are. Where stalls were collected, 1.25 times those on "
         "memory, barriers and fences, with the other stalls unchanged.",
-        silent="Under 10 % of them go to the host, neither misses nor fills were collected, the host fills less than "
-        "0.1 % of what L2 can take in, or the GPU shares the host's memory.",
+        silent="Under 10 % of them go to the host, neither misses nor fills were collected and warps wait no longer "
+        "than for DRAM, the host fills less than 0.1 % of what L2 can take in, or the GPU shares the host's memory.",
         check=_host,
-        metrics=(_HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
+        metrics=(HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
         outlasts=lambda _: True,
         place=AT_MEMORY,
     ),

@@ -76,6 +76,13 @@ class Sectors(NamedTuple):
     total: float
 
 
+class LoadSectors(NamedTuple):
+    """Bytes of a sector that global loads use, and the sectors of a request where those tell it."""
+
+    used: float
+    per_request: float | None = None
+
+
 class Wavefronts(NamedTuple):
     """Wavefronts of shared-memory accesses, and those that come from conflicts."""
 
@@ -167,7 +174,7 @@ def full_waves(messages: Iterable[RuleResult]) -> float | None:
     return next((float(match["waves"]) for match in matches if match), None)
 
 
-def used_of_load_sectors(messages: Iterable[RuleResult]) -> float | None:
+def load_sectors(messages: Iterable[RuleResult]) -> LoadSectors | None:
     """Return how many bytes of a sector global loads use, where the rule on access patterns complains of that.
 
     As the message says, or by the sectors that a request takes and needs. What it says of stores is left alone: it does
@@ -176,9 +183,9 @@ def used_of_load_sectors(messages: Iterable[RuleResult]) -> float | None:
     for message in messages:
         used, requested = _USED.search(message.message), _REQUESTED.search(message.message)
         if used is not None:
-            return float(used["used"])
-        if requested is not None and float(requested["sectors"]):
-            return min(1.0, float(requested["ideal"]) / float(requested["sectors"])) * _SECTOR_BYTES
+            return LoadSectors(float(used["used"]))
+        if requested is not None and (sectors := float(requested["sectors"])):
+            return LoadSectors(min(1.0, float(requested["ideal"]) / sectors) * _SECTOR_BYTES, sectors)
     return None
 
 

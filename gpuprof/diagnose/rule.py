@@ -72,11 +72,15 @@ class RuleVerdict(Struct, frozen=True):
 
 
 class Cause(Struct, frozen=True):
-    """A rule whose finding explains another one, `when` that holds of the kernel and `what` of the finding."""
+    """A rule whose finding explains another one, `when` that holds of the kernel and `what` of the finding.
+
+    `most` tells of a finding that it is most of the other, however much that promises.
+    """
 
     rule: str
     when: Callable[[Case], bool] = lambda _: True
     what: Callable[[Finding], bool] = lambda _: True
+    most: Callable[[Finding], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,14 @@ GLOBAL_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+SHARED_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+SHARED_CONFLICTS_BY_KIND = tuple(
+    f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st")
+)
+GLOBAL_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
+SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
+CONFLICT_SHARE = "conflict share"
+"""What evidence of bank conflicts calls their share of the passes."""
 OTHER_WAITS = "the other stalls unchanged"
 NVIDIA_ASSUMES = "what NVIDIA's rule assumes"
 _ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
@@ -67,6 +75,18 @@ def counted_sectors(case: Case) -> CountedSectors | None:
 
 def _all_sectors(case: Case) -> tuple[Evidence, ...]:
     return case.metric(ALL_SECTORS, "sectors of global accesses", "sector")
+
+
+def request_sectors(case: Case, what: str) -> float | None:
+    """Return the sectors of a request of loads ("ld") or stores ("st")."""
+    counted = counted_request_sectors(case, what)
+    return counted if counted is not None else case.number(SECTORS_PER_REQUEST.format(what))
+
+
+def counted_request_sectors(case: Case, what: str) -> float | None:
+    """Return them where sectors and requests were counted."""
+    sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(GLOBAL_REQUESTS.format(what))
+    return sectors / requests if sectors and requests else None
 
 
 def part_text(part: float, whole: float) -> str:
@@ -179,6 +199,15 @@ def while_active(case: Case, busy: float | None) -> float | None:
     return busy * sms / min(sms, blocks)
 
 
+def cycles_of_passes(case: Case, passes: float) -> float | None:
+    """Return the share of the elapsed cycles that passes through L1 take at most; None where that is not known.
+
+    A pass of 32 words takes a cycle with 32 load/store units in an SM, and two at most with 16.
+    """
+    sms, cycles, rate = _sms(case), case.number(*_ELAPSED, "gpc__cycles_elapsed.max"), request_rate(case)
+    return passes / (sms * cycles) / min(1.0, rate) if sms and cycles and rate else None
+
+
 def _sms(case: Case) -> float | None:
     """Return the number of SMs; of an unknown GPU, by a count of all of them and its share of what they could do."""
     known = case.recorded.hardware.sm_count()
@@ -201,13 +230,16 @@ def l1_keeps(case: Case, *percent: float | None) -> float:
 def wavefronts_per_request(case: Case) -> float | None:
     """Return passes through L1's data pipe per request; None where they or the GPU's rate of requests are not known.
 
-    The pipe's peak is a pass a cycle; that of requests is a warp a cycle with 32 load/store units an SM, half with 16.
+    The pipe's peak is a pass a cycle.
     """
-    wavefronts, requests = case.number(WAVEFRONTS), case.number(REQUESTS)
+    wavefronts, requests, rate = case.number(WAVEFRONTS), case.number(REQUESTS), request_rate(case)
+    return wavefronts / requests / rate if wavefronts is not None and requests and rate is not None else None
+
+
+def request_rate(case: Case) -> float | None:
+    """Return how many requests an SM can take per cycle: one with 32 load/store units, half with 16."""
     lanes = case.recorded.hardware.arch.operations.get("load-store")
-    if wavefronts is None or not requests or lanes is None:
-        return None
-    return wavefronts / requests * WARP_THREADS / lanes.value
+    return lanes.value / WARP_THREADS if lanes is not None else None
 
 
 def least_passes(case: Case) -> float | None:

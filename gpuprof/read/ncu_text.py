@@ -333,6 +333,9 @@ class _Pages:
         if columns.is_foreign:
             return
         in_place = columns.cells(line) if columns.has_edge(line) else None
+        if in_place is not None and not in_place[2] and any(map(_GAP.search, in_place)):
+            # A shorter line, such as of a copy without some of its spaces: its value stands under the label.
+            in_place = None
         cells = in_place or _by_gaps(line) or columns.cells(line)
         if cells is None or "---" in line or any(map(_GAP.search, cells)):
             if line[columns.places[0][1] :].strip():

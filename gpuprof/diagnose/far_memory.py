@@ -1,0 +1,69 @@
+"""Tells by how long warps wait whether what they wait for can be memory of the GPU: pages of the host take far longer.
+
+It takes no counter of the host link, which few sets have: only where those are missing does it tell anything.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.needs import ISSUE, SM
+from gpuprof.diagnose.rule import Threshold, percent
+from gpuprof.units import SCHEDULERS
+
+FAR = Threshold(
+    "cycles per instruction of a warp",
+    1000.0,
+    "cycle",
+    reason="DRAM that is idle answers a load within 300 to 800 cycles: warps of which every instruction waits for one "
+    "issue more often",
+)
+IDLE = percent("DRAM of warps that wait for more than it", 5.0, "it has no queue then that could make its loads wait")
+TAKES_IN = percent(
+    "L2 of warps that wait for the host",
+    5.0,
+    "below it warps can as well wait in line for a few addresses, which keep one of its 20 slices or more busy",
+)
+HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
+HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
+"""What tells of the host's memory directly; the second is in every set of newer versions."""
+_FULL = 0.6
+"""From here on L2 can have a queue itself."""
+_ASKED = 2.0
+"""L1 asks for four sectors a cycle at most, and L2 gives an SM two: L2 is no more than twice as busy by what is asked.
+"""
+_WAITING = 0.3
+"""The least share of the stalls on memory, where stalls are known."""
+
+
+class FarMemory(Struct, frozen=True):
+    """How many cycles an average warp has for each of its instructions, at least, and how busy L2 and DRAM are."""
+
+    cycles: float
+    l2: float
+    dram: float
+
+
+def shares_memory(case: Case) -> bool:
+    """Tell whether the GPU has no memory but the host's."""
+    return bool(case.number("device__attribute_integrated"))
+
+
+def far_memory(case: Case) -> FarMemory | None:
+    """Return how long warps wait where no memory of the GPU is that slow, and L2 takes in more than L1 asks for.
+
+    Instructions are those that were issued, or as many as the SM's speed of light allows. None, too, where what comes
+    from the host was counted, or the GPU has no other memory.
+    """
+    if case.number(HOST_MISSES, HOST_FILLS) is not None or shares_memory(case):
+        return None
+    achieved, limits = case.kernel.occupancy.achieved, case.recorded.hardware.arch.limits
+    issued, (dram, l2, l1) = case.needs.get(ISSUE, case.needs.get(SM)), map(case.needs.get, ("dram", "l2", "l1"))
+    if dram is None or l2 is None or l1 is None or not issued or achieved is None or "warps_per_sm" not in limits:
+        return None
+    cycles = min(1.0, achieved) * limits["warps_per_sm"].value / (SCHEDULERS * issued)
+    is_memory = not case.stalls or case.stall(*case.memory_stalls) >= _WAITING
+    is_idle = 100 * dram < IDLE.value and max(issued, l1) < IDLE.value / 100
+    takes_in = TAKES_IN.value <= 100 * l2 < 100 * _FULL and l2 > _ASKED * l1
+    return FarMemory(cycles, l2, dram) if cycles >= FAR.value and is_memory and is_idle and takes_in else None
