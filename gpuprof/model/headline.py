@@ -48,7 +48,8 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
 
     Units with another denominator than elapsed cycles are no match for the others and left out where there are others.
     Then memory as a whole can be busier than its parts that are left, and as busy as the SM, of which the load/store
-    unit is a part: it speaks for L1 unless DRAM or L2 are as busy. It stays "memory" where those two are not known.
+    unit is a part: it speaks for L1 unless DRAM or L2 are as busy. It stays "memory" where those two are not known, or
+    where L1 is, too, and none of the three explains it.
     """
     all_units = [unit for unit in kernel.throughput if unit.unit != "memory"]
     units = [unit for unit in all_units if unit.definition is None] or all_units
@@ -62,10 +63,13 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
         return NearestLimit(unit, fraction)
     if memory > fraction + TWO_PASSES or (unit == "sm" and memory >= fraction - TWO_PASSES):
         unit, fraction = "memory", memory
-    lower = {level: known[level] for level in ("dram", "l2") if level in known}
-    if unit == "memory" and len(lower) == 2:
-        busier = max(lower, key=lambda level: lower[level])
-        unit = "l1" if AS_BUSY * fraction > lower[busier] else busier
+    levels = {level: known[level] for level in ("dram", "l2", "l1") if level in known}
+    if unit == "memory" and levels.keys() >= {"dram", "l2"}:
+        busier = max(levels, key=lambda level: levels[level])
+        if AS_BUSY * fraction <= levels[busier]:
+            unit = busier
+        elif "l1" not in levels:
+            unit = "l1"
     return NearestLimit(unit, fraction)
 
 
