@@ -228,8 +228,17 @@ class Case:
             return 1.0
         if blocks and sms:
             return min(1.0, blocks / sms)
+        if blocks and self.most_sms and blocks >= self.most_sms:
+            return 1.0
         held = blocks_at_once(self.recorded.launch.metrics, self.kernel.block, self.recorded.hardware.arch)
         return min(1.0, waves * held) if waves is not None and waves >= _LEAST_WAVES and held else None
+
+    @property
+    def most_sms(self) -> float | None:
+        """The SMs of the GPU; of an unknown one as many as any of its architecture has, None where none is known."""
+        hardware = self.recorded.hardware
+        known = hardware.sm_count()
+        return known or max((gpu.number("sm_count") or 0.0 for gpu in hardware.siblings()), default=0.0) or None
 
     @property
     def blocks(self) -> int | None:

@@ -116,7 +116,7 @@ def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float
     """
     if busy is None:
         return 1.0
-    return min(1.0, max(busy, case.stall_at_most(*reasons, "barrier", "membar")) / WELL_USED + _late(case))
+    return min(1.0, max(busy, case.stall_at_most(*reasons, "barrier", "membar")) / WELL_USED + late_share(case))
 
 
 def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
@@ -129,7 +129,7 @@ def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
     return most if weight >= 1.0 else most.if_held(share * weight * case.working_share, OTHER_WAITS)
 
 
-def _late(case: Case) -> float:
+def late_share(case: Case) -> float:
     """Return the share of the time that an average SM with a block has ended before the last; 0 where not known."""
     if case.active_share is None:
         return 0.0
