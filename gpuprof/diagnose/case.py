@@ -21,9 +21,10 @@ from gpuprof.model.analyse import Recorded
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.occupancy import blocks_at_once
-from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import ProfiledInstruction, RuleResult
 from gpuprof.model.session import DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
 from gpuprof.model.stalls import stall_name
+from gpuprof.model.told import OR_MORE, messages_of
 from gpuprof.units import WARP_THREADS
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -154,6 +155,10 @@ class Case:
         """The highest speed of light of any unit: no repair of anything else makes the kernel faster than this."""
         return max(self.utilisation.values(), default=None)
 
+    def is_told(self, unit: str) -> bool:
+        """Tell whether NVIDIA's rule alone says how busy a unit is, at least."""
+        return any(known.unit == unit and known.definition == OR_MORE for known in self.kernel.throughput)
+
     def light_metric(self, unit: str) -> str:
         """Return the name of the metric behind a unit's speed of light; empty where it has none of its own."""
         chain = self.recorded.hardware.arch.counters.get(f"throughput.{unit}", ())
@@ -175,6 +180,9 @@ class Case:
         is_one_round = self.kernel.waves is not None and self.kernel.waves <= 1.0
         busiest = self.busiest_share if is_one_round else None
         needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest, self.pipes)
+        for unit in self.kernel.throughput:
+            if unit.definition == OR_MORE:
+                needs.setdefault(unit.unit, unit.fraction)
         if self.timed_only and self.asked_work:
             # Where two paths are possible, the faster one.
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
@@ -312,8 +320,7 @@ class Case:
     @cached_property
     def messages(self) -> tuple[RuleResult, ...]:
         """What NVIDIA's rules say in a text export, which has their words but not the metrics behind them."""
-        details = self.recorded.launch.details
-        return details.rule_results() if isinstance(details, FixedDetails) else ()
+        return messages_of(self.recorded.launch.details)
 
     def stall(self, *reasons: str) -> float:
         """Return the share of these reasons together."""

@@ -125,7 +125,7 @@ def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
     if told is not None:
         part = f"about {format_percent(told)}" if told else f"under {format_percent(_ROUNDED_WAVES)}"
         text = f"{count_of(blocks, 'block')} {_fill(blocks)} {part} of one wave"
-        waves = Evidence("rule SOLBottleneck", told, "wave", threshold=FULL_WAVE.value, meaning="waves")
+        waves = Evidence(nvidia_messages.LIGHT_TOLD, told, "wave", threshold=FULL_WAVE.value, meaning="waves")
         empty = _of_places(max(0.0, 1.0 - told - _ROUNDED_WAVES))
         yield _grid_verdict(case, text, "inferred", empty, (_blocks_evidence(blocks, None), waves))
         return
