@@ -306,6 +306,26 @@ def test_l1_passes_for_the_same_loads_are_coalescing() -> None:
     assert told[0].sentence == "L1 busy 960 → 120 µs (96 % → 96 % of the time)"
 
 
+def test_work_of_a_unit_below_its_bound_that_grows_with_the_time_is_named() -> None:
+    # 0.7 of 1 ms are 700 µs; 0.5 of 3 ms are 1.5 ms, at a DRAM clock that is a tenth lower 1.93 times the cycles.
+    base = busy(1e-3, units={"dram": 0.7, "sm": 0.7}, achieved=0.9, theoretical=1.0, dram_clock_hz=7e9)
+    new = busy(3e-3, units={"dram": 0.5, "sm": 0.1}, achieved=0.3, theoretical=0.33, dram_clock_hz=6.3e9)
+    told = causes(base, new)
+    assert (told[0].mechanism, told[0].certainty) == ("unit-time", "inferred")
+    assert told[0].sentence == "DRAM busy 700 µs → 1.50 ms (70 % → 50 % of the time), about 1.9x the bytes"
+    assert "occupancy" in mechanisms(told, "slower")
+    # Bytes that were counted say it themselves, and those of a unit that is hardly busy say nothing.
+    assert "unit-time" not in mechanisms(causes(base, new, counted("dram-bytes", 1e9, 1.9e9)), "slower")
+    idle = busy(3e-3, units={"dram": 0.25, "sm": 0.1}, achieved=0.3, theoretical=0.33)
+    assert "unit-time" not in mechanisms(causes(base, idle), "slower")
+
+
+def test_a_unit_below_its_bound_that_is_busy_for_as_long_is_no_cause() -> None:
+    base = busy(1e-3, units={"sm": 0.7}, achieved=0.9, theoretical=1.0)
+    new = busy(1.4e-3, units={"sm": 0.5}, achieved=0.6, theoretical=0.67)
+    assert mechanisms(causes(base, new), "slower") == ["occupancy"]
+
+
 def test_fp64_divisions_are_recognised_by_their_reciprocals() -> None:
     base = busy(2e-3, units={"sm": 0.8}, pipes={"fp64": 0.8}, issue=0.5)
     new = busy(1e-3, units={"sm": 0.6}, pipes={"fp64": 0.6}, issue=0.4)

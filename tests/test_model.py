@@ -414,6 +414,20 @@ def test_the_nearest_limit_is_the_busiest_unit_and_not_the_sum_of_memory() -> No
     assert limit is not None and (limit.unit, limit.fraction) == ("l2", 0.9)
 
 
+def test_memory_that_none_of_its_collected_levels_explains_stays_memory() -> None:
+    # A link between the caches is 9.6 % busy: DRAM, L2 and L1 are known, and all are far below.
+    percent = "{}.avg.pct_of_peak_sustained_elapsed".format
+    values: dict[str, float | str] = {
+        percent("sm__throughput"): 0.6, percent("gpu__compute_memory_throughput"): 9.6,
+        percent("gpu__dram_throughput"): 1.8, percent("lts__throughput"): 2.0,
+    }  # fmt: skip
+    limit = nearest_limit(profile_launch(builders.launch(values), 0, 0, builders.a100()).profile)
+    assert limit is not None and (limit.unit, limit.fraction) == ("l1", 0.096)
+    known = {**values, percent("l1tex__throughput"): 0.3}
+    limit = nearest_limit(profile_launch(builders.launch(known), 0, 0, builders.a100()).profile)
+    assert limit is not None and (limit.unit, limit.fraction) == ("memory", 0.096)
+
+
 def test_a_fraction_of_active_cycles_says_so_and_is_no_match_for_the_others() -> None:
     values: dict[str, float | str] = {
         "sm__throughput.avg.pct_of_peak_sustained_elapsed": 1.0,

@@ -769,3 +769,13 @@ def test_letters_in_a_number_are_told_and_a_list_of_instances_alone_is_none() ->
     assert report.warnings == (
         "1 row was dropped or shortened for missing, extra or garbled cells, the first in line 3",
     )
+
+
+def test_blanks_at_the_ends_of_lines_are_no_part_of_a_column_or_a_cell() -> None:
+    printed = details_page(("Command line profiler metrics", "gpu__time_duration.sum", "us", "5.00"))
+    report = read("".join(f"{line} \n" for line in printed.splitlines()))
+    assert report.kind == "ncu-csv-details"
+    assert value(only(report), "gpu__time_duration.sum") == pytest.approx(5e-6)
+    raw = raw_page({"gpu__time_duration.sum": ("us", ["5.00"])})
+    report = read("".join(f"{line}\t\n" for line in raw.splitlines()))
+    assert report.warnings == () and value(only(report), "gpu__time_duration.sum") == pytest.approx(5e-6)

@@ -345,16 +345,20 @@ LAUNCH = (
     Example("barrier-wait", "one block an SM", made({REGISTERS: 64.0}, stalls(barrier=15), issued(40), busy(sm=50),
             block=(1024, 1, 1)), 0.15, "medium", "measured", "15 %", (stall_metric("barrier"),)),
     # 1 − 1.07 ÷ 2
-    Example("tail-effect", "1.07 waves", made({WAVES: 1.07}), 0.465, "high", "measured", "7.0 %", (WAVES,)),
+    Example("tail-effect", "1.07 waves", made({WAVES: 1.07}), 0.465, "high", "inferred", "7.0 %", (WAVES,)),
     # 1 − 1.6 ÷ 2 = 0.2; the SMs idle for 150 of 1000 cycles only.
     Example("tail-effect", "1.6 waves with SMs at work",
             made({WAVES: 1.6, "sm__cycles_active.avg": 850.0, "sm__cycles_elapsed.max": 1000.0}), 0.15, "medium",
-            "measured", "1.6 waves", (WAVES,)),
+            "inferred", "1.6 waves", (WAVES,)),
     # 1 − 2.2 ÷ 3
-    Example("tail-effect", "2.2 waves", made({WAVES: 2.2}), 0.8 / 3, "high", "measured", "20 %", (WAVES,)),
+    Example("tail-effect", "2.2 waves", made({WAVES: 2.2}), 0.8 / 3, "high", "inferred", "20 %", (WAVES,)),
     # 1 − 700 ÷ 1000; the busiest works 1000 ÷ 700 − 1 longer.
     Example("load-imbalance", "of SMs", made({"sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": 700.0}), 0.30,
             "high", "measured", "43 %", ("sm__cycles_active.max", "sm__cycles_active.avg")),
+    # 700 of 1000 cycles, and a launch takes 3 of 100 µs at most.
+    Example("load-imbalance", "of an average SM alone", made({"sm__cycles_active.avg": 700.0,
+            "sm__cycles_elapsed.max": 1000.0}, lasting(1e-4)), 0.27, "high", "inferred", "no work for 30 % of the time",
+            ("sm__cycles_active.avg", DURATION)),
     # 100 000 cycles, 4 blocks of 8 warps held of 64 a SM runs: one lives for 6 250 cycles. 1 − 32 ÷ 64
     Example("load-imbalance", "of long blocks", made({REGISTERS: 32.0, ACTIVE: 50.0, WAVES: 8.0,
             "sm__cycles_active.avg": 1e5}, grid=(6912, 1, 1)), 0.50, "low", "guess", "50 %", (ACTIVE, WAVES)),
@@ -1634,6 +1638,34 @@ def test_sms_that_idle_for_another_time_than_the_last_round_takes_are_both(waves
     seen = made({WAVES: waves, "sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": active})
     assert seen.finding("tail-effect").confidence == "inferred"
     assert seen.finding("load-imbalance").gain_kernel == pytest.approx(1 - active / 1000)
+
+
+AVERAGE_ALONE = made({"sm__cycles_active.avg": 700.0, "sm__cycles_elapsed.max": 1000.0}, lasting(1e-4), busy(sm=35))
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        # A launch can take 3 of 12 µs: 5 % are left. Two of three rounds are full. Half of the SMs have a block.
+        AVERAGE_ALONE.plus(lasting(1.2e-5)),
+        AVERAGE_ALONE.plus({WAVES: 2.1}),
+        replace(AVERAGE_ALONE, grid=(54, 1, 1)),
+        replace(AVERAGE_ALONE, grid=None),
+    ],
+)
+def test_idle_time_of_an_average_sm_that_launch_tail_or_grid_can_be_is_not_told(launch: Made) -> None:
+    assert not [finding for finding in launch.findings("load-imbalance") if "average SM" in finding.headline]
+
+
+def test_idle_time_of_an_average_sm_is_told_of_an_unknown_gpu_that_has_blocks_for_all_sms() -> None:
+    assert OfUnknownGpu(AVERAGE_ALONE).findings("load-imbalance")[0].gain_kernel == pytest.approx(0.27)
+    assert OfUnknownGpu(replace(AVERAGE_ALONE, grid=(90, 1, 1))).findings("load-imbalance") == []
+
+
+def test_more_work_in_flight_gains_nothing_while_sms_have_no_work() -> None:
+    # Of the 70 % in which an average SM works the SM is busy for half: the launch takes 1 of 100 µs.
+    waits = replace(AVERAGE_ALONE.plus(busy(memory=10)), grid=None)
+    assert waits.finding("latency-bound").gain_kernel == pytest.approx(0.99 * 0.5)
 
 
 @pytest.mark.parametrize(("dram", "explained"), [(74.8, True), (69.0, False)])

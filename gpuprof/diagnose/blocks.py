@@ -33,6 +33,7 @@ from gpuprof.diagnose.launch import (
 )
 from gpuprof.diagnose.needs import LAUNCH, LAUNCH_S, Saving
 from gpuprof.diagnose.rule import LOW, Rule, RuleVerdict, Threshold, TreePlace, percent
+from gpuprof.diagnose.traffic import late_share
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.occupancy import blocks_at_once, launch_resources, theoretical_occupancy
 from gpuprof.model.session import Evidence
@@ -339,6 +340,9 @@ def _imbalance(case: Case) -> Iterator[RuleVerdict]:
     if is_under_a_wave(case):
         yield from _uneven_few_blocks(case)
         return
+    if case.busiest_share is None and _is_idle_late(case):
+        yield _idle_on_average(case)
+        return
     idle = idle_sms(case)
     if idle is not None and not _is_by_launch(case, idle):
         longer = format_percent(1 / (1 - idle) - 1)
@@ -384,6 +388,39 @@ def _uneven_few_blocks(case: Case) -> Iterator[RuleVerdict]:
             *active_evidence(case),
             Evidence("", 100 * with_work, "%", threshold=None, meaning="SMs with a block"),
             Evidence("", 100 * idle, "%", threshold=UNEVEN_BLOCKS.value, meaning="idle share of an SM with a block"),
+        ),
+    )
+
+
+def _is_idle_late(case: Case) -> bool:
+    """Tell whether an average SM is idle for longer than its launch and a partial last round take, with blocks for all.
+
+    Where the SMs are not known, blocks for as many as any GPU of the architecture has are enough.
+    """
+    late, waves, most = late_share(case), case.kernel.waves, case.most_sms
+    if case.kernel.duration_s is None or _is_by_launch(case, late):
+        return False
+    if waves is not None:
+        return not has_tail(waves) or late > tail_share(waves)
+    return bool(case.blocks and most and case.blocks >= most)
+
+
+def _idle_on_average(case: Case) -> RuleVerdict:
+    """SMs without work, and nothing tells whether some work longer than others, or all begin late."""
+    late, idle = late_share(case), 1.0 - (case.active_share or 0.0)
+    return RuleVerdict(
+        headline=f"Idle SMs: an average SM has no work for {format_percent(idle)} of the time",
+        why="Some blocks have more to do than others, the last wave is partial, or blocks begin late: which of them, "
+        "the active cycles of the busiest SM tell, and those were not collected.",
+        action="Make blocks equal, smaller, or a whole number of waves",
+        advice="Give blocks equal work, make them smaller, or choose a whole number of waves, so that all SMs end "
+        f"together. To see what it is, collect {BUSIEST_SM} and launch__waves_per_multiprocessor: a busiest SM that "
+        "works all the time has longer blocks, or blocks of a partial last wave.",
+        confidence="inferred",
+        saving=case.saving({}).if_held(late, "the same time per block").only_if("the same instructions"),
+        evidence=(
+            *active_evidence(case),
+            Evidence("", 100 * late, "%", threshold=IMBALANCE.value, meaning="idle beyond what a launch takes at most"),
         ),
     )
 
@@ -513,15 +550,17 @@ RULES = (
         "load-imbalance",
         "Load imbalance",
         about="defect",
-        looks_at="Active cycles of the busiest against the average SM; else achieved against theoretical occupancy; "
-        "active cycles of the L2 slices. Between blocks that live for under 2 000 cycles slots are empty without any "
-        "imbalance (`short-blocks`), and so may an SM be, for up to two such blocks. Where neither waves nor grid are "
-        "known, idle SMs are a guess: the grid can be small.",
+        looks_at="Active cycles of the busiest against the average SM; where only the average was collected, those "
+        "against elapsed cycles, less the 3 µs that a launch takes at most: the cause is then open; else achieved "
+        "against theoretical occupancy; active cycles of the L2 slices. Between blocks that live for under 2 000 "
+        "cycles slots are empty without any imbalance (`short-blocks`), and so may an SM be, for up to two such "
+        "blocks. Where neither waves nor grid are known, idle SMs are a guess: the grid can be small.",
         thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP, SLICES),
         gain="For SMs min((1 − average ÷ busiest SM) × working time, 1 − largest need of a unit), with the same time "
-        "per block. For occupancy 1 − achieved ÷ theoretical and 1 − issue slots used, likewise, with the same speed "
-        "per warp. For slices min(the busiest slice's busy fraction, 1 − average ÷ busiest slice, 1 − largest need "
-        "that remains), with the same accesses.",
+        "per block; where only the average SM is known, its idle time beyond the launch instead. For occupancy 1 − "
+        "achieved ÷ theoretical and 1 − issue slots used, likewise, with the same speed per warp. For slices min(the "
+        "busiest slice's busy fraction, 1 − average ÷ busiest slice, 1 − largest need that remains), with the same "
+        "accesses.",
         silent="Under one wave (`small-grid` covers that) except with one block per SM, most of which end in half the "
         "time; or the gaps are smaller, or a partial last wave (`tail-effect`) or short blocks explain them.",
         check=_imbalance,

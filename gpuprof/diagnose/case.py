@@ -23,9 +23,10 @@ from gpuprof.model.analyse import Recorded
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.occupancy import blocks_at_once
-from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import ProfiledInstruction, RuleResult
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
 from gpuprof.model.stalls import stall_name
+from gpuprof.model.told import OR_MORE, messages_of
 from gpuprof.units import WARP_THREADS
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -177,6 +178,10 @@ class Case:
         """The highest speed of light of any unit: no repair of anything else makes the kernel faster than this."""
         return max(self.utilisation.values(), default=None)
 
+    def is_told(self, unit: str) -> bool:
+        """Tell whether NVIDIA's rule alone says how busy a unit is, at least."""
+        return any(known.unit == unit and known.definition == OR_MORE for known in self.kernel.throughput)
+
     def light_metric(self, unit: str) -> str:
         """Return the name of the metric behind a unit's speed of light; empty where it has none of its own."""
         chain = self.recorded.hardware.arch.counters.get(f"throughput.{unit}", ())
@@ -198,6 +203,9 @@ class Case:
         is_one_round = self.kernel.waves is not None and self.kernel.waves <= 1.0
         busiest = self.busiest_share if is_one_round else None
         needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest, self.pipes)
+        for unit in self.kernel.throughput:
+            if unit.definition == OR_MORE:
+                needs.setdefault(unit.unit, unit.fraction)
         if self.timed_only and self.asked_work:
             # Where two paths are possible, the faster one.
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
@@ -251,8 +259,17 @@ class Case:
             return 1.0
         if blocks and sms:
             return min(1.0, blocks / sms)
+        if blocks and self.most_sms and blocks >= self.most_sms:
+            return 1.0
         held = blocks_at_once(self.recorded.launch.metrics, self.kernel.block, self.recorded.hardware.arch)
         return min(1.0, waves * held) if waves is not None and waves >= _LEAST_WAVES and held else None
+
+    @property
+    def most_sms(self) -> float | None:
+        """The SMs of the GPU; of an unknown one as many as any of its architecture has, None where none is known."""
+        hardware = self.recorded.hardware
+        known = hardware.sm_count()
+        return known or max((gpu.number("sm_count") or 0.0 for gpu in hardware.siblings()), default=0.0) or None
 
     @property
     def blocks(self) -> int | None:
@@ -326,8 +343,7 @@ class Case:
     @cached_property
     def messages(self) -> tuple[RuleResult, ...]:
         """What NVIDIA's rules say in a text export, which has their words but not the metrics behind them."""
-        details = self.recorded.launch.details
-        return details.rule_results() if isinstance(details, FixedDetails) else ()
+        return messages_of(self.recorded.launch.details)
 
     def stall(self, *reasons: str) -> float:
         """Return the share of these reasons together."""

@@ -15,9 +15,10 @@ from gpuprof.diagnose.explain_lines import hottest_line, location_node, missing_
 from gpuprof.diagnose.explain_node import ExplanationNode, percent_node
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.rule import AT_KERNEL, AT_MEMORY, AT_SHARED
-from gpuprof.model.headline import limited_by, nearest_limit, stalls_of
+from gpuprof.model.headline import limited_by, listed, nearest_limit, stalls_of, units_not_collected
 from gpuprof.model.session import Finding, KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED, stall_name
+from gpuprof.model.told import OR_MORE
 from gpuprof.units import format_percent, format_waves, significant
 
 ISSUES_OFTEN = 0.8
@@ -122,12 +123,17 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
         return ExplanationNode(
             "missing", "speed of light", detail="collect with ncu --section SpeedOfLight", children=below
         )
+    unknown = [unit.upper() for unit in units_not_collected(kernel)]
     meaning = (
         "well used: only less work for it makes the kernel faster"
         if limit.fraction >= _WELL_USED
-        else "no unit is busy, the kernel waits"
-        if max(unit.fraction for unit in kernel.throughput) < _LITTLE_USED
+        else OR_MORE
+        if limit.or_more
         else "busy, not full"
+        if max(unit.fraction for unit in kernel.throughput) >= _LITTLE_USED
+        else f"not busy; {listed(unknown)}, not collected, may be"
+        if unknown
+        else "no unit is busy, the kernel waits"
     )
     units = ", ".join(
         f"{unit.unit.upper()} {format_percent(unit.fraction)}{f' {unit.definition}' if unit.definition else ''}"

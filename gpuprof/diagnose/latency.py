@@ -19,7 +19,7 @@ from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.needs import ISSUE as ISSUE_SLOTS
 from gpuprof.diagnose.needs import LAUNCH, SM, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
-from gpuprof.diagnose.traffic import memory_busy
+from gpuprof.diagnose.traffic import late_share, memory_busy
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.model.stalls import stall_name
@@ -366,11 +366,10 @@ def _least_waves(case: Case) -> float | None:
     """Return how often the grid fills the GPU, at least: with as many SMs as any GPU of its architecture has."""
     if case.kernel.waves is not None:
         return case.kernel.waves
-    hardware, slots = case.recorded.hardware, case.recorded.hardware.arch.limits.get("warps_per_sm")
-    known = hardware.sm_count() or max((gpu.number("sm_count") or 0.0 for gpu in hardware.siblings()), default=0.0)
-    if not known or slots is None or not case.blocks or not case.warps_per_block:
+    most, slots = case.most_sms, case.recorded.hardware.arch.limits.get("warps_per_sm")
+    if most is None or slots is None or not case.blocks or not case.warps_per_block:
         return None
-    return case.blocks * case.warps_per_block / (known * slots.value)
+    return case.blocks * case.warps_per_block / (most * slots.value)
 
 
 def _in_line(case: Case, busiest: float, *, is_known: bool) -> RuleVerdict:
@@ -417,9 +416,16 @@ def _what_is_unknown(case: Case) -> str:
 
 
 def _same_work(case: Case) -> Saving:
-    """Return what is left until the busiest unit is full, which a repair that takes work away can exceed."""
-    bound = case.saving({})
-    return Saving(bound.fraction, "fixed-work", bound.remains, held="the same instructions and bytes")
+    """Return what is left until the busiest unit is full, which a repair that takes work away can exceed.
+
+    While SMs have no work no unit can be full, and more in flight does not change that: as long as they work, the unit
+    is busier than over all of the time.
+    """
+    bound, late = case.saving({}), late_share(case)
+    most = case.working_share - late
+    left = case.working_share * (1.0 - (case.busiest_need or 0.0) / most) if late and most > 0 else 1.0
+    saving = Saving(bound.fraction, "fixed-work", bound.remains, held="the same instructions and bytes")
+    return saving.no_more_than(left)
 
 
 def _behind_loads(case: Case) -> bool:
@@ -551,8 +557,9 @@ RULES = (
         "Where units are hardly busy although the grid fills the GPU many times, it guesses that warps wait in line.",
         thresholds=(LATENCY_BOUND, DOMINANT, SHORT_BLOCK, OCCUPANCY_GAP, QUEUED, MANY_WAVES),
         gain="1 − largest need of a unit, with the same instructions and bytes: a fix that takes work away can gain "
-        "more. Where a stall reason is named: min(share × working time, (1 − issue slots used) × working time, 1 − "
-        "largest need), with the same instructions and other stalls.",
+        "more. Where an average SM is idle beyond its launch, the need is of the time in which it works, and the gain "
+        "working time × (1 − that). Where a stall reason is named: min(share × working time, (1 − issue slots used) × "
+        "working time, 1 − largest need), with the same instructions and other stalls.",
         silent="A unit is 60 % busy or more, or how busy the SM or a memory level is was not collected and no "
         "roofline tells it, or another finding of this kernel can gain a tenth or more of its time.",
         check=_latency_bound,

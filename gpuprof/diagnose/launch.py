@@ -125,7 +125,7 @@ def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
     if told is not None:
         part = f"about {format_percent(told)}" if told else f"under {format_percent(_ROUNDED_WAVES)}"
         text = f"{count_of(blocks, 'block')} {_fill(blocks)} {part} of one wave"
-        waves = Evidence("rule SOLBottleneck", told, "wave", threshold=FULL_WAVE.value, meaning="waves")
+        waves = Evidence(nvidia_messages.LIGHT_TOLD, told, "wave", threshold=FULL_WAVE.value, meaning="waves")
         empty = _of_places(max(0.0, 1.0 - told - _ROUNDED_WAVES))
         yield _grid_verdict(case, text, "inferred", empty, (_blocks_evidence(blocks, None), waves))
         return
@@ -265,7 +265,7 @@ def _tail(case: Case) -> Iterator[RuleVerdict]:
             "in a persistent or grid-stride kernel, use smaller blocks, or use fewer registers and less shared memory "
             "so that the blocks fit in one fewer wave."
         ),
-        confidence="measured" if seen is None or is_tail(waves, seen) else "inferred",
+        confidence="measured" if seen is not None and is_tail(waves, seen) else "inferred",
         saving=case.saving({}).if_held(empty, "the same time per block").only_if("the same instructions"),
         evidence=(
             *case.metric(_WAVES, "waves", "wave"),
@@ -554,7 +554,8 @@ RULES = (
         "tail-effect",
         "The last wave of blocks is partial",
         about="defect",
-        looks_at="Waves, and where collected the share of time in which SMs had work and their warp slots were filled.",
+        looks_at="Waves, and where collected the share of time in which SMs had work and their warp slots were filled. "
+        "It is measured where the average SM is idle for as long as the last wave tells, beside the busiest one.",
         thresholds=(TAIL_SHARE, TAIL_SLACK),
         gain="min((1 − waves ÷ rounds) × working time, empty, 1 − largest need of a unit), with the same time per "
         "block: the empty part of the last wave; rounds are the waves rounded up. Empty are the warp slots that were "

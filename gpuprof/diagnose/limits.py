@@ -11,6 +11,7 @@ from gpuprof.diagnose.far_memory import FAR, HOST_FILLS, HOST_MISSES, IDLE, TAKE
 from gpuprof.diagnose.latency import DOMINANT
 from gpuprof.diagnose.launch import count_of
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
+from gpuprof.diagnose.nvidia_messages import LIGHT_TOLD
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.diagnose.traffic import (
     CONFLICT_SHARE,
@@ -185,7 +186,7 @@ def _confidence(case: Case, level: str) -> Confidence:
     """What is busier than all other levels is the limit; with DRAM's speed unknown, DRAM can be, and so can the SM."""
     if SM not in case.needs and 100 * case.needs[level] < NEAR_ROOF.value:
         return "guess"
-    return "inferred" if "dram" in case.needs or _is_busiest(case, level) else "guess"
+    return "inferred" if "dram" in case.needs or case.is_told(level) or _is_busiest(case, level) else "guess"
 
 
 def _reuse(case: Case, fraction: float, *below: str) -> Saving:
@@ -240,14 +241,15 @@ def _rate(case: Case, level: str) -> float | None:
 def _headline(case: Case, level: str, fraction: float, *, near: bool) -> str:
     rate = _rate(case, level)
     amount = f"{format_si(rate, 'B/s')}, " if rate is not None else ""
-    near_text = "; near its ceiling" if near else ""
+    near_text = "; near its ceiling" if near else " or more" if case.is_told(level) else ""
     return f"{_NAMES[level]} bandwidth: {amount}{format_percent(fraction)} of peak{near_text}"
 
 
 def _evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
-    name, rate = _NAMES[level], _rate(case, level)
+    name, rate, is_told = _NAMES[level], _rate(case, level), case.is_told(level)
+    metric, meaning = case.light_metric(level), f"{name} busy{', at least' if is_told else ''}"
     return (
-        Evidence(case.light_metric(level), 100 * fraction, "%", threshold=BUSY.value, meaning=f"{name} busy"),
+        Evidence(LIGHT_TOLD if is_told else metric, 100 * fraction, "%", threshold=BUSY.value, meaning=meaning),
         *((Evidence("", rate, "B/s", threshold=None, meaning=f"{name} rate"),) if rate is not None else ()),
         *case.stall_evidence("long_scoreboard", None),
     )
@@ -734,7 +736,8 @@ RULES = (
         "L2",
         _l2,
         "Speed of light of L2 against that of DRAM and L1. It is a guess with DRAM's unknown, and under 80 % with "
-        "the SM's unknown.",
+        "the SM's unknown. Where none was collected of a level that NVIDIA's rule names the bottleneck, it is 60 % or "
+        "more, as that rule says so from there on.",
         _REUSE_GAIN.format(below="DRAM"),
         (_scattered("l2"), _spilled("l2"), _ATOMIC),
         thresholds=(BALANCED,),

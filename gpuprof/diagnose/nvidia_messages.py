@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuprof.model.recorded import RuleResult
 
-STALLS_TOLD, PIPE_TOLD = "rule CPIStall", "rule HighPipeUtilization"
+STALLS_TOLD, PIPE_TOLD, LIGHT_TOLD = "rule CPIStall", "rule HighPipeUtilization", "rule SOLBottleneck"
 """What evidence names in place of a metric where such a message tells it."""
 _STALL_WORDS = {
     "scoreboard dependency on a L1TEX": "long_scoreboard",

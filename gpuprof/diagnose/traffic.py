@@ -141,7 +141,7 @@ def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float
 
 def at_work(case: Case, busy: float, waits: float, late: float = 1.0) -> float:
     """Return how much of the time follows from a busy unit and the warps' waits, with a part of what only few see."""
-    return min(1.0, max(busy, waits) / WELL_USED + late * _late(case))
+    return min(1.0, max(busy, waits) / WELL_USED + late * late_share(case))
 
 
 def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
@@ -154,7 +154,7 @@ def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
     return most if weight >= 1.0 else most.if_held(share * weight * case.working_share, OTHER_WAITS)
 
 
-def _late(case: Case) -> float:
+def late_share(case: Case) -> float:
     """Return the share of the time that an average SM with a block has ended before the last; 0 where not known."""
     if case.active_share is None:
         return 0.0

@@ -15,14 +15,14 @@ from gpuprof.diagnose.effects import STORES_NOTHING
 from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.more import command_for_more, command_for_rest, has_failed, unknown_of
-from gpuprof.diagnose.needs import MEMORY, SM, beside_launch
+from gpuprof.diagnose.needs import SM, beside_launch
 from gpuprof.diagnose.order import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
 from gpuprof.diagnose.untimed import most_telling
 from gpuprof.model.denominators import told
 from gpuprof.model.field_types import RunState
-from gpuprof.model.headline import asked_of_peak, line_text, main_point, nearest_limit
+from gpuprof.model.headline import asked_of_peak, line_text, listed, main_point, nearest_limit, units_not_collected
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_named
 from gpuprof.model.run_totals import busy_share, is_part
 from gpuprof.model.session import Finding, KernelProfile, OperatorBytes, OperatorFlop, RunVerdict, Session
@@ -312,11 +312,17 @@ def _clause(name: RunState, busy: _Reached | None, cause: str, kernel: KernelPro
 
 
 def _no_unit(kernel: KernelProfile, busy: _Reached | None) -> str:
-    """Say how busy the units are at most: what speaks for a kernel can be a little less busy than another unit."""
+    """Say how busy the units are at most: what speaks for a kernel can be a little less busy than another unit.
+
+    A unit of which it was not collected can be busier than all others.
+    """
     most = max((unit.fraction for unit in kernel.throughput if unit.definition is None), default=0.0)
     share = format_percent(min(1.0, max(most, (busy.fraction if busy is not None else None) or 0.0)))
-    collected = "" if _are_all_known(kernel) else " that was collected"
-    return f"No unit{collected} is more than {share} busy"
+    unknown = [_UNITS[unit] for unit in units_not_collected(kernel)]
+    if unknown:
+        verb = "was" if len(unknown) == 1 and unknown[0] != _UNITS[SM] else "were"
+        return f"The busiest unit that was collected is {share} busy; {listed(unknown)} {verb} not collected"
+    return f"No unit is more than {share} busy"
 
 
 def _is_full_of_unknown(kernel: KernelProfile, gain: float) -> bool:
@@ -329,12 +335,6 @@ def _waits_for_unknown(kernel: KernelProfile) -> bool:
     """Tell whether no unit is busy in a kernel, and nothing tells what it waits for."""
     idle = next((other for other in kernel.findings if other.rule == _NOTHING_BUSY and other.cause is None), None)
     return idle is not None and idle.confidence == "guess" and (idle.gain_kernel or 0.0) >= _MOST
-
-
-def _are_all_known(kernel: KernelProfile) -> bool:
-    """Tell whether it was collected how busy the SMs and all memory levels are."""
-    known = {unit.unit for unit in kernel.throughput}
-    return SM in known and ("memory" in known or known.issuperset(MEMORY))
 
 
 def _busiest(kernel: KernelProfile) -> _Reached | None:
@@ -375,7 +375,7 @@ def _open(kernel: KernelProfile, busy: _Reached | None, finding: Finding | None)
     if finding is not None and busy is None and is_counted(finding):
         return _State("open", f"has counts of its work, but none of what that work costs. {finding.headline}")
     if busy is not None:
-        any_other = "any other unit" if _are_all_known(kernel) else "any other unit that was collected"
+        any_other = "any other unit that was collected" if units_not_collected(kernel) else "any other unit"
         text = f"keeps {busy.unit} {format_percent(busy.fraction or 0.0)} busy, more than {any_other}"
         return _State("open", f"{text}; {_what_helps(kernel, 'it')}", busy)
     if kernel.duration_s is None:

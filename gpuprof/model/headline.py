@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuprof.model.session import (
@@ -16,6 +16,7 @@ from gpuprof.model.session import (
     Stall,
 )
 from gpuprof.model.stalls import NOT_STALLED
+from gpuprof.model.told import OR_MORE
 
 TWO_PASSES = 0.02
 """What one counter can differ by in two passes of ncu; memory as a whole repeats its busiest part but for that."""
@@ -24,10 +25,11 @@ AS_BUSY = 0.95
 
 
 class NearestLimit(NamedTuple):
-    """The unit that works closest to its peak, as a fraction of that peak."""
+    """The unit that works closest to its peak, as a fraction of that peak, or as no less than that."""
 
     unit: str
     fraction: float
+    or_more: bool = False
 
 
 def main_point(
@@ -45,11 +47,15 @@ def main_point(
     return max(arithmetic, key=lambda point: (round(point.fraction_of_roof, 6), point.flop_per_s), default=None)
 
 
+def listed(names: Sequence[str]) -> str:
+    """Write names as a list: "L2, L1 and DRAM"; empty where there are none."""
+    *first, last = names or ("",)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def limited_by(occupancy: Occupancy) -> str:
     """Say what limits theoretical occupancy: "limited by registers, shared memory and block size"; empty if nothing."""
-    *limiters, last = occupancy.limiters or ("",)
-    names = f"{', '.join(limiters)} and {last}" if limiters else last
-    return f"limited by {names}" if names else ""
+    return f"limited by {listed(occupancy.limiters)}" if occupancy.limiters else ""
 
 
 def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
@@ -57,25 +63,39 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
 
     Units with another denominator than elapsed cycles are no match for the others and left out where there are others.
     Then memory as a whole can be busier than its parts that are left, and as busy as the SM, of which the load/store
-    unit is a part: it speaks for L1 unless DRAM or L2 are as busy. It stays "memory" where those two are not known.
+    unit is a part: it speaks for L1 unless DRAM or L2 are as busy. It stays "memory" where those two are not known, or
+    where L1 is, too, and none of the three explains it.
     """
     all_units = [unit for unit in kernel.throughput if unit.unit != "memory"]
-    units = [unit for unit in all_units if unit.definition is None] or all_units
+    units = [unit for unit in all_units if unit.definition in (None, OR_MORE)] or all_units
     busiest = max(units, key=lambda unit: unit.fraction, default=None)
     known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
     memory = known.get("memory")
     if busiest is None:
         return NearestLimit("memory", memory) if memory is not None else None
     unit, fraction = busiest.unit, busiest.fraction
-    if memory is None:
-        return NearestLimit(unit, fraction)
+    if memory is None or busiest.definition == OR_MORE:
+        return NearestLimit(unit, fraction, or_more=busiest.definition == OR_MORE)
     if memory > fraction + TWO_PASSES or (unit == "sm" and memory >= fraction - TWO_PASSES):
         unit, fraction = "memory", memory
-    lower = {level: known[level] for level in ("dram", "l2") if level in known}
-    if unit == "memory" and len(lower) == 2:
-        busier = max(lower, key=lambda level: lower[level])
-        unit = "l1" if AS_BUSY * fraction > lower[busier] else busier
+    levels = {level: known[level] for level in ("dram", "l2", "l1") if level in known}
+    if unit == "memory" and levels.keys() >= {"dram", "l2"}:
+        busier = max(levels, key=lambda level: levels[level])
+        if AS_BUSY * fraction <= levels[busier]:
+            unit = busier
+        elif "l1" not in levels:
+            unit = "l1"
     return NearestLimit(unit, fraction)
+
+
+def units_not_collected(kernel: KernelProfile) -> tuple[str, ...]:
+    """Return of which units it was not collected how busy they are: one of them can be the limit.
+
+    The throughput of memory is that of its busiest level, whichever that is.
+    """
+    known = {unit.unit for unit in kernel.throughput if unit.definition != OR_MORE}
+    levels = () if "memory" in known else ("dram", "l2", "l1")
+    return tuple(unit for unit in ("sm", *levels) if unit not in known)
 
 
 def stalls_of(kernel: KernelProfile) -> tuple[Stall, ...]:

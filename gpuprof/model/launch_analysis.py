@@ -44,7 +44,7 @@ from gpuprof.model.quantities import (
     no_value,
     tensor_split,
 )
-from gpuprof.model.recorded import Launch, Missing, printed_rounding
+from gpuprof.model.recorded import Launch, Missing, RuleResult, printed_rounding
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.session import (
     KernelProfile,
@@ -58,6 +58,7 @@ from gpuprof.model.session import (
     Work,
 )
 from gpuprof.model.stalls import LEAST_SAMPLES, stall_breakdown
+from gpuprof.model.told import OR_MORE, ToldWarps, bottleneck, messages_of, told_warps
 
 _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
@@ -148,9 +149,11 @@ class _LaunchAnalysis(Struct):
         self.split = self._read_split()
         work = tuple(self._work())
         traffic = tuple(self._traffic())
-        throughput = tuple(self._throughput(traffic))
-        scheduler = self._scheduler()
-        occupancy = self._occupancy(scheduler)
+        messages = messages_of(launch.details)
+        throughput = self._with_bottleneck(tuple(self._throughput(traffic)), messages)
+        told = told_warps(messages)
+        scheduler = self._scheduler(told)
+        occupancy = self._occupancy(scheduler, told)
         stalls = self._stalls()
         pipes = tuple(self._pipes())
         duration_s = self.clocks.duration_s
@@ -372,6 +375,17 @@ class _LaunchAnalysis(Struct):
             elif moved is not None:
                 yield Throughput(unit, moved)
 
+    def _with_bottleneck(
+        self, throughput: tuple[Throughput, ...], messages: tuple[RuleResult, ...]
+    ) -> tuple[Throughput, ...]:
+        """Add the memory level that NVIDIA's rule names, where how busy it is was not collected."""
+        known = {unit.unit: unit.fraction for unit in throughput}
+        told = bottleneck(messages, known.get("sm"))
+        if told is None or told.unit in known:
+            return throughput
+        # It is what makes memory as busy as it is.
+        return (*throughput, Throughput(told.unit, max(told.at_least, known.get("memory", 0.0)), OR_MORE))
+
     def _dram_fraction(self, traffic: tuple[Traffic, ...]) -> float | None:
         """Return the counted bytes of DRAM over what it can move: its throughput, where no counter tells that."""
         limit = self.at_clock.get("dram")
@@ -389,20 +403,25 @@ class _LaunchAnalysis(Struct):
             why = "the report has no pipe utilisation (sm__pipe_…, sm__inst_executed_pipe_…)"
             self.missing.append(Missing("pipes", why, "collect with ncu --section ComputeWorkloadAnalysis"))
 
-    def _scheduler(self) -> Scheduler | None:
-        """Return what the schedulers did; None where the report tells nothing of it."""
+    def _scheduler(self, told: ToldWarps) -> Scheduler | None:
+        """Return what the schedulers did, as counted or told; None where the report says nothing of it."""
         issue, eligible, active = (
-            self._quantity(f"scheduler.{what}", self.clocks, quiet=True)
-            for what in ("issue-active", "eligible-warps", "active-warps")
+            counted.value if counted is not None else by_rule
+            for what, by_rule in (
+                ("issue-active", told.issue_active),
+                ("eligible-warps", told.eligible_warps),
+                ("active-warps", told.active_warps),
+            )
+            for counted in (self._quantity(f"scheduler.{what}", self.clocks, quiet=True),)
         )
         if issue is None and eligible is None and active is None:
             return None
         limits = self.hardware.arch.limits
         slots = limits["warps_per_sm"].value / limits["sub_partitions"].value if "warps_per_sm" in limits else None
         return Scheduler(
-            issue_active=issue.value if issue is not None else None,
-            eligible_warps=eligible.value if eligible is not None else None,
-            active_warps=active.value if active is not None else None,
+            issue_active=issue,
+            eligible_warps=eligible,
+            active_warps=active,
             warp_slots=slots,
         )
 
@@ -437,15 +456,18 @@ class _LaunchAnalysis(Struct):
             return None
         return blocks / (resident * sms)
 
-    def _occupancy(self, scheduler: Scheduler | None) -> Occupancy:
+    def _occupancy(self, scheduler: Scheduler | None, told: ToldWarps) -> Occupancy:
         """Compute the theoretical occupancy; where that is not known or the report has another, take the report's own.
 
-        The achieved one is also what the schedulers held of the warps that they can.
+        The achieved one is also what the schedulers held of the warps that they can. What was not recorded NVIDIA's
+        rules may tell.
         """
         metrics = self.launch.metrics
         achieved = metrics.number("sm__warps_active.avg.pct_of_peak_sustained_active")
         if achieved is None:
             achieved = metrics.number("smsp__warps_active.avg.pct_of_peak_sustained_active")
+        if achieved is None and told.achieved is not None:
+            achieved = _FULL * told.achieved
         if achieved is None and scheduler is not None and scheduler.active_warps is not None and scheduler.warp_slots:
             achieved = _FULL * scheduler.active_warps / scheduler.warp_slots
         if achieved is None:
@@ -462,6 +484,8 @@ class _LaunchAnalysis(Struct):
         reported = metrics.number("sm__maximum_warps_per_active_cycle_pct")
         if computed is not None and (reported is None or abs(_FULL * computed.fraction - reported) <= _SAME_OCCUPANCY):
             return Occupancy(computed.fraction, achieved_fraction, computed.limiters)
+        if reported is None and told.theoretical is not None:
+            return Occupancy(told.theoretical, achieved_fraction, told.limiters)
         if reported is None:
             return self._reached(achieved_fraction)
         return Occupancy(

@@ -162,12 +162,15 @@ class Throughput(Struct, frozen=True):
     """Nsight Compute's speed of light of one unit: its busiest part, as a fraction of that part's peak over all
     elapsed cycles.
 
-    `definition` says so where only another fraction was recorded, such as that "of active cycles".
+    `definition` says so where only another fraction was recorded, such as that "of active cycles", or where NVIDIA's
+    rule tells no more than a lower bound.
     """
 
     unit: Annotated[ThroughputUnit, about("hardware unit; memory: caches, their links and DRAM together")]
     fraction: Annotated[Fraction, about("of the peak")]
-    definition: Annotated[str | None, about("what it is a fraction of, where not of all elapsed cycles")] = None
+    definition: Annotated[
+        str | None, about("what it is a fraction of, where not of all elapsed cycles; or that it is no less")
+    ] = None
 
 
 class Occupancy(Struct, frozen=True):

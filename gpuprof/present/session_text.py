@@ -36,9 +36,11 @@ def percent_text(fraction: float | None) -> str:
 
 
 def limit_text(kernel: KernelProfile) -> str:
-    """Write the unit that works closest to its peak: "DRAM 81 %"."""
+    """Write the unit that works closest to its peak: "DRAM 81 %", "L2 60 %+" where it is no less."""
     limit = nearest_limit(kernel)
-    return f"{UNIT_NAMES[limit.unit]} {format_percent(limit.fraction)}" if limit is not None else NOT_COLLECTED
+    if limit is None:
+        return NOT_COLLECTED
+    return f"{UNIT_NAMES[limit.unit]} {format_percent(limit.fraction)}{'+' if limit.or_more else ''}"
 
 
 def throughput_text(unit: Throughput) -> str:

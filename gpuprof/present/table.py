@@ -6,6 +6,7 @@ from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.field_types import THROUGHPUT_UNITS
 from gpuprof.model.headline import first_finding, main_point, main_stall, nearest_limit
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
+from gpuprof.model.told import OR_MORE
 
 Cell = str | int | float | None
 
@@ -56,7 +57,7 @@ def _roofline_cells(kernel: KernelProfile) -> dict[str, Cell]:
 
 
 def _limit_cells(kernel: KernelProfile) -> dict[str, Cell]:
-    throughput = {unit.unit: unit.fraction for unit in kernel.throughput}
+    throughput = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition != OR_MORE}
     limit, stall, scheduler = nearest_limit(kernel), main_stall(kernel), kernel.scheduler
     cells: dict[str, Cell] = {f"throughput_{unit}": throughput.get(unit) for unit in THROUGHPUT_UNITS}
     return cells | {

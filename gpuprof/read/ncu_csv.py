@@ -106,8 +106,10 @@ def _begins_anew(line: str, table: PrintedTable) -> bool:
 
 
 def _cells(record: str) -> list[str] | None:
+    """Return the cells of a record without the blanks around them, which ncu never prints but an editor can add."""
     try:
         csv.field_size_limit(max(len(record), csv.field_size_limit()))
-        return next(csv.reader([record]), None)
+        cells = next(csv.reader([record]), None)
     except csv.Error:
         return None
+    return [cell.strip() for cell in cells] if cells is not None else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpuprof.comparison.causes.launch import unit_name
 from gpuprof.comparison.causes.reason import Reason
 from gpuprof.comparison.causes.time_model import BOUND, Parts, busiest, busy_fractions
-from gpuprof.comparison.words import Values, both_text, values_of
+from gpuprof.comparison.contract import CountChange
+from gpuprof.comparison.words import Values, both_text, known, values_of
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.units import ARROW, format_change, format_percent, format_si, significant
@@ -17,17 +18,25 @@ _SAME = 0.05
 """A unit whose busy time differs by less does the same: fractions of short kernels scatter by so much."""
 _ISSUES_MOVED = 0.01
 """Instructions that follow from the issue rate move where they differ by more."""
+_COMPARABLE = 0.5
+"""Work of a unit that grows by so much of the logarithm of the time's growth, or more, grows with the time."""
+_COUNTS = {"dram": ("dram-bytes",), "l2": ("l2-bytes", "l2-sectors"), "l1": ("l1-bytes", "global-load-sectors")}
+"""What counts the work of a memory level; instructions count that of all others."""
 _STALL_SHARE = 0.4
 """A stall reason is named alone if it makes up so much of what a warp takes more or less per instruction."""
 
 
-def unit_reasons(base: KernelProfile, new: KernelProfile, parts: Parts, *, counted: bool) -> Iterator[Reason]:
-    """Yield what the busiest unit had to do, and what warps took; `counted`: instructions are known as a count."""
+def unit_reasons(
+    base: KernelProfile, new: KernelProfile, parts: Parts, counts: Mapping[str, CountChange]
+) -> Iterator[Reason]:
+    """Yield what the busiest unit had to do, and what warps took; what was counted tells the first itself."""
     if parts.bound:
         yield from _busy_time(base, new, parts)
         yield from _passes(base, new, parts)
-    if not counted and not parts.bound:
-        yield from _issued(parts)
+    else:
+        if "instructions" not in counts:
+            yield from _issued(parts)
+        yield from _work_below_bound(base, new, parts, counts)
     yield from _waiting(base, new, parts)
 
 
@@ -37,10 +46,7 @@ def _busy_time(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterato
     if unit is None or parts.busy is None or unit not in sides[0] or unit not in sides[1]:
         return
     times = _busy(sides, unit, parts)
-    text = (
-        f"{unit_name(unit)} busy {both_text(*times, 's')}"
-        f" ({both_text(sides[0][unit], sides[1][unit], 'fraction')} of the time)"
-    )
+    text = _busy_text(sides, unit, times)
     binds = busiest(sides[1])
     if parts.total < 0 and binds is not None and sides[1][binds] > max(BOUND, sides[1][unit] + _SAME):
         text += f", now {unit_name(binds)} {format_percent(sides[1][binds])}"
@@ -48,6 +54,32 @@ def _busy_time(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterato
         return
     effect = parts.busy if times.log_ratio * parts.busy > 0 else 0.0
     yield Reason("unit-time", text, effect=effect, certainty="counted", first=True)
+
+
+def _work_below_bound(
+    base: KernelProfile, new: KernelProfile, parts: Parts, counts: Mapping[str, CountChange]
+) -> Iterator[Reason]:
+    """Yield what the busiest unit of the slower side had to do where it does not bind, and its work was not counted.
+
+    Cycles in which it is busy are that work, whatever its clock; those of DRAM are bytes. Of another unit the
+    instructions tell it, where they are known, and what a warp takes for each.
+    """
+    unit, sides = parts.unit, (busy_fractions(base), busy_fractions(new))
+    if unit is None or unit not in sides[0] or unit not in sides[1]:
+        return
+    told = any(known(counts.get(name)) is not None for name in _COUNTS.get(unit, ("instructions",)))
+    if told or (unit != "dram" and parts.instructions is not None):
+        return
+    times, weight = _busy(sides, unit, parts), parts.weight(unit)
+    clocks = values_of(base.dram_clock_hz, new.dram_clock_hz) if unit == "dram" else None
+    work = times.log_ratio + (clocks.log_ratio if clocks is not None else 0.0 if unit == "dram" else -parts.clock)
+    grows_along = work * parts.total > 0 and abs(work) >= max(_SAME, _COMPARABLE * abs(parts.total))
+    if not grows_along or weight < _COMPARABLE:
+        return
+    text = _busy_text(sides, unit, times)
+    if unit == "dram" and clocks is not None:
+        text += f", about {significant(math.exp(work), 2)}x the bytes"
+    yield Reason("unit-time", text, effect=weight * work, certainty="inferred", first=True)
 
 
 def _passes(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
@@ -67,6 +99,12 @@ def _passes(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[R
         effect=passes.log_ratio,
         certainty="inferred",
     )
+
+
+def _busy_text(sides: tuple[dict[str, float], dict[str, float]], unit: str, times: Values) -> str:
+    """Write how long a unit was busy: "DRAM busy 9.00 → 18.0 µs (90 % → 90 % of the time)"."""
+    shares = both_text(sides[0][unit], sides[1][unit], "fraction")
+    return f"{unit_name(unit)} busy {both_text(*times, 's')} ({shares} of the time)"
 
 
 def _busy(sides: tuple[dict[str, float], dict[str, float]], unit: str, parts: Parts) -> Values:

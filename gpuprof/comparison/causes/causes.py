@@ -84,7 +84,7 @@ def _per_run(pair: Pair, counts: Mapping[str, CountChange]) -> Values | None:
 def _reasons(
     base: KernelProfile, new: KernelProfile, counts: Mapping[str, CountChange], parts: Parts
 ) -> Iterator[Reason]:
-    yield from unit_reasons(base, new, parts, counted="instructions" in counts)
+    yield from unit_reasons(base, new, parts, counts)
     effect = 0.0
     for reason in counted_reasons(base, new, counts, parts):
         yield reason
