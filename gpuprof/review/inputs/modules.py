@@ -20,7 +20,8 @@ from gpuprof.review.inputs.ptx import is_ptx, ptx_modules
 from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.inputs.sources import source_modules
 from gpuprof.review.inputs.triton import cubin_beside, triton_module, triton_modules
-from gpuprof.review.kernel import CompiledKernel, InputModule
+from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule
+from gpuprof.units import counted
 
 _HEAD_BYTES = 2**16
 _CUDA = re.compile(rb"\b__(?:global|device)__\b|\bcuda_runtime\.h\b")
@@ -42,6 +43,7 @@ def modules_of(request: ReviewRequest) -> Iterator[InputModule]:
     modules = [module for name in request.files for module in _modules(name, choice)]
     modules = _numbered(modules, choice)
     _check_chosen(modules, choice)
+    _check_code(modules)
     yield from with_arguments(modules, request.arguments)
 
 
@@ -129,6 +131,17 @@ def _check_chosen(modules: Sequence[InputModule], choice: KernelChoice) -> None:
         raise UsageError(
             f"there is no code that runs on {', '.join(choice.targets)}", f"there is code for {', '.join(targets)}"
         )
+
+
+def _check_code(modules: Sequence[InputModule]) -> None:
+    """Raise InputError where no kernel has machine code: nothing can be said of what is not there."""
+    kernels = [kernel for module in modules for kernel in module.kernels]
+    if not kernels or any(kernel.has_code for kernel in kernels):
+        return
+    names = ", ".join(dict.fromkeys(f"{kernel.origin:.100}" for kernel in kernels))
+    number = counted(len({kernel.name for kernel in kernels}), "kernel")
+    where = "report" if kernels[0].launch is not None else "file"
+    raise InputError(f"{names}: {number}: no machine code in the {where}, nothing could be reviewed", NO_CODE_HINT)
 
 
 def _check_block(kernels: Sequence[CompiledKernel], choice: KernelChoice) -> None:
