@@ -29,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
     """What was asked to be reviewed, of an answer that is made up; in a folder with a file."""
     requests: Asked = []
 
-    def answer(request: ReviewRequest, version: str, progress: Callable[[int, int], None] = lambda *_: None) -> Review:
+    def answer(request: ReviewRequest, version: str, progress: Callable[[int, int], None], _: object) -> Review:
         requests.append(request)
         progress(1, 2)
         return made.review(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuprof import check as gpuprof_check
+from gpuprof.errors import InputError
 from gpuprof.present.check_formats import FORMATS
 from gpuprof.present.check_text import headline
 from gpuprof.review.contract import ReviewedKernel
@@ -51,6 +53,53 @@ def test_beside_code_what_has_none_is_told_with_what_its_report_recorded(tmp_pat
     taken = bare["resources"]
     assert (taken["registers"], taken["dynamic_shared_bytes"], bare["occupancy"]["fraction"]) == (108, 24576, 0.25)
     assert [taken[name] for name in ("instructions", "code_bytes", "spills", "barriers", "stack_bytes")] == [None] * 5
+
+
+SOURCES = {
+    "good.cu": "__global__ void good(float* y) { y[threadIdx.x] = 1; }\n",
+    "bad.cu": "__global__ void bad(float* y) { y[0] = missing; }\n",
+    "worse.cu": "__global__ void worse(float* y) { y[0] = gone; }\n",
+}
+BAD = 'bad.cu does not compile for sm_90: bad.cu:1: error: identifier "missing" is undefined'
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A folder with a source that compiles, and two that do not."""
+    for name, text in SOURCES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("files", [("good.cu", "bad.cu"), ("bad.cu", "good.cu", "worse.cu")])
+def test_what_compiles_is_reviewed_beside_what_does_not_which_is_the_error(
+    sources: Path, files: tuple[str, ...]
+) -> None:
+    done = check(sources, *files, "--arch", "90", "-o", "review.json")
+    bad = [name for name in files if name != "good.cu"]
+    assert done.returncode == 5
+    assert done.stdout.startswith(f"good.cu for sm_90: 1 kernel, no findings; {', '.join(bad)} not reviewed\n")
+    assert "\nnot reviewed: bad.cu does not compile" in done.stdout
+    assert f"error: {BAD}\n" in done.stderr and "next:" not in done.stderr
+    written = json.loads((sources / "review.json").read_text())
+    assert written["files"] == ["good.cu"]
+    assert [item["file"] for item in written["unreviewed"]] == bad
+    assert written["unreviewed"][0]["why"] == BAD
+
+
+@needs_cuda_wheels
+def test_where_no_file_compiles_or_the_kernel_is_in_none_that_does_the_error_is_all(sources: Path) -> None:
+    for words in (("bad.cu", "worse.cu"), ("good.cu", "bad.cu", "--kernel", "bad")):
+        done = check(sources, *words, "--arch", "90")
+        assert (done.returncode, done.stdout) == (5, "")
+        assert done.stderr.startswith(f"error: {BAD}\n")
+
+
+@needs_cuda_wheels
+def test_python_raises_for_the_first_file_that_does_not_compile(sources: Path) -> None:
+    with pytest.raises(InputError, match=r"bad\.cu does not compile"):
+        gpuprof_check(sources / "good.cu", sources / "bad.cu", arch="90")
 
 
 def unread() -> ReviewedKernel:

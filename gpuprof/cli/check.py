@@ -17,7 +17,7 @@ from gpuprof.cli.help import WithExamples
 from gpuprof.cli.options import overwriting
 from gpuprof.cli.output import say, to_type
 from gpuprof.collect.shell import shell_line
-from gpuprof.errors import UsageError
+from gpuprof.errors import GpuprofError, UsageError
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
@@ -107,17 +107,21 @@ def _kernel(pattern: str | None) -> str | None:
 
 
 def _check(asked: _Asked) -> None:
-    """Review, write what is asked for, and say what to type next."""
-    review = _reviewed(asked.request)
+    """Review, write what is asked for, and say what to type next; raise what the first file was refused for."""
+    refused: list[GpuprofError] = []
+    review = _reviewed(asked.request, refused)
     written(review, asked.outputs, asked.top)
     chosen = asked.request.kernel is not None
     if not is_in_file(asked.form, asked.outputs):
         print_reviewed(review, asked.form, asked.top, verbose=asked.verbose, chosen=chosen)
+    if refused:
+        raise refused[0]
     if asked.form == TABLE and not chosen and not asked.verbose:
         _tell_next(review, asked.request)
 
 
-def _reviewed(request: ReviewRequest) -> Review:
+def _reviewed(request: ReviewRequest, refused: list[GpuprofError]) -> Review:
+    """Review what can be; `refused` gets the errors of the other files."""
     from gpuprof._version import __version__
     from gpuprof.cli import patience
     from gpuprof.cli.interrupt import unwinding
@@ -129,7 +133,7 @@ def _reviewed(request: ReviewRequest) -> Review:
     )
     request = replace(request, in_time=lambda: patience.within(patience.LIMIT_S, limit))
     with unwinding(), CodeProgress() as progress:
-        return review(request, __version__, progress)
+        return review(request, __version__, progress, lambda _, error: refused.append(error))
 
 
 def _tell_next(review: Review, request: ReviewRequest) -> None:

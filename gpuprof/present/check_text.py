@@ -32,13 +32,18 @@ _LARGEST = 1e30
 def headline(review: Review) -> str:
     """Write what was read and how much there is to change: "transpose.cu for sm_90: 3 kernels, 2 with findings"."""
     blocks = blocks_of(review)
-    files = [file_name(file) for file in review.files]
-    what = ", ".join(files[:_LISTED]) + (f" and {len(files) - _LISTED} more" if len(files) > _LISTED else "")
+    what = _listed([file_name(file) for file in review.files])
     targets = list(dict.fromkeys(kernel.target for kernel in review.kernels))
     of = f" for {', '.join(targets)}" if targets else ""
     launches = sum(block.launches for block in blocks)
     in_launches = f" in {count_text(launches, 'launch', 'es')}" if launches else ""
-    return f"{what}{of}: {count_text(len(blocks), 'kernel')}{in_launches}, {_told(blocks)}"
+    left_out = [file_name(item.file) for item in review.unreviewed]
+    unread = f"; {_listed(left_out)} not reviewed" if left_out else ""
+    return f"{what}{of}: {count_text(len(blocks), 'kernel')}{in_launches}, {_told(blocks)}{unread}"
+
+
+def _listed(files: Sequence[str]) -> str:
+    return ", ".join(files[:_LISTED]) + (f" and {len(files) - _LISTED} more" if len(files) > _LISTED else "")
 
 
 def _told(blocks: Sequence[Block]) -> str:

@@ -174,6 +174,13 @@ class ReviewedModule(Struct, frozen=True, kw_only=True):
     kernels: Annotated[Whole, about("kernels in it, chosen or not")]
 
 
+class UnreviewedFile(Struct, frozen=True, kw_only=True):
+    """A file that could not be read or compiled, where others could."""
+
+    file: Annotated[str, about("its name")]
+    why: Annotated[str, about("why, in a sentence")]
+
+
 class Review(Struct, frozen=True, kw_only=True):
     """Everything that is told of compiled kernels."""
 
@@ -184,4 +191,5 @@ class Review(Struct, frozen=True, kw_only=True):
     modules: Annotated[tuple[ReviewedModule, ...], about("device code in the files")]
     kernels: Annotated[tuple[ReviewedKernel, ...], about("kernels in the order of the files; launches of a report")]
     findings: Annotated[tuple[CodeFinding, ...], about("on the files as a whole, such as code that is missing")] = ()
+    unreviewed: Annotated[tuple[UnreviewedFile, ...], about("files that could not be read or compiled")] = ()
     notes: Annotated[tuple[str, ...], about("what was left out and why, in sentences")] = ()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.code.binary.host_binary import binary_kind
-from gpuprof.errors import InputError, UsageError
+from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.model.recorded import dims_text
 from gpuprof.read.identify import Look, is_report
 from gpuprof.review.inputs.arguments import with_arguments
@@ -37,14 +37,44 @@ _OTHERS: tuple[tuple[tuple[str, ...], str, str], ...] = (
 """What files of no use are told by their names, what they are, and what to name instead."""
 
 
-def modules_of(request: ReviewRequest) -> Iterator[InputModule]:
-    """Yield the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput."""
+Refuse = Callable[[str, GpuprofError], None]
+"""Told of a file that cannot be reviewed, and why."""
+
+
+def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator[InputModule]:
+    """Yield the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput.
+
+    `refuse`, if there is one, is told of the files that cannot be read or compiled, where others can.
+    """
     choice = choice_of(request)
-    modules = [module for name in request.files for module in _modules(name, choice)]
+    modules: list[InputModule] = []
+    refused: dict[str, GpuprofError] = {}
+    for name in request.files:
+        try:
+            modules += list(_modules(name, choice))
+        except (InputError, EnvironmentProblem) as error:
+            if refuse is None:
+                raise
+            refused[name] = error
+    if refused and not modules:
+        raise next(iter(refused.values()))
+    try:
+        modules = _chosen(modules, choice)
+    except GpuprofError as error:
+        # What was asked for may be in the files that cannot be read.
+        raise next(iter(refused.values()), error) from None
+    for name, why in refused.items():
+        if refuse is not None:
+            refuse(name, why)
+    yield from modules
+
+
+def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> list[InputModule]:
+    """Return the modules with the kernels that are asked for. Raises UsageError and InputError where there is none."""
     modules = _numbered(modules, choice)
     _check_chosen(modules, choice)
     _check_code(modules)
-    yield from with_arguments(modules, request.arguments)
+    return list(with_arguments(modules, choice.request.arguments))
 
 
 def _modules(name: str, choice: KernelChoice) -> Iterator[InputModule]:
