@@ -36,6 +36,16 @@ if TYPE_CHECKING:
 )
 @click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Macro for the compiler. Repeatable.")
 @click.option("-I", "include_folders", multiple=True, metavar="DIR", help="Folder of headers. Repeatable.")
+@click.option(
+    "--std", "standard", metavar="c++20", help="C++ that sources are compiled as, c++03 to c++23. Default: c++17."
+)
+@click.option(
+    "--flag",
+    "flags",
+    multiple=True,
+    metavar="FLAG",
+    help="Other flag of NVRTC or nvcc: --flag=-use_fast_math, --flag=-maxrregcount=64. Repeatable.",
+)
 @click.option("--block", metavar="X[,Y[,Z]]", help="Threads per block: for occupancy, and which threads share a warp.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="Blocks in the grid.")
 @click.option("--dynamic-shared", metavar="BYTES", help="Dynamic shared memory per block, such as 48KiB.")
@@ -88,6 +98,8 @@ class _Asked:
             args=options["arguments"],
             defines=options["defines"],
             include=options["include_folders"],
+            std=options["standard"],
+            flags=options["flags"],
         )
         return cls(
             request=request,
@@ -153,8 +165,7 @@ def _tell_next(review: Review, request: ReviewRequest) -> None:
 def _to_check(request: ReviewRequest) -> str:
     """Return the command that reviews the same files as this one does."""
     options = [*(["--arch", ",".join(request.targets)] if request.targets else [])]
-    for option, texts in (("-D", request.defines), ("-I", request.include_folders)):
-        options += [part for text in texts for part in (option, text)]
+    options += request.compiler_options()
     for option, size in (("--block", request.block), ("--grid", request.grid)):
         options += [option, _size(size)] if size is not None else []
     if request.dynamic_shared_bytes is not None:

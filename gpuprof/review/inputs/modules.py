@@ -46,6 +46,7 @@ def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator
 
     `refuse`, if there is one, is told of the files that cannot be read or compiled, where others can.
     """
+    _check_options(request)
     choice = choice_of(request)
     modules: list[InputModule] = []
     refused: dict[str, GpuprofError] = {}
@@ -67,6 +68,27 @@ def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator
         if refuse is not None:
             refuse(name, why)
     yield from modules
+
+
+def _check_options(request: ReviewRequest) -> None:
+    """Raise UsageError where options are for sources, and no file is one: they would change nothing."""
+    options = request.compiler_options()
+    if options and not any(map(_is_source, request.files)):
+        raise UsageError(
+            f"{' '.join(options):.100}: none of the files is a source, so nothing is compiled with that",
+            "name a .cu, or leave it out",
+        )
+
+
+def _is_source(name: str) -> bool:
+    """Tell whether a file is a source; what cannot be read may be one, and is told of where it is read."""
+    path = Path(name)
+    if os.path.isdir(name):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
+        return False
+    try:
+        return _reader(Look(name, path, head_of(path, name, _HEAD_BYTES))) is source_modules
+    except InputError:
+        return True
 
 
 def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> list[InputModule]:
