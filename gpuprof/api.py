@@ -74,13 +74,16 @@ def check(
     args: Mapping[str | int, int] | None = None,
     defines: Iterable[str] = (),
     include: Iterable[str | os.PathLike[str]] = (),
+    std: str | None = None,
+    flags: Iterable[str] = (),
 ) -> Review:
     """Review compiled kernels without a GPU: sources, PTX, cubins, programs, libraries, Triton's cache, reports.
 
     `arch` names architectures to compile for or to choose ("sm_90"); `kernel` is an expression that names have, or
     "#N". `block`, `grid` and `dynamic_shared` say how kernels are launched, `args` the values of arguments by name or
-    place. `defines` ("N=4096") and `include` are for compilers. Raises a GpuprofError: InputError, DamagedInput,
-    EnvironmentProblem where a tool is missing, UsageError for what an argument cannot be.
+    place. `defines` ("N=4096"), `include`, `std` ("c++20") and `flags` ("-use_fast_math") are for compilers. Raises a
+    GpuprofError: InputError, DamagedInput, EnvironmentProblem where a tool is missing, UsageError for what an argument
+    cannot be.
     """
     from gpuprof.review.asked import request_of
     from gpuprof.review.review import review
@@ -95,6 +98,8 @@ def check(
         args=args or {},
         defines=defines,
         include=include,
+        std=std,
+        flags=flags,
     )
     return review(request, __version__)
 

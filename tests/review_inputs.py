@@ -40,6 +40,8 @@ def modules(
     arguments: dict[str, int] | None = None,
     defines: tuple[str, ...] = (),
     folders: tuple[str, ...] = (),
+    standard: str | None = None,
+    flags: tuple[str, ...] = (),
 ) -> list[InputModule]:
     """The modules that are asked for."""
     request = ReviewRequest(
@@ -50,6 +52,8 @@ def modules(
         arguments=arguments or {},
         defines=defines,
         include_folders=folders,
+        standard=standard,
+        flags=flags,
     )
     return list(modules_of(request))
 

@@ -30,14 +30,14 @@ def test_what_is_asked_for_in_python_is_the_request_of_the_command_line(
     monkeypatch.setattr(reviewing, "review", review)
     given = gpuprof.check(
         tmp_path / "k.cu", arch=["sm_90"], block=(256, 1, 1), grid=64, dynamic_shared="1 KiB", args={"n": 4096, 0: -1},
-        kernel="#2", defines=["A=1"], include=[tmp_path],
+        kernel="#2", defines=["A=1"], include=[tmp_path], std="c++20", flags=["-use_fast_math"],
     )  # fmt: skip
     assert given is answer
     assert asked == [
         ReviewRequest(
             files=(str(tmp_path / "k.cu"),), targets=("sm_90",), kernel="#2", block=(256, 1, 1), grid=(64, 1, 1),
             dynamic_shared_bytes=1024, arguments={"n": 4096, "0": -1}, defines=("A=1",),
-            include_folders=(str(tmp_path),),
+            include_folders=(str(tmp_path),), standard="c++20", flags=("-use_fast_math",),
         )
     ]  # fmt: skip
 

@@ -191,7 +191,7 @@ def test_where_nothing_can_be_reviewed_a_note_tells_why(tmp_path: Path, monkeypa
     from gpuprof.review.kernel import InputModule
 
     bare = InputModule(origin="k", target="sm_35", form="sass", holds=0, kernels=(), notes=("k: too old",))
-    monkeypatch.setattr(reviewing, "modules_of", lambda _: iter([bare]))
+    monkeypatch.setattr(reviewing, "modules_of", lambda *_: iter([bare]))
     with pytest.raises(InputError, match="no kernel: k: too old"):
         review(ReviewRequest(files=(str(tmp_path / "k"),)), "0")
 

@@ -29,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
     """What was asked to be reviewed, of an answer that is made up; in a folder with a file."""
     requests: Asked = []
 
-    def answer(request: ReviewRequest, version: str, progress: Callable[[int, int], None] = lambda *_: None) -> Review:
+    def answer(request: ReviewRequest, version: str, progress: Callable[[int, int], None], _: object) -> Review:
         requests.append(request)
         progress(1, 2)
         return made.review(
@@ -48,8 +48,9 @@ def check(folder: Path, *words: str, **environ: str) -> Done:
 def test_all_options_become_a_request(asked: Asked, tmp_path: Path) -> None:
     (tmp_path / "include").mkdir()
     done = check(
-        tmp_path, "k.cu", "--arch", "sm_80,9.0", "--arch", "100", "-D", "N=4", "-DFAST", "-I", "include", "--block",
-        "16,16", "--grid", "64", "--dynamic-shared", "48KiB", "--arg", "3=0x10", "--arg", "n=4Ki", "--kernel", "gemm",
+        tmp_path, "k.cu", "--arch", "sm_80,9.0", "--arch", "100", "-D", "N=4", "-DFAST", "-I", "include",
+        "--std", "c++20", "--flag=-use_fast_math", "--flag", "-maxrregcount=64", "--block", "16,16",
+        "--grid", "64", "--dynamic-shared", "48KiB", "--arg", "3=0x10", "--arg", "n=4Ki", "--kernel", "gemm",
     )  # fmt: skip
     assert done.returncode == 0
     assert [replace(request, in_time=nullcontext) for request in asked] == [
@@ -63,6 +64,8 @@ def test_all_options_become_a_request(asked: Asked, tmp_path: Path) -> None:
             arguments={"3": 16, "n": 4096},
             defines=("N=4", "FAST"),
             include_folders=("include",),
+            standard="c++20",
+            flags=("-use_fast_math", "-maxrregcount=64"),
         )
     ]
 
@@ -144,6 +147,11 @@ def test_a_file_that_exists_is_replaced_only_with_force_and_an_input_never(asked
         ("k.cu --arg n=99999999999999999999", "is not a whole number"),
         ("k.cu --arg n=1 --arg n=2", "--arg n is given twice, with two values"),
         ("k.cu -D 4=3", "-D '4=3' is not NAME or NAME=VALUE"),
+        ("k.cu --std c++99", "--std 'c++99' is not a version of C++ that NVRTC takes"),
+        ("k.cu --flag fast", "--flag 'fast' is not a flag of a compiler"),
+        ("k.cu --flag=-arch=sm_80", "--flag '-arch=sm_80': there is an option for that"),
+        ("k.cu --flag=--std=c++20", "--flag '--std=c++20': there is an option for that"),
+        ("k.cu --flag=-DN=4", "--flag '-DN=4': there is an option for that"),
         ("k.cu -I nowhere", "-I nowhere does not exist"),
         ("k.cu -I k.cu", "-I k.cu is a file"),
         ("k.cu --kernel (", "--kernel '(' is not a regular expression"),

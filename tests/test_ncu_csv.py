@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from gpuprof.model.recorded import Launch, Report
 from gpuprof.read.details_labels import metric_name
 from gpuprof.read.ncu_csv import read_ncu_csv
 from gpuprof.read.printed_launch import short_name
+from gpuprof.read.printed_numbers import MetricColumn, metric_of
 from gpuprof.units import ncu_unit
 
 PUSH_POP = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
@@ -779,3 +781,47 @@ def test_blanks_at_the_ends_of_lines_are_no_part_of_a_column_or_a_cell() -> None
     raw = raw_page({"gpu__time_duration.sum": ("us", ["5.00"])})
     report = read("".join(f"{line}\t\n" for line in raw.splitlines()))
     assert report.warnings == () and value(only(report), "gpu__time_duration.sum") == pytest.approx(5e-6)
+
+
+PRINTED_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,2}(?:,\d{3}){0,3}|\d{1,9})(?:\.\d{0,6})?(?:e[+-]?\d{1,2})?", re.ASCII)
+
+
+def as_printed(cell: str) -> tuple[float, int | None]:
+    """Read a number digit by digit: its value, and the digits that were kept of one with a point."""
+    digits = [char for char in cell.partition("e")[0] if char.isdigit()]
+    kept = len("".join(digits).lstrip("0")) if "." in cell else None
+    return float(cell.replace(",", "")), kept
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.from_regex(PRINTED_NUMBER, fullmatch=True),
+            st.text(alphabet="0123456789,.eE+-() !naif;_\u202f\u0661", max_size=12),
+        ),
+        max_size=6,
+    ),
+    st.sampled_from(["", "%", "Mbyte", " usecond ", "%/Kbyte", "Gbyte/second"]),
+)
+def test_a_column_reads_each_cell_as_a_cell_alone_is_read(cells: Sequence[str], unit: str) -> None:
+    """Whatever stood in it before, and again where the same cell comes twice."""
+    column = MetricColumn("m", unit)
+    assert [column.metric(cell) for cell in [*cells, *cells]] == [metric_of(cell, unit) for cell in [*cells, *cells]]
+
+
+@given(st.from_regex(PRINTED_NUMBER, fullmatch=True))
+def test_a_number_has_the_value_and_the_digits_that_are_printed(cell: str) -> None:
+    assert cell.isascii()
+    for text in (cell, f" {cell} ", f"(!) {cell}", f"{cell} (1; 2)"):
+        metric = metric_of(text, "")
+        assert metric is not None
+        assert (metric.value, metric.digits) == as_printed(cell)
+
+
+def test_a_number_with_groups_by_narrow_spaces_is_found_in_any_column_of_metrics() -> None:
+    """12 345,5 of a computer in France, behind a device whose name has a space and digits."""
+    page = (
+        '"ID","Process ID","Kernel Name","device__attribute_display_name","l.sum"\n"","","","","inst"\n'
+        '"0","41","scale","A100 80GB","7"\n"1","41","scale","A100 80GB","12\u202f345,5"\n'
+    )
+    assert [launch.metrics.number("l.sum") for launch in read_ncu_csv(page, "f", "").launches] == [7, 12345.5]

@@ -21,7 +21,7 @@ def module(target: str, form: str = "sass", *, cubin: bytes = WITH_LINES, launch
         target=target,
         origin=NAME,
         cubin=cubin,
-        kernel=CubinKernel(mangled="kernel", code=b""),
+        kernel=CubinKernel(mangled="kernel", code=bytes(16)),
         shape=KnownLaunch(),
         launch=launch,
     )

@@ -15,7 +15,8 @@ from gpuprof.code.binary.line_table import line_tables
 from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.code.tools.disassemble import find_disassemblers
 from gpuprof.errors import EnvironmentProblem, InputError
-from gpuprof.model.recorded import EmbeddedProgram, FixedDetails, Launch, Report
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.recorded import DictMetrics, EmbeddedProgram, FixedDetails, Launch, Metric, Report
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.review.inputs import reports as inputs
 from gpuprof.review.slices import reviewed_slice
@@ -147,7 +148,39 @@ def test_launches_without_code_are_noted_and_keep_their_numbers(file: Path, monk
     (module,) = modules(file)
     assert [kernel.launch for kernel in module.kernels] == [1, 5]
     assert len(module.notes) == 4
-    assert module.notes[0] == f"{file}: 1 launch left out: the report embeds no code of them"
+    assert module.notes[0] == f"{file}: 1 launch left out (bare): the report embeds no code of it"
+
+
+def test_launches_without_code_have_what_the_report_recorded_of_them(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a GPU that is known: 40 registers, 1 KiB + 2 KiB of shared memory; nothing that only code tells."""
+    recorded = DictMetrics(
+        {
+            "launch__registers_per_thread": Metric(40.0, "register/thread"),
+            "launch__shared_mem_per_block_static": Metric(1024.0, "byte"),
+            "launch__shared_mem_per_block_dynamic": Metric(2048.0, "byte"),
+        }
+    )
+    launches = (
+        launch_of("row_sums", CUBIN),
+        structs.replace(launch_of("bare", None), metrics=recorded),
+        launch_of("absent", CUBIN),
+    )
+    report = structs.replace(report_of(*launches), devices=(RecordedDevice(compute_capability="8.0"),))
+    monkeypatch.setattr(inputs, "read_ncu_rep", lambda _: report)
+    _, bare, absent = [kernel for module in modules(file) for kernel in module.kernels]
+    told = reviewed_slice([(1, bare)])[0]
+    assert (told.target, told.launch, told.unreviewed) == ("sm_80", 1, "the report embeds no code of it")
+    taken = told.resources
+    assert (taken.registers, taken.static_shared_bytes, taken.dynamic_shared_bytes) == (40, 1024, 2048)
+    assert (taken.spills, taken.code_bytes, taken.instructions, taken.barriers) == (None, None, None, None)
+    assert told.occupancy is not None
+    assert (told.occupancy.blocks_per_sm, told.occupancy.fraction) == (12, 0.75)
+    assert told.findings == ()
+    unknown = reviewed_slice([(2, absent)])[0]
+    assert (unknown.resources.static_shared_bytes, unknown.occupancy) == (None, None)
+    assert unknown.unreviewed == "its cubin has no kernel absent"
 
 
 def test_a_report_without_any_code_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

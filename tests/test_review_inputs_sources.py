@@ -6,6 +6,7 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ from gpuprof.errors import EnvironmentProblem, InputError, UsageError
 from gpuprof.review.inputs import sources
 from gpuprof.review.inputs.signatures import argument_names, names_for
 from tests.cuda_tools import needs_cuda_wheels
-from tests.review_inputs import SAXPY, kernels, modules, needs_nvcc, needs_ptxas
+from tests.review_inputs import CACHE, SAXPY, kernels, modules, needs_nvcc, needs_ptxas
 
 
 @pytest.fixture
@@ -122,6 +123,106 @@ def test_what_needs_a_host_compiler_is_compiled_by_nvcc_with_the_kernels_that_it
     named = kernels([module])
     assert set(named) == {"void k<float>(float*, float)", "void k<__half>(__half*, float)"}
     assert all(kernel.argument_names == ("out", "scale") for kernel in named.values())
+
+
+CONCEPT = """\
+template <class T> concept Small = sizeof(T) <= 4;
+template <Small T> __global__ void fill(T* y) { y[threadIdx.x] = 1; }
+template __global__ void fill<float>(float*);
+"""
+
+
+@needs_cuda_wheels
+def test_what_only_newer_cpp_has_is_told_and_compiles_with_it(tmp_path: Path) -> None:
+    source = tmp_path / "concept.cu"
+    source.write_text(CONCEPT)
+    with pytest.raises(InputError, match='"concept" is undefined') as refused:
+        modules(source, targets=("sm_90",))
+    assert refused.value.hint == "it compiles as C++20: --std c++20"
+    (module,) = modules(source, targets=("sm_90",), standard="c++20")
+    assert "--std=c++20 --generate-line-info" in module.tools[0]
+    with pytest.raises(InputError, match='"concept" is undefined') as refused:
+        modules(source, targets=("sm_90",), standard="c++14")
+    assert refused.value.hint is None
+
+
+@needs_cuda_wheels
+def test_flags_reach_the_compiler_and_are_among_its_options(tmp_path: Path) -> None:
+    """Division of floats calls a function for its slow path, unless -use_fast_math makes it approximate."""
+    source = tmp_path / "divide.cu"
+    source.write_text('extern "C" __global__ void divide(float* y, float by) { y[threadIdx.x] /= by; }\n')
+    (exact,), (fast,) = (
+        modules(source, targets=("sm_90",)),
+        modules(source, targets=("sm_90",), flags=("-use_fast_math", "-maxrregcount=32")),
+    )
+    assert fast.tools[0].endswith("--generate-line-info -use_fast_math -maxrregcount=32")
+    assert len(fast.kernels[0].kernel.code) < len(exact.kernels[0].kernel.code)
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("-no-such-flag", "nvrtc: error: unrecognized option -no-such-flag found"),
+        ("-maxrregcount=many", "expects an integer value"),
+    ],
+)
+@pytest.mark.parametrize("has_nvcc", [True, False])
+def test_a_flag_that_no_compiler_knows_ends_in_the_words_of_nvrtc(
+    saxpy: str, monkeypatch: pytest.MonkeyPatch, flag: str, said: str, has_nvcc: bool
+) -> None:
+    if not has_nvcc:
+        monkeypatch.setattr(sources, "nvcc_for", lambda _: None)
+    with pytest.raises(UsageError, match=re.escape(said)) as refused:
+        modules(saxpy, targets=("sm_90",), flags=(flag,))
+    assert refused.value.hint is not None and "--flag=-maxrregcount=64" in refused.value.hint
+
+
+@needs_cuda_wheels
+@needs_nvcc
+def test_a_flag_that_only_nvcc_knows_has_it_compile(tmp_path: Path) -> None:
+    source = tmp_path / "lambda.cu"
+    source.write_text(
+        "template <class F> __global__ void k(F f, float* y) { *y = f(*y); }\n"
+        "int main() { auto f = [] __device__(float x) { return x * 2; }; k<<<1, 32>>>(f, nullptr); }\n"
+    )
+    with pytest.raises(InputError, match="requires --extended-lambda") as refused:
+        modules(source, targets=("sm_90",))
+    assert refused.value.hint == "--flag=--extended-lambda"
+    (module,) = modules(source, targets=("sm_90",), flags=("--extended-lambda",))
+    assert module.tools[0].startswith("nvcc ") and "--extended-lambda" in module.tools[0]
+
+
+@needs_cuda_wheels
+def test_a_missing_header_has_two_ways_out(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("#include <own/tile.h>\n__global__ void k(float* y) { *y = 1; }\n")
+    with pytest.raises(InputError, match=r"own/tile\.h") as refused:
+        modules(source, targets=("sm_80",))
+    assert (refused.value.hint or "").startswith(
+        "-I DIR names the folder of own/tile.h; or compile it as your build does, with "
+        "`nvcc -cubin -lineinfo -arch=sm_80 k.cu`, and check k.cubin"
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"defines": ("N=3",)}, {"standard": "c++20"}, {"flags": ("-use_fast_math",)}, {"folders": (".",)}],
+)
+def test_options_for_sources_are_refused_where_no_file_is_one(options: dict[str, Any]) -> None:
+    cubin = next(iter(sorted(CACHE.glob("*/row_sums.cubin"))))
+    for file in (cubin, CACHE):
+        with pytest.raises(UsageError, match="none of the files is a source"):
+            modules(file, **options)
+    with pytest.raises(InputError, match="no such file"):
+        modules("nowhere.cu", **options)
+
+
+@needs_cuda_wheels
+def test_options_for_sources_stand_where_one_of_the_files_is_one(saxpy: str) -> None:
+    cubin = next(iter(sorted(CACHE.glob("*/row_sums.cubin"))))
+    listed = modules(saxpy, cubin, targets=("sm_90",), standard="c++20")
+    assert "c++20" in listed[0].tools[0]
 
 
 @needs_cuda_wheels
@@ -252,8 +353,17 @@ def test_ptx_for_a_chip_that_ptxas_no_longer_knows_is_compiled_for_the_next(tmp_
 def test_ptx_for_one_chip_compiles_for_no_other(tmp_path: Path) -> None:
     source = tmp_path / "own.ptx"
     source.write_text(_PTX.replace("sm_80", "sm_90a"))
-    with pytest.raises(InputError, match="PTX for sm_90a, which does not compile for sm_100"):
+    with pytest.raises(InputError, match="PTX for sm_90a, which does not compile for sm_100") as refused:
         modules(source, targets=("sm_100",))
+    assert (refused.value.hint or "").endswith("--arch sm_90a, or leave --arch out")
+
+
+def test_ptx_for_a_newer_chip_than_is_asked_for_says_what_to_ask_for(tmp_path: Path) -> None:
+    source = tmp_path / "new.ptx"
+    source.write_text(_PTX.replace("sm_80", "sm_100"))
+    with pytest.raises(InputError, match="PTX for sm_100, which does not compile for sm_90") as refused:
+        modules(source, targets=("sm_90",))
+    assert (refused.value.hint or "").endswith("--arch sm_100 or newer, or leave --arch out")
 
 
 @needs_ptxas

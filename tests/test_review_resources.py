@@ -274,10 +274,12 @@ def test_a_kernel_without_local_memory_has_no_spills() -> None:
 
 
 def test_of_instructions_that_could_not_be_read_nothing_is_said() -> None:
-    taken = resources_of(replace(made(kernel=taking(40)), code=()), {})
-    assert taken.registers == 40
-    unread = resources_of(replace(made(kernel=structs.replace(taking(40), code=bytes(64))), code=()), {})
-    assert (unread.registers, unread.code_bytes, unread.spills, unread.barriers) == (40, 64, None, None)
+    taken = resources_of(replace(made(kernel=taking(40)), code=(), unread="there is none"), {})
+    assert (taken.registers, taken.code_bytes, taken.instructions, taken.spills) == (40, None, None, None)
+    coded = made(kernel=structs.replace(taking(40), code=bytes(64)))
+    unread = resources_of(replace(coded, code=(), unread="nvdisasm crashed"), {})
+    assert (unread.registers, unread.code_bytes, unread.instructions) == (40, 64, None)
+    assert (unread.spills, unread.barriers) == (None, None)
 
 
 @pytest.mark.parametrize(

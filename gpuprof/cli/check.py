@@ -17,7 +17,7 @@ from gpuprof.cli.help import WithExamples
 from gpuprof.cli.options import overwriting
 from gpuprof.cli.output import say, to_type
 from gpuprof.collect.shell import shell_line
-from gpuprof.errors import UsageError
+from gpuprof.errors import GpuprofError, UsageError
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
@@ -36,6 +36,16 @@ if TYPE_CHECKING:
 )
 @click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Macro for the compiler. Repeatable.")
 @click.option("-I", "include_folders", multiple=True, metavar="DIR", help="Folder of headers. Repeatable.")
+@click.option(
+    "--std", "standard", metavar="c++20", help="C++ that sources are compiled as, c++03 to c++23. Default: c++17."
+)
+@click.option(
+    "--flag",
+    "flags",
+    multiple=True,
+    metavar="FLAG",
+    help="Other flag of NVRTC or nvcc: --flag=-use_fast_math, --flag=-maxrregcount=64. Repeatable.",
+)
 @click.option("--block", metavar="X[,Y[,Z]]", help="Threads per block: for occupancy, and which threads share a warp.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="Blocks in the grid.")
 @click.option("--dynamic-shared", metavar="BYTES", help="Dynamic shared memory per block, such as 48KiB.")
@@ -88,6 +98,8 @@ class _Asked:
             args=options["arguments"],
             defines=options["defines"],
             include=options["include_folders"],
+            std=options["standard"],
+            flags=options["flags"],
         )
         return cls(
             request=request,
@@ -107,17 +119,21 @@ def _kernel(pattern: str | None) -> str | None:
 
 
 def _check(asked: _Asked) -> None:
-    """Review, write what is asked for, and say what to type next."""
-    review = _reviewed(asked.request)
+    """Review, write what is asked for, and say what to type next; raise what the first file was refused for."""
+    refused: list[GpuprofError] = []
+    review = _reviewed(asked.request, refused)
     written(review, asked.outputs, asked.top)
     chosen = asked.request.kernel is not None
     if not is_in_file(asked.form, asked.outputs):
         print_reviewed(review, asked.form, asked.top, verbose=asked.verbose, chosen=chosen)
+    if refused:
+        raise refused[0]
     if asked.form == TABLE and not chosen and not asked.verbose:
         _tell_next(review, asked.request)
 
 
-def _reviewed(request: ReviewRequest) -> Review:
+def _reviewed(request: ReviewRequest, refused: list[GpuprofError]) -> Review:
+    """Review what can be; `refused` gets the errors of the other files."""
     from gpuprof._version import __version__
     from gpuprof.cli import patience
     from gpuprof.cli.interrupt import unwinding
@@ -129,7 +145,7 @@ def _reviewed(request: ReviewRequest) -> Review:
     )
     request = replace(request, in_time=lambda: patience.within(patience.LIMIT_S, limit))
     with unwinding(), CodeProgress() as progress:
-        return review(request, __version__, progress)
+        return review(request, __version__, progress, lambda _, error: refused.append(error))
 
 
 def _tell_next(review: Review, request: ReviewRequest) -> None:
@@ -149,8 +165,7 @@ def _tell_next(review: Review, request: ReviewRequest) -> None:
 def _to_check(request: ReviewRequest) -> str:
     """Return the command that reviews the same files as this one does."""
     options = [*(["--arch", ",".join(request.targets)] if request.targets else [])]
-    for option, texts in (("-D", request.defines), ("-I", request.include_folders)):
-        options += [part for text in texts for part in (option, text)]
+    options += request.compiler_options()
     for option, size in (("--block", request.block), ("--grid", request.grid)):
         options += [option, _size(size)] if size is not None else []
     if request.dynamic_shared_bytes is not None:

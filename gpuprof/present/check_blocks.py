@@ -54,6 +54,11 @@ class Block(Struct, frozen=True, kw_only=True):
         return sum(variant.launches for variant in self.variants)
 
     @property
+    def unreviewed(self) -> str:
+        """Return why its code could not be reviewed, or that of one of its variants; empty where it was."""
+        return next((variant.kernel.unreviewed for variant in self.variants if variant.kernel.unreviewed), "")
+
+    @property
     def depth(self) -> int:
         """Return how deep in loops its deepest finding is; -1 without findings."""
         return max((told.finding.loop_depth for told in self.findings), default=-1)
@@ -81,8 +86,8 @@ def blocks_of(review: Review) -> list[Block]:
 
 
 def ranked(blocks: Iterable[Block]) -> list[Block]:
-    """Return the blocks with findings in the deepest loops first, those without findings last."""
-    return sorted(blocks, key=lambda block: -block.depth)
+    """Return the blocks with findings in the deepest loops first, then what was not reviewed, and the rest last."""
+    return sorted(blocks, key=lambda block: (-block.depth, not block.unreviewed))
 
 
 def _block(groups: Sequence[Sequence[ReviewedKernel]], *, several: bool) -> Block:

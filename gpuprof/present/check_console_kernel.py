@@ -12,6 +12,7 @@ from gpuprof.present.check_blocks import Block, BlockFinding, BlockVariant, file
 from gpuprof.present.check_console_access import access_lines, loop_lines
 from gpuprof.present.check_text import (
     bytes_text,
+    code_text,
     evidence_texts,
     launch_text,
     more_places_text,
@@ -21,6 +22,7 @@ from gpuprof.present.check_text import (
     spills_text,
     sure_text,
     takes_text,
+    unreviewed_text,
     where_text,
 )
 from gpuprof.present.console_parts import Sheet
@@ -48,6 +50,8 @@ def brief_lines(block: Block, sheet: Sheet, brief: Brief, *, number: bool) -> It
     """Yield a kernel: its name, what it takes for each architecture, and its first findings with what to change."""
     yield _heading(block, sheet, number=number)
     yield from _taken(block, sheet, cut=brief.cut)
+    if block.unreviewed:
+        yield limited(sheet, unreviewed_text(block.unreviewed), 1 if brief.cut else None, "bold", indent=_INDENT)
     shown = block.findings[: brief.findings]
     for told in shown:
         yield from finding_lines(told, sheet, cut=brief.cut)
@@ -166,8 +170,7 @@ def _facts(variant: BlockVariant, sheet: Sheet) -> Iterator[Text]:
     """Yield where a kernel is from, what it takes, its occupancy and its arguments."""
     kernel, resources = variant.kernel, variant.kernel.resources
     yield sheet.field("from", sheet.fitted(file_name(kernel.origin), 3 * sheet.width))
-    code = f"{count_text(resources.instructions, 'instruction')} ({bytes_text(resources.code_bytes)})"
-    parts = [takes_text(resources), code]
+    parts = [takes_text(resources), *filter(None, [code_text(resources)])]
     if resources.stack_bytes and spills_text(resources.spills):
         parts.append(f"{bytes_text(resources.stack_bytes)} of stack")
     if resources.barriers:

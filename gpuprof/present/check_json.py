@@ -9,7 +9,7 @@ from gpuprof.present.contract_json import contract_lines
 from gpuprof.review.contract import REVIEW_VERSION, Review
 from gpuprof.store.schema import schema_of, schema_text
 
-_ONE_LINE_EACH = ("modules", "kernels", "findings", "notes")
+_ONE_LINE_EACH = ("modules", "kernels", "findings", "unreviewed", "notes")
 
 
 def lines(review: Review, _top: int | None = None) -> Iterator[str]:

@@ -17,6 +17,7 @@ from gpuprof.present.check_text import (
     shared_size_text,
     spills_text,
     sure_text,
+    unreviewed_text,
     where_text,
 )
 from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
@@ -42,6 +43,7 @@ def lines(review: Review, top: int | None = None) -> Iterator[str]:
     page = Page(MOST_CHARACTERS - ending.length)
     page.add(MARKER, f"**{cell(headline(review), _WIDTH)}**", "")
     page.table((), (_line(finding, names) for finding, names in shown), "more finding")
+    page.table((), (_unreviewed_line(block) for block in blocks if block.unreviewed), "more kernel")
     page.add("")
     if len(findings) > len(shown):
         page.add(f"{count_text(len(findings) - len(shown), 'more finding')}: gpuprof check shows all.", "")
@@ -69,6 +71,11 @@ def _line(finding: CodeFinding, names: Sequence[str]) -> str:
     guess = ", a guess" if finding.certainty == "guess" else ""
     about = f" – {', '.join(map(cell, names[:_NAMES]))}{more}{guess}" if names else ""
     return f"- {begin}{cell(finding.headline, _WIDTH)}{action}{about}"
+
+
+def _unreviewed_line(block: Block) -> str:
+    name = f"{block.kernel.label}{f' in {block.file}' if block.file else ''}"
+    return f"- **{cell(name)}** {cell(unreviewed_text(block.unreviewed), _WIDTH)}"
 
 
 def _details(finding: CodeFinding) -> list[str]:

@@ -32,21 +32,36 @@ _LARGEST = 1e30
 def headline(review: Review) -> str:
     """Write what was read and how much there is to change: "transpose.cu for sm_90: 3 kernels, 2 with findings"."""
     blocks = blocks_of(review)
-    files = [file_name(file) for file in review.files]
-    what = ", ".join(files[:_LISTED]) + (f" and {len(files) - _LISTED} more" if len(files) > _LISTED else "")
+    what = _listed([file_name(file) for file in review.files])
     targets = list(dict.fromkeys(kernel.target for kernel in review.kernels))
     of = f" for {', '.join(targets)}" if targets else ""
     launches = sum(block.launches for block in blocks)
     in_launches = f" in {count_text(launches, 'launch', 'es')}" if launches else ""
-    return f"{what}{of}: {count_text(len(blocks), 'kernel')}{in_launches}, {_told(blocks)}"
+    left_out = [file_name(item.file) for item in review.unreviewed]
+    unread = f"; {_listed(left_out)} not reviewed" if left_out else ""
+    return f"{what}{of}: {count_text(len(blocks), 'kernel')}{in_launches}, {_told(blocks)}{unread}"
+
+
+def _listed(files: Sequence[str]) -> str:
+    return ", ".join(files[:_LISTED]) + (f" and {len(files) - _LISTED} more" if len(files) > _LISTED else "")
 
 
 def _told(blocks: Sequence[Block]) -> str:
+    """Write how much there is to change, and how much of it was not looked at."""
     told = [block for block in blocks if block.findings]
-    if not told:
-        return "no findings"
-    number = count_text(sum(len(block.findings) for block in told), "finding")
-    return number if len(blocks) == 1 else f"{number} in {len(told)} of them"
+    unread = sum(bool(block.unreviewed) for block in blocks)
+    number = count_text(sum(len(block.findings) for block in told), "finding") if told else "no findings"
+    amount = number if not told or len(blocks) == 1 else f"{number} in {len(told)} of them"
+    if not unread:
+        return amount
+    if unread == len(blocks):
+        return f"not reviewed{f'; {amount}' if told else ''}"
+    return f"{amount}; {unread} of them not reviewed"
+
+
+def unreviewed_text(why: str) -> str:
+    """Write that a kernel was not reviewed, and why; empty where it was."""
+    return f"not reviewed: {why.rstrip('.')}" if why else ""
 
 
 def takes_text(resources: KernelResources) -> str:
@@ -66,6 +81,8 @@ def takes_text(resources: KernelResources) -> str:
 def shared_text(resources: KernelResources) -> str:
     """Write the shared memory of a block; empty where there is none."""
     static, dynamic = resources.static_shared_bytes, resources.dynamic_shared_bytes
+    if static is None:
+        return f"shared memory {NOT_KNOWN}"
     if not static and not dynamic:
         return ""
     if not static and dynamic:
@@ -76,7 +93,19 @@ def shared_text(resources: KernelResources) -> str:
 
 def shared_size_text(resources: KernelResources) -> str:
     """Write the shared memory of a block under a head that says so: "4.12 KiB", "0 B"."""
+    if resources.static_shared_bytes is None:
+        return NOT_KNOWN
     return shared_text(resources).replace(" shared", "") or "0 B"
+
+
+def code_text(resources: KernelResources, between: str = " ({})") -> str:
+    """Write how much code a kernel has: "117 instructions (2 KiB)"; empty where there is none, "2 KiB" if unread."""
+    if resources.code_bytes is None:
+        return ""
+    size = bytes_text(resources.code_bytes)
+    if resources.instructions is None:
+        return f"{size} of code"
+    return count_text(resources.instructions, "instruction") + between.format(size)
 
 
 def bytes_text(size: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import compress
 
 from msgspec import Struct
 
@@ -10,7 +11,7 @@ from gpuprof.errors import InputError
 from gpuprof.model.recorded import FixedDetails, Metric, Report, RuleResult
 from gpuprof.read.details_labels import metric_name
 from gpuprof.read.printed_launch import RecordedLaunch, recorded_launch, with_devices
-from gpuprof.read.printed_numbers import is_garbled, metric_of, printed_unit, with_points
+from gpuprof.read.printed_numbers import MetricColumn, is_garbled, metric_of, printed_unit, with_points
 from gpuprof.read.printed_refusal import HINT, ncu_messages
 from gpuprof.read.printed_table import LAUNCH_COLUMNS, Dropped, PrintedRow, PrintedTable, is_range_column
 
@@ -60,32 +61,38 @@ def _raw_launches(table: PrintedTable) -> _TableLaunches:
     elif rows:
         content.dropped.sentences.append("the raw page has no row of units: values are taken as printed")
     units += ("",) * (len(table.columns) - len(units))
+    is_of_launch = [name in LAUNCH_COLUMNS or is_range_column(name) for name in table.columns]
+    is_metric = [not told for told in is_of_launch]
+    named = list(compress(table.columns, is_of_launch))
+    columns = [MetricColumn(name, unit) for name, unit in compress(zip(table.columns, units, strict=False), is_metric)]
     for row in rows:
-        cells = dict(zip(table.columns, row.cells, strict=False))
+        cells = dict(zip(named, compress(row.cells, is_of_launch), strict=False))
         if len(row.cells) != len(table.columns):
             content.dropped.lines.append(row.line)
         if not cells.get("ID", "").isdigit() or "Kernel Name" not in cells or len(row.cells) > len(table.columns):
             content.dropped.lines.append(row.line)
             continue
-        metrics = _raw_metrics(table.columns, units, row, content.dropped)
+        metrics = _raw_metrics(zip(columns, compress(row.cells, is_metric), strict=False), row.line, content.dropped)
         content.launches.append(recorded_launch(cells, metrics, FixedDetails()))
     return content
 
 
-def _raw_metrics(columns: Sequence[str], units: Sequence[str], row: PrintedRow, dropped: Dropped) -> dict[str, Metric]:
+def _raw_metrics(cells: Iterable[tuple[MetricColumn, str]], line: int, dropped: Dropped) -> dict[str, Metric]:
+    """Return the metrics of a launch; of columns of one name, the first that has a value."""
     metrics: dict[str, Metric] = {}
     unmeasured = False
-    for name, unit, cell in zip(columns, units, row.cells, strict=False):
-        if name in LAUNCH_COLUMNS or is_range_column(name) or name in metrics:
+    for column, cell in cells:
+        name = column.name
+        if name in metrics:
             continue
-        metric = metric_of(cell, unit)
+        metric = column.metric(cell)
         if metric is not None and is_garbled(metric):
-            dropped.lines.append(row.line)
+            dropped.lines.append(line)
         elif metric is not None:
             metrics[name] = metric
         elif name == "gpu__time_duration.sum" and "nan" in cell:
             unmeasured = True
-    return _without_zeros(metrics, row.line, dropped) if unmeasured else metrics
+    return _without_zeros(metrics, line, dropped) if unmeasured else metrics
 
 
 def _without_zeros(metrics: dict[str, Metric], line: int, dropped: Dropped) -> dict[str, Metric]:

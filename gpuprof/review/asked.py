@@ -13,9 +13,11 @@ from gpuprof.review.options import (
     arguments_of,
     block_of,
     bytes_of,
+    flags_of,
     grid_of,
     macros_of,
     named_arguments,
+    standard_of,
     targets_of,
 )
 
@@ -34,6 +36,8 @@ def request_of(
     args: Mapping[str | int, int] | Iterable[str] = (),
     defines: Iterable[str] = (),
     include: Iterable[str | os.PathLike[str]] = (),
+    std: str | None = None,
+    flags: Iterable[str] = (),
 ) -> ReviewRequest:
     """Return what is asked for. Raises UsageError for what cannot be, before anything is read."""
     named = tuple(os.fspath(file) for file in files)
@@ -50,6 +54,8 @@ def request_of(
         arguments=named_arguments(args) if isinstance(args, Mapping) else arguments_of(args),
         defines=macros_of(defines),
         include_folders=tuple(_folder(os.fspath(folder)) for folder in include),
+        standard=standard_of(std) if std is not None else None,
+        flags=flags_of(flags),
     )
 
 

@@ -99,7 +99,7 @@ def _launched_again(reviewed: ReviewedKernel, kernel: CompiledKernel, number: in
 
 def disassemblers_for(kernels: Sequence[CompiledKernel]) -> tuple[Disassembler, ...]:
     """Return those that the targets of these kernels need. Raises EnvironmentProblem where none can be read."""
-    targets = dict.fromkeys(kernel.target for kernel in kernels if kernel.sass is None)
+    targets = dict.fromkeys(kernel.target for kernel in kernels if kernel.kernel.code and kernel.sass is None)
     tools = dict.fromkeys(tool for tool in map(disassembler_for, targets) if tool is not None)
     if targets and not tools:
         have = ", ".join(map(str, find_disassemblers()))

@@ -16,14 +16,15 @@ from gpuprof.review.kernel import CompiledKernel
 class KernelCode:
     """One kernel and its code. `lines` are source places by offset; empty without line information.
 
-    `code` is without the padding behind the last instruction. `arch` is None for a target that no spec describes. Each
-    is its own key, so that what follows from one is worked out once.
+    `code` is without the padding behind the last instruction; where it could not be read, `unread` says why. `arch` is
+    None for a target that no spec describes. Each is its own key, so that what follows from one is worked out once.
     """
 
     kernel: CompiledKernel
     code: tuple[Instruction, ...]
     lines: Mapping[int, tuple[str, int]]
     arch: ArchSpec | None
+    unread: str | None = None
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[Instruction]]:

@@ -54,16 +54,20 @@ class SpillCount(Struct, frozen=True, kw_only=True):
 
 
 class KernelResources(Struct, frozen=True, kw_only=True):
-    """What a kernel takes, by its cubin and its code."""
+    """What a kernel takes, by its cubin and its code; of a launch without code, by what the report recorded."""
 
     registers: Annotated[Whole | None, about("registers per thread")]
-    static_shared_bytes: Annotated[ByteCount, about("shared memory per block that the code declares")]
+    static_shared_bytes: Annotated[
+        ByteCount | None, about("shared memory per block that the code declares; null: not known")
+    ]
     dynamic_shared_bytes: Annotated[ByteCount | None, about("dynamic shared memory per block; null: not given")]
     stack_bytes: Annotated[ByteCount | None, about("local memory per thread: arrays, spills, calls; null: not known")]
     spills: Annotated[SpillCount | None, about("registers kept in local memory; null: not known")]
     barriers: Annotated[Whole | None, about("barriers of a block that the code uses")]
-    code_bytes: Annotated[ByteCount, about("size of its machine code, with the padding behind its end")]
-    instructions: Annotated[Whole, about("instructions of it, without padding")]
+    code_bytes: Annotated[
+        ByteCount | None, about("size of its machine code, with the padding behind its end; null: the file has none")
+    ]
+    instructions: Annotated[Whole | None, about("instructions of it, without padding; null: they were not read")]
     max_threads: Annotated[Positive | None, about("threads per block at most, by __launch_bounds__ or .maxntid")]
     required_block: Annotated[Dim3 | None, about("block that the code asks for, by .reqntid")]
 
@@ -157,6 +161,7 @@ class ReviewedKernel(Struct, frozen=True, kw_only=True):
     accesses: Annotated[tuple[CodeAccess, ...], about("its memory instructions, in order")]
     findings: Annotated[tuple[CodeFinding, ...], about("what to change, in hot loops first")]
     has_lines: Annotated[bool, about("the code has line information")]
+    unreviewed: Annotated[str | None, about("why its code could not be reviewed; null: it was")] = None
     notes: Annotated[tuple[str, ...], about("what is assumed or could not be told, in sentences")] = ()
 
 
@@ -169,6 +174,13 @@ class ReviewedModule(Struct, frozen=True, kw_only=True):
     kernels: Annotated[Whole, about("kernels in it, chosen or not")]
 
 
+class UnreviewedFile(Struct, frozen=True, kw_only=True):
+    """A file that could not be read or compiled, where others could."""
+
+    file: Annotated[str, about("its name")]
+    why: Annotated[str, about("why, in a sentence")]
+
+
 class Review(Struct, frozen=True, kw_only=True):
     """Everything that is told of compiled kernels."""
 
@@ -179,4 +191,5 @@ class Review(Struct, frozen=True, kw_only=True):
     modules: Annotated[tuple[ReviewedModule, ...], about("device code in the files")]
     kernels: Annotated[tuple[ReviewedKernel, ...], about("kernels in the order of the files; launches of a report")]
     findings: Annotated[tuple[CodeFinding, ...], about("on the files as a whole, such as code that is missing")] = ()
+    unreviewed: Annotated[tuple[UnreviewedFile, ...], about("files that could not be read or compiled")] = ()
     notes: Annotated[tuple[str, ...], about("what was left out and why, in sentences")] = ()

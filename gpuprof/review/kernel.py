@@ -9,6 +9,9 @@ from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.contract import ModuleForm
 
+NO_CODE = "the file holds no machine code of it"
+NO_CODE_HINT = "check the program or its cubin instead"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLaunch:
@@ -26,7 +29,8 @@ class CompiledKernel:
 
     `lines` has the source place of instructions by offset where it was read elsewhere (a report), else None: they are
     read from the cubin. `sass` likewise: its text by offset, where no disassembler needs to be asked. `argument_names`
-    are by ordinal; `label` is the short name, which `review.py` gives.
+    are by ordinal; `label` is the short name, which `review.py` gives. `bare` says why there is no machine code where
+    there is none.
     """
 
     name: str
@@ -41,6 +45,12 @@ class CompiledKernel:
     lines: Mapping[int, tuple[str, int]] | None = None
     argument_names: tuple[str | None, ...] = ()
     notes: tuple[str, ...] = ()
+    bare: str | None = None
+
+    @property
+    def has_code(self) -> bool:
+        """Tell whether there is machine code, or its text, to be reviewed."""
+        return bool(self.kernel.code) or self.sass is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,16 @@ _MOST_GRID = (2**31 - 1, 65_535, 65_535)
 _MOST_BYTES = 2**31 - 1
 _NUMBER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})([A-Za-z]{0,2})")
 _PREFIXES = {**DECIMAL_PREFIXES, **BINARY_PREFIXES}
+STANDARDS = ("c++03", "c++11", "c++14", "c++17", "c++20", "c++23")
+"""What NVRTC 13 takes for --std; older ones take fewer."""
+_OWN_OPTIONS = {
+    **dict.fromkeys(("arch", "gpu-architecture", "gencode", "generate-code", "code", "gpu-code"), "--arch"),
+    "std": "--std",
+    **dict.fromkeys(("define-macro", "D"), "-D"),
+    **dict.fromkeys(("include-path", "I"), "-I"),
+}
+"""Flags of compilers that have an option here."""
+_FLAG = re.compile(r"--?([A-Za-z][\w-]*)(=.*)?", re.DOTALL)
 _MACRO = re.compile(r"[A-Za-z_]\w*(\([^()=]*\))?(=.*)?", re.DOTALL)
 
 
@@ -118,3 +128,30 @@ def macros_of(texts: Iterable[str]) -> tuple[str, ...]:
         if not _MACRO.fullmatch(text) or "\0" in text:
             raise UsageError(f"-D {text!r:.80} is not NAME or NAME=VALUE", "such as -D TILE=32")
     return macros
+
+
+def standard_of(text: str) -> str:
+    """Return the version of C++ that sources are compiled as: "c++20"."""
+    if text not in STANDARDS:
+        raise UsageError(
+            f"--std {text!r:.60} is not a version of C++ that NVRTC takes", f"there are {', '.join(STANDARDS)}"
+        )
+    return text
+
+
+def flags_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return other flags for a compiler, as they are: "-use_fast_math", "-maxrregcount=64"."""
+    if isinstance(texts, str):
+        raise UsageError(f"flags={texts!r:.60} is one text", "give a list of flags")
+    flags = tuple(texts)
+    for text in flags:
+        match = _FLAG.fullmatch(text)
+        if match is None or "\0" in text:
+            raise UsageError(
+                f"--flag {text!r:.80} is not a flag of a compiler",
+                "such as --flag=-use_fast_math or --flag=-maxrregcount=64",
+            )
+        own = _OWN_OPTIONS.get(match[1]) or (f"-{text[1]}" if re.match(r"-[DI](?!$)", text) else None)
+        if own is not None:
+            raise UsageError(f"--flag {text!r:.80}: there is an option for that", f"give {own} instead")
+    return flags

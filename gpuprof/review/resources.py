@@ -23,8 +23,7 @@ _LIMITERS: tuple[LimiterName, ...] = ("registers", "shared memory", "block size"
 
 def resources_of(code: KernelCode, innermost: Mapping[int, int]) -> KernelResources:
     """Return what it takes. Where its instructions could not be read, what they would tell is not known."""
-    kernel = code.kernel.kernel
-    unread = bool(kernel.code) and not code.code
+    kernel, unread = code.kernel.kernel, code.unread is not None
     return KernelResources(
         registers=kernel.registers,
         static_shared_bytes=kernel.static_shared_bytes,
@@ -32,8 +31,8 @@ def resources_of(code: KernelCode, innermost: Mapping[int, int]) -> KernelResour
         stack_bytes=kernel.stack_bytes,
         spills=None if unread else _spills(local_memory_of(code), innermost),
         barriers=None if unread and kernel.barriers is None else _barriers(kernel.barriers, code),
-        code_bytes=len(kernel.code),
-        instructions=len(code.code),
+        code_bytes=len(kernel.code) if code.kernel.has_code else None,
+        instructions=None if unread else len(code.code),
         max_threads=kernel.max_threads,
         required_block=kernel.required_block,
     )
@@ -76,16 +75,17 @@ def _barriers(told: int | None, code: KernelCode) -> int | None:
 
 
 def occupancy_of(code: KernelCode, resources: KernelResources) -> CodeOccupancy | None:
-    """Return its theoretical occupancy; None where block or limits are not known."""
-    block = code.kernel.shape.block or resources.required_block
+    """Return its theoretical occupancy; None where block, limits or what it takes are not known."""
+    block, registers, static = code.kernel.shape.block, resources.registers, resources.static_shared_bytes
+    block = block or resources.required_block
     arch = code.arch
-    if block is None or arch is None or resources.registers is None or math.prod(block) < 1:
+    if block is None or arch is None or registers is None or static is None or math.prod(block) < 1:
         return None
     reserved = arch.limit("shared_reserved_per_block") if "shared_reserved_per_block" in arch.limits else 0
     launch = LaunchResources(
         threads_per_block=math.prod(block),
-        registers_per_thread=resources.registers,
-        shared_bytes_per_block=resources.static_shared_bytes + (resources.dynamic_shared_bytes or 0) + reserved,
+        registers_per_thread=registers,
+        shared_bytes_per_block=static + (resources.dynamic_shared_bytes or 0) + reserved,
         reserved_shared_bytes=reserved,
     )
     occupancy = theoretical_occupancy(launch, arch)
@@ -118,13 +118,14 @@ def _listed(names: Sequence[str]) -> str:
 
 def is_upper_bound(code: KernelCode, resources: KernelResources) -> bool:
     """Tell whether the launch may ask for dynamic shared memory that is not known, so that occupancy may be lower."""
-    return resources.dynamic_shared_bytes is None and code.has_any(_SHARED_OPCODES)
+    unread = code.unread is not None
+    return resources.dynamic_shared_bytes is None and (unread or code.has_any(_SHARED_OPCODES))
 
 
 def _condition(code: KernelCode, resources: KernelResources) -> str:
     """Say what the occupancy is worth where the dynamic shared memory of the launch is not known."""
     if not is_upper_bound(code, resources):
         return ""
-    if not resources.static_shared_bytes and not code.has_any([_ASKS_SPACE]):
+    if code.unread is None and not resources.static_shared_bytes and not code.has_any([_ASKS_SPACE]):
         return ", at most: it uses dynamic shared memory of a size that is not known (--dynamic-shared BYTES)"
     return ", at most: the launch may add dynamic shared memory (--dynamic-shared BYTES)"

@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuprof.errors import InputError
+from gpuprof.errors import GpuprofError, InputError
 from gpuprof.model.labels import label_kernels
 from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels
-from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule
-from gpuprof.review.inputs.modules import modules_of
+from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule, UnreviewedFile
+from gpuprof.review.inputs.modules import Refuse, modules_of
 from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.kernel import CompiledKernel
 from gpuprof.review.rules.files import file_findings
 
 
-def review(request: ReviewRequest, version: str, progress: Progress = lambda *_: None) -> Review:
+def review(
+    request: ReviewRequest, version: str, progress: Progress = lambda *_: None, refuse: Refuse | None = None
+) -> Review:
     """Review what is asked for; `progress` is told how far it is.
 
-    Raises InputError and DamagedInput for files, EnvironmentProblem where a tool is missing.
+    Raises InputError and DamagedInput for files, EnvironmentProblem where a tool is missing: for the first file, or
+    with `refuse`, which is told of the others, where no file can be reviewed.
     """
-    modules = tuple(modules_of(request))
+    unreviewed: list[UnreviewedFile] = []
+
+    def left_out(file: str, error: GpuprofError) -> None:
+        unreviewed.append(UnreviewedFile(file=file, why=error.message))
+        if refuse is not None:
+            refuse(file, error)
+
+    modules = tuple(modules_of(request, left_out if refuse is not None else None))
     kernels = _labelled([kernel for module in modules for kernel in module.kernels])
     if not any(module.kernels or module.form == "ptx" for module in modules):
         why = next((f": {note}" for module in modules for note in module.notes), "")
@@ -29,7 +39,7 @@ def review(request: ReviewRequest, version: str, progress: Progress = lambda *_:
     return Review(
         schema_version=REVIEW_VERSION,
         gpuprof_version=version,
-        files=request.files,
+        files=tuple(name for name in request.files if name not in {item.file for item in unreviewed}),
         tools=tuple(dict.fromkeys((*(tool for module in modules for tool in module.tools), *map(str, tools)))),
         modules=tuple(
             ReviewedModule(origin=module.origin, target=module.target, form=module.form, kernels=module.holds)
@@ -37,7 +47,15 @@ def review(request: ReviewRequest, version: str, progress: Progress = lambda *_:
         ),
         kernels=tuple(reviewed_kernels(kernels, progress)),
         findings=file_findings(modules, request),
-        notes=tuple(dict.fromkeys(note for module in modules for note in module.notes)),
+        unreviewed=tuple(unreviewed),
+        notes=tuple(
+            dict.fromkeys(
+                (
+                    *(f"not reviewed: {item.why}" for item in unreviewed),
+                    *(note for module in modules for note in module.notes),
+                )
+            )
+        ),
     )
 
 

@@ -27,8 +27,9 @@ def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
         occupancy=case.occupancy,
         loops=case.loops,
         accesses=case.accesses,
-        findings=_findings(case),
+        findings=_findings(case) if kernel.has_code else (),
         has_lines=bool(code.lines),
+        unreviewed=code.unread,
         notes=(*kernel.notes, *_assumptions(case)),
     )
 

@@ -17,7 +17,7 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ReviewedKernel
-from gpuprof.review.kernel import CompiledKernel
+from gpuprof.review.kernel import NO_CODE, CompiledKernel
 from gpuprof.review.reviewed import reviewed_kernel
 
 _LEAST_BYTES, _MOST_BYTES = 8_000 * INSTRUCTION_BYTES, 100_000 * INSTRUCTION_BYTES
@@ -75,7 +75,7 @@ def _given(kernel: CompiledKernel) -> tuple[Instruction, ...] | str | None:
         return tuple(filter(None, (instruction_of(text, address) for address, text in texts)))
     code = kernel.kernel.code
     if not code:
-        return "the file holds no machine code of it"
+        return kernel.bare or NO_CODE
     if len(code) % INSTRUCTION_BYTES:
         return f"{len(code)} bytes of machine code are not a whole number of instructions of {INSTRUCTION_BYTES} bytes"
     if not _TARGET.fullmatch(kernel.target) or disassembler_for(kernel.target) is None:
@@ -125,7 +125,8 @@ def given_up(number: int, kernel: CompiledKernel) -> ReviewedKernel:
 
 def _without_code(number: int, kernel: CompiledKernel, why: str) -> ReviewedKernel:
     kernel = replace(kernel, notes=(*kernel.notes, f"Its instructions could not be read: {why:.300}."))
-    return reviewed_kernel(KernelCode(kernel=kernel, code=(), lines={}, arch=_arch(kernel.target)), number)
+    arch = _arch(kernel.target)
+    return reviewed_kernel(KernelCode(kernel=kernel, code=(), lines={}, arch=arch, unread=f"{why:.300}"), number)
 
 
 def _lines(kernel: CompiledKernel) -> tuple[SourceLines, tuple[str, ...]]:

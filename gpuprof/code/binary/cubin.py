@@ -63,7 +63,7 @@ class CubinKernel(Struct, frozen=True, kw_only=True):
     mangled: str
     code: bytes
     registers: int | None = None
-    static_shared_bytes: int = 0
+    static_shared_bytes: int | None = 0
     stack_bytes: int | None = None
     barriers: int | None = None
     max_threads: int | None = None

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gpuprof.code.tools.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc, library_folders
 
-_STANDARD = "--std=c++17"
+DEFAULT_STANDARD = "c++17"
 _ERROR = re.compile(r"\berror\s*:|^ptxas fatal")
 _SAYS_ERROR = re.compile(r"\berror\b[^:]{0,40}:|\bfatal\b[^:]{0,40}:|^nvcc fatal")
 _PLACE = re.compile(r"^(.{1,4096}?)\((\d{1,9})\): ")
@@ -90,9 +90,9 @@ def compiler_for(target: str) -> Nvrtc | None:
     return next((nvrtc for nvrtc in find_nvrtc() if nvrtc.knows(target)), None)
 
 
-def target_options(target: str) -> tuple[str, ...]:
+def target_options(target: str, standard: str = DEFAULT_STANDARD) -> tuple[str, ...]:
     """Return the options for exactly one target and the language that kernels are written in."""
-    return f"--gpu-architecture={target}", _STANDARD
+    return f"--gpu-architecture={target}", f"--std={standard}"
 
 
 def include_options(*folders: Path) -> tuple[str, ...]:

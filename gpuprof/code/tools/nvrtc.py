@@ -30,6 +30,8 @@ _WHEEL_FOLDERS = ("nvidia/cu13/lib", "nvidia/cu13/bin/x86_64", "nvidia/cuda_nvrt
 _TOOLKIT_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "bin")
 _LIBRARIES = ("libnvrtc.so.1[0-9]", "nvrtc64_1[0-9]0_0.dll")
 _OK, _COMPILATION_FAILED = 0, 6
+INVALID_OPTION = "NVRTC_ERROR_INVALID_OPTION"
+"""What its error is called where it does not know an option, or not its value."""
 _TRIAL = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).nvrtcVersion"
 _PATIENCE_S = 30.0
 

@@ -41,6 +41,7 @@ class ReviewedRow(Struct, frozen=True, kw_only=True):
     instructions: TakenAmount
     loops: TakenAmount
     findings: int
+    no_findings: str
     first: str
     first_href: str
 
@@ -66,6 +67,7 @@ def _taken(kernel: ReviewedKernel) -> tuple[object, ...]:
         resources.stack_bytes,
         resources.spills,
         resources.instructions,
+        kernel.unreviewed,
         (occupancy.fraction, occupancy.limiters) if occupancy is not None else None,
         len(kernel.loops),
         tuple((finding.rule, finding.headline) for finding in kernel.findings),
@@ -91,8 +93,9 @@ def _row(block: Block, group: Sequence[BlockVariant], with_section: Collection[i
         occupancy_order=f"{fraction:.6g}" if fraction is not None else "",
         limiter=", ".join(occupancy.limiters) if occupancy is not None and fraction is not None else "",
         instructions=_amount(resources.instructions),
-        loops=_amount(len(kernel.loops)),
+        loops=_amount(len(kernel.loops) if kernel.unreviewed is None else None),
         findings=len(mine),
+        no_findings="none" if kernel.unreviewed is None else "not reviewed",
         first=printable(rule_name(block.findings[mine[0]].finding.rule)) if mine else "",
         first_href=f"#{card_id(block, mine[0])}" if mine and has_section else "",
     )
@@ -107,6 +110,8 @@ def _amount(number: int | None) -> TakenAmount:
 def _shared(resources: KernelResources) -> TakenAmount:
     """Write the shared memory of a block; what of it is dynamic stands below."""
     static, dynamic = resources.static_shared_bytes, resources.dynamic_shared_bytes
+    if static is None:
+        return _amount(None)
     whole = static + (dynamic or 0)
     more = f"{bytes_text(dynamic)} dynamic" if dynamic else ""
     return TakenAmount(text=bytes_text(whole) if shared_text(resources) else "0 B", order=str(whole), more=more)

@@ -15,12 +15,14 @@ from gpuprof.present.check_page.texts import capital, sentence, variants_text
 from gpuprof.present.check_text import (
     NOT_KNOWN,
     bytes_text,
+    code_text,
     is_number,
     launch_text,
     occupancy_text,
     shared_size_text,
     spilled_text,
     takes_text,
+    unreviewed_text,
 )
 from gpuprof.present.page.parts import Bar, KernelLabel, LabelledText, bar, label
 from gpuprof.present.session_text import count_text
@@ -65,7 +67,7 @@ class CodeSection(Struct, frozen=True, kw_only=True):
 
 def code_section(block: Block, room: Room, advised: dict[str, str]) -> CodeSection:
     """Return the section of a kernel. `advised` has the card of each advice that stands in the sections before."""
-    kernel, number = block.kernel, len(block.findings)
+    kernel = block.kernel
     shown = block.variants[:_MOST_VARIANTS]
     notes = dict.fromkeys(note for variant in block.variants for note in variant.kernel.notes)
     rows = [dict(_values(variant)) for variant in shown]
@@ -76,7 +78,7 @@ def code_section(block: Block, room: Room, advised: dict[str, str]) -> CodeSecti
         label=KernelLabel(label(kernel.label).text, None),
         about=", ".join(filter(None, (_launches(block), cut_middle(printable(block.file), _ARGUMENT_LENGTH)))),
         summary=cut_middle(printable(_summary(kernel)), _SUMMARY_LENGTH),
-        findings_text=count_text(number, "finding") if number else "no finding",
+        findings_text=_findings_text(block),
         is_open=room.is_open,
         quantities=quantities,
         columns=tuple(
@@ -94,6 +96,12 @@ def code_section(block: Block, room: Room, advised: dict[str, str]) -> CodeSecti
     )
 
 
+def _findings_text(block: Block) -> str:
+    if not block.findings:
+        return "not reviewed" if block.unreviewed else "no finding"
+    return count_text(len(block.findings), "finding")
+
+
 def _left_out(number: int) -> str:
     return f"And {count_text(number, 'more launch configuration')}: --format json has all." if number > 0 else ""
 
@@ -108,7 +116,8 @@ def _launches(block: Block) -> str:
 
 
 def _summary(kernel: ReviewedKernel) -> str:
-    return f"{takes_text(kernel.resources)}; {occupancy_text(kernel, step=False)}"
+    parts = (takes_text(kernel.resources), occupancy_text(kernel, step=False), unreviewed_text(kernel.unreviewed or ""))
+    return "; ".join(filter(None, parts))
 
 
 def _values(variant: BlockVariant) -> Iterator[tuple[str, str]]:
@@ -119,7 +128,7 @@ def _values(variant: BlockVariant) -> Iterator[tuple[str, str]]:
     yield "Stack per thread", bytes_text(resources.stack_bytes) if resources.stack_bytes is not None else NOT_KNOWN
     yield "Spills", _spills(resources)
     yield "Barriers", str(resources.barriers) if resources.barriers is not None else NOT_KNOWN
-    yield "Code", f"{count_text(resources.instructions, 'instruction')}, {bytes_text(resources.code_bytes)}"
+    yield "Code", code_text(resources, ", {}") or NOT_KNOWN
     yield "Launch bounds", _bounds(resources)
     yield "Block", dims_text(kernel.block) if kernel.block is not None else NOT_KNOWN
     yield "Grid", dims_text(kernel.grid) if kernel.grid is not None else ""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.code.binary.host_binary import binary_kind
-from gpuprof.errors import InputError, UsageError
+from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.model.recorded import dims_text
 from gpuprof.read.identify import Look, is_report
 from gpuprof.review.inputs.arguments import with_arguments
@@ -20,7 +20,8 @@ from gpuprof.review.inputs.ptx import is_ptx, ptx_modules
 from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.inputs.sources import source_modules
 from gpuprof.review.inputs.triton import cubin_beside, triton_module, triton_modules
-from gpuprof.review.kernel import CompiledKernel, InputModule
+from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule
+from gpuprof.units import counted
 
 _HEAD_BYTES = 2**16
 _CUDA = re.compile(rb"\b__(?:global|device)__\b|\bcuda_runtime\.h\b")
@@ -36,13 +37,66 @@ _OTHERS: tuple[tuple[tuple[str, ...], str, str], ...] = (
 """What files of no use are told by their names, what they are, and what to name instead."""
 
 
-def modules_of(request: ReviewRequest) -> Iterator[InputModule]:
-    """Yield the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput."""
+Refuse = Callable[[str, GpuprofError], None]
+"""Told of a file that cannot be reviewed, and why."""
+
+
+def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator[InputModule]:
+    """Yield the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput.
+
+    `refuse`, if there is one, is told of the files that cannot be read or compiled, where others can.
+    """
+    _check_options(request)
     choice = choice_of(request)
-    modules = [module for name in request.files for module in _modules(name, choice)]
+    modules: list[InputModule] = []
+    refused: dict[str, GpuprofError] = {}
+    for name in request.files:
+        try:
+            modules += list(_modules(name, choice))
+        except (InputError, EnvironmentProblem) as error:
+            if refuse is None:
+                raise
+            refused[name] = error
+    if refused and not modules:
+        raise next(iter(refused.values()))
+    try:
+        modules = _chosen(modules, choice)
+    except GpuprofError as error:
+        # What was asked for may be in the files that cannot be read.
+        raise next(iter(refused.values()), error) from None
+    for name, why in refused.items():
+        if refuse is not None:
+            refuse(name, why)
+    yield from modules
+
+
+def _check_options(request: ReviewRequest) -> None:
+    """Raise UsageError where options are for sources, and no file is one: they would change nothing."""
+    options = request.compiler_options()
+    if options and not any(map(_is_source, request.files)):
+        raise UsageError(
+            f"{' '.join(options):.100}: none of the files is a source, so nothing is compiled with that",
+            "name a .cu, or leave it out",
+        )
+
+
+def _is_source(name: str) -> bool:
+    """Tell whether a file is a source; what cannot be read may be one, and is told of where it is read."""
+    path = Path(name)
+    if os.path.isdir(name):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
+        return False
+    try:
+        return _reader(Look(name, path, head_of(path, name, _HEAD_BYTES))) is source_modules
+    except InputError:
+        return True
+
+
+def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> list[InputModule]:
+    """Return the modules with the kernels that are asked for. Raises UsageError and InputError where there is none."""
     modules = _numbered(modules, choice)
     _check_chosen(modules, choice)
-    yield from with_arguments(modules, request.arguments)
+    _check_code(modules)
+    return list(with_arguments(modules, choice.request.arguments))
 
 
 def _modules(name: str, choice: KernelChoice) -> Iterator[InputModule]:
@@ -129,6 +183,17 @@ def _check_chosen(modules: Sequence[InputModule], choice: KernelChoice) -> None:
         raise UsageError(
             f"there is no code that runs on {', '.join(choice.targets)}", f"there is code for {', '.join(targets)}"
         )
+
+
+def _check_code(modules: Sequence[InputModule]) -> None:
+    """Raise InputError where no kernel has machine code: nothing can be said of what is not there."""
+    kernels = [kernel for module in modules for kernel in module.kernels]
+    if not kernels or any(kernel.has_code for kernel in kernels):
+        return
+    names = ", ".join(dict.fromkeys(f"{kernel.origin:.100}" for kernel in kernels))
+    number = counted(len({kernel.name for kernel in kernels}), "kernel")
+    where = "report" if kernels[0].launch is not None else "file"
+    raise InputError(f"{names}: {number}: no machine code in the {where}, nothing could be reviewed", NO_CODE_HINT)
 
 
 def _check_block(kernels: Sequence[CompiledKernel], choice: KernelChoice) -> None:

@@ -41,7 +41,10 @@ def ptx_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[InputMo
         notes = () if targets[0] == own else (f"{name}: compiled for {targets[0]}, since no ptxas here knows {own}",)
     for target in targets:
         if not compiles_for(own, target):
-            raise InputError(f"{name} is PTX for {own}, which does not compile for {target}")
+            newer = f"{own} or newer" if own[-1:].isdecimal() else own
+            others = "no others" if newer == own else "newer architectures, not for older ones"
+            hint = f"it compiles for {others}: --arch {newer}, or leave --arch out"
+            raise InputError(f"{name} is PTX for {own}, which does not compile for {target}", hint)
         yield compiled_ptx(ptx, name, target, choice, notes=notes)
 
 

@@ -18,7 +18,7 @@ class ReviewRequest:
     `targets`: architectures to compile for, or to choose of those that a file has; empty: of sources the default, of
     binaries all. `kernel` is a regular expression on names, tried before anything is disassembled, or #N, the place of
     a kernel among all of the files; `in_time` limits how long an expression may take on a name. `arguments` are values
-    by ordinal or name ("3", "N"). `defines` and `include_folders` are for compilers.
+    by ordinal or name ("3", "N"). `defines`, `include_folders`, `standard` and `flags` are for compilers of sources.
     """
 
     files: tuple[str, ...]
@@ -30,4 +30,13 @@ class ReviewRequest:
     arguments: Mapping[str, int] = field(default_factory=dict)
     defines: tuple[str, ...] = ()
     include_folders: tuple[str, ...] = ()
+    standard: str | None = None
+    flags: tuple[str, ...] = ()
     in_time: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def compiler_options(self) -> list[str]:
+        """Return what is for compilers of sources, as it is typed."""
+        options = [part for text in self.defines for part in ("-D", text)]
+        options += [part for folder in self.include_folders for part in ("-I", folder)]
+        options += ["--std", self.standard] if self.standard is not None else []
+        return options + [f"--flag={flag}" for flag in self.flags]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from gpuprof.code.binary.line_table import line_tables
 from gpuprof.code.tools.compile import (
+    DEFAULT_STANDARD,
     Compiled,
     NotCompiled,
     compiled_with,
@@ -22,12 +24,13 @@ from gpuprof.code.tools.compile import (
     target_options,
 )
 from gpuprof.code.tools.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
-from gpuprof.code.tools.nvrtc import INSTALL_HINT, Nvrtc, find_nvrtc
+from gpuprof.code.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc
 from gpuprof.code.tools.nvrtc_child import compile_apart
 from gpuprof.code.tools.programs import NVCC_HINT, find_programs
-from gpuprof.errors import EnvironmentProblem, InputError, UsageError
+from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
 from gpuprof.review.inputs.file_bytes import read_bytes
+from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.signatures import argument_names, names_for
 from gpuprof.review.inputs.targets import DEFAULT_TARGET
 from gpuprof.review.kernel import InputModule
@@ -36,6 +39,17 @@ _MOST_SOURCE = 64 * 2**20
 _FIRST_WITH_SUFFIX = 90
 _PTX_FILE = re.compile(r"ptxas \S+\.ptx, line \d+; error\s*: ")
 """How ptxas begins what it says of the file that nvcc wrote, and has removed since."""
+_NEWER_STANDARD = "c++20"
+_NO_HEADER = re.compile(
+    r'(?:could not|cannot) open source file "([^"\n]{1,300})"|error: (\S{1,300}): No such file or directory'
+)
+"""How NVRTC and nvcc say that a header is missing, and how its host compiler does."""
+_NAMED_FLAG = re.compile(r"requires (--[\w-]{1,60}) nvcc flag|flag '(--[\w-]{1,60})'")
+"""How nvcc names the flag that a source needs, such as --extended-lambda."""
+_FLAG_HINT = (
+    "options of NVRTC: https://docs.nvidia.com/cuda/nvrtc/#supported-compile-options; a value stands behind =, as in "
+    "--flag=-maxrregcount=64"
+)
 _LINES = {"nvrtc": "--generate-line-info", "nvcc": "-lineinfo"}
 
 
@@ -54,7 +68,7 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
     declared = argument_names(text)
     notes = () if choice.targets else (f"{name}: compiled for {DEFAULT_TARGET}, since no --arch was given",)
     for target in choice.targets or (DEFAULT_TARGET,):
-        compiled = _compiled(source, target, choice)
+        compiled = _compiled(source, target, choice.request)
         tool = " ".join((compiled.compiler, *compiled.options))
         module = module_of_cubin(compiled.cubin, name, choice, tools=(tool,), notes=notes, wanted=True)
         if not module.holds and declared:
@@ -77,10 +91,22 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
         )
 
 
-def _compiled(source: _Source, target: str, choice: KernelChoice) -> Compiled:
+def _compiled(source: _Source, target: str, request: ReviewRequest) -> Compiled:
+    """Compile as the user says; what does not compile as C++17 is tried as C++20, for what to say of it."""
+    try:
+        return _by_any(source, target, request)
+    except InputError as error:
+        if request.standard is None:
+            with contextlib.suppress(GpuprofError):
+                _by_any(source, target, replace(request, standard=_NEWER_STANDARD))
+                error.hint = f"it compiles as C++20: --std {_NEWER_STANDARD}"
+        raise
+
+
+def _by_any(source: _Source, target: str, request: ReviewRequest) -> Compiled:
     """Compile by NVRTC, and by nvcc what that refuses: it has no host compiler's headers, and no host code."""
     nvrtc = _nvrtc_for(target)
-    refused = _by_nvrtc(nvrtc, source, target, choice) if nvrtc is not None else None
+    refused = _by_nvrtc(nvrtc, source, target, request) if nvrtc is not None else None
     if isinstance(refused, Compiled):
         return refused
     nvcc = nvcc_for(target)
@@ -88,9 +114,11 @@ def _compiled(source: _Source, target: str, choice: KernelChoice) -> Compiled:
         if refused is None:
             raise _no_compiler(source, target)
         raise _refusal(source, target, refused, _without_nvcc(target))
-    compiled = compile_with_nvcc(nvcc, source.path, target, _nvcc_options(choice))
+    compiled = compile_with_nvcc(nvcc, source.path, target, _nvcc_options(request))
     if isinstance(compiled, Compiled):
         return compiled
+    if refused is not None and _is_of_option(refused) and "nvcc fatal" in compiled.why:
+        raise _refusal(source, target, refused, None)
     if lacks_host_compiler(compiled):
         if refused is None:
             raise EnvironmentProblem(
@@ -134,31 +162,60 @@ def _without_nvcc(target: str) -> str:
     return f"if it needs a host compiler's headers, it needs nvcc; {NVCC_HINT}"
 
 
-def _by_nvrtc(nvrtc: Nvrtc, source: _Source, target: str, choice: KernelChoice) -> Compiled | NotCompiled:
-    folders = [source.path.absolute().parent, *map(Path, choice.request.include_folders)]
+def _by_nvrtc(nvrtc: Nvrtc, source: _Source, target: str, request: ReviewRequest) -> Compiled | NotCompiled:
+    folders = [source.path.absolute().parent, *map(Path, request.include_folders)]
     options = (
-        *target_options(target),
+        *target_options(target, request.standard or DEFAULT_STANDARD),
         _LINES["nvrtc"],
-        *(f"--define-macro={define}" for define in choice.request.defines),
+        *request.flags,
+        *(f"--define-macro={define}" for define in request.defines),
         *include_options(*folders, *cuda_header_folders(nvrtc)),
     )
-    outcome = compile_apart(nvrtc, source.text, source.name, options)
+    try:
+        outcome = compile_apart(nvrtc, source.text, source.name, options)
+    except EnvironmentProblem as error:
+        if INVALID_OPTION not in error.message:
+            raise
+        return NotCompiled(False, error.message, error.message)
     if outcome.cubin is None:
-        return NotCompiled(False, first_errors(outcome.log) or " ".join(outcome.log[:300].split()), outcome.log)
+        why = first_errors(outcome.log) or " ".join(outcome.log[:300].split()) or f"{nvrtc} makes no machine code of it"
+        return NotCompiled(False, why, outcome.log)
     return compiled_with(outcome.cubin, str(nvrtc), options, outcome.log)
 
 
-def _nvcc_options(choice: KernelChoice) -> tuple[str, ...]:
+def _is_of_option(refused: NotCompiled) -> bool:
+    """Tell whether NVRTC did not get to the source, for an option that it does not know."""
+    return INVALID_OPTION in refused.log
+
+
+def _nvcc_options(request: ReviewRequest) -> tuple[str, ...]:
     return (
-        "-std=c++17",
+        f"-std={request.standard or DEFAULT_STANDARD}",
         _LINES["nvcc"],
-        *(f"-D{define}" for define in choice.request.defines),
-        *include_options(*(Path(folder).absolute() for folder in choice.request.include_folders)),
+        *request.flags,
+        *(f"-D{define}" for define in request.defines),
+        *include_options(*(Path(folder).absolute() for folder in request.include_folders)),
     )
 
 
-def _refusal(source: _Source, target: str, refused: NotCompiled, hint: str | None) -> InputError:
+def _refusal(source: _Source, target: str, refused: NotCompiled, hint: str | None) -> InputError | UsageError:
+    """Say what a compiler refused: an option, or the source."""
+    if _is_of_option(refused):
+        said = refused.why.partition(f"{INVALID_OPTION}: ")[2] or refused.why
+        others = "; nvcc takes more, and there is none here that can be asked" if hint is not None else ""
+        return UsageError(f"{source.name} was not compiled: {' '.join(said.split()):.500}", _FLAG_HINT + others)
     why = _PTX_FILE.sub("ptxas: ", refused.why.replace(str(source.path.absolute()), source.name))
+    flag = _NAMED_FLAG.search(refused.why)
+    if flag is not None and hint is None:
+        hint = f"--flag={flag[1] or flag[2]}"
+    header = _NO_HEADER.search(refused.log or refused.why)
+    if header is not None:
+        cubin = f"nvcc -cubin -lineinfo -arch={target} {source.path.name}"
+        own = (
+            f"-I DIR names the folder of {header[1] or header[2]:.100}; or compile it as your build does, with "
+            f"`{cubin}`, and check {source.path.stem}.cubin"
+        )
+        hint = f"{own}; {hint}" if hint else own
     return InputError(f"{source.name} does not compile for {target}: {why[:2000]}", hint)
 
 

@@ -94,7 +94,7 @@ def _flag(target: str) -> str:
 def _missing_lines(name: str, modules: Sequence[InputModule], _wanted: Sequence[str]) -> Iterator[CodeFinding]:
     """Yield one finding for the kernels of a file that no source line is known of."""
     tables: dict[int, bool] = {}
-    kernels = [kernel for module in modules for kernel in module.kernels]
+    kernels = [kernel for module in modules for kernel in module.kernels if kernel.has_code]
     bare = sum(not _has_lines(kernel, tables) for kernel in kernels)
     if not bare:
         return

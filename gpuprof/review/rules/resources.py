@@ -217,7 +217,7 @@ def _capitalised(sentence: str) -> str:
 
 
 def _shared_evidence(case: CodeCase) -> Iterator[Evidence]:
-    shared = case.resources.static_shared_bytes + (case.resources.dynamic_shared_bytes or 0)
+    shared = (case.resources.static_shared_bytes or 0) + (case.resources.dynamic_shared_bytes or 0)
     if shared:
         yield code_evidence(shared, "B", "shared memory per block")
 
