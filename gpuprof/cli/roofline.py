@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _KINDS = (".svg", ".png", ".html")
 """What a folder gets; a file alone may be a PDF, too."""
 _ALONE = (*_KINDS, ".pdf")
+_USUAL_CEILING = "at-clock"
 
 
 class _FilesOrProgram(WithExamples):
@@ -98,8 +99,8 @@ def _completed(args: Sequence[str]) -> int | None:
 )
 @click.option(
     "--ceiling",
-    type=click.Choice(["at-clock", "rated", "measured"]),
-    default="at-clock",
+    type=click.Choice([_USUAL_CEILING, "rated", "measured"]),
+    default=_USUAL_CEILING,
     show_default=True,
     help="What percentages refer to.",
 )
@@ -212,6 +213,7 @@ def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path,
 
     warn(session)
     figures = _figures(chosen, look.level, look.ceiling)
+    _refuse_without_ceiling(chosen, figures, look)
     if look.form == "json":
         tell_excluded(session)
         click.echo(_json_text(session, figures))
@@ -248,6 +250,20 @@ def _figures(session: Session, level: str | None, ceiling: str) -> list[Roofline
         return [hierarchical(session, session.kernels[0].id, ceiling)]
     used = sorted({kernel.device for kernel in session.kernels})
     return [overview(session, device, level or "dram", ceiling) for device in used]
+
+
+def _refuse_without_ceiling(session: Session, figures: Sequence[RooflineFigure], look: _Look) -> None:
+    """Raise UsageError where only the ceiling that was asked for is missing: at the usual one there are points."""
+    from gpuprof.present.figures import without_point
+
+    if look.ceiling == _USUAL_CEILING or any(figure.points for figure in figures):
+        return
+    usual = _figures(session, look.level, _USUAL_CEILING)
+    point = next((point for figure in usual for point in figure.points), None)
+    if point is not None:
+        kernel = next(kernel for kernel in session.kernels if kernel.id == point.kernel)
+        missing = without_point(kernel, point.level, look.ceiling)
+        raise UsageError(f"--ceiling {look.ceiling} gives no kernel a point: {missing.why}", missing.how)
 
 
 def _json_text(session: Session, figures: Sequence[RooflineFigure]) -> str:
