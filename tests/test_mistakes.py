@@ -702,6 +702,15 @@ def test_the_exit_code_tells_where_stderr_takes_nothing(place: Path) -> None:
     assert (full.returncode, gone.returncode) == (5, 5)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("line", ["show a.ncu-rep", "show --format csv a.ncu-rep", "specs list", "--version"])
+def test_a_place_that_takes_no_output_is_an_output_that_cannot_be_written(place: Path, line: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = gpuprof(*line.split(), cwd=place, environ=environ(), onto={1: full.fileno()})
+    assert done.stderr == "error: cannot write standard output: No space left on device\n"
+    assert done.returncode == 2
+
+
 def test_a_working_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     words = shlex.join([*GPUPROF, "show", "a.ncu-rep"])
     gone = ["sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && {words}"]
