@@ -127,9 +127,7 @@ def main() -> None:
     """Run the command line, and end with the exit code of `gpuprof.errors` that fits."""
     # A command lives for a fraction of a second and makes no cycles worth collecting.
     gc.disable()
-    if sys.stdout is not None:
-        sys.stdout = _with_name(sys.stdout)
-    _open_closed_streams()
+    _prepare_streams()
     for stream in (sys.stdout, sys.stderr):
         tolerate(stream)
     code = _run()
@@ -144,11 +142,13 @@ def main() -> None:
     os._exit(code)
 
 
-def _open_closed_streams() -> None:
-    """Let a stream that the caller closed (`>&-`) read as empty and swallow what is written."""
+def _prepare_streams() -> None:
+    """Give standard output's errors its name. A stream that the caller closed (`>&-`) is empty, or swallows all."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+        elif name == "stdout":
+            sys.stdout = _with_name(sys.stdout)
 
 
 _STANDARD_OUTPUT = "standard output"
