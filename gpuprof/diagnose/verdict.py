@@ -7,6 +7,7 @@ integer pipe, full issue slots or wasted sectors are a limit, and never a ceilin
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 from gpuprof.diagnose.clocks import clock_notes
@@ -95,7 +96,9 @@ def run_verdict(session: Session) -> RunVerdict:
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
     kernel = _longest(working or session.kernels)
     notes = (*_notes(session, set_up), *_counted_beside(session, kernel))
-    idle = next((_of_the_run(finding, of) for finding, of in _of_run(session) if _is_most(finding, session)), "")
+    idle = next(
+        (_of_the_run(session, finding, of) for finding, of in _of_run(session) if _is_most(finding, session)), ""
+    )
     if kernel is None:
         return RunVerdict(sentence="", kernel=None, state="open", ceiling=None, fraction=None, notes=notes)
     state = _state(kernel) if not session.only_times else _timed_state(kernel)
@@ -404,7 +407,9 @@ def _only(roles: frozenset[Role]) -> Role | None:
 
 
 def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
-    yield from (_of_the_run(finding, kernel) for finding, kernel in _of_run(session) if not _is_most(finding, session))
+    for finding, kernel in _of_run(session):
+        if not _is_most(finding, session):
+            yield _of_the_run(session, finding, kernel)
     shares = [kernel.time_share or 0.0 for kernel in session.kernels if kernel.id in set_up]
     if shares and len(shares) == len(session.kernels):
         yield _SET_UP[_only(roles_of(session.kernels))].note
@@ -470,10 +475,18 @@ def _is_most(finding: Finding, session: Session) -> bool:
     return (finding.gain_total or 0.0) > max(shares.values(), default=1.0)
 
 
-def _of_the_run(finding: Finding, kernel: KernelProfile) -> str:
-    """Write a finding on the run as a sentence of its own, with the kernel's name."""
+def _of_the_run(session: Session, finding: Finding, kernel: KernelProfile) -> str:
+    """Write a finding on the run as a sentence of its own, with the names of the kernel and its file."""
     text = finding.headline.partition(": ")[2] or finding.headline
-    return _sentence(f"{text[:1].upper()}{text[1:]}".replace("this kernel", kernel.label))
+    named = text.replace("this kernel's file", _file_of(session, kernel)).replace("this kernel", kernel.label)
+    return _sentence(f"{named[:1].upper()}{named[1:]}")
+
+
+def _file_of(session: Session, kernel: KernelProfile) -> str:
+    """Return the file that a kernel is of, without its folders where no other has that name."""
+    file = session.sources[kernel.source].file
+    name = PurePath(file).name
+    return name if sum(PurePath(source.file).name == name for source in session.sources) == 1 else file
 
 
 def _versions(session: Session) -> Iterator[str]:
