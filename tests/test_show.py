@@ -260,6 +260,46 @@ def test_json_imports_neither_numpy_nor_pandas_nor_rich(report: Path) -> None:
         assert heavy not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "pair"),
+    [
+        ("--format json -v", "--format json and -v"),
+        ("--format md -v", "--format md and -v"),
+        ("--format md --items-per-step 4", "--format md and --items-per-step"),
+        ("--format csv --top 1", "--format csv and --top"),
+        ("--explain #0 --format json --top 1", "--explain and --top"),
+        ("--explain #0 -v", "--explain and -v"),
+        ("--explain #0 --items-per-step 4", "--explain and --items-per-step"),
+        ("--explain #0 --sort launch", "--explain and --sort"),
+        ("--by kernel -v", "--by and -v"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(report: Path, options: str, pair: str) -> None:
+    done = gpuprof("show", report, *options.split())
+    first, _, second = pair.partition(" and ")
+    told = f"error: {pair} cannot be combined\nhint: leave out {first} or {second}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
+@pytest.mark.parametrize("options", ["--format csv --top 0", "--format md --top 1", "--explain #0 --format json"])
+def test_options_that_say_what_is_printed_are_taken(report: Path, options: str) -> None:
+    assert gpuprof("show", report, *options.split()).returncode == 0
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_the_top_of_a_configuration_does_not_shorten_what_has_every_launch(
+    report: Path, tmp_path: Path, form: str
+) -> None:
+    whole = gpuprof("show", report, "--format", form, "--no-config", cwd=tmp_path)
+    (tmp_path / "gpuprof.toml").write_text("top = 1\n")
+    assert gpuprof("show", report, "--format", form, cwd=tmp_path).stdout == whole.stdout
+
+
+def test_items_are_of_steps_and_refused_without_them(report: Path) -> None:
+    done = gpuprof("show", report, "--items-per-step", "4")
+    assert done.returncode == 2 and done.stderr.startswith("error: --items-per-step: no steps were recorded")
+
+
 def test_a_closed_pipe_is_no_error(report: Path) -> None:
     command = f"{sys.executable} -m gpuprof show --format json {report} | head -c 10"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,6 +43,20 @@ class AboveZero(click.FloatRange):
         """Return the number."""
         number = super().convert(value, param, ctx)
         return number if math.isfinite(number) else self.fail(f"'{value}' is not a valid number", param, ctx)
+
+
+def was_typed(option: str) -> bool:
+    """Tell whether an option is on the command line, and not from a configuration file, or its default."""
+    context = click.get_current_context(silent=True)
+    source = context.get_parameter_source(option) if context is not None else None
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def refuse_beside(option: str, others: Mapping[str, bool]) -> None:
+    """Raise UsageError for the first of the others that was given, as told: it has no meaning beside the option."""
+    other = next((name for name, is_given in others.items() if is_given), None)
+    if other is not None:
+        raise UsageError(f"{option} and {other} cannot be combined", f"leave out {option} or {other}")
 
 
 def input_files(function: Command) -> Command:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from gpuprof.cli import patience
+from gpuprof.cli.options import was_typed
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def kept(session: Session, exclude: Sequence[str]) -> Session:
     from gpuprof.present.text import printable
 
     with _in_time(f"--exclude {' '.join(map(repr, exclude)):.80}"):
-        idle = unused(session, exclude) if _was_typed("exclude") else ()
+        idle = unused(session, exclude) if was_typed("exclude") else ()
         left = without_excluded(session, exclude)
     for pattern in idle:
         click.echo(printable(f"--exclude {pattern!r:.80} matches no kernel"), err=True)
@@ -94,12 +95,6 @@ def tell_excluded(session: Session) -> None:
 
     if session.excluded is not None:
         click.echo(printable(exclusion_text(session.excluded)), err=True)
-
-
-def _was_typed(option: str) -> bool:
-    context = click.get_current_context(silent=True)
-    source = context.get_parameter_source(option) if context is not None else None
-    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _in_time(what: str) -> contextlib.AbstractContextManager[None]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprof.cli.by import grouping, print_by, refuse_beside_by
+from gpuprof.cli.by import grouping, print_by
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import AboveZero, choosing, excluding, input_files, reading
+from gpuprof.cli.options import AboveZero, choosing, excluding, input_files, reading, refuse_beside, was_typed
 from gpuprof.cli.output import say, to_show, warn, write_lines
 from gpuprof.cli.same_program import point_to_compare
 from gpuprof.cli.select import SORT_KEYS, kept, next_look, select_kernels, sort_kernels, tell_excluded
@@ -78,6 +78,7 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     asked = _Asked(**options)
     _refuse_contradictions(asked)
     session = kept(_loaded(files, asked, exclude, spec=spec, salvage=salvage), exclude)
+    _refuse_items_without_steps(session, asked)
     point_to_compare(session, files)
     if asked.explain is not None:
         _explain(session, asked.explain, asked.form, files)
@@ -153,10 +154,29 @@ def _refuse_contradictions(asked: _Asked) -> None:
     """Raise UsageError for options that mean nothing together."""
     if asked.cost_per_hour is not None and asked.items_per_step is None:
         raise UsageError("--cost-per-hour needs to know what is paid for", "add --items-per-step N")
-    refuse_beside_by(asked.by, asked.explain, asked.sort, asked.items_per_step)
+    of_kernels = {"--sort": asked.sort != "time"}
+    of_screen = {"--items-per-step": asked.items_per_step is not None, "-v": asked.verbose}
+    of_table = {"--top": asked.top not in (None, 0) and was_typed("top")}
+    if asked.by is not None:
+        refuse_beside("--by", {"--explain": asked.explain is not None, **of_kernels, **of_screen})
     if asked.explain is not None and (asked.kernel is not None or asked.form.tree is None):
         wrong = "--kernel" if asked.kernel is not None else f"--format {asked.form.name}"
         raise UsageError(f"--explain and {wrong} cannot be combined", "--explain KERNEL names the kernel itself")
+    if asked.explain is not None:
+        refuse_beside("--explain", {**of_kernels, **of_screen, **of_table})
+    elif asked.form.takes != "terminal":
+        every_launch = of_table if not asked.groups else {}
+        refuse_beside(f"--format {asked.form.name}", {**of_screen, **every_launch})
+
+
+def _refuse_items_without_steps(session: Session, asked: _Asked) -> None:
+    """Raise UsageError where items are counted by steps, and no loop of steps with a rate was recorded."""
+    steps = session.timeline.steps if session.timeline is not None else ()
+    if asked.items_per_step is not None and not any(step.loop and step.per_s is not None for step in steps):
+        raise UsageError(
+            "--items-per-step: no steps were recorded whose rate is known",
+            "PyTorch traces and exports of Nsight Systems can have some",
+        )
 
 
 def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
