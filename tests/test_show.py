@@ -286,6 +286,28 @@ def test_options_that_say_what_is_printed_are_taken(report: Path, options: str) 
     assert gpuprof("show", report, *options.split()).returncode == 0
 
 
+def test_several_kernels_are_all_shown_and_a_pattern_that_names_none_is_told(tmp_path: Path) -> None:
+    report = tmp_path / "three.ncu-rep"
+    names = ("gemm", "conv", "relu")
+    report.write_bytes(ncu_bytes.simple_report([(name, {"gpu__time_duration.sum": 1000.0}) for name in names]))
+    rows = gpuprof("show", report, "--format", "csv", "--kernel", "#0", "--kernel", "#2").stdout.splitlines()
+    assert [row.split(",")[0] for row in rows[1:]] == ["0", "2"]
+    told = gpuprof("show", report, "--kernel", "#0", "--kernel", "nope", "--format", "csv")
+    assert len(told.stdout.splitlines()) == 2 and told.stderr == "--kernel 'nope' matches no kernel\n"
+    none = gpuprof("show", report, "--kernel", "#7", "--kernel", "nope")
+    assert none.returncode == 2 and none.stderr.startswith("error: no kernel matches '#7' or 'nope'\n")
+    drawn = gpuprof("roofline", report, "--kernel", "#0", "--kernel", "#2", "--format", "json").stdout
+    assert [group["kernels"] for figure in json.loads(drawn)["figures"] for group in figure["left_out"]] == [[0, 2]]
+
+
+@pytest.mark.parametrize("command", ["report", "roofline"])
+def test_a_second_place_to_write_to_is_refused(report: Path, tmp_path: Path, command: str) -> None:
+    done = gpuprof(command, report, "-o", "one.html", "-o", "two.html", cwd=tmp_path)
+    told = "error: --output names two places: one.html and two.html\nhint: name one of them\n"
+    assert (done.returncode, done.stderr) == (2, told)
+    assert list(tmp_path.glob("*.html")) == []
+
+
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_the_top_of_a_configuration_does_not_shorten_what_has_every_launch(
     report: Path, tmp_path: Path, form: str

@@ -99,17 +99,35 @@ def reading(function: Command) -> Command:
     return of_spec(salvage(command))  # type: ignore[return-value]
 
 
+def _only_one(_: click.Context, param: click.Parameter, values: tuple[Path, ...]) -> Path | None:
+    """Return the place to write to. Raises UsageError for a second one, which would be all that is written."""
+    if len(values) > 1:
+        option = max(param.opts, key=len)
+        raise UsageError(f"{option} names two places: {values[0]} and {values[1]}", "name one of them")
+    return values[0] if values else None
+
+
 def into_folder(what: str) -> Callable[[Command], Command]:
     """-o, as `folder`: where a command leaves its files. `what` is the help."""
     kind = Destination(path_type=Path, file_okay=False)
-    return click.option("-o", "--output", "folder", type=kind, metavar="DIR", help=what)
+    return click.option(
+        "-o", "--output", "folder", type=kind, multiple=True, callback=_only_one, metavar="DIR", help=what
+    )
 
 
 def into_file(default: str, metavar: str, what: str) -> Callable[[Command], Command]:
     """-o, as `output`: the file or folder that a command writes. `what` is the help."""
     kind = Destination(path_type=Path)
     return click.option(
-        "-o", "--output", type=kind, default=Path(default), show_default=True, metavar=metavar, help=what
+        "-o",
+        "--output",
+        type=kind,
+        multiple=True,
+        default=[Path(default)],
+        show_default=default,
+        callback=_only_one,
+        metavar=metavar,
+        help=what,
     )
 
 
@@ -120,8 +138,14 @@ def as_text_or_json(what: str) -> Callable[[Command], Command]:
 
 
 def choosing(function: Command) -> Command:
-    """--kernel: which kernels are shown."""
-    return click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or number N.")(function)
+    """--kernel, as `kernels`: which kernels are shown; of several, what any of them names."""
+    return click.option(
+        "--kernel",
+        "kernels",
+        multiple=True,
+        metavar="REGEX|#N",
+        help="Only kernels whose name matches, or number N. Repeatable.",
+    )(function)
 
 
 def selecting(function: Command) -> Command:

@@ -56,6 +56,12 @@ def say(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
+def say_unused(option: str, patterns: Iterable[str]) -> None:
+    """Say on stderr which patterns behind an option match nothing."""
+    for pattern in patterns:
+        say(f"{option} {pattern!r:.80} matches no kernel")
+
+
 def warn(session: Session) -> None:
     """Say on stderr what could not be read of the sources."""
     from gpuprof.present.text import printable

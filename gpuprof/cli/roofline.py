@@ -18,6 +18,7 @@ from gpuprof.cli.options import as_text_or_json, excluding, files_to_read, into_
 from gpuprof.cli.output import to_show, warn, write_files
 from gpuprof.cli.profiling import (
     exit_code,
+    expression_of,
     note_passed_on,
     profile_or_show,
     profiling_options,
@@ -124,7 +125,7 @@ def command(
     ceiling: str,
     theme: Literal["light", "dark"],
     form: str,
-    kernel: str | None,
+    kernels: tuple[str, ...],
     top: int,
     exclude: tuple[str, ...],
     profiling: Callable[..., ProfileRequest],
@@ -152,7 +153,7 @@ def command(
     if program is None:
         refuse_without_program(ctx)
         session = _loaded(files, exclude, spec=spec, salvage=salvage)
-        _draw(session, _chosen(session, kernel), files, output, look, force=force)
+        _draw(session, _chosen(session, kernels), files, output, look, force=force)
         return 0
     if salvage:
         raise UsageError("--salvage is about reports, and a program was named", "leave it out")
@@ -160,7 +161,9 @@ def command(
     refuse_folder(output)
     note_passed_on(ctx, program)
     to = "stderr" if form == "json" else "inherit"
-    request = profiling(program, output, kernel=kernel, exclude=exclude, spec=spec, overwrite=force, output=to)
+    request = profiling(
+        program, output, kernel=expression_of(kernels), exclude=exclude, spec=spec, overwrite=force, output=to
+    )
     return _profile_and_draw(request, look, plan_only=plan_only, dry_run=dry_run)
 
 
@@ -182,11 +185,11 @@ def _loaded(files: Sequence[str], exclude: Sequence[str], *, spec: str | None, s
     return kept(load(*files, spec=spec, salvage=salvage), exclude)
 
 
-def _chosen(session: Session, pattern: str | None) -> Session:
+def _chosen(session: Session, patterns: Sequence[str]) -> Session:
     """Return the session with the kernels that are asked for, judged by them."""
     from gpuprof.diagnose.summary import chosen
 
-    return chosen(session, select_kernels(session, pattern))
+    return chosen(session, select_kernels(session, patterns))
 
 
 def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, dry_run: bool) -> int:

@@ -83,9 +83,9 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     if asked.explain is not None:
         _explain(session, asked.explain, asked.form, files)
     elif asked.by is not None:
-        print_by(*_kernels(session, asked.kernel), asked.by, asked.form, asked.rows, files)
+        print_by(*_kernels(session, asked.kernels), asked.by, asked.form, asked.rows, files)
     elif asked.form.takes == "launches":
-        _write_launches(session, sort_kernels(select_kernels(session, asked.kernel), asked.sort), asked.form)
+        _write_launches(session, sort_kernels(select_kernels(session, asked.kernels), asked.sort), asked.form)
     else:
         _show(session, files, asked)
 
@@ -101,7 +101,7 @@ class _Asked:
     items_per_step: float | None
     cost_per_hour: float | None
     verbose: bool
-    kernel: str | None
+    kernels: tuple[str, ...]
     top: int | None
 
     @property
@@ -115,14 +115,14 @@ class _Asked:
         return self.form.takes != "launches" or self.by is not None or self.explain is not None
 
     @property
-    def number(self) -> int | None:
-        """Return the number by which a kernel or launch is named."""
-        return _number(self.kernel or self.explain)
+    def numbers(self) -> set[int]:
+        """Return the numbers by which kernels or launches are named."""
+        return _numbers(self.kernels if self.explain is None else (self.explain,))
 
     @property
     def depth(self) -> Depth:
         """Return which kernels are shown with all their figures and findings."""
-        return "all" if self.kernel is not None else "longest" if self.verbose else "none"
+        return "all" if self.kernels else "longest" if self.verbose else "none"
 
 
 def _loaded(files: Sequence[str], asked: _Asked, exclude: Sequence[str], *, spec: str | None, salvage: bool) -> Session:
@@ -133,12 +133,12 @@ def _loaded(files: Sequence[str], asked: _Asked, exclude: Sequence[str], *, spec
     from gpuprof.api import load
     from gpuprof.read.files import can_be_read_again
 
-    if asked.number is None:
+    if not asked.numbers:
         return load(*files, spec=spec, salvage=salvage, groups=asked.groups)
-    of_launches = not asked.groups or any(_number(pattern) is not None for pattern in exclude)
+    of_launches = not asked.groups or bool(_numbers(exclude))
     if not of_launches and all(map(can_be_read_again, files)):
         session = load(*files, spec=spec, salvage=salvage, groups=True)
-        if _is_there(asked.number, session):
+        if all(_is_there(number, session) for number in asked.numbers):
             return session
     return load(*files, spec=spec, salvage=salvage)
 
@@ -159,8 +159,8 @@ def _refuse_contradictions(asked: _Asked) -> None:
     of_table = {"--top": asked.top not in (None, 0) and was_typed("top")}
     if asked.by is not None:
         refuse_beside("--by", {"--explain": asked.explain is not None, **of_kernels, **of_screen})
-    if asked.explain is not None and (asked.kernel is not None or asked.form.tree is None):
-        wrong = "--kernel" if asked.kernel is not None else f"--format {asked.form.name}"
+    if asked.explain is not None and (asked.kernels or asked.form.tree is None):
+        wrong = "--kernel" if asked.kernels else f"--format {asked.form.name}"
         raise UsageError(f"--explain and {wrong} cannot be combined", "--explain KERNEL names the kernel itself")
     if asked.explain is not None:
         refuse_beside("--explain", {**of_kernels, **of_screen, **of_table})
@@ -185,9 +185,9 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     from gpuprof.present.console import make_console
     from gpuprof.present.timeline_text import Rates
 
-    run, selected = _kernels(session, asked.kernel)
+    run, selected = _kernels(session, asked.kernels)
     kernels = sort_kernels(selected, asked.sort)
-    part = chosen(run, selected) if asked.kernel is not None else run
+    part = chosen(run, selected) if asked.kernels else run
     if asked.form.kernels.warns:
         warn(session)
     write = asked.form.kernels.function()
@@ -201,22 +201,22 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
         say(f"next: {to_show(files)} {next_look(part, kernels, asked.sort, option)}")
 
 
-def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[KernelProfile]]:
+def _kernels(session: Session, patterns: Sequence[str]) -> tuple[Session, list[KernelProfile]]:
     """Return the session with equal launches as one kernel, and the kernels that are asked for.
 
-    `#N` may also name a launch that another one of its kind speaks for.
+    `#N` may also name a launch that another one of its kind speaks for: then all that are asked for are launches.
     """
     from gpuprof.diagnose.grouping import grouped
 
     groups = grouped(session)
-    is_group = _number(pattern) in {None, *(kernel.id for kernel in groups.kernels)}
-    return groups, select_kernels(groups if is_group else session, pattern)
+    are_groups = _numbers(patterns) <= {kernel.id for kernel in groups.kernels}
+    return groups, select_kernels(groups if are_groups else session, patterns)
 
 
-def _number(pattern: str | None) -> int | None:
+def _numbers(patterns: Sequence[str]) -> set[int]:
     from gpuprof.model.kernel_match import kernel_number
 
-    return kernel_number(pattern) if pattern is not None else None
+    return {number for number in map(kernel_number, patterns) if number is not None}
 
 
 def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: Format) -> None:
@@ -236,7 +236,7 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
     from gpuprof.present.session_text import count_text, row_noun
 
     try:
-        run, matching = _kernels(session, pattern)
+        run, matching = _kernels(session, (pattern,))
         longest_first = by_time(matching)
     except UsageError as error:
         raise UsageError(error.message.replace("--kernel", "--explain", 1), error.hint) from error
