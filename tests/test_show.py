@@ -303,7 +303,7 @@ def test_several_kernels_are_all_shown_and_a_pattern_that_names_none_is_told(tmp
 @pytest.mark.parametrize("command", ["report", "roofline"])
 def test_a_second_place_to_write_to_is_refused(report: Path, tmp_path: Path, command: str) -> None:
     done = gpuprof(command, report, "-o", "one.html", "-o", "two.html", cwd=tmp_path)
-    told = "error: --output names two places: one.html and two.html\nhint: name one of them\n"
+    told = "error: -o names two places: one.html and two.html\nhint: name one of them\n"
     assert (done.returncode, done.stderr) == (2, told)
     assert list(tmp_path.glob("*.html")) == []
 

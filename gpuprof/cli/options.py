@@ -99,11 +99,10 @@ def reading(function: Command) -> Command:
     return of_spec(salvage(command))  # type: ignore[return-value]
 
 
-def _only_one(_: click.Context, param: click.Parameter, values: tuple[Path, ...]) -> Path | None:
+def only_one(_: click.Context, param: click.Parameter, values: tuple[Path, ...]) -> Path | None:
     """Return the place to write to. Raises UsageError for a second one, which would be all that is written."""
     if len(values) > 1:
-        option = max(param.opts, key=len)
-        raise UsageError(f"{option} names two places: {values[0]} and {values[1]}", "name one of them")
+        raise UsageError(f"{param.opts[0]} names two places: {values[0]} and {values[1]}", "name one of them")
     return values[0] if values else None
 
 
@@ -111,7 +110,7 @@ def into_folder(what: str) -> Callable[[Command], Command]:
     """-o, as `folder`: where a command leaves its files. `what` is the help."""
     kind = Destination(path_type=Path, file_okay=False)
     return click.option(
-        "-o", "--output", "folder", type=kind, multiple=True, callback=_only_one, metavar="DIR", help=what
+        "-o", "--output", "folder", type=kind, multiple=True, callback=only_one, metavar="DIR", help=what
     )
 
 
@@ -125,7 +124,7 @@ def into_file(default: str, metavar: str, what: str) -> Callable[[Command], Comm
         multiple=True,
         default=[Path(default)],
         show_default=default,
-        callback=_only_one,
+        callback=only_one,
         metavar=metavar,
         help=what,
     )
