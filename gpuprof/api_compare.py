@@ -53,7 +53,9 @@ def compare(
     accepted = accepted_regressions(accept) if accept is not None else ()
     sides = [runs_of(_several(files), spec=spec, salvage=salvage) for files in (base, new)]
     named = [NamedMatch(*names) for names in match]
-    compared = narrowed(compare_runs(sides[0], sides[1], __version__, named), kernel, exclude)
+    compared = narrowed(
+        compare_runs(sides[0], sides[1], __version__, named), (kernel,) if kernel is not None else (), exclude
+    )
     refuse_unfit(compared, limits)
     if not limits:
         return compared

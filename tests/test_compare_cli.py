@@ -114,6 +114,14 @@ def last(done: Done) -> str:
     return done.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize("sides", [("-", "new.ncu-rep"), ("base.ncu-rep", "-")])
+def test_what_is_next_names_both_sides_where_one_came_through_a_pipe(place: Path, sides: tuple[str, str]) -> None:
+    piped = {"-": "base.ncu-rep", "base.ncu-rep": "new.ncu-rep"}[sides[0]]
+    text = gpuprof("show", "--format", "json", piped, cwd=place).stdout
+    named = " ".join(sides).replace("-", "FILE", 1) if sides[0] == "-" else "base.ncu-rep FILE"
+    assert last(compare(*sides, cwd=place, stdin=text)).startswith(f"next: gpuprof compare {named} --kernel '#")
+
+
 def test_two_reports_are_compared_without_a_gate(place: Path) -> None:
     done = compare("base.ncu-rep", "new.ncu-rep", cwd=place)
     assert done.returncode == 0 and "sgemm" in done.stdout and "gate" not in done.stdout.lower()

@@ -490,25 +490,32 @@ def test_a_day_may_be_written_as_a_date_or_a_text(until: str) -> None:
 
 def test_a_comparison_is_narrowed_by_name_or_number_and_says_so() -> None:
     sides = compared(kernel("gemm"), kernel("conv"), kernel("relu"))
-    left = narrowed(sides, "gemm|conv", ["#1"])
+    left = narrowed(sides, ["gemm|conv"], ["#1"])
     assert [(change.id, change.label) for change in left.comparison.kernels] == [(0, "gemm")]
     assert len(left.pairs) == 1
     assert left.comparison.notes == (
         "2 of 3 kernels are left out (67 % of the time): --kernel gemm|conv --exclude #1. Totals are of all kernels.",
     )
-    assert narrowed(sides, None, ["nope"]) is sides
+    assert narrowed(sides, (), ["nope"]) is sides
+
+
+def test_a_comparison_is_narrowed_to_what_any_pattern_names() -> None:
+    sides = compared(kernel("gemm"), kernel("conv"), kernel("relu"))
+    left = narrowed(sides, ["gemm", "#2", "nope"])
+    assert [change.label for change in left.comparison.kernels] == ["gemm", "relu"]
+    assert "--kernel gemm --kernel #2 --kernel nope" in left.comparison.notes[0]
 
 
 def test_a_narrowed_comparison_of_one_recording_with_itself_still_says_so() -> None:
     sides = [run(profile("a"), profile("b"), profile("c"))]
     whole = compare(sides, sides, "0", [NamedMatch("^a$", "^b$")])
-    assert narrowed(whole, "a").comparison.sentence.startswith("both sides are the same recording")
+    assert narrowed(whole, ["a"]).comparison.sentence.startswith("both sides are the same recording")
 
 
-@pytest.mark.parametrize(("kernel_", "exclude"), [("nope", ()), ("(", ()), (None, (".",))])
-def test_nothing_left_is_an_error_that_names_what_there_is(kernel_: str | None, exclude: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("kernels", "exclude"), [(["nope"], ()), (["("], ()), ([], (".",))])
+def test_nothing_left_is_an_error_that_names_what_there_is(kernels: list[str], exclude: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as caught:
-        narrowed(compared(kernel("gemm"), kernel("conv")), kernel_, exclude)
+        narrowed(compared(kernel("gemm"), kernel("conv")), kernels, exclude)
     assert caught.value.hint
 
 

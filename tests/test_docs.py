@@ -229,7 +229,8 @@ def test_example_of_a_rejected_spec_is_what_check_says(tmp_path: Path) -> None:
     assert str(finding).replace(str(file), file.name) in page.read_text(encoding="utf-8")
 
 
-def test_example_output_of_specs_show_is_real() -> None:
+def test_example_output_of_specs_show_is_real(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     shown = CliRunner().invoke(cli, ["specs", "show", "a100-80gb-pcie"]).stdout.splitlines()
     (example,) = (text for text in blocks(DOCS / "how-to" / "specs.md", "text") if "108 SMs" in text)
     assert example.rstrip("\n") in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,6 +27,12 @@ def good(root: Path) -> dict[str, str]:
     program(root / "bin/nvidia-smi", "NVIDIA H200, 9.0, 580.65.06, Disabled, Enabled")
     (root / "home").mkdir()
     return {"PATH": str(root / "bin"), "HOME": str(root / "home")}
+
+
+def test_lines_are_as_wide_as_the_terminal_but_for_words_that_are_wider() -> None:
+    done = gpuprof("doctor", environ={**os.environ, "COLUMNS": "60"})
+    wide = [line.split() for line in done.stdout.splitlines() if len(line) > 60]
+    assert all(len(words) == 1 for words in wide), wide
 
 
 def test_a_good_machine_has_no_problem(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_missing_time_is_not_zero() -> None:
 @pytest.mark.parametrize("pattern", ["fill", r"fill\(float", "^fill$", "#1", "FILL|fil"])
 def test_a_pattern_is_matched_as_that_of_kernel(pattern: str) -> None:
     assert labels(without_excluded(RUN, [pattern])) == ["gemm", "memset"]
-    assert [item.label for item in select.select_kernels(RUN, pattern)] == ["fill"]
+    assert [item.label for item in select.select_kernels(RUN, [pattern])] == ["fill"]
 
 
 def test_nothing_changes_where_no_pattern_fits() -> None:
@@ -122,7 +122,7 @@ def test_an_expression_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UsageError, match=r"takes longer than 0\.2 s on the kernels' names"):
         select.kept(long, ["(a+)+$x"])
     with pytest.raises(UsageError, match=r"^--kernel .* takes longer"):
-        select.select_kernels(long, "(a+)+$x")
+        select.select_kernels(long, ["(a+)+$x"])
 
 
 def test_the_page_carries_the_line_and_what_is_left_out() -> None:

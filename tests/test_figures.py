@@ -258,6 +258,16 @@ def test_rated_roof_of_a_cache_does_not_exist() -> None:
     assert [group.why for group in figure.left_out] == ["datasheets rate no L2 bandwidth"]
 
 
+@pytest.mark.parametrize(("origin", "how"), [("measured", "gpuprof characterize"), ("at-clock", "--spec NAME|FILE")])
+def test_what_gives_a_missing_ceiling_depends_on_its_origin(origin: str, how: str) -> None:
+    bare = session(replace(kernel(0, {"fp32": 1e9}, {"dram": 1e9}), roofline=()))
+    (group,) = overview(bare, ceiling=origin).left_out
+    assert group.why == f"no {origin} ceiling known for its work"
+    assert how in (group.how or "")
+    (note, *_) = hierarchical(bare, 0, origin).notes
+    assert f"no {origin} ceiling" in note and how in note
+
+
 def test_estimated_work_makes_a_hollow_point() -> None:
     figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, basis="estimated")))
     assert [point.estimated for point in figure.points] == [True]

@@ -332,6 +332,24 @@ def test_roofline_without_points_still_writes_and_says_why(tmp_path: Path) -> No
     assert (tmp_path / "figures" / "roofline.svg").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "why", "how"),
+    [
+        ("--ceiling measured", "no measured ceiling known", "gpuprof characterize measures them on that GPU"),
+        ("--ceiling measured --kernel #0", "no measured ceiling known", "gpuprof characterize measures"),
+        ("--ceiling rated --level l2", "datasheets rate no L2 bandwidth", "choose --ceiling at-clock"),
+        ("--ceiling measured --format json", "no measured ceiling known", "gpuprof characterize measures"),
+    ],
+)
+def test_a_ceiling_that_no_kernel_has_is_an_error_and_draws_nothing(
+    saved: str, tmp_path: Path, options: str, why: str, how: str
+) -> None:
+    with pytest.raises(UsageError, match=why) as error:
+        run("roofline", saved, *options.split(), "-o", str(tmp_path / "figures"))
+    assert (error.value.hint or "").startswith(how)
+    assert not (tmp_path / "figures").exists()
+
+
 def test_nothing_is_replaced_without_force(saved: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     page.write_text("mine")

@@ -135,6 +135,11 @@ MATRIX_LIBRARIES = [
 OTHERS = [
     ("triton_poi_fused_add_mul_3", "triton_poi_fused_add_mul_3"),
     ("_fwd_kernel_0d1d2d3c4", "_fwd_kernel"),
+    ("matmul_kernel_0d1d2d34567c89c1011c", "matmul_kernel"),
+    ("step_01", "step_01"),
+    ("kernel_012(float *, const float *, int)", "kernel_012"),
+    ("tile_05d", "tile_05d"),
+    ("scan_0d", "scan_0d"),
     (
         f"void flash_fwd_kernel<{_FLASH_TRAITS}, (bool)0, (bool)0, (bool)1>(Flash_fwd_params)",
         "flash_fwd hdim128 128x64 fp16",

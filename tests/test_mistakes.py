@@ -20,6 +20,7 @@ import pytest
 from gpuprof.cli.main import COMMANDS, cli
 from gpuprof.cli.ncu_options import OF_PROFILING, OF_READING, OF_VALUES
 from gpuprof.cli.output import write_files
+from gpuprof.cli.profiling import expression_of
 from gpuprof.collect.choices import KernelBase
 from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.errors import UsageError
@@ -661,6 +662,8 @@ def test_the_pattern_for_the_reports_of_a_folder_can_be_typed(place: Path, comma
         (("run", "--exclude", "--", "./app"), "--exclude needs a value", "--exclude REGEX|#N"),
         (("run", "-o", "", "./app"), "-o has an empty name", "name a place after -o"),
         (("report", "-o", "-", "a.ncu-rep"), "-o -: no file is written to standard output", "name a place after -o"),
+        (("run", "-o", "a", "-o", "b", "./app"), "-o names two places: a and b", "name one of them"),
+        (("characterize", "-o", "a", "-o", "b"), "-o names two places: a and b", "name one of them"),
         (("characterize", "--html", ""), "--html has an empty name", "name a place after --html"),
         (("show", "--items-per-step", "nan", "a.ncu-rep"), "--items-per-step nan: not a number", "--items-per-step"),
         (("show", "--cost-per-hour", "inf", "a.ncu-rep"), "--cost-per-hour inf: not a number", "--cost-per-hour"),
@@ -671,6 +674,18 @@ def test_what_is_wrong_is_said_as_it_is(place: Path, words: tuple[str, ...], mes
     (place / "sparse").write_text("text\n")
     said, hinted = error_and_hint(typed(place, *words))
     assert said == message and hinted.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expression"),
+    [((), None), (("gemm|conv",), "gemm|conv"), (("^gemm", "a|b"), "(?:^gemm)|(?:a|b)")],
+)
+def test_kernels_to_profile_are_what_any_of_the_expressions_names(
+    texts: tuple[str, ...], expression: str | None
+) -> None:
+    assert expression_of(texts) == expression
+    with pytest.raises(UsageError, match="--kernel #3 numbers a kernel of a report"):
+        expression_of((*texts, "#3"))
 
 
 @pytest.mark.parametrize("words", [(), ("run",), ("run", "--")])
@@ -700,6 +715,15 @@ def test_the_exit_code_tells_where_stderr_takes_nothing(place: Path) -> None:
     full = subprocess.run(["sh", "-c", f"{words} 2>/dev/full"], cwd=place, check=False)
     gone = subprocess.run(["bash", "-c", f"{words} 2>&1 | true; exit ${{PIPESTATUS[0]}}"], cwd=place, check=False)
     assert (full.returncode, gone.returncode) == (5, 5)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("line", ["show a.ncu-rep", "show --format csv a.ncu-rep", "specs list", "--version"])
+def test_a_place_that_takes_no_output_is_an_output_that_cannot_be_written(place: Path, line: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = gpuprof(*line.split(), cwd=place, environ=environ(), onto={1: full.fileno()})
+    assert done.stderr == "error: cannot write standard output: No space left on device\n"
+    assert done.returncode == 2
 
 
 def test_a_working_folder_that_is_gone_is_told(tmp_path: Path) -> None:

@@ -279,7 +279,7 @@ def test_a_full_or_missing_temporary_folder_is_an_error_with_a_way_out(
 ) -> None:
     path = written(tmp_path, PACKED)
     with monkeypatch.context() as patch:
-        patch.setattr(report_bytes, "_room", lambda _: 2**30)
+        patch.setattr(report_bytes, "room_for", lambda _: 2**30)
         patch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
         with pytest.raises(InputError, match="cannot be unpacked into a temporary file: No such file") as caught:
             read_file(str(path))

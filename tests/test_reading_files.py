@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from gpuprof.present.session_text import roof_text, verdict_text
 from gpuprof.present.text import printable
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests import builders, hand_made, ncu_bytes
+from tests.cli import gpuprof as command
 
 CSV = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
 IDLE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
@@ -31,6 +33,54 @@ def test_csv_is_read_in_the_encodings_that_shells_write(encoding: str, tmp_path:
     mark = b"\xff\xfe" if encoding == "utf-16-le" else b""
     path.write_bytes(mark + CSV.encode(encoding))
     assert gpuprof.load(path).kernels[0].duration_s == pytest.approx(5e-6)
+
+
+_REPORT = ncu_bytes.simple_report([("k", {"gpu__time_duration.sum": 5.0})])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.ncu-rep.gz", _REPORT),
+        ("a.csv.gz", CSV.encode()),
+        ("a.log.gz", CSV.encode("utf-16")),
+        ("renamed", _REPORT),
+    ],
+    ids=["report", "CSV", "UTF-16", "another name"],
+)
+def test_what_gzip_has_packed_is_read_as_if_it_had_not(name: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content))
+    session = gpuprof.load(path)
+    assert [kernel.label for kernel in session.kernels] == ["k"]
+    assert session.sources[0].file == str(path)
+
+
+def test_a_packed_session_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "a.ncu-rep").write_bytes(_REPORT)
+    text = command("show", "a.ncu-rep", "--format", "json", cwd=tmp_path).stdout
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(text.encode()))
+    assert command("show", "a.json.gz", "--format", "json", cwd=tmp_path).stdout == text
+    assert command("a.ncu-rep.gz", cwd=tmp_path).stderr.startswith("error: a.ncu-rep.gz: no such file")
+
+
+@pytest.mark.parametrize(
+    ("packed", "message"),
+    [
+        (gzip.compress(_REPORT)[:-20], "is damaged: it cannot be unpacked"),
+        (gzip.compress(_REPORT + bytes(2**25)), "is more than 16 MiB unpacked"),
+        (gzip.compress(_REPORT[:-9]), "is damaged"),
+        (gzip.compress(gzip.compress(_REPORT)), "is a compressed archive"),
+        (gzip.compress(b"\x7fELF" + bytes(99)), "is a compressed archive"),
+        (gzip.compress(b""), "is a compressed archive"),
+    ],
+    ids=["cut", "too large", "a cut report", "twice", "a program", "nothing"],
+)
+def test_what_gzip_has_packed_and_cannot_be_read_says_so(packed: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.ncu-rep.gz"
+    path.write_bytes(packed)
+    with pytest.raises(InputError, match=rf"a\.ncu-rep\.gz {message}"):
+        gpuprof.load(path)
 
 
 def test_a_csv_export_is_sent_back_to_the_report_for_what_it_lacks(tmp_path: Path) -> None:

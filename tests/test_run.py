@@ -60,7 +60,8 @@ class Bench:
 
     def words(self, *options: str, program: tuple[str, ...] = ("true",), command: str = "run") -> list[str]:
         """A command line of gpuprof run."""
-        return [command, "--ncu", str(STANDIN), "-o", "out", *options, "--", *program]
+        place = () if "--output" in options else ("-o", "out")
+        return [command, "--ncu", str(STANDIN), *place, *options, "--", *program]
 
     def run(self, *options: str, program: tuple[str, ...] = ("true",), command: str = "run") -> Done:
         """Run gpuprof in the folder, in this process; the stand-in and the program are processes."""

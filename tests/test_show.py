@@ -260,6 +260,68 @@ def test_json_imports_neither_numpy_nor_pandas_nor_rich(report: Path) -> None:
         assert heavy not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "pair"),
+    [
+        ("--format json -v", "--format json and -v"),
+        ("--format md -v", "--format md and -v"),
+        ("--format md --items-per-step 4", "--format md and --items-per-step"),
+        ("--format csv --top 1", "--format csv and --top"),
+        ("--explain #0 --format json --top 1", "--explain and --top"),
+        ("--explain #0 -v", "--explain and -v"),
+        ("--explain #0 --items-per-step 4", "--explain and --items-per-step"),
+        ("--explain #0 --sort launch", "--explain and --sort"),
+        ("--by kernel -v", "--by and -v"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(report: Path, options: str, pair: str) -> None:
+    done = gpuprof("show", report, *options.split())
+    first, _, second = pair.partition(" and ")
+    told = f"error: {pair} cannot be combined\nhint: leave out {first} or {second}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
+@pytest.mark.parametrize("options", ["--format csv --top 0", "--format md --top 1", "--explain #0 --format json"])
+def test_options_that_say_what_is_printed_are_taken(report: Path, options: str) -> None:
+    assert gpuprof("show", report, *options.split()).returncode == 0
+
+
+def test_several_kernels_are_all_shown_and_a_pattern_that_names_none_is_told(tmp_path: Path) -> None:
+    report = tmp_path / "three.ncu-rep"
+    names = ("gemm", "conv", "relu")
+    report.write_bytes(ncu_bytes.simple_report([(name, {"gpu__time_duration.sum": 1000.0}) for name in names]))
+    rows = gpuprof("show", report, "--format", "csv", "--kernel", "#0", "--kernel", "#2").stdout.splitlines()
+    assert [row.split(",")[0] for row in rows[1:]] == ["0", "2"]
+    told = gpuprof("show", report, "--kernel", "#0", "--kernel", "nope", "--format", "csv")
+    assert len(told.stdout.splitlines()) == 2 and told.stderr == "--kernel 'nope' matches no kernel\n"
+    none = gpuprof("show", report, "--kernel", "#7", "--kernel", "nope")
+    assert none.returncode == 2 and none.stderr.startswith("error: no kernel matches '#7' or 'nope'\n")
+    drawn = gpuprof("roofline", report, "--kernel", "#0", "--kernel", "#2", "--format", "json").stdout
+    assert [group["kernels"] for figure in json.loads(drawn)["figures"] for group in figure["left_out"]] == [[0, 2]]
+
+
+@pytest.mark.parametrize("command", ["report", "roofline"])
+def test_a_second_place_to_write_to_is_refused(report: Path, tmp_path: Path, command: str) -> None:
+    done = gpuprof(command, report, "-o", "one.html", "-o", "two.html", cwd=tmp_path)
+    told = "error: -o names two places: one.html and two.html\nhint: name one of them\n"
+    assert (done.returncode, done.stderr) == (2, told)
+    assert list(tmp_path.glob("*.html")) == []
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_the_top_of_a_configuration_does_not_shorten_what_has_every_launch(
+    report: Path, tmp_path: Path, form: str
+) -> None:
+    whole = gpuprof("show", report, "--format", form, "--no-config", cwd=tmp_path)
+    (tmp_path / "gpuprof.toml").write_text("top = 1\n")
+    assert gpuprof("show", report, "--format", form, cwd=tmp_path).stdout == whole.stdout
+
+
+def test_items_are_of_steps_and_refused_without_them(report: Path) -> None:
+    done = gpuprof("show", report, "--items-per-step", "4")
+    assert done.returncode == 2 and done.stderr.startswith("error: --items-per-step: no steps were recorded")
+
+
 def test_a_closed_pipe_is_no_error(report: Path) -> None:
     command = f"{sys.executable} -m gpuprof show --format json {report} | head -c 10"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

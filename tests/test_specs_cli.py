@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,20 @@ def test_list_fits_eighty_columns_and_names_every_product() -> None:
     assert {"sm_70", "sm_90", "sm_121"} <= names
 
 
+@pytest.mark.parametrize("columns", [60, 100])
+@pytest.mark.parametrize("words", [("list",), ("show", "h200-sxm"), ("show", "sm_90")])
+def test_lines_are_as_wide_as_the_terminal_but_for_words_that_are_wider(columns: int, words: tuple[str, ...]) -> None:
+    done = gpuprof("specs", *words, environ={**os.environ, "COLUMNS": str(columns)})
+    wide = [line.split() for line in done.stdout.splitlines() if len(line) > columns]
+    assert done.returncode == 0 and all(len(words) == 1 for words in wide), wide
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "h200-sxm"), ("show", "sm_90")])
+def test_a_terminal_without_unicode_gets_ascii(words: tuple[str, ...]) -> None:
+    done = gpuprof("specs", *words, encoding="ascii")
+    assert done.returncode == 0 and done.stdout.isascii() and "sm_90" in done.stdout
+
+
 def test_list_shows_rated_numbers_and_marks_unconfirmed_ones() -> None:
     rows = {line.split()[0]: line.split()[1:] for line in succeed("list").stdout.splitlines() if line}
     assert rows["h200-sxm"] == ["sm_90", "132", "1980", "4800", "66.9", "989", "1979"]
@@ -75,7 +90,7 @@ def test_show_gives_value_source_note_and_place() -> None:
     assert "6016 bit  (unconfirmed)" in shown
     assert "note: tables print 6144 bit and 6.25 Gbit/s" in shown
     assert f"{file}:{line}" in shown
-    assert "989.4 TFLOP/s at 1.830 GHz; 132 SMs × 4096 × 1.830 GHz = 989.4 TFLOP/s" in shown
+    assert "989.4 TFLOP/s at 1.830 GHz; 132 SMs × 4096 × 1.830 GHz = 989.4 TFLOP/s" in " ".join(shown.split())
     assert "60 MiB" in shown
 
 

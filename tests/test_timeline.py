@@ -295,6 +295,20 @@ def test_the_gpu_of_one_of_several_ranks_is_named_by_it() -> None:
     assert gaps.gain_total == pytest.approx(80 / 200)
 
 
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        (("runs/busy.json", "runs/idle.json"), "GPU 0 of idle.json is idle 80 % of 100 µs"),
+        (("busy/t.json", "idle/t.json"), "GPU 0 of idle/t.json is idle 80 % of 100 µs"),
+    ],
+)
+def test_the_gpu_of_one_of_several_files_is_named_by_it_in_the_verdict(files: tuple[str, str], named: str) -> None:
+    busy = replace(trace(kernel("a", 0, 100)), file=files[0])
+    idle = replace(trace(kernel("b", 0, 10), kernel("b", 90, 10)), file=files[1])
+    found = session(busy, idle)
+    assert found.verdict is not None and found.verdict.notes[0].startswith(named)
+
+
 def test_pauses_that_copies_end_are_told_of_the_kernel_after_them() -> None:
     # 60 µs before each copy in, 10 after it, 5 before "second".
     laps = [

@@ -9,7 +9,6 @@ import click
 
 from gpuprof.cli.options import Command
 from gpuprof.cli.output import say, to_show, warn, write_lines
-from gpuprof.errors import UsageError
 from gpuprof.model.groupings import GROUPINGS
 
 if TYPE_CHECKING:
@@ -21,14 +20,6 @@ def grouping(function: Command) -> Command:
     """--by: what time is told by, in place of the kernels."""
     what = "Sum up the time by operator, module, range or kernel."
     return click.option("--by", type=click.Choice(GROUPINGS), help=what)(function)
-
-
-def refuse_beside_by(by: str | None, explain: str | None, sort: str, items_per_step: float | None) -> None:
-    """Raise UsageError if --by was given beside an option that has nothing to say of groups."""
-    given = {"--explain": explain is not None, "--sort": sort != "time", "--items-per-step": items_per_step is not None}
-    option = next((name for name, is_given in given.items() if is_given), None)
-    if by is not None and option is not None:
-        raise UsageError(f"--by and {option} cannot be combined", f"leave out --by or {option}")
 
 
 def print_by(

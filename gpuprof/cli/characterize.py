@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.options import Destination
+from gpuprof.cli.options import Destination, only_one
 from gpuprof.cli.output import write_lines
 from gpuprof.errors import UsageError
 from gpuprof.present.text import printable
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=Destination(path_type=Path),
+    multiple=True,
+    callback=only_one,
     metavar="FILE",
     help="Write to FILE, NAME.measured.yaml. Default: in the user's spec folder, where profiles of this GPU find it.",
 )

@@ -20,6 +20,7 @@ from gpuprof.cli.compare_gate import (
     narrowed_in_time,
     refuse_idle,
     refuse_without_limits,
+    tell_unused,
     with_gate,
 )
 from gpuprof.cli.compare_measured import compare_measured, is_measured
@@ -106,7 +107,7 @@ class _Asked:
 
     sides: SideFiles
     match: tuple[NamedMatch, ...]
-    kernel: str | None
+    kernels: tuple[str, ...]
     exclude: tuple[str, ...]
     limits: tuple[GateLimit, ...]
     accepted: tuple[Accepted, ...]
@@ -133,7 +134,7 @@ class _Asked:
         asked = cls(
             sides=sides,
             match=tuple(map(_match, options["match"])),
-            kernel=options["kernel"],
+            kernels=options["kernels"],
             exclude=options["exclude"],
             limits=limits,
             accepted=accepted_in_time(options["accept"]),
@@ -150,7 +151,7 @@ class _Asked:
         )
         refuse_outputs(outputs, (*sides.base, *sides.new), force=asked.force, in_browser=asked.in_browser)
         if asked.update:
-            refuse_part(kernel=asked.kernel, salvage=asked.salvage)
+            refuse_part(part=bool(asked.kernels), salvage=asked.salvage)
             refuse_baseline(sides, limits=bool(limits), force=asked.force)
         return asked
 
@@ -172,7 +173,7 @@ def _compare(asked: _Asked) -> int:
     comparison = compared.comparison
     write_outputs(compared, asked.outputs, asked.look)
     with _told_although_unread(comparison.gate):
-        print_compared(compared, asked.form, asked.look, verbose=asked.verbose, chosen=asked.kernel is not None)
+        print_compared(compared, asked.form, asked.look, verbose=asked.verbose, chosen=bool(asked.kernels))
     if asked.update:
         update_baseline(asked.sides, comparison.gate, force=asked.force)
     if asked.in_browser:
@@ -181,7 +182,7 @@ def _compare(asked: _Asked) -> int:
         with contextlib.suppress(OSError):  # where stderr takes nothing, the exit code still tells
             say(closing_line(compared))
         return comparison.gate.exit_code
-    if asked.form == TABLE and asked.kernel is None and not asked.paired:
+    if asked.form == TABLE and not asked.kernels and not asked.paired:
         _tell_next(asked, comparison)
     return 0
 
@@ -220,7 +221,8 @@ def _compared(asked: _Asked) -> Compared:
     match_in_time(base, new, asked.match)
     compared = compare(base, new, __version__, asked.match, paired=asked.paired)
     refuse_idle(compared, asked.limits)
-    compared = narrowed_in_time(compared, asked.kernel, asked.exclude)
+    tell_unused(compared, asked.kernels, asked.exclude)
+    compared = narrowed_in_time(compared, asked.kernels, asked.exclude)
     refuse_unfit(compared, asked.limits)
     return with_gate(compared, asked.limits, asked.accepted, asked.unclear)
 
@@ -232,7 +234,7 @@ def _so_far(base: Sequence[Run], new: Sequence[Run], asked: _Asked) -> Compared:
 
     compared = compare(base, new, __version__, asked.match, paired=True)
     refuse_idle(compared, asked.limits)
-    return narrowed_in_time(compared, asked.kernel, ())
+    return narrowed_in_time(compared, asked.kernels, ())
 
 
 def _to_compare(asked: _Asked) -> str:

@@ -44,10 +44,10 @@ def refuse_baseline(sides: SideFiles, *, limits: bool, force: bool) -> None:
             )
 
 
-def refuse_part(*, kernel: str | None, salvage: bool) -> None:
+def refuse_part(*, part: bool, salvage: bool) -> None:
     """Raise UsageError where only a part of the new side is held against the limits, and all of it would be kept."""
     option = "--update-baseline"
-    if kernel is not None:
+    if part:
         raise UsageError(f"{option}: --kernel holds the limits against some kernels only", "leave one of them out")
     if salvage:
         raise UsageError(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli import patience
-from gpuprof.cli.options import Command
+from gpuprof.cli.options import Command, was_typed
+from gpuprof.cli.output import say_unused
 from gpuprof.errors import UsageError, hinted
 
 if TYPE_CHECKING:
@@ -57,10 +58,13 @@ def accepted_in_time(file: str | None) -> tuple[Accepted, ...]:
         return accepted_regressions(file)
 
 
+_CHOOSING = "--kernel and --exclude"
+
+
 def refuse_without_limits(limits: Sequence[GateLimit], unclear: str) -> None:
     """Raise UsageError for options of the gate that were typed where there are no limits: it would pass anything."""
-    typed = ["--accept"] if _was_typed("accept") else []
-    typed += ["--unclear fail"] if unclear == "fail" and _was_typed("unclear") else []
+    typed = ["--accept"] if was_typed("accept") else []
+    typed += ["--unclear fail"] if unclear == "fail" and was_typed("unclear") else []
     if typed and not limits:
         raise UsageError(f"{typed[0]} is about limits, and there are none", "add --fail-on, such as time:3%")
 
@@ -77,17 +81,25 @@ def match_in_time(base: Sequence[Run], new: Sequence[Run], match: Sequence[Named
                     pattern.fits(label, demangled)
 
 
-def narrowed_in_time(compared: Compared, kernel: str | None, exclude: Sequence[str]) -> Compared:
-    """Return the comparison of the kernels that are asked for; patterns that were typed and name none are told."""
-    from gpuprof.cli.output import say
-    from gpuprof.comparison.selection import narrowed, unused
+def narrowed_in_time(compared: Compared, kernels: Sequence[str], exclude: Sequence[str]) -> Compared:
+    """Return the comparison of the kernels that are asked for."""
+    from gpuprof.comparison.selection import narrowed
 
-    with _in_time("--kernel and --exclude"):
-        idle = unused(compared, exclude) if _was_typed("exclude") else ()
-        left = narrowed(compared, kernel, exclude)
-    for pattern in idle:
-        say(f"--exclude {pattern!r:.80} matches no kernel")
-    return left
+    with _in_time(_CHOOSING):
+        return narrowed(compared, kernels, exclude)
+
+
+def tell_unused(compared: Compared, kernels: Sequence[str], exclude: Sequence[str]) -> None:
+    """Say on stderr which patterns were typed and name no kernel; a lone one of --kernel is an error elsewhere."""
+    from gpuprof.comparison.selection import unused
+
+    with _in_time(_CHOOSING):
+        idle = {
+            "--kernel": unused(compared, kernels, "--kernel") if len(kernels) > 1 else (),
+            "--exclude": unused(compared, exclude, "--exclude") if was_typed("exclude") else (),
+        }
+    for option, patterns in idle.items():
+        say_unused(option, patterns)
 
 
 def refuse_idle(compared: Compared, limits: Sequence[GateLimit]) -> None:
@@ -97,7 +109,7 @@ def refuse_idle(compared: Compared, limits: Sequence[GateLimit]) -> None:
 
     changes = compared.comparison.kernels
     with _in_time("--fail-on"):
-        for limit in limits if _was_typed("fail_on") else ():
+        for limit in limits if was_typed("fail_on") else ():
             pattern = kernel_pattern(limit.pattern, "--fail-on") if limit.pattern is not None else None
             if pattern is not None and not any(fits(pattern, change) for change in changes):
                 raise nothing_fits(changes, f"--fail-on {limit.text!r:.80}")
@@ -161,11 +173,6 @@ def _check_text(check: GateCheck, comparison: Comparison) -> str:
     whose = f" of {cut_middle(printable(label), _LABEL)}" if label is not None else ""
     unclear = "" if check.word == "regression" else f" is {_WORDS[check.word]}"
     return f"{check.limit[:100]}{whose}{unclear}: {check.sentence}"
-
-
-def _was_typed(option: str) -> bool:
-    source = click.get_current_context().get_parameter_source(option)
-    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _in_time(what: str) -> contextlib.AbstractContextManager[None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuprof.cli.compare_outputs import PAGES, TABLE
 from gpuprof.cli.compare_sides import Programs, SideFiles
 from gpuprof.cli.output import say, to_type, write_files
-from gpuprof.cli.profiling import Printer, refuse_file, refuse_folder
+from gpuprof.cli.profiling import Printer, expression_of, refuse_file, refuse_folder
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, Interrupted, UsageError
 
@@ -61,12 +61,12 @@ def programs_to_run(programs: Programs, options: Mapping[str, Any]) -> ToRun:
         refuse_file(program[0])
     if options["update_baseline"]:
         raise UsageError("--update-baseline copies files, and --run measures both sides", "leave it out")
-    kernel = options["kernel"]
-    if kernel is not None and kernel.startswith("#"):
-        raise UsageError(f"--kernel {kernel:.80} numbers a kernel of a comparison", "name kernels: --kernel REGEX")
+    for text in options["kernels"]:
+        if text.startswith("#"):
+            raise UsageError(f"--kernel {text:.80} numbers a kernel of a comparison", "name kernels: --kernel REGEX")
     folder, outputs = _folder_and_files(options["outputs"])
     for_both = {
-        "kernel": kernel,
+        "kernel": expression_of(options["kernels"]),
         "exclude": options["exclude"],
         "spec": options["spec"],
         "overwrite": options["force"],

@@ -68,7 +68,11 @@ def naming_sides(function: Command) -> Command:
             help="Kernels that belong together: REGEX=REGEX, or #N=#N. Repeatable.",
         ),
         click.option(
-            "--kernel", metavar="REGEX|#N", help="Only kernels whose name matches on a side, or number N, in depth."
+            "--kernel",
+            "kernels",
+            multiple=True,
+            metavar="REGEX|#N",
+            help="Only kernels whose name matches on a side, or number N, in depth. Repeatable.",
         ),
     )
     for option in reversed(options):

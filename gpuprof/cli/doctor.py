@@ -18,7 +18,6 @@ def command(form: str) -> int:
     Exit code 3 if something prevents profiling. Reading reports needs none of this.
     """
     from gpuprof.collect.doctor import PROBLEM, examine
-    from gpuprof.present.text import printable
 
     checks = examine(os.environ)
     problems = [check for check in checks if check.state == PROBLEM]
@@ -26,10 +25,14 @@ def command(form: str) -> int:
         rows = [{"name": check.name, "state": check.state, "found": check.result, "fix": check.fix} for check in checks]
         click.echo(json.dumps({"checks": rows}, allow_nan=False))
     else:
-        width = max(len(check.name) for check in checks)
+        from gpuprof.present.console import make_console
+        from gpuprof.present.console_parts import Sheet
+
+        sheet, width = Sheet.of(make_console()), max(len(check.name) for check in checks)
+        margin = len(f"{'':7}  {'':{width}}  ")
         for check in checks:
-            click.echo(printable(f"{check.state:7}  {check.name:{width}}  {check.result}"))
-            if check.fix:
-                click.echo(printable(f"{'':7}  {'':{width}}  fix: {check.fix}"))
+            lines = sheet.hung(f"{check.state:7}  {check.name:{width}}  {check.result}", margin)
+            lines += sheet.hung(f"{'':{margin}}fix: {check.fix}", margin) if check.fix else []
+            click.echo("\n".join(lines))
         click.echo(f"{len(problems)} of {len(checks)} checks found a problem" if problems else "no problems found")
     return 3 if problems else 0

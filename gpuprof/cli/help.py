@@ -21,7 +21,7 @@ EXAMPLES = {
     "show": (
         "gpuprof show report.ncu-rep",
         "gpuprof show --explain '#0' report.ncu-rep",
-        "gpuprof show --format csv --top 0 report.ncu-rep > kernels.csv",
+        "gpuprof show --format csv report.ncu-rep > kernels.csv",
     ),
     "roofline": (
         "gpuprof roofline report.ncu-rep",

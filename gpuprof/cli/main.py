@@ -6,10 +6,11 @@ import contextlib
 import errno
 import gc
 import importlib
+import io
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -19,6 +20,7 @@ from gpuprof.errors import PIPE_CLOSED, GpuprofError, Interrupted, UsageError
 from gpuprof.present.text import printable, tolerate
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
@@ -125,7 +127,7 @@ def main() -> None:
     """Run the command line, and end with the exit code of `gpuprof.errors` that fits."""
     # A command lives for a fraction of a second and makes no cycles worth collecting.
     gc.disable()
-    _open_closed_streams()
+    _prepare_streams()
     for stream in (sys.stdout, sys.stderr):
         tolerate(stream)
     code = _run()
@@ -140,11 +142,36 @@ def main() -> None:
     os._exit(code)
 
 
-def _open_closed_streams() -> None:
-    """Let a stream that the caller closed (`>&-`) read as empty and swallow what is written."""
+def _prepare_streams() -> None:
+    """Give standard output's errors its name. A stream that the caller closed (`>&-`) is empty, or swallows all."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+        elif name == "stdout":
+            sys.stdout = _with_name(sys.stdout)
+
+
+_STANDARD_OUTPUT = "standard output"
+
+
+class _NamedOutput(io.FileIO):
+    """Standard output, whose errors say so: the system's own have no name, and could be those of any file."""
+
+    def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]
+        """Write bytes, as many as the system takes."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = _STANDARD_OUTPUT
+            raise
+
+
+def _with_name(stream: TextIO) -> io.TextIOWrapper:
+    """Return a stream to the same place, and as it is set up, whose errors have a name."""
+    buffer = io.BufferedWriter(_NamedOutput(stream.fileno(), "wb", closefd=False))
+    return io.TextIOWrapper(
+        buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=bool(stream.line_buffering)
+    )
 
 
 def _run() -> int:
@@ -213,6 +240,9 @@ def _explain_os_error(error: OSError) -> int:
     if error.errno == errno.ENOENT and not error.filename:
         _print_error("the working folder is gone", "change to another one with cd")
         return GpuprofError.exit_code
+    if error.filename == _STANDARD_OUTPUT:
+        _print_error(f"cannot write {error.filename}: {error.strerror or error}", None)
+        return UsageError.exit_code
     name = f"{error.filename}: " if error.filename else ""
     _print_error(f"{name}{error.strerror or error}", None)
     return GpuprofError.exit_code

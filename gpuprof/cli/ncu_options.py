@@ -131,9 +131,9 @@ def take_hidden(values: dict[str, Any]) -> None:
         if base is not None:
             raise UsageError("--kernel-name-base is about --kernel-name", "name kernels, or leave it out")
         return
-    if values["kernel"] is not None:
+    if values["kernels"]:
         raise UsageError("--kernel and --kernel-name cannot be combined", "leave --kernel-name out")
-    values["kernel"] = _expression(name)
+    values["kernels"] = (_expression(name),)
     values["kernel_base"] = base or "function"
 
 

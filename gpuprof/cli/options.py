@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,6 +43,20 @@ class AboveZero(click.FloatRange):
         """Return the number."""
         number = super().convert(value, param, ctx)
         return number if math.isfinite(number) else self.fail(f"'{value}' is not a valid number", param, ctx)
+
+
+def was_typed(option: str) -> bool:
+    """Tell whether an option is on the command line, and not from a configuration file, or its default."""
+    context = click.get_current_context(silent=True)
+    source = context.get_parameter_source(option) if context is not None else None
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def refuse_beside(option: str, others: Mapping[str, bool]) -> None:
+    """Raise UsageError for the first of the others that was given, as told: it has no meaning beside the option."""
+    other = next((name for name, is_given in others.items() if is_given), None)
+    if other is not None:
+        raise UsageError(f"{option} and {other} cannot be combined", f"leave out {option} or {other}")
 
 
 def input_files(function: Command) -> Command:
@@ -85,17 +99,34 @@ def reading(function: Command) -> Command:
     return of_spec(salvage(command))  # type: ignore[return-value]
 
 
+def only_one(_: click.Context, param: click.Parameter, values: tuple[Path, ...]) -> Path | None:
+    """Return the place to write to. Raises UsageError for a second one, which would be all that is written."""
+    if len(values) > 1:
+        raise UsageError(f"{param.opts[0]} names two places: {values[0]} and {values[1]}", "name one of them")
+    return values[0] if values else None
+
+
 def into_folder(what: str) -> Callable[[Command], Command]:
     """-o, as `folder`: where a command leaves its files. `what` is the help."""
     kind = Destination(path_type=Path, file_okay=False)
-    return click.option("-o", "--output", "folder", type=kind, metavar="DIR", help=what)
+    return click.option(
+        "-o", "--output", "folder", type=kind, multiple=True, callback=only_one, metavar="DIR", help=what
+    )
 
 
 def into_file(default: str, metavar: str, what: str) -> Callable[[Command], Command]:
     """-o, as `output`: the file or folder that a command writes. `what` is the help."""
     kind = Destination(path_type=Path)
     return click.option(
-        "-o", "--output", type=kind, default=Path(default), show_default=True, metavar=metavar, help=what
+        "-o",
+        "--output",
+        type=kind,
+        multiple=True,
+        default=[Path(default)],
+        show_default=default,
+        callback=only_one,
+        metavar=metavar,
+        help=what,
     )
 
 
@@ -106,8 +137,14 @@ def as_text_or_json(what: str) -> Callable[[Command], Command]:
 
 
 def choosing(function: Command) -> Command:
-    """--kernel: which kernels are shown."""
-    return click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or number N.")(function)
+    """--kernel, as `kernels`: which kernels are shown; of several, what any of them names."""
+    return click.option(
+        "--kernel",
+        "kernels",
+        multiple=True,
+        metavar="REGEX|#N",
+        help="Only kernels whose name matches, or number N. Repeatable.",
+    )(function)
 
 
 def selecting(function: Command) -> Command:

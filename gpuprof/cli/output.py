@@ -28,11 +28,14 @@ def write_lines(lines: Iterable[str]) -> None:
 
 
 def to_type(files: Iterable[str | Path]) -> str:
-    """Return file names as a command line can have them; FILE where one came through a pipe, to be read only once."""
-    names = list(map(str, files))
-    if any(name == "-" or name.startswith("/dev/fd/") for name in names):
+    """Return file names as a command line can have them; FILE for each that came through a pipe, to be read once."""
+    return shell_line([_again(str(file)) for file in files])
+
+
+def _again(name: str) -> str:
+    if name == "-" or name.startswith("/dev/fd/"):
         return "FILE"
-    return shell_line([f"./{name}" if name.startswith("-") else name for name in names])
+    return f"./{name}" if name.startswith("-") else name
 
 
 def to_show(files: Iterable[str | Path]) -> str:
@@ -51,6 +54,12 @@ def say(text: str) -> None:
     from gpuprof.present.text import printable
 
     click.echo(printable(text), err=True)
+
+
+def say_unused(option: str, patterns: Iterable[str]) -> None:
+    """Say on stderr which patterns behind an option match nothing."""
+    for pattern in patterns:
+        say(f"{option} {pattern!r:.80} matches no kernel")
 
 
 def warn(session: Session) -> None:

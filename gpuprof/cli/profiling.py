@@ -163,16 +163,21 @@ def without_result(*, plan_only: bool, dry_run: bool) -> str | None:
     return "--dry-run" if dry_run else "--plan-only" if plan_only else None
 
 
+def expression_of(kernels: Sequence[str]) -> str | None:
+    """Return the expression for what any of the texts after --kernel names. Raises UsageError for a number."""
+    for text in kernels:
+        if re.fullmatch(r"#\d+", text):
+            message = f"--kernel {text} numbers a kernel of a report"
+            raise UsageError(message, "name kernels to profile: --kernel REGEX")
+    return "|".join(f"(?:{text})" for text in kernels) if len(kernels) > 1 else next(iter(kernels), None)
+
+
 def profile_or_show(
     request: ProfileRequest, also: Sequence[Path], *, plan_only: bool, dry_run: bool
 ) -> ProfileOutcome | None:
     """Profile a program; or print its commands, or its plan, and return None. `also` are files to be written then."""
     from gpuprof.pipeline import command_lines, planned, profiled, refuse_no_plan
 
-    if re.fullmatch(r"#\d+", request.kernel or ""):
-        raise UsageError(
-            f"--kernel {request.kernel} numbers a kernel of a report", "name kernels to profile: --kernel REGEX"
-        )
     if plan_only:
         refuse_no_plan(request)
     request = replace(request, on_event=Printer(plan_only=plan_only))

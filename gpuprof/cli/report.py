@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from gpuprof.cli.config import configured
 from gpuprof.cli.endings import refuse_ending
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.opening import open_page, opening
-from gpuprof.cli.options import excluding, input_files, into_file, overwriting, reading
+from gpuprof.cli.options import choosing, excluding, input_files, into_file, overwriting, reading
 from gpuprof.cli.output import to_type, warn, write_files
 from gpuprof.collect.overwrite import refuse_overwrite
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @input_files
 @into_file("report.html", "FILE", "The page to write.")
 @click.option("--title", help="Title of the page instead of the file names.")
-@click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or number N.")
+@choosing
 @excluding
 @click.option(
     "--top",
@@ -42,7 +43,7 @@ def command(
     files: tuple[str, ...],
     output: Path,
     title: str | None,
-    kernel: str | None,
+    kernels: tuple[str, ...],
     exclude: tuple[str, ...],
     top: int,
     keep_paths: bool,
@@ -62,7 +63,7 @@ def command(
     refuse_overwrite([output], files, force=force)
     _refuse_other_kinds(output)
     session = kept(load(*files, spec=spec, salvage=salvage, groups=True), exclude)
-    write_report(session, output, title=title, top=top, keep_paths=keep_paths, pattern=kernel)
+    write_report(session, output, title=title, top=top, keep_paths=keep_paths, patterns=kernels)
     if in_browser:
         open_page([output])
 
@@ -81,7 +82,7 @@ def _refuse_other_kinds(output: Path) -> None:
 
 
 def write_report(
-    session: Session, output: Path, *, title: str | None, top: int, keep_paths: bool, pattern: str | None = None
+    session: Session, output: Path, *, title: str | None, top: int, keep_paths: bool, patterns: Sequence[str] = ()
 ) -> None:
     """Write the page, its verdict to stdout, and to stderr where it lies and what to type next."""
     from gpuprof.cli.select import select_kernels
@@ -95,11 +96,11 @@ def write_report(
 
     warn(session)
     session = grouped(session)
-    kernels = select_kernels(session, pattern) if pattern is not None else session.kernels
-    wanted = {kernel.id for kernel in kernels} if pattern is not None else None
+    kernels = select_kernels(session, patterns)
+    wanted = {kernel.id for kernel in kernels} if patterns else None
     page = render_html(session, title=title, top=top, keep_paths=keep_paths, kernels=wanted)
     write_files({output: page.encode("utf-8", "backslashreplace")})
-    if headline := headline_text(chosen(session, kernels) if pattern is not None else session):
+    if headline := headline_text(chosen(session, kernels) if patterns else session):
         click.echo(printable(headline))
     click.echo(printable(verdict_text(session)))
     if session.excluded is not None:

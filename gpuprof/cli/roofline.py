@@ -18,6 +18,7 @@ from gpuprof.cli.options import as_text_or_json, excluding, files_to_read, into_
 from gpuprof.cli.output import to_show, warn, write_files
 from gpuprof.cli.profiling import (
     exit_code,
+    expression_of,
     note_passed_on,
     profile_or_show,
     profiling_options,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _KINDS = (".svg", ".png", ".html")
 """What a folder gets; a file alone may be a PDF, too."""
 _ALONE = (*_KINDS, ".pdf")
+_USUAL_CEILING = "at-clock"
 
 
 class _FilesOrProgram(WithExamples):
@@ -98,8 +100,8 @@ def _completed(args: Sequence[str]) -> int | None:
 )
 @click.option(
     "--ceiling",
-    type=click.Choice(["at-clock", "rated", "measured"]),
-    default="at-clock",
+    type=click.Choice([_USUAL_CEILING, "rated", "measured"]),
+    default=_USUAL_CEILING,
     show_default=True,
     help="What percentages refer to.",
 )
@@ -123,7 +125,7 @@ def command(
     ceiling: str,
     theme: Literal["light", "dark"],
     form: str,
-    kernel: str | None,
+    kernels: tuple[str, ...],
     top: int,
     exclude: tuple[str, ...],
     profiling: Callable[..., ProfileRequest],
@@ -151,7 +153,7 @@ def command(
     if program is None:
         refuse_without_program(ctx)
         session = _loaded(files, exclude, spec=spec, salvage=salvage)
-        _draw(session, _chosen(session, kernel), files, output, look, force=force)
+        _draw(session, _chosen(session, kernels), files, output, look, force=force)
         return 0
     if salvage:
         raise UsageError("--salvage is about reports, and a program was named", "leave it out")
@@ -159,7 +161,9 @@ def command(
     refuse_folder(output)
     note_passed_on(ctx, program)
     to = "stderr" if form == "json" else "inherit"
-    request = profiling(program, output, kernel=kernel, exclude=exclude, spec=spec, overwrite=force, output=to)
+    request = profiling(
+        program, output, kernel=expression_of(kernels), exclude=exclude, spec=spec, overwrite=force, output=to
+    )
     return _profile_and_draw(request, look, plan_only=plan_only, dry_run=dry_run)
 
 
@@ -181,11 +185,11 @@ def _loaded(files: Sequence[str], exclude: Sequence[str], *, spec: str | None, s
     return kept(load(*files, spec=spec, salvage=salvage), exclude)
 
 
-def _chosen(session: Session, pattern: str | None) -> Session:
+def _chosen(session: Session, patterns: Sequence[str]) -> Session:
     """Return the session with the kernels that are asked for, judged by them."""
     from gpuprof.diagnose.summary import chosen
 
-    return chosen(session, select_kernels(session, pattern))
+    return chosen(session, select_kernels(session, patterns))
 
 
 def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, dry_run: bool) -> int:
@@ -212,6 +216,7 @@ def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path,
 
     warn(session)
     figures = _figures(chosen, look.level, look.ceiling)
+    _refuse_without_ceiling(chosen, figures, look)
     if look.form == "json":
         tell_excluded(session)
         click.echo(_json_text(session, figures))
@@ -248,6 +253,20 @@ def _figures(session: Session, level: str | None, ceiling: str) -> list[Roofline
         return [hierarchical(session, session.kernels[0].id, ceiling)]
     used = sorted({kernel.device for kernel in session.kernels})
     return [overview(session, device, level or "dram", ceiling) for device in used]
+
+
+def _refuse_without_ceiling(session: Session, figures: Sequence[RooflineFigure], look: _Look) -> None:
+    """Raise UsageError where only the ceiling that was asked for is missing: at the usual one there are points."""
+    from gpuprof.present.figures import without_point
+
+    if look.ceiling == _USUAL_CEILING or any(figure.points for figure in figures):
+        return
+    usual = _figures(session, look.level, _USUAL_CEILING)
+    point = next((point for figure in usual for point in figure.points), None)
+    if point is not None:
+        kernel = next(kernel for kernel in session.kernels if kernel.id == point.kernel)
+        missing = without_point(kernel, point.level, look.ceiling)
+        raise UsageError(f"--ceiling {look.ceiling} gives no kernel a point: {missing.why}", missing.how)
 
 
 def _json_text(session: Session, figures: Sequence[RooflineFigure]) -> str:

@@ -16,6 +16,7 @@ from gpuprof.cli.options import excluding, into_folder, of_spec, overwriting
 from gpuprof.cli.output import say, to_type
 from gpuprof.cli.profiling import (
     exit_code,
+    expression_of,
     note_passed_on,
     profile_or_show,
     profiling_options,
@@ -42,7 +43,13 @@ _SETTINGS = {"allow_interspersed_args": False}
     shell_complete=any_file,
 )
 @into_folder("Folder for the reports, session.json and report.html. Default: gpuprof-PROGRAM.")
-@click.option("--kernel", metavar="REGEX", help="Profile only kernels whose demangled name matches.")
+@click.option(
+    "--kernel",
+    "kernels",
+    multiple=True,
+    metavar="REGEX",
+    help="Profile only kernels whose demangled name matches. Repeatable.",
+)
 @excluding
 @profiling_options
 @of_spec
@@ -54,7 +61,7 @@ def command(
     ctx: click.Context,
     program: tuple[str, ...],
     folder: Path | None,
-    kernel: str | None,
+    kernels: tuple[str, ...],
     exclude: tuple[str, ...],
     profiling: Callable[..., ProfileRequest],
     plan_only: bool,
@@ -73,7 +80,7 @@ def command(
     refuse_folder(folder)
     note_passed_on(ctx, program)
     refuse_nothing_to_open(in_browser=in_browser, instead=without_result(plan_only=plan_only, dry_run=dry_run))
-    request = profiling(program, folder, kernel=kernel, exclude=exclude, spec=spec, overwrite=force)
+    request = profiling(program, folder, kernel=expression_of(kernels), exclude=exclude, spec=spec, overwrite=force)
     session_file, page_file = request.place / SESSION_FILE, request.place / "report.html"
     outcome = profile_or_show(request, [session_file, page_file], plan_only=plan_only, dry_run=dry_run)
     if outcome is None:
@@ -88,9 +95,9 @@ def command(
     session = outcome.session
     page = render_html(session).encode("utf-8", "backslashreplace")
     write_files({session_file: session_pieces(session), page_file: page})
-    kernels = sort_kernels(list(session.kernels), "time")
-    print_session(make_console(), session, kernels)
-    say(f"wrote {page_file}; next: gpuprof show {to_type([session_file])} {next_look(session, kernels)}")
+    longest_first = sort_kernels(list(session.kernels), "time")
+    print_session(make_console(), session, longest_first)
+    say(f"wrote {page_file}; next: gpuprof show {to_type([session_file])} {next_look(session, longest_first)}")
     if in_browser:
         open_page([page_file])
     return exit_code(outcome, request.place)

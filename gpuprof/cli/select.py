@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from gpuprof.cli import patience
+from gpuprof.cli.options import was_typed
+from gpuprof.cli.output import say_unused
 from gpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,19 +59,26 @@ def next_look(session: Session, kernels: Sequence[KernelProfile], order: str = "
     return f"{option} '#{named if any(kernel.id == named for kernel in timed) else kernels[0].id}'"
 
 
-def select_kernels(session: Session, pattern: str | None) -> list[KernelProfile]:
-    """Return the kernels whose label or full name matches, or the one numbered `#N`.
+def select_kernels(session: Session, patterns: Sequence[str]) -> list[KernelProfile]:
+    """Return the kernels that any of the patterns means, by label, full name or `#N`; without patterns all.
 
-    Raises UsageError if none does, or if the pattern is no regular expression.
+    Which of several mean none is said on stderr. Raises UsageError if no kernel is meant, or for a pattern that is
+    no regular expression.
     """
-    if pattern is None:
+    if not patterns:
         return list(session.kernels)
     from gpuprof.model.kernel_match import kernel_pattern
 
-    wanted = kernel_pattern(pattern, "--kernel")
-    with _in_time(f"--kernel {pattern!r:.80}"):
-        kernels = [kernel for kernel in session.kernels if wanted.fits(kernel.label, kernel.demangled, kernel.id)]
-    return kernels or _none_matches(session, pattern)
+    chosen: dict[str, set[int]] = {}
+    for pattern in patterns:
+        wanted = kernel_pattern(pattern, "--kernel")
+        with _in_time(f"--kernel {pattern!r:.80}"):
+            fitting = (item for item in session.kernels if wanted.fits(item.label, item.demangled, item.id))
+            chosen[pattern] = {kernel.id for kernel in fitting}
+    if not any(chosen.values()):
+        _none_matches(session, patterns)
+    say_unused("--kernel", [pattern for pattern, kernels in chosen.items() if not kernels])
+    return [kernel for kernel in session.kernels if any(kernel.id in kernels for kernels in chosen.values())]
 
 
 def kept(session: Session, exclude: Sequence[str]) -> Session:
@@ -77,13 +86,11 @@ def kept(session: Session, exclude: Sequence[str]) -> Session:
     if not exclude:
         return session
     from gpuprof.diagnose.exclusion import unused, without_excluded
-    from gpuprof.present.text import printable
 
     with _in_time(f"--exclude {' '.join(map(repr, exclude)):.80}"):
-        idle = unused(session, exclude) if _was_typed("exclude") else ()
+        idle = unused(session, exclude) if was_typed("exclude") else ()
         left = without_excluded(session, exclude)
-    for pattern in idle:
-        click.echo(printable(f"--exclude {pattern!r:.80} matches no kernel"), err=True)
+    say_unused("--exclude", idle)
     return left
 
 
@@ -96,12 +103,6 @@ def tell_excluded(session: Session) -> None:
         click.echo(printable(exclusion_text(session.excluded)), err=True)
 
 
-def _was_typed(option: str) -> bool:
-    context = click.get_current_context(silent=True)
-    source = context.get_parameter_source(option) if context is not None else None
-    return source is click.core.ParameterSource.COMMANDLINE
-
-
 def _in_time(what: str) -> contextlib.AbstractContextManager[None]:
     """Raise UsageError where expressions take too long."""
     limit = f"{patience.LIMIT_S:g} s"
@@ -111,12 +112,13 @@ def _in_time(what: str) -> contextlib.AbstractContextManager[None]:
     )
 
 
-def _none_matches(session: Session, pattern: str) -> NoReturn:
+def _none_matches(session: Session, patterns: Sequence[str]) -> NoReturn:
+    asked = " or ".join(f"{pattern!r:.80}" for pattern in patterns)
     if not session.kernels:
-        raise UsageError(f"no kernel matches {pattern!r:.80}: no kernel was profiled")
-    by_number = re.fullmatch(r"#[0-9]+", pattern) is not None
+        raise UsageError(f"no kernel matches {asked}: no kernel was profiled")
+    by_number = all(re.fullmatch(r"#[0-9]+", pattern) for pattern in patterns)
     named = (f"#{kernel.id} {kernel.label}" if by_number else kernel.label for kernel in session.kernels)
     names = list(dict.fromkeys(named))
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     without = f"; {session.excluded.kernels} more excluded" if session.excluded is not None else ""
-    raise UsageError(f"no kernel matches {pattern!r:.80}", f"there are: {'; '.join(names[:5])}{more}{without}")
+    raise UsageError(f"no kernel matches {asked}", f"there are: {'; '.join(names[:5])}{more}{without}")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprof.cli.by import grouping, print_by, refuse_beside_by
+from gpuprof.cli.by import grouping, print_by
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import AboveZero, choosing, excluding, input_files, reading
+from gpuprof.cli.options import AboveZero, choosing, excluding, input_files, reading, refuse_beside, was_typed
 from gpuprof.cli.output import say, to_show, warn, write_lines
 from gpuprof.cli.same_program import point_to_compare
 from gpuprof.cli.select import SORT_KEYS, kept, next_look, select_kernels, sort_kernels, tell_excluded
@@ -78,13 +78,14 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     asked = _Asked(**options)
     _refuse_contradictions(asked)
     session = kept(_loaded(files, asked, exclude, spec=spec, salvage=salvage), exclude)
+    _refuse_items_without_steps(session, asked)
     point_to_compare(session, files)
     if asked.explain is not None:
         _explain(session, asked.explain, asked.form, files)
     elif asked.by is not None:
-        print_by(*_kernels(session, asked.kernel), asked.by, asked.form, asked.rows, files)
+        print_by(*_kernels(session, asked.kernels), asked.by, asked.form, asked.rows, files)
     elif asked.form.takes == "launches":
-        _write_launches(session, sort_kernels(select_kernels(session, asked.kernel), asked.sort), asked.form)
+        _write_launches(session, sort_kernels(select_kernels(session, asked.kernels), asked.sort), asked.form)
     else:
         _show(session, files, asked)
 
@@ -100,7 +101,7 @@ class _Asked:
     items_per_step: float | None
     cost_per_hour: float | None
     verbose: bool
-    kernel: str | None
+    kernels: tuple[str, ...]
     top: int | None
 
     @property
@@ -114,14 +115,14 @@ class _Asked:
         return self.form.takes != "launches" or self.by is not None or self.explain is not None
 
     @property
-    def number(self) -> int | None:
-        """Return the number by which a kernel or launch is named."""
-        return _number(self.kernel or self.explain)
+    def numbers(self) -> set[int]:
+        """Return the numbers by which kernels or launches are named."""
+        return _numbers(self.kernels if self.explain is None else (self.explain,))
 
     @property
     def depth(self) -> Depth:
         """Return which kernels are shown with all their figures and findings."""
-        return "all" if self.kernel is not None else "longest" if self.verbose else "none"
+        return "all" if self.kernels else "longest" if self.verbose else "none"
 
 
 def _loaded(files: Sequence[str], asked: _Asked, exclude: Sequence[str], *, spec: str | None, salvage: bool) -> Session:
@@ -132,12 +133,12 @@ def _loaded(files: Sequence[str], asked: _Asked, exclude: Sequence[str], *, spec
     from gpuprof.api import load
     from gpuprof.read.files import can_be_read_again
 
-    if asked.number is None:
+    if not asked.numbers:
         return load(*files, spec=spec, salvage=salvage, groups=asked.groups)
-    of_launches = not asked.groups or any(_number(pattern) is not None for pattern in exclude)
+    of_launches = not asked.groups or bool(_numbers(exclude))
     if not of_launches and all(map(can_be_read_again, files)):
         session = load(*files, spec=spec, salvage=salvage, groups=True)
-        if _is_there(asked.number, session):
+        if all(_is_there(number, session) for number in asked.numbers):
             return session
     return load(*files, spec=spec, salvage=salvage)
 
@@ -153,10 +154,29 @@ def _refuse_contradictions(asked: _Asked) -> None:
     """Raise UsageError for options that mean nothing together."""
     if asked.cost_per_hour is not None and asked.items_per_step is None:
         raise UsageError("--cost-per-hour needs to know what is paid for", "add --items-per-step N")
-    refuse_beside_by(asked.by, asked.explain, asked.sort, asked.items_per_step)
-    if asked.explain is not None and (asked.kernel is not None or asked.form.tree is None):
-        wrong = "--kernel" if asked.kernel is not None else f"--format {asked.form.name}"
+    of_kernels = {"--sort": asked.sort != "time"}
+    of_screen = {"--items-per-step": asked.items_per_step is not None, "-v": asked.verbose}
+    of_table = {"--top": asked.top not in (None, 0) and was_typed("top")}
+    if asked.by is not None:
+        refuse_beside("--by", {"--explain": asked.explain is not None, **of_kernels, **of_screen})
+    if asked.explain is not None and (asked.kernels or asked.form.tree is None):
+        wrong = "--kernel" if asked.kernels else f"--format {asked.form.name}"
         raise UsageError(f"--explain and {wrong} cannot be combined", "--explain KERNEL names the kernel itself")
+    if asked.explain is not None:
+        refuse_beside("--explain", {**of_kernels, **of_screen, **of_table})
+    elif asked.form.takes != "terminal":
+        every_launch = of_table if not asked.groups else {}
+        refuse_beside(f"--format {asked.form.name}", {**of_screen, **every_launch})
+
+
+def _refuse_items_without_steps(session: Session, asked: _Asked) -> None:
+    """Raise UsageError where items are counted by steps, and no loop of steps with a rate was recorded."""
+    steps = session.timeline.steps if session.timeline is not None else ()
+    if asked.items_per_step is not None and not any(step.loop and step.per_s is not None for step in steps):
+        raise UsageError(
+            "--items-per-step: no steps were recorded whose rate is known",
+            "PyTorch traces and exports of Nsight Systems can have some",
+        )
 
 
 def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
@@ -165,9 +185,9 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     from gpuprof.present.console import make_console
     from gpuprof.present.timeline_text import Rates
 
-    run, selected = _kernels(session, asked.kernel)
+    run, selected = _kernels(session, asked.kernels)
     kernels = sort_kernels(selected, asked.sort)
-    part = chosen(run, selected) if asked.kernel is not None else run
+    part = chosen(run, selected) if asked.kernels else run
     if asked.form.kernels.warns:
         warn(session)
     write = asked.form.kernels.function()
@@ -181,22 +201,22 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
         say(f"next: {to_show(files)} {next_look(part, kernels, asked.sort, option)}")
 
 
-def _kernels(session: Session, pattern: str | None) -> tuple[Session, list[KernelProfile]]:
+def _kernels(session: Session, patterns: Sequence[str]) -> tuple[Session, list[KernelProfile]]:
     """Return the session with equal launches as one kernel, and the kernels that are asked for.
 
-    `#N` may also name a launch that another one of its kind speaks for.
+    `#N` may also name a launch that another one of its kind speaks for: then all that are asked for are launches.
     """
     from gpuprof.diagnose.grouping import grouped
 
     groups = grouped(session)
-    is_group = _number(pattern) in {None, *(kernel.id for kernel in groups.kernels)}
-    return groups, select_kernels(groups if is_group else session, pattern)
+    are_groups = _numbers(patterns) <= {kernel.id for kernel in groups.kernels}
+    return groups, select_kernels(groups if are_groups else session, patterns)
 
 
-def _number(pattern: str | None) -> int | None:
+def _numbers(patterns: Sequence[str]) -> set[int]:
     from gpuprof.model.kernel_match import kernel_number
 
-    return kernel_number(pattern) if pattern is not None else None
+    return {number for number in map(kernel_number, patterns) if number is not None}
 
 
 def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: Format) -> None:
@@ -216,7 +236,7 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
     from gpuprof.present.session_text import count_text, row_noun
 
     try:
-        run, matching = _kernels(session, pattern)
+        run, matching = _kernels(session, (pattern,))
         longest_first = by_time(matching)
     except UsageError as error:
         raise UsageError(error.message.replace("--kernel", "--explain", 1), error.hint) from error

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.completion import readable_files, spec_names
-from gpuprof.cli.output import write_lines
 from gpuprof.errors import InputError, SpecError
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.parse import ARCH_NAME
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
+from gpuprof.present.console_parts import Sheet
 from gpuprof.present.specs_json import arch_json, arch_row, gpu_json, gpu_row
 from gpuprof.present.specs_text import arch_lines, arch_table, gpu_lines, gpu_table, match_lines
 from gpuprof.present.text import printable
@@ -44,7 +44,8 @@ def list_(form: str) -> None:
     if form == "json":
         _write_json({"gpus": [gpu_row(gpu) for gpu in gpus], "architectures": [arch_row(arch) for arch in archs]})
     else:
-        _write((*gpu_table(gpus), "", *arch_table(archs)))
+        width = _sheet().width
+        _write_wrapped((*gpu_table(gpus, width), "", *arch_table(archs, width)))
 
 
 def _readable_gpus(library: SpecLibrary) -> Iterator[GpuSpec]:
@@ -84,7 +85,7 @@ def show(name: str, form: str) -> None:
         if form == "json":
             _write_json(arch_json(arch))
         else:
-            _write(arch_lines(arch))
+            _write_wrapped(arch_lines(arch))
         return
     if ARCH_NAME.fullmatch(name):
         known = ", ".join(path.stem for path in library.arch_files())
@@ -94,7 +95,7 @@ def show(name: str, form: str) -> None:
     if form == "json":
         _write_json(gpu_json(gpu, rates))
     else:
-        _write(gpu_lines(gpu, rates))
+        _write_wrapped(gpu_lines(gpu, rates))
 
 
 def _rates(library: SpecLibrary, gpu: GpuSpec) -> Mapping[ComputeKey, Fact]:
@@ -116,7 +117,8 @@ def check(files: tuple[Path, ...]) -> None:
 
     library = SpecLibrary()
     result = check_files(files, library) if files else check_library(library)
-    _write(str(finding) for finding in result.findings)
+    for finding in result.findings:
+        click.echo(printable(str(finding)))
     errors, warnings = result.count("error"), result.count("warning")
     click.echo(
         f"{_plural(result.files, 'file')}, {_plural(errors, 'error')}, {_plural(warnings, 'warning')}; "
@@ -141,9 +143,9 @@ def match(reports: tuple[str, ...]) -> None:
     library = SpecLibrary()
     for report in reports:
         devices = _devices(report)
-        _write([report, *(line for device in devices for line in _match_lines(library, device))])
+        _write_wrapped([report, *(line for device in devices for line in _match_lines(library, device))])
         if not devices:
-            _write(["  names no GPU"])
+            _write_wrapped(["  names no GPU"])
 
 
 def _match_lines(library: SpecLibrary, device: RecordedDevice) -> Iterator[str]:
@@ -166,9 +168,19 @@ def _devices(name: str) -> tuple[RecordedDevice, ...]:
     )
 
 
-def _write(lines: Iterable[str]) -> None:
-    """Print lines with what could steer a terminal made visible."""
-    write_lines(printable(line) for line in lines)
+def _sheet() -> Sheet:
+    """Return what the terminal has room for."""
+    from gpuprof.present.console import make_console
+
+    return Sheet.of(make_console())
+
+
+def _write_wrapped(lines: Iterable[str]) -> None:
+    """Print lines as wide as the terminal, with what could steer it made visible; more of a line stands further in."""
+    sheet = _sheet()
+    for line in lines:
+        margin = len(line) - len(line.lstrip()) + 2
+        click.echo("\n".join(sheet.hung(line, margin)))
 
 
 def _write_json(value: object) -> None:

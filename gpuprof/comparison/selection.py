@@ -17,23 +17,26 @@ from gpuprof.units import format_percent
 _MOST_NAMED = 5
 
 
-def narrowed(compared: Compared, kernel: str | None = None, exclude: Sequence[str] = ()) -> Compared:
+def narrowed(compared: Compared, kernels: Sequence[str] = (), exclude: Sequence[str] = ()) -> Compared:
     """Return the comparison of the kernels that are asked for, on either side; numbers are those of the comparison.
 
     Raises UsageError for a pattern that is none, and where no kernel is left.
     """
     changes = compared.comparison.kernels
-    wanted = kernel_pattern(kernel, "--kernel") if kernel is not None else None
+    wanted = [kernel_pattern(text, "--kernel") for text in kernels]
     unwanted = [kernel_pattern(text, "--exclude") for text in exclude]
+    named = {change.id for change in changes if not wanted or any(fits(pattern, change) for pattern in wanted)}
+    if not named and wanted:
+        raise nothing_fits(changes, f"--kernel {' '.join(repr(text) for text in kernels):.80}")
     kept = [
         (change, pair)
         for change, pair in zip(changes, compared.pairs, strict=True)
-        if (wanted is None or fits(wanted, change)) and not any(fits(pattern, change) for pattern in unwanted)
+        if change.id in named and not any(fits(pattern, change) for pattern in unwanted)
     ]
     if len(kept) == len(changes):
         return compared
     if not kept:
-        raise _nothing_left(changes, kernel, exclude)
+        raise UsageError("every kernel is excluded", f"drop one of {', '.join(f'{text!r:.80}' for text in exclude)}")
     left = tuple(change for change, _ in kept)
     comparison = compared.comparison
     identical = are_identical(compared.base.runs, compared.new.runs)
@@ -41,14 +44,14 @@ def narrowed(compared: Compared, kernel: str | None = None, exclude: Sequence[st
         comparison,
         kernels=left,
         sentence=whole_sentence(comparison.total, left, comparison.conditions, identical=identical),
-        notes=(*comparison.notes, _note(changes, left, kernel, exclude)),
+        notes=(*comparison.notes, _note(changes, left, kernels, exclude)),
     )
     return replace(compared, comparison=comparison, pairs=tuple(pair for _, pair in kept))
 
 
-def unused(compared: Compared, exclude: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns that name no kernel of either side."""
-    patterns = [kernel_pattern(text, "--exclude") for text in exclude]
+def unused(compared: Compared, texts: Sequence[str], option: str) -> tuple[str, ...]:
+    """Return the patterns behind an option that name no kernel of either side."""
+    patterns = [kernel_pattern(text, option) for text in texts]
     return tuple(
         pattern.text for pattern in patterns if not any(fits(pattern, change) for change in compared.comparison.kernels)
     )
@@ -73,16 +76,10 @@ def nothing_fits(changes: Sequence[KernelChange], option: str) -> UsageError:
     return UsageError(f"{option} matches no kernel", f"there are: {'; '.join(names)}{more}" if names else None)
 
 
-def _nothing_left(changes: Sequence[KernelChange], kernel: str | None, exclude: Sequence[str]) -> UsageError:
-    if kernel is not None and not any(fits(kernel_pattern(kernel, "--kernel"), change) for change in changes):
-        return nothing_fits(changes, f"--kernel {kernel!r:.80}")
-    return UsageError("every kernel is excluded", f"drop one of {', '.join(f'{text!r:.80}' for text in exclude)}")
-
-
 def _note(
-    changes: Sequence[KernelChange], left: Sequence[KernelChange], kernel: str | None, exclude: Sequence[str]
+    changes: Sequence[KernelChange], left: Sequence[KernelChange], kernels: Sequence[str], exclude: Sequence[str]
 ) -> str:
-    options = [f"--kernel {kernel}"] if kernel is not None else []
+    options = [f"--kernel {text}" for text in kernels]
     options += [f"--exclude {text}" for text in exclude]
     kept = {change.id for change in left}
     times = [_time(change) for change in changes]

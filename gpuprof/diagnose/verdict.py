@@ -7,6 +7,7 @@ integer pipe, full issue slots or wasted sectors are a limit, and never a ceilin
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 from gpuprof.diagnose.clocks import clock_notes
@@ -97,7 +98,7 @@ def run_verdict(session: Session) -> RunVerdict:
     kernel = _longest(working or session.kernels)
     notes = (*_notes(session, set_up), *_counted_beside(session, kernel), *_of_no_effect(kernel))
     most = _most_of_run(session)
-    of_run = _of_the_run(*most) if most is not None else ""
+    of_run = _of_the_run(session, *most) if most is not None else ""
     if kernel is None:
         return RunVerdict(sentence="", kernel=None, state="open", ceiling=None, fraction=None, notes=notes)
     state = _state(kernel) if not session.only_times else _timed_state(kernel)
@@ -417,7 +418,7 @@ def _only(roles: frozenset[Role]) -> Role | None:
 
 def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
     first = _most_of_run(session)
-    yield from (_of_the_run(*told) for told in _of_run(session) if told != first)
+    yield from (_of_the_run(session, *told) for told in _of_run(session) if told != first)
     shares = [kernel.time_share or 0.0 for kernel in session.kernels if kernel.id in set_up]
     if shares and len(shares) == len(session.kernels):
         if not is_part(session):
@@ -501,10 +502,18 @@ def _is_most(finding: Finding, session: Session) -> bool:
     return (finding.gain_total or 0.0) > max(shares.values(), default=1.0)
 
 
-def _of_the_run(finding: Finding, kernel: KernelProfile) -> str:
-    """Write a finding on the run as a sentence of its own, with the kernel's name."""
+def _of_the_run(session: Session, finding: Finding, kernel: KernelProfile) -> str:
+    """Write a finding on the run as a sentence of its own, with the names of the kernel and its file."""
     text = finding.headline.partition(": ")[2] or finding.headline
-    return _sentence(f"{text[:1].upper()}{text[1:]}".replace("this kernel", kernel.label))
+    named = text.replace("this kernel's file", _file_of(session, kernel)).replace("this kernel", kernel.label)
+    return _sentence(f"{named[:1].upper()}{named[1:]}")
+
+
+def _file_of(session: Session, kernel: KernelProfile) -> str:
+    """Return the file that a kernel is of, without its folders where no other has that name."""
+    file = session.sources[kernel.source].file
+    name = PurePath(file).name
+    return name if sum(PurePath(source.file).name == name for source in session.sources) == 1 else file
 
 
 def _versions(session: Session) -> Iterator[str]:

@@ -84,6 +84,14 @@ class Sheet(Struct, frozen=True):
         lines = textwrap.wrap(shown, width, break_on_hyphens=False)
         return [line.replace(_GLUE, " ").replace(_SECOND_CELL, "") for line in lines]
 
+    def hung(self, line: str, under: int) -> list[str]:
+        """Break a line that is too wide between words; what follows begins at the column `under`."""
+        shown, margin = self.legible(line), " " * under
+        broken = textwrap.wrap(
+            shown, self.width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+        )
+        return broken or [""]
+
     def _widened(self, text: str) -> str:
         """Return a text with as many characters as it takes columns."""
         if text.isascii() or self.cells(text) == len(text):

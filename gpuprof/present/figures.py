@@ -29,6 +29,12 @@ from gpuprof.units import format_percent, format_si
 _MEANINGFUL = 0.1
 """A second path is drawn if its units are at least this fraction as busy as those of the kernel's main path."""
 
+_CEILING_FROM = {
+    **dict.fromkeys(("at-clock", "rated"), "give a GPU spec with --spec NAME|FILE"),
+    "measured": "gpuprof characterize measures them on that GPU",
+}
+"""What gives a ceiling that is missing, by its origin."""
+
 _Placed = tuple[KernelProfile, RooflinePoint]
 
 
@@ -99,7 +105,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         ridges=roofs.ridges,
         points=points,
         left_out=() if points else _left_out([kernel], set(), "dram", ceiling),
-        notes=(*_level_notes(kernel, points), *certificate_notes(points)),
+        notes=(*_level_notes(kernel, points, ceiling), *certificate_notes(points)),
     )
 
 
@@ -126,7 +132,7 @@ def without_point(kernel: KernelProfile, level: str = "dram", ceiling: str = "at
     elif ceiling == "rated" and level != "dram":
         why, how = f"datasheets rate no {name} bandwidth", "choose --ceiling at-clock"
     else:
-        why, how = f"no {ceiling} ceiling known for its work", "give a GPU spec with --spec NAME|FILE"
+        why, how = f"no {ceiling} ceiling known for its work", _CEILING_FROM[ceiling]
     return Missing("roofline point", why, how)
 
 
@@ -275,9 +281,9 @@ def _left_out(kernels: Sequence[KernelProfile], shown: set[int], level: str, cei
     return tuple(LeftOut(tuple(ids), why, how or None) for (why, how), ids in groups.items())
 
 
-def _level_notes(kernel: KernelProfile, points: Sequence[FigurePoint]) -> Iterator[str]:
+def _level_notes(kernel: KernelProfile, points: Sequence[FigurePoint], ceiling: str) -> Iterator[str]:
     if not points:
-        reason = without_point(kernel)
+        reason = without_point(kernel, ceiling=ceiling)
         yield f"No point: {reason.why}" + (f"; {reason.how}." if reason.how else ".")
         return
     for level in LEVELS:

@@ -19,11 +19,11 @@ _SCALES = (1.0, 1e6, 1e9, 1e12, 1e12, 1e12)
 """What `main_facts` are divided by in the list."""
 
 
-def gpu_table(gpus: Iterable[GpuSpec]) -> Iterator[str]:
-    """Yield the list of products with their main numbers."""
+def gpu_table(gpus: Iterable[GpuSpec], width: int) -> Iterator[str]:
+    """Yield the list of products with their main numbers, as many columns as fit."""
     head = ("name", "arch", "SMs", "boost", "DRAM", "FP32", "FP16 tensor", "FP8 tensor")
     units = ("", "", "", "MHz", "GB/s", "TFLOP/s", "TFLOP/s", "TFLOP/s")
-    yield from _table((head, units, *(_gpu_cells(gpu) for gpu in gpus)), left=2)
+    yield from _table((head, units, *(_gpu_cells(gpu) for gpu in gpus)), left=2, width=width)
     yield f"Rated, dense, FP32 accumulation. {_MARK} unconfirmed: see `gpuprof specs show NAME`."
 
 
@@ -58,11 +58,11 @@ def _cell(fact: Fact | None, scale: float) -> str:
     return text + ("" if fact.confirmed else _MARK)
 
 
-def arch_table(archs: Iterable[ArchSpec]) -> Iterator[str]:
-    """Yield the list of architectures with their main numbers."""
+def arch_table(archs: Iterable[ArchSpec], width: int) -> Iterator[str]:
+    """Yield the list of architectures with their main numbers, as many columns as fit."""
     head = ("arch", "family", "chips", "warps/SM", "FP32", "FP16 tensor")
     units = ("", "", "", "", "FLOP/clk/SM", "FLOP/clk/SM")
-    yield from _table((head, units, *(_arch_cells(arch) for arch in archs)), left=3)
+    yield from _table((head, units, *(_arch_cells(arch) for arch in archs)), left=3, width=width)
 
 
 def _arch_cells(arch: ArchSpec) -> tuple[str, ...]:
@@ -80,10 +80,15 @@ def _chips(arch: ArchSpec) -> str:
     return f"{arch.chips[0]}–{arch.chips[-1]}" if len(arch.chips) > 1 else "".join(arch.chips)
 
 
-def _table(rows: Sequence[Sequence[str]], left: int) -> Iterator[str]:
-    """Yield aligned lines: the first `left` columns to the left, numbers to the right, their marks hanging out."""
+def _table(rows: Sequence[Sequence[str]], left: int, width: int) -> list[str]:
+    """Return aligned lines: the first `left` columns to the left, numbers to the right, their marks hanging out.
+
+    The last columns of numbers are left out where the lines would be too wide.
+    """
     hanging = [(*row[:left], *(cell if cell.endswith(_MARK) else f"{cell} " for cell in row[left:])) for row in rows]
-    return aligned(hanging, range(left, len(hanging[0])), " ")
+    lines = list(aligned(hanging, range(left, len(hanging[0])), " "))
+    too_wide = max(map(len, lines)) > width and len(hanging[0]) > left
+    return _table([row[:-1] for row in rows], left, width) if too_wide else lines
 
 
 def gpu_lines(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> Iterator[str]:

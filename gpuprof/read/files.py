@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pkgutil
+import shlex
 import sys
 from pathlib import Path
 from typing import cast
@@ -15,9 +16,12 @@ from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
 from gpuprof.model.sources import STANDARD_INPUT
 from gpuprof.model.trace import Trace
+from gpuprof.read.container import AGAIN
 from gpuprof.read.file_bytes import digest_of
-from gpuprof.read.identify import Look, look_at
+from gpuprof.read.gzip_stream import Unzipped
+from gpuprof.read.identify import Look, is_packed, look_at
 from gpuprof.read.readers import Readable, kind_of
+from gpuprof.read.report_bytes import room_for
 from gpuprof.read.spool import ByteStream, spooled
 
 STDIN = "-"
@@ -64,6 +68,8 @@ def _read_as(name: str, place: Path, *, salvage: bool, groups: bool) -> Report |
 
 def _read(path: Path, name: str, *, salvage: bool, groups: bool) -> Report | Session | Trace:
     look = look_at(path, name)
+    if is_packed(look):
+        return _read_unzipped(path, name, salvage=salvage, groups=groups)
     kind = kind_of(look)
     if kind.check_size is not None:
         pkgutil.resolve_name(kind.check_size)(path.stat().st_size, name)
@@ -74,6 +80,21 @@ def _read(path: Path, name: str, *, salvage: bool, groups: bool) -> Report | Ses
     options = {"salvage": salvage} if kind.salvage else {}
     content: Report | Session | Trace = pkgutil.resolve_name(kind.reader)(*_arguments(look, kind), **options)
     return content
+
+
+def _read_unzipped(path: Path, name: str, *, salvage: bool, groups: bool) -> Report | Session | Trace:
+    """Read what gzip has packed, from a temporary file. Raises InputError where that would be too large."""
+    most = room_for(path.stat().st_size)
+
+    def check(size: int) -> None:
+        if size > most:
+            raise InputError(
+                f"{name} is more than {most / 2**20:,.0f} MiB unpacked",
+                f"if you trust the file, unpack it: gunzip -k {shlex.quote(name)}",
+            )
+
+    with path.open("rb") as file, spooled(Unzipped(file, name, check, AGAIN), name) as place:
+        return _read_as(name, place, salvage=salvage, groups=groups)
 
 
 def _arguments(look: Look, kind: Readable) -> list[Path | bytes | str]:

@@ -22,6 +22,8 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """How text starts that Windows PowerShell has redirected into a file."""
 GZIP = b"\x1f\x8b"
 """How a gzip file starts."""
+SQLITE = b"SQLite format 3\0"
+"""How an SQLite file starts."""
 REPORTS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 """How the names of ncu's reports end."""
 _LARGEST_HEAD = 2**20
@@ -91,6 +93,15 @@ def is_report(look: Look) -> bool:
     if not look.head.startswith(zstd_frames.STARTS):
         return look.head.startswith(MAGIC)
     return named(*REPORTS)(look) or _unpacked_start(look).startswith(MAGIC)
+
+
+def is_packed(look: Look) -> bool:
+    """Tell whether gzip has packed a report, an export or text, which is read as if it had not; no trace of PyTorch."""
+    if not look.head.startswith(GZIP):
+        return False
+    start = _unzipped(look.head)
+    is_text = bool(start) and (b"\0" not in start or start.startswith(UTF16_MARKS))
+    return start.startswith((MAGIC, SQLITE)) or (is_text and not _starts_trace(start))
 
 
 def is_packed_trace(look: Look) -> bool:

@@ -15,6 +15,7 @@ from gpuprof.errors import InputError
 from gpuprof.read.identify import (
     GZIP,
     REPORTS,
+    SQLITE,
     Look,
     is_binary,
     is_list,
@@ -111,7 +112,7 @@ KINDS: tuple[Readable | Refused, ...] = (
         "reports of that GPU take their measured ceilings from it",
     ),
     Readable(
-        "nsys-sqlite", starts(b"SQLite format 3\0"), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", takes="path",
+        "nsys-sqlite", starts(SQLITE), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", takes="path",
         told=Told(5, "nsys exports (.sqlite)"), suffixes=(".sqlite",), gives=("nsys-sqlite",),
         digest=True,
     ),
@@ -166,8 +167,8 @@ KINDS: tuple[Readable | Refused, ...] = (
 
 
 def has_name_of_a_file(word: str) -> bool:
-    """Tell whether a word ends as the names of files do that can be read."""
-    return word.lower().endswith(tuple(suffix for kind in _readable() for suffix in kind.suffixes))
+    """Tell whether a word ends as the names of files do that can be read, packed with gzip or not."""
+    return word.lower().removesuffix(".gz").endswith(tuple(suffix for kind in _readable() for suffix in kind.suffixes))
 
 
 def kind_of(look: Look) -> Readable:

@@ -69,7 +69,7 @@ def _fill(spool: IO[bytes], path: Path, file: BinaryIO) -> Damage | None:
     start = b""
     damage: Damage | None = None
     try:
-        for piece in unpacked(file, str(path), _room(path.stat().st_size)):
+        for piece in unpacked(file, str(path), room_for(path.stat().st_size)):
             spool.write(piece)
             start = (start + piece[: len(MAGIC)])[: len(MAGIC)]
             if not MAGIC.startswith(start):
@@ -82,7 +82,7 @@ def _fill(spool: IO[bytes], path: Path, file: BinaryIO) -> Damage | None:
     return damage
 
 
-def _room(packed_size: int) -> int:
+def room_for(packed_size: int) -> int:
     """Return how many bytes are unpacked at most."""
     most = min(_MOST, max(_ALWAYS, _MOST_TIMES * packed_size))
     try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
-import zlib
 from decimal import Decimal
 from typing import Any
 
 from gpuprof.errors import DamagedInput, InputError
+from gpuprof.read.gzip_stream import Unzipped
 from gpuprof.read.identify import GZIP, UTF16_MARKS
 
 LARGEST = 2 * 2**30
@@ -45,16 +44,9 @@ def trace_json(data: bytes, name: str) -> dict[str, Any]:
 
 
 def _unpacked(data: bytes, name: str) -> bytes:
-    """Unpack a gzip file, piece by piece and no more than a trace may have."""
-    unpacked = bytearray()
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            while piece := file.read(_PIECE):
-                unpacked += piece
-                check_size(len(unpacked), name)
-    except (EOFError, OSError, zlib.error) as error:
-        raise DamagedInput(f"{name} is damaged: it cannot be unpacked: {error}", _AGAIN) from error
-    return bytes(unpacked)
+    """Unpack a gzip file, no more than a trace may have."""
+    stream = Unzipped(io.BytesIO(data), name, lambda size: check_size(size, name), _AGAIN)
+    return b"".join(iter(lambda: stream.read1(_PIECE), b""))
 
 
 def _text(data: bytes, name: str) -> str:
