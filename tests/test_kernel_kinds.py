@@ -217,9 +217,9 @@ def sentence(name: str, **percent: float) -> str:
 
 def test_the_verdict_names_the_kind_and_what_binds_it() -> None:
     assert sentence(DECODE, sm=30, dram=20, l2=10) == (
-        "vllm paged_attention_v1_kernel<ushort, 128> (decode attention) does not fill the GPU: small grid. No "
-        "unit that was collected is more than 30 % busy. Kernels of its kind are memory-bound: it reaches 20 % of DRAM "
-        "bandwidth."
+        "vllm paged_attention_v1_kernel<ushort, 128> (decode attention) does not fill the GPU: small grid. The "
+        "busiest unit that was collected is 30 % busy; L1 was not collected. Kernels of its kind are memory-bound: it "
+        "reaches 20 % of DRAM bandwidth."
     )
     # Where L2 is busier, most bytes do not come from DRAM.
     assert "Kernels of its kind" not in sentence(DECODE, sm=40, dram=20, l2=30)

@@ -159,7 +159,7 @@ def test_how_sure_it_is_outlasts_a_long_place(reports: Path) -> None:
         read = session_of(reports / name, groups=True)
         for width in (80, 100):
             text = " ".join(screen(read, width).split())
-            assert sum(text.count(f" · {doubt}") for doubt in doubts) == text.count("→") > 1
+            assert sum(text.count(f" · {doubt}") for doubt in doubts) == text.count("→") > 0
 
 
 def test_in_how_many_launches_outlasts_a_long_name(reports: Path) -> None:

@@ -33,7 +33,7 @@ def print_by(
     if form.takes != "terminal":
         write_lines(write(session, times, top))
         return
-    from gpuprof.present.console import make_console
+    from gpuprof.present.console_parts import make_console
 
     write(make_console(), session, times, top)
     longest = times.groups[0].longest

@@ -40,7 +40,7 @@ def show_recordings(folder: Path, *, force: bool) -> Path:
 
     Files of an earlier demo are replaced: those that hold one of these recordings.
     """
-    from gpuprof.present.console import make_console
+    from gpuprof.present.console_parts import make_console
     from gpuprof.present.console_recording import print_next, print_others, print_story, print_versions
     from gpuprof.recordings import recordings
 

@@ -25,8 +25,7 @@ def command(form: str) -> int:
         rows = [{"name": check.name, "state": check.state, "found": check.result, "fix": check.fix} for check in checks]
         click.echo(json.dumps({"checks": rows}, allow_nan=False))
     else:
-        from gpuprof.present.console import make_console
-        from gpuprof.present.console_parts import Sheet
+        from gpuprof.present.console_parts import Sheet, make_console
 
         sheet, width = Sheet.of(make_console()), max(len(check.name) for check in checks)
         margin = len(f"{'':7}  {'':{width}}  ")

@@ -88,7 +88,8 @@ def command(
 
     from gpuprof.cli.output import write_files
     from gpuprof.cli.select import next_look, sort_kernels
-    from gpuprof.present.console import make_console, print_session
+    from gpuprof.present.console import print_session
+    from gpuprof.present.console_parts import make_console
     from gpuprof.present.html import render_html
     from gpuprof.store.write import session_pieces
 

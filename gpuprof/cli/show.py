@@ -182,7 +182,7 @@ def _refuse_items_without_steps(session: Session, asked: _Asked) -> None:
 def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     """Print the kernels that are asked for, in the terminal or as lines."""
     from gpuprof.diagnose.summary import chosen
-    from gpuprof.present.console import make_console
+    from gpuprof.present.console_parts import make_console
     from gpuprof.present.timeline_text import Rates
 
     run, selected = _kernels(session, asked.kernels)
@@ -253,7 +253,7 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
     if form.takes != "terminal":
         write_lines(write(session, kernel, tree))
         return
-    from gpuprof.present.console import make_console
+    from gpuprof.present.console_parts import make_console
 
     write(make_console(), session, tree)
     say(f"next: {to_show(files)} --kernel '#{kernel.id}'")

@@ -170,7 +170,7 @@ def _devices(name: str) -> tuple[RecordedDevice, ...]:
 
 def _sheet() -> Sheet:
     """Return what the terminal has room for."""
-    from gpuprof.present.console import make_console
+    from gpuprof.present.console_parts import make_console
 
     return Sheet.of(make_console())
 

@@ -5,7 +5,6 @@ Colour only on a terminal; a pipe gets 80 columns and no space at the end of a l
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-_LEAST_WIDTH = 60
-_PIPED_WIDTH = 80
 _SCREEN, _TABLE, _LEAST_ROWS = 29, 3, 3
 """Lines of a screen, but for the one that says what to type next; those of a table beside its rows; its least rows."""
 _TOP = 20
@@ -40,27 +37,6 @@ _BREVITIES = (
 
 Depth = Literal["none", "longest", "all"]
 """Which kernels are shown with all their figures and findings."""
-
-
-def make_console() -> Console:
-    """Return a console for stdout: 80 columns when piped, no colour then or with NO_COLOR."""
-    from rich.console import Console
-
-    if not os.environ.get("COLUMNS", "0").isascii():
-        # "²" is a digit to rich, and no number to Python.
-        del os.environ["COLUMNS"]
-    fixed = not os.isatty(1) and "COLUMNS" not in os.environ
-    console = Console(highlight=False, soft_wrap=False, width=_PIPED_WIDTH if fixed else None)
-    if console.width < _LEAST_WIDTH:
-        console = Console(highlight=False, width=_LEAST_WIDTH)
-    return console
-
-
-def make_talk_console() -> Console:
-    """Return a console for stderr, where progress and remarks go."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
 
 
 def print_session(

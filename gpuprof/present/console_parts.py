@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.present.text import cut_end, cut_middle, printable, without_shared_start
 
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+_LEAST_WIDTH = 60
+_PIPED_WIDTH = 80
 LABEL_WIDTH = 15
 TEXT_WIDTH, TABLE_WIDTH = 120, 140
 SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
@@ -24,6 +25,27 @@ _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])[0-9](?:[0-9.,]*[0-9])?|[≤≥=~]) (
 _SECOND_CELL = "\x00"
 """Stands behind a character that is two columns wide while a text is wrapped; no legible text has it."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def make_console() -> Console:
+    """Return a console for stdout: 80 columns when piped, no colour then or with NO_COLOR."""
+    from rich.console import Console
+
+    if not os.environ.get("COLUMNS", "0").isascii():
+        # "²" is a digit to rich, and no number to Python.
+        del os.environ["COLUMNS"]
+    fixed = not os.isatty(1) and "COLUMNS" not in os.environ
+    console = Console(highlight=False, soft_wrap=False, width=_PIPED_WIDTH if fixed else None)
+    if console.width < _LEAST_WIDTH:
+        console = Console(highlight=False, width=_LEAST_WIDTH)
+    return console
+
+
+def make_talk_console() -> Console:
+    """Return a console for stderr, where progress and remarks go."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
 
 
 def padded(cells: Sequence[str], *, left: bool) -> list[str]:
@@ -38,7 +60,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = (), gap: str
     yield from (gap.join(row).rstrip() for row in zip(*columns, strict=True))
 
 
-class Sheet(Struct, frozen=True):
+class Sheet(NamedTuple):
     """What is written on: `columns` of characters, texts no wider than `width`, and the characters of an encoding."""
 
     columns: int
