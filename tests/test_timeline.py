@@ -765,7 +765,7 @@ def test_exposed_copies_come_first_where_they_take_more_than_any_kernel() -> Non
     assert "Kernels run for 36.0 µs: overlap hides no more than that" in finding.why
     assert "The rate of the link to the host is not known here" in finding.why
     assert "non_blocking=True" in finding.advice and "cudaMemcpyAsync" in finding.advice
-    assert found.opportunities[0].rule == "exposed-copies"
+    assert found.opportunities[0].rule == "exposed-copies" and finding.everywhere
     assert found.verdict is not None
     first, _, second = found.verdict.sentence.partition(". ")
     assert first.startswith("The GPU copies for 90 % of 399 µs with no kernel beside")

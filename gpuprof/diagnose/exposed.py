@@ -280,6 +280,8 @@ def _verdict(
         confidence="inferred",
         saving=None,
         gain_of_run=exposed.share,
+        # No kernel copies, and those that communicate are one of their own.
+        everywhere=isinstance(exposed.done, Copies),
         evidence=(
             Evidence("", share, "%", threshold=EXPOSED_SHARE.value, meaning=EXPOSED_SHARE.name),
             Evidence("", exposed.time_s, "s", threshold=None, meaning="time in which nothing else runs beside them"),
