@@ -351,7 +351,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     remains: Annotated[tuple[Remaining, ...], about("what the units still need after it, most first")] = ()
     cause: Annotated[Word | None, about("id of the finding of this kernel that explains it")] = None
     everywhere: Annotated[
-        bool, about("whether it is of the run, and its kernel not its place: copies, or pauses spread over many kernels")
+        bool, about("whether it is of the run, and its kernel not its place: copies, or pauses over many kernels")
     ] = False
 
 
