@@ -152,6 +152,8 @@ def test_a_file_that_exists_is_replaced_only_with_force_and_an_input_never(asked
         ("k.cu --flag=-arch=sm_80", "--flag '-arch=sm_80': there is an option for that"),
         ("k.cu --flag=--std=c++20", "--flag '--std=c++20': there is an option for that"),
         ("k.cu --flag=-DN=4", "--flag '-DN=4': there is an option for that"),
+        ("k.cu --flag=-I../include", "--flag '-I../include': there is an option for that"),
+        ("k.cu --flag=-Xptxas@-v", "--flag '-Xptxas@-v' is not a flag of a compiler"),
         ("k.cu -I nowhere", "-I nowhere does not exist"),
         ("k.cu -I k.cu", "-I k.cu is a file"),
         ("k.cu --kernel (", "--kernel '(' is not a regular expression"),

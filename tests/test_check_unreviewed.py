@@ -55,6 +55,17 @@ def test_beside_code_what_has_none_is_told_with_what_its_report_recorded(tmp_pat
     assert [taken[name] for name in ("instructions", "code_bytes", "spills", "barriers", "stack_bytes")] == [None] * 5
 
 
+@needs_cuda_wheels
+def test_the_arguments_of_what_has_no_code_are_not_said_to_be_none(tmp_path: Path) -> None:
+    done = check(tmp_path, "a100-gemm.ncu-rep", "h100-transpose.ncu-rep", "--arg", "n=3")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: --arg n: no kernel has an argument of that name\n"
+        "hint: parts::empty() has none; parts::saxpy(float, const float *, float *, int) has 0, 1, 2, 3; "
+        "parts::transpose(const float *, float *, int) has 0, 1, 2\n"
+    )
+
+
 SOURCES = {
     "good.cu": "__global__ void good(float* y) { y[threadIdx.x] = 1; }\n",
     "bad.cu": "__global__ void bad(float* y) { y[0] = missing; }\n",

@@ -688,6 +688,27 @@ def test_kernels_to_profile_are_what_any_of_the_expressions_names(
         expression_of((*texts, "#3"))
 
 
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("a", "("), "--kernel '(' is not a regular expression: missing ), unterminated subpattern at position 0"),
+        (("a)|(b", "c"), "--kernel 'a)|(b' is not a regular expression: unbalanced parenthesis at position 1"),
+        (("(?i)a", "b"), "--kernel '(?i)a': flags and references to groups hold for a whole expression"),
+        (("(a)", r"(b)\1"), r"--kernel '(b)\\1': flags and references to groups hold for a whole expression"),
+        (("(?P<x>a)", "b"), "--kernel '(?P<x>a)': flags and references to groups hold for a whole expression"),
+    ],
+)
+def test_what_cannot_be_one_of_several_expressions_is_told_as_typed(texts: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        expression_of(texts)
+    assert str(refused.value) == message and refused.value.hint is not None
+
+
+def test_flags_of_a_lone_expression_are_kept() -> None:
+    assert expression_of((r"(?i)(a)\1",)) == r"(?i)(a)\1"
+    assert expression_of((r"\\1", "(?:a)")) == r"(?:\\1)|(?:(?:a))"
+
+
 @pytest.mark.parametrize("words", [(), ("run",), ("run", "--")])
 def test_a_name_that_no_file_can_have_is_typed_wrongly(place: Path, words: tuple[str, ...]) -> None:
     message, _ = error_and_hint(typed(place, *words, "a" * 5000))

@@ -147,6 +147,7 @@ def test_a_target_that_nothing_runs_on_is_told_with_what_there_is() -> None:
         ("notes.txt", b"nothing of use\n", "no kind of file that has GPU code"),
         ("train.py", b"import torch\n", "is a Python script"),
         ("torch.whl", b"PK\x03\x04\0\0", "is a compressed archive"),
+        ("app.ncu-rep.gz", b"\x1f\x8b\x08\0", "is a compressed archive"),
         ("k.ttgir", b"module {}\n", "intermediate code of Triton"),
         ("k.json", b"{}", "has no k.cubin beside it"),
         ("big.cubin", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"),

@@ -180,6 +180,16 @@ def test_a_flag_that_no_compiler_knows_ends_in_the_words_of_nvrtc(
 
 @needs_cuda_wheels
 @needs_nvcc
+@pytest.mark.parametrize("flag", ["-ptx", "-dlto", "--dryrun", "--help"])
+def test_a_flag_that_leaves_no_machine_code_is_refused(saxpy: str, flag: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        modules(saxpy, targets=("sm_90",), flags=("-use_fast_math", flag))
+    assert str(refused.value) == f"saxpy.cu: with --flag=-use_fast_math --flag={flag} no machine code is written"
+    assert refused.value.hint is not None
+
+
+@needs_cuda_wheels
+@needs_nvcc
 def test_a_flag_that_only_nvcc_knows_has_it_compile(tmp_path: Path) -> None:
     source = tmp_path / "lambda.cu"
     source.write_text(

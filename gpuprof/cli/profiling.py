@@ -30,6 +30,9 @@ else:
     # Click 8.1 has no choices of a type.
     _Choice = click.Choice
 
+_ALONE = re.compile(r"(?<!\\)(?:\\\\)*(?:\(\?(?:[aiLmsux]+\)|P|\()|\\[1-9])")
+"""What of an expression means something else beside others: flags for all of it, names and numbers of groups."""
+
 
 class _Percent(click.FloatRange):
     """A share in percent, as a fraction."""
@@ -164,12 +167,28 @@ def without_result(*, plan_only: bool, dry_run: bool) -> str | None:
 
 
 def expression_of(kernels: Sequence[str]) -> str | None:
-    """Return the expression for what any of the texts after --kernel names. Raises UsageError for a number."""
+    """Return the expression for what any of the texts after --kernel names.
+
+    Raises UsageError for a number, and for one of several that is no expression or means something else beside others.
+    """
     for text in kernels:
         if re.fullmatch(r"#\d+", text):
             message = f"--kernel {text} numbers a kernel of a report"
             raise UsageError(message, "name kernels to profile: --kernel REGEX")
+        if len(kernels) > 1:
+            _refuse_beside_others(text)
     return "|".join(f"(?:{text})" for text in kernels) if len(kernels) > 1 else next(iter(kernels), None)
+
+
+def _refuse_beside_others(text: str) -> None:
+    from gpuprof.model.kernel_match import kernel_pattern
+
+    kernel_pattern(text, "--kernel")
+    if _ALONE.search(text):
+        raise UsageError(
+            f"--kernel {text!r:.80}: flags and references to groups hold for a whole expression",
+            "give one --kernel with | between the names",
+        )
 
 
 def profile_or_show(

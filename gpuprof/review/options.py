@@ -146,12 +146,12 @@ def flags_of(texts: Iterable[str]) -> tuple[str, ...]:
     flags = tuple(texts)
     for text in flags:
         match = _FLAG.fullmatch(text)
+        own = f"-{text[1]}" if re.match(r"-[DI](?!$)", text) else _OWN_OPTIONS.get(match[1]) if match else None
+        if own is not None:
+            raise UsageError(f"--flag {text!r:.80}: there is an option for that", f"give {own} instead")
         if match is None or "\0" in text:
             raise UsageError(
                 f"--flag {text!r:.80} is not a flag of a compiler",
                 "such as --flag=-use_fast_math or --flag=-maxrregcount=64",
             )
-        own = _OWN_OPTIONS.get(match[1]) or (f"-{text[1]}" if re.match(r"-[DI](?!$)", text) else None)
-        if own is not None:
-            raise UsageError(f"--flag {text!r:.80}: there is an option for that", f"give {own} instead")
     return flags

@@ -20,7 +20,10 @@ _TARGET_NAME = re.compile(r"\bsm_\d+\b")
 
 
 def compile_with_nvcc(tool: Program, source: Path, target: str, options: Sequence[str]) -> Compiled | NotCompiled:
-    """Compile the device code of a file; `options` are beside those that name the target and the output."""
+    """Compile the device code of a file; `options` are beside those that name the target and the output.
+
+    What comes is empty where an option had nvcc do something else.
+    """
     all_options = ("-cubin", f"-arch={target}", *options)
     with private_folder() as folder:
         cubin = folder / "code.cubin"
@@ -30,10 +33,10 @@ def compile_with_nvcc(tool: Program, source: Path, target: str, options: Sequenc
             why = f'nvcc would have a shell read {unsafe!r:.200}; it cannot have $, `, " or \\ in names and macros'
             return NotCompiled(False, why, "")
         outcome = run_in(folder, command, _PATIENCE_S)
-        if outcome.code or not cubin.is_file():
+        if outcome.code:
             why = first_errors(outcome.said) or f"nvcc ended with {outcome.code} and gives no reason"
             return NotCompiled(False, why, outcome.said)
-        return compiled_with(cubin.read_bytes(), str(tool), all_options, outcome.said)
+        return compiled_with(cubin.read_bytes() if cubin.is_file() else b"", str(tool), all_options, outcome.said)
 
 
 def _is_unsafe(word: str) -> bool:

@@ -57,8 +57,8 @@ def _what(key: str) -> str:
 
 
 def _hint(kernels: Sequence[CompiledKernel]) -> str:
-    """List the arguments that there are."""
-    told = dict.fromkeys(f"{kernel.name:.60} has {_arguments(kernel)}" for kernel in kernels)
+    """List the arguments that there are; those of kernels without code are not known."""
+    told = dict.fromkeys(f"{kernel.name:.60} has {_arguments(kernel)}" for kernel in kernels if kernel.has_code)
     more = f" and {len(told) - _MOST_TOLD} more kernels" if len(told) > _MOST_TOLD else ""
     return "; ".join(list(told)[:_MOST_TOLD]) + more
 

@@ -29,7 +29,7 @@ _SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp")
 _PACKED = (".whl", ".zip", ".gz", ".tgz", ".zst", ".xz", ".bz2")
 _OTHERS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((".py",), "is a Python script", "run it, and name the kernels that it compiled: Triton's are in ~/.triton/cache"),
-    (_PACKED, "is a compressed archive", "unpack it, and name the .so inside"),
+    (_PACKED, "is a compressed archive", "unpack it, and name what is inside: a report, a .so"),
     ((".nsys-rep", ".qdrep", ".sqlite"), "is of Nsight Systems, and has no code", "name a report of ncu"),
     ((".hsaco",), "is compiled for AMD's GPUs", "gpuprof check reads NVIDIA's code"),
     ((".ttir", ".ttgir", ".llir", ".source"), "is intermediate code of Triton", "name the .cubin beside it"),

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuprof.code.binary.elf import ELF_START
 from gpuprof.code.binary.line_table import line_tables
 from gpuprof.code.tools.compile import (
     DEFAULT_STANDARD,
@@ -94,13 +95,20 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
 def _compiled(source: _Source, target: str, request: ReviewRequest) -> Compiled:
     """Compile as the user says; what does not compile as C++17 is tried as C++20, for what to say of it."""
     try:
-        return _by_any(source, target, request)
+        compiled = _by_any(source, target, request)
     except InputError as error:
         if request.standard is None:
             with contextlib.suppress(GpuprofError):
                 _by_any(source, target, replace(request, standard=_NEWER_STANDARD))
                 error.hint = f"it compiles as C++20: --std {_NEWER_STANDARD}"
         raise
+    if request.flags and not compiled.cubin.startswith(ELF_START):
+        flags = " ".join(f"--flag={flag}" for flag in request.flags)
+        raise UsageError(
+            f"{source.name}: with {flags:.200} no machine code is written",
+            "leave out what has a compiler write something else, such as -ptx, -dlto or --dryrun",
+        )
+    return compiled
 
 
 def _by_any(source: _Source, target: str, request: ReviewRequest) -> Compiled:
