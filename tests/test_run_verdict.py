@@ -351,7 +351,7 @@ def test_a_unit_that_is_the_finding_has_a_single_number() -> None:
 
 def test_what_is_open_of_the_longest_launch_is_not_said_of_the_others() -> None:
     labelled = [kernel(number, label="gemm", throughput=lights(dram=0.49, sm=0.2)) for number in (0, 1)]
-    told = "keeps DRAM 49 % busy in its longest launch, more than any other unit; nothing in the report shows"
+    told = "keeps DRAM 49 % busy in its longest launch, more than any other unit that was collected; nothing in the"
     assert told in judged(*labelled).sentence
     assert "longest launch" not in judged(labelled[0]).sentence
 
