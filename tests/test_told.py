@@ -169,3 +169,15 @@ def test_what_a_rule_bounds_from_below_is_no_measured_number(text: str, units: d
     for finding in launch.findings("dram-bandwidth"):
         assert finding.headline == "DRAM bandwidth: 80 % of peak or more; near its ceiling"
         assert finding.confidence == "inferred"
+
+
+def test_how_busy_a_level_is_at_least_does_not_bound_what_a_repair_gains() -> None:
+    conflicts = {
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": 9e6,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": 1e7,
+    }
+    launch = made(lasting(), conflicts, {"launch__shared_mem_per_block_static": 4096.0})
+    named = told(launch, HEAVIER.format("section ", "L1"))
+    # L1 may be full: 90 % of its wavefronts are conflicts, not 90 % × 60 % × 1.25 of the time.
+    for known in (launch, named):
+        assert known.finding("shared-bank-conflict").gain_kernel == pytest.approx(0.9)
