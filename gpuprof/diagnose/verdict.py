@@ -11,7 +11,6 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gpuprof.diagnose.clocks import clock_notes
 from gpuprof.diagnose.compute import PIPE_BUSY
@@ -19,7 +18,7 @@ from gpuprof.diagnose.effects import STORES_NOTHING
 from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.more import command_for_more, command_for_rest, has_failed, unknown_of
-from gpuprof.diagnose.needs import SM, beside_launch
+from gpuprof.diagnose.needs import MEMORY, SM, beside_launch
 from gpuprof.diagnose.order import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
@@ -242,10 +241,11 @@ def _unanswered(kernel: KernelProfile, busy: _Reached | None, finding: Finding) 
 
 def _answered(kernel: KernelProfile, busy: _Reached | None, finding: Finding) -> _State:
     name = _state_name(finding)
-    if name == "limited" and busy is not None and finding.headline.startswith(f"{busy.unit} bandwidth: "):
-        # Its parts can be busier than the unit as a whole: two numbers of one unit contradict each other.
-        shown = finding.evidence[0]
-        return _State(name, f"is limited by {finding.headline}", replace(busy, fraction=shown.value / 100))
+    level = next((unit for unit in MEMORY if finding.headline.startswith(f"{_UNITS[unit]} bandwidth: ")), None)
+    if name == "limited" and busy is not None and level is not None:
+        # Its parts can be busier than the unit as a whole, and another unit as busy: it has a single number, its own.
+        reached = _Reached(_UNITS[level], UNIT_CEILINGS[level], fraction=finding.evidence[0].value / 100)
+        return _State(name, f"is limited by {finding.headline}", reached)
     return _State(name, _clause(name, busy, _cause(finding), kernel), busy)
 
 
