@@ -1476,6 +1476,10 @@ def test_warps_that_can_wait_for_something_else_are_not_said_to_wait_for_the_hos
     assert rules & {"latency-bound", "barrier-wait", "load-imbalance"}
 
 
+def test_what_waits_for_links_to_other_gpus_is_not_said_to_wait_for_the_host() -> None:
+    assert replace(FAR, name="ncclDevKernel_AllReduce_Sum_bf16_RING_LL").findings("host-memory-traffic") == []
+
+
 def test_wider_reads_of_shared_memory_help_where_their_queue_is_full_and_no_arithmetic_is_fed() -> None:
     search = made(busy(dram=20, l2=20, l1=90, sm=90), stalls(mio_throttle=60), issued(30), SHARED_4K, lasting())
     assert "16 bytes" in search.finding("l1-bandwidth").action

@@ -20,6 +20,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Missing
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import (
+    Evidence,
     Finding,
     KernelProfile,
     LaunchCount,
@@ -349,9 +350,17 @@ def test_a_unit_that_is_the_finding_has_a_single_number() -> None:
     assert lit.sentence == "kernel 0 is limited by L1 bandwidth: 99.8 % busy with loads and stores."
 
 
+def test_a_limit_is_named_with_its_own_unit_where_another_is_as_busy() -> None:
+    busy = (Evidence("dram", 70.0, "%", threshold=60.0, meaning="DRAM busy"),)
+    limit = finding("dram-bandwidth", "DRAM bandwidth: 70 % of peak", severity="high", evidence=busy)
+    verdict = judged(kernel(0, limit, throughput=lights(memory=0.71, sm=0.2, dram=0.7, l2=0.5, l1=0.71)))
+    assert verdict.sentence == "kernel 0 is limited by DRAM bandwidth: 70 % of peak."
+    assert (verdict.ceiling, verdict.fraction) == ("DRAM bandwidth", 0.7)
+
+
 def test_what_is_open_of_the_longest_launch_is_not_said_of_the_others() -> None:
     labelled = [kernel(number, label="gemm", throughput=lights(dram=0.49, sm=0.2)) for number in (0, 1)]
-    told = "keeps DRAM 49 % busy in its longest launch, more than any other unit; nothing in the report shows"
+    told = "keeps DRAM 49 % busy in its longest launch, more than any other unit that was collected; nothing in the"
     assert told in judged(*labelled).sentence
     assert "longest launch" not in judged(labelled[0]).sentence
 

@@ -838,6 +838,27 @@ def test_exposed_copies_of_several_gpus_are_told_of_that_with_most() -> None:
     assert "Of the time of all 2 GPUs it is 60 %." in finding.why
 
 
+def test_a_gpu_of_a_shorter_span_is_told_of_where_that_with_most_copies_little() -> None:
+    # 490 of 10 000 µs on GPU 0 are under 5 %; 400 of 500 on GPU 1 are not.
+    first = (moved(0, 490, 1000), kernel("a", 490, 9510))
+    second = tuple(one._replace(device=1) for one in (moved(0, 400, 1000), kernel("a", 400, 100)))
+    ((_, finding),) = of_rule(session(trace(*first, *second, devices=(A100, A100))), "exposed-copies")
+    assert "GPU 1 copies for 80 % of 500 µs" in finding.headline
+    assert finding.gain_total == pytest.approx(890 / 10_500)
+
+
+def test_copies_in_both_directions_at_once_gain_no_more_than_their_time() -> None:
+    # 0–80 both ways at once, then 10 back alone, of 100 µs: each hides the other.
+    back = moved(0, 90, 1000, "device to host")._replace(stream=8)
+    found = session(trace(moved(0, 80, 1000), back, kernel("a", 90, 10)))
+    assert [(one.direction, one.exposed_s) for one in device(found).copies] == [
+        ("device to host", pytest.approx(90e-6)), ("host to device", 0.0),
+    ]  # fmt: skip
+    ((_, finding),) = of_rule(found, "exposed-copies")
+    assert finding.gain_total == pytest.approx(0.9)
+    assert "device to host" in finding.headline
+
+
 def test_copies_are_held_against_a_link_that_is_known() -> None:
     superchip = RecordedDevice("NVIDIA GH200 480GB", "9.0", sm_count=132)
     laps = [one for at in range(0, 400, 100) for one in (moved(at, 90, 8_100_000), kernel("a", at + 90, 10))]
@@ -927,7 +948,7 @@ def test_collectives_of_ranks_tell_waiting_from_moving_data() -> None:
     assert fast.waiting_s == pytest.approx(40e-6) and slow.awaited_s == pytest.approx(40e-6)
     assert fast.exposed_s == pytest.approx(80e-6)
     assert fast.bus_bytes_per_s == pytest.approx(2e10) and fast.transfer_bytes_per_s == pytest.approx(5e10)
-    facts = [text for name, text in timeline_facts(found) if name == "communication"]
+    facts = [text for name, text in timeline_facts(found) if name == "exchange"]
     assert "exposed 40.0 µs, none of it waiting for other ranks;" in facts[0]
     assert facts[1] == (
         "2 kernels, 100 µs, 20 % of it beside other kernels; exposed 80.0 µs, 40.0 µs of it waiting for other ranks; "
@@ -963,6 +984,23 @@ def test_where_now_this_rank_and_now_that_one_is_last_none_is_named() -> None:
     ((_, finding),) = of_rule(of_ranks(*ranks, ranks=(0, 1, 2)), "waiting-for-ranks")
     assert finding.headline.endswith("33 % of all waits at most are for one rank")
     assert finding.action.startswith("Make the steps of the ranks equally long")
+
+
+@pytest.mark.parametrize(("times", "names_one"), [(("late", "early"), False), (("late",) * 4 + ("early",), True)])
+def test_of_two_ranks_one_is_named_that_is_late_far_more_often_than_the_other(
+    times: tuple[str, ...], names_one: bool
+) -> None:
+    # Of two ranks one is awaited for half of the waits or more, whatever they do; for four in five, it is slower.
+    ranks: list[tuple[Activity, ...]] = []
+    for number in range(2):
+        launched: list[Activity] = []
+        for step, time in enumerate(times):
+            us = 10.0 if (time == "late") == (number == 0) else 40.0
+            launched += [kernel("a", 100.0 * step, 90 - us), reduction(100.0 * step + 90 - us, us)]
+        ranks.append(tuple(launched))
+    ((_, finding),) = of_rule(of_ranks(*ranks), "waiting-for-ranks")
+    assert finding.action.startswith("Balance the work") is names_one
+    assert finding.headline.endswith("80 % of all waits are for rank 0") is names_one
 
 
 ALONE = (kernel("a", 0, 70), reduction(70, 20))

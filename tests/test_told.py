@@ -12,7 +12,7 @@ from gpuprof.model.headline import nearest_limit
 from gpuprof.model.recorded import FixedDetails, RuleResult
 from gpuprof.model.told import OR_MORE, ToldWarps, bottleneck, told_warps
 from gpuprof.present.session_text import limit_text
-from tests.kernels import Made, busy, lasting, made
+from tests.kernels import Made, busy, lasting, made, session
 
 HEAVIER = (
     "Memory is more heavily utilized than Compute: Look at the Memory Workload Analysis {}to identify the {} "
@@ -146,3 +146,38 @@ def test_a_unit_that_was_not_collected_may_be_busy() -> None:
     assert "not busy; L2 and L1, not collected, may be; DRAM 8.0 %" in some
     every = texts_of(explain(made(lasting(), busy(sm=40, memory=20)).profile()))
     assert "no unit is busy, the kernel waits" in every
+
+
+def test_the_level_that_a_rule_names_is_no_less_busy_than_those_that_were_collected() -> None:
+    named = told(made(lasting(), busy(sm=50, l2=70)), HEAVIER.format("section ", "DRAM"))
+    (dram,) = (unit for unit in named.profile().throughput if unit.unit == "dram")
+    assert dram.fraction == pytest.approx(0.7) and dram.definition == OR_MORE
+    assert [finding.rule for finding in named.profile().findings][:1] == ["dram-bandwidth"]
+
+
+@pytest.mark.parametrize(
+    ("text", "units", "says"),
+    [
+        (WELL_USED.format("This workload", "DRAM", "Memory"), {"sm": 50.0}, "is at 80 % or more of DRAM bandwidth"),
+        (HEAVIER.format("section ", "L1"), {}, "keeps L1 at least 60 % busy, more than any other unit that was coll"),
+    ],
+)
+def test_what_a_rule_bounds_from_below_is_no_measured_number(text: str, units: dict[str, float], says: str) -> None:
+    launch = told(made(lasting(), busy(**units)), text)
+    verdict = session(launch).verdict
+    assert verdict is not None and says in verdict.sentence
+    for finding in launch.findings("dram-bandwidth"):
+        assert finding.headline == "DRAM bandwidth: 80 % of peak or more; near its ceiling"
+        assert finding.confidence == "inferred"
+
+
+def test_how_busy_a_level_is_at_least_does_not_bound_what_a_repair_gains() -> None:
+    conflicts = {
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": 9e6,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": 1e7,
+    }
+    launch = made(lasting(), conflicts, {"launch__shared_mem_per_block_static": 4096.0})
+    named = told(launch, HEAVIER.format("section ", "L1"))
+    # L1 may be full: 90 % of its wavefronts are conflicts, not 90 % × 60 % × 1.25 of the time.
+    for known in (launch, named):
+        assert known.finding("shared-bank-conflict").gain_kernel == pytest.approx(0.9)

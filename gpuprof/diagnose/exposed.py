@@ -22,7 +22,9 @@ EXPOSED_SHARE = percent(
     "hiding less gains hardly more than it costs: what runs side by side shares the DRAM and slows down",
 )
 STRAGGLER = percent(
-    "share of the waits that is for one rank", 50.0, "from here on one rank is late more often than all others together"
+    "share of the waits that is for one rank, between an even share and all of them",
+    50.0,
+    "from here on more of it is for that rank's sake than by chance: of two ranks an even share is a half already",
 )
 _TO_DEVICE, _TO_HOST, _, _BETWEEN_PEERS, _ = DIRECTIONS
 _CopyKind = tuple[str, str | None]
@@ -132,13 +134,13 @@ def _of_copies(devices: Sequence[DeviceTimeline], kind: _CopyKind) -> list[_OfGp
 
 
 def _most_exposed(session: Session, of_gpus: Sequence[_OfGpu]) -> Exposed | None:
-    """Return what is exposed longest of what GPUs did of one kind; None where nothing is."""
+    """Return what is exposed longest of what GPUs did of one kind, where that is enough; None where it is not."""
     timeline = session.timeline
     if timeline is None or not of_gpus:
         return None
-    device, done, time_s = max(of_gpus, key=lambda entry: entry[2])
+    device, done, time_s = max(of_gpus, key=lambda entry: (_is_enough(entry[0], entry[2]), entry[2]))
     span_s = sum(map(running_s, timeline.devices))
-    if time_s <= 0 or span_s <= 0:
+    if not _is_enough(device, time_s):
         return None
     return Exposed(
         device=device,
@@ -180,7 +182,7 @@ def _spokesman(session: Session, exposed: Exposed) -> KernelProfile | None:
 
 
 def _exposed_copies(case: Case) -> Iterator[RuleVerdict]:
-    for exposed in filter(_is_enough, case.exposed):
+    for exposed in case.exposed:
         copies = exposed.done
         if not isinstance(copies, Copies):
             continue
@@ -199,7 +201,7 @@ def _exposed_copies(case: Case) -> Iterator[RuleVerdict]:
 
 
 def _exposed_communication(case: Case) -> Iterator[RuleVerdict]:
-    for exposed in filter(_is_enough, case.exposed):
+    for exposed in case.exposed:
         talk = exposed.done
         if not isinstance(talk, Communication) or exposed.awaited is not None:
             continue
@@ -221,12 +223,12 @@ def _exposed_communication(case: Case) -> Iterator[RuleVerdict]:
 
 
 def _waits_for_ranks(case: Case) -> Iterator[RuleVerdict]:
-    for exposed in filter(_is_enough, case.exposed):
+    for exposed in case.exposed:
         talk = exposed.done
         if not isinstance(talk, Communication) or exposed.awaited is None:
             continue
         rank, part = exposed.awaited
-        one_is_last = 100 * part >= STRAGGLER.value
+        one_is_last = 100 * part >= _of_a_straggler(exposed.gpus)
         whom = f"{format_percent(part)} of all waits are for rank {rank}"
         if not one_is_last:
             whom = f"{format_percent(part)} of all waits at most are for one rank"
@@ -241,9 +243,18 @@ def _waits_for_ranks(case: Case) -> Iterator[RuleVerdict]:
             ),
             evidence=(
                 *_talked(talk),
-                Evidence("", 100 * part, "%", threshold=STRAGGLER.value, meaning=STRAGGLER.name),
+                Evidence("", 100 * part, "%", threshold=_of_a_straggler(exposed.gpus), meaning=_OF_ONE),
             ),
         )
+
+
+def _of_a_straggler(ranks: int) -> float:
+    """Return what share of the waits of so many ranks is for one that is slower than the others."""
+    even = 100 / ranks
+    return even + STRAGGLER.value / 100 * (100 - even)
+
+
+_OF_ONE = "share of the waits that is for one rank"
 
 
 def _of_its(exposed: Exposed, talk: Communication) -> str:
@@ -252,8 +263,8 @@ def _of_its(exposed: Exposed, talk: Communication) -> str:
     return f"{part} of {whole}" if part != whole else f"all {whole}"
 
 
-def _is_enough(exposed: Exposed) -> bool:
-    return 100 * exposed.time_s >= EXPOSED_SHARE.value * running_s(exposed.device) > 0
+def _is_enough(device: DeviceTimeline, time_s: float) -> bool:
+    return 100 * time_s >= EXPOSED_SHARE.value * running_s(device) > 0
 
 
 def _talked(talk: Communication) -> tuple[Evidence, ...]:

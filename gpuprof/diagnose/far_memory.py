@@ -10,6 +10,7 @@ from msgspec import Struct
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.needs import ISSUE, SM
 from gpuprof.diagnose.rule import Threshold, percent
+from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.units import SCHEDULERS
 
 FAR = Threshold(
@@ -54,9 +55,12 @@ def far_memory(case: Case) -> FarMemory | None:
     """Return how long warps wait where no memory of the GPU is that slow, and L2 takes in more than L1 asks for.
 
     Instructions are those that were issued, or as many as the SM's speed of light allows. None, too, where what comes
-    from the host was counted, or the GPU has no other memory.
+    from the host was counted, the GPU has no other memory, or the kernel waits for links to other GPUs.
     """
+    kind = kind_named(case.kernel.kind)
     if case.number(HOST_MISSES, HOST_FILLS) is not None or shares_memory(case):
+        return None
+    if kind is not None and kind.binds == "links":
         return None
     achieved, limits = case.kernel.occupancy.achieved, case.recorded.hardware.arch.limits
     issued, (dram, l2, l1) = case.needs.get(ISSUE, case.needs.get(SM)), map(case.needs.get, ("dram", "l2", "l1"))

@@ -241,8 +241,8 @@ def _rate(case: Case, level: str) -> float | None:
 def _headline(case: Case, level: str, fraction: float, *, near: bool) -> str:
     rate = _rate(case, level)
     amount = f"{format_si(rate, 'B/s')}, " if rate is not None else ""
-    near_text = "; near its ceiling" if near else " or more" if case.is_told(level) else ""
-    return f"{_NAMES[level]} bandwidth: {amount}{format_percent(fraction)} of peak{near_text}"
+    or_more, near_text = " or more" if case.is_told(level) else "", "; near its ceiling" if near else ""
+    return f"{_NAMES[level]} bandwidth: {amount}{format_percent(fraction)} of peak{or_more}{near_text}"
 
 
 def _evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
@@ -272,7 +272,7 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
         why=_near_text() if near else _dram_text(case, waited),
         action=_ACTIONS["dram" if is_full else "in-flight"],
         advice=_ADVICE["dram"] if is_full else f"{_MORE_IN_FLIGHT} {_ADVICE['dram']}",
-        confidence="measured" if near or busiest else "inferred",
+        confidence="measured" if (near or busiest) and not case.is_told("dram") else "inferred",
         saving=fewer.if_held(case.saving({}).fraction, "the same bytes"),
         evidence=(*_evidence(case, "dram", fraction), *_waited_evidence(waited)),
         location=case.place_of_stall("long_scoreboard", "lg_throttle"),
@@ -784,7 +784,8 @@ RULES = (
         gain="1 − the busiest unit: all of them stay as they are. Where stalls were collected, 1.25 times those on "
         "memory, barriers and fences, with the other stalls unchanged.",
         silent="Under 10 % of them go to the host, neither misses nor fills were collected and warps wait no longer "
-        "than for DRAM, the host fills less than 0.1 % of what L2 can take in, or the GPU shares the host's memory.",
+        "than for DRAM, or for links to other GPUs, the host fills less than 0.1 % of what L2 can take in, or the GPU "
+        "shares the host's memory.",
         check=_host,
         metrics=(HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
         outlasts=lambda _: True,

@@ -165,16 +165,21 @@ def late_share(case: Case) -> float:
 
 
 def memory_busy(case: Case) -> float | None:
-    """Return the need of the busiest memory level; None where one that could be was not collected."""
+    """Return the need of the busiest memory level; None where one that could be was not collected.
+
+    What NVIDIA's rule says that it is at least does not tell what it is at most.
+    """
     overall, l1 = case.utilisation.get("memory"), l1_speed(case)
-    levels = [case.needs.get("dram"), case.needs.get("l2"), l1]
+    levels = [None if case.is_told(level) else case.needs.get(level) for level in ("dram", "l2")] + [l1]
     known = [level for level in (*levels, overall) if level is not None]
     return max(known) if overall is not None or None not in levels else None
 
 
 def l1_speed(case: Case) -> float | None:
-    """Return the need of L1, None where only the load/store unit's part of it was collected."""
-    whole = any(unit.unit == "l1" for unit in case.kernel.throughput) or case.number(WAVEFRONTS) is not None
+    """Return the need of L1, None where only the load/store unit's part or a lower bound of it is known."""
+    told = case.is_told("l1") and "memory" not in case.utilisation
+    whole = any(unit.unit == "l1" for unit in case.kernel.throughput) and not told
+    whole = whole or case.number(WAVEFRONTS) is not None
     return case.needs.get("l1") if whole else None
 
 

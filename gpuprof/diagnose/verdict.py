@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from gpuprof.diagnose.clocks import clock_notes
 from gpuprof.diagnose.compute import PIPE_BUSY
 from gpuprof.diagnose.effects import STORES_NOTHING
 from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.more import command_for_more, command_for_rest, has_failed, unknown_of
-from gpuprof.diagnose.needs import SM, beside_launch
+from gpuprof.diagnose.needs import MEMORY, SM, beside_launch
 from gpuprof.diagnose.order import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
@@ -27,6 +29,7 @@ from gpuprof.model.headline import asked_of_peak, line_text, listed, main_point,
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_named
 from gpuprof.model.run_totals import busy_share, is_part
 from gpuprof.model.session import Finding, KernelProfile, OperatorBytes, OperatorFlop, RunVerdict, Session
+from gpuprof.model.told import OR_MORE
 from gpuprof.units import format_percent, format_si
 
 UNIT_CEILINGS = {
@@ -75,12 +78,19 @@ _SET_UP: dict[Role | None, _SetUp] = {
 """By the role that all have; None where they have several."""
 
 
-class _Reached(NamedTuple):
-    """How close a kernel is to a ceiling: the unit in words, the ceiling's name, and the fraction of it if known."""
+class _Reached(Struct, frozen=True):
+    """How close a kernel is to a ceiling: the unit in words, the ceiling's name, and the fraction of it if known, or no
+    less than that."""
 
     unit: str
     ceiling: str
     fraction: float | None
+    or_more: bool = False
+
+    @property
+    def share(self) -> str:
+        """The fraction in words."""
+        return f"{'at least ' if self.or_more else ''}{format_percent(self.fraction or 0.0)}"
 
 
 class _State(NamedTuple):
@@ -225,17 +235,17 @@ def _unanswered(kernel: KernelProfile, busy: _Reached | None, finding: Finding) 
         text = f"mostly waits, and the report does not show for what. {_no_unit(kernel, busy)}"
         return _State("waiting", text, busy)
     if busy is not None and busy.unit == _UNITS[SM] and _is_full_of_unknown(kernel, gain):
-        share = format_percent(busy.fraction or 0.0)
-        return _State("open", f"keeps {busy.unit} {share} busy, and the report does not show with what", busy)
+        return _State("open", f"keeps {busy.unit} {busy.share} busy, and the report does not show with what", busy)
     return None
 
 
 def _answered(kernel: KernelProfile, busy: _Reached | None, finding: Finding) -> _State:
     name = _state_name(finding)
-    if name == "limited" and busy is not None and finding.headline.startswith(f"{busy.unit} bandwidth: "):
-        # Its parts can be busier than the unit as a whole: two numbers of one unit contradict each other.
-        shown = finding.evidence[0]
-        return _State(name, f"is limited by {finding.headline}", busy._replace(fraction=shown.value / 100))
+    level = next((unit for unit in MEMORY if finding.headline.startswith(f"{_UNITS[unit]} bandwidth: ")), None)
+    if name == "limited" and busy is not None and level is not None:
+        # Its parts can be busier than the unit as a whole, and another unit as busy: it has a single number, its own.
+        reached = _Reached(_UNITS[level], UNIT_CEILINGS[level], fraction=finding.evidence[0].value / 100)
+        return _State(name, f"is limited by {finding.headline}", reached)
     return _State(name, _clause(name, busy, _cause(finding), kernel), busy)
 
 
@@ -308,7 +318,7 @@ def _clause(name: RunState, busy: _Reached | None, cause: str, kernel: KernelPro
     if busy is None:
         return f"{state or 'can be faster'}: {cause}"
     if state is None:
-        return f"keeps {busy.unit} {format_percent(busy.fraction or 0.0)} busy: {cause}"
+        return f"keeps {busy.unit} {busy.share} busy: {cause}"
     return f"{state}: {cause}. {_no_unit(kernel, busy)}"
 
 
@@ -320,6 +330,8 @@ def _no_unit(kernel: KernelProfile, busy: _Reached | None) -> str:
     most = max((unit.fraction for unit in kernel.throughput if unit.definition is None), default=0.0)
     share = format_percent(min(1.0, max(most, (busy.fraction if busy is not None else None) or 0.0)))
     unknown = [_UNITS[unit] for unit in units_not_collected(kernel)]
+    if busy is not None and busy.or_more:
+        return f"The busiest unit that is known is busy for {busy.share} of the time: {busy.unit}"
     if unknown:
         verb = "was" if len(unknown) == 1 and unknown[0] != _UNITS[SM] else "were"
         return f"The busiest unit that was collected is {share} busy; {listed(unknown)} {verb} not collected"
@@ -348,7 +360,9 @@ def _busiest(kernel: KernelProfile) -> _Reached | None:
         if point.bound == "memory":
             return _Reached(_UNITS["dram"], UNIT_CEILINGS["dram"], point.fraction_of_roof)
         return _Reached(f"{point.path.upper()} arithmetic", f"{point.path} throughput", point.fraction_of_roof)
-    return _Reached(_UNITS[nearest.unit], UNIT_CEILINGS[nearest.unit], nearest.fraction)
+    return _Reached(
+        _UNITS[nearest.unit], UNIT_CEILINGS[nearest.unit], fraction=nearest.fraction, or_more=nearest.or_more
+    )
 
 
 def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
@@ -356,8 +370,10 @@ def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
     if finding.severity != "info" or about(finding) != "limit":
         return None
     if finding.rule == "dram-bandwidth":
-        fraction = next((unit.fraction for unit in kernel.throughput if unit.unit == "dram"), None)
-        text = f"is at {format_percent(fraction)} of" if fraction is not None else "is near the ceiling of"
+        dram = next((unit for unit in kernel.throughput if unit.unit == "dram"), None)
+        fraction = dram.fraction if dram is not None else None
+        or_more = " or more" if dram is not None and dram.definition == OR_MORE else ""
+        text = f"is at {format_percent(fraction)}{or_more} of" if fraction is not None else "is near the ceiling of"
         ceiling = UNIT_CEILINGS["dram"]
         reached = _Reached(_UNITS["dram"], ceiling, fraction)
         return _State("at-roof", f"{text} {ceiling}: only moving fewer bytes helps", reached)
@@ -376,14 +392,17 @@ def _open(kernel: KernelProfile, busy: _Reached | None, finding: Finding | None)
     if finding is not None and busy is None and is_counted(finding):
         return _State("open", f"has counts of its work, but none of what that work costs. {finding.headline}")
     if busy is not None:
-        any_other = "any other unit that was collected" if units_not_collected(kernel) else "any other unit"
-        text = f"keeps {busy.unit} {format_percent(busy.fraction or 0.0)} busy, more than {any_other}"
+        text = f"keeps {busy.unit} {busy.share} busy, more than {_any_other(kernel)}"
         return _State("open", f"{text}; {_what_helps(kernel, 'it')}", busy)
     if kernel.duration_s is None:
         has_counts = any(map(is_counted, kernel.findings))
         lacks = "no times in the report" if has_counts else "no numbers in the report that tell what it costs"
         return _State("open", f"has {lacks}")
     return _State("open", _of_time(kernel))
+
+
+def _any_other(kernel: KernelProfile) -> str:
+    return "any other unit that was collected" if units_not_collected(kernel) else "any other unit"
 
 
 def _is_one_of_many(kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> bool:
@@ -400,8 +419,7 @@ def _what_helps(kernel: KernelProfile, subject: str) -> str:
 
 def _open_longest(kernel: KernelProfile, busy: _Reached) -> _State:
     """Say of the longest of several launches that nothing is known of it; of others there may be something."""
-    share = format_percent(busy.fraction or 0.0)
-    text = f"keeps {busy.unit} {share} busy in its longest launch, more than any other unit"
+    text = f"keeps {busy.unit} {busy.share} busy in its longest launch, more than {_any_other(kernel)}"
     return _State("open", f"{text}; {_what_helps(kernel, 'that launch')}", busy)
 
 

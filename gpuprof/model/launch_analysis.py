@@ -383,8 +383,9 @@ class _LaunchAnalysis(Struct):
         told = bottleneck(messages, known.get("sm"))
         if told is None or told.unit in known:
             return throughput
-        # It is what makes memory as busy as it is.
-        return (*throughput, Throughput(told.unit, max(told.at_least, known.get("memory", 0.0)), OR_MORE))
+        # It is what makes memory as busy as it is, and no other level is busier.
+        others = (unit.fraction for unit in throughput if unit.unit != "sm" and unit.definition is None)
+        return (*throughput, Throughput(told.unit, max((told.at_least, *others)), OR_MORE))
 
     def _dram_fraction(self, traffic: tuple[Traffic, ...]) -> float | None:
         """Return the counted bytes of DRAM over what it can move: its throughput, where no counter tells that."""

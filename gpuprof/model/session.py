@@ -560,8 +560,8 @@ class Copies(Struct, frozen=True, kw_only=True):
     exposed_s: Annotated[
         Seconds | None,
         about(
-            "time in which no kernel ran; of a program that gpuprof surveyed, from its first kernel on; null: not "
-            "looked for, as of memory sets"
+            "time in which no kernel ran, nor a copy that is listed before; of a program that gpuprof surveyed, from "
+            "its first kernel on; null: not looked for, as of memory sets"
         ),
     ] = None
 

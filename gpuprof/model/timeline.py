@@ -336,23 +336,24 @@ def _gaps(pauses: Sequence[_Pause], *, knows_waits: bool) -> Gaps | None:
 
 
 def _copies(gpu: _OneGpu) -> Iterator[Copies]:
-    """Yield the copies by direction and memory, and settings of memory, those that take most time first."""
+    """Yield the copies by direction and memory, and settings of memory, those that take most time first.
+
+    A moment is exposed for the first of them that copies then: to hide the others alone gains nothing.
+    """
     groups: dict[tuple[str, str | None], list[Activity]] = {}
     for activity in gpu.activities:
         if activity.kind in (COPY, SET):
             groups.setdefault((_movement(activity), activity.memory), []).append(activity)
-    computing = merged(_computing(gpu.activities))
+    every = [(_copies_of(direction, moves), memory, moves) for (direction, memory), moves in groups.items()]
+    taken = merged(_computing(gpu.activities))
     # Of a program that was surveyed from its start, what comes before any kernel does not come again.
-    begin = computing[0][0] if computing and gpu.from_start else -math.inf
-    every = [
-        replace(
-            _copies_of(direction, moves),
-            memory=memory,
-            exposed_s=_exposed_s(moves, computing, begin) if direction != MEMORY_SET else None,
-        )
-        for (direction, memory), moves in groups.items()
-    ]
-    yield from sorted(every, key=lambda copies: -(copies.time_s or 0.0))
+    begin = taken[0][0] if taken and gpu.from_start else -math.inf
+    for copies, memory, moves in sorted(every, key=lambda entry: -(entry[0].time_s or 0.0)):
+        exposed_s = None
+        if copies.direction != MEMORY_SET:
+            own = merged(_interval(move) for move in moves if move.start_s >= begin)
+            exposed_s, taken = outside(own, taken), merged((*taken, *own))
+        yield replace(copies, memory=memory, exposed_s=exposed_s)
 
 
 def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
@@ -363,11 +364,6 @@ def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
         if activity.kind in (KERNEL, TRY):
             yield start_s, end_s if activity.duration_s is not None else next_start_s.get(activity.stream, end_s)
         next_start_s[activity.stream] = start_s
-
-
-def _exposed_s(moves: Sequence[Activity], computing: Sequence[TimeInterval], begin: float) -> float:
-    """Return the time of copies in which no kernel ran, from a time on."""
-    return outside(merged(_interval(move) for move in moves if move.start_s >= begin), computing)
 
 
 def _movement(activity: Activity) -> str:

@@ -40,7 +40,7 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
         for copies in device.copies:
             yield "copies", _copies_text(copies)
         if device.communication is not None:
-            yield "communication", _communication_text(device)
+            yield "exchange", _communication_text(device)
         if device.untimed:
             yield (
                 "untimed",
