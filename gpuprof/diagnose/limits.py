@@ -74,7 +74,7 @@ QUEUED = Threshold(
     "cycles that warps wait for a load",
     1500.0,
     "cycle",
-    reason="an idle DRAM answers in 425 cycles (V100) to 700 (H100): twice as long is a queue, which more requests "
+    reason="an idle DRAM answers a load within 300 to 800 cycles: about twice as long is a queue, which more requests "
     "only make longer",
 )
 HOST_SHARE = percent("host share", 10.0, "the host link is about ten times slower than DRAM or more: a tenth matters")
