@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 WARP_THREADS = 32
 """The lanes of a warp."""
-SCHEDULERS = 4
-"""The warp schedulers of an SM, each of which issues an instruction a cycle at most."""
 SECTOR_BYTES = 32
 """The least that L1 and L2 move at a time."""
 

@@ -297,6 +297,11 @@ class Case:
         return blocks * of_block if blocks is not None and of_block is not None else None
 
     @property
+    def schedulers(self) -> int:
+        """The warp schedulers of an SM, each of which issues an instruction a cycle at most."""
+        return self.recorded.hardware.arch.limit("sub_partitions")
+
+    @property
     def l1_busy(self) -> float | None:
         """How busy L1 and the load/store unit before it are, over all elapsed cycles; None where it is not known."""
         busiest = self.busiest_of_l1

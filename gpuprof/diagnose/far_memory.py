@@ -11,7 +11,6 @@ from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.needs import ISSUE, SM
 from gpuprof.diagnose.rule import Threshold, percent
 from gpuprof.model.kernel_kinds import kind_named
-from gpuprof.units import SCHEDULERS
 
 FAR = Threshold(
     "cycles per instruction of a warp",
@@ -66,7 +65,7 @@ def far_memory(case: Case) -> FarMemory | None:
     issued, (dram, l2, l1) = case.needs.get(ISSUE, case.needs.get(SM)), map(case.needs.get, ("dram", "l2", "l1"))
     if dram is None or l2 is None or l1 is None or not issued or achieved is None or "warps_per_sm" not in limits:
         return None
-    cycles = min(1.0, achieved) * limits["warps_per_sm"].value / (SCHEDULERS * issued)
+    cycles = min(1.0, achieved) * limits["warps_per_sm"].value / (case.schedulers * issued)
     is_memory = not case.stalls or case.stall(*case.memory_stalls) >= _WAITING
     is_idle = 100 * dram < IDLE.value and max(issued, l1) < IDLE.value / 100
     takes_in = TAKES_IN.value <= 100 * l2 < 100 * _FULL and l2 > _ASKED * l1

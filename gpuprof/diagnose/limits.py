@@ -34,7 +34,7 @@ from gpuprof.diagnose.traffic import (
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, TWO_PASSES
 from gpuprof.model.session import Evidence, Finding
-from gpuprof.units import SCHEDULERS, format_percent, format_si, significant
+from gpuprof.units import format_percent, format_si, significant
 
 BUSY = percent(
     "busy", 60.0, "below it nothing is the limit: NVIDIA's speed-of-light rule calls such a kernel latency-bound"
@@ -225,7 +225,7 @@ def _beside_accesses(case: Case) -> Mapping[str, float]:
     l1, memory = case.needs.get("l1"), case.utilisation.get("memory")
     if l1 is None:
         return {}
-    accesses = l1 * min(1.0, request_rate(case) or 1.0) / SCHEDULERS
+    accesses = l1 * min(1.0, request_rate(case) or 1.0) / case.schedulers
     issued, sm = case.needs.get(ISSUE), case.needs.get(SM)
     needs = {ISSUE: issued - accesses} if issued is not None else {}
     others = (case.needs.get(unit, 0.0) for unit in _ACCESS_UNITS if unit != SM)
@@ -536,7 +536,7 @@ def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
     instructions, passes = case.number(_INSTRUCTIONS), case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
     if not instructions or not passes:
         return
-    ratio = SCHEDULERS * passes / instructions
+    ratio = case.schedulers * passes / instructions
     if ratio <= 1.0:
         return
     yield RuleVerdict(
@@ -550,7 +550,7 @@ def _shared_by_counts(case: Case) -> Iterator[RuleVerdict]:
         saving=None,
         evidence=(
             *case.metric(_INSTRUCTIONS, "instructions", "inst"),
-            Evidence("", passes, "inst", threshold=instructions / SCHEDULERS, meaning="shared-memory accesses"),
+            Evidence("", passes, "inst", threshold=instructions / case.schedulers, meaning="shared-memory accesses"),
         ),
     )
 
