@@ -28,7 +28,9 @@ if _OLDER.is_dir():
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-"""What a shell runs in its background ignores Ctrl-C, and so would all that the tests start and interrupt."""
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""What a shell runs in its background or under nohup ignores these, and so would all that the tests start and end."""
 
 gc.set_threshold(100_000, 50, 100)
 """Thousands of tests leave much behind: to look through it as often as Python does takes a sixth of their time."""
