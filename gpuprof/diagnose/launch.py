@@ -507,9 +507,9 @@ def _short(case: Case) -> Iterator[RuleVerdict]:
         why="Launch, cold caches and drain take microseconds, whatever the kernel computes.",
         action="Fuse or batch it with its neighbours",
         advice=(
-            "Fuse it with its neighbours (torch.compile, one Triton kernel), or batch several calls into one. A CUDA "
-            "graph of the sequence shortens the gaps between its kernels, but hardly the kernels. Counters of so short "
-            "a kernel are uncertain."
+            "Fuse it with its neighbours (torch.compile, one Triton kernel), or batch several calls into one. Where they "
+            "do not run in a CUDA graph yet, one shortens the gaps between them, but hardly the kernels. Counters of "
+            "so short a kernel are uncertain."
         ),
         confidence="measured",
         saving=case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, _FUSED).only_if(_FUSED),
