@@ -88,7 +88,7 @@ def test_a_function_that_lies_before_the_kernel_is_not_taken_for_it() -> None:
     move = (0x000FE200000001FF_00000000FF057435).to_bytes(16, "little")
     other = (0x000FE200078E00FF_00000A00FF017624).to_bytes(16, "little")
     # A called function at 0 and 16, the kernel at 256 and 272: its second instruction loads a constant.
-    listed = {0: 7.0, 16: 7.0, 256: 5.0, 272: 5.0}
+    listed: dict[str | int, float] = {0: 7.0, 16: 7.0, 256: 5.0, 272: 5.0}
     metrics = DictMetrics({}, {"thread_inst_executed_true": listed})
     assert constant_moves(metrics, Program(machine=other + move, start=256)) == 5
     assert constant_moves(metrics, Program(machine=other + move)) is None
