@@ -94,6 +94,7 @@ class Program:
     code: tuple[ProfiledInstruction, ...] | str = ()
     sources: Mapping[str, str] | str = field(default_factory=dict)
     machine: bytes = b""
+    start: int | None = None
 
     def rule_results(self) -> tuple[RuleResult, ...]:
         return ()
@@ -116,6 +117,9 @@ class Program:
 
     def machine_code(self) -> bytes:
         return self.machine
+
+    def code_start(self) -> int | None:
+        return self.start
 
     def program(self) -> EmbeddedProgram | None:
         return None

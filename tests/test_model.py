@@ -18,14 +18,15 @@ from gpuprof.model.ceilings import Hardware, blended_rate, tensor_pipe_reach
 from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_limit
 from gpuprof.model.launch_analysis import profile_launch
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
-from gpuprof.model.quantities import Clocks, Counted, evaluate, is_constant_move
-from gpuprof.model.recorded import DictMetrics, Metric, Missing
+from gpuprof.model.quantities import Clocks, Counted, constant_moves, evaluate, is_constant_move
+from gpuprof.model.recorded import DictMetrics, FixedDetails, Metric, Missing
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Occupancy, Traffic, Work
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.table import rows
 from tests import builders
+from tests.kernels import Program
 
 
 def work_of(path: str, values: Mapping[str, float | str], **instances: dict[str | int, float]) -> Work | None:
@@ -81,6 +82,19 @@ def test_packed_half_instructions_count_both_lanes() -> None:
 )
 def test_constant_loads_are_told_by_their_encoding(word: int, expected: bool) -> None:
     assert is_constant_move(word) is expected
+
+
+def test_a_function_that_lies_before_the_kernel_is_not_taken_for_it() -> None:
+    move = (0x000FE200000001FF_00000000FF057435).to_bytes(16, "little")
+    other = (0x000FE200078E00FF_00000A00FF017624).to_bytes(16, "little")
+    # A called function at 0 and 16, the kernel at 256 and 272: its second instruction loads a constant.
+    listed: dict[str | int, float] = {0: 7.0, 16: 7.0, 256: 5.0, 272: 5.0}
+    metrics = DictMetrics({}, {"thread_inst_executed_true": listed})
+    assert constant_moves(metrics, Program(machine=other + move, start=256)) == 5
+    assert constant_moves(metrics, Program(machine=other + move)) is None
+    alone = DictMetrics({}, {"thread_inst_executed_true": {256: 5.0, 272: 5.0}})
+    assert constant_moves(alone, Program(machine=other + move)) == 5
+    assert constant_moves(metrics, FixedDetails()) is None
 
 
 def test_missing_work_is_missing_with_a_reason_and_never_zero() -> None:

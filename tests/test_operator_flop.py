@@ -46,13 +46,21 @@ def test_a_product_is_twice_m_n_k_over_the_time_of_its_kernel() -> None:
     (part,) = found.utilisation
     assert (part.ceiling_path, part.origin) == ("tensor.bf16", "rated")
     assert part.fraction == pytest.approx(120 / 312, rel=1e-3)
-    # 22 MB in 100 µs are 220 GB/s of 1935.
-    assert found.dram_fraction == pytest.approx(220 / 1935, rel=1e-3)
+    # The L2 cache, of 40 MB, holds all 22 MB: none of them need come from DRAM.
+    assert found.dram_fraction is None
     assert of_peak_text(found) == "bf16 38 %"
     assert operator_flop_text(found) == (
         "12.0 GFLOP by the operator's shapes, 120 TFLOP/s: 38 % of rated tensor.bf16 (312 TFLOP/s); operands and "
-        "result once 22.0 MB, 11 % of rated DRAM"
+        "result once 22.0 MB"
     )
+
+
+def test_what_l2_cannot_hold_comes_from_dram() -> None:
+    found = asked(recorded(("gemm", 100, 0), products=(product(left=(1000, 8000), right=(8000, 3000)),)), "gemm")
+    # 2 bytes of 8, 24 and 3 million elements: 70 MB in 100 µs are 700 GB/s of 1935.
+    assert found is not None and found.operand_bytes == 70e6
+    assert found.dram_fraction == pytest.approx(700 / 1935, rel=1e-3)
+    assert operator_flop_text(found).endswith("operands and result once 70.0 MB, 36 % of rated DRAM")
 
 
 def test_a_product_of_one_row_is_told_by_its_bytes() -> None:

@@ -19,6 +19,7 @@ from gpuprof.diagnose import (
     build,
     coalescing,
     compute,
+    dram_latency,
     effects,
     far_memory,
     fp64,
@@ -2210,6 +2211,24 @@ def test_blocks_of_one_warp_are_limited_by_their_number() -> None:
     assert "50 % theoretical, limited by blocks" in found.headline
 
 
+def half_full(cycles: float, dram: float = 50.0) -> Made:
+    """Half of the warps, with 9 cycles in Long Scoreboard an instruction, so many instructions to a load."""
+    counted: dict[str | int, float] = {"LDG.E": 1.0, "FFMA": cycles / 9}
+    waits = {**stalls(long_scoreboard=90), "smsp__inst_issued.sum": cycles / 9, WAVES: 8.0}
+    return made(
+        HALF_OCCUPANCY, waits, issued(10), busy(dram=dram, sm=20, memory=50), histograms={WARP_OPCODES: counted}
+    )
+
+
+def test_more_warps_are_not_asked_for_where_dram_queues_their_loads() -> None:
+    found = half_full(400).finding("low-occupancy")
+    assert found.severity == "high" and found.gain_kernel == pytest.approx(0.5)
+    queued = half_full(1600).finding("low-occupancy")
+    assert (queued.severity, queued.gain_kernel) == ("info", 0.0) and "only make the queue longer" in queued.why
+    # A DRAM that is idle has no queue: what takes so long is elsewhere.
+    assert half_full(1600, dram=4).finding("low-occupancy").severity == "high"
+
+
 def test_full_occupancy_has_no_limiter() -> None:
     assert made({REGISTERS: 32.0}).findings("low-occupancy") == []
 
@@ -2687,7 +2706,7 @@ EDGES = (
     Edge("dram-bandwidth", limits.BUSY, lambda value: made(busy(dram=value, l2=10))),
     Edge("dram-bandwidth", limits.NEAR_ROOF, lambda value: made(busy(dram=value, l2=10)), is_settled),
     Edge("integer-bound", compute.BIT_WORK, with_bit_work, asks_for_fewer_values),
-    Edge("dram-bandwidth", limits.QUEUED, waiting_for_loads, asks_for_fewer_bytes),
+    Edge("dram-bandwidth", dram_latency.QUEUED, waiting_for_loads, asks_for_fewer_bytes),
     Edge("dram-bandwidth", limits.BALANCED, lambda value: made(busy(dram=65, l2=10, sm=65 + value)), above=False),
     Edge("l2-bandwidth", limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),
     Edge("l2-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l2=value))),
@@ -2707,8 +2726,8 @@ EDGES = (
          busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}), l2_is_quiet, above=False),
     Edge("shared-bandwidth", limits.BUSY, lambda value: made({SHARED_BUSY: value})),
     Edge("host-memory-traffic", limits.HOST_FILL, lambda value: made({HOST_FILLS: value, DEVICE_FILLS: 0.0})),
-    Edge("host-memory-traffic", far_memory.FAR, lambda value: FAR.plus(busy(sm=100 * 51.2 / (4 * value)))),
-    Edge("host-memory-traffic", far_memory.IDLE, lambda value: FAR.plus(busy(dram=value)), above=False),
+    Edge("host-memory-traffic", dram_latency.FAR, lambda value: FAR.plus(busy(sm=100 * 51.2 / (4 * value)))),
+    Edge("host-memory-traffic", dram_latency.IDLE, lambda value: FAR.plus(busy(dram=value)), above=False),
     Edge("host-memory-traffic", far_memory.TAKES_IN, lambda value: FAR.plus(busy(l2=value))),
     Edge("host-memory-traffic", limits.HOST_SHARE, lambda value: made({HOST: value, DEVICE: 100 - value})),
     Edge("uncoalesced-global", coalescing.EXCESS, lambda value: made({TOTAL: 100.0, EXCESS: value})),
@@ -2815,6 +2834,8 @@ EDGES = (
     Edge("load-imbalance", blocks.SLICES,
          lambda value: made({"lts__cycles_active.max": 100 + value, "lts__cycles_active.avg": 100.0})),
     Edge("low-occupancy", launch.FULL, lambda value: made({REPORTED_OCCUPANCY: value}, REPORTED_LIMITS), above=False),
+    Edge("low-occupancy", dram_latency.QUEUED, half_full, is_settled),
+    Edge("low-occupancy", dram_latency.IDLE, lambda value: half_full(1600, dram=value), is_settled),
     Edge("low-occupancy", launch.STARVED_ISSUE,
          lambda value: made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(value), busy(sm=30), stalls(wait=60)), is_settled),
     Edge("low-occupancy", launch.COVERED, lambda value: made(
@@ -2852,7 +2873,7 @@ EDGES = (
     Edge("latency-bound", latency.LATENCY_BOUND, lambda value: made(busy(sm=value, memory=10)), above=False),
     Edge("latency-bound", latency.DOMINANT,
          lambda value: made(busy(sm=20, memory=10), issued(20), stalls(mio_throttle=value)), names_a_wait),
-    Edge("latency-bound", latency.QUEUED,
+    Edge("latency-bound", dram_latency.SLOWER_THAN_LOADS,
          lambda value: made(busy(sm=value, memory=1), {WAVES: 16.0}), waits_in_line, above=False),
     Edge("latency-bound", latency.MANY_WAVES,
          lambda value: made(busy(sm=1, memory=1), {WAVES: value}), waits_in_line),

@@ -260,6 +260,14 @@ def test_launch_gaps_are_told_of_the_kernel_that_ends_most_of_them() -> None:
     assert len(gaps.action) <= 110 and not gaps.action.endswith(".")
 
 
+def test_none_of_four_equal_kernels_is_named_as_if_it_alone_made_the_gpu_wait() -> None:
+    # 50 µs before each of four kernels, ten times: all but the first pause.
+    launches = [kernel("abcd"[n % 4], 60 * n, 10) for n in range(40)]
+    _, gaps = gaps_of(session(trace(*launches)))
+    assert "spread over 4 kernels and kinds of copies, 26 % of that at most before any of them" in gaps.headline
+    assert gaps.everywhere
+
+
 def test_equal_gpus_each_have_their_own_pauses() -> None:
     # 10 ms and 50 ms of every 100: 810 of 910 ms idle, and 450 of 950.
     first = [kernel("a", 100_000 * n, 10_000) for n in range(10)]

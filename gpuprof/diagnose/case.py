@@ -75,7 +75,9 @@ class Pauses(Struct, frozen=True):
     """The pauses of the GPU that is idle longest in a timeline, and what most of their time ends at.
 
     `idle_share` is the idle time of all GPUs of the run over their spans; `gpus` is how many they are, in so many
-    `files`. `rank` is that of the file that the GPU is in. `ends` counts what ends pauses: kernels, kinds of copies.
+    `files`. `rank` is that of the file that the GPU is in. `ends` counts what ends pauses: kernels, kinds
+    of copies; `most_s` is the idle time before the one that ends most, `rival_s` that before another kernel, where
+    `wait` is of one.
     """
 
     device: DeviceTimeline
@@ -85,6 +87,8 @@ class Pauses(Struct, frozen=True):
     files: int
     rank: int | None
     ends: int
+    most_s: float
+    rival_s: float
 
 
 class Exposed(Struct, frozen=True):

@@ -8,18 +8,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.dram_latency import FAR, IDLE
 from gpuprof.diagnose.needs import ISSUE, SM
-from gpuprof.diagnose.rule import Threshold, percent
+from gpuprof.diagnose.rule import percent
 from gpuprof.model.kernel_kinds import kind_named
 
-FAR = Threshold(
-    "cycles per instruction of a warp",
-    1000.0,
-    "cycle",
-    reason="DRAM that is idle answers a load within 300 to 800 cycles: warps of which every instruction waits for one "
-    "issue more often",
-)
-IDLE = percent("DRAM of warps that wait for more than it", 5.0, "it has no queue then that could make its loads wait")
 TAKES_IN = percent(
     "L2 of warps that wait for the host",
     5.0,

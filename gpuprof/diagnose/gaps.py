@@ -21,6 +21,11 @@ MOSTLY = percent(
 SPREAD = percent(
     "share of the idle time before one kernel or kind of copy", 20.0, "less names nothing to look at: all wait alike"
 )
+ALIKE = percent(
+    "idle time before another kernel, of that before the one with most",
+    80.0,
+    "pauses of one cause differ by a fifth: from here on neither of the kernels stands out",
+)
 UNSURE = percent(
     "share of the idle time after activities without a duration",
     20.0,
@@ -116,7 +121,19 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     share = sum(idle_s for idle_s, _ in resting) / span_s if span_s > 0 else 0.0
     rank = dict(enumerate(timeline.source_ranks)).get(device.source)
     gpus, files = len(timeline.devices), len(session.sources)
-    return {number: Pauses(device, wait, share, gpus=gpus, files=files, rank=rank, ends=len(here))}
+    rivals = (other.idle_s for other in here if other is not wait and other.before == wait.before == KERNEL)
+    pauses = Pauses(
+        device,
+        wait,
+        share,
+        gpus=gpus,
+        files=files,
+        rank=rank,
+        ends=len(here),
+        most_s=max(other.idle_s for other in here),
+        rival_s=max(rivals, default=0.0),
+    )
+    return {number: pauses}
 
 
 def _longest(waits: Sequence[Wait]) -> Wait:
@@ -206,8 +223,9 @@ def which_gpu(told: Pauses | Exposed) -> str:
 
 
 def _is_spread(pauses: Pauses, idle_s: float) -> bool:
-    """Tell whether the idle time has no place: no kernel or kind of copy ends much of it."""
-    return 100 * pauses.wait.idle_s / idle_s < SPREAD.value
+    """Tell whether the idle time has no place: no kernel or kind of copy ends much of it, or kernels end alike."""
+    longest_s = pauses.wait.idle_s
+    return 100 * longest_s / idle_s < SPREAD.value or 100 * pauses.rival_s >= ALIKE.value * longest_s
 
 
 def _where(pauses: Pauses, idle_s: float) -> str:
@@ -216,8 +234,8 @@ def _where(pauses: Pauses, idle_s: float) -> str:
     share = wait.idle_s / idle_s
     if _is_spread(pauses, idle_s):
         return (
-            f"spread over {pauses.ends} kernels and kinds of copies, {format_percent(share)} of that at most before "
-            "any of them"
+            f"spread over {pauses.ends} kernels and kinds of copies, {format_percent(pauses.most_s / idle_s)} of that "
+            "at most before any of them"
         )
     return f"{format_percent(share)} of that ({format_si(wait.idle_s, 's')}) before {_end(wait)}"
 
@@ -294,7 +312,7 @@ RULES = (
         looks_at="The pauses of a timeline between a GPU's first and last activity, and what most of their time comes "
         "before: launches of a kernel, or copies of a direction; whether it is between two nodes of one launch of a "
         "CUDA graph; and, where calls of CUDA were recorded, whether the program waited for the GPU when it began.",
-        thresholds=(IDLE_SHARE, MOSTLY, SPREAD, UNSURE),
+        thresholds=(IDLE_SHARE, MOSTLY, SPREAD, ALIKE, UNSURE),
         gain="The idle time of all GPUs of the run over their spans, start-up left out: at most all pauses go. It is a "
         "share of the run, not of a kernel.",
         silent="There is no timeline, or the GPU that is idle longest is so for under 10 % of its span, not counting "

@@ -15,6 +15,7 @@ from gpuprof.diagnose.blocks import (
     is_between_blocks,
 )
 from gpuprof.diagnose.case import SHARED_STALLS, Case
+from gpuprof.diagnose.dram_latency import SLOWER_THAN_LOADS
 from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.needs import ISSUE as ISSUE_SLOTS
 from gpuprof.diagnose.needs import LAUNCH, SM, Saving
@@ -30,12 +31,6 @@ NOTABLE = percent("share of warp states", 20.0, "a cause with a direct remedy is
 ALONE = percent("Stall Barrier with one block per SM", 5.0, "nothing covers the wait then: a smaller share matters")
 ISSUE = percent("issue slots used", 80.0, "stalls cost nothing while a scheduler issues nearly every cycle")
 LATENCY_BOUND = percent("busiest unit", 60.0, "NVIDIA's speed-of-light rule calls a kernel below it latency-bound")
-QUEUED = percent(
-    "busiest unit of a full GPU",
-    5.0,
-    "a scheduler with all its warps, each of which waits 300 to 800 cycles for one load at a time, issues in 2 to 5 % "
-    "of its cycles: below it they wait longer than for memory",
-)
 MANY_WAVES = Threshold("waves", 8.0, "wave", reason="warps are not missing then, neither at first nor in the last wave")
 START_UP = Threshold(
     "stall time of a warp in the first wave",
@@ -359,7 +354,7 @@ def _is_full_and_issues(case: Case) -> bool:
 def _waits_in_line(case: Case, busiest: float) -> bool:
     """Tell whether the grid fills the GPU many times, and still nothing works: more in flight is not what lacks."""
     waves = _least_waves(case)
-    return 100 * busiest < QUEUED.value and waves is not None and waves >= MANY_WAVES.value
+    return 100 * busiest < SLOWER_THAN_LOADS.value and waves is not None and waves >= MANY_WAVES.value
 
 
 def _least_waves(case: Case) -> float | None:
@@ -387,7 +382,7 @@ def _in_line(case: Case, busiest: float, *, is_known: bool) -> RuleVerdict:
         confidence="guess",
         saving=_same_work(case),
         evidence=(
-            *case.busiest_evidence("busiest unit", QUEUED.value),
+            *case.busiest_evidence("busiest unit", SLOWER_THAN_LOADS.value),
             Evidence("", _least_waves(case) or 0.0, "wave", threshold=MANY_WAVES.value, meaning="waves, at least"),
             *case.issue_evidence(),
         ),
@@ -555,7 +550,7 @@ RULES = (
         "lifetime. Without warp states it is a guess: that no unit is busy is sure, but not why. Where slots are "
         "empty between blocks that live for under 2 000 cycles it is a fact (`info`): what they cost is not counted. "
         "Where units are hardly busy although the grid fills the GPU many times, it guesses that warps wait in line.",
-        thresholds=(LATENCY_BOUND, DOMINANT, SHORT_BLOCK, OCCUPANCY_GAP, QUEUED, MANY_WAVES),
+        thresholds=(LATENCY_BOUND, DOMINANT, SHORT_BLOCK, OCCUPANCY_GAP, SLOWER_THAN_LOADS, MANY_WAVES),
         gain="1 − largest need of a unit, with the same instructions and bytes: a fix that takes work away can gain "
         "more. Where an average SM is idle beyond its launch, the need is of the time in which it works, and the gain "
         "working time × (1 − that). Where a stall reason is named: min(share × working time, (1 − issue slots used) × "

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.dram_latency import IDLE, QUEUED, queues_at_dram
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, SM, WORK, beside_launch
 from gpuprof.diagnose.rule import AT_KERNEL, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.model.field_types import Confidence
@@ -389,14 +390,17 @@ def _occupancy(case: Case) -> Iterator[RuleVerdict]:
     theoretical, limiters = occupancy.theoretical, occupancy.limiters
     if theoretical is None or theoretical >= FULL_OF or not limiters:
         return
-    starved, helps = is_under_a_wave(case), _more_warps_help(case)
-    missing = case.saving_of_wait(min(1.0 - theoretical, 0.0 if starved else case.stall_at_most(*LATENCIES)))
+    starved, helps, queued = is_under_a_wave(case), _more_warps_help(case), queues_at_dram(case)
+    waits = 0.0 if starved or queued else case.stall_at_most(*LATENCIES)
+    missing = case.saving_of_wait(min(1.0 - theoretical, waits))
     registers, shared = case.kernel.registers_per_thread, case.kernel.shared_memory_per_block
     yield RuleVerdict(
         headline=f"Occupancy: {format_percent(theoretical)} theoretical, {limited_by(occupancy)}",
         why=(
             "The grid does not even fill these slots, so the limit costs nothing here."
             if starved
+            else "Loads wait for so long that DRAM queues them: more warps only make the queue longer."
+            if queued
             else "A scheduler with fewer warps has less to switch to. Warps stall mostly on latencies that others "
             "could hide, issue slots are idle and no unit is full."
             if helps
@@ -456,7 +460,7 @@ LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_r
 
 def _more_warps_help(case: Case) -> bool:
     """Tell whether more warps would find room and cover what these wait for, and whether all that fit are there."""
-    if is_under_a_wave(case) or not has_room(case):
+    if is_under_a_wave(case) or not has_room(case) or queues_at_dram(case):
         return False
     return is_taken(case) and _waits_for_latency(case)
 
@@ -507,9 +511,9 @@ def _short(case: Case) -> Iterator[RuleVerdict]:
         why="Launch, cold caches and drain take microseconds, whatever the kernel computes.",
         action="Fuse or batch it with its neighbours",
         advice=(
-            "Fuse it with its neighbours (torch.compile, one Triton kernel), or batch several calls into one. A CUDA "
-            "graph of the sequence shortens the gaps between its kernels, but hardly the kernels. Counters of so short "
-            "a kernel are uncertain."
+            "Fuse it with its neighbours (torch.compile, one Triton kernel), or batch several calls into one. Where "
+            "they do not run in a CUDA graph yet, one shortens the gaps between them, but hardly the kernels. Counters "
+            "of so short a kernel are uncertain."
         ),
         confidence="measured",
         saving=case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, _FUSED).only_if(_FUSED),
@@ -575,10 +579,11 @@ RULES = (
         about="defect",
         looks_at="Theoretical occupancy and what limits it: registers, shared memory, block size or the number of "
         "blocks.",
-        thresholds=(FULL, STARVED_ISSUE, COVERED, TAKEN),
+        thresholds=(FULL, STARVED_ISSUE, COVERED, TAKEN, QUEUED, IDLE),
         gain="min(least × working time, 1 − largest need of a unit), where least is the least of 1 − theoretical "
         "occupancy, the share of warps stalled on a latency and 1 − issue slots used, with the same speed per warp; 0 "
-        "where the grid is under one wave. It is a fact (`info`) unless more warps help: issue slots and units are "
+        "where the grid is under one wave, or loads wait so long that a DRAM that is not idle queues them. It is a "
+        "fact (`info`) unless more warps help: issue slots and units are "
         "idle, the existing slots are taken, and most warps stall on a latency (Long and Short Scoreboard, Wait, "
         "Barrier, Branch Resolving, Membar, GMMA). Without warp states, SM, memory and schedulers that are all idle "
         "tell so, because a full queue needs a busy unit.",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
-from gpuprof.diagnose.arithmetic import opcodes_of
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
-from gpuprof.diagnose.far_memory import FAR, HOST_FILLS, HOST_MISSES, IDLE, TAKES_IN, far_memory, shares_memory
+from gpuprof.diagnose.dram_latency import FAR, IDLE, QUEUED, cycles_per_load
+from gpuprof.diagnose.far_memory import HOST_FILLS, HOST_MISSES, TAKES_IN, far_memory, shares_memory
 from gpuprof.diagnose.latency import DOMINANT
 from gpuprof.diagnose.launch import count_of
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
@@ -70,13 +69,6 @@ BALANCED = percent(
     "NVIDIA's speed-of-light rule calls SM and memory balanced up to it: beyond, the SM is ahead",
 )
 AHEAD = percent("SM above L1", 100 * TWO_PASSES, "what one counter can differ by between two passes of ncu")
-QUEUED = Threshold(
-    "cycles that warps wait for a load",
-    1500.0,
-    "cycle",
-    reason="an idle DRAM answers a load within 300 to 800 cycles: about twice as long is a queue, which more requests "
-    "only make longer",
-)
 HOST_SHARE = percent("host share", 10.0, "the host link is about ten times slower than DRAM or more: a tenth matters")
 HOST_FILL = percent(
     "L2 filled by the host",
@@ -87,8 +79,6 @@ HOST_FILL = percent(
 _NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _LEVELS = tuple(_NAMES)
 
-_LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
-_BULK_LOADS = ("UBLKCP", "UTMALDG")
 _FEWER_BYTES = (
     "Fuse this kernel with the one that makes or uses its data, keep reused data in shared memory or registers, use a "
     "narrower type (BF16, FP8, INT8), and do not write what can be computed again."
@@ -305,20 +295,6 @@ def _dram_text(case: Case, waited: float | None) -> str:
         f"{busy} but {why}. The gain is what is left to its ceiling with the same bytes; fewer bytes gain in "
         "proportion, beyond that."
     )
-
-
-def cycles_per_load(case: Case) -> float | None:
-    """Return the cycles that warps wait for a load at least; None where stalls or opcodes were not counted.
-
-    A warp that waits for several loads at once counts its wait once. Loads of the TMA engine have no warp that waits.
-    """
-    told = {stall.reason: stall.cycles_per_issue for stall in case.kernel.stalls if stall.family == "counter"}
-    waited, opcodes = told.get("long_scoreboard"), opcodes_of(case)
-    issued = case.number("smsp__inst_issued.sum", "smsp__inst_executed.sum")
-    loads = sum(count for name, count in opcodes.items() if _LOADS.match(name))
-    if waited is None or not issued or not loads or any(name.startswith(_BULK_LOADS) for name in opcodes):
-        return None
-    return waited * issued / loads
 
 
 def _waited_evidence(waited: float | None) -> tuple[Evidence, ...]:

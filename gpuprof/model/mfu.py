@@ -122,19 +122,19 @@ def operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: Gp
     return OperatorBytes(
         bytes=float(moved),
         bytes_per_s=moved / kernel.duration_s,
-        dram_fraction=_of_dram(moved, kernel.duration_s, gpu) if not _fits_in_l2(moved, gpu) else None,
+        dram_fraction=_of_dram(moved, kernel.duration_s, gpu),
     )
 
 
-def _fits_in_l2(size: int, gpu: GpuSpec | None) -> bool:
+def _fits_in_l2(size: float, gpu: GpuSpec | None) -> bool:
     """Tell whether a cache can hold all of that, so that what was computed just before need not come from DRAM."""
     return gpu is not None and size <= (gpu.number("l2_size") or 0.0)
 
 
 def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None) -> float | None:
-    """Return bytes ÷ time ÷ rated bandwidth; what is faster than DRAM did not come from there."""
+    """Return bytes ÷ time ÷ rated bandwidth; None of what is faster than DRAM, or what L2 can have held all along."""
     rated = rated_bandwidth("dram", gpu)
-    if operand_bytes is None or rated is None:
+    if operand_bytes is None or rated is None or _fits_in_l2(operand_bytes, gpu):
         return None
     fraction = operand_bytes / duration_s / rated.value
     return fraction if fraction <= 1.0 else None

@@ -197,13 +197,16 @@ def tensor_split(metrics: MetricTable) -> dict[ComputeKey, float | None] | None:
 def constant_moves(metrics: MetricTable, details: LaunchDetails) -> float | None:
     """Count thread instructions that only load a constant through the FP16 pipe: `HFMA2.MMA R, -RZ, RZ, a, b`.
 
-    They do no arithmetic, yet every FP16 counter includes them. None where the report has no program to tell by.
+    They do no arithmetic, yet every FP16 counter includes them. None where the report has no program to tell by. A
+    listing without a gap is the kernel's; functions that it calls can lie before it.
     """
     histogram = metrics.instances(WARP_OPCODES)
     if histogram is not None and not any(str(opcode).startswith("HFMA2") for opcode in histogram):
         return 0.0
     executed = metrics.instances("thread_inst_executed_true") or {}
-    start = min((pc for pc in executed if isinstance(pc, int)), default=None)
+    listed = sorted(pc for pc in executed if isinstance(pc, int))
+    alone = bool(listed) and listed[-1] - listed[0] == _INSTRUCTION.size * (len(listed) - 1)
+    start = listed[0] if alone else details.code_start() if listed else None
     code = details.machine_code() if start is not None else b""
     if start is None or len(code) < _INSTRUCTION.size:
         return None

@@ -192,6 +192,10 @@ class LaunchDetails(Protocol):
         """Return the kernel's machine code, 16 bytes an instruction, executed or not; empty where none is embedded."""
         ...
 
+    def code_start(self) -> int | None:
+        """Return the address of the kernel's first instruction; None where it is not known."""
+        ...
+
     def program(self) -> EmbeddedProgram | None:
         """Return the cubin that the kernel is in; None where none is embedded."""
         ...
@@ -221,6 +225,10 @@ class FixedDetails(Struct, frozen=True):
     def machine_code(self) -> bytes:
         """Return nothing: a text export has no program."""
         return b""
+
+    def code_start(self) -> int | None:
+        """Return nothing: a text export has no addresses."""
+        return None
 
     def program(self) -> EmbeddedProgram | None:
         """Return nothing: a text export has no program."""

@@ -417,7 +417,11 @@ class OperatorFlop(Struct, frozen=True, kw_only=True):
         ByteAmount | None, about("bytes of both matrices and the result, each once; null: no matrix product")
     ]
     dram_fraction: Annotated[
-        Fraction | None, about("those bytes over the duration, of the rated DRAM bandwidth; null where it is above 1")
+        Fraction | None,
+        about(
+            "those bytes over the duration, of the rated DRAM bandwidth; null where it is above 1, and where the L2 "
+            "cache holds all of them"
+        ),
     ]
 
 

@@ -137,14 +137,14 @@ class NcuDetails(Struct, frozen=True):
         text = self.code.text(self.metrics.number_in_report) if isinstance(self.code, SourceReader) else None
         if text is not None:
             return {offset: sass for offset, sass in text.items() if offset < size_bytes}
-        start = self._start()
+        start = self.code_start()
         if start is None:
             return {}
         places = self._places(range(start, start + size_bytes, INSTRUCTION_BYTES))
         texts = {pc - start: instruction_of(place.sass, pc) for pc, place in places.items()}
         return {offset: str(text.moved(-start)) for offset, text in texts.items() if text is not None}
 
-    def _start(self) -> int | None:
+    def code_start(self) -> int | None:
         """Return the kernel's address: of several functions, that of the only one that sets up a stack pointer."""
         told = self.code.start(self.metrics.number_in_report) if isinstance(self.code, SourceReader) else None
         if told is not None:
