@@ -17,6 +17,17 @@ def test_hiding_a_whole_point_costs_forty_and_half_of_it_twenty() -> None:
     assert occupied.cost([Box(40, 40, 60, 60)]) == 0
 
 
+def test_what_is_added_after_the_cost_was_asked_for_counts_beyond_its_own_place() -> None:
+    occupied = Occupied((100, 100))
+    occupied.add_mark(Box(20, 20, 30, 30))
+    assert math.isclose(occupied.cost([Box(10, 10, 90, 90)]), 40)
+    occupied.add_mark(Box(60, 25, 70, 35))
+    assert math.isclose(occupied.cost([Box(10, 10, 90, 90)]), 80)
+    assert math.isclose(occupied.cost([Box(10, 10, 65, 90)]), 60)
+    assert math.isclose(occupied.cost([Box(65, 30, 90, 90)]), 10)
+    assert occupied.cost([Box(75, 40, 90, 90)]) == 0
+
+
 def test_text_outside_the_frame_or_over_another_costs_infinitely() -> None:
     occupied = Occupied((100, 100))
     occupied.add_text([Box(20, 20, 40, 30)])

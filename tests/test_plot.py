@@ -67,6 +67,14 @@ def test_same_figure_gives_the_same_bytes() -> None:
     assert render_png(overview(TWO)) == render_png(overview(TWO))
 
 
+def test_a_chart_keeps_nothing_of_the_one_drawn_before_it() -> None:
+    first, other = overview(TWO), hierarchical(many(3), 1)
+    alone = render_svg(first, "page", heading=False, links={0: "#row-0"})
+    render_svg(other, "page", heading=False)
+    assert render_svg(first, "page", heading=False, links={0: "#row-0"}) == alone
+    assert render_svg(other, "page", heading=False) != alone
+
+
 def test_style_of_the_user_changes_nothing() -> None:
     import matplotlib
 

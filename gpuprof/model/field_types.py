@@ -21,6 +21,10 @@ CeilingKind = Literal["compute", "bandwidth"]
 Disagreement = Literal["product", "units", "sparse", "clock", "spec"]
 """Why a report implies another peak than the spec has: it is another product, a part of one, the spec's number is one
 with sparsity or of another clock, or the spec is wrong."""
+StripKind = Literal["kernels", "copies", "exchange"]
+"""What a row of a drawn timeline is of."""
+PauseCause = Literal["start-up", "waited", "in-graph", "unknown"]
+"""Why a GPU did nothing: the program loaded and compiled, it waited for the GPU, or two nodes of a CUDA graph."""
 RooflineBound = Literal["memory", "compute"]
 ThroughputUnit = Literal["sm", "memory", "dram", "l2", "l1"]
 THROUGHPUT_UNITS: tuple[ThroughputUnit, ...] = get_args(ThroughputUnit)

@@ -35,6 +35,22 @@ def outside(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> fl
     return max(0.0, length(first) - common(first, second))
 
 
+def binned(intervals: Iterable[TimeInterval], start_s: float, bin_s: float, bins: int) -> list[float]:
+    """Return the time that intervals take of each of some bins of equal length; what overlaps counts twice."""
+    taken = [0.0] * bins
+    for start, end in intervals:
+        first = min(bins - 1, max(0, int((start - start_s) / bin_s)))
+        last = min(bins - 1, max(first, int((end - start_s) / bin_s)))
+        if first == last:
+            taken[first] += end - start
+            continue
+        taken[first] += start_s + (first + 1) * bin_s - start
+        for place in range(first + 1, last):
+            taken[place] += bin_s
+        taken[last] += end - (start_s + last * bin_s)
+    return taken
+
+
 def length(union: Iterable[TimeInterval]) -> float:
     """Return the length of a union of intervals."""
     return sum(end - start for start, end in union)

@@ -31,12 +31,14 @@ from gpuprof.model.field_types import (
     Language,
     Moment,
     Number,
+    PauseCause,
     Positive,
     RooflineBound,
     RunState,
     Seconds,
     Severity,
     StallFamily,
+    StripKind,
     ThroughputUnit,
     Whole,
     Word,
@@ -590,6 +592,35 @@ class Communication(Struct, frozen=True, kw_only=True):
     ] = None
 
 
+class StripRow(Struct, frozen=True, kw_only=True):
+    """When a GPU was busy with kernels of one name, with all others, with copies, or with exchange."""
+
+    kind: Annotated[StripKind, about("what ran: kernels that compute, copies and settings of memory, or exchange")]
+    kernel: Annotated[
+        Whole | None, about("id of the kernel of this name that takes most time; null: all others, or no kernels")
+    ]
+    busy: Annotated[
+        tuple[Fraction, ...], about("of the time of each bin; kernels of several names at once share that time")
+    ]
+
+
+class LongPause(Struct, frozen=True, kw_only=True):
+    """One of the longest pauses of a GPU."""
+
+    start_s: Annotated[Seconds, about("since the first activity")]
+    length_s: Annotated[Seconds, about("how long it did nothing")]
+    cause: Annotated[PauseCause, about("as far as the trace tells")]
+    before: Annotated[str, about('what ended it: "kernel", the direction of copies, or "memory set"')]
+
+
+class TimeStrip(Struct, frozen=True, kw_only=True):
+    """What a GPU did when, in bins of equal length from its first to its last activity, to be drawn."""
+
+    bin_s: Annotated[Seconds, about("length of a bin")]
+    rows: Annotated[tuple[StripRow, ...], about("the kernels with most time of the run first")]
+    pauses: Annotated[tuple[LongPause, ...], about("the longest, in the order of time")]
+
+
 class DeviceTimeline(Struct, frozen=True, kw_only=True):
     """What a GPU did of the time between its first and its last activity."""
 
@@ -603,6 +634,7 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
     copies: Annotated[tuple[Copies, ...], about("by direction and memory")]
     communication: Annotated[Communication | None, about("exchange with other GPUs")]
     untimed: Annotated[Whole, about("activities without a time, which count as instants")]
+    strip: Annotated[TimeStrip | None, about("what it did when; null: nothing took time, or an old session")] = None
 
 
 class StepTimes(Struct, frozen=True, kw_only=True):

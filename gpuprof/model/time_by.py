@@ -79,7 +79,7 @@ def time_by(session: Session, kernels: Sequence[KernelProfile], by: str) -> Time
     grouping = next((name for name in GROUPINGS if name == by), None)
     if grouping is None:
         raise UsageError(f"there is no time by {by!r:.80}", f"there is time by {', '.join(GROUPINGS)}")
-    labels, run_time_s = _own_labels(session.kernels), run_of(session).time_s
+    labels, run_time_s = own_labels(session.kernels), run_of(session).time_s
     names = _names(session, kernels, grouping, labels)
     if not any(names):
         raise UsageError(*_nothing(session, kernels, grouping))
@@ -142,7 +142,7 @@ def _last_operator(session: Session, kernel: KernelProfile) -> str:
     return name if is_operator and _IDENTIFIER.fullmatch(name) else ""
 
 
-def _own_labels(kernels: Sequence[KernelProfile]) -> dict[str, str]:
+def own_labels(kernels: Sequence[KernelProfile]) -> dict[str, str]:
     """Return the kernels' labels by their names, without the operator or the module that launched them."""
     names = [kernel.demangled for kernel in kernels]
     hints = [() if launched_by(kernel.ranges) else kernel.ranges for kernel in kernels]
@@ -205,7 +205,7 @@ def _nothing(session: Session, kernels: Sequence[KernelProfile], by: By) -> tupl
         where += " other than its steps"
     is_trace = any(source.kind.startswith(TORCH_TRACE) for source in session.sources)
     record = _RECORD_IN_TRACE.get(by) if is_trace else None
-    labels = _own_labels(session.kernels)
+    labels = own_labels(session.kernels)
     others = [other for other in GROUPINGS if any(_names(session, kernels, other, labels))]
     there = " or ".join(f"--by {other}" for other in others)
     return f"no kernel was launched {where}", f"{record or _RECORD[by]}; this run can be shown {there}"

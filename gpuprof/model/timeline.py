@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import nlargest
 from itertools import chain
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.collectives import RankWaits, bus_rate, rank_waits
+from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import percentile
 from gpuprof.model.intervals import TimeInterval, length, merged, outside
 from gpuprof.model.mfu import launched_products, model_flop, operator_bytes, operator_flop, rated_ceilings
@@ -26,11 +28,13 @@ from gpuprof.model.session import (
     DeviceTimeline,
     Gaps,
     KernelProfile,
+    LongPause,
     ModelFlop,
     Timeline,
     Wait,
 )
 from gpuprof.model.steps import loop_of, step_times
+from gpuprof.model.strip import drawn_kernels, strip_of
 from gpuprof.model.torch_flop import ProductFlop
 from gpuprof.model.trace import (
     COPY,
@@ -54,6 +58,7 @@ _ROUNDING_S = 0.5e-9
 _FIRST_TIME = 3.0
 """A pause before the first launch of a kernel that is so many times as long as the longest before its later ones is for
 loading or compiling it. On an H100 PyTorch's first launches waited 1 to 85 ms, the later ones mostly 20 to 60 µs."""
+_TOLD_PAUSES = 3
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
 
 
@@ -110,8 +115,9 @@ def _timeline(
 ) -> Timeline:
     gpus = list(_gpus(traces))
     waits = _rank_waits(traces, gpus)
+    drawn = drawn_kernels(chain.from_iterable(gpu.activities for gpu in gpus), lambda activity: ids.get(id(activity)))
     return Timeline(
-        devices=tuple(_device(gpu, numbers[gpu.source, gpu.ordinal], waits.get(gpu.source)) for gpu in gpus),
+        devices=tuple(_device(gpu, numbers[gpu.source, gpu.ordinal], waits.get(gpu.source), drawn) for gpu in gpus),
         steps=tuple(step_times(traces)),
         waits=tuple(sorted(_waits(gpus, ids), key=lambda wait: -wait.idle_s)),
         rank=next((trace.rank for trace in traces if len(traces) == 1), None),
@@ -200,9 +206,10 @@ def _gpus(traces: Sequence[Trace]) -> Iterator[_OneGpu]:
                 )
 
 
-def _device(gpu: _OneGpu, number: int, waits: RankWaits | None) -> DeviceTimeline:
+def _device(gpu: _OneGpu, number: int, waits: RankWaits | None, drawn: Mapping[str, int | None]) -> DeviceTimeline:
     busy = merged(map(_interval, gpu.activities))
     kernels = [activity for activity in gpu.activities if activity.kind == KERNEL]
+    longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
     return DeviceTimeline(
         source=gpu.source,
         ordinal=gpu.ordinal,
@@ -214,6 +221,22 @@ def _device(gpu: _OneGpu, number: int, waits: RankWaits | None) -> DeviceTimelin
         copies=tuple(_copies(gpu)),
         communication=_communication(kernels, waits),
         untimed=sum(activity.duration_s is None for activity in gpu.activities),
+        strip=strip_of(gpu.activities, drawn, (_long_pause(pause, busy[0][0]) for pause in longest)),
+    )
+
+
+def _long_pause(pause: _Pause, first_s: float) -> LongPause:
+    """Return a pause as it is told of, by its place after the first activity."""
+    causes: tuple[tuple[bool, PauseCause], ...] = (
+        (pause.start_up, "start-up"),
+        (pause.waited, "waited"),
+        (pause.in_graph, "in-graph"),
+    )
+    return LongPause(
+        start_s=max(0.0, pause.end.start_s - pause.length_s - first_s),
+        length_s=pause.length_s,
+        cause=next((cause for so, cause in causes if so), "unknown"),
+        before=_before(pause),
     )
 
 
@@ -370,6 +393,11 @@ def _movement(activity: Activity) -> str:
     return MEMORY_SET if activity.kind == SET else TRY if activity.kind == TRY else activity.name
 
 
+def _before(pause: _Pause) -> str:
+    """Return what ended a pause: a kernel, or the direction of a copy."""
+    return KERNEL if pause.end.kind == KERNEL else _movement(pause.end)
+
+
 def _copies_of(direction: str, activities: Sequence[Activity]) -> Copies:
     timed = [activity for activity in activities if activity.duration_s is not None and activity.bytes is not None]
     sized = [activity.bytes for activity in activities if activity.bytes is not None]
@@ -471,7 +499,7 @@ def _waits(gpus: Sequence[_OneGpu], ids: Mapping[int, int]) -> Iterator[Wait]:
         lengths: dict[str, dict[int | None, list[float]]] = {}
         for pause in gpu.pauses:
             if not pause.start_up:
-                before = KERNEL if pause.end.kind == KERNEL else _movement(pause.end)
+                before = _before(pause)
                 number = ids.get(id(pause.kernel))
                 lengths.setdefault(before, {}).setdefault(number, []).append(pause.length_s)
         for before, of_kernel in lengths.items():

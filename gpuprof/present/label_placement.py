@@ -6,13 +6,16 @@ Lengths are points (1/72 inch) from the frame's lower left corner. Same input, s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    import numpy
     from numpy.typing import NDArray
+
+    Floats = NDArray[numpy.float64]
 
 Position = tuple[float, float]
 Segment = tuple[Position, Position]
@@ -21,8 +24,6 @@ _GAPS = (3.0, 10.0, 20.0, 34.0, 52.0, 74.0, 100.0, 135.0)
 _DIRECTIONS = (0, 180, 35, -35, 145, -145, 90, -90, 65, -65, 115, -115, 15, -15, 165, -165)
 _ROOTS = (0.85, 0.65, 0.45, 0.25)
 _STEPS = 48
-_ROUNDING = 1e-6
-"""Sums over boxes are differences of large sums."""
 
 
 class Box(NamedTuple):
@@ -32,15 +33,6 @@ class Box(NamedTuple):
     bottom: float
     right: float
     top: float
-
-    def inside(self, other: Box) -> bool:
-        """Tell whether the whole box lies in another."""
-        return (
-            self.left >= other.left
-            and self.right <= other.right
-            and self.bottom >= other.bottom
-            and self.top <= other.top
-        )
 
 
 class Along(Struct, frozen=True):
@@ -69,87 +61,122 @@ class Occupied:
         self._texts = _Raster(size)
         self._ink = _Raster(size)
 
-    def cost(self, boxes: Sequence[Box], most: float = math.inf) -> float:
-        """Return the cost of a text that covers these boxes; infinite outside the frame or over another text.
+    def cost(self, boxes: Sequence[Box]) -> float:
+        """Return the cost of a text that covers these boxes; infinite outside the frame or over another text."""
+        import numpy
 
-        Above `most` the cost is no longer counted: infinite too.
-        """
-        if not all(box.inside(self._frame) for box in boxes):
-            return math.inf
-        return self._covered(boxes, most)
+        return float(self.costs(numpy.array([boxes]))[0])
 
-    def leader_cost(self, start: Position, end: Position, most: float = math.inf) -> float:
-        """Return the cost of a leader: its length and what it crosses; infinite through a text, or above `most`."""
+    def costs(self, boxes: Floats) -> Floats:
+        """Return the cost of each of several places for a text: their axes are places, boxes and the sides of a box."""
+        import numpy
+
+        left, bottom, right, top = numpy.moveaxis(boxes, -1, 0)
+        frame = self._frame
+        inside = (left >= frame.left) & (bottom >= frame.bottom) & (right <= frame.right) & (top <= frame.top)
+        return numpy.where(inside.all(axis=-1), self._covered(boxes), math.inf)
+
+    def leader_cost(self, start: Position, end: Position) -> float:
+        """Return the cost of a leader: its length and what it crosses; infinite through a text."""
         length = 0.15 * math.dist(start, end)
-        windows = [Box(left=x - 2, bottom=y - 2, right=x + 2, top=y + 2) for x, y in _samples((start, end))]
-        return length + self._covered(windows, most - length)
+        return length + float(self._covered(_squares(_samples((start, end)), 2)))
 
-    def _covered(self, boxes: Sequence[Box], most: float) -> float:
-        """Return the ink in all boxes; infinite if one of them covers a text, or the ink is clearly more than most."""
-        ink = 0.0
-        for box in boxes:
-            ink += self._ink.total(box)
-            if ink > most + _ROUNDING:
-                return math.inf
-        return ink if not any(self._texts.total(box) > 0.5 for box in boxes) else math.inf
+    def _covered(self, boxes: Floats) -> Floats:
+        """Return the ink in all boxes of each place; infinite if one of them covers a text."""
+        import numpy
 
-    def add_text(self, boxes: Iterable[Box]) -> None:
+        is_free = (self._texts.totals(boxes) <= 0.5).all(axis=-1)
+        return numpy.where(is_free, self._ink.totals(boxes).sum(axis=-1), math.inf)
+
+    def add_text(self, boxes: Sequence[Box]) -> None:
         """Remember a text."""
-        for box in boxes:
-            self._texts.add(box, 1.0)
+        import numpy
+
+        self._texts.add(numpy.array(boxes), 1.0)
 
     def add_mark(self, box: Box) -> None:
         """Remember a point: to hide it whole costs as much as to cross many lines."""
-        self._ink.add(box, 40 / max(1.0, (box.right - box.left) * (box.top - box.bottom)))
+        import numpy
+
+        self._ink.add(numpy.array([box]), 40 / max(1.0, (box.right - box.left) * (box.top - box.bottom)))
 
     def add_line(self, line: Segment) -> None:
         """Remember a line."""
-        for x, y in _samples(line):
-            self._ink.add(Box(left=x - 0.5, bottom=y - 0.5, right=x + 0.5, top=y + 0.5), 1.5)
+        self._ink.add(_squares(_samples(line), 0.5), 1.5)
 
 
 class _Raster:
-    """A density over the frame in cells of one square point, and its sum over any box in constant time."""
+    """A density over the frame in cells of one square point, and its sum over any box in constant time.
+
+    The sums are those of a summed-area table. What was added since they were last asked for waits in cells of its own,
+    so that a small text does not cost a pass over the frame.
+    """
 
     def __init__(self, size: Position) -> None:
         import numpy
 
-        self._cells = numpy.zeros((math.ceil(size[0]) + 1, math.ceil(size[1]) + 1))
-        self._sums: NDArray[numpy.float64] | None = None
+        self._size = (math.ceil(size[0]) + 1, math.ceil(size[1]) + 1)
+        self._sums = numpy.zeros((self._size[0] + 1, self._size[1] + 1))
+        self._added: list[tuple[NDArray[numpy.intp], float]] = []
 
-    def add(self, box: Box, density: float) -> None:
+    def add(self, boxes: Floats, density: float) -> None:
         """Add to every cell that a box touches."""
-        left, right, bottom, top = self._window(box)
-        self._cells[left:right, bottom:top] += density
-        self._sums = None
+        self._added.append((self._windows(boxes), density))
 
-    def total(self, box: Box) -> float:
-        """Return the sum over the cells that a box touches, from a summed-area table."""
+    def totals(self, boxes: Floats) -> Floats:
+        """Return for each box the sum over the cells that it touches."""
         import numpy
 
-        if self._sums is None:
-            self._sums = numpy.pad(self._cells.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
-        left, right, bottom, top = self._window(box)
-        at = self._sums.item
-        return at(right, top) - at(left, top) - at(right, bottom) + at(left, bottom)
+        if self._added:
+            self._sum_up()
+        left, bottom, right, top = numpy.moveaxis(self._windows(boxes), -1, 0)
+        sums = self._sums
+        totals: Floats = sums[right, top] - sums[left, top] - sums[right, bottom] + sums[left, bottom]
+        return totals
 
-    def _window(self, box: Box) -> tuple[int, int, int, int]:
-        columns, rows = self._cells.shape
-        left, right = _span(box.left, box.right, columns)
-        bottom, top = _span(box.bottom, box.top, rows)
-        return left, right, bottom, top
+    def _sum_up(self) -> None:
+        """Add to the sums what waits: within its own window cell by cell, beyond it as a whole."""
+        import numpy
+
+        windows = numpy.concatenate([windows for windows, _ in self._added])
+        (left, bottom), (right, top) = windows[:, :2].min(axis=0), windows[:, 2:].max(axis=0)
+        cells = numpy.zeros((right - left, top - bottom))
+        for windows, density in self._added:
+            for x0, y0, x1, y1 in (windows - (left, bottom, left, bottom)).tolist():
+                cells[x0:x1, y0:y1] += density
+        self._added.clear()
+        if not cells.size:
+            return
+        own = cells.cumsum(axis=0).cumsum(axis=1)
+        sums = self._sums[left + 1 :, bottom + 1 :]
+        width, height = own.shape
+        sums[:width, :height] += own
+        sums[width:, :height] += own[-1]
+        sums[:width, height:] += own[:, -1:]
+        sums[width:, height:] += own[-1, -1]
+
+    def _windows(self, boxes: Floats) -> NDArray[numpy.intp]:
+        """Return the first cells that boxes touch, and those behind their last: none where a box lies outside."""
+        import numpy
+
+        columns, rows = self._size
+        cells = numpy.clip(boxes + 0.5, 0, (columns, rows, columns, rows)).astype(numpy.intp)
+        cells[..., 2:] = numpy.maximum(cells[..., :2], cells[..., 2:])
+        return cells
 
 
-def _span(low: float, high: float, cells: int) -> tuple[int, int]:
-    """Return the first cell that a side touches and the one behind the last: none where it lies outside."""
-    first = min(max(0, int(low + 0.5)), cells)
-    return first, max(first, min(cells, int(high + 0.5)))
+def _samples(line: Segment, step: float = 3.0) -> Floats:
+    import numpy
 
-
-def _samples(line: Segment, step: float = 3.0) -> list[Position]:
-    (x0, y0), (x1, y1) = line
     count = max(1, math.ceil(math.dist(*line) / step))
-    return [(x0 + (x1 - x0) * index / count, y0 + (y1 - y0) * index / count) for index in range(count + 1)]
+    return numpy.linspace(*line, count + 1)
+
+
+def _squares(middles: Floats, half: float) -> Floats:
+    """Return boxes around places."""
+    import numpy
+
+    return numpy.concatenate((middles - half, middles + half), axis=-1)
 
 
 def place_along(
@@ -159,53 +186,49 @@ def place_along(
 
     It is rather near the line's start or its end, and rather above the line or below it.
     """
+    if math.dist(*line) <= 0:
+        return None
     (x0, y0), (x1, y1) = line
     angle = math.atan2(y1 - y0, x1 - x0)
-    best: Along | None = None
-    for start, preference in _places_along(line, width, size, near_start=near_start, above=above):
-        boxes = _boxes_along(start, angle, width, size)
-        most = best.cost if best is not None else math.inf
-        cost = occupied.cost(boxes, most - preference) + preference
-        if cost < most:
-            best = Along(cost=cost, start=start, angle=angle, boxes=boxes)
-    return best
+    starts, preferences = _places_along(line, width, size, near_start=near_start, above=above)
+    boxes = _boxes_along(starts, angle, width, size)
+    costs = occupied.costs(boxes) + preferences
+    best = int(costs.argmin())
+    if costs[best] == math.inf:
+        return None
+    x, y = starts[best].tolist()
+    return Along(cost=float(costs[best]), start=(x, y), angle=angle, boxes=list(map(Box._make, boxes[best].tolist())))
 
 
-def _places_along(
-    line: Segment, width: float, size: float, *, near_start: bool, above: bool
-) -> Iterator[tuple[Position, float]]:
-    """Yield places for a text along a line, with the cost of what is not preferred."""
-    start, end = line
-    length = math.dist(start, end)
-    if length <= 0:
-        return
-    along = ((end[0] - start[0]) / length, (end[1] - start[1]) / length)
-    for index in range(_STEPS + 1):
-        offset = 4 + (length - width - 8) * index / _STEPS
-        if offset < 0:
-            continue
-        aside = index / _STEPS if near_start else 1 - index / _STEPS
-        for is_above, shift in ((True, 3.5), (False, -(size + 1.5))):
-            place = (
-                start[0] + along[0] * offset - along[1] * shift,
-                start[1] + along[1] * offset + along[0] * shift,
-            )
-            yield place, 3 * aside + (1.2 if is_above != above else 0.0)
+def _places_along(line: Segment, width: float, size: float, *, near_start: bool, above: bool) -> tuple[Floats, Floats]:
+    """Return places for a text along a line, and the cost of what is not preferred."""
+    import numpy
+
+    (start, end), length = numpy.array(line), math.dist(*line)
+    along = (end - start) / length
+    parts = numpy.arange(_STEPS + 1) / _STEPS
+    offsets = 4 + (length - width - 8) * parts
+    parts, offsets = parts[offsets >= 0], offsets[offsets >= 0]
+    on_line = start + along * offsets[:, None]
+    aside = 3 * (parts if near_start else 1 - parts)
+    across = numpy.array((-along[1], along[0]))
+    places = numpy.stack((on_line + across * 3.5, on_line - across * (size + 1.5)), axis=1)
+    costs = numpy.stack((aside + (0.0 if above else 1.2), aside + (1.2 if above else 0.0)), axis=1)
+    return places.reshape(-1, 2), costs.reshape(-1)
 
 
-def _boxes_along(place: Position, angle: float, width: float, size: float) -> list[Box]:
-    """Cover a text that runs at an angle with small upright boxes."""
+def _boxes_along(starts: Floats, angle: float, width: float, size: float) -> Floats:
+    """Cover a text that runs at an angle with small upright boxes, from each place that it may begin at."""
+    import numpy
+
     if abs(angle) < 1e-6:
-        return [Box(left=place[0] - 1, bottom=place[1] - 2, right=place[0] + width + 1, top=place[1] + size - 1)]
-    boxes = []
-    step = size * 0.5
-    count = max(1, math.ceil(width / step))
-    for index in range(count + 1):
-        offset = width * index / count
-        x = place[0] + math.cos(angle) * offset - math.sin(angle) * size * 0.35
-        y = place[1] + math.sin(angle) * offset + math.cos(angle) * size * 0.35
-        boxes.append(Box(left=x - size * 0.42, bottom=y - size * 0.42, right=x + size * 0.42, top=y + size * 0.42))
-    return boxes
+        around: Floats = numpy.tile(starts, 2)[:, None] + numpy.array((-1, -2, width + 1, size - 1))
+        return around
+    turn = numpy.array((math.cos(angle), math.sin(angle)))
+    across = numpy.array((-turn[1], turn[0]))
+    count = max(1, math.ceil(width / (size * 0.5)))
+    middles = turn * numpy.linspace(0, width, count + 1)[:, None] + across * size * 0.35
+    return _squares(starts[:, None] + middles, size * 0.42)
 
 
 def place_beside(occupied: Occupied, line: Segment, width: float, size: float) -> Beside | None:
@@ -218,14 +241,18 @@ def place_beside(occupied: Occupied, line: Segment, width: float, size: float) -
 
 def place_around(occupied: Occupied, middle: Position, radius: float, width: float, size: float) -> Beside | None:
     """Return the cheapest place for a text around a point of that radius, or nothing."""
+    import numpy
+
+    places = list(_boxes_around(middle, radius, width + 2, size + 3))
+    costs = occupied.costs(numpy.array([[box] for box, _ in places])) + 0.02 * numpy.arange(len(places))
     best: Beside | None = None
-    for rank, (box, tip) in enumerate(_boxes_around(middle, radius, width + 2, size + 3)):
-        most = best.cost if best is not None else math.inf
-        cost = occupied.cost([box], most)
-        if cost == math.inf:
-            continue
-        cost += 0.02 * rank + occupied.leader_cost(_towards(middle, tip, radius + 3), tip, most - cost)
-        if cost < most:
+    # A leader only adds to the cost: behind the first that costs more without it, none is cheaper.
+    for rank in costs.argsort(kind="stable").tolist():
+        cost, (box, tip) = float(costs[rank]), places[rank]
+        if cost >= (best.cost if best is not None else math.inf):
+            break
+        cost += occupied.leader_cost(_towards(middle, tip, radius + 3), tip)
+        if cost < (best.cost if best is not None else math.inf):
             best = Beside(cost=cost, root=_towards(middle, tip, radius), tip=tip, box=box)
     return best
 

@@ -9,6 +9,7 @@ import io
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from gpuprof.model.path_names import path_name
@@ -94,27 +95,48 @@ def _own_style(figure: RooflineFigure) -> Iterator[None]:
 
 
 def _sheet(figure: RooflineFigure, theme: ThemeName, *, heading: bool) -> Figure:
-    """Return the whole drawing: a heading and notes where wanted, the axes between them, the key below the axes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    """Return the whole drawing: a heading and notes where wanted, the axes between them, the key below the axes.
 
+    One without a heading is drawn over the last of its theme.
+    """
     colours = theme_colours(theme)
-    notes = wrapped(figure.notes, _WIDTH - 2 * _RIGHT) if heading else []
-    above = _TOP + (_HEADING if heading else 0.0)
-    below = _BOTTOM + _KEY + _NOTE_LINE * len(notes)
-    height = _HEIGHT + (above - _TOP) + _NOTE_LINE * len(notes)
-    sheet = Figure(figsize=(_WIDTH / 72, height / 72), dpi=72, facecolor=colours["background"])
-    FigureCanvasAgg(sheet)
-    box = (_LEFT, below, _WIDTH - _LEFT - _RIGHT, height - above - below)
-    ax = sheet.add_axes((box[0] / _WIDTH, box[1] / height, box[2] / _WIDTH, box[3] / height))
-    if heading:
-        _write_heading(sheet, figure, height, colours)
+    if not heading:
+        sheet = _plain_sheet(theme)
+        ax = sheet.axes[0]
+        for artist in (*ax.lines, *ax.patches, *ax.texts, *sheet.texts, *sheet.legends):
+            artist.remove()
+        draw_axes(figure, ax, colours)
+        _write_key(sheet, figure, (_KEY - 12) / _HEIGHT, colours)
+        return sheet
+    notes = wrapped(figure.notes, _WIDTH - 2 * _RIGHT)
+    below = _NOTE_LINE * len(notes)
+    height = _HEIGHT + _HEADING + below
+    sheet = _empty_sheet(theme, _HEADING, below)
+    _write_heading(sheet, figure, height, colours)
     for index, line in enumerate(reversed(notes)):
         y = (8 + _NOTE_LINE * index) / height
         sheet.text(16 / _WIDTH, y, line, size=SMALL, color=colours["muted"], parse_math=False)
-    draw_axes(figure, ax, colours)
-    _write_key(sheet, figure, (below - _BOTTOM - 12) / height, colours)
+    draw_axes(figure, sheet.axes[0], colours)
+    _write_key(sheet, figure, (below + _KEY - 12) / height, colours)
     return sheet
+
+
+def _empty_sheet(theme: ThemeName, above: float = 0.0, below: float = 0.0) -> Figure:
+    """Return a sheet with axes and nothing on them, and so much room for a heading above and notes below."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    height = _HEIGHT + above + below
+    sheet = Figure(figsize=(_WIDTH / 72, height / 72), dpi=72, facecolor=theme_colours(theme)["background"])
+    FigureCanvasAgg(sheet)
+    bottom = _BOTTOM + _KEY + below
+    box = (_LEFT, bottom, _WIDTH - _LEFT - _RIGHT, height - _TOP - above - bottom)
+    sheet.add_axes((box[0] / _WIDTH, box[1] / height, box[2] / _WIDTH, box[3] / height))
+    return sheet
+
+
+_plain_sheet = cache(_empty_sheet)
+"""The sheet of all charts of a page: to make axes and their ticks takes as long as to draw on them."""
 
 
 def _write_heading(sheet: Figure, figure: RooflineFigure, height: float, colours: dict[str, str]) -> None:

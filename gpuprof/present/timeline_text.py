@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuprof.model.run_totals import running_s
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, Session, StepTimes
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, LongPause, Session, StepTimes
+from gpuprof.model.trace import KERNEL, MEMORY_SET, TRY
 from gpuprof.present.flop_text import measured_text, model_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.source_names import short_names
@@ -14,6 +15,11 @@ from gpuprof.units import format_binary, format_percent, format_si, significant
 
 _MILLION = 1e6
 _HOUR_S = 3600.0
+_CAUSES = {
+    "start-up": "start-up",
+    "waited": "the program waits for the GPU",
+    "in-graph": "between nodes of a CUDA graph",
+}
 
 
 class Rates(NamedTuple):
@@ -31,10 +37,8 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
     timeline = session.timeline
     if timeline is None:
         return
-    several = len(timeline.devices) > 1
     for device in timeline.devices:
-        of = _of_source(session, device.source)
-        yield f"GPU {device.ordinal}" if several else "GPU time", f"{of}{_device_text(device)}"
+        yield device_fact(session, device)
         if device.gaps is not None:
             yield "pauses", _gaps_text(device)
         for copies in device.copies:
@@ -58,6 +62,20 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
         yield "rank", f"{timeline.rank}{f' of {timeline.ranks}' if timeline.ranks is not None else ''}"
     if timeline.peak_memory_bytes is not None:
         yield "peak memory", format_binary(timeline.peak_memory_bytes)
+
+
+def device_fact(session: Session, device: DeviceTimeline) -> tuple[str, str]:
+    """Return name and value of what is said first of a GPU: for how much of its time it was busy."""
+    several = session.timeline is not None and len(session.timeline.devices) > 1
+    name = f"GPU {device.ordinal}" if several else "GPU time"
+    return name, f"{_of_source(session, device.source)}{_device_text(device)}"
+
+
+def pause_text(pause: LongPause) -> str:
+    """Return how long a pause was, and why, as far as the trace tells."""
+    before = pause.before if pause.before in (MEMORY_SET, TRY) else f"copying {pause.before}"
+    before = "a kernel" if pause.before == KERNEL else before
+    return f"idle {format_si(pause.length_s, 's')}, {_CAUSES.get(pause.cause, f'before {before}')}"
 
 
 def _of_source(session: Session, source: int) -> str:

@@ -83,7 +83,11 @@ def _check_times(kernel: Referred, file: str) -> None:
 
 
 def _check_timeline(timeline: Timeline, sources: int, file: str) -> None:
-    """Refuse a timeline of files that are not there."""
+    """Refuse a timeline of files that are not there, or drawn of bins that do not go together."""
+    for device in timeline.devices:
+        bins = {len(row.busy) for row in device.strip.rows} if device.strip is not None else set()
+        if len(bins) > 1 or 0 in bins:
+            raise DamagedInput(f"{file} is damaged: the rows of its timeline have no bins, or unlike numbers of them")
     named = {device.source for device in timeline.devices} | {step.source for step in timeline.steps}
     named |= {flop.source for flop in timeline.model_flop}
     for source in named | {wait.source for wait in timeline.waits}:

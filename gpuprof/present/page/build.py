@@ -26,6 +26,7 @@ from gpuprof.present.page.kernels import KernelRow, columns_of, kernel_rows
 from gpuprof.present.page.parts import Chart, LabelledText, Table
 from gpuprof.present.page.provenance import ceiling_table, denominator_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
+from gpuprof.present.page.strips import Drawing, timeline_drawings
 from gpuprof.present.session_text import count_text, row_noun, verdict_text
 from gpuprof.present.text import printable
 from gpuprof.present.timeline_text import timeline_facts
@@ -74,6 +75,7 @@ class SessionPage(Struct, frozen=True):
     sources: tuple[tuple[LabelledText, ...], ...]
     run: tuple[LabelledText, ...]
     timeline: tuple[LabelledText, ...]
+    strips: tuple[Drawing, ...]
     ceilings: Table
     denominators: Table
     terms: tuple[Term, ...]
@@ -120,6 +122,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         sources=tuple(tuple(source_facts(source)) for source in session.sources),
         run=tuple(run_facts(session)),
         timeline=tuple(LabelledText(name[:1].upper() + name[1:], text) for name, text in _timeline(session)),
+        strips=tuple(timeline_drawings(session)),
         ceilings=ceiling_table(session),
         denominators=denominator_table(session),
         terms=(),

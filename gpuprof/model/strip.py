@@ -1,0 +1,85 @@
+"""What a GPU did when, in few bins, so that a long timeline can be drawn: kernels by name, copies, exchange. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from gpuprof.model.field_types import StripKind
+from gpuprof.model.intervals import TimeInterval, binned, merged
+from gpuprof.model.session import LongPause, StripRow, TimeStrip
+from gpuprof.model.trace import COPY, KERNEL, SET, Activity, is_communication
+
+BINS = 270
+_NAMES, _DIGITS = 5, 4
+
+NumberOf = Callable[[Activity], int | None]
+"""Tells of a launch the number of its kernel in the session."""
+
+
+def drawn_kernels(activities: Iterable[Activity], number_of: NumberOf) -> dict[str, int | None]:
+    """Return the names of the kernels that compute and take most time of a run, and the longest kernel of each name."""
+    times: defaultdict[str, defaultdict[int | None, float]] = defaultdict(lambda: defaultdict(float))
+    for activity in activities:
+        if activity.duration_s and activity.kind == KERNEL and not is_communication(activity.name):
+            times[activity.name][number_of(activity)] += activity.duration_s
+    names = sorted(times, key=lambda name: -sum(times[name].values()))
+    return {name: max(times[name], key=times[name].__getitem__) for name in names[:_NAMES]}
+
+
+def strip_of(
+    activities: Sequence[Activity], kernels: Mapping[str, int | None], pauses: Iterable[LongPause]
+) -> TimeStrip | None:
+    """Return what a GPU did when; nothing where its activities take no time.
+
+    `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's longest.
+    """
+    timed = [(_interval(activity), activity) for activity in activities if activity.duration_s]
+    if not timed:
+        return None
+    start_s = activities[0].start_s
+    bin_s = (max(end for (_, end), _ in timed) - start_s) / BINS
+    groups: dict[tuple[StripKind, str | None], list[TimeInterval]] = {("kernels", name): [] for name in kernels}
+    for interval, activity in timed:
+        kind = _kind(activity)
+        name = activity.name if kind == "kernels" and activity.name in kernels else None
+        groups.setdefault((kind, name), []).append(interval)
+    shares = {
+        kind: _shares({name: times for (of, name), times in groups.items() if of == kind}, start_s, bin_s)
+        for kind in dict.fromkeys(kind for kind, _ in groups)
+    }
+    rows = (
+        StripRow(kind=kind, kernel=kernels[name] if name is not None else None, busy=shares[kind][name])
+        for kind, name in sorted(groups, key=lambda group: (_ORDER.index(group[0]), group[1] is None))
+        if groups[kind, name]
+    )
+    return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(sorted(pauses, key=lambda pause: pause.start_s)))
+
+
+_ORDER: tuple[StripKind, ...] = ("kernels", "copies", "exchange")
+
+
+def _kind(activity: Activity) -> StripKind:
+    if activity.kind in (COPY, SET):
+        return "copies"
+    return "exchange" if activity.kind == KERNEL and is_communication(activity.name) else "kernels"
+
+
+def _interval(activity: Activity) -> TimeInterval:
+    return activity.start_s, activity.start_s + (activity.duration_s or 0.0)
+
+
+def _shares(
+    groups: Mapping[str | None, Sequence[TimeInterval]], start_s: float, bin_s: float
+) -> dict[str | None, tuple[float, ...]]:
+    """Return of each bin the part that each group takes, in all that of their union."""
+    union = binned(merged(interval for times in groups.values() for interval in times), start_s, bin_s, BINS)
+    taken = {name: binned(times, start_s, bin_s, BINS) for name, times in groups.items()}
+    whole = [sum(parts) for parts in zip(*taken.values(), strict=True)]
+
+    def of_bins(times: Sequence[float]) -> Iterator[float]:
+        for mine, together, busy in zip(times, whole, union, strict=True):
+            share = mine / together * busy / bin_s if together > 0 else 0.0
+            yield round(min(1.0, max(0.0, share)), _DIGITS)
+
+    return {name: tuple(of_bins(times)) for name, times in taken.items()}
