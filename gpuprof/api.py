@@ -22,7 +22,8 @@ from gpuprof.model.session import Session
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 from gpuprof.notebook import LoadedSession
-from gpuprof.read.files import STDIN, read_file
+from gpuprof.read.files import read_file
+from gpuprof.read.plain_file import STDIN
 
 if TYPE_CHECKING:
     from gpuprof.review.asked import GivenSize
@@ -76,14 +77,15 @@ def check(
     include: Iterable[str | os.PathLike[str]] = (),
     std: str | None = None,
     flags: Iterable[str] = (),
+    salvage: bool = False,
 ) -> Review:
     """Review compiled kernels without a GPU: sources, PTX, cubins, programs, libraries, Triton's cache, reports.
 
     `arch` names architectures to compile for or to choose ("sm_90"); `kernel` is an expression that names have, or
     "#N". `block`, `grid` and `dynamic_shared` say how kernels are launched, `args` the values of arguments by name or
-    place. `defines` ("N=4096"), `include`, `std` ("c++20") and `flags` ("-use_fast_math") are for compilers. Raises a
-    GpuprofError: InputError, DamagedInput, EnvironmentProblem where a tool is missing, UsageError for what an argument
-    cannot be.
+    place. `defines` ("N=4096"), `include`, `std` ("c++20") and `flags` ("-use_fast_math") are for compilers. `salvage`
+    reviews what can be read of damaged reports. Raises a GpuprofError: InputError, DamagedInput, EnvironmentProblem
+    where a tool is missing, UsageError for what an argument cannot be.
     """
     from gpuprof.review.asked import request_of
     from gpuprof.review.review import review
@@ -100,6 +102,7 @@ def check(
         include=include,
         std=std,
         flags=flags,
+        salvage=salvage,
     )
     return review(request, __version__)
 

@@ -128,7 +128,6 @@ def test_a_file_that_exists_is_replaced_only_with_force_and_an_input_never(asked
     ("words", "message"),
     [
         ("", "gpuprof check needs a file"),
-        ("-", "gpuprof check: standard input is not read"),
         ("k.cu ./k.cu", "./k.cu is given twice"),
         ("k.cu --arch sm_42", "--arch 'sm_42' is not an architecture that gpuprof knows"),
         ("k.cu --arch hopper", "--arch 'hopper' is not an architecture"),

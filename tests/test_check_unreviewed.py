@@ -47,7 +47,12 @@ def test_a_report_without_machine_code_is_no_clean_bill(tmp_path: Path, name: st
 def test_beside_code_what_has_none_is_told_with_what_its_report_recorded(tmp_path: Path) -> None:
     """The first launch takes 108 registers, and its report has 25 % of theoretical occupancy."""
     done = check(tmp_path, "a100-gemm.ncu-rep", "h100-transpose.ncu-rep", "--format", "json")
-    assert done.returncode == 0
+    assert done.returncode == 5
+    assert done.stderr == (
+        "error: 2 of 6 kernels not reviewed, such as cutlass Gemm 64x64x64 s8: the report embeds its cubin "
+        "without machine code\n"
+        "hint: check the program or its cubin instead\n"
+    )
     bare, *_ = kernels = json.loads(done.stdout)["kernels"]
     assert [kernel["unreviewed"] is None for kernel in kernels] == [False, False, True, True, True, True]
     taken = bare["resources"]
@@ -97,6 +102,43 @@ def test_what_compiles_is_reviewed_beside_what_does_not_which_is_the_error(
     assert written["files"] == ["good.cu"]
     assert [item["file"] for item in written["unreviewed"]] == bad
     assert written["unreviewed"][0]["why"] == BAD
+
+
+MODERN = "#if __CUDA_ARCH__ < 900\n#error needs sm_90\n#endif\n"
+
+
+@needs_cuda_wheels
+def test_a_source_is_reviewed_for_the_architectures_that_it_compiles_for(sources: Path) -> None:
+    (sources / "good.cu").write_text(MODERN + SOURCES["good.cu"])
+    done = check(sources, "good.cu", "--arch", "80,90", "-o", "review.json")
+    assert done.returncode == 5
+    assert done.stdout.startswith("good.cu for sm_90: 1 kernel, no findings; part of good.cu not reviewed\n")
+    assert "nothing in it runs on" not in done.stdout
+    assert done.stderr.endswith("error: good.cu does not compile for sm_80: good.cu:2:2: error: #error needs sm_90\n")
+    written = json.loads((sources / "review.json").read_text())
+    assert (written["files"], [item["file"] for item in written["unreviewed"]]) == (["good.cu"], ["good.cu"])
+    assert check(sources, "good.cu", "--arch", "75,80").stdout == ""
+
+
+@needs_cuda_wheels
+def test_what_gzip_packed_is_reviewed_from_a_file_and_from_standard_input(sources: Path) -> None:
+    packed = gzip.compress(SOURCES["good.cu"].encode())
+    (sources / "packed.cu.gz").write_bytes(packed)
+    done = check(sources, "packed.cu.gz", "--arch", "90")
+    assert (done.returncode, done.stdout.split(":")[0]) == (0, "packed.cu.gz for sm_90")
+    with (sources / "packed.cu.gz").open("rb") as file:
+        piped = gpuprof("check", "-", "--arch", "90", cwd=sources, onto={0: file.fileno()})
+    assert (piped.returncode, piped.stdout.split(":")[0]) == (0, "standard input for sm_90")
+    assert "next: gpuprof check FILE" in piped.stderr
+
+
+@needs_cuda_wheels
+def test_the_report_that_gzip_packed_is_that_report(tmp_path: Path) -> None:
+    packed = RECORDINGS / "h100-transpose.ncu-rep.gz"
+    (tmp_path / "report").write_bytes(gzip.decompress(packed.read_bytes()))
+    plain, done = (check(tmp_path, str(file), "--format", "json") for file in ("report", packed))
+    assert (plain.returncode, done.returncode) == (0, 0)
+    assert json.loads(done.stdout.replace(str(packed), "report"))["kernels"] == json.loads(plain.stdout)["kernels"]
 
 
 @needs_cuda_wheels

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from gpuprof.errors import DamagedInput
 from gpuprof.model.recorded import Report
 from gpuprof.read.container import walk
+from gpuprof.read.files import read_file
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests import ncu_bytes
 
@@ -128,6 +130,23 @@ def test_a_cut_report_is_refused_and_salvaged_on_request(tmp_path: Path) -> None
     salvaged = read_ncu_rep(path, salvage=True)
     assert [launch.name for launch in salvaged] == ["first"]
     assert "could be read" in salvaged.warnings[0]
+
+
+def test_of_a_report_whose_packing_is_cut_off_salvage_shows_what_was_unpacked(tmp_path: Path) -> None:
+    first = ncu_bytes.block([ncu_bytes.launch("first", {0: 5.0})], ["gpu__time_duration.sum"])
+    second = ncu_bytes.block([ncu_bytes.launch("second", {0: 5.0})])
+    path = tmp_path / "cut.ncu-rep.gz"
+    path.write_bytes(gzip.compress(ncu_bytes.report(first, second), compresslevel=0)[:-20])
+    with pytest.raises(DamagedInput, match="it cannot be unpacked: Compressed file ended") as caught:
+        read_file(str(path))
+    assert caught.value.hint is not None and "--salvage shows what lies before the damage" in caught.value.hint
+    salvaged = read_file(str(path), salvage=True)
+    assert isinstance(salvaged, Report)
+    assert [launch.name for launch in salvaged] == ["first"]
+    assert salvaged.warnings[0].startswith("it cannot be unpacked: Compressed file ended")
+    path.write_bytes(gzip.compress(b"text " * 9000)[:-20])
+    with pytest.raises(DamagedInput, match="it cannot be unpacked"):
+        read_file(str(path), salvage=True)
 
 
 def test_not_a_number_is_missing(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_launches_without_code_are_noted_and_keep_their_numbers(file: Path, monk
         launch_of("broken", b"\x7fELF"),
         launch_of("row_sums", CUBIN),
     )
-    monkeypatch.setattr(inputs, "read_ncu_rep", lambda _: report_of(*launches))
+    monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report_of(*launches))
     (module,) = modules(file)
     assert [kernel.launch for kernel in module.kernels] == [1, 5]
     assert len(module.notes) == 4
@@ -168,7 +168,7 @@ def test_launches_without_code_have_what_the_report_recorded_of_them(
         launch_of("absent", CUBIN),
     )
     report = structs.replace(report_of(*launches), devices=(RecordedDevice(compute_capability="8.0"),))
-    monkeypatch.setattr(inputs, "read_ncu_rep", lambda _: report)
+    monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report)
     _, bare, absent = [kernel for module in modules(file) for kernel in module.kernels]
     told = reviewed_slice([(1, bare)])[0]
     assert (told.target, told.launch, told.unreviewed) == ("sm_80", 1, "the report embeds no code of it")
@@ -184,7 +184,7 @@ def test_launches_without_code_have_what_the_report_recorded_of_them(
 
 
 def test_a_report_without_any_code_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "read_ncu_rep", lambda _: report_of(launch_of("bare", None)))
+    monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report_of(launch_of("bare", None)))
     with pytest.raises(InputError, match="none of its 1 launches has code that can be read"):
         modules(file)
 
@@ -192,7 +192,7 @@ def test_a_report_without_any_code_is_refused(file: Path, monkeypatch: pytest.Mo
 def test_text_of_the_report_is_taken_where_no_disassembler_reads_the_target(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "read_ncu_rep", lambda _: report_of(launch_of("row_sums", CUBIN)))
+    monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report_of(launch_of("row_sums", CUBIN)))
     monkeypatch.setattr(inputs, "read_cubin", lambda data: structs.replace(read_cubin(data), target="sm_70"))
     monkeypatch.setattr(inputs, "disassembler_for", lambda _: None)
     (module,) = modules(file)

@@ -15,6 +15,7 @@ from gpuprof.hardware.specs import CounterLink
 from gpuprof.hardware.yaml_tree import FileLine
 from gpuprof.present.specs_text import terms_text
 from gpuprof.resources import data_dir
+from tests import ncu_bytes
 from tests.cli import gpuprof
 from tests.readings import session_of
 from tests.test_specs import ARCH, GPU, changed, for_a100, write_arch, write_gpu
@@ -202,6 +203,14 @@ CSV = """\
 "","","","","","","nsecond"
 "0","1","k","NVIDIA Unheard 9000","9","0","10"
 """
+
+
+def test_match_takes_a_damaged_report_as_far_as_it_can_be_read(tmp_path: Path) -> None:
+    first = ncu_bytes.block([ncu_bytes.launch("first", {0: 5.0})], ["gpu__time_duration.sum"])
+    second = ncu_bytes.block([ncu_bytes.launch("second", {0: 5.0})])
+    file = tmp_path / "cut.ncu-rep"
+    file.write_bytes(ncu_bytes.report(first, second)[:-6])
+    assert "a GPU without a name" in succeed("match", str(file), "--salvage").stdout
 
 
 def test_match_of_an_unknown_gpu_names_its_architecture(tmp_path: Path) -> None:

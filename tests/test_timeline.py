@@ -19,6 +19,7 @@ from gpuprof.model.intervals import common, merged
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, HostWait, ProgramStep, Trace
+from gpuprof.present.session_text import verdict_text
 from gpuprof.present.timeline_text import Rates, timeline_facts
 from gpuprof.read.timeline_parts import waits_for_gpu
 from gpuprof.read.torch_trace import read_torch_trace
@@ -26,6 +27,7 @@ from gpuprof.read.torch_words import collective, memory
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests.readings import session_of
+from tests.test_console import shown
 
 TRANSFORMER = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
 A100 = RecordedDevice("NVIDIA A100 80GB PCIe", "8.0", sm_count=108)
@@ -72,6 +74,16 @@ def test_kernels_are_grouped_with_their_times() -> None:
     # 32 registers of 256 threads fill the register file of an SM with 64 warps.
     assert gemm.occupancy.theoretical == pytest.approx(1.0)
     assert [gap.what for gap in gemm.missing] == ["counters"]
+
+
+def test_where_only_copies_ran_the_first_sentence_is_on_them() -> None:
+    """90 of 110 µs copy 900 kB to the device, 10 µs fetch 100 kB."""
+    found = session(trace(copy("host to device", 0, 90, 900_000), copy("device to host", 100, 10, 100_000)))
+    assert verdict_text(found) == (
+        "No kernel ran on an NVIDIA A100 80GB PCIe: copies take 91 % of 110 µs; host to device takes most of it, "
+        "90.0 µs at 10.0 GB/s."
+    )
+    assert "copies      host to device: 1 time, 900 kB, 90.0 µs, 10.0 GB/s" in shown(found)
 
 
 def test_busy_and_idle_time_are_those_of_the_union() -> None:

@@ -14,10 +14,12 @@ from gpuprof.cli.check_progress import CodeProgress
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import overwriting
+from gpuprof.cli.options import overwriting, salvaging, tell_of_typing
 from gpuprof.cli.output import say, to_type
 from gpuprof.collect.shell import shell_line
-from gpuprof.errors import GpuprofError, UsageError
+from gpuprof.errors import GpuprofError, InputError, UsageError
+from gpuprof.review.kernel import NO_CODE_HINT
+from gpuprof.units import counted
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 )
 @click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or kernel number N; in depth.")
 @writing
+@salvaging
 @overwriting
 @configured("top")
 def command(files: tuple[str, ...], **options: Any) -> None:
@@ -67,6 +70,7 @@ def command(files: tuple[str, ...], **options: Any) -> None:
     folder of Triton's cache, or a report (.ncu-rep), of which each launch is reviewed. No kernel is run.
     """
     asked = _Asked.of(files, options)
+    tell_of_typing(files)
     _check(asked)
 
 
@@ -100,6 +104,7 @@ class _Asked:
             include=options["include_folders"],
             std=options["standard"],
             flags=options["flags"],
+            salvage=options["salvage"],
         )
         return cls(
             request=request,
@@ -128,6 +133,7 @@ def _check(asked: _Asked) -> None:
         print_reviewed(review, asked.form, asked.top, verbose=asked.verbose, chosen=chosen)
     if refused:
         raise refused[0]
+    _refuse_unreviewed(review)
     if asked.form == TABLE and not chosen and not asked.verbose:
         _tell_next(review, asked.request)
 
@@ -148,6 +154,19 @@ def _reviewed(request: ReviewRequest, refused: list[GpuprofError]) -> Review:
         return review(request, __version__, progress, lambda _, error: refused.append(error))
 
 
+def _refuse_unreviewed(review: Review) -> None:
+    """Raise InputError where the code of a kernel was not reviewed: no findings in it means nothing."""
+    unread = [kernel for kernel in review.kernels if kernel.unreviewed is not None]
+    if not unread:
+        return
+    has_code = unread[0].resources.code_bytes is not None
+    raise InputError(
+        f"{len(unread)} of {counted(len(review.kernels), 'kernel')} not reviewed, such as {unread[0].label:.100}: "
+        f"{unread[0].unreviewed}",
+        "--kernel REGEX reviews the others alone" if has_code else NO_CODE_HINT,
+    )
+
+
 def _tell_next(review: Review, request: ReviewRequest) -> None:
     """Say what shows more: how the kernels are launched where that is not known, else the first one in depth."""
     from gpuprof.present.check_blocks import blocks_of, ranked
@@ -164,7 +183,8 @@ def _tell_next(review: Review, request: ReviewRequest) -> None:
 
 def _to_check(request: ReviewRequest) -> str:
     """Return the command that reviews the same files as this one does."""
-    options = [*(["--arch", ",".join(request.targets)] if request.targets else [])]
+    options = ["--salvage"] if request.salvage else []
+    options += ["--arch", ",".join(request.targets)] if request.targets else []
     options += request.compiler_options()
     for option, size in (("--block", request.block), ("--grid", request.grid)):
         options += [option, _size(size)] if size is not None else []

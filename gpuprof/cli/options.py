@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from gpuprof.cli import completion
 from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.errors import UsageError
 
+STDIN = "-"
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
@@ -88,15 +89,24 @@ def reading(function: Command) -> Command:
     def command(*args: Any, **values: Any) -> object:
         from gpuprof.read.spool import remove_spooled
 
-        if "-" in values["files"] and sys.stdin.isatty():
-            click.echo("reading standard input: paste CSV or JSON, then Ctrl-D; or pipe a report in", err=True)
+        tell_of_typing(values["files"])
         if completion.PROGRAM in click.get_current_context().meta:  # what ends it, ends the program first
             return function(*args, **values)
         with cleaned_up_by(remove_spooled):
             return function(*args, **values)
 
-    salvage = click.option("--salvage", is_flag=True, help="Show what can be read of damaged reports.")
-    return of_spec(salvage(command))  # type: ignore[return-value]
+    return of_spec(salvaging(command))  # type: ignore[return-value]
+
+
+def salvaging(function: Command) -> Command:
+    """--salvage: of damaged reports what can be read."""
+    return click.option("--salvage", is_flag=True, help="Show what can be read of damaged reports.")(function)
+
+
+def tell_of_typing(files: Sequence[str]) -> None:
+    """Say on stderr what is waited for where standard input is a terminal."""
+    if STDIN in files and sys.stdin.isatty():
+        click.echo("reading standard input: paste CSV or JSON, then Ctrl-D; or pipe a report in", err=True)
 
 
 def only_one(_: click.Context, param: click.Parameter, values: tuple[Path, ...]) -> Path | None:

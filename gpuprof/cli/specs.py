@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.completion import readable_files, spec_names
+from gpuprof.cli.options import salvaging
 from gpuprof.errors import InputError, SpecError
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.parse import ARCH_NAME
@@ -135,14 +136,15 @@ def _plural(count: int, noun: str) -> str:
 
 @command.command("match")
 @click.argument("reports", nargs=-1, required=True, metavar="REPORT...", shell_complete=readable_files)
-def match(reports: tuple[str, ...]) -> None:
+@salvaging
+def match(reports: tuple[str, ...], salvage: bool) -> None:
     """Show which spec matches the GPUs of REPORTs.
 
     Says why, and where a report and its spec differ.
     """
     library = SpecLibrary()
     for report in reports:
-        devices = _devices(report)
+        devices = _devices(report, salvage=salvage)
         _write_wrapped([report, *(line for device in devices for line in _match_lines(library, device))])
         if not devices:
             _write_wrapped(["  names no GPU"])
@@ -153,13 +155,13 @@ def _match_lines(library: SpecLibrary, device: RecordedDevice) -> Iterator[str]:
     return match_lines(device, spec, library.arch_of(capability) if spec is None and capability else None)
 
 
-def _devices(name: str) -> tuple[RecordedDevice, ...]:
+def _devices(name: str, *, salvage: bool) -> tuple[RecordedDevice, ...]:
     """Return the GPUs of a report or a timeline, or those of a session as far as it keeps them."""
     from gpuprof.hardware.device import RecordedDevice
     from gpuprof.model.session import Session
     from gpuprof.read.files import read_file
 
-    file = read_file(name)
+    file = read_file(name, salvage=salvage)
     if not isinstance(file, Session):
         return file.devices
     return tuple(

@@ -37,7 +37,8 @@ def headline(review: Review) -> str:
     of = f" for {', '.join(targets)}" if targets else ""
     launches = sum(block.launches for block in blocks)
     in_launches = f" in {count_text(launches, 'launch', 'es')}" if launches else ""
-    left_out = [file_name(item.file) for item in review.unreviewed]
+    read = set(review.files)
+    left_out = [("part of " if item.file in read else "") + file_name(item.file) for item in review.unreviewed]
     unread = f"; {_listed(left_out)} not reviewed" if left_out else ""
     return f"{what}{of}: {count_text(len(blocks), 'kernel')}{in_launches}, {_told(blocks)}{unread}"
 

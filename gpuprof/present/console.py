@@ -127,9 +127,12 @@ def _height(blocks: Sequence[RenderableType]) -> int:
 
 
 def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
-    """Yield what a timeline tells of the steps, MFU where it is known and, unless a fix tells it, the GPU's time."""
+    """Yield what a timeline tells of the steps, MFU where it is known and, unless a fix tells it, the GPU's time.
+
+    Where no kernel ran, the copies are what takes it.
+    """
     idle = any(item.rule == "launch-gaps" for item in session.opportunities)
-    labels = ("steps",) if idle else ("GPU", "steps")
+    labels = ("steps",) if idle else ("GPU", "steps") if session.kernels else ("GPU", "copies")
     facts = [fact for fact in timeline_facts(session, rates) if fact[0].startswith(labels) or "MFU" in fact[1]]
     yield from facts[:_MOST_FACTS]
 

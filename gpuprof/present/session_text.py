@@ -8,11 +8,22 @@ from gpuprof.model import recorded
 from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_limit
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import GpuSamples
-from gpuprof.model.run_totals import run_of
-from gpuprof.model.session import Device, KernelProfile, Occupancy, RooflinePoint, Session, Source, Throughput, Work
+from gpuprof.model.run_totals import run_of, running_s
+from gpuprof.model.session import (
+    Copies,
+    Device,
+    KernelProfile,
+    Occupancy,
+    RooflinePoint,
+    Session,
+    Source,
+    Throughput,
+    Work,
+)
 from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, HIGHEST
 from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import stall_name
+from gpuprof.model.trace import MEMORY_SET
 from gpuprof.units import counted, format_binary, format_percent, format_si
 
 NOT_COLLECTED = "not collected"
@@ -236,9 +247,32 @@ def duration_spread(kernel: KernelProfile) -> tuple[float | None, float | None, 
     return times.p50, times.p95, times.p99
 
 
+def _only_copies(session: Session) -> str | None:
+    """Write what the copies of the GPU that copies longest take of its time, and the most of them; None without any."""
+    devices = session.timeline.devices if session.timeline is not None else ()
+    copying = [device for device in devices if any(map(_is_copying, device.copies))]
+    if not copying:
+        return None
+    device = max(copying, key=lambda device: device.busy_s)
+    most = max(filter(_is_copying, device.copies), key=lambda copies: copies.time_s or 0.0)
+    span_s = running_s(device)
+    memory = f" ({most.memory})" if most.memory is not None else ""
+    rate = f" at {format_si(most.bytes_per_s, 'B/s')}" if most.bytes_per_s is not None else ""
+    return (
+        f"copies take {format_percent(device.busy_s / span_s)} of {format_si(span_s, 's')}; {most.direction}{memory} "
+        f"takes most of it, {format_si(most.time_s or 0.0, 's')}{rate}"
+    )
+
+
+def _is_copying(copies: Copies) -> bool:
+    return bool(copies.time_s) and copies.direction != MEMORY_SET
+
+
 def verdict_text(session: Session) -> str:
     """Write how few kernels take most of the profiled time, in one sentence and without a diagnosis."""
     where, run = _where(session.devices), run_of(session)
+    if not run.launches and (copying := _only_copies(session)) is not None:
+        return f"No kernel ran on {where}: {copying}."
     if not run.launches:
         return f"No kernel was profiled: these are the ceilings of {where} by its spec."
     if run.time_s <= 0:

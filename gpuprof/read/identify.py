@@ -17,7 +17,7 @@ from gpuprof.errors import InputError
 from gpuprof.read import zstd_frames
 from gpuprof.read.container import MAGIC
 
-_HEAD_BYTES = 4096
+HEAD_BYTES = 4096
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """How text starts that Windows PowerShell has redirected into a file."""
 GZIP = b"\x1f\x8b"
@@ -49,7 +49,7 @@ class Look:
         """Return the head; that of UTF-16 as UTF-8."""
         if not self.head.startswith(UTF16_MARKS):
             return self.head
-        return self.head[: _HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
+        return self.head[: HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
 
     @cached_property
     def data(self) -> bytes:
@@ -68,7 +68,7 @@ def look_at(path: Path, name: str) -> Look:
         raise InputError(f"{path} is a folder", f"name the reports in it: gpuprof show {_typed(path)}/*.ncu-rep*")
     try:
         with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+            head = file.read(HEAD_BYTES)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file", _near(path)) from error
     except OSError as error:
@@ -99,14 +99,14 @@ def is_packed(look: Look) -> bool:
     """Tell whether gzip has packed a report, an export or text, which is read as if it had not; no trace of PyTorch."""
     if not look.head.startswith(GZIP):
         return False
-    start = _unzipped(look.head)
+    start = unzipped(look.head)
     is_text = bool(start) and (b"\0" not in start or start.startswith(UTF16_MARKS))
-    return start.startswith((MAGIC, SQLITE)) or (is_text and not _starts_trace(start))
+    return start.startswith((MAGIC, SQLITE, *zstd_frames.STARTS)) or (is_text and not _starts_trace(start))
 
 
 def is_packed_trace(look: Look) -> bool:
     """Tell whether it is a compressed trace of PyTorch or Chrome."""
-    return look.head.startswith(GZIP) and _starts_trace(_unzipped(look.head))
+    return look.head.startswith(GZIP) and _starts_trace(unzipped(look.head))
 
 
 def is_trace(look: Look) -> bool:
@@ -157,7 +157,7 @@ def _unpacked_start(look: Look) -> bytes:
     return start
 
 
-def _unzipped(head: bytes) -> bytes:
+def unzipped(head: bytes) -> bytes:
     """Return what the start of a gzip file holds, as far as it can be unpacked."""
     try:
         return zlib.decompressobj(wbits=31).decompress(head, _LARGEST_HEAD)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import kernel_pattern
+from gpuprof.read.plain_file import STDIN
 from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.options import (
     arguments_of,
@@ -38,6 +39,7 @@ def request_of(
     include: Iterable[str | os.PathLike[str]] = (),
     std: str | None = None,
     flags: Iterable[str] = (),
+    salvage: bool = False,
 ) -> ReviewRequest:
     """Return what is asked for. Raises UsageError for what cannot be, before anything is read."""
     named = tuple(os.fspath(file) for file in files)
@@ -56,6 +58,7 @@ def request_of(
         include_folders=tuple(_folder(os.fspath(folder)) for folder in include),
         standard=standard_of(std) if std is not None else None,
         flags=flags_of(flags),
+        salvage=salvage,
     )
 
 
@@ -64,15 +67,15 @@ def _several(size: GivenSize) -> str | Sequence[int]:
 
 
 def _refuse(files: Sequence[str]) -> None:
-    """Raise UsageError where there is no file, one is given twice, or one is standard input."""
+    """Raise UsageError where there is no file, one is given twice, or one has no name."""
     if not files:
         raise UsageError("no file given", READS)
     places: set[str] = set()
     for name in files:
-        if name in ("", "-") or "\0" in name:
+        if not name or "\0" in name:
             empty = "a file has a zero byte in its name" if name else "a file has an empty name"
-            raise UsageError(f"gpuprof check: {'standard input is not read' if name == '-' else empty}", "name a file")
-        place = os.path.realpath(name)
+            raise UsageError(f"gpuprof check: {empty}", "name a file")
+        place = os.path.realpath(name) if name != STDIN else name
         if place in places:
             raise UsageError(f"{name} is given twice", "name each file once")
         places.add(place)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from gpuprof.errors import GpuprofError, InputError
 from gpuprof.model.labels import label_kernels
+from gpuprof.read.plain_file import known_as
 from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels
 from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule, UnreviewedFile
 from gpuprof.review.inputs.modules import Refuse, modules_of
 from gpuprof.review.inputs.request import READS, ReviewRequest
-from gpuprof.review.kernel import CompiledKernel
+from gpuprof.review.kernel import CompiledKernel, InputModule
 from gpuprof.review.rules.files import file_findings
 
 
@@ -39,14 +40,14 @@ def review(
     return Review(
         schema_version=REVIEW_VERSION,
         gpuprof_version=version,
-        files=tuple(name for name in request.files if name not in {item.file for item in unreviewed}),
+        files=_read(request, modules, {item.file for item in unreviewed}),
         tools=tuple(dict.fromkeys((*(tool for module in modules for tool in module.tools), *map(str, tools)))),
         modules=tuple(
             ReviewedModule(origin=module.origin, target=module.target, form=module.form, kernels=module.holds)
             for module in modules
         ),
         kernels=tuple(reviewed_kernels(kernels, progress)),
-        findings=file_findings(modules, request),
+        findings=file_findings(modules, request, {item.file for item in unreviewed}),
         unreviewed=tuple(unreviewed),
         notes=tuple(
             dict.fromkeys(
@@ -57,6 +58,12 @@ def review(
             )
         ),
     )
+
+
+def _read(request: ReviewRequest, modules: Iterable[InputModule], refused: Container[str]) -> tuple[str, ...]:
+    """Return the files that were read, if only for some of the architectures that they were to be compiled for."""
+    compiled = {module.origin for module in modules}
+    return tuple(name for name in map(known_as, request.files) if name in compiled or name not in refused)
 
 
 def _labelled(kernels: Sequence[CompiledKernel]) -> list[CompiledKernel]:

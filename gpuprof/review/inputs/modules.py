@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.code.binary.host_binary import binary_kind
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.model.recorded import dims_text
-from gpuprof.read.identify import Look, is_report
+from gpuprof.read.identify import Look, is_packed, is_report, unzipped
+from gpuprof.read.plain_file import PlainFile, known_as, plain_file
 from gpuprof.review.inputs.arguments import with_arguments
 from gpuprof.review.inputs.binaries import binary_modules
 from gpuprof.review.inputs.chosen import KernelChoice, choice_of
@@ -44,51 +46,90 @@ Refuse = Callable[[str, GpuprofError], None]
 def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator[InputModule]:
     """Yield the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput.
 
-    `refuse`, if there is one, is told of the files that cannot be read or compiled, where others can.
+    `refuse`, if there is one, is told of the files that cannot be read, and of the architectures that a source cannot
+    be compiled for, where others can.
     """
-    _check_options(request)
     choice = choice_of(request)
     modules: list[InputModule] = []
-    refused: dict[str, GpuprofError] = {}
-    for name in request.files:
-        try:
-            modules += list(_modules(name, choice))
-        except (InputError, EnvironmentProblem) as error:
-            if refuse is None:
-                raise
-            refused[name] = error
-    if refused and not modules:
-        raise next(iter(refused.values()))
+    refused: list[tuple[str, GpuprofError]] = []
+    with ExitStack() as stack:
+        files = _opened(request, stack, refused)
+        _check_options(request, files)
+        for file in files:
+            parts = _parts(file, choice)
+            for part in parts:
+                try:
+                    modules += list(_modules(file, part))
+                except (InputError, EnvironmentProblem) as error:
+                    refused.append((file.name, error))
+                except UsageError as error:
+                    if len(parts) == 1:
+                        raise
+                    refused.append((file.name, error))
+    if refused and (refuse is None or not modules):
+        raise refused[0][1]
     try:
         modules = _chosen(modules, choice)
     except GpuprofError as error:
         # What was asked for may be in the files that cannot be read.
-        raise next(iter(refused.values()), error) from None
-    for name, why in refused.items():
+        raise (refused[0][1] if refused else error) from None
+    for name, why in refused:
         if refuse is not None:
             refuse(name, why)
     yield from modules
 
 
-def _check_options(request: ReviewRequest) -> None:
+def _opened(request: ReviewRequest, stack: ExitStack, refused: list[tuple[str, GpuprofError]]) -> Sequence[PlainFile]:
+    """Return the files, unpacked; `refused` gets those that cannot be."""
+    files: list[PlainFile] = []
+    for name in request.files:
+        try:
+            files.append(stack.enter_context(plain_file(name, _is_packed, salvage=request.salvage)))
+        except InputError as error:
+            refused.append((known_as(name), error))
+    return files
+
+
+def _is_packed(look: Look) -> bool:
+    """Tell whether gzip has packed something that has code; no archive of several files."""
+    return is_packed(look) or binary_kind(unzipped(look.head)) is not None
+
+
+def _parts(file: PlainFile, choice: KernelChoice) -> Sequence[KernelChoice]:
+    """Return what is asked for of a file, by architecture where it has to be compiled for each."""
+    if len(choice.targets) < 2 or not _is_compiled_here(file):
+        return [choice]
+    return [replace(choice, request=replace(choice.request, targets=(target,))) for target in choice.targets]
+
+
+def _check_options(request: ReviewRequest, files: Iterable[PlainFile]) -> None:
     """Raise UsageError where options are for sources, and no file is one: they would change nothing."""
     options = request.compiler_options()
-    if options and not any(map(_is_source, request.files)):
+    if options and not any(_is_read_by(file, source_modules) for file in files):
         raise UsageError(
             f"{' '.join(options):.100}: none of the files is a source, so nothing is compiled with that",
             "name a .cu, or leave it out",
         )
 
 
-def _is_source(name: str) -> bool:
-    """Tell whether a file is a source; what cannot be read may be one, and is told of where it is read."""
-    path = Path(name)
-    if os.path.isdir(name):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
+def _is_compiled_here(file: PlainFile) -> bool:
+    return _is_read_by(file, source_modules) or _is_read_by(file, ptx_modules)
+
+
+def _is_read_by(file: PlainFile, reader: _Reader) -> bool:
+    """Tell whether a file is read so; what cannot be read may be, and is told of where it is read."""
+    if os.path.isdir(file.path):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
         return False
     try:
-        return _reader(Look(name, path, head_of(path, name, _HEAD_BYTES))) is source_modules
+        return _reader(_look(file)) is reader
     except InputError:
         return True
+
+
+def _look(file: PlainFile) -> Look:
+    """Return how a file looks; what gzip packed, by its name without that."""
+    name = re.sub(r"\.gz$", "", file.name, flags=re.IGNORECASE) if file.is_copy else file.name
+    return Look(name, file.path, head_of(file.path, file.name, _HEAD_BYTES))
 
 
 def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> list[InputModule]:
@@ -99,13 +140,16 @@ def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> list[InputM
     return list(with_arguments(modules, choice.request.arguments))
 
 
-def _modules(name: str, choice: KernelChoice) -> Iterator[InputModule]:
+def _modules(file: PlainFile, choice: KernelChoice) -> Iterator[InputModule]:
     """Yield the device code of a file or a folder."""
-    path = Path(name)
-    if os.path.isdir(name):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
-        yield from triton_modules(path, name, choice)
+    if os.path.isdir(file.path):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
+        yield from triton_modules(file.path, file.name, choice)
         return
-    yield from _reader(Look(name, path, head_of(path, name, _HEAD_BYTES)))(path, name, choice)
+    with file.named():
+        modules = list(_reader(_look(file))(file.path, file.name, choice))
+    if file.damage is not None and modules:
+        modules[0] = replace(modules[0], notes=(f"{file.name}: {file.damage}", *modules[0].notes))
+    yield from modules
 
 
 _Reader = Callable[[Path, str, KernelChoice], Iterator[InputModule]]

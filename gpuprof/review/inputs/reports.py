@@ -68,7 +68,7 @@ def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[In
 
     Raises InputError where the report cannot be read.
     """
-    report = read_ncu_rep(path)
+    report = read_ncu_rep(path, salvage=choice.request.salvage)
     kernels, bare = _kernels(report, origin, choice)
     if not kernels and _NO_TEXT in bare:
         raise EnvironmentProblem(f"{origin}: {_NO_TEXT}", _TEXT_HINT)
@@ -78,7 +78,8 @@ def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[In
             + (f": {next(iter(bare))}" if bare else ""),
             NO_CODE_HINT,
         )
-    notes = tuple(
+    notes = tuple(f"{origin}: {warning}" for warning in report.warnings)
+    notes += tuple(
         f"{origin}: {counted(len(names), 'launch', 'es')} left out ({_listed(names)}): {why}"
         for why, names in bare.items()
     )

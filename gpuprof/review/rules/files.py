@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from gpuprof.model.session import Evidence
 from gpuprof.review.contract import CodeFinding
@@ -19,12 +19,18 @@ _LONGEST_NAME = 100
 _MOST_TARGETS = 12
 
 
-def file_findings(modules: Sequence[InputModule], request: ReviewRequest) -> tuple[CodeFinding, ...]:
-    """Return what the files lack: machine code for an architecture that is asked for, and line tables."""
+def file_findings(
+    modules: Sequence[InputModule], request: ReviewRequest, refused: Container[str] = ()
+) -> tuple[CodeFinding, ...]:
+    """Return what the files lack: machine code for an architecture that is asked for, and line tables.
+
+    Of a file among `refused` that is told already: it does not compile for an architecture.
+    """
     findings: list[CodeFinding] = []
     for name, of_file in _by_file(modules, request.files).items():
         for rule in FILE_RULES:
-            findings += rule.check(name, of_file, request.targets)
+            wanted = request.targets if name not in refused else [module.target for module in of_file]
+            findings += rule.check(name, of_file, wanted)
     return tuple(findings)
 
 
