@@ -86,14 +86,13 @@ def listing_of(session: Session, kernel: KernelProfile, recorded: Recorded | Non
 
     Raises InputError where that has neither machine code nor counts of instructions, DamagedInput where it is broken.
     """
-    launch = recorded.launch if recorded is not None else None
-    metrics = launch.metrics if launch is not None else None
-    if launch is None or metrics is None or recorded is None:
-        raise _no_code(session, kernel)
+    if recorded is None:
+        raise _no_code(session, kernel, kept=False)
+    launch, metrics = recorded.launch, recorded.launch.metrics
     states = tuple(name for name in metrics.names() if name.startswith(STALL_SAMPLES) and "_not_issued" not in name)
     code = launch.details.listing((*_COUNTS, *states))
     if not code.instructions:
-        raise _no_code(session, kernel)
+        raise _no_code(session, kernel, kept=True)
     texts = launch.details.source_files()
     made = _Maker(metrics, code, kernel.findings)
     instructions = tuple(made.listed())
@@ -111,16 +110,17 @@ def listing_of(session: Session, kernel: KernelProfile, recorded: Recorded | Non
     )
 
 
-def _no_code(session: Session, kernel: KernelProfile) -> InputError:
+def _no_code(session: Session, kernel: KernelProfile, *, kept: bool) -> InputError:
     source = session.sources[kernel.source]
     kind, name = kind_named(source.kind), f"#{kernel.id} {kernel.label}"
     if kind.is_trace:
         return InputError(f"a timeline has no machine code of {name}", f"profile the program with {COLLECT}")
     if kind.is_text:
         return InputError(f"{source.file}: what ncu prints has no machine code", "name the .ncu-rep")
+    if not kept:
+        return InputError(f"a session keeps no machine code of {name}", f"name what it was made from: {source.file}")
     return InputError(
-        f"{source.file}: no machine code of {name}, and no counters of its instructions",
-        f"collect them with {COLLECT}; a session keeps neither: name the .ncu-rep that it was made from",
+        f"{source.file}: no machine code of {name}, and no counters of its instructions", f"collect them with {COLLECT}"
     )
 
 
@@ -135,7 +135,10 @@ class _Maker:
             pc = finding.location.pc if finding.location is not None else None
             if pc is not None:
                 self._findings[pc] = (*self._findings.get(pc, ()), finding.id)
-        starts = sorted({*code.functions, code.instructions[0].pc})
+        first = code.instructions[0].pc
+        starts = sorted(code.functions)
+        if not starts or first < starts[0]:
+            starts.insert(0, first)
         self._by_function: dict[int, list[ProfiledInstruction]] = {}
         for instruction in code.instructions:
             start = starts[bisect_right(starts, instruction.pc) - 1]

@@ -96,5 +96,6 @@ def markdown_lines(_session: Session, kernel: KernelProfile, listing: Listing, w
         elif isinstance(row, FoldedStretch):
             yield f"| {'| ' * len(columns)}{folded_text(row)} | |"
         elif row.place:
+            place = row.place if row.is_function else row.place.rpartition("/")[2]
             text = f": {escape(row.text)}" if row.text else ""
-            yield f"| {'| ' * len(columns)}**{escape(row.place)}**{text} | |"
+            yield f"| {'| ' * len(columns)}**{escape(place)}**{text} | |"

@@ -109,6 +109,8 @@ class NcuDetails(Struct, frozen=True):
         recorded, size = self._counted(counts), len(self.machine_code())
         start = self._start()
         own = range(start, start + size, INSTRUCTION_BYTES) if start is not None else ()
+        if not recorded and not own:
+            return CodeListing()
         source = self._source()
         symbols = {address: symbol for symbol, address in source.starts.items()} if source is not None else {}
         starts = {*function_addresses(self.metrics), *([start] if start is not None else [])}
