@@ -253,7 +253,7 @@ def test_the_program_of_the_page_on_python_runs(
     transpose.rename(transpose.with_name("report.ncu-rep"))
     monkeypatch.chdir(transpose.parent)
     exec(compile(program, page.name, "exec"), {})
-    assert capsys.readouterr().out.startswith("0x170 BRA 0x170 0.48")
+    assert capsys.readouterr().out.startswith("0x170 BRA 0x170 0.49")
 
 
 def test_which_of_several_launches_is_shown_is_said(transpose: Path) -> None:
