@@ -8,12 +8,14 @@ from gpuprof._version import __version__
 
 if TYPE_CHECKING:
     from gpuprof import errors, events
-    from gpuprof.api import check, load, load_spec
+    from gpuprof.api import check, listing, load, load_spec
     from gpuprof.api_compare import compare
     from gpuprof.profiling import plan, profile
     from gpuprof.ranges import annotate
 
-__all__ = ["__version__", "annotate", "check", "compare", "errors", "events", "load", "load_spec", "plan", "profile"]
+__all__ = [
+    "__version__", "annotate", "check", "compare", "errors", "events", "listing", "load", "load_spec", "plan", "profile"
+]  # fmt: skip
 
 
 if not TYPE_CHECKING:  # a name that is not there is then told by type checkers
@@ -24,7 +26,7 @@ if not TYPE_CHECKING:  # a name that is not there is then told by type checkers
             from gpuprof.ranges import annotate
 
             return annotate
-        if name in ("check", "load", "load_spec"):
+        if name in ("check", "listing", "load", "load_spec"):
             from gpuprof import api
 
             return getattr(api, name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof._version import __version__
 from gpuprof.diagnose.diagnose import diagnose
@@ -16,7 +16,7 @@ from gpuprof.diagnose.summary import completed
 from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware_finder import HardwareFinder, gpu_named
-from gpuprof.model.analyse import analyse, spec_session
+from gpuprof.model.analyse import Recorded, analyse, spec_session
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
 from gpuprof.model.timeline import analyse_traces
@@ -26,6 +26,7 @@ from gpuprof.read.files import read_file
 from gpuprof.read.plain_file import STDIN
 
 if TYPE_CHECKING:
+    from gpuprof.diagnose.listing import Listing
     from gpuprof.review.asked import GivenSize
     from gpuprof.review.contract import Review
 
@@ -40,6 +41,20 @@ def load(
     spec, or a spec file, to use instead of the one that matches. `salvage` shows what can be read of damaged reports.
     Raises a GpuprofError (InputError, DamagedInput, SpecError …) with a hint.
     """
+    return load_recorded(*paths, spec=spec, salvage=salvage, groups=groups).session
+
+
+class Loaded(NamedTuple):
+    """A session and what its kernels were made from, by number; empty where files keep no more than the session."""
+
+    session: LoadedSession
+    recorded: Mapping[int, Recorded]
+
+
+def load_recorded(
+    *paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False, groups: bool = False
+) -> Loaded:
+    """Do what `load` does, and return what the kernels were made from, too: their code is not in a session."""
     if not paths:
         raise InputError("no file given", "name a report: gpuprof show REPORT.ncu-rep")
     refuse_twice([os.fspath(path) for path in paths])
@@ -51,7 +66,7 @@ def load(
                 "timelines and reports with counters cannot be shown together",
                 "show them separately, or profile by the timeline: gpuprof run --survey TIMELINE -- PROGRAM",
             )
-        return LoadedSession.of(diagnose(analyse_traces(traces, HardwareFinder(spec), __version__)))
+        return Loaded(LoadedSession.of(diagnose(analyse_traces(traces, HardwareFinder(spec), __version__))), {})
     sessions = [file for file in files if isinstance(file, Session)]
     reports = [file for file in files if isinstance(file, Report)]
     if sessions:
@@ -61,8 +76,21 @@ def load(
                 "show it alone, or its reports; to compare two runs: gpuprof compare BASE NEW",
             )
         session = completed(sessions[0])
-        return LoadedSession.of(grouped(session) if groups else session)
-    return LoadedSession.of(diagnose(analyse(reports, HardwareFinder(spec), __version__, one_of_a_kind=groups)))
+        return Loaded(LoadedSession.of(grouped(session) if groups else session), {})
+    analysis = analyse(reports, HardwareFinder(spec), __version__, one_of_a_kind=groups)
+    numbers = (kernel.id for kernel in analysis.session.kernels)
+    return Loaded(LoadedSession.of(diagnose(analysis)), dict(zip(numbers, analysis.recorded, strict=True)))
+
+
+def listing(*paths: str | os.PathLike[str], kernel: int, spec: str | None = None, salvage: bool = False) -> Listing:
+    """Return the machine code of a kernel of reports, by its number, with what was counted at each instruction.
+
+    Raises a GpuprofError: InputError where there is no such kernel, or no code and no counts of it.
+    """
+    from gpuprof.diagnose.listing import listing_of
+
+    loaded = load_recorded(*paths, spec=spec, salvage=salvage)
+    return listing_of(loaded.session, loaded.session.kernel(kernel), loaded.recorded.get(kernel))
 
 
 def check(

@@ -14,6 +14,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.recorded import (
+    CodeListing,
     Dim3,
     EmbeddedProgram,
     FixedDetails,
@@ -114,6 +115,10 @@ class Program:
             )
             for instruction in self.code
         )
+
+    def listing(self, counts: tuple[str, ...]) -> CodeListing:
+        code = self.instructions(counts)
+        return CodeListing(code[0].pc if code else None, {}, code)
 
     def machine_code(self) -> bytes:
         return self.machine

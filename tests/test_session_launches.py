@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 import gpuprof
 import gpuprof.api
+from gpuprof.api import Loaded
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.errors import DamagedInput, GpuprofError
@@ -252,13 +253,13 @@ def test_a_number_is_looked_for_among_groups_first(tmp_path: Path, monkeypatch: 
     path = tmp_path / "s.json"
     path.write_bytes(session_bytes(many()))
     read: list[bool] = []
-    load = gpuprof.api.load
+    load = gpuprof.api.load_recorded
 
-    def noting(*files: str, groups: bool = False, **options: Any) -> Session:
+    def noting(*files: str, groups: bool = False, **options: Any) -> Loaded:
         read.append(groups)
         return load(*files, groups=groups, **options)
 
-    monkeypatch.setattr(gpuprof.api, "load", noting)
+    monkeypatch.setattr(gpuprof.api, "load_recorded", noting)
     for arguments, expected in (
         (("--kernel", "#3"), [True]),
         (("--explain", "#0"), [True, False]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from gpuprof.errors import UsageError
 from gpuprof.present.formats import DEFAULT, FORMATS, Format
 
 if TYPE_CHECKING:
+    from gpuprof.api import Loaded
+    from gpuprof.model.analyse import Recorded
     from gpuprof.model.session import KernelProfile, Session
     from gpuprof.present.console import Depth
 
@@ -44,6 +46,11 @@ _TOP = 20
     "--explain",
     metavar="REGEX|#N",
     help="Why one kernel takes its time, as a tree: issue slots, warps, stall reasons, causes, findings, lines.",
+)
+@click.option(
+    "--sass",
+    metavar="REGEX|#N",
+    help="The machine code of one kernel, with samples, stall reasons and counters at each instruction.",
 )
 @click.option(
     "--items-per-step",
@@ -77,11 +84,14 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     """
     asked = _Asked(**options)
     _refuse_contradictions(asked)
-    session = kept(_loaded(files, asked, exclude, spec=spec, salvage=salvage), exclude)
+    loaded = _loaded(files, asked, exclude, spec=spec, salvage=salvage)
+    session = kept(loaded.session, exclude)
     _refuse_items_without_steps(session, asked)
     point_to_compare(session, files)
     if asked.explain is not None:
         _explain(session, asked.explain, asked.form, files)
+    elif asked.sass is not None:
+        _list_code(session, loaded.recorded, asked, files)
     elif asked.by is not None:
         print_by(*_kernels(session, asked.kernels), asked.by, asked.form, asked.rows, files)
     elif asked.form.takes == "launches":
@@ -98,6 +108,7 @@ class _Asked:
     by: str | None
     sort: str
     explain: str | None
+    sass: str | None
     items_per_step: float | None
     cost_per_hour: float | None
     verbose: bool
@@ -112,12 +123,18 @@ class _Asked:
     @property
     def groups(self) -> bool:
         """Tell whether equal launches are one kernel: not where each is written."""
-        return self.form.takes != "launches" or self.by is not None or self.explain is not None
+        return self.form.takes != "launches" or self.by is not None or self.of_one is not None
 
     @property
     def numbers(self) -> set[int]:
         """Return the numbers by which kernels or launches are named."""
-        return _numbers(self.kernels if self.explain is None else (self.explain,))
+        return _numbers(self.kernels if self.of_one is None else (self.of_one[1],))
+
+    @property
+    def of_one(self) -> tuple[str, str] | None:
+        """Return the option that shows one kernel, and how it names that."""
+        options = (("--explain", self.explain), ("--sass", self.sass))
+        return next(((option, pattern) for option, pattern in options if pattern is not None), None)
 
     @property
     def depth(self) -> Depth:
@@ -125,22 +142,22 @@ class _Asked:
         return "all" if self.kernels else "longest" if self.verbose else "none"
 
 
-def _loaded(files: Sequence[str], asked: _Asked, exclude: Sequence[str], *, spec: str | None, salvage: bool) -> Session:
+def _loaded(files: Sequence[str], asked: _Asked, exclude: Sequence[str], *, spec: str | None, salvage: bool) -> Loaded:
     """Return what the files hold: every launch only where each is written, or one that does not speak for its kind.
 
     Of thousands of launches, groups are read in a part of the time, and most numbers that are asked for are of groups.
     """
-    from gpuprof.api import load
+    from gpuprof.api import load_recorded
     from gpuprof.read.files import can_be_read_again
 
     if not asked.numbers:
-        return load(*files, spec=spec, salvage=salvage, groups=asked.groups)
+        return load_recorded(*files, spec=spec, salvage=salvage, groups=asked.groups)
     of_launches = not asked.groups or bool(_numbers(exclude))
     if not of_launches and all(map(can_be_read_again, files)):
-        session = load(*files, spec=spec, salvage=salvage, groups=True)
-        if all(_is_there(number, session) for number in asked.numbers):
-            return session
-    return load(*files, spec=spec, salvage=salvage)
+        loaded = load_recorded(*files, spec=spec, salvage=salvage, groups=True)
+        if all(_is_there(number, loaded.session) for number in asked.numbers):
+            return loaded
+    return load_recorded(*files, spec=spec, salvage=salvage)
 
 
 def _is_there(number: int, session: Session) -> bool:
@@ -158,12 +175,21 @@ def _refuse_contradictions(asked: _Asked) -> None:
     of_screen = {"--items-per-step": asked.items_per_step is not None, "-v": asked.verbose}
     of_table = {"--top": asked.top not in (None, 0) and was_typed("top")}
     if asked.by is not None:
-        refuse_beside("--by", {"--explain": asked.explain is not None, **of_kernels, **of_screen})
-    if asked.explain is not None and (asked.kernels or asked.form.tree is None):
-        wrong = "--kernel" if asked.kernels else f"--format {asked.form.name}"
-        raise UsageError(f"--explain and {wrong} cannot be combined", "--explain KERNEL names the kernel itself")
+        refuse_beside(
+            "--by",
+            {"--explain": asked.explain is not None, "--sass": asked.sass is not None, **of_kernels, **of_screen},
+        )
     if asked.explain is not None:
-        refuse_beside("--explain", {**of_kernels, **of_screen, **of_table})
+        refuse_beside("--explain", {"--sass": asked.sass is not None})
+    if asked.of_one is not None:
+        option = asked.of_one[0]
+        has_format = option != "--explain" or asked.form.tree is not None
+        if asked.kernels or not has_format:
+            wrong = "--kernel" if asked.kernels else f"--format {asked.form.name}"
+            raise UsageError(f"{option} and {wrong} cannot be combined", f"{option} KERNEL names the kernel itself")
+        if option == "--sass":
+            del of_screen["-v"]
+        refuse_beside(option, {**of_kernels, **of_screen, **of_table})
     elif asked.form.takes != "terminal":
         every_launch = of_table if not asked.groups else {}
         refuse_beside(f"--format {asked.form.name}", {**of_screen, **every_launch})
@@ -231,20 +257,9 @@ def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: Fo
 def _explain(session: Session, pattern: str, form: Format, files: Sequence[str]) -> None:
     """Print the tree of the longest kernel that matches, and say how many others there are."""
     from gpuprof.diagnose.explain import explain
-    from gpuprof.model.headline import by_time
     from gpuprof.model.sources import kind_named
-    from gpuprof.present.session_text import count_text, row_noun
 
-    try:
-        run, matching = _kernels(session, (pattern,))
-        longest_first = by_time(matching)
-    except UsageError as error:
-        raise UsageError(error.message.replace("--kernel", "--explain", 1), error.hint) from error
-    kernel = longest_first[0]
-    if len(longest_first) > 1:
-        rows = count_text(len(longest_first), *row_noun(run.kernels))
-        message = f"{rows} match: #{kernel.id} {kernel.label} is explained, the longest; pick one with '#N'"
-        say(message)
+    kernel = _one_kernel(session, "--explain", pattern, "explained")
     tree = explain(kernel, from_text=kind_named(session.sources[kernel.source].kind).is_text)
     assert form.tree is not None
     write = form.tree.function()
@@ -257,3 +272,38 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
 
     write(make_console(), session, tree)
     say(f"next: {to_show(files)} --kernel '#{kernel.id}'")
+
+
+def _list_code(session: Session, recorded: Mapping[int, Recorded], asked: _Asked, files: Sequence[str]) -> None:
+    """Print the machine code of the longest kernel that matches, and say how many others there are."""
+    from gpuprof.diagnose.listing import listing_of
+
+    assert asked.sass is not None
+    kernel = _one_kernel(session, "--sass", asked.sass, "shown")
+    listing = listing_of(session, kernel, recorded.get(kernel.id))
+    write = asked.form.sass.function()
+    warn(session)
+    if asked.form.takes != "terminal":
+        write_lines(write(session, kernel, listing, asked.verbose))
+        return
+    from gpuprof.present.console_parts import make_console
+
+    write(make_console(), kernel, listing, asked.verbose)
+    say(f"next: {to_show(files)} --explain '#{kernel.id}'")
+
+
+def _one_kernel(session: Session, option: str, pattern: str, done: str) -> KernelProfile:
+    """Return the longest kernel that matches; where others do, too, that is said on stderr."""
+    from gpuprof.model.headline import by_time
+    from gpuprof.present.session_text import count_text, row_noun
+
+    try:
+        run, matching = _kernels(session, (pattern,))
+        longest_first = by_time(matching)
+    except UsageError as error:
+        raise UsageError(error.message.replace("--kernel", option, 1), error.hint) from error
+    kernel = longest_first[0]
+    if len(longest_first) > 1:
+        rows = count_text(len(longest_first), *row_noun(run.kernels))
+        say(f"{rows} match: #{kernel.id} {kernel.label} is {done}, the longest; pick one with '#N'")
+    return kernel

@@ -119,18 +119,22 @@ def _stalls(code: Sequence[ProfiledInstruction]) -> tuple[StallShare, ...]:
     """Return the main states of the warps that were sampled at these instructions, as shares of those samples."""
     sums: dict[str, float] = {}
     for instruction in code:
-        for reason, samples in _reasons(instruction.counts).items():
+        for reason, samples in sampled_reasons(instruction.counts).items():
             sums[reason] = sums.get(reason, 0.0) + samples
     total = sum(sums.values())
     ranked = sorted(sums, key=lambda reason: (-sums[reason], reason))[:_REASONS_SHOWN]
     return tuple(StallShare(reason, sums[reason] / total) for reason in ranked if sums[reason] > 0)
 
 
-_PREFIX = stall_metric("", "sampled")
+STALL_SAMPLES = stall_metric("", "sampled")
+"""What the metrics begin with that count samples by state."""
 
 
-def _reasons(counts: Mapping[str, float]) -> dict[str, float]:
-    samples = {name.removeprefix(_PREFIX): value for name, value in counts.items() if name.startswith(_PREFIX)}
+def sampled_reasons(counts: Mapping[str, float]) -> dict[str, float]:
+    """Return the samples of an instruction by the state that warps were in, as far as they are among its counts."""
+    samples = {
+        name.removeprefix(STALL_SAMPLES): value for name, value in counts.items() if name.startswith(STALL_SAMPLES)
+    }
     return {"no_instruction" if name == "no_instructions" else name: value for name, value in samples.items()}
 
 

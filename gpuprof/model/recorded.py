@@ -166,6 +166,18 @@ class ProfiledInstruction(Struct, frozen=True):
     counts: Mapping[str, float]
 
 
+class CodeListing(Struct, frozen=True):
+    """All instructions of a kernel and those that were counted in functions that it calls, in address order.
+
+    `start` is the address of the kernel, None where that is not known; `functions` are the symbols of the functions by
+    their addresses, empty where only the address is known. What was not executed has no counts.
+    """
+
+    start: int | None = None
+    functions: Mapping[int, str] = field(default_factory=dict)
+    instructions: tuple[ProfiledInstruction, ...] = ()
+
+
 class EmbeddedProgram(NamedTuple):
     """The cubin that a source embeds of a launch, and the name of the kernel's symbol in it."""
 
@@ -186,6 +198,10 @@ class LaunchDetails(Protocol):
 
     def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
         """Return the SASS in address order, with source positions and the named counts (None: all) of each one."""
+        ...
+
+    def listing(self, counts: tuple[str, ...]) -> CodeListing:
+        """Return every instruction of the kernel, counted or not, with the named counts."""
         ...
 
     def machine_code(self) -> bytes:
@@ -221,6 +237,10 @@ class FixedDetails(Struct, frozen=True):
     def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:  # noqa: ARG002
         """Return nothing: a text export has no SASS."""
         return ()
+
+    def listing(self, counts: tuple[str, ...]) -> CodeListing:  # noqa: ARG002
+        """Return nothing: a text export has no SASS."""
+        return CodeListing()
 
     def machine_code(self) -> bytes:
         """Return nothing: a text export has no program."""

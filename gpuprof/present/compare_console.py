@@ -16,8 +16,7 @@ from gpuprof.present.compare_console_gate import gate_lines
 from gpuprof.present.compare_console_kernel import change_lines, file_name
 from gpuprof.present.compare_console_table import limited, rows_of, table_lines
 from gpuprof.present.compare_text import quantity_text
-from gpuprof.present.console import print_blocks
-from gpuprof.present.console_parts import Sheet
+from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.session_text import count_text
 from gpuprof.units import format_si
 

@@ -5,14 +5,14 @@ Colour only on a terminal; a pipe gets 80 columns and no space at the end of a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.console_findings import Brevity, fix_first_lines, unknown_lines, verdict_lines
 from gpuprof.present.console_kernel import kernel_lines
-from gpuprof.present.console_parts import Sheet
+from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.console_table import table_lines
 from gpuprof.present.console_tree import tree_lines
 from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
@@ -68,19 +68,6 @@ def print_tree(console: Console, session: Session, tree: ExplanationNode) -> Non
 
     sheet = Sheet.of(console)
     print_blocks(console, (*tree_lines(tree, sheet), Text(""), *_provenance(session, sheet)))
-
-
-def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
-    """Print blocks: one by one on a terminal, at once elsewhere."""
-    if console.is_terminal:
-        for block in blocks:
-            console.print(block, crop=False)
-        return
-    with console.capture() as captured:
-        for block in blocks:
-            console.print(block, crop=False)
-    console.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
-    console.file.flush()
 
 
 def _screen(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuprof.present.text import cut_end, cut_middle, printable, without_shared_start
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.text import Text
 
 _LEAST_WIDTH = 60
@@ -46,6 +46,19 @@ def make_talk_console() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
+    """Print blocks: one by one on a terminal, at once elsewhere."""
+    if console.is_terminal:
+        for block in blocks:
+            console.print(block, crop=False)
+        return
+    with console.capture() as captured:
+        for block in blocks:
+            console.print(block, crop=False)
+    console.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+    console.file.flush()
 
 
 def padded(cells: Sequence[str], *, left: bool) -> list[str]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprof.comparison.compare import Compared
 from gpuprof.diagnose.repairs import repairs, what_to_fix
 from gpuprof.model.session import Session
-from gpuprof.present.console import print_blocks
-from gpuprof.present.console_parts import Sheet
+from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.fix_text import fixes, headline_text
 from gpuprof.present.repair_text import action_text, outcome_text, saved_text, slow_text, why_texts
 from gpuprof.recordings import Recording

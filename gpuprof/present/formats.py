@@ -24,17 +24,20 @@ class Writer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: how the kernels are written, what `--by` sums up, and the tree of `--explain` (None: it cannot be).
+    """A format: how the kernels are written, what `--by` sums up, the code of `--sass`, and the tree of `--explain`
+    (None: it cannot be).
 
     Of "launches", a writer gets a session with the chosen ones and gives lines; of "groups", where equal launches are
     one kernel, the run, the chosen kernels and how many to show, and gives lines; on a "terminal" it prints the same.
-    That of times gets the run, its times and how many groups to show, and the console first on a "terminal".
+    That of times gets the run, its times and how many groups to show, and the console first on a "terminal"; that of
+    `--sass` the session (on a "terminal" the console), the kernel and its listing.
     """
 
     name: str
     takes: Takes
     kernels: Writer
     times: Writer
+    sass: Writer
     tree: Writer | None = None
 
 
@@ -42,20 +45,24 @@ _ROWS = (
     Format(
         "table", "terminal", Writer("gpuprof.present.console:print_session"),
         times=Writer("gpuprof.present.time_by_text:print_times"),
+        sass=Writer("gpuprof.present.console_listing:print_listing", warns=True),
         tree=Writer("gpuprof.present.console:print_tree", warns=True),
     ),
     Format(
         "json", "launches", Writer("gpuprof.store.write:session_lines"),
         times=Writer("gpuprof.present.time_by_out:json_lines"),
+        sass=Writer("gpuprof.present.listing_out:json_lines", warns=True),
         tree=Writer("gpuprof.present.tree_json:tree_lines"),
     ),
     Format(
         "csv", "launches", Writer("gpuprof.present.csv_out:csv_lines", warns=True),
         times=Writer("gpuprof.present.time_by_out:csv_lines"),
+        sass=Writer("gpuprof.present.listing_out:csv_lines", warns=True),
     ),
     Format(
         "md", "groups", Writer("gpuprof.present.markdown:markdown_lines", warns=True),
         times=Writer("gpuprof.present.time_by_out:markdown_lines"),
+        sass=Writer("gpuprof.present.listing_out:markdown_lines", warns=True),
     ),
 )  # fmt: skip
 FORMATS = {row.name: row for row in _ROWS}

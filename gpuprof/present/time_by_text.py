@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuprof.model.time_by import TimeBy, TimeGroup, nameless
-from gpuprof.present.console import print_blocks
-from gpuprof.present.console_parts import Sheet, padded
+from gpuprof.present.console_parts import Sheet, padded, print_blocks
 from gpuprof.present.session_text import count_text
 from gpuprof.units import format_percent, format_si
 

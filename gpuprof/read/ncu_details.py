@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.errors import DamagedInput
-from gpuprof.model.recorded import EmbeddedProgram, ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import CodeListing, EmbeddedProgram, ProfiledInstruction, RuleResult
 from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.ncu_code import CodeReader, InstructionPlace
 from gpuprof.read.ncu_metrics import NcuMetrics
@@ -97,22 +97,51 @@ class NcuDetails(Struct, frozen=True):
 
     def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
         """Return the SASS in address order with the named counts (None: all recorded) of each instruction."""
-        program = self._program()
         names = counts if counts is not None else tuple(filter(_is_source_metric, self.metrics.names()))
+        recorded = self._counted(names)
+        return self._instructions(recorded, recorded)
+
+    def listing(self, counts: tuple[str, ...]) -> CodeListing:
+        """Return every instruction of the kernel, counted or not, and those counted in functions that it calls.
+
+        Where it is not known where the kernel begins, what was counted is all there is.
+        """
+        recorded, size = self._counted(counts), len(self.machine_code())
+        start = self._start()
+        own = range(start, start + size, INSTRUCTION_BYTES) if start is not None else ()
+        if not recorded and not own:
+            return CodeListing()
+        source = self._source()
+        symbols = {address: symbol for symbol, address in source.starts.items()} if source is not None else {}
+        starts = {*function_addresses(self.metrics), *([start] if start is not None else [])}
+        functions = {address: self.mangled if address == start else symbols.get(address, "") for address in starts}
+        return CodeListing(start, functions, self._instructions(recorded, {*recorded, *own}))
+
+    def _counted(self, names: Iterable[str]) -> dict[int, dict[str, float]]:
+        """Return the counts of each instruction that has any of these."""
         recorded: dict[int, dict[str, float]] = {}
         for name in names:
             for pc, value in (self.metrics.instances(name) or {}).items():
                 if isinstance(pc, int):
                     recorded.setdefault(pc, {})[name] = value
-        unknown = [pc for pc in recorded if pc not in program.places]
+        return recorded
+
+    def _instructions(
+        self, recorded: Mapping[int, Mapping[str, float]], pcs: Iterable[int]
+    ) -> tuple[ProfiledInstruction, ...]:
+        """Return the instructions at these addresses, in their order."""
+        program, ordered = self._program(), sorted(pcs)
+        unknown = [pc for pc in ordered if pc not in program.places]
         if unknown:
             try:
                 program.places.update(self.code.places(self.metrics.number_in_report, unknown))
             except DamagedInput as error:
                 self.shared[self.process, self.mangled] = error
                 raise
-        places = ((pc, *program.places[pc]) for pc in sorted(recorded))
-        return tuple(ProfiledInstruction(pc, sass, file, line=at, counts=recorded[pc]) for pc, sass, file, at in places)
+        places = ((pc, *program.places[pc]) for pc in ordered)
+        return tuple(
+            ProfiledInstruction(pc, sass, file, line=at, counts=recorded.get(pc, {})) for pc, sass, file, at in places
+        )
 
     def machine_code(self) -> bytes:
         """Return the kernel's machine code; empty where the report embeds none or it is damaged."""

@@ -18,8 +18,7 @@ from gpuprof.characterize.sheet.side_by_side import (
     differences,
     side_by_side,
 )
-from gpuprof.present.console import print_blocks
-from gpuprof.present.console_parts import Sheet
+from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.markdown import escape
 from gpuprof.present.session_text import count_text
 from gpuprof.units import format_change

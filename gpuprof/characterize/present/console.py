@@ -46,8 +46,7 @@ from gpuprof.characterize.present.words import (
     share,
     value_text,
 )
-from gpuprof.present.console import print_blocks
-from gpuprof.present.console_parts import Sheet, aligned
+from gpuprof.present.console_parts import Sheet, aligned, print_blocks
 from gpuprof.present.session_text import count_text
 
 if TYPE_CHECKING:

@@ -1,0 +1,246 @@
+"""A kernel's machine code, whole, with what was counted and sampled at each instruction, and where its findings are."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
+
+from msgspec import Struct
+
+from gpuprof.code.sass.instruction import instruction_of
+from gpuprof.code.tools.disassemble import VOLTA_HINT
+from gpuprof.diagnose.case import EXECUTED, SAMPLES
+from gpuprof.diagnose.excerpts import STALL_SAMPLES, sampled_reasons
+from gpuprof.errors import InputError
+from gpuprof.model.analyse import Recorded
+from gpuprof.model.field_types import Fraction, Number, Whole, Word, about
+from gpuprof.model.recorded import CodeListing, MetricTable, Missing, ProfiledInstruction
+from gpuprof.model.session import Finding, KernelProfile, Session, StallShare
+from gpuprof.model.sources import kind_named
+from gpuprof.model.stalls import NOT_STALLED
+
+COLLECT = "gpuprof run --set full, or ncu --section SourceCounters"
+"""What collects counters of every instruction."""
+
+_THREADS = "thread_inst_executed_true"
+_SECTORS, _WAVEFRONTS = "memory_l2_theoretical_sectors_global", "memory_l1_wavefronts_shared"
+_LOCAL = "memory_l2_theoretical_sectors_local"
+_COUNTS = (
+    SAMPLES, EXECUTED, _THREADS, _LOCAL,
+    *(f"{name}{end}" for name in (_SECTORS, _WAVEFRONTS) for end in ("", "_ideal")),
+    *(f"derived__{name}_excessive" for name in (_SECTORS, _WAVEFRONTS)),
+)  # fmt: skip
+_VOLTA = ("7.0", "7.2")
+
+
+class ListedInstruction(Struct, frozen=True, kw_only=True):
+    """An instruction. What was not collected is None; what was, and never seen at it, is zero.
+
+    Sectors and wavefronts are those of all its executions together, and only of what accesses such memory.
+    """
+
+    pc: Annotated[Whole, about("address")]
+    offset: Annotated[Whole, about("from the start of its function")]
+    function: Annotated[Whole, about("index of its function in the listing")]
+    sass: Annotated[str, about("the instruction, jumps as offsets; empty where its text is not known")]
+    file: Annotated[str | None, about("source file")]
+    line: Annotated[Whole | None, about("line number in it")]
+    samples: Annotated[Number | None, about("samples of warps at it")]
+    share: Annotated[Fraction | None, about("of all samples of the kernel")]
+    stall: Annotated[StallShare | None, about("its main stall reason, and that one's share of its samples")]
+    executed: Annotated[Number | None, about("times executed, by warps")]
+    threads: Annotated[Number | None, about("average active threads, those of a false predicate left out")]
+    sectors: Annotated[Number | None, about("L2 sectors that it asks for in global memory")]
+    sectors_ideal: Annotated[Number | None, about("least sectors for the bytes that it asks for")]
+    sectors_local: Annotated[Number | None, about("L2 sectors that it asks for in local memory")]
+    wavefronts: Annotated[Number | None, about("wavefronts in shared memory")]
+    wavefronts_ideal: Annotated[Number | None, about("least wavefronts, without bank conflicts")]
+    findings: Annotated[tuple[Word, ...], about("ids of the findings that point at it")]
+
+
+class ListedFunction(Struct, frozen=True, kw_only=True):
+    """The kernel, or a function that it calls."""
+
+    address: Annotated[Whole, about("where it begins")]
+    symbol: Annotated[str, about("name of its symbol; empty where that is not known")]
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """The machine code of a kernel: its own, then that of the functions that it calls, each by address."""
+
+    kernel: Annotated[Whole, about("id of the kernel: the number of the launch that is shown")]
+    label: Annotated[str, about("short name of the kernel")]
+    demangled: Annotated[str, about("demangled name with parameters")]
+    launches: Annotated[Whole, about("launches that the one that is shown speaks for")]
+    samples: Annotated[Number | None, about("samples of warps")]
+    executed: Annotated[Number | None, about("instructions executed, by warps")]
+    functions: Annotated[tuple[ListedFunction, ...], about("the kernel and what it calls")]
+    instructions: Annotated[tuple[ListedInstruction, ...], about("every instruction")]
+    source_lines: Annotated[Mapping[str, Mapping[int, str]], about("the text of the lines, by file and number")]
+    missing: Annotated[tuple[Missing, ...], about("what is not known, and why")]
+
+
+def listing_of(session: Session, kernel: KernelProfile, recorded: Recorded | None) -> Listing:
+    """Return the listing of a kernel of a session, out of what it was made from.
+
+    Raises InputError where that has neither machine code nor counts of instructions, DamagedInput where it is broken.
+    """
+    if recorded is None:
+        raise _no_code(session, kernel, kept=False)
+    launch, metrics = recorded.launch, recorded.launch.metrics
+    states = tuple(name for name in metrics.names() if name.startswith(STALL_SAMPLES) and "_not_issued" not in name)
+    code = launch.details.listing((*_COUNTS, *states))
+    if not code.instructions:
+        raise _no_code(session, kernel, kept=True)
+    texts = launch.details.source_files()
+    made = _Maker(metrics, code, kernel.findings)
+    instructions = tuple(made.listed())
+    return Listing(
+        kernel=kernel.id,
+        label=kernel.label,
+        demangled=kernel.demangled,
+        launches=kernel.launches,
+        samples=made.samples,
+        executed=_total(code.instructions, EXECUTED) if made.has(EXECUTED) else None,
+        functions=made.functions,
+        instructions=instructions,
+        source_lines=_source_lines(instructions, texts),
+        missing=tuple(_missing(instructions, texts, recorded)),
+    )
+
+
+def _no_code(session: Session, kernel: KernelProfile, *, kept: bool) -> InputError:
+    source = session.sources[kernel.source]
+    kind, name = kind_named(source.kind), f"#{kernel.id} {kernel.label}"
+    if kind.is_trace:
+        return InputError(f"a timeline has no machine code of {name}", f"profile the program with {COLLECT}")
+    if kind.is_text:
+        return InputError(f"{source.file}: what ncu prints has no machine code", "name the .ncu-rep")
+    if not kept:
+        return InputError(f"a session keeps no machine code of {name}", f"name what it was made from: {source.file}")
+    return InputError(
+        f"{source.file}: no machine code of {name}, and no counters of its instructions", f"collect them with {COLLECT}"
+    )
+
+
+class _Maker:
+    """Makes the instructions of a listing out of what was recorded."""
+
+    def __init__(self, metrics: MetricTable, code: CodeListing, findings: Sequence[Finding]) -> None:
+        self._collected = {name for name in _COUNTS if metrics.instances(name)}
+        self.samples = _total(code.instructions, SAMPLES) if self.has(SAMPLES) else None
+        self._findings: dict[int, tuple[str, ...]] = {}
+        for finding in findings:
+            pc = finding.location.pc if finding.location is not None else None
+            if pc is not None:
+                self._findings[pc] = (*self._findings.get(pc, ()), finding.id)
+        first = code.instructions[0].pc
+        starts = sorted(code.functions)
+        if not starts or first < starts[0]:
+            starts.insert(0, first)
+        self._by_function: dict[int, list[ProfiledInstruction]] = {}
+        for instruction in code.instructions:
+            start = starts[bisect_right(starts, instruction.pc) - 1]
+            self._by_function.setdefault(start, []).append(instruction)
+        in_order = sorted(self._by_function, key=lambda start: (start != code.start, start))
+        self.functions = tuple(ListedFunction(address=at, symbol=code.functions.get(at, "")) for at in in_order)
+
+    def has(self, name: str) -> bool:
+        """Tell whether a count was collected, of any instruction."""
+        return name in self._collected
+
+    def listed(self) -> Iterator[ListedInstruction]:
+        """Yield the instructions: those of the kernel, then those of each function that it calls."""
+        for place, function in enumerate(self.functions):
+            for instruction in self._by_function[function.address]:
+                yield self._listed(instruction, place)
+
+    def _listed(self, instruction: ProfiledInstruction, place: int) -> ListedInstruction:
+        counts, start = instruction.counts, self.functions[place].address
+        samples, executed = self._count(counts, SAMPLES), self._count(counts, EXECUTED)
+        threads = self._count(counts, _THREADS)
+        return ListedInstruction(
+            pc=instruction.pc,
+            offset=instruction.pc - start,
+            function=place,
+            sass=_from_start(instruction, start),
+            file=instruction.file,
+            line=instruction.line,
+            samples=samples,
+            share=samples / self.samples if samples is not None and self.samples else None,
+            stall=_main_stall(counts),
+            executed=executed,
+            threads=threads / executed if threads is not None and executed else None,
+            sectors=counts.get(_SECTORS),
+            sectors_ideal=_ideal(counts, _SECTORS),
+            sectors_local=counts.get(_LOCAL),
+            wavefronts=counts.get(_WAVEFRONTS),
+            wavefronts_ideal=_ideal(counts, _WAVEFRONTS),
+            findings=self._findings.get(instruction.pc, ()),
+        )
+
+    def _count(self, counts: Mapping[str, float], name: str) -> float | None:
+        """Return a count, zero where it was seen at other instructions only."""
+        return counts.get(name, 0.0) if self.has(name) else None
+
+
+def _from_start(instruction: ProfiledInstruction, start: int) -> str:
+    """Write an instruction with where it jumps to as an offset, as far as that is an address."""
+    parsed = instruction_of(instruction.sass, instruction.pc) if instruction.sass else None
+    if parsed is None or parsed.target is None or parsed.target < start:
+        return instruction.sass
+    return str(parsed.moved(-start))
+
+
+def _main_stall(counts: Mapping[str, float]) -> StallShare | None:
+    states = sampled_reasons(counts)
+    reasons = {reason: samples for reason, samples in states.items() if samples > 0 and reason not in NOT_STALLED}
+    if not reasons:
+        return None
+    reason = min(reasons, key=lambda name: (-reasons[name], name))
+    return StallShare(reason, reasons[reason] / sum(states.values()))
+
+
+def _ideal(counts: Mapping[str, float], name: str) -> float | None:
+    """Return the least that a count can be, as recorded, or what is left of it without the excess."""
+    whole, excess = counts.get(name), counts.get(f"derived__{name}_excessive")
+    told = counts.get(f"{name}_ideal")
+    return told if told is not None or whole is None or excess is None else whole - excess
+
+
+def _total(code: Sequence[ProfiledInstruction], name: str) -> float:
+    return float(sum(instruction.counts.get(name, 0.0) for instruction in code))
+
+
+def _source_lines(code: Sequence[ListedInstruction], texts: Mapping[str, str]) -> dict[str, dict[int, str]]:
+    """Return the text of the lines that instructions come from: split where compilers do, not at a form feed."""
+    files: dict[str, list[str]] = {}
+    lines: dict[str, dict[int, str]] = {}
+    for file, number in dict.fromkeys((each.file, each.line) for each in code):
+        text = texts.get(file) if file is not None else None
+        if file is None or number is None or not text:
+            continue
+        if file not in files:
+            files[file] = text.replace("\r\n", "\n").split("\n")
+        if 1 <= number <= len(files[file]):
+            lines.setdefault(file, {})[number] = files[file][number - 1]
+    return lines
+
+
+def _missing(code: Sequence[ListedInstruction], texts: Mapping[str, str], recorded: Recorded) -> Iterator[Missing]:
+    """Yield what no instruction has, and what would collect it."""
+    if not any(each.sass for each in code):
+        has_code = bool(recorded.launch.details.machine_code())
+        is_volta = recorded.hardware.device.compute_capability in _VOLTA
+        install = VOLTA_HINT if is_volta else "python -m pip install --upgrade nvidia-cuda-nvdisasm"
+        why = "no nvdisasm at hand reads its machine code" if has_code else "the report has no machine code of it"
+        yield Missing("SASS text", why, install if has_code else "profile it again: ncu embeds what it runs")
+    if all(each.samples is None for each in code):
+        yield Missing("samples and stall reasons", "not collected", f"collect with {COLLECT}")
+    if all(each.executed is None for each in code):
+        yield Missing("executed instructions", "not collected", f"collect with {COLLECT}")
+    if all(each.line is None for each in code):
+        yield Missing("source lines", "the program was compiled without them", "compile with -lineinfo")
+    elif not any(texts.get(each.file) for each in code if each.file is not None):
+        yield Missing("source text", "the report has names and numbers only", "profile with ncu --import-source yes")
