@@ -2185,6 +2185,21 @@ def test_an_uneven_load_gains_no_more_than_the_busiest_unit_leaves(more: dict[st
     assert made(uneven, more).finding("load-imbalance").gain_kernel == pytest.approx(gain)
 
 
+def test_a_bandwidth_is_told_without_a_rate_of_half_of_it_or_one_that_nobody_counted() -> None:
+    l2 = made(busy(dram=30, l2=75, l1=50, sm=20), lasting())
+    # ncu's roofline set counts what L2 returns and not what it takes: 2e12 B/s of unknown more.
+    assert l2.plus({"lts__lts2xbar_cycles_active.sum.per_second": 6.25e10}).finding("l2-bandwidth").headline == (
+        "L2 bandwidth: 75 % of peak"
+    )
+    # 62.5e6 sectors of 32 B in 1 ms.
+    both = l2.plus({"lts__t_sectors_srcunit_tex.sum": 62.5e6}).finding("l2-bandwidth")
+    assert both.headline == "L2 bandwidth: 2.00 TB/s, 75 % of peak"
+    # 70 % of DRAM's rated peak would be a rate at the rated clock.
+    assert made(busy(dram=70, l2=40, l1=30, sm=20), lasting()).finding("dram-bandwidth").headline == (
+        "DRAM bandwidth: 70 % of peak"
+    )
+
+
 def test_uneven_slices_of_an_unknown_l2_do_not_gain_zero() -> None:
     found = made({"lts__cycles_active.max": 1250.0, "lts__cycles_active.avg": 1000.0}).finding("load-imbalance")
     assert found.gain_kernel is None or found.gain_kernel > 0
