@@ -66,6 +66,7 @@ from tests.kernels import (
     operations,
     pipe_metric,
     pipes,
+    session,
     stall_metric,
     stalls,
     told,
@@ -2185,6 +2186,17 @@ def test_an_uneven_load_gains_no_more_than_the_busiest_unit_leaves(more: dict[st
     assert made(uneven, more).finding("load-imbalance").gain_kernel == pytest.approx(gain)
 
 
+def test_uneven_slices_that_hardly_work_are_a_guess() -> None:
+    uneven = {"lts__cycles_active.max": 1250.0, "lts__cycles_active.avg": 1000.0}
+    # 7 % × 1.25: the busiest slice works for 9 % of the time, whatever else was not collected.
+    idle = made(busy(dram=1, l2=7), uneven)
+    assert idle.finding("load-imbalance").confidence == "guess"
+    verdict = session(idle).verdict
+    assert verdict is not None and "slice" not in verdict.sentence
+    assert made(uneven).finding("load-imbalance").confidence == "guess"
+    assert made(busy(dram=1, l2=40), uneven).finding("load-imbalance").confidence == "inferred"
+
+
 def test_a_bandwidth_is_told_without_a_rate_of_half_of_it_or_one_that_nobody_counted() -> None:
     l2 = made(busy(dram=30, l2=75, l1=50, sm=20), lasting())
     # ncu's roofline set counts what L2 returns and not what it takes: 2e12 B/s of unknown more.
@@ -2829,6 +2841,8 @@ EDGES = (
     Edge("load-imbalance", blocks.OCCUPANCY_GAP, lambda value: made(HALF_OCCUPANCY, {ACTIVE: 50 - value, WAVES: 8.0})),
     Edge("load-imbalance", blocks.SLICES,
          lambda value: made({"lts__cycles_active.max": 100 + value, "lts__cycles_active.avg": 100.0})),
+    Edge("load-imbalance", blocks.SLICE_BUSY, lambda value: made(
+         busy(l2=value / 1.25), {"lts__cycles_active.max": 125.0, "lts__cycles_active.avg": 100.0}), is_inferred),
     Edge("low-occupancy", launch.FULL, lambda value: made({REPORTED_OCCUPANCY: value}, REPORTED_LIMITS), above=False),
     Edge("low-occupancy", launch.STARVED_ISSUE,
          lambda value: made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(value), busy(sm=30), stalls(wait=60)), is_settled),
