@@ -2186,6 +2186,17 @@ def test_an_uneven_load_gains_no_more_than_the_busiest_unit_leaves(more: dict[st
     assert made(uneven, more).finding("load-imbalance").gain_kernel == pytest.approx(gain)
 
 
+def test_waits_for_memory_are_no_latency_while_a_level_that_was_not_collected_may_be_full() -> None:
+    waits = made(stalls(long_scoreboard=60), issued(10))
+    either = "Memory latency or bandwidth: 60 % of warp time in Long Scoreboard"
+    assert waits.finding("memory-latency").headline.startswith(either)
+    # DRAM is quiet, but L2 may be full, as with stores at a stride of a row.
+    quiet = waits.plus(busy(dram=13)).finding("memory-latency")
+    assert quiet.headline.startswith(either) and "or memory is full" in quiet.why
+    for known in (busy(dram=13, memory=20), busy(dram=13, l2=20, l1=5), busy(dram=70)):
+        assert waits.plus(known).finding("memory-latency").headline.startswith("Memory latency: 60 %")
+
+
 def test_uneven_slices_that_hardly_work_are_a_guess() -> None:
     uneven = {"lts__cycles_active.max": 1250.0, "lts__cycles_active.avg": 1000.0}
     # 7 % × 1.25: the busiest slice works for 9 % of the time, whatever else was not collected.
