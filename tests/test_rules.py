@@ -67,6 +67,7 @@ from tests.kernels import (
     operations,
     pipe_metric,
     pipes,
+    session,
     stall_metric,
     stalls,
     told,
@@ -2186,6 +2187,43 @@ def test_an_uneven_load_gains_no_more_than_the_busiest_unit_leaves(more: dict[st
     assert made(uneven, more).finding("load-imbalance").gain_kernel == pytest.approx(gain)
 
 
+def test_waits_for_memory_are_no_latency_while_a_level_that_was_not_collected_may_be_full() -> None:
+    waits = made(stalls(long_scoreboard=60), issued(10))
+    either = "Memory latency or bandwidth: 60 % of warp time in Long Scoreboard"
+    assert waits.finding("memory-latency").headline.startswith(either)
+    # DRAM is quiet, but L2 may be full, as with stores at a stride of a row.
+    quiet = waits.plus(busy(dram=13)).finding("memory-latency")
+    assert quiet.headline.startswith(either) and "or memory is full" in quiet.why
+    for known in (busy(dram=13, memory=20), busy(dram=13, l2=20, l1=5), busy(dram=70)):
+        assert waits.plus(known).finding("memory-latency").headline.startswith("Memory latency: 60 %")
+
+
+def test_uneven_slices_that_hardly_work_are_a_guess() -> None:
+    uneven = {"lts__cycles_active.max": 1250.0, "lts__cycles_active.avg": 1000.0}
+    # 7 % × 1.25: the busiest slice works for 9 % of the time, whatever else was not collected.
+    idle = made(busy(dram=1, l2=7), uneven)
+    assert idle.finding("load-imbalance").confidence == "guess"
+    verdict = session(idle).verdict
+    assert verdict is not None and "slice" not in verdict.sentence
+    assert made(uneven).finding("load-imbalance").confidence == "guess"
+    assert made(busy(dram=1, l2=40), uneven).finding("load-imbalance").confidence == "inferred"
+
+
+def test_a_bandwidth_is_told_without_a_rate_of_half_of_it_or_one_that_nobody_counted() -> None:
+    l2 = made(busy(dram=30, l2=75, l1=50, sm=20), lasting())
+    # ncu's roofline set counts what L2 returns and not what it takes: 2e12 B/s of unknown more.
+    assert l2.plus({"lts__lts2xbar_cycles_active.sum.per_second": 6.25e10}).finding("l2-bandwidth").headline == (
+        "L2 bandwidth: 75 % of peak"
+    )
+    # 62.5e6 sectors of 32 B in 1 ms.
+    both = l2.plus({"lts__t_sectors_srcunit_tex.sum": 62.5e6}).finding("l2-bandwidth")
+    assert both.headline == "L2 bandwidth: 2.00 TB/s, 75 % of peak"
+    # 70 % of DRAM's rated peak would be a rate at the rated clock.
+    assert made(busy(dram=70, l2=40, l1=30, sm=20), lasting()).finding("dram-bandwidth").headline == (
+        "DRAM bandwidth: 70 % of peak"
+    )
+
+
 def test_uneven_slices_of_an_unknown_l2_do_not_gain_zero() -> None:
     found = made({"lts__cycles_active.max": 1250.0, "lts__cycles_active.avg": 1000.0}).finding("load-imbalance")
     assert found.gain_kernel is None or found.gain_kernel > 0
@@ -2833,6 +2871,8 @@ EDGES = (
     Edge("load-imbalance", blocks.OCCUPANCY_GAP, lambda value: made(HALF_OCCUPANCY, {ACTIVE: 50 - value, WAVES: 8.0})),
     Edge("load-imbalance", blocks.SLICES,
          lambda value: made({"lts__cycles_active.max": 100 + value, "lts__cycles_active.avg": 100.0})),
+    Edge("load-imbalance", blocks.SLICE_BUSY, lambda value: made(
+         busy(l2=value / 1.25), {"lts__cycles_active.max": 125.0, "lts__cycles_active.avg": 100.0}), is_inferred),
     Edge("low-occupancy", launch.FULL, lambda value: made({REPORTED_OCCUPANCY: value}, REPORTED_LIMITS), above=False),
     Edge("low-occupancy", dram_latency.QUEUED, half_full, is_settled),
     Edge("low-occupancy", dram_latency.IDLE, lambda value: half_full(1600, dram=value), is_settled),

@@ -249,6 +249,19 @@ def test_the_state_follows_from_the_first_finding(rule: str, state: str, text: s
     assert verdict.state == state and verdict.sentence.endswith(text)
 
 
+def test_a_wait_for_a_smaller_part_of_the_time_is_not_most_of_it_while_a_unit_may_be_busy() -> None:
+    # Instruction fetch takes 22 % of the warps' time. Nothing was collected of the FP64 pipe, which can be busy.
+    fetch = finding("instruction-fetch", "Instruction fetch: 22 % of warp time", gain_kernel=0.22)
+    assert (
+        judged(kernel(0, fetch, throughput=())).sentence == "kernel 0 waits in part: instruction fetch at gather.cu:41."
+    )
+    some = judged(kernel(0, fetch, throughput=lights(dram=0.4)))
+    told = "The busiest unit that was collected is 40 % busy; the SMs, L2 and L1 were not collected."
+    assert some.sentence == f"kernel 0 waits in part: instruction fetch at gather.cu:41. {told}"
+    most = judged(kernel(0, replace(fetch, gain_kernel=0.7), throughput=()))
+    assert most.sentence == "kernel 0 mostly waits: instruction fetch at gather.cu:41."
+
+
 def test_how_busy_the_units_are_is_told_once() -> None:
     latency = replace(finding("latency-bound", "Latency-bound: no unit is more than 40 % busy"), location=None)
     verdict = judged(kernel(0, latency, throughput=lights(dram=0.4, sm=0.2, memory=0.4)))

@@ -62,6 +62,11 @@ SHORT_BLOCK = Threshold(
     "or more with shorter blocks, even if all do the same",
 )
 SLICES = percent("busiest L2 slice above average", 5.0, "the least that NVIDIA's rule reported")
+SLICE_BUSY = percent(
+    "busiest L2 slice busy",
+    50.0,
+    "a slice is active while any access is under way: it holds a kernel up where it also works for most of the time",
+)
 
 _BUSIEST_SLICE, _AVERAGE_SLICE = "lts__cycles_active.max", "lts__cycles_active.avg"
 LANES = ("smsp__thread_inst_executed_per_inst_executed.ratio", "derived__avg_thread_executed")
@@ -467,13 +472,14 @@ def _uneven_slices(case: Case) -> Iterator[RuleVerdict]:
     if not busiest or not average or 100 * (busiest / average - 1) < SLICES.value:
         return
     l2 = case.utilisation.get("l2")
+    is_busy = l2 is not None and 100 * l2 * busiest / average >= SLICE_BUSY.value
     yield RuleVerdict(
         headline=f"L2 slice imbalance: the busiest is active {format_percent(busiest / average - 1)} longer than the "
         "average",
         why="Addresses map to the slices of L2 by a fixed hash; an access pattern with a large stride favours some.",
         action="Change the row stride so that blocks start on different slices",
         advice="Change the row stride (pad the leading dimension) so that blocks start on different slices.",
-        confidence="inferred",
+        confidence="inferred" if is_busy else "guess",
         saving=case.saving({"l2": average / busiest})
         .if_held(min(l2 * busiest / average, 1.0 - average / busiest), "the same accesses")
         .only_if("the same accesses")
@@ -554,8 +560,9 @@ RULES = (
         "against elapsed cycles, less the 3 µs that a launch takes at most: the cause is then open; else achieved "
         "against theoretical occupancy; active cycles of the L2 slices. Between blocks that live for under 2 000 "
         "cycles slots are empty without any imbalance (`short-blocks`), and so may an SM be, for up to two such "
-        "blocks. Where neither waves nor grid are known, idle SMs are a guess: the grid can be small.",
-        thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP, SLICES),
+        "blocks. Of slices that hardly work it is a guess that they hold anything up. Where neither waves nor grid are "
+        "known, idle SMs are a guess: the grid can be small.",
+        thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP, SLICES, SLICE_BUSY),
         gain="For SMs min((1 − average ÷ busiest SM) × working time, 1 − largest need of a unit), with the same time "
         "per block; where only the average SM is known, its idle time beyond the launch instead. For occupancy 1 − "
         "achieved ÷ theoretical and 1 − issue slots used, likewise, with the same speed per warp. For slices min(the "

@@ -78,8 +78,11 @@ def _memory_latency(case: Case) -> Iterator[RuleVerdict]:
         return
     busy = max((need for need in (case.memory_utilisation, case.l1_busy) if need is not None), default=None)
     full = busy is not None and 100 * busy >= LATENCY_BOUND.value
+    if not full and memory_busy(case) is None:
+        busy = None  # the level that was not collected can be the busy one
+    title = "Memory latency or bandwidth" if busy is None else "Memory latency"
     yield RuleVerdict(
-        headline=f"Memory latency: {_of_warp_time(shares[reason], reason)} ({_MEMORY_WORDS[reason]})",
+        headline=f"{title}: {_of_warp_time(shares[reason], reason)} ({_MEMORY_WORDS[reason]})",
         why=f"{_hits(case)}{_why_waiting(busy)}",
         action=_MEMORY_ACTION[reason],
         advice=_MEMORY_ADVICE[reason],
@@ -105,7 +108,7 @@ def _of_warp_time(share: float, *reasons: str) -> str:
 
 def _why_waiting(busy: float | None) -> str:
     if busy is None:
-        return "Too few requests are in flight, or memory is full; how busy it is was not collected."
+        return "Too few requests are in flight, or memory is full; how busy all of it is was not collected."
     if 100 * busy >= LATENCY_BOUND.value:
         return f"A memory unit is {format_percent(busy)} busy: bandwidth explains the stalls."
     return "Too few requests are in flight to hide the latency of one."

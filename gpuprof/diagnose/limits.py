@@ -25,6 +25,7 @@ from gpuprof.diagnose.traffic import (
     l1_keeps,
     least_passes,
     local_reaches,
+    rate_of,
     request_rate,
     request_sectors,
     wavefronts_per_request,
@@ -224,19 +225,15 @@ def _beside_accesses(case: Case) -> Mapping[str, float]:
     return {unit: need for unit, need in needs.items() if need > 0}
 
 
-def _rate(case: Case, level: str) -> float | None:
-    return next((moved.bytes_per_s for moved in case.kernel.traffic if moved.level == level), None)
-
-
 def _headline(case: Case, level: str, fraction: float, *, near: bool) -> str:
-    rate = _rate(case, level)
+    rate = rate_of(case, level)
     amount = f"{format_si(rate, 'B/s')}, " if rate is not None else ""
     or_more, near_text = " or more" if case.is_told(level) else "", "; near its ceiling" if near else ""
     return f"{_NAMES[level]} bandwidth: {amount}{format_percent(fraction)} of peak{or_more}{near_text}"
 
 
 def _evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
-    name, rate, is_told = _NAMES[level], _rate(case, level), case.is_told(level)
+    name, rate, is_told = _NAMES[level], rate_of(case, level), case.is_told(level)
     metric, meaning = case.light_metric(level), f"{name} busy{', at least' if is_told else ''}"
     return (
         Evidence(LIGHT_TOLD if is_told else metric, 100 * fraction, "%", threshold=BUSY.value, meaning=meaning),

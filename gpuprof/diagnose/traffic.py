@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import REQUESTS, WAVEFRONTS, WELL_USED, Case
 from gpuprof.diagnose.needs import LAUNCH, Saving
-from gpuprof.model.session import Evidence
+from gpuprof.model.session import Evidence, Traffic
 from gpuprof.units import SECTOR_BYTES, WARP_THREADS, format_si, spaced
 
 EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
@@ -102,8 +102,21 @@ def ideal_bytes(case: Case) -> float | None:
 
 def bytes_of(case: Case, level: str) -> float | None:
     """Return the bytes that a level moved; None where that or one of the directions was not collected."""
-    moved = (item for item in case.kernel.traffic if item.level == level and _ONE_WAY not in item.definition)
-    return next((item.bytes for item in moved), None)
+    moved = _both_ways(case, level)
+    return moved.bytes if moved is not None else None
+
+
+def rate_of(case: Case, level: str) -> float | None:
+    """Return the bytes a second that a level moved; None where one of the directions was not counted, or none was.
+
+    What is only a percentage times a rated peak is no count: the clock in it can be another one.
+    """
+    moved = _both_ways(case, level)
+    return moved.bytes_per_s if moved is not None and moved.basis != "estimated" else None
+
+
+def _both_ways(case: Case, level: str) -> Traffic | None:
+    return next((item for item in case.kernel.traffic if item.level == level and _ONE_WAY not in item.definition), None)
 
 
 def excess_reaches(case: Case, level: str) -> bool:

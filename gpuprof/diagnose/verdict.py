@@ -246,7 +246,7 @@ def _answered(kernel: KernelProfile, busy: _Reached | None, finding: Finding) ->
         # Its parts can be busier than the unit as a whole, and another unit as busy: it has a single number, its own.
         reached = _Reached(_UNITS[level], UNIT_CEILINGS[level], fraction=finding.evidence[0].value / 100)
         return _State(name, f"is limited by {finding.headline}", reached)
-    return _State(name, _clause(name, busy, _cause(finding), kernel), busy)
+    return _State(name, _clause(name, busy, finding, kernel), busy)
 
 
 def _cause(finding: Finding) -> str:
@@ -265,7 +265,7 @@ def _timed_state(kernel: KernelProfile) -> _State:
         return _State("short", f"takes {format_si(kernel.duration_s, 's')}, {beside_launch(kernel.duration_s)}")
     if finding is not None and finding.severity != "info":
         name = _state_name(finding)
-        return _State(name, _clause(name, None, _cause(finding), kernel))
+        return _State(name, _clause(name, None, finding, kernel))
     return _State("open", _of_time(kernel))
 
 
@@ -312,14 +312,20 @@ def _state_name(finding: Finding) -> RunState:
     return "waiting" if about(finding) == "symptom" else "limited"
 
 
-def _clause(name: RunState, busy: _Reached | None, cause: str, kernel: KernelProfile) -> str:
+def _clause(name: RunState, busy: _Reached | None, finding: Finding, kernel: KernelProfile) -> str:
     """Write the state with its cause: what the kernel keeps busy, or that nothing is."""
-    state = {"unfilled": "does not fill the GPU", "waiting": "mostly waits"}.get(name)
+    waits = "waits in part" if _may_be_busy_else(kernel, finding) else "mostly waits"
+    state, cause = {"unfilled": "does not fill the GPU", "waiting": waits}.get(name), _cause(finding)
     if busy is None:
         return f"{state or 'can be faster'}: {cause}"
     if state is None:
         return f"keeps {busy.unit} {busy.share} busy: {cause}"
     return f"{state}: {cause}. {_no_unit(kernel, busy)}"
+
+
+def _may_be_busy_else(kernel: KernelProfile, finding: Finding) -> bool:
+    """Tell whether a wait takes the smaller part of a kernel of which a unit that was not collected may be busy."""
+    return bool(units_not_collected(kernel)) and (finding.gain_kernel or 0.0) < _MOST
 
 
 def _no_unit(kernel: KernelProfile, busy: _Reached | None) -> str:
