@@ -52,11 +52,11 @@ def at(
 class Whole(Program):
     """A program whose kernel begins at an address, and that calls functions."""
 
-    start = 0x1000
+    first = 0x1000
     functions = MappingProxyType({0x1000: "_Z1k"})
 
     def listing(self, counts: tuple[str, ...]) -> CodeListing:
-        return CodeListing(self.start, self.functions, self.instructions(counts))
+        return CodeListing(self.first, self.functions, self.instructions(counts))
 
 
 def listed(

@@ -107,7 +107,7 @@ class NcuDetails(Struct, frozen=True):
         Where it is not known where the kernel begins, what was counted is all there is.
         """
         recorded, size = self._counted(counts), len(self.machine_code())
-        start = self._start()
+        start = self.code_start()
         own = range(start, start + size, INSTRUCTION_BYTES) if start is not None else ()
         if not recorded and not own:
             return CodeListing()
