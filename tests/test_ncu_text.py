@@ -347,6 +347,37 @@ def test_a_table_without_any_line_above_it_is_ncu_s_if_it_has_its_header() -> No
     assert numbers(launch) == numbers(only(f"{LAUNCH}\n{TABLE}"))
 
 
+def test_a_table_alone_that_has_a_label_again_is_the_next_launch_s() -> None:
+    scheduler = table([("One or More Eligible", "%", "42.25"), ("Eligible Warps Per Scheduler", "warp", "3.50")])
+    before, after = (
+        f"{table([('Duration', 'us', time), ('DRAM Throughput', '%', '12.50'), ('Elapsed Cycles', 'cycle', cycles)])}"
+        for time, cycles in (("200.00", "250,000"), ("100.00", "125,000"))
+    )
+    report = read(f"// before\n{before}{scheduler}\n// after\n{after}\n    INF   Of the second.\n{scheduler}")
+    time, eligible = "gpu__time_duration.sum", "smsp__warps_eligible.avg.per_cycle_active"
+    assert [numbers(launch)[time] for launch in report.launches] == pytest.approx([2e-4, 1e-4])
+    assert [numbers(launch)[eligible] for launch in report.launches] == [3.5, 3.5]
+    assert [len(launch.details.rule_results()) for launch in report.launches] == [0, 1]
+    assert [launch.demangled for launch in report.launches] == ["(unnamed 1)", "(unnamed 2)"]
+    (warning,) = report.warnings
+    assert warning.startswith("no line names 2 launches, the first of them the one whose sections start in line 3:")
+
+
+def test_full_names_again_in_a_table_alone_are_the_next_launch_s() -> None:
+    tables = [table([("lts__t_sectors.sum", "sector", count)]) for count in ("12", "24")]
+    report = read("\n".join(tables))
+    assert [numbers(launch) for launch in report.launches] == [
+        {"lts__t_sectors.sum": 12}, {"lts__t_sectors.sum": 24},
+    ]  # fmt: skip
+
+
+def test_a_table_alone_without_a_label_again_is_no_launch() -> None:
+    first = table([("Duration", "us", "200.00"), ("DRAM Throughput", "%", "12.50"), ("Elapsed Cycles", "cycle", "9")])
+    report = read(f"{first}\n{table([('SM Active Cycles', 'cycle', '8'), ('L2 Cache Throughput', '%', '12.50')])}")
+    assert len(report.launches) == 1
+    assert any(warning.startswith("2 rows are left out from line ") for warning in report.warnings)
+
+
 def test_sections_before_the_first_launch_s_line_are_a_launch_of_their_own() -> None:
     report = read(f"{TABLE.replace('250,000', '999,000')}\n{PAGE}")
     assert [launch.name for launch in report.launches] == ["", "scale"]

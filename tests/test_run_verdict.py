@@ -32,6 +32,7 @@ from gpuprof.model.session import (
     Traffic,
 )
 from gpuprof.present.fix_text import headline_text, unknown_text
+from gpuprof.present.session_text import limit_text
 from tests import builders, hand_made
 from tests.kernels import busy, lasting, made, operations, pipes, session
 from tests.real_sessions import loaded
@@ -260,6 +261,20 @@ def test_a_wait_for_a_smaller_part_of_the_time_is_not_most_of_it_while_a_unit_ma
     assert some.sentence == f"kernel 0 waits in part: instruction fetch at gather.cu:41. {told}"
     most = judged(kernel(0, replace(fetch, gain_kernel=0.7), throughput=()))
     assert most.sentence == "kernel 0 mostly waits: instruction fetch at gather.cu:41."
+
+
+def test_an_l1_of_active_cycles_alone_tells_how_busy_it_is_at_most() -> None:
+    # 37 % of the cycles in which an SM has work: with 16 blocks on 108 SMs that is 6 % of all.
+    active = (Throughput("l1", 0.37, "of active cycles"),)
+    small = judged(kernel(0, finding("small-grid", "Small grid: 16 blocks for 108 SMs"), throughput=active))
+    told = "The busiest unit that was collected is at most 37 % busy; the SMs, DRAM and L2 were not collected."
+    assert small.sentence.endswith(told)
+    nothing = judged(kernel(0, throughput=active))
+    assert "keeps L1 at most 37 % busy" in nothing.sentence
+    assert nothing.ceiling is None and nothing.fraction is None
+    assert limit_text(kernel(0, throughput=active)) == "L1 ≤ 37 %"
+    # Memory as a whole is of all cycles.
+    assert limit_text(kernel(0, throughput=(Throughput("memory", 0.06), *active))) == "Memory 6.0 %"
 
 
 def test_how_busy_the_units_are_is_told_once() -> None:

@@ -125,7 +125,9 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
         )
     unknown = [unit.upper() for unit in units_not_collected(kernel)]
     meaning = (
-        "well used: only less work for it makes the kernel faster"
+        "at most: only while an SM is active"
+        if limit.or_less
+        else "well used: only less work for it makes the kernel faster"
         if limit.fraction >= _WELL_USED
         else OR_MORE
         if limit.or_more

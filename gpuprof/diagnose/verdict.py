@@ -80,17 +80,19 @@ _SET_UP: dict[Role | None, _SetUp] = {
 
 class _Reached(Struct, frozen=True):
     """How close a kernel is to a ceiling: the unit in words, the ceiling's name, and the fraction of it if known, or no
-    less than that."""
+    less or no more than that."""
 
     unit: str
     ceiling: str
     fraction: float | None
     or_more: bool = False
+    or_less: bool = False
 
     @property
     def share(self) -> str:
         """The fraction in words."""
-        return f"{'at least ' if self.or_more else ''}{format_percent(self.fraction or 0.0)}"
+        bound = "at least " if self.or_more else "at most " if self.or_less else ""
+        return f"{bound}{format_percent(self.fraction or 0.0)}"
 
 
 class _State(NamedTuple):
@@ -115,6 +117,7 @@ def run_verdict(session: Session) -> RunVerdict:
     if state.name == "open" and state.reached is not None and _is_one_of_many(kernel, session.kernels):
         state = _open_longest(kernel, state.reached)
     unknown, command = _more(session, kernel, state)
+    reached = state.reached if state.reached is not None and not state.reached.or_less else None
     state = _held(session, kernel, state)
     if not working and is_part(session):
         state = _set_up_state(state, roles_of([kernel]), beside="")
@@ -126,8 +129,8 @@ def run_verdict(session: Session) -> RunVerdict:
         sentence=f"{of_run} {_sentence(f'{_title(kernel)}{_share(kernel, session)} {state.text}')}".lstrip(),
         kernel=kernel.id,
         state=state.name,
-        ceiling=state.reached.ceiling if state.reached is not None else None,
-        fraction=state.reached.fraction if state.reached is not None else None,
+        ceiling=reached.ceiling if reached is not None else None,
+        fraction=reached.fraction if reached is not None else None,
         notes=notes,
         unknown=unknown,
         command=command,
@@ -340,7 +343,8 @@ def _no_unit(kernel: KernelProfile, busy: _Reached | None) -> str:
         return f"The busiest unit that is known is busy for {busy.share} of the time: {busy.unit}"
     if unknown:
         verb = "was" if len(unknown) == 1 and unknown[0] != _UNITS[SM] else "were"
-        return f"The busiest unit that was collected is {share} busy; {listed(unknown)} {verb} not collected"
+        at_most = "at most " if busy is not None and busy.or_less else ""
+        return f"The busiest unit that was collected is {at_most}{share} busy; {listed(unknown)} {verb} not collected"
     return f"No unit is more than {share} busy"
 
 
@@ -367,7 +371,11 @@ def _busiest(kernel: KernelProfile) -> _Reached | None:
             return _Reached(_UNITS["dram"], UNIT_CEILINGS["dram"], point.fraction_of_roof)
         return _Reached(f"{point.path.upper()} arithmetic", f"{point.path} throughput", point.fraction_of_roof)
     return _Reached(
-        _UNITS[nearest.unit], UNIT_CEILINGS[nearest.unit], fraction=nearest.fraction, or_more=nearest.or_more
+        _UNITS[nearest.unit],
+        UNIT_CEILINGS[nearest.unit],
+        fraction=nearest.fraction,
+        or_more=nearest.or_more,
+        or_less=nearest.or_less,
     )
 
 

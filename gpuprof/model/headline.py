@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from gpuprof.model.session import (
     Finding,
     KernelProfile,
@@ -24,12 +26,13 @@ AS_BUSY = 0.95
 """Levels within a twentieth are equally busy, and the memory throughput is that of its busiest part."""
 
 
-class NearestLimit(NamedTuple):
-    """The unit that works closest to its peak, as a fraction of that peak, or as no less than that."""
+class NearestLimit(Struct, frozen=True):
+    """The unit that works closest to its peak, as a fraction of that peak, or as no less or no more than that."""
 
     unit: str
     fraction: float
     or_more: bool = False
+    or_less: bool = False
 
 
 def main_point(
@@ -62,17 +65,21 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
     """Return the busiest of SM, DRAM, L2 and L1 by Nsight Compute's speed of light; None where none was recorded.
 
     Units with another denominator than elapsed cycles are no match for the others and left out where there are others.
+    Alone, they tell how busy a unit is at most: the active cycles of L1 are a part of all.
     Then memory as a whole can be busier than its parts that are left, and as busy as the SM, of which the load/store
     unit is a part: it speaks for L1 unless DRAM or L2 are as busy. It stays "memory" where those two are not known, or
     where L1 is, too, and none of the three explains it.
     """
     all_units = [unit for unit in kernel.throughput if unit.unit != "memory"]
-    units = [unit for unit in all_units if unit.definition in (None, OR_MORE)] or all_units
+    units = [unit for unit in all_units if unit.definition in (None, OR_MORE)]
     busiest = max(units, key=lambda unit: unit.fraction, default=None)
     known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
     memory = known.get("memory")
+    if busiest is None and memory is not None:
+        return NearestLimit("memory", memory)
     if busiest is None:
-        return NearestLimit("memory", memory) if memory is not None else None
+        at_most = max(all_units, key=lambda unit: unit.fraction, default=None)
+        return NearestLimit(at_most.unit, at_most.fraction, or_less=True) if at_most is not None else None
     unit, fraction = busiest.unit, busiest.fraction
     if memory is None or busiest.definition == OR_MORE:
         return NearestLimit(unit, fraction, or_more=busiest.definition == OR_MORE)

@@ -47,11 +47,12 @@ def percent_text(fraction: float | None) -> str:
 
 
 def limit_text(kernel: KernelProfile) -> str:
-    """Write the unit that works closest to its peak: "DRAM 81 %", "L2 60 %+" where it is no less."""
+    """Write the unit that works closest to its peak: "DRAM 81 %", "L2 60 %+" where it is no less, "L1 ≤ 37 %"."""
     limit = nearest_limit(kernel)
     if limit is None:
         return NOT_COLLECTED
-    return f"{UNIT_NAMES[limit.unit]} {format_percent(limit.fraction)}{'+' if limit.or_more else ''}"
+    bound, more = "≤ " if limit.or_less else "", "+" if limit.or_more else ""
+    return f"{UNIT_NAMES[limit.unit]} {bound}{format_percent(limit.fraction)}{more}"
 
 
 def throughput_text(unit: Throughput) -> str:

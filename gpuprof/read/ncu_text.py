@@ -6,7 +6,8 @@ CC 9.0`. Below it are sections, each with a table of label, unit and value whose
 messages of rules that start with OPT, INF, WRN or ERR. What stands before and between is the program's, or of whoever
 wrote the document.
 
-Sections before any such line are a launch whose kernel has no name here, and one that comes again begins the next.
+Sections before any such line are a launch whose kernel has no name here, and one that comes again begins the next. So
+does a table without its section's line that has a label again.
 
 Three things that ncu never does tell damage: it prints no section of a launch twice, opens no second table in a section
 without a name, and ends every value where the dashes end. Such a second table is read if its labels say what it is.
@@ -207,6 +208,7 @@ class _Pages:
         """End the last launch; one without its line of which nothing is known was none."""
         if not self.launches:
             return
+        self._settle()
         last = self.launches[-1]
         last.place_strays()
         if not last.is_named and not any(row.is_known for row in last.metrics):
@@ -243,7 +245,18 @@ class _Pages:
     def _open_unnamed(self) -> None:
         self._open(TextLaunch(self._line, dict(self._process), is_named=False))
 
+    def _settle(self) -> None:
+        """End a table without its section's line, where the launch has none either: is it the next such launch's?"""
+        launch = self.launches[-1]
+        again = launch.repeated() if not launch.is_named else None
+        if again is None:
+            return
+        self._open(TextLaunch(again[0].line, dict(self._process), is_named=False))
+        self.launches[-1].strays.append(again)
+        self._has_table = True
+
     def _start(self, section: str, *, is_section: bool = True) -> None:
+        self._settle()
         if is_section and not self.launches[-1].is_named and section in self.launches[-1].sections:
             self._open_unnamed()
         self._section, self._body, self._domain = section, "", ""
@@ -307,8 +320,10 @@ class _Pages:
         self._rule = None
         if self._columns is not None and self._columns.rows:
             self._columns = None
+            self._settle()
             return
         if self._columns is None:
+            self._settle()
             self._open_table()
         places = tuple((at + match.start(), at + match.end()) for match in re.finditer("-+", dashes))
         was_foreign = self._columns is not None and self._columns.is_foreign

@@ -99,16 +99,33 @@ class TextLaunch(Struct):
         self.labelled = len(self.metrics)
         return label in self.labels
 
+    def repeated(self) -> list[TextMetric] | None:
+        """Take out and return the last stray table if it has a label again that the launch has in that section."""
+        if not self.strays:
+            return None
+        *before, last = self.strays
+        self.strays = before
+        self.place_strays()
+        section = RAW_NAMES_SECTION if all(row.has_full_name for row in last) else self._section_again(last)
+        labels = {row.label for row in self.metrics if row.section == section}
+        if not labels.isdisjoint(row.label for row in last):
+            return last
+        self.strays = [last]
+        return None
+
+    def _section_again(self, rows: list[TextMetric]) -> str | None:
+        """Return the section that only can have all labels of a table if the launch has it already."""
+        section = _only_section(rows)
+        names = self.sections.intersection({section, f"{section} Throughput"}) if section is not None else ()
+        return next(iter(names), None)
+
     def place_strays(self) -> None:
         """Put tables without a section's line where their labels say, once all of the launch is there.
 
         A section that is there already, maybe with the "Throughput" that its name got in 2021, is another launch's.
         """
         for rows in self.strays:
-            labels = [row for row in rows if not row.has_full_name]
-            section = section_of((row.label, ncu_unit(row.unit)[1]) for row in labels) if labels else None
-            if section is not None and not self.sections.isdisjoint({section, f"{section} Throughput"}):
-                section = None
+            section = _only_section(rows) if self._section_again(rows) is None else None
             for row in rows:
                 if section is None or row.has_full_name:
                     self.take_by_name(row)
@@ -135,3 +152,9 @@ class TextLaunch(Struct):
         yield PrintedRow(self.line, own + ("",) * len(_OF_METRIC + _OF_RULE))
         parts = chain[TextMetric | TextRule](self.metrics, self.rules)
         yield from (PrintedRow(part.line, own + part.cells()) for part in parts)
+
+
+def _only_section(rows: list[TextMetric]) -> str | None:
+    """Return the only section whose table can have all the labels of these rows, beside full names."""
+    labels = [row for row in rows if not row.has_full_name]
+    return section_of((row.label, ncu_unit(row.unit)[1]) for row in labels) if labels else None
