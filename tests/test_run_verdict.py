@@ -118,11 +118,33 @@ def test_without_durations_what_was_counted_speaks_before_the_shape_of_a_launch(
         made({CONFLICTS: value}, grid=(blocks, 1, 1), name=name)
         for name, blocks, value in (("few", 1, 0.0), ("conflicts", 4000, 1e9), ("more", 8000, 2e8))
     )
-    told = session(few, conflicts, more, made({CONFLICTS: 0.0}, grid=(90000, 1, 1), name="clean"))
+    told = session(few, conflicts, more, made({CONFLICTS: 0.0}, grid=(30000, 1, 1), name="clean"))
     assert [finding.rule for finding in told.kernels[0].findings] == ["small-grid"]
     assert told.opportunities == () and told.verdict is not None
     assert told.verdict.kernel == 2 and "Shared-memory bank conflicts" in told.verdict.sentence
     assert [note for note in told.verdict.notes if note.startswith("conflicts: Shared-memory bank conflicts: ")]
+
+
+INSTRUCTIONS = "smsp__inst_executed.sum"
+
+
+def test_what_was_counted_of_a_small_kernel_says_nothing_of_a_run_without_durations() -> None:
+    # 4 of 100 million instructions, though of more threads; 30 of 100 million are comparable work.
+    product = made({CONFLICTS: 0.0, INSTRUCTIONS: 1e8}, grid=(64, 1, 1), name="product")
+    for instructions, named in ((4e6, 0), (3e7, 1)):
+        counts = {CONFLICTS: 1e6, INSTRUCTIONS: instructions}
+        told = session(product, made(counts, grid=(800, 1, 1), name="reduce"))
+        assert any(finding.rule == "shared-bank-conflict" for finding in told.kernels[1].findings)
+        assert told.verdict is not None and told.verdict.kernel == named
+        assert f"--kernel-name {('product', 'reduce')[named]}" in (told.verdict.command or "")
+
+
+def test_the_launch_of_a_kernel_that_does_much_counts_however_few_its_threads_are() -> None:
+    few, many = (
+        made({CONFLICTS: 0.0, INSTRUCTIONS: instructions}, grid=(blocks, 1, 1), name=f"k{blocks}")
+        for blocks, instructions in ((4, 9e8), (800, 3e7))
+    )
+    assert {number for item in session(few, many).opportunities for number in item.kernels} == {0}
 
 
 def test_the_shape_of_a_launch_counts_where_no_other_is_much_larger() -> None:

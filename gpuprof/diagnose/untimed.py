@@ -1,4 +1,4 @@
-"""What speaks where durations are not known: what was counted, then the kernel that does most work.
+"""What speaks where durations are not known: the kernel that does most work, and of several alike what was counted.
 
 The shape of a launch tells how much of the GPU it leaves empty, and not for how long: that of a small kernel beside a
 large one says nothing of the run.
@@ -15,7 +15,7 @@ from gpuprof.model.session import Finding, KernelProfile
 _OF_LAUNCH = ("launch__", "sm__maximum_warps_per_active_cycle_pct")
 """How the names of metrics begin that follow from the launch alone."""
 _FAR_FEWER = 0.1
-"""A kernel with so few of the threads of the largest one is seldom what a run waits for."""
+"""A kernel with so little of the work of the largest one is seldom what a run waits for."""
 
 
 def is_of_launch_alone(finding: Finding) -> bool:
@@ -25,18 +25,23 @@ def is_of_launch_alone(finding: Finding) -> bool:
 
 
 def small_and_untimed(kernels: Sequence[KernelProfile]) -> frozenset[int]:
-    """Return the ids of kernels of unknown time that are small beside others: their shape tells little of the run."""
-    largest = max(map(_threads, kernels), default=0.0)
+    """Return the ids of kernels of unknown time that do little beside others: their shape tells little of the run."""
+    amounts = _amounts(kernels)
+    least = _FAR_FEWER * max(amounts, default=0.0)
     return frozenset(
-        kernel.id for kernel in kernels if kernel.time_total_s is None and _threads(kernel) <= _FAR_FEWER * largest
+        kernel.id
+        for kernel, amount in zip(kernels, amounts, strict=True)
+        if kernel.time_total_s is None and amount <= least
     )
 
 
 def most_telling(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
-    """Return the kernel that something counted speaks of, and of several or of none the one with most work."""
-    spoken = [kernel for kernel in kernels if any(map(_is_told, kernel.findings))] or kernels
-    amounts = next((amounts for measure in _MEASURES if None not in (amounts := [*map(measure, spoken)])), [])
-    return max(zip(spoken, amounts, strict=True), key=lambda pair: pair[1] or 0.0)[0] if amounts else None
+    """Return the kernel with most work, of several with comparable work one that something counted speaks of."""
+    amounts = _amounts(kernels)
+    least = _FAR_FEWER * max(amounts, default=0.0)
+    large = [(kernel, amount) for kernel, amount in zip(kernels, amounts, strict=True) if amount >= least]
+    spoken = [(kernel, amount) for kernel, amount in large if any(map(_is_told, kernel.findings))]
+    return max(spoken or large, key=lambda pair: pair[1], default=(None, 0.0))[0]
 
 
 def _is_told(finding: Finding) -> bool:
@@ -44,6 +49,15 @@ def _is_told(finding: Finding) -> bool:
     if finding.confidence == "guess" or finding.cause is not None or is_of_launch_alone(finding):
         return False
     return finding.severity != "info" or is_counted(finding)
+
+
+def _amounts(kernels: Sequence[KernelProfile]) -> list[float]:
+    """Return how much each kernel does, by the first measure that all of them have."""
+    for measure in _MEASURES:
+        amounts = [amount for kernel in kernels if (amount := measure(kernel)) is not None]
+        if len(amounts) == len(kernels):
+            return amounts
+    return []
 
 
 def _instructions(kernel: KernelProfile) -> float | None:
