@@ -1229,6 +1229,18 @@ def test_a_product_without_tensor_cores_has_none_that_are_idle(name: str, told: 
     assert len(of_rule("tensor-cores-idle", on(name, "7.5", 68)(launch))) == told
 
 
+@pytest.mark.parametrize(
+    ("name", "capability", "sms", "ahead"),
+    [("Tesla V100-SXM2-16GB", "7.0", 80, "(into registers)"), ("Tesla T4", "7.5", 40, "(into registers)"),
+     ("NVIDIA A100-SXM4-40GB", "8.0", 108, "(cp.async; num_stages"), (H100.name, "9.0", 132, "(cp.async, TMA; num"),
+     ("", "", 100, "(cp.async, TMA; num")],
+)  # fmt: skip
+def test_a_tile_is_fetched_ahead_by_what_the_gpu_has(name: str, capability: str, sms: int, ahead: str) -> None:
+    launch = made(stalls(long_scoreboard=50), issued(20))
+    (found,) = of_rule("memory-latency", on(name, capability, sms)(launch))
+    assert ahead in found.advice
+
+
 def test_tensor_cores_are_told_for_the_types_that_are_faster() -> None:
     # A10G: TF32 has FP32's rate, BF16 with sums in FP32 twice as much. 2 · 5.12e9 FLOP in 1 ms of 80 · 256 · 1 GHz is
     # half of the peak: tensor cores take a quarter of the time.

@@ -20,7 +20,7 @@ from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.needs import ISSUE as ISSUE_SLOTS
 from gpuprof.diagnose.needs import LAUNCH, SM, Saving
 from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
-from gpuprof.diagnose.traffic import late_share, memory_busy
+from gpuprof.diagnose.traffic import copies_ahead, late_share, memory_busy
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Evidence
 from gpuprof.model.stalls import stall_name
@@ -55,7 +55,7 @@ _MEMORY_ACTION = {
 _MEMORY_ADVICE = {
     "long_scoreboard": (
         "Put more loads in flight before the first use: unroll, load 16 bytes per thread, prefetch the next tile "
-        "(cp.async, TMA; num_stages in Triton). Keep reused data in shared memory or registers."
+        "({ahead}). Keep reused data in shared memory or registers."
     ),
     "lg_throttle": (
         "Issue fewer and wider accesses (16 bytes per thread), keep values in registers, and mix arithmetic between "
@@ -85,7 +85,7 @@ def _memory_latency(case: Case) -> Iterator[RuleVerdict]:
         headline=f"{title}: {_of_warp_time(shares[reason], reason)} ({_MEMORY_WORDS[reason]})",
         why=f"{_hits(case)}{_why_waiting(busy)}",
         action=_MEMORY_ACTION[reason],
-        advice=_MEMORY_ADVICE[reason],
+        advice=_MEMORY_ADVICE[reason].format(ahead=copies_ahead(case)),
         confidence="inferred",
         saving=case.saving_of_wait(sum(shares.values())),
         evidence=(

@@ -410,7 +410,7 @@ def _occupancy(case: Case) -> Iterator[RuleVerdict]:
         action=f"Raise occupancy: {LIMITER_ACTION.get(limiters[0], limiters[0])}",
         advice=(
             f"To raise it, {'; '.join(LIMITER_ADVICE.get(name, name) for name in limiters)}. More work in flight "
-            "per thread (unrolling, asynchronous copies) hides the same latency without more warps."
+            "per thread (unrolling, loads ahead of their use) hides the same latency without more warps."
         ),
         confidence="inferred" if helps else "guess",
         saving=replace(missing, held="the same speed per warp"),

@@ -20,6 +20,7 @@ from gpuprof.diagnose.traffic import (
     SHARED_CONFLICTS,
     SHARED_CONFLICTS_BY_KIND,
     SHARED_PASSES,
+    copies_ahead,
     excess_reaches,
     explained,
     l1_keeps,
@@ -84,7 +85,7 @@ _FEWER_BYTES = (
     "Fuse this kernel with the one that makes or uses its data, keep reused data in shared memory or registers, use a "
     "narrower type (BF16, FP8, INT8), and do not write what can be computed again."
 )
-_MORE_IN_FLIGHT = "Keep more bytes in flight: more and wider loads before the first use, cp.async."
+_MORE_IN_FLIGHT = "Keep more bytes in flight: more and wider loads before the first use, the next tile ahead ({ahead})."
 _ACTIONS = {
     "dram": "Move fewer bytes: fuse kernels, keep reused data on chip, use a narrower type",
     "l2": "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory",
@@ -258,7 +259,7 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
         headline=_headline(case, "dram", fraction, near=near),
         why=_near_text() if near else _dram_text(case, waited),
         action=_ACTIONS["dram" if is_full else "in-flight"],
-        advice=_ADVICE["dram"] if is_full else f"{_MORE_IN_FLIGHT} {_ADVICE['dram']}",
+        advice=_ADVICE["dram"] if is_full else f"{_MORE_IN_FLIGHT.format(ahead=copies_ahead(case))} {_ADVICE['dram']}",
         confidence="measured" if (near or busiest) and not case.is_told("dram") else "inferred",
         saving=fewer.if_held(case.saving({}).fraction, "the same bytes"),
         evidence=(*_evidence(case, "dram", fraction), *_waited_evidence(waited)),

@@ -31,7 +31,8 @@ IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 _TOLD = "rule UncoalescedGlobalAccess"
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
-_HOPPER = 9.0
+_AMPERE, _HOPPER = 8.0, 9.0
+"""The first with `cp.async`, and the first with copies of a whole tile by one thread (CUDA programming guide)."""
 _ONE_WAY = "only"
 """How the definition of traffic says that it is of one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
@@ -198,8 +199,19 @@ def l1_speed(case: Case) -> float | None:
 
 def has_bulk_copies(case: Case) -> bool:
     """Tell whether one thread can start the copy of a whole tile; true of an architecture that is not known."""
+    return _is_of(case, _HOPPER)
+
+
+def copies_ahead(case: Case) -> str:
+    """Say by what a program for this GPU fetches its next tile while it computes."""
+    if not _is_of(case, _AMPERE):
+        return "into registers"
+    return "cp.async, TMA; num_stages in Triton" if has_bulk_copies(case) else "cp.async; num_stages in Triton"
+
+
+def _is_of(case: Case, first: float) -> bool:
     capability = case.recorded.hardware.arch.compute_capability
-    return not capability or float(capability) >= _HOPPER
+    return not capability or float(capability) >= first
 
 
 def while_active(case: Case, busy: float | None) -> float | None:
