@@ -285,6 +285,15 @@ def test_a_wait_for_a_smaller_part_of_the_time_is_not_most_of_it_while_a_unit_ma
     assert most.sentence == "kernel 0 mostly waits: instruction fetch at gather.cu:41."
 
 
+def test_a_unit_that_is_mostly_idle_is_not_what_a_kernel_keeps_busy_while_others_are_unknown() -> None:
+    build = finding("debug-build", "Unoptimised build: 31 % of instructions")
+    some = judged(kernel(0, build, throughput=lights(dram=0.0003, l2=0.0002, l1=0.19))).sentence
+    told = "The busiest unit that was collected is 19 % busy; the SMs were not collected."
+    assert some == f"kernel 0 can be faster: unoptimised build at gather.cu:41. {told}"
+    known = judged(kernel(0, build, throughput=lights(dram=0.0003, l2=0.0002, l1=0.19, sm=0.3))).sentence
+    assert known == "kernel 0 keeps the SMs 30 % busy: unoptimised build at gather.cu:41."
+
+
 def test_an_l1_of_active_cycles_alone_tells_how_busy_it_is_at_most() -> None:
     # 37 % of the cycles in which an SM has work: with 16 blocks on 108 SMs that is 6 % of all.
     active = (Throughput("l1", 0.37, "of active cycles"),)
@@ -346,8 +355,8 @@ def test_no_unit_is_busier_than_what_is_said_of_the_busiest() -> None:
 
 def test_the_name_of_a_unit_keeps_its_capitals() -> None:
     double = replace(finding("fp64-bound", "FP64 arithmetic: its pipe is full"), location=None)
-    verdict = judged(kernel(0, double, throughput=lights(dram=0.4)))
-    assert verdict.sentence == "kernel 0 keeps DRAM 40 % busy: FP64 arithmetic."
+    verdict = judged(kernel(0, double, throughput=lights(dram=0.7)))
+    assert verdict.sentence == "kernel 0 keeps DRAM 70 % busy: FP64 arithmetic."
 
 
 def test_a_guess_is_no_headline() -> None:

@@ -321,6 +321,8 @@ def _clause(name: RunState, busy: _Reached | None, finding: Finding, kernel: Ker
     state, cause = {"unfilled": "does not fill the GPU", "waiting": waits}.get(name), _cause(finding)
     if busy is None:
         return f"{state or 'can be faster'}: {cause}"
+    if state is None and units_not_collected(kernel) and (busy.fraction or 0.0) < _MOST:
+        state = "can be faster"  # by a unit that is idle for most of the time nothing is limited
     if state is None:
         return f"keeps {busy.unit} {busy.share} busy: {cause}"
     return f"{state}: {cause}. {_no_unit(kernel, busy)}"

@@ -1,0 +1,84 @@
+"""Reports of which less was collected: what gpuprof says then, against what all counters of the same launch show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gpuprof._version import __version__
+from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.hardware_finder import HardwareFinder
+from gpuprof.model.analyse import analyse
+from gpuprof.model.recorded import DictMetrics, FixedDetails, LaunchDetails, Metric, Report
+from gpuprof.model.session import Session
+from gpuprof.read.files import read_file
+
+RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
+FILES = sorted(path.name for path in RECORDINGS.glob("*.ncu-rep.gz"))
+SPEED = (
+    r"gpu__time_duration\.sum|(sm|gpu__\w+|lts|dram|l1tex)_*throughput\.avg\.pct_\w+|[sg][mp]c?__cycles_\w+\.(avg|max)"
+)
+VIEWS = {
+    "speed of light": SPEED,
+    "basic": rf"{SPEED}|launch__.*|sm__(maximum_)?warps.*",
+    "warp states": r"smsp__(issue|average_warps|warps).*",
+    "pipes": r"sm__(inst_executed_)?pipe.*",
+    "memory": r"(dram|lts|l1tex)__.*|gpu__compute_memory.*",
+    "source": r"(inst_executed|thread_inst.*|smsp__pcsamp.*|.*memory_l.*)",
+    "launch": r"launch__.*",
+    "L1 alone": r"l1tex__throughput\.avg\.pct_of_peak_sustained_active|gpu__time_duration\.sum",
+    "DRAM alone": r"(gpu__)?dram__?throughput\.avg\.pct_\w+|gpu__time_duration\.sum",
+}  # fmt: skip
+UNITS = {"SM throughput": "sm", "DRAM bandwidth": "dram", "L2 bandwidth": "l2", "L1 throughput": "l1"}
+
+
+@lru_cache(maxsize=1)
+def recorded(name: str) -> Report:
+    report = read_file(str(RECORDINGS / name))
+    assert isinstance(report, Report)
+    return report
+
+
+def told(report: Report) -> Session:
+    return diagnose(analyse([report], HardwareFinder(), __version__))
+
+
+def poorer(report: Report, pattern: str) -> Report:
+    """The report with the metrics of that pattern alone; its code stays where samples or executions do."""
+    wanted = re.compile(rf"({pattern})\Z|device__.*")
+    launches = []
+    for launch in report.launches:
+        table = launch.metrics
+        names = [name for name in table.names() if wanted.match(name)]
+        values: dict[str, Metric] = {name: metric for name in names if (metric := table.get(name)) is not None}
+        by_instance: dict[str, Mapping[str | int, float]] = {
+            name: known for name in names if (known := table.instances(name)) is not None
+        }
+        details: LaunchDetails = launch.details if "inst_executed" in names else FixedDetails()
+        launches.append(replace(launch, metrics=DictMetrics(values, by_instance), details=details))
+    kept = frozenset(name for launch in launches for name in launch.metrics.names())
+    return replace(report, launches=tuple(launches), names=kept, sections=())
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", FILES)
+def test_less_that_was_collected_is_never_told_as_more(name: str, view: str) -> None:
+    full, less = told(recorded(name)), told(poorer(recorded(name), VIEWS[view]))
+    assert less.verdict is not None and len(less.kernels) == len(full.kernels)
+    if less.verdict.fraction is not None and less.verdict.ceiling in UNITS and less.verdict.kernel is not None:
+        unit = UNITS[less.verdict.ceiling]
+        known: dict[str, float] = {item.unit: item.fraction for item in full.kernels[less.verdict.kernel].throughput}
+        # Two passes of ncu differ by this.
+        assert less.verdict.fraction <= max(known.get(unit, 0.0), known.get("memory", 0.0)) + 0.03
+    for poor, rich in zip(less.kernels, full.kernels, strict=True):
+        gains = {finding.rule: finding.gain_kernel for finding in rich.findings}
+        for finding in poor.findings:
+            known_gain = gains.get(finding.rule)
+            if finding.gain_kind == "bound" and finding.gain_kernel is not None and known_gain is not None:
+                # What is known beside can only lower an upper bound.
+                assert finding.gain_kernel >= known_gain - 0.01, finding.headline
