@@ -384,7 +384,20 @@ def test_sections_before_the_first_launch_s_line_are_a_launch_of_their_own() -> 
     assert [numbers(launch)["gpc__cycles_elapsed.max"] for launch in report.launches] == [999_000, 250_000]
 
 
-@pytest.mark.parametrize("page", [PAGE, f"{TABLE}{RULES}{TABLE}"], ids=["named", "unnamed"])
+REWRITTEN = """# scale_all
+
+| Metric Name | Metric Unit | Metric Value |
+|---|---|---|
+| Duration | us | 200.00 |
+| DRAM Throughput | % | 12.50 |
+
+**Kernel: other**
+- Duration: 100.00 us
+- DRAM Throughput: 25.00 %
+"""
+
+
+@pytest.mark.parametrize("page", [PAGE, f"{TABLE}{RULES}{TABLE}", REWRITTEN], ids=["named", "unnamed", "rewritten"])
 def test_a_damaged_page_is_read_or_refused_and_nothing_else(page: str) -> None:
     chance = random.Random(len(page))
     for _ in range(300):
