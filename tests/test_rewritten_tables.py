@@ -76,9 +76,8 @@ PRINTED = sorted(
         and unit_of(metric_name(section, label)) is not None
     }
 )
-NUMBERS = st.one_of(
-    st.decimals(2, 9_999, places=2).map(lambda number: f"{number:,}"), st.integers(2, 10**9).map(lambda n: f"{n:,}")
-)
+DECIMALS = st.decimals(2, 9_999, places=2).map(lambda number: f"{number:,}")
+NUMBERS = st.one_of(DECIMALS, st.integers(2, 10**9).map(lambda number: f"{number:,}"))
 
 
 @st.composite
@@ -87,7 +86,13 @@ def measured(draw: st.DrawFn, launches: int) -> Measured:
     places = draw(st.sets(st.sampled_from(PRINTED), min_size=1, max_size=12))
     places.add(("GPU Speed Of Light Throughput", "DRAM Throughput", "%"))
     rows = tuple(Row(*place, value="") for place in sorted(places))
-    return Measured(rows, tuple(tuple(draw(NUMBERS) for _ in rows) for _ in range(launches)))
+    return Measured(
+        rows,
+        tuple(
+            tuple(draw(DECIMALS if row.label == "DRAM Throughput" else NUMBERS) for row in rows)
+            for _ in range(launches)
+        ),
+    )
 
 
 def as_ncu_prints(name: str, rows: Sequence[Row]) -> str:
@@ -198,7 +203,8 @@ def test_rows_with_labels_units_or_values_of_others_are_left_out_and_counted() -
         ("Duration | 99.49", False),
         ("Duration | 99.49 us", True),
         ("Duration [us] | 99.49", True),
-        ("Duration | 99.49 µs", False),
+        ("Duration | 99.49 µs", True),
+        ("Duration | 99.49 kB", False),
         ("Memory Throughput | 99.49", False),
         ("Memory Throughput | 99.49 Gbyte/s", True),
         ("Memory Throughput | 99.49 GB/s", False),
@@ -226,7 +232,8 @@ def test_columns_that_compare_or_say_something_are_no_launches() -> None:
     assert [launch.demangled for launch in report.launches] == ["(unnamed 1)", "(unnamed 2)"]
     assert values(text, DRAM) == [20, 40]
     assert values(text, TIME) == pytest.approx([200e-6, 100e-6])
-    assert report.warnings[1] == (
+    assert report.warnings[1] == "the text calls (unnamed 1) 'Before', (unnamed 2) 'After'"
+    assert report.warnings[2] == (
         "columns of rewritten tables are left out that are no launch's: Delta, Change of it, Remarks, Peak"
     )
 
@@ -333,10 +340,11 @@ def test_labels_that_programs_have_as_well_are_no_table_of_ncu(text: str, tmp_pa
     "text",
     [
         "| | one | other |\n|---|---|---|\n| DRAM throughput | 46.79% | 53.56% |\n",
+        "| Metric | Target | Critical If Below |\n|---|---|---|\n| Achieved Occupancy | 50-80% | 30% |\n",
         "Achieved Occupancy:   93.19%  → high\nCompute Throughput:  40.23%\n",
         "| Kernel | Achieved Occupancy |\n|---|---|\n| gemm | 12.0 or so |\n",
     ],
-    ids=["small letters", "lines", "heads"],
+    ids=["small letters", "goals", "lines", "heads"],
 )
 def test_a_refusal_says_that_a_table_looks_rewritten_and_what_to_do(text: str, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(text)

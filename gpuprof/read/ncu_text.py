@@ -120,6 +120,9 @@ def _tell_unnamed(launches: Sequence[TextLaunch], text: str) -> Iterator[str]:
     else:
         lacking += f" and {its} GPU are not known"
     yield f"no line names {whose} whose sections start in line {unnamed[0].line}: {lacking}"
+    called = [f"{launch.cells['Kernel Name']} {launch.called!r}" for launch in nameless if launch.called]
+    if called:
+        yield f"the text calls {', '.join(called)}"
 
 
 class _Columns(Struct):

@@ -51,9 +51,12 @@ _PAIR = re.compile(r"(?:[-*+] +)?\**(?P<label>[^\s:|*][^:|*]{0,99}):\**\s+(?P<va
 """A line of label and value."""
 _LONGEST_CELL = 400
 _MARKS = re.compile(r"\*\*|`")
-_VALUE = re.compile(r"(?P<value>\d[\d.,'\u00a0\u2019\u202f]*(?: \d{3})*(?:[.,]\d+)?)(?P<unit> ?(?:%|[A-Za-z][\w/%]*))?")
+_VALUE = re.compile(r"(?P<value>\d[\d.,'\u00a0\u2019\u202f]*(?: \d{3})*(?:[.,]\d+)?)(?P<unit> ?(?:%|[^\W\d_][\w/%]*))?")
 _FRACTION = re.compile(r"0?[.,]\d*[1-9]\d*|1(?:[.,]0*)?")
+_MEASURED = re.compile(r"[.,]\d|\d{4}")
 _MISSING = frozenset({"", "-", "\N{EN DASH}", "\N{EM DASH}", "n/a", "(!) n/a", "nan", "(!) nan"})
+_MICRO = str.maketrans("\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}", "uu")
+"""As documents write ncu's us."""
 _WORD = re.compile(r"[A-Za-z]\w*")
 _WITH_UNIT = re.compile(r"(?P<label>.*\S) ?(?:\((?P<round>[^()]+)\)|\[(?P<square>[^\[\]]+)\])")
 """A label with its unit behind it."""
@@ -61,7 +64,7 @@ _UNIT_HEADS = frozenset({"unit", "units", "metric unit"})
 _VALUE_HEADS = frozenset({"value", "metric value"})
 _LABEL_HEADS = frozenset({"metric", "metric name", "label", "name", "counter"})
 _KERNEL_HEADS = ("kernel name", "kernel")
-_KEY_HEADS = frozenset({"id", "launch", "section", "section name", *_KERNEL_HEADS})
+_KEY_HEADS = frozenset({"id", "launch", *_KERNEL_HEADS})
 _SECTION_WORDS = frozenset(
     chain.from_iterable(re.findall(r"[a-z]+", section.casefold()) for section in SECTIONS)
 ) | {"metrics"}  # fmt: skip
@@ -112,6 +115,7 @@ def rewritten(text: str) -> Rewritten:
             tables.take_heading(part)
         else:
             tables.take(part)
+    tables.launches = [launch for launch in tables.launches if not _may_be_goals(launch.metrics)]
     if not any(_is_counter(row) for launch in tables.launches for row in launch.metrics):
         tables.launches = []
     for number, launch in enumerate(tables.launches):
@@ -195,6 +199,7 @@ class Rewritten:
             if _is_label(label)
         ]
         of_value = [place for place, head in enumerate(heads) if head in _VALUE_HEADS][:1]
+        has_words = bool(of_value)
         places = of_value or [place for place in range(at + 1, len(heads)) if place != unit]
         columns: dict[_Key, list[TextMetric]] = {}
         names: dict[_Key, str] = {}
@@ -202,11 +207,9 @@ class Rewritten:
         for place, key in zip(places, _keys(table.heads[place] for place in places), strict=True):
             cells = [(line, label, measure, _plain(row[place])) for line, row, label, measure in known]
             names[key] = self._names.get(_plain(key[0])) or _kernel_name(key[0])
-            is_launch = all(_is_value(cell, measure) for _, _, measure, cell in cells) and not (
-                _NO_LAUNCH.search(key[0]) and not names[key]
-            )
-            if of_value or is_launch:
-                rows = [_metric(*cell, has_words=bool(of_value)) for cell in cells]
+            has_values = len(places) == 1 or all(_is_value(cell, measure) for _, _, measure, cell in cells)
+            if of_value or (has_values and (names[key] or not _NO_LAUNCH.search(key[0]))):
+                rows = [_metric(*cell, has_words=has_words) for cell in cells]
                 columns[key] = self._placed([row for row in rows if row is not None])
             else:
                 dropped.append(_plain(key[0]))
@@ -269,7 +272,8 @@ class Rewritten:
         """Return a launch that ncu's own line names, or a heading, or the head of its column."""
         if not key[0] and self._heading.cells:
             return TextLaunch(line, dict(self._heading.cells))
-        return TextLaunch(line, {"Kernel Name": name} if name else {}, is_named=False)
+        called = "" if name else _plain(key[0]) or _plain(self._heading.text)
+        return TextLaunch(line, {"Kernel Name": name} if name else {}, is_named=False, called=called)
 
 
 def _places(rows: Iterable[TextMetric]) -> set[tuple[str, str]]:
@@ -383,7 +387,7 @@ def _split(cell: str, unit: str) -> tuple[str, str] | None:
     unit = "" if unit in _MISSING else unit
     if match is None or (behind and unit and behind != unit):
         return None
-    return match["value"], behind or unit
+    return match["value"], (behind or unit).translate(_MICRO)
 
 
 def _metric(line: int, label: str, unit: str, cell: str, *, has_words: bool = False) -> TextMetric | None:
@@ -418,6 +422,12 @@ def _section(row: TextMetric, told: Iterable[str]) -> str:
 
 def _is_counter(row: TextMetric) -> bool:
     return not _is_common(metric_name(row.section, row.label, ncu_unit(row.unit)[1]))
+
+
+def _may_be_goals(rows: Iterable[TextMetric]) -> bool:
+    """Tell whether all that is said of counters are small round numbers, such as 50 %: ncu prints what it measures."""
+    counters = [row for row in rows if _is_counter(row)]
+    return bool(counters) and not any(row.has_full_name or _MEASURED.search(row.values[0]) for row in counters)
 
 
 def _is_common(name: str) -> bool:
