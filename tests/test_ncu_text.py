@@ -434,6 +434,17 @@ def test_an_ordinary_table_or_section_is_no_output_of_ncu(text: str, tmp_path: P
     assert read(f"{text}\n{PAGE}").warnings == ()
 
 
+def test_a_launch_of_unknown_shape_has_the_sizes_that_are_printed(tmp_path: Path) -> None:
+    line = "  add(float *), 2020-Oct-28 10:36:31, Context 1, Stream 7\n    Section: Launch Statistics\n"
+    path = tmp_path / "log"
+    path.write_text(line + table([("Grid Size", "", "4,096"), ("Block Size", "", "256")]))
+    (kernel,) = gpuprof.load(path).kernels
+    assert (kernel.grid, kernel.block, kernel.grid_size, kernel.block_size) == (None, None, 4096, 256)
+    path.write_text(PAGE)
+    (kernel,) = gpuprof.load(path).kernels
+    assert (kernel.grid, kernel.grid_size, kernel.block_size) == ((16, 2, 1), None, None)
+
+
 def test_metrics_that_were_asked_for_by_name_keep_it() -> None:
     page = TABLE.replace("GPU Speed Of Light Throughput", "Command line profiler metrics").replace(
         "SM Frequency                    Ghz         1.25", "lts__t_sectors.sum           sector           12"
