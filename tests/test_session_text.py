@@ -347,11 +347,11 @@ def test_a_grid_of_unknown_shape_may_have_a_known_number_of_blocks(reports: Path
     read = shown_session_of(reports / "csv" / "bert-torch-details.csv")
     facts = page_facts(read, 18)
     assert (facts["Grid"], facts["Block"]) == (
-        "8 blocks, shape not collected, 0.07 waves", "256 threads, shape not collected",
+        "16 blocks, shape not collected, 0.07 waves", "256 threads, shape not collected",
     )  # fmt: skip
     text = flat(shown(read, read.kernels[18:19]))
     assert (
-        "launch grid 8 blocks, shape not collected, block 256 threads, shape not collected, 118 registers per thread"
+        "launch grid 16 blocks, shape not collected, block 256 threads, shape not collected, 118 registers per thread"
         in text
     )
 
