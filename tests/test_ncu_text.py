@@ -384,7 +384,20 @@ def test_sections_before_the_first_launch_s_line_are_a_launch_of_their_own() -> 
     assert [numbers(launch)["gpc__cycles_elapsed.max"] for launch in report.launches] == [999_000, 250_000]
 
 
-@pytest.mark.parametrize("page", [PAGE, f"{TABLE}{RULES}{TABLE}"], ids=["named", "unnamed"])
+REWRITTEN = """# scale_all
+
+| Metric Name | Metric Unit | Metric Value |
+|---|---|---|
+| Duration | us | 200.00 |
+| DRAM Throughput | % | 12.50 |
+
+**Kernel: other**
+- Duration: 100.00 us
+- DRAM Throughput: 25.00 %
+"""
+
+
+@pytest.mark.parametrize("page", [PAGE, f"{TABLE}{RULES}{TABLE}", REWRITTEN], ids=["named", "unnamed", "rewritten"])
 def test_a_damaged_page_is_read_or_refused_and_nothing_else(page: str) -> None:
     chance = random.Random(len(page))
     for _ in range(300):
@@ -419,6 +432,17 @@ def test_an_ordinary_table_or_section_is_no_output_of_ncu(text: str, tmp_path: P
     assert caught.value.hint is not None
     # In front of a launch they are the document's, and nothing is said of them.
     assert read(f"{text}\n{PAGE}").warnings == ()
+
+
+def test_a_launch_of_unknown_shape_has_the_sizes_that_are_printed(tmp_path: Path) -> None:
+    line = "  add(float *), 2020-Oct-28 10:36:31, Context 1, Stream 7\n    Section: Launch Statistics\n"
+    path = tmp_path / "log"
+    path.write_text(line + table([("Grid Size", "", "4,096"), ("Block Size", "", "256")]))
+    (kernel,) = gpuprof.load(path).kernels
+    assert (kernel.grid, kernel.block, kernel.grid_size, kernel.block_size) == (None, None, 4096, 256)
+    path.write_text(PAGE)
+    (kernel,) = gpuprof.load(path).kernels
+    assert (kernel.grid, kernel.grid_size, kernel.block_size) == ((16, 2, 1), None, None)
 
 
 def test_metrics_that_were_asked_for_by_name_keep_it() -> None:

@@ -195,6 +195,8 @@ class _LaunchAnalysis(Struct):
             counts=launch_counts(launch.metrics, self.hardware.arch, self.hardware.absent),
             sm_clock_source=self.sm_clock_source,
             sm_cycles_per_s=self.clocks.sm_cycles_per_s,
+            grid_size=self._size("grid") if launch.grid is None else None,
+            block_size=self._size("block") if launch.block is None else None,
         )
         return LaunchProfile(profile, self.at_clock, self.rated, measured=self.measured)
 
@@ -448,6 +450,11 @@ class _LaunchAnalysis(Struct):
             return exact if recorded is None else recorded
         rounding = printed_rounding(recorded, self.launch.metrics.digits(_WAVES))
         return exact if abs(exact - recorded) <= rounding * recorded else recorded
+
+    def _size(self, which: str) -> int | None:
+        """Return the blocks of the grid, or the threads of a block."""
+        size = self.launch.metrics.number(f"launch__{which}_size")
+        return round(size) if size is not None else None
 
     def _waves_of_blocks(self) -> float | None:
         metrics = self.launch.metrics

@@ -494,6 +494,8 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     ] = None
     lines: Annotated[tuple[LineWork, ...], about("source lines with most work, in the order of files and lines")] = ()
     lines_dropped: Annotated[Whole, about("lines of the kernel that are not among them")] = 0
+    grid_size: Annotated[Whole | None, about("blocks of the grid, where its shape is not known")] = None
+    block_size: Annotated[Whole | None, about("threads per block, where its shape is not known")] = None
     operator_flop: Annotated[
         OperatorFlop | None,
         about("what its operator asks for by shapes; null: no trace with shapes, or other operators"),

@@ -17,10 +17,12 @@ from gpuprof.present.file_names import file_name
 from gpuprof.present.flop_text import operator_bytes_text, operator_flop_text
 from gpuprof.present.session_text import (
     LEVEL_NAMES,
+    block_text,
     clock_text,
     count_text,
     dims_text,
     duration_text,
+    grid_text,
     occupancy_text,
     point_text,
     rate_text,
@@ -138,8 +140,8 @@ def _traffic_text(traffic: Traffic) -> str:
 
 
 def _launch_text(kernel: KernelProfile) -> str:
-    parts = [f"grid {dims_text(kernel.grid)}", f"block {dims_text(kernel.block)}"]
-    if kernel.grid is None and kernel.block is None:
+    parts = [f"grid {grid_text(kernel)}", f"block {block_text(kernel)}"]
+    if kernel.grid is None and kernel.block is None and kernel.grid_size is None and kernel.block_size is None:
         parts = [f"grid and block {dims_text(None)}"]
     if kernel.registers_per_thread is not None:
         parts.append(f"{kernel.registers_per_thread} registers per thread")

@@ -184,11 +184,23 @@ def shared_text(kernel: KernelProfile) -> str:
 
 
 def dims_text(size: tuple[int, int, int] | None) -> str:
-    """Write a grid or block without trailing ones: (65535, 1, 1) → "65535", (32, 24, 1) → "32×24".
-
-    Where the shape is missing, the number of blocks may still be known.
-    """
+    """Write a grid or block without trailing ones: (65535, 1, 1) → "65535", (32, 24, 1) → "32×24"."""
     return recorded.dims_text(size) if size is not None else f"shape {NOT_COLLECTED}"
+
+
+def grid_text(kernel: KernelProfile) -> str:
+    """Write the grid; of one whose shape is missing the number of blocks may still be known."""
+    return _size_text(kernel.grid, kernel.grid_size, "block")
+
+
+def block_text(kernel: KernelProfile) -> str:
+    """Write the block, or of how many threads it is."""
+    return _size_text(kernel.block, kernel.block_size, "thread")
+
+
+def _size_text(shape: tuple[int, int, int] | None, size: int | None, noun: str) -> str:
+    known = f"{counted(size, noun)}, " if shape is None and size is not None else ""
+    return known + dims_text(shape)
 
 
 def device_text(device: Device) -> str:

@@ -277,6 +277,10 @@ _SECTIONS = MappingProxyType(
         "PM Sampling": _PM_SAMPLING,
     }
 )
+SECTIONS = frozenset(_SECTIONS)
+"""The names of ncu's sections."""
+_LABELS = frozenset(label for named in _SECTIONS.values() for label in named)
+_SCALED = frozenset({"s", "Hz", "byte"})
 # Where one label of one section has a metric for each unit.
 _BY_UNIT = MappingProxyType(
     {
@@ -323,6 +327,16 @@ def section_of(rows: Iterable[tuple[str, str]]) -> str | None:
         if all(is_known(section, label, unit) for label, unit in rows)
     }
     return next(iter(named), None) if len({*map(tuple, named.values())}) == 1 else None
+
+
+def labels() -> frozenset[str]:
+    """Return the labels of all sections."""
+    return _LABELS
+
+
+def needs_unit(name: str) -> bool:
+    """Tell whether ncu scales a metric's unit: without it a number means nothing."""
+    return not _SCALED.isdisjoint(ncu_unit(unit_of(name) or "")[1].split("/"))
 
 
 def is_known(section: str, label: str, unit: str, body: str = "") -> bool:

@@ -9,6 +9,8 @@ wrote the document.
 Sections before any such line are a launch whose kernel has no name here, and one that comes again begins the next. So
 does a table without its section's line that has a label again.
 
+Where there is no such output, its tables that someone has rewritten are read (`rewritten_tables`).
+
 Three things that ncu never does tell damage: it prints no section of a launch twice, opens no second table in a section
 without a name, and ends every value where the dashes end. Such a second table is read if its labels say what it is.
 """
@@ -17,35 +19,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, pairwise
 
 from msgspec import Struct
 
 from gpuprof.model.recorded import Report
 from gpuprof.read.details_labels import RAW_NAMES_SECTION, section_of
+from gpuprof.read.printed_lines import bare_line, launch_in, lines_of
 from gpuprof.read.printed_pages import report_of
 from gpuprof.read.printed_refusal import other_page, refusal
 from gpuprof.read.printed_sections import COLUMNS, TextLaunch, TextMetric, TextRule
 from gpuprof.read.printed_table import PrintedTable
+from gpuprof.read.rewritten_tables import may_be_rewritten, rewritten
 from gpuprof.units import ncu_unit
 
-_SIZE = r"(?:\d{1,3}(?:[.,]\d{3}){1,3}|\d{1,10})"
-_DIMENSIONS = rf"\({_SIZE}, ?{_SIZE}, ?{_SIZE}\)"
-_LAUNCH = re.compile(
-    rf"(?P<name>.*?)(?: ?(?P<grid>{_DIMENSIONS})x(?P<block>{_DIMENSIONS})|(?P<date>, \d{{4}}-\w{{3}}-\d\d? [\d:]+))?"
-    r", Context (?P<context>\d+)(?:, Stream (?P<stream>\d+))?(?:, Device (?P<device>\d+))?(?:, CC (?P<cc>\d+\.\d+))?`*"
-)
-_BEFORE_LINES = re.compile(r"\s*(?:\d{4}-\d\d-\d\dT[\d:.]+Z?\s|[>|#*/]\s*)*\s*")
-"""What documents and logs put in front of each line: marks of a quotation or a comment, and the time."""
-_OF_RANK = re.compile(r"(?P<rank>\[\d+,\d+\]<std(?:out|err)>|\[(?:rank|default)?\d+\]|\d{1,6}): ?")
-"""What `srun --label`, `mpirun --tag-output` and torchrun put before each line of a rank."""
-_RANKED = re.compile(rf"^{_OF_RANK.pattern.replace('?P<rank>', '?:')}\s+Section: ", re.MULTILINE)
 _PROCESS = re.compile(r"\[(?P<process>\d+)\] (?P<name>.+)@(?P<host>[^\s@]+)")
 _SECTION = re.compile(r"Section: (?P<name>\S.*)")
 _KINDS = ("OPT", "INF", "WRN", "ERR")
 _RULE = re.compile(r"(?P<kind>\w{3})\s{1,4}(?P<text>\S.*)")
 _DASHES = re.compile(r"-{3,}(?: -{3,}){2,}")
-_COLOURS = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _RULE_BORDER = re.compile(r"-{3,} -{3,}")
 _HEADER = re.compile(r"Metric Name\s+Metric Unit\s+Metric Value\b")
 _BODY = re.compile(r"Table Name : (?P<table>\S.*)|(?P<group>\S.*(?:Roofline|Achieved Value)(?: \(.*\))?)")
@@ -64,42 +55,50 @@ _UNIT_BEHIND = re.compile(rf"(?P<value>{_NUMBER.pattern}) +(?P<unit>[^\W\d].*|%)
 _GAP = re.compile(r"\s{2,}|\t")
 _REMARK = re.compile(r"(?<=\s)(?:<-|\u2190|#|//).*")
 """What someone has written behind a row."""
-_GOES_ON = re.compile(r"(?:Context|Stream|Device) \d")
 _CAPABILITY = re.compile(r"\b(?:CC|compute capability)[ :=]{1,3}(\d{1,2}\.\d)\b", re.IGNORECASE)
 
 
 def has_launch(text: str) -> bool:
     """Tell whether a line names a launch as ncu prints it, or sections are there without such a line."""
-    if "Context " in text and any(_launch(line, before) is not None for _, before, line in _lines(text)):
+    if "Context " in text and any(launch_in(line, before) is not None for _, before, line in lines_of(text)):
         return True
-    return ("Section: " in text or _HEADER.search(text) is not None) and bool(_pages_of(text).launches)
+    if ("Section: " in text or _HEADER.search(text) is not None) and _pages_of(text).launches:
+        return True
+    return may_be_rewritten(text) and bool(rewritten(text).launches)
 
 
 def read_ncu_text(text: str, file: str, sha256: str) -> Report:
     """Read the launches that the text tells of. Raises InputError where there is none."""
     pages = _pages_of(text)
-    if not pages.launches:
+    launches = pages.launches
+    problems = [*pages.problems(is_whole=text.endswith(("\n", "\r")))]
+    tables = rewritten(text) if may_be_rewritten(text) else None
+    if tables is not None and tables.launches and not any(launch.metrics for launch in launches):
+        launches, problems = tables.launches, [*tables.problems()]
+    elif tables is not None and tables.launches:
+        problems.append("the tables of ncu that are rewritten in this text, beside its output, are not read")
+    if not launches:
         raise refusal(text, file)
     table = PrintedTable(
         COLUMNS,
         quoted=False,
-        sentences=[*_tell_unnamed(pages.launches, text), *pages.problems(is_whole=text.endswith(("\n", "\r")))],
-        rows=[row for launch in pages.launches for row in launch.rows()],
-        broken_lines=[line for launch in pages.launches for line in launch.broken_lines],
+        sentences=[*_tell_unnamed(launches, text), *problems],
+        rows=[row for launch in launches for row in launch.rows()],
+        broken_lines=[line for launch in launches for line in launch.broken_lines],
     )
     return report_of([table], text, file, sha256, "ncu-text")
 
 
 def _pages_of(text: str) -> _Pages:
     pages = _Pages(takes_unnamed=other_page(text) is None)
-    for number, before, line in _lines(text):
+    for number, before, line in lines_of(text):
         pages.take(number, line, before)
     pages.close()
     return pages
 
 
 def _tell_unnamed(launches: Sequence[TextLaunch], text: str) -> Iterator[str]:
-    """Say whose line is missing, and number them: no two are known to be of one kernel.
+    """Say whose line is missing, and number those without a name: no two are known to be of one kernel.
 
     The only compute capability that all of the text tells of is that of their GPU.
     """
@@ -108,37 +107,22 @@ def _tell_unnamed(launches: Sequence[TextLaunch], text: str) -> Iterator[str]:
         return
     capabilities = set(_CAPABILITY.findall(text))
     capability = capabilities.pop() if len(capabilities) == 1 else ""
-    for number, launch in enumerate(unnamed, start=1):
+    nameless = [launch for launch in unnamed if "Kernel Name" not in launch.cells]
+    for launch in unnamed:
         launch.cells["CC"] = capability
-        launch.cells["Kernel Name"] = "(unnamed)" if len(unnamed) == 1 else f"(unnamed {number})"
+    for number, launch in enumerate(nameless, start=1):
+        launch.cells["Kernel Name"] = "(unnamed)" if len(nameless) == 1 else f"(unnamed {number})"
     whose = "the launch" if len(unnamed) == 1 else f"{len(unnamed)} launches, the first of them the one"
     its = "its" if len(unnamed) == 1 else "their"
-    lacking = f"{its} kernel, the shape of {its} grid, {its} stream"
+    lacking = f"{f'{its} kernel, ' if nameless else ''}the shape of {its} grid, {its} stream"
     if capability:
         lacking += f" are not known, and {its} GPU is taken to have the compute capability {capability} of this text"
     else:
         lacking += f" and {its} GPU are not known"
     yield f"no line names {whose} whose sections start in line {unnamed[0].line}: {lacking}"
-
-
-def _lines(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the number of each line, the line above it and itself, without the colours that logs have.
-
-    Where lines of several ranks are mixed, those of each come together, without what names the rank.
-    """
-    lines = [*enumerate((_COLOURS.sub("", text) if "\x1b" in text else text).splitlines(), start=1)]
-    if _RANKED.search(text):
-        lines = _by_rank(lines)
-    return ((number, before, line) for (_, before), (number, line) in pairwise(chain([(0, "")], lines)))
-
-
-def _by_rank(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    ranks: dict[str, list[tuple[int, str]]] = {}
-    for number, line in lines:
-        match = _OF_RANK.match(line)
-        rank, rest = (match["rank"], line[match.end() :]) if match is not None else ("", line)
-        ranks.setdefault(rank, []).append((number, rest))
-    return [*chain.from_iterable(ranks.values())]
+    called = [f"{launch.cells['Kernel Name']} {launch.called!r}" for launch in nameless if launch.called]
+    if called:
+        yield f"the text calls {', '.join(called)}"
 
 
 class _Columns(Struct):
@@ -187,13 +171,13 @@ class _Pages:
     def take(self, number: int, line: str, before: str) -> None:
         """Take the next line; `before` is the one above it."""
         self._line = number
-        named = _launch(line, before)
+        named = launch_in(line, before)
         if named is not None:
             self._open(TextLaunch(number, {**self._process, **named}))
             if named["Stream"] and named["CC"] and not named["Grid Size"]:
                 self.launches[-1].broken_lines.append(number)
             return
-        bare = _bare(line)
+        bare = bare_line(line)
         if bare.startswith("[") and (process := _PROCESS.fullmatch(bare)) is not None:
             self._process = {
                 "Process ID": process["process"], "Process Name": process["name"], "Host Name": process["host"],
@@ -417,53 +401,9 @@ class _Pages:
             self._domain = bare
 
 
-def _launch(line: str, before: str) -> dict[str, str] | None:
-    """Return the cells of a launch that a line names.
-
-    A document may have the name on the line above, or have broken the line behind a comma.
-    """
-    if ", Context " in line and (cells := _launch_cells(_bare(line), _bare(before))) is not None:
-        return cells
-    if not before.rstrip().endswith(",") or _GOES_ON.match(bare := _bare(line)) is None:
-        return None
-    return _launch_cells(f"{_bare(before)} {bare}", "")
-
-
-def _launch_cells(text: str, above: str) -> dict[str, str] | None:
-    """Return the cells of a launch; its name may stand above.
-
-    A kernel has a size or a date, a graph has neither and no stream; with a stream alone, the size is damaged.
-    """
-    match = _LAUNCH.fullmatch(text)
-    if match is None:
-        return None
-    told = {key: value or "" for key, value in match.groupdict().items()}
-    is_kernel = bool(told["stream"] and (told["grid"] or told["date"]))
-    if not is_kernel and not (told["device"] and told["cc"]):
-        return None
-    name = told["name"].strip() or (above if is_kernel else "")
-    if not name:
-        return None
-    return {
-        "Kernel Name": name,
-        "Context": told["context"],
-        "Stream": told["stream"],
-        "Block Size": told["block"],
-        "Grid Size": told["grid"],
-        "Device": told["device"],
-        "CC": told["cc"],
-    }
-
-
 def _by_gaps(line: str) -> tuple[str, str, str] | None:
     """Return label, unit and value of a row that was moved out of its columns: two spaces stand between them."""
     parts = _GAP.split(line.strip())
     if len(parts) == 2:
         return parts[0], "", parts[1]
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
-
-
-def _bare(line: str) -> str:
-    """Return a line without what logs and documents put before it, and without the spaces that ncu fills it with."""
-    match = _BEFORE_LINES.match(line)
-    return (line[match.end() :] if match is not None else line).rstrip()

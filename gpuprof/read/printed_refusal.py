@@ -6,6 +6,7 @@ import re
 import shlex
 
 from gpuprof.errors import InputError
+from gpuprof.read.rewritten_tables import looks_rewritten
 
 HINT = "export a report with `ncu --import FILE.ncu-rep --page raw --csv > FILE.csv`"
 _LONGEST_PATH = 300
@@ -31,6 +32,8 @@ _NO_LAUNCH = (
     'no line starts with "ID","Process ID", none names a launch as ncu does, kernel(float *) (16, 1, 1)x(256, 1, 1), '
     "Context 1, Stream 7, Device 0, CC 9.0, and there is no Section: GPU Speed Of Light Throughput with its table"
 )
+_REWRITTEN = "looks like ncu's table rewritten: too few of its rows have a label, a unit and a value as ncu prints them"
+_HINT_REWRITTEN = f"paste what `ncu --import FILE.ncu-rep --page details` prints, or {HINT}"
 
 
 def ncu_messages(text: str, level: str) -> list[str]:
@@ -59,5 +62,7 @@ def refusal(text: str, file: str) -> InputError:
     page = other_page(text)
     if page is None and _SECTION.search(text):
         page = "part of ncu's output: it has sections, and no number of theirs that can be read"
+    if page is None and looks_rewritten(text):
+        return InputError(f"{file} {_REWRITTEN}", _HINT_REWRITTEN)
     said = f"is {page}" if page is not None else f"is not output of ncu: {_NO_LAUNCH}"
     return InputError(f"{file} {said}", HINT)

@@ -21,10 +21,11 @@ from gpuprof.present.session_text import (
     LEVEL_NAMES,
     NOT_COLLECTED,
     UNIT_NAMES,
+    block_text,
     clock_text,
     count_text,
-    dims_text,
     duration_text,
+    grid_text,
     intensity_text,
     occupancy_text,
     rate_text,
@@ -120,8 +121,8 @@ def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
     if kernel.ranges:
         yield LabelledText("Ranges", printable(" / ".join(kernel.ranges)))
     waves = f", {format_waves(kernel.waves)}" if kernel.waves is not None else ""
-    yield LabelledText("Grid", dims_text(kernel.grid) + waves)
-    yield LabelledText("Block", dims_text(kernel.block))
+    yield LabelledText("Grid", grid_text(kernel) + waves)
+    yield LabelledText("Block", block_text(kernel))
     yield LabelledText("Registers per thread", registers_text(kernel))
     yield LabelledText("Shared memory per block", shared_text(kernel))
     clock = clock_text(kernel) if kernel.sm_clock_hz else NOT_COLLECTED

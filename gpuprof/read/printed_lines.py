@@ -1,0 +1,85 @@
+"""The lines of a text that ncu has printed into: without what logs put before them, and those that name a launch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+
+_SIZE = r"(?:\d{1,3}(?:[.,]\d{3}){1,3}|\d{1,10})"
+_DIMENSIONS = rf"\({_SIZE}, ?{_SIZE}, ?{_SIZE}\)"
+_LAUNCH = re.compile(
+    rf"(?P<name>.*?)(?: ?(?P<grid>{_DIMENSIONS})x(?P<block>{_DIMENSIONS})|(?P<date>, \d{{4}}-\w{{3}}-\d\d? [\d:]+))?"
+    r", Context (?P<context>\d+)(?:, Stream (?P<stream>\d+))?(?:, Device (?P<device>\d+))?(?:, CC (?P<cc>\d+\.\d+))?`*"
+)
+_BEFORE_LINES = re.compile(r"\s*(?:\d{4}-\d\d-\d\dT[\d:.]+Z?\s|[>|#*/]\s*)*\s*")
+"""What documents and logs put in front of each line: marks of a quotation or a comment, and the time."""
+_OF_RANK = re.compile(r"(?P<rank>\[\d+,\d+\]<std(?:out|err)>|\[(?:rank|default)?\d+\]|\d{1,6}): ?")
+"""What `srun --label`, `mpirun --tag-output` and torchrun put before each line of a rank."""
+_RANKED = re.compile(rf"^{_OF_RANK.pattern.replace('?P<rank>', '?:')}\s+Section: ", re.MULTILINE)
+_COLOURS = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
+_GOES_ON = re.compile(r"(?:Context|Stream|Device) \d")
+
+
+def lines_of(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the number of each line, the line above it and itself, without the colours that logs have.
+
+    Where lines of several ranks are mixed, those of each come together, without what names the rank.
+    """
+    lines = [*enumerate((_COLOURS.sub("", text) if "\x1b" in text else text).splitlines(), start=1)]
+    if _RANKED.search(text):
+        lines = _by_rank(lines)
+    return ((number, before, line) for (_, before), (number, line) in pairwise(chain([(0, "")], lines)))
+
+
+def _by_rank(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    ranks: dict[str, list[tuple[int, str]]] = {}
+    for number, line in lines:
+        match = _OF_RANK.match(line)
+        rank, rest = (match["rank"], line[match.end() :]) if match is not None else ("", line)
+        ranks.setdefault(rank, []).append((number, rest))
+    return [*chain.from_iterable(ranks.values())]
+
+
+def launch_in(line: str, before: str) -> dict[str, str] | None:
+    """Return the cells of a launch that a line names.
+
+    A document may have the name on the line above, or have broken the line behind a comma.
+    """
+    if ", Context " in line and (cells := _launch_cells(bare_line(line), bare_line(before))) is not None:
+        return cells
+    if not before.rstrip().endswith(",") or _GOES_ON.match(rest := bare_line(line)) is None:
+        return None
+    return _launch_cells(f"{bare_line(before)} {rest}", "")
+
+
+def _launch_cells(text: str, above: str) -> dict[str, str] | None:
+    """Return the cells of a launch; its name may stand above.
+
+    A kernel has a size or a date, a graph has neither and no stream; with a stream alone, the size is damaged.
+    """
+    match = _LAUNCH.fullmatch(text)
+    if match is None:
+        return None
+    told = {key: value or "" for key, value in match.groupdict().items()}
+    is_kernel = bool(told["stream"] and (told["grid"] or told["date"]))
+    if not is_kernel and not (told["device"] and told["cc"]):
+        return None
+    name = told["name"].strip() or (above if is_kernel else "")
+    if not name:
+        return None
+    return {
+        "Kernel Name": name,
+        "Context": told["context"],
+        "Stream": told["stream"],
+        "Block Size": told["block"],
+        "Grid Size": told["grid"],
+        "Device": told["device"],
+        "CC": told["cc"],
+    }
+
+
+def bare_line(line: str) -> str:
+    """Return a line without what logs and documents put before it, and without the spaces that ncu fills it with."""
+    match = _BEFORE_LINES.match(line)
+    return (line[match.end() :] if match is not None else line).rstrip()
