@@ -1328,6 +1328,30 @@ def test_only_the_busiest_memory_level_is_the_limit() -> None:
     assert "l2-bandwidth" in rules and not rules & {"dram-bandwidth", "l1-bandwidth"}
 
 
+def test_a_part_of_l2_that_carries_no_bytes_is_no_bandwidth() -> None:
+    # NVIDIA's memory throughput holds L2's bandwidths: 64 % of something else.
+    launch = made(busy(dram=41, l2=64, l1=20, sm=15, memory=47))
+    assert launch.findings("l2-bandwidth") == []
+    assert launch.plus(busy(memory=64)).findings("l2-bandwidth")
+    # Of L1 it holds less: L1's own percentage is of cycles in which it has work.
+    assert made(busy(dram=10, l2=20, l1=90, sm=15, memory=50)).findings("l1-bandwidth")
+
+
+@pytest.mark.parametrize(
+    ("dram", "action"),
+    [
+        (1e9, "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory"),
+        (3e9, "Move fewer bytes: fuse kernels, use a narrower type"),
+        (None, "Move fewer bytes through L2: keep what is read again in registers and shared memory, or fuse"),
+    ],
+)
+def test_tiles_help_l2_where_it_moves_more_than_dram(dram: float | None, action: str) -> None:
+    bytes_moved = {"lts__t_bytes.sum": 4e9} | ({"dram__bytes.sum": dram} if dram else {})
+    found = made(busy(dram=30, l2=75, l1=50, sm=20), bytes_moved).finding("l2-bandwidth")
+    assert found.action == action
+    assert ("MemoryWorkloadAnalysis" in found.advice) == (dram is None)
+
+
 def test_dram_near_its_roof_is_told_although_l2_is_busier() -> None:
     near = {finding.rule for finding in made(busy(dram=82, l2=90, l1=20)).profile().findings}
     assert {"dram-bandwidth", "l2-bandwidth"} <= near
