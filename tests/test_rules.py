@@ -777,7 +777,7 @@ def test_loads_and_stores_count_by_their_sectors() -> None:
     used = made(busy(dram=40), {PER_SECTOR_LOAD: 32.0, PER_SECTOR_STORE: 16.0})
     assert used.finding("uncoalesced-global").gain_kernel == pytest.approx(0.25)
     counted = used.plus({LOAD_SECTORS: 300.0, STORE_SECTORS: 100.0}).finding("uncoalesced-global")
-    assert "28 of 32 bytes" in counted.headline
+    assert "stores use 16 of 32 bytes" in counted.headline
     assert counted.gain_kernel == pytest.approx(0.125)
 
 
@@ -872,6 +872,21 @@ def test_requests_that_only_an_average_tells_of_are_judged_as_those_that_were_co
     assert found.headline == "Uncoalesced global access: 32 sectors per load request"
     assert found.gain_kernel == pytest.approx(1 - 4 / 32) and found.evidence[0].metric == name
     assert made({name: 16.0}).findings("uncoalesced-global") == []
+
+
+def test_of_loads_and_stores_the_one_is_named_that_wastes_its_sectors() -> None:
+    used = {what: f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{what}.ratio" for what in ("ld", "st")}
+    sectors = {
+        f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum": count for what, count in (("ld", 3e6), ("st", 1e6))
+    }
+    for load, store, text in (
+        (32.0, 4.0, "stores use 4 of 32 bytes"),
+        (12.0, 32.0, "loads use 12 of 32 bytes"),
+        # (3 × 12 + 4) ÷ 4
+        (12.0, 4.0, "10 of 32 bytes per sector are used"),
+    ):
+        found = made(sectors, {used["ld"]: load, used["st"]: store}).finding("uncoalesced-global")
+        assert found.headline == f"Uncoalesced global access: {text}"
 
 
 @pytest.mark.parametrize("unit", ["sm", "smsp"])
@@ -2078,10 +2093,8 @@ def test_conflicts_without_all_passes_are_told_by_warp_and_without_a_gain() -> N
     assert "31.0 extra wavefronts per warp" in alone.headline and (alone.gain_kernel, alone.severity) == (None, "info")
     # The passes of loads are not all that the conflicts of loads and stores are among.
     stores = {CONFLICTS_OF.format("st"): 864.0, PASSES_OF.format("ld"): 2 * 864.0}
-    assert (
-        "32.0 extra wavefronts per warp"
-        in made(only, stores, grid=(108, 1, 1)).finding("shared-bank-conflict").headline
-    )
+    both = made(only, stores, grid=(108, 1, 1)).finding("shared-bank-conflict").headline
+    assert "32.0 extra wavefronts per warp (31.0 of loads, 1.00 of stores); the total" in both
 
 
 def test_more_blocks_do_not_shorten_the_launch() -> None:
