@@ -571,8 +571,9 @@ RULES = (
         "Warp slots are empty between short blocks",
         about="defect",
         looks_at="Block lifetime: active cycles of an SM × blocks that it holds (by achieved occupancy) ÷ blocks that "
-        "it runs; and achieved against theoretical occupancy. It is a guess unless issue slots and units are under 60 "
-        "% busy, and a fact (`info`) where one is 80 % busy.",
+        "it runs, or where the SMs are not known × achieved ÷ theoretical occupancy ÷ waves; and achieved against "
+        "theoretical occupancy. It is a guess unless issue slots and units are under 60 % busy, and a fact (`info`) "
+        "where one is 80 % busy.",
         thresholds=(SHORT_BLOCK, OCCUPANCY_GAP, STARVED_ISSUE),
         gain="min(least × working time, 1 − largest need of a unit), where least is the lesser of 1 − achieved ÷ "
         "theoretical occupancy and 1 − issue slots used, with the same speed per warp: the share of the time that "
