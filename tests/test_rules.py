@@ -779,7 +779,7 @@ def test_loads_and_stores_count_by_their_sectors() -> None:
     used = made(busy(dram=40), {PER_SECTOR_LOAD: 32.0, PER_SECTOR_STORE: 16.0})
     assert used.finding("uncoalesced-global").gain_kernel == pytest.approx(0.25)
     counted = used.plus({LOAD_SECTORS: 300.0, STORE_SECTORS: 100.0}).finding("uncoalesced-global")
-    assert "28 of 32 bytes" in counted.headline
+    assert "stores use 16 of 32 bytes" in counted.headline
     assert counted.gain_kernel == pytest.approx(0.125)
 
 
@@ -874,6 +874,21 @@ def test_requests_that_only_an_average_tells_of_are_judged_as_those_that_were_co
     assert found.headline == "Uncoalesced global access: 32 sectors per load request"
     assert found.gain_kernel == pytest.approx(1 - 4 / 32) and found.evidence[0].metric == name
     assert made({name: 16.0}).findings("uncoalesced-global") == []
+
+
+def test_of_loads_and_stores_the_one_is_named_that_wastes_its_sectors() -> None:
+    used = {what: f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{what}.ratio" for what in ("ld", "st")}
+    sectors = {
+        f"l1tex__t_sectors_pipe_lsu_mem_global_op_{what}.sum": count for what, count in (("ld", 3e6), ("st", 1e6))
+    }
+    for load, store, text in (
+        (32.0, 4.0, "stores use 4 of 32 bytes"),
+        (12.0, 32.0, "loads use 12 of 32 bytes"),
+        # (3 × 12 + 4) ÷ 4
+        (12.0, 4.0, "10 of 32 bytes per sector are used"),
+    ):
+        found = made(sectors, {used["ld"]: load, used["st"]: store}).finding("uncoalesced-global")
+        assert found.headline == f"Uncoalesced global access: {text}"
 
 
 @pytest.mark.parametrize("unit", ["sm", "smsp"])
@@ -1340,6 +1355,30 @@ def test_a_pipe_without_others_to_compare_is_the_busiest() -> None:
 def test_only_the_busiest_memory_level_is_the_limit() -> None:
     rules = {finding.rule for finding in made(busy(dram=50, l2=80, l1=75)).profile().findings}
     assert "l2-bandwidth" in rules and not rules & {"dram-bandwidth", "l1-bandwidth"}
+
+
+def test_a_part_of_l2_that_carries_no_bytes_is_no_bandwidth() -> None:
+    # NVIDIA's memory throughput holds L2's bandwidths: 64 % of something else.
+    launch = made(busy(dram=41, l2=64, l1=20, sm=15, memory=47))
+    assert launch.findings("l2-bandwidth") == []
+    assert launch.plus(busy(memory=64)).findings("l2-bandwidth")
+    # Of L1 it holds less: L1's own percentage is of cycles in which it has work.
+    assert made(busy(dram=10, l2=20, l1=90, sm=15, memory=50)).findings("l1-bandwidth")
+
+
+@pytest.mark.parametrize(
+    ("dram", "action"),
+    [
+        (1e9, "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory"),
+        (3e9, "Move fewer bytes: fuse kernels, use a narrower type"),
+        (None, "Move fewer bytes through L2: keep what is read again in registers and shared memory, or fuse"),
+    ],
+)
+def test_tiles_help_l2_where_it_moves_more_than_dram(dram: float | None, action: str) -> None:
+    bytes_moved = {"lts__t_bytes.sum": 4e9} | ({"dram__bytes.sum": dram} if dram else {})
+    found = made(busy(dram=30, l2=75, l1=50, sm=20), bytes_moved).finding("l2-bandwidth")
+    assert found.action == action
+    assert ("MemoryWorkloadAnalysis" in found.advice) == (dram is None)
 
 
 def test_dram_near_its_roof_is_told_although_l2_is_busier() -> None:
@@ -2068,10 +2107,8 @@ def test_conflicts_without_all_passes_are_told_by_warp_and_without_a_gain() -> N
     assert "31.0 extra wavefronts per warp" in alone.headline and (alone.gain_kernel, alone.severity) == (None, "info")
     # The passes of loads are not all that the conflicts of loads and stores are among.
     stores = {CONFLICTS_OF.format("st"): 864.0, PASSES_OF.format("ld"): 2 * 864.0}
-    assert (
-        "32.0 extra wavefronts per warp"
-        in made(only, stores, grid=(108, 1, 1)).finding("shared-bank-conflict").headline
-    )
+    both = made(only, stores, grid=(108, 1, 1)).finding("shared-bank-conflict").headline
+    assert "32.0 extra wavefronts per warp (31.0 of loads, 1.00 of stores); the total" in both
 
 
 def test_more_blocks_do_not_shorten_the_launch() -> None:

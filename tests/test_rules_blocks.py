@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
+from gpuprof.hardware.device import RecordedDevice
 from tests.kernels import (
     REGISTERS,
     WAVES,
@@ -225,6 +226,45 @@ def test_blocks_that_start_and_end_with_their_grid_save_the_time_in_which_sms_wo
     # Half of the places in 60 % of the time.
     ramp = SHORT.plus({ELAPSED: 1e4 / 0.6})
     assert ramp.finding("short-blocks").gain_kernel == pytest.approx(0.3)
+
+
+def test_waves_tell_how_long_blocks_live_where_the_sms_are_not_known() -> None:
+    # 8 rounds in 10 000 cycles, half of whose places are filled: 625 cycles. Ten times the cycles are no short blocks.
+    unknown = replace(SHORT, device=RecordedDevice(compute_capability="8.0"))
+    assert unknown.finding("short-blocks").headline.startswith("Short blocks: 625 cycles each")
+    assert unknown.findings("load-imbalance") == []
+    long = unknown.plus({AVERAGE_SM: 1e5})
+    assert long.findings("short-blocks") == [] and long.finding("load-imbalance").confidence == "guess"
+    assert unknown.without(WAVES).findings("short-blocks") == []
+
+
+SHORT_LAUNCH = made(
+    {REGISTERS: 32.0, ACTIVE: 70.0, WAVES: 6.0, AVERAGE_SM: 1.4e4, ELAPSED: 2e4}, busy(sm=20), lasting(10e-6, 2e9),
+    grid=(5184, 1, 1),
+)  # fmt: skip
+"""An SM works for 7 of 10 µs, so long as any launch may take less; its 6 rounds take 2333 cycles each."""
+
+
+def test_sms_that_are_idle_while_a_short_kernel_starts_and_ends_need_more_work_a_launch() -> None:
+    found = SHORT_LAUNCH.finding("load-imbalance")
+    assert found.headline == "Idle SMs: an average SM has no work for 30 % of 10.0 µs"
+    assert found.gain_kernel == pytest.approx(0.3) and found.held == "the same work in another launch"
+    assert found.action.startswith("Do more in each launch") and found.confidence == "inferred"
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        pytest.param(SHORT_LAUNCH.plus(lasting(1e-3, 2e9)), id="no launch takes 0.3 ms"),
+        pytest.param(SHORT_LAUNCH.plus({AVERAGE_SM: 1.9e4}), id="a twentieth is idle"),
+        pytest.param(SHORT_LAUNCH.plus(lasting(4e-6, 5e9)), id="as short as its launch"),
+        pytest.param(SHORT_LAUNCH.plus({BUSIEST_SM: 1.41e4}), id="the busiest SM tells it"),
+        pytest.param(SHORT_LAUNCH.plus(stalls(long_scoreboard=60)), id="warp states are known"),
+        pytest.param(SHORT_LAUNCH.plus({WAVES: 0.7}), id="no blocks for them"),
+    ],
+)
+def test_idle_sms_that_are_not_the_launch(launch: Made) -> None:
+    assert not [found for found in launch.findings("load-imbalance") if found.action.startswith("Do more in each")]
 
 
 @pytest.mark.parametrize(("more", "gain"), [(busy(dram=55), 0.45), (issued(58), 0.42), ({}, 0.5)])

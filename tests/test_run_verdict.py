@@ -122,6 +122,7 @@ def test_without_durations_what_was_counted_speaks_before_the_shape_of_a_launch(
     assert [finding.rule for finding in told.kernels[0].findings] == ["small-grid"]
     assert told.opportunities == () and told.verdict is not None
     assert told.verdict.kernel == 2 and "Shared-memory bank conflicts" in told.verdict.sentence
+    assert "If that takes time: pad or swizzle the shared array" in told.verdict.sentence
     assert [note for note in told.verdict.notes if note.startswith("conflicts: Shared-memory bank conflicts: ")]
 
 

@@ -183,7 +183,7 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
     if total is None and warps and excess / warps >= CONFLICTS_A_WARP.value:
         yield _conflict_verdict(
             case,
-            f"{significant(excess / warps)} extra wavefronts per warp; the total was not collected",
+            f"{_by_warp_text(case, conflicts, warps)}; the total was not collected",
             "",
             confidence,
             None,
@@ -205,6 +205,16 @@ def _bank_conflicts(case: Case) -> Iterator[RuleVerdict]:
         _without_conflicts(case, fraction, excess),
         (*evidence, Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, meaning=CONFLICT_SHARE)),
     )
+
+
+def _by_warp_text(case: Case, conflicts: _Conflicts, warps: float) -> str:
+    """Write the conflicts of a warp, those of loads and of stores apart where both have some."""
+    text = f"{significant(conflicts.excess / warps)} extra wavefronts per warp"
+    by_kind = [case.number(name) for name in SHARED_CONFLICTS_BY_KIND]
+    if sum(count or 0.0 for count in by_kind) != conflicts.excess or not all(by_kind):
+        return text
+    kinds = (f"{significant((count or 0.0) / warps)} of {kind}s" for count, kind in zip(by_kind, _KINDS, strict=True))
+    return f"{text} ({', '.join(kinds)})"
 
 
 def _conflict_verdict(

@@ -15,6 +15,8 @@ from gpuprof.diagnose.launch import (
     BUSIEST_SM,
     COVERED,
     FULL,
+    FULL_WAVE,
+    FUSED,
     LATENCIES,
     SHORT,
     STARVED_ISSUE,
@@ -26,6 +28,7 @@ from gpuprof.diagnose.launch import (
     has_tail,
     idle_sms,
     is_held_by_blocks,
+    is_short,
     is_tail,
     is_taken,
     is_under_a_wave,
@@ -37,7 +40,7 @@ from gpuprof.diagnose.traffic import late_share
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.occupancy import blocks_at_once, launch_resources, theoretical_occupancy
 from gpuprof.model.session import Evidence
-from gpuprof.units import WARP_THREADS, format_percent
+from gpuprof.units import WARP_THREADS, format_percent, format_si
 
 EMPTY_LANES = percent(
     "lanes without a thread",
@@ -348,6 +351,11 @@ def _imbalance(case: Case) -> Iterator[RuleVerdict]:
     if case.busiest_share is None and _is_idle_late(case):
         yield _idle_on_average(case)
         return
+    if case.busiest_share is None and _is_idle_by_launch(case):
+        # Blocks that begin late and end early leave places of working SMs empty, too.
+        yield _idle_by_launch(case)
+        yield from _uneven_slices(case)
+        return
     idle = idle_sms(case)
     if idle is not None and not _is_by_launch(case, idle):
         longer = format_percent(1 / (1 - idle) - 1)
@@ -426,6 +434,36 @@ def _idle_on_average(case: Case) -> RuleVerdict:
         evidence=(
             *active_evidence(case),
             Evidence("", 100 * late, "%", threshold=IMBALANCE.value, meaning="idle beyond what a launch takes at most"),
+        ),
+    )
+
+
+def _is_idle_by_launch(case: Case) -> bool:
+    """Tell whether starting and ending the kernel is most of what an average SM is idle for, with blocks for all.
+
+    Where the states of warps are known, they tell what else the kernel waits for.
+    """
+    waves, active = case.kernel.waves, case.active_share
+    if waves is None or waves < FULL_WAVE.value or active is None or case.stalls or is_short(case):
+        return False
+    return 100 * (1.0 - case.working_share) >= IMBALANCE.value and 1.0 - active <= 2 * (1.0 - case.working_share)
+
+
+def _idle_by_launch(case: Case) -> RuleVerdict:
+    """SMs without work for as long as any launch takes, in a kernel that is not much longer."""
+    idle, duration = 1.0 - (case.active_share or 0.0), case.kernel.duration_s or 0.0
+    return RuleVerdict(
+        headline=f"Idle SMs: an average SM has no work for {format_percent(idle)} of {format_si(duration, 's')}",
+        why="The kernel is so short that its start and its end are much of its time: SMs wait for their first block, "
+        "and those that are through wait for the last ones.",
+        action="Do more in each launch: a larger problem, or fuse or batch it with its neighbours",
+        advice="Give each launch more work: a larger problem, several of them at once, or the work of its neighbours "
+        "(torch.compile, one Triton kernel).",
+        confidence="inferred",
+        saving=case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, FUSED).only_if(FUSED),
+        evidence=(
+            *active_evidence(case),
+            Evidence("", 100 * idle, "%", threshold=IMBALANCE.value, meaning="idle share of an average SM"),
         ),
     )
 
@@ -539,8 +577,9 @@ RULES = (
         "Warp slots are empty between short blocks",
         about="defect",
         looks_at="Block lifetime: active cycles of an SM × blocks that it holds (by achieved occupancy) ÷ blocks that "
-        "it runs; and achieved against theoretical occupancy. It is a guess unless issue slots and units are under 60 "
-        "% busy, and a fact (`info`) where one is 80 % busy.",
+        "it runs, or where the SMs are not known × achieved ÷ theoretical occupancy ÷ waves; and achieved against "
+        "theoretical occupancy. It is a guess unless issue slots and units are under 60 % busy, and a fact (`info`) "
+        "where one is 80 % busy.",
         thresholds=(SHORT_BLOCK, OCCUPANCY_GAP, STARVED_ISSUE),
         gain="min(least × working time, 1 − largest need of a unit), where least is the lesser of 1 − achieved ÷ "
         "theoretical occupancy and 1 − issue slots used, with the same speed per warp: the share of the time that "
@@ -557,17 +596,17 @@ RULES = (
         "Load imbalance",
         about="defect",
         looks_at="Active cycles of the busiest against the average SM; where only the average was collected, those "
-        "against elapsed cycles, less the 3 µs that a launch takes at most: the cause is then open; else achieved "
-        "against theoretical occupancy; active cycles of the L2 slices. Between blocks that live for under 2 000 "
-        "cycles slots are empty without any imbalance (`short-blocks`), and so may an SM be, for up to two such "
-        "blocks. Of slices that hardly work it is a guess that they hold anything up. Where neither waves nor grid are "
-        "known, idle SMs are a guess: the grid can be small.",
+        "against elapsed cycles, less the 3 µs that a launch takes at most: the cause is then open. Where those are "
+        "most of what it is idle for, a tenth of the time, and no warp states are known, the launch has too little "
+        "work. Else achieved against theoretical occupancy; active cycles of the L2 slices. Between blocks that live "
+        "for under 2 000 cycles slots are empty without any imbalance (`short-blocks`), and so may an SM be, for up to "
+        "two such blocks. Where neither waves nor grid are known, idle SMs are a guess: the grid can be small.",
         thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP, SLICES, SLICE_BUSY),
         gain="For SMs min((1 − average ÷ busiest SM) × working time, 1 − largest need of a unit), with the same time "
-        "per block; where only the average SM is known, its idle time beyond the launch instead. For occupancy 1 − "
-        "achieved ÷ theoretical and 1 − issue slots used, likewise, with the same speed per warp. For slices min(the "
-        "busiest slice's busy fraction, 1 − average ÷ busiest slice, 1 − largest need that remains), with the same "
-        "accesses.",
+        "per block; where only the average SM is known, its idle time beyond the launch instead, or that of the "
+        "launch, with the same work in another one. For occupancy 1 − achieved ÷ theoretical and 1 − issue slots used, "
+        "likewise, with the same speed per warp. For slices min(the busiest slice's busy fraction, 1 − average ÷ "
+        "busiest slice, 1 − largest need that remains), with the same accesses.",
         silent="Under one wave (`small-grid` covers that) except with one block per SM, most of which end in half the "
         "time; or the gaps are smaller, or a partial last wave (`tail-effect`) or short blocks explain them.",
         check=_imbalance,

@@ -408,13 +408,20 @@ class Case:
 
     @cached_property
     def block_cycles(self) -> float | None:
-        """How long a block lives on average: cycles in which an SM has work × blocks that it holds ÷ that it runs."""
+        """How long a block lives on average: cycles in which an SM has work × blocks that it holds ÷ that it runs.
+
+        Where the SMs are not known, waves tell how often an SM runs all the blocks that it can hold.
+        """
         blocks, warps, achieved = self.blocks, self.warps_per_block, self.kernel.occupancy.achieved
         sms, limits = self.recorded.hardware.sm_count(), self.recorded.hardware.arch.limits
         cycles = self.number("sm__cycles_active.avg")
         if cycles is None and self.kernel.duration_s is not None and self.kernel.sm_clock_hz is not None:
             cycles = self.kernel.duration_s * self.kernel.sm_clock_hz
-        if cycles is None or not blocks or not warps or not sms or achieved is None or "warps_per_sm" not in limits:
+        if cycles is None or achieved is None:
+            return None
+        if sms is None and self.kernel.waves and self.kernel.occupancy.theoretical:
+            return cycles * min(1.0, achieved / self.kernel.occupancy.theoretical) / self.kernel.waves
+        if not blocks or not warps or not sms or "warps_per_sm" not in limits:
             return None
         return cycles * min(1.0, achieved) * limits["warps_per_sm"].value / warps / (blocks / sms)
 

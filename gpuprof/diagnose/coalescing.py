@@ -68,6 +68,7 @@ _LANE_BYTES = 16
 _LEVELS = ("l2", "dram")
 _L2_HITS = "lts__t_sector_hit_rate.pct"
 _DIRECTIONS = (("ld", "load"), ("st", "store"))
+_ACCESSES = {what: f"{kind}s" for what, kind in _DIRECTIONS}
 _SAME_DATA = "the same data through L2 and DRAM"
 _SAME_INSTRUCTIONS = "the same instructions"
 
@@ -403,11 +404,19 @@ def _unused_bytes(case: Case) -> _Excess | None:
     is_open = any(known[what].value < SECTOR_BYTES for what in open_requests)
     return _Excess(
         fraction,
-        f"{mean:.3g} of 32 bytes per sector are used",
+        _used_text({what: known[what].value for what in weights}, mean),
         _beside_single_words(case) if is_open else "measured",
         evidence=tuple(item.evidence for item in known.values()),
         may_be_single_words=is_open,
     )
+
+
+def _used_text(used: Mapping[str, float], mean: float) -> str:
+    """Write how much of a sector is used: of loads or of stores alone where the others use all of theirs."""
+    wasteful = {what: value for what, value in used.items() if 100 * (1.0 - value / SECTOR_BYTES) >= EXCESS.value}
+    if len(wasteful) == len(used):
+        return f"{mean:.3g} of 32 bytes per sector are used"
+    return " and ".join(f"{_ACCESSES[what]} use {value:.3g} of 32 bytes" for what, value in wasteful.items())
 
 
 def _beside_single_words(case: Case) -> Confidence:
@@ -458,7 +467,7 @@ def _used_bytes(case: Case, what: str) -> _Used | None:
     name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
     if not case.can_have((name, percent_name)):
         return None
-    meaning = f"bytes used per sector by {'loads' if what == 'ld' else 'stores'}"
+    meaning = f"bytes used per sector by {_ACCESSES[what]}"
     value, of_sector = case.number(name), case.number(percent_name)
     if value:
         return _Used(min(value, SECTOR_BYTES), Evidence(name, value, "B/sector", threshold=32.0, meaning=meaning))

@@ -66,7 +66,7 @@ LAUNCH_ALONE = percent(
 )
 
 SHORT_KERNEL = "short-kernel"
-_FUSED = "the same work in another launch"
+FUSED = "the same work in another launch"
 _WAVES = "launch__waves_per_multiprocessor"
 BUSIEST_SM, AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
 FULL_OF = 0.9999
@@ -516,7 +516,7 @@ def _short(case: Case) -> Iterator[RuleVerdict]:
             "of so short a kernel are uncertain."
         ),
         confidence="measured",
-        saving=case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, _FUSED).only_if(_FUSED),
+        saving=case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, FUSED).only_if(FUSED),
         evidence=(
             Evidence("gpu__time_duration.sum", duration, "s", threshold=SHORT.value, meaning="duration"),
             *case.metric(BUSIEST_SM, "active cycles of the busiest SM", "cycle"),

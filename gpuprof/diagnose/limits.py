@@ -89,6 +89,8 @@ _MORE_IN_FLIGHT = "Keep more bytes in flight: more and wider loads before the fi
 _ACTIONS = {
     "dram": "Move fewer bytes: fuse kernels, keep reused data on chip, use a narrower type",
     "l2": "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory",
+    "l2-once": "Move fewer bytes: fuse kernels, use a narrower type",
+    "l2-unknown": "Move fewer bytes through L2: keep what is read again in registers and shared memory, or fuse",
     "l1": "Make fewer and wider accesses: 16 bytes per thread, values kept in registers",
     "kept": "Check coalescing, and keep values in registers or shared memory: wider accesses do not help",
     "in-flight": "Keep more bytes in flight; at the ceiling move fewer: fuse kernels, reuse data on chip",
@@ -103,6 +105,7 @@ _ADVICE = {
         "Serve more from L1 and shared memory: larger tiles per block, reuse in registers, and a block order (Triton: "
         "grouped program order) in which neighbours share their inputs."
     ),
+    "l2-once": f"Most of what L2 moves goes to or comes from DRAM, so that little is read again. {_FEWER_BYTES}",
     "l1": (
         "Use fewer and wider accesses: 16 bytes per thread (float4; in Triton contiguous blocks), values kept in "
         "registers across iterations (register tiling), and loop-invariant loads hoisted out of the loop."
@@ -129,6 +132,11 @@ _ADVICE = {
         "multiply-adds, use 16-byte loads (ld.shared.v4, ldmatrix), and keep operands in registers between steps."
     ),
 }
+_ADVICE["l2-unknown"] = (
+    f"Where L2 moves more than DRAM does, values are read again: {_ADVICE['l2'][:1].lower()}{_ADVICE['l2'][1:]} Where "
+    "each is used once, only fewer bytes help: fuse kernels, use a narrower type. To see which it is, profile again "
+    "with ncu --section MemoryWorkloadAnalysis."
+)
 
 
 def _is_busiest(case: Case, level: str) -> bool | None:
@@ -305,16 +313,37 @@ def _l2(case: Case) -> Iterator[RuleVerdict]:
     fraction = _busy(case, "l2")
     if fraction is None or _is_busiest(case, "l2") is False or _sm_is_ahead(case, fraction):
         return
+    if _is_beside_bandwidth(case, fraction):
+        return
+    is_read_again = _is_read_again(case)
+    kind = "l2" if is_read_again else "l2-once" if is_read_again is False else "l2-unknown"
     yield RuleVerdict(
         headline=_headline(case, "l2", fraction, near=False),
         why="L2 is the busiest memory level: fewer bytes through it make the kernel faster.",
-        action=_ACTIONS["l2"],
-        advice=_ADVICE["l2"],
+        action=_ACTIONS[kind],
+        advice=_ADVICE[kind],
         confidence=_confidence(case, "l2"),
         saving=_reuse(case, fraction, "dram"),
         evidence=_evidence(case, "l2", fraction),
         location=case.place_of_stall("long_scoreboard", "lg_throttle"),
     )
+
+
+def _is_beside_bandwidth(case: Case, fraction: float) -> bool:
+    """Tell whether what is busy in L2 is a part that carries no bytes.
+
+    NVIDIA's memory throughput counts the bandwidths of L2, and not all of its parts: below L2 it is those of no level
+    that is a limit.
+    """
+    memory = case.utilisation.get("memory")
+    return memory is not None and 100 * memory < BUSY.value and memory + TWO_PASSES < fraction
+
+
+def _is_read_again(case: Case) -> bool | None:
+    """Tell whether L2 moves more than DRAM does for it, so that most bytes are moved again; None if not collected."""
+    moved = {traffic.level: traffic.bytes for traffic in case.kernel.traffic}
+    l2, dram = moved.get("l2"), moved.get("dram")
+    return l2 > 2 * dram if l2 is not None and dram is not None else None
 
 
 def _l1(case: Case) -> Iterator[RuleVerdict]:
@@ -709,14 +738,16 @@ RULES = (
         "l2",
         "L2",
         _l2,
-        "Speed of light of L2 against that of DRAM and L1. It is a guess with DRAM's unknown, and under 80 % with "
+        "Speed of light of L2 against that of DRAM and L1, and its bytes against DRAM's: twice as many or fewer are "
+        "hardly read again. It is a guess with DRAM's unknown, and under 80 % with "
         "the SM's unknown. Where none was collected of a level that NVIDIA's rule names the bottleneck, it is 60 % or "
         "more, as that rule says so from there on.",
         _REUSE_GAIN.format(below="DRAM"),
         (_scattered("l2"), _spilled("l2"), _ATOMIC),
         thresholds=(BALANCED,),
         silent="L2 is under 60 % busy, or L1 is busier, or DRAM is within a twentieth of it, or the SM is busier by "
-        "more than 10 points, or it was not collected.",
+        "more than 10 points, or it was not collected; or NVIDIA's memory throughput, which counts L2's bandwidths, is "
+        "under 60 % and below L2: then a part of it is busy that carries no bytes.",
     ),
     _bandwidth_rule(
         "l1",

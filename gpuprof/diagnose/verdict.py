@@ -254,11 +254,14 @@ def _answered(kernel: KernelProfile, busy: _Reached | None, finding: Finding) ->
 
 def _cause(finding: Finding) -> str:
     """Write what holds a kernel back, and where: "uncoalesced global access at gather.cu:41"."""
-    title = finding.headline.partition(": ")[0].rstrip(". ")
-    if title[1:2].islower():
-        title = title[:1].lower() + title[1:]
+    title = _lowered(finding.headline.partition(": ")[0].rstrip(". "))
     line = line_text(finding.location)
     return f"{title} at {line}" if line else title
+
+
+def _lowered(text: str) -> str:
+    """Write what begins a sentence inside of one: "Pad the array", but "FP64 work"."""
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
 def _timed_state(kernel: KernelProfile) -> _State:
@@ -406,7 +409,8 @@ def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
 
 def _open(kernel: KernelProfile, busy: _Reached | None, finding: Finding | None) -> _State:
     if finding is not None and busy is None and is_counted(finding):
-        return _State("open", f"has counts of its work, but none of what that work costs. {finding.headline}")
+        told = f"{finding.headline}. If that takes time: {_lowered(finding.action)}"
+        return _State("open", f"has counts of its work, but none of what that work costs. {told}")
     if busy is not None:
         text = f"keeps {busy.unit} {busy.share} busy, more than {_any_other(kernel)}"
         return _State("open", f"{text}; {_what_helps(kernel, 'it')}", busy)
