@@ -28,8 +28,9 @@ if _OLDER.is_dir():
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+for _stop in (signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(_stop) == signal.SIG_IGN:
+        signal.signal(_stop, signal.SIG_DFL)
 """What a shell runs in its background or under nohup ignores these, and so would all that the tests start and end."""
 
 gc.set_threshold(100_000, 50, 100)

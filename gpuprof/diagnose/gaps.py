@@ -24,7 +24,7 @@ SPREAD = percent(
 ALIKE = percent(
     "idle time before another kernel, of that before the one with most",
     80.0,
-    "pauses of one cause differ by a fifth: from here on neither of the kernels stands out",
+    "to name the one would hide the other: neither stands out",
 )
 UNSURE = percent(
     "share of the idle time after activities without a duration",
