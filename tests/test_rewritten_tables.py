@@ -238,6 +238,16 @@ def test_columns_that_compare_or_say_something_are_no_launches() -> None:
     )
 
 
+def test_a_column_of_sections_before_the_labels_changes_nothing() -> None:
+    text = """| Section | Metric | Naive | Shared |
+|---|---|---|---|
+| Speed Of Light | Duration | 447.00 us | 142.00 us |
+| Scheduler | No Eligible | **99.12%** | 87.58% |
+"""
+    assert values(text, TIME) == pytest.approx([447e-6, 142e-6])
+    assert values(text, "smsp__issue_inst0.avg.pct_of_peak_sustained_active") == [99.12, 87.58]
+
+
 def test_a_table_may_have_a_launch_a_row_with_labels_as_heads() -> None:
     text = """| Kernel | Duration (us) | DRAM Throughput [%] | Compute (SM) Throughput (%) | Speed |
 |---|---|---|---|---|
