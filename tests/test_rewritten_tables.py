@@ -336,8 +336,9 @@ def test_lines_of_label_and_value_are_read_if_all_of_them_are_ncu_s(mark: str) -
         "| Parameter | Value |\n|---|---|\n| Block Size | 256 |\n| Grid Size | 4096 |\n| Duration | 12.00 ms |\n",
         "Block Size: 256\nThreads: 4096\nDuration: 12 ms\n",
         "| Kernel | Time | Speedup |\n|---|---|---|\n| gemm | 12.0 | 1.5 |\n",
+        "| GPU | DRAM Frequency (GHz) | SM Frequency (GHz) |\n|---|---|---|\n| H100 | 2.62 | 1.98 |\n",
     ],
-    ids=["table", "lines", "other"],
+    ids=["table", "lines", "other", "clocks of GPUs"],
 )
 def test_labels_that_programs_have_as_well_are_no_table_of_ncu(text: str, tmp_path: Path) -> None:
     assert not has_launch(text)

@@ -76,6 +76,7 @@ _NO_LAUNCH = re.compile(
 """What the head of a column says that holds no launch's values."""
 _NAME = re.compile(r"(?:void )?[A-Za-z_][\w:]*(?:<.*>)?(?:\(.*\))?")
 _ASIDE = re.compile(r" *\([^()]*\)\Z")
+_CLOCK = "__cycles_elapsed.avg.per_second"
 _TELLS_A_NAME = ("_", "::", "<", "(")
 
 
@@ -431,8 +432,8 @@ def _may_be_goals(rows: Iterable[TextMetric]) -> bool:
 
 
 def _is_common(name: str) -> bool:
-    """Tell whether a metric has a label that programs print as well, such as Duration or Block Size."""
-    return name.startswith(("launch__", "gpu__time_duration", "details:"))
+    """Tell whether a metric has a label that others print as well: Duration, Block Size, or a clock of a GPU."""
+    return name.startswith(("launch__", "gpu__time_duration", "details:")) or name.endswith(_CLOCK)
 
 
 def _kernel_name(text: str, *, is_told: bool = False) -> str:
