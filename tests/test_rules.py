@@ -2298,6 +2298,13 @@ def test_blocks_of_one_warp_are_limited_by_their_number() -> None:
     assert "50 % theoretical, limited by blocks" in found.headline
 
 
+def test_one_direction_of_l2_does_not_tell_whether_its_bytes_are_used_once() -> None:
+    # 6.25e10 × 32 B/s for 1 ms are 2e9 B to the SMs; with as many from them it would be more than twice DRAM's 1.5e9.
+    returned = {"lts__lts2xbar_cycles_active.sum.per_second": 6.25e10, "dram__bytes.sum": 1.5e9}
+    found = made(busy(dram=30, l2=75, l1=50, sm=20), lasting(), returned).finding("l2-bandwidth")
+    assert "To see which it is" in found.advice and "little is read again" not in found.advice
+
+
 def half_full(cycles: float, dram: float = 50.0) -> Made:
     """Half of the warps, with 9 cycles in Long Scoreboard an instruction, so many instructions to a load."""
     counted: dict[str | int, float] = {"LDG.E": 1.0, "FFMA": cycles / 9}

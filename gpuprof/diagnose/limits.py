@@ -20,6 +20,7 @@ from gpuprof.diagnose.traffic import (
     SHARED_CONFLICTS,
     SHARED_CONFLICTS_BY_KIND,
     SHARED_PASSES,
+    bytes_of,
     copies_ahead,
     excess_reaches,
     explained,
@@ -341,8 +342,7 @@ def _is_beside_bandwidth(case: Case, fraction: float) -> bool:
 
 def _is_read_again(case: Case) -> bool | None:
     """Tell whether L2 moves more than DRAM does for it, so that most bytes are moved again; None if not collected."""
-    moved = {traffic.level: traffic.bytes for traffic in case.kernel.traffic}
-    l2, dram = moved.get("l2"), moved.get("dram")
+    l2, dram = bytes_of(case, "l2"), bytes_of(case, "dram")
     return l2 > 2 * dram if l2 is not None and dram is not None else None
 
 
