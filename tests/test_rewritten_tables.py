@@ -238,6 +238,12 @@ def test_columns_that_compare_or_say_something_are_no_launches() -> None:
     )
 
 
+@pytest.mark.parametrize("head", ["Theoretical", "Predicted by the model", "Estimated"])
+def test_a_column_of_what_was_worked_out_is_no_launch(head: str) -> None:
+    text = f"| Metric | {head} | Measured |\n|---|---|---|\n| DRAM Throughput | 92.50 % | 71.30 % |\n"
+    assert values(text, DRAM) == [71.3]
+
+
 def test_a_column_of_sections_before_the_labels_changes_nothing() -> None:
     text = """| Section | Metric | Naive | Shared |
 |---|---|---|---|

@@ -70,7 +70,8 @@ _SECTION_WORDS = frozenset(
 ) | {"metrics"}  # fmt: skip
 _NO_LAUNCH = re.compile(
     r"\b(?:delta|diff(?:erence)?|change|ratio|speed-?up|factor|improvement|gain|min(?:imum)?|max(?:imum)?|avg|average|"
-    r"mean|median|std\w*|peak|roof|target|goal|ideal|expected|limit|threshold|total|sum|notes?)\b|[\u0394%]",
+    r"mean|median|std\w*|peak|roof|target|goal|ideal|expected|limit|threshold|total|sum|notes?|theoretical|"
+    r"predicted|estimated)\b|[\u0394%]",
     re.IGNORECASE,
 )
 """What the head of a column says that holds no launch's values."""
