@@ -238,6 +238,12 @@ def test_columns_that_compare_or_say_something_are_no_launches() -> None:
     )
 
 
+@pytest.mark.parametrize("head", ["Theoretical", "Predicted by the model", "Estimated"])
+def test_a_column_of_what_was_worked_out_is_no_launch(head: str) -> None:
+    text = f"| Metric | {head} | Measured |\n|---|---|---|\n| DRAM Throughput | 92.50 % | 71.30 % |\n"
+    assert values(text, DRAM) == [71.3]
+
+
 def test_a_column_of_sections_before_the_labels_changes_nothing() -> None:
     text = """| Section | Metric | Naive | Shared |
 |---|---|---|---|
@@ -336,8 +342,9 @@ def test_lines_of_label_and_value_are_read_if_all_of_them_are_ncu_s(mark: str) -
         "| Parameter | Value |\n|---|---|\n| Block Size | 256 |\n| Grid Size | 4096 |\n| Duration | 12.00 ms |\n",
         "Block Size: 256\nThreads: 4096\nDuration: 12 ms\n",
         "| Kernel | Time | Speedup |\n|---|---|---|\n| gemm | 12.0 | 1.5 |\n",
+        "| GPU | DRAM Frequency (GHz) | SM Frequency (GHz) |\n|---|---|---|\n| H100 | 2.62 | 1.98 |\n",
     ],
-    ids=["table", "lines", "other"],
+    ids=["table", "lines", "other", "clocks of GPUs"],
 )
 def test_labels_that_programs_have_as_well_are_no_table_of_ncu(text: str, tmp_path: Path) -> None:
     assert not has_launch(text)

@@ -2298,6 +2298,22 @@ def test_blocks_of_one_warp_are_limited_by_their_number() -> None:
     assert "50 % theoretical, limited by blocks" in found.headline
 
 
+def test_fewer_bytes_of_l2_that_are_used_once_are_fewer_of_dram_s() -> None:
+    """With DRAM's 3 of 4 GB as they are, L2 could save a quarter of its 75 % at most, and not by fusing kernels."""
+    launch = made(busy(dram=38, l2=75, l1=50, sm=20), lasting(), {"lts__t_bytes.sum": 4e9})
+    once = launch.plus({"dram__bytes.sum": 3e9}).finding("l2-bandwidth")
+    assert once.gain_kernel == pytest.approx(0.75) and "DRAM" not in (once.held or "")
+    again = launch.plus({"dram__bytes.sum": 1e9}).finding("l2-bandwidth")
+    assert again.gain_kernel == pytest.approx(0.62) and (again.held or "").endswith("the same bytes through DRAM")
+
+
+def test_one_direction_of_l2_does_not_tell_whether_its_bytes_are_used_once() -> None:
+    # 6.25e10 × 32 B/s for 1 ms are 2e9 B to the SMs; with as many from them it would be more than twice DRAM's 1.5e9.
+    returned = {"lts__lts2xbar_cycles_active.sum.per_second": 6.25e10, "dram__bytes.sum": 1.5e9}
+    found = made(busy(dram=30, l2=75, l1=50, sm=20), lasting(), returned).finding("l2-bandwidth")
+    assert "To see which it is" in found.advice and "little is read again" not in found.advice
+
+
 def half_full(cycles: float, dram: float = 50.0) -> Made:
     """Half of the warps, with 9 cycles in Long Scoreboard an instruction, so many instructions to a load."""
     counted: dict[str | int, float] = {"LDG.E": 1.0, "FFMA": cycles / 9}

@@ -261,6 +261,7 @@ def test_sms_that_are_idle_while_a_short_kernel_starts_and_ends_need_more_work_a
         pytest.param(SHORT_LAUNCH.plus({BUSIEST_SM: 1.41e4}), id="the busiest SM tells it"),
         pytest.param(SHORT_LAUNCH.plus(stalls(long_scoreboard=60)), id="warp states are known"),
         pytest.param(SHORT_LAUNCH.plus({WAVES: 0.7}), id="no blocks for them"),
+        pytest.param(SHORT_LAUNCH.plus({WAVES: 1.25}), id="the last of two rounds can leave them idle"),
     ],
 )
 def test_idle_sms_that_are_not_the_launch(launch: Made) -> None:

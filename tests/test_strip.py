@@ -20,7 +20,7 @@ from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests.chromium import CHROMIUM, Browser
 from tests.test_figures import TWO
-from tests.test_timeline import copy, device, kernel, session, trace
+from tests.test_timeline import A100, copy, device, kernel, session, trace
 
 EXCHANGE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 HOSTILE = "</title></svg><script>document.title='hacked'</script>"
@@ -92,6 +92,14 @@ def test_what_takes_no_time_is_not_drawn() -> None:
     found = session(trace(kernel("k", 0, None), kernel("k", 10, None)))
     assert device(found).strip is None
     assert list(timeline_drawings(found)) == []
+
+
+def test_a_gpu_whose_time_is_less_than_its_clock_resolves_is_not_drawn() -> None:
+    """54 years after a GPU whose clock began at zero, double precision resolves 238 ns."""
+    late = kernel("late", 1.7e15, 0.05)._replace(device=1)
+    found = session(trace(kernel("first", 0, 5), late, devices=(A100, A100)))
+    assert found.timeline is not None
+    assert [one.strip is not None for one in found.timeline.devices] == [True, False]
 
 
 def test_a_page_draws_areas_pauses_and_moments() -> None:

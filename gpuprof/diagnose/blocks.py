@@ -441,10 +441,13 @@ def _idle_on_average(case: Case) -> RuleVerdict:
 def _is_idle_by_launch(case: Case) -> bool:
     """Tell whether starting and ending the kernel is most of what an average SM is idle for, with blocks for all.
 
-    Where the states of warps are known, they tell what else the kernel waits for.
+    Where the states of warps are known, they tell what else the kernel waits for. A partial last round leaves SMs
+    idle, too.
     """
     waves, active = case.kernel.waves, case.active_share
     if waves is None or waves < FULL_WAVE.value or active is None or case.stalls or is_short(case):
+        return False
+    if has_tail(waves):
         return False
     return 100 * (1.0 - case.working_share) >= IMBALANCE.value and 1.0 - active <= 2 * (1.0 - case.working_share)
 
@@ -598,7 +601,8 @@ RULES = (
         looks_at="Active cycles of the busiest against the average SM; where only the average was collected, those "
         "against elapsed cycles, less the 3 µs that a launch takes at most: the cause is then open. Where those are "
         "most of what it is idle for, a tenth of the time, and no warp states are known, the launch has too little "
-        "work. Else achieved against theoretical occupancy; active cycles of the L2 slices. Between blocks that live "
+        "work, unless a partial last wave can be it. Else achieved against theoretical occupancy; active cycles of "
+        "the L2 slices. Between blocks that live "
         "for under 2 000 cycles slots are empty without any imbalance (`short-blocks`), and so may an SM be, for up to "
         "two such blocks. Of slices that hardly work it is a guess that they hold anything up. Where neither waves nor "
         "grid are known, idle SMs are a guess: the grid can be small.",

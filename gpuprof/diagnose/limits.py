@@ -20,6 +20,7 @@ from gpuprof.diagnose.traffic import (
     SHARED_CONFLICTS,
     SHARED_CONFLICTS_BY_KIND,
     SHARED_PASSES,
+    bytes_of,
     copies_ahead,
     excess_reaches,
     explained,
@@ -203,11 +204,11 @@ def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     rest = {LAUNCH: case.needs.get(LAUNCH), WORK: work}
     bound = saving({unit: need for unit, need in rest.items() if need}, {})
     is_told = work or others or stays.keys() - {*_LEVELS, LAUNCH}
-    levels = " and ".join(_NAMES[level] for level in below)
-    same = f"{'the same' if is_told else 'little'} arithmetic and the same bytes through {levels}"
+    levels = f" and the same bytes through {' and '.join(_NAMES[level] for level in below)}" if below else ""
+    same = f"{'the same' if is_told else 'little'} arithmetic{levels}"
     told = bound.if_held(1.0 - max((work, *stays.values())), same)
     beside = 1.0 - max(others.values(), default=0.0)
-    told = told.if_held(beside, f"the same other instructions and the same bytes through {levels}")
+    told = told.if_held(beside, f"the same other instructions{levels}")
     return told.if_held(fraction, "the rest of its time unchanged")
 
 
@@ -323,7 +324,8 @@ def _l2(case: Case) -> Iterator[RuleVerdict]:
         action=_ACTIONS[kind],
         advice=_ADVICE[kind],
         confidence=_confidence(case, "l2"),
-        saving=_reuse(case, fraction, "dram"),
+        # Bytes that are not read again are DRAM's as well.
+        saving=_reuse(case, fraction) if is_read_again is False else _reuse(case, fraction, "dram"),
         evidence=_evidence(case, "l2", fraction),
         location=case.place_of_stall("long_scoreboard", "lg_throttle"),
     )
@@ -341,8 +343,7 @@ def _is_beside_bandwidth(case: Case, fraction: float) -> bool:
 
 def _is_read_again(case: Case) -> bool | None:
     """Tell whether L2 moves more than DRAM does for it, so that most bytes are moved again; None if not collected."""
-    moved = {traffic.level: traffic.bytes for traffic in case.kernel.traffic}
-    l2, dram = moved.get("l2"), moved.get("dram")
+    l2, dram = bytes_of(case, "l2"), bytes_of(case, "dram")
     return l2 > 2 * dram if l2 is not None and dram is not None else None
 
 
@@ -742,7 +743,8 @@ RULES = (
         "hardly read again. It is a guess with DRAM's unknown, and under 80 % with "
         "the SM's unknown. Where none was collected of a level that NVIDIA's rule names the bottleneck, it is 60 % or "
         "more, as that rule says so from there on.",
-        _REUSE_GAIN.format(below="DRAM"),
+        f"{_REUSE_GAIN.format(below='DRAM')} Where L2's bytes are hardly read again, fewer of them are fewer of "
+        "DRAM's: what that needs is then no bound, and its bytes are not held.",
         (_scattered("l2"), _spilled("l2"), _ATOMIC),
         thresholds=(BALANCED,),
         silent="L2 is under 60 % busy, or L1 is busier, or DRAM is within a twentieth of it, or the SM is busier by "

@@ -30,7 +30,7 @@ def drawn_kernels(activities: Iterable[Activity], number_of: NumberOf) -> dict[s
 def strip_of(
     activities: Sequence[Activity], kernels: Mapping[str, int | None], pauses: Iterable[LongPause]
 ) -> TimeStrip | None:
-    """Return what a GPU did when; nothing where its activities take no time.
+    """Return what a GPU did when; nothing where its activities take no time, or less than their clock resolves.
 
     `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's longest.
     """
@@ -39,6 +39,8 @@ def strip_of(
         return None
     start_s = activities[0].start_s
     bin_s = (max(end for (_, end), _ in timed) - start_s) / BINS
+    if bin_s <= 0:
+        return None
     groups: dict[tuple[StripKind, str | None], list[TimeInterval]] = {("kernels", name): [] for name in kernels}
     for interval, activity in timed:
         kind = _kind(activity)

@@ -70,12 +70,14 @@ _SECTION_WORDS = frozenset(
 ) | {"metrics"}  # fmt: skip
 _NO_LAUNCH = re.compile(
     r"\b(?:delta|diff(?:erence)?|change|ratio|speed-?up|factor|improvement|gain|min(?:imum)?|max(?:imum)?|avg|average|"
-    r"mean|median|std\w*|peak|roof|target|goal|ideal|expected|limit|threshold|total|sum|notes?)\b|[\u0394%]",
+    r"mean|median|std\w*|peak|roof|target|goal|ideal|expected|limit|threshold|total|sum|notes?|theoretical|"
+    r"predicted|estimated)\b|[\u0394%]",
     re.IGNORECASE,
 )
 """What the head of a column says that holds no launch's values."""
 _NAME = re.compile(r"(?:void )?[A-Za-z_][\w:]*(?:<.*>)?(?:\(.*\))?")
 _ASIDE = re.compile(r" *\([^()]*\)\Z")
+_CLOCK = "__cycles_elapsed.avg.per_second"
 _TELLS_A_NAME = ("_", "::", "<", "(")
 
 
@@ -431,8 +433,8 @@ def _may_be_goals(rows: Iterable[TextMetric]) -> bool:
 
 
 def _is_common(name: str) -> bool:
-    """Tell whether a metric has a label that programs print as well, such as Duration or Block Size."""
-    return name.startswith(("launch__", "gpu__time_duration", "details:"))
+    """Tell whether a metric has a label that others print as well: Duration, Block Size, or a clock of a GPU."""
+    return name.startswith(("launch__", "gpu__time_duration", "details:")) or name.endswith(_CLOCK)
 
 
 def _kernel_name(text: str, *, is_told: bool = False) -> str:
