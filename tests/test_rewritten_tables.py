@@ -140,6 +140,16 @@ def test_a_table_that_was_rewritten_as_markdown_has_the_values_of_ncu_s_own(draw
         assert not any("left out" in warning for warning in report.warnings)
 
 
+def test_a_label_that_two_sections_have_is_of_one_launch_where_their_headings_stand() -> None:
+    rows = (
+        Row("GPU Speed Of Light Throughput", "DRAM Throughput", "%", ""),
+        Row("Scheduler Statistics", "Issued Warp Per Scheduler", "", ""),
+        Row("Warp State Statistics", "Issued Warp Per Scheduler", "", ""),
+    )
+    (launch,) = read(as_markdown(rows, [("50.00", "0.60", "0.60")], ["Metric Value"])).launches
+    assert numbers(launch) == {DRAM: 50, "smsp__issue_active.avg.per_cycle_active": 0.6}
+
+
 @given(measured(1), st.booleans())
 def test_a_table_of_two_columns_has_the_values_of_ncu_s_own_or_none(drawn: Measured, has_unit: bool) -> None:
     rows = [row._replace(value=value) for row, value in zip(drawn.rows, drawn.values[0], strict=True)]

@@ -413,7 +413,15 @@ def _section(row: TextMetric, told: Iterable[str]) -> str:
     if row.has_full_name:
         section = RAW_NAMES_SECTION if is_known(RAW_NAMES_SECTION, row.label, unit) else ""
     else:
-        known = (section for section in told if section and row.unit and is_known(section, row.label, unit))
+        known = (
+            section
+            for section in told
+            if section
+            and is_known(section, row.label, unit)
+            and (
+                row.unit or unit_of(metric_name(section, row.label)) == ""
+            )  # a number without a unit has none to print
+        )
         section = next(known, None) or section_of([(row.label, unit)]) or ""
     if row.unit or not section:
         return section
