@@ -18,6 +18,7 @@ from gpuprof.units import (
     format_waves,
     ncu_unit,
     parse_quantity,
+    round_step,
     significant,
 )
 
@@ -165,3 +166,8 @@ def test_any_ncu_unit_has_a_base(unit: str) -> None:
 )
 def test_waves(waves: float, text: str) -> None:
     assert format_waves(waves) == text
+
+
+@pytest.mark.parametrize(("least", "step"), [(1, 1), (1.01, 2), (2, 2), (3, 5), (6, 10), (0.012, 0.02), (700, 1000)])
+def test_the_step_of_a_scale_is_round_and_not_below(least: float, step: float) -> None:
+    assert round_step(least) == pytest.approx(step)

@@ -602,10 +602,10 @@ RULES = (
         "against elapsed cycles, less the 3 µs that a launch takes at most: the cause is then open. Where those are "
         "most of what it is idle for, a tenth of the time, and no warp states are known, the launch has too little "
         "work, unless a partial last wave can be it. Else achieved against theoretical occupancy; active cycles of "
-        "the L2 slices. Between blocks that live "
-        "for under 2 000 cycles slots are empty without any imbalance (`short-blocks`), and so may an SM be, for up to "
-        "two such blocks. Of slices that hardly work it is a guess that they hold anything up. Where neither waves nor "
-        "grid are known, idle SMs are a guess: the grid can be small.",
+        "the L2 slices. Between blocks that live for under 2 000 cycles slots are empty without any imbalance "
+        "(`short-blocks`), and so may an SM be, for up to two such blocks. Of slices that hardly work it is a guess "
+        "that they hold anything up. Where neither waves nor grid are known, idle SMs are a guess: the grid can be "
+        "small.",
         thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP, SLICES, SLICE_BUSY),
         gain="For SMs min((1 − average ÷ busiest SM) × working time, 1 − largest need of a unit), with the same time "
         "per block; where only the average SM is known, its idle time beyond the launch instead, or that of the "

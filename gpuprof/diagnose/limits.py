@@ -100,11 +100,17 @@ _ACTIONS = {
     "shared": "Compute a larger tile per thread so that each value read feeds more arithmetic",
     "gather": "Combine more elements per thread before shared memory, and those of a warp by shuffles",
 }
+_ON_CHIP = (
+    "from L1 and shared memory: larger tiles per block, reuse in registers, and a block order (Triton: grouped program "
+    "order) in which neighbours share their inputs."
+)
 _ADVICE = {
     "dram": f"Move fewer bytes. {_FEWER_BYTES}",
-    "l2": (
-        "Serve more from L1 and shared memory: larger tiles per block, reuse in registers, and a block order (Triton: "
-        "grouped program order) in which neighbours share their inputs."
+    "l2": f"Serve more {_ON_CHIP}",
+    "l2-unknown": (
+        f"Where L2 moves more than DRAM does, values are read again: serve more {_ON_CHIP} Where each is used once, "
+        "only fewer bytes help: fuse kernels, use a narrower type. To see which it is, profile again with ncu "
+        "--section MemoryWorkloadAnalysis."
     ),
     "l2-once": f"Most of what L2 moves goes to or comes from DRAM, so that little is read again. {_FEWER_BYTES}",
     "l1": (
@@ -133,11 +139,6 @@ _ADVICE = {
         "multiply-adds, use 16-byte loads (ld.shared.v4, ldmatrix), and keep operands in registers between steps."
     ),
 }
-_ADVICE["l2-unknown"] = (
-    f"Where L2 moves more than DRAM does, values are read again: {_ADVICE['l2'][:1].lower()}{_ADVICE['l2'][1:]} Where "
-    "each is used once, only fewer bytes help: fuse kernels, use a narrower type. To see which it is, profile again "
-    "with ncu --section MemoryWorkloadAnalysis."
-)
 
 
 def _is_busiest(case: Case, level: str) -> bool | None:

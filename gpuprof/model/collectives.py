@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuprof.model.intervals import TimeInterval, merged, outside
-from gpuprof.model.trace import KERNEL, Activity, Collective, is_communication
+from gpuprof.model.trace import Activity, Collective
 
 _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that no rank ends before all have begun: each needs something of every other one."""
@@ -39,7 +39,7 @@ def rank_waits(of_ranks: Mapping[int, Sequence[Activity]]) -> dict[int, RankWait
     waiting: dict[int, float] = {}
     awaited: dict[int, float] = {}
     for rank, collectives in paired.items():
-        computing = merged(_intervals(kernel for kernel in of_ranks[rank] if _computes(kernel)))
+        computing = merged(kernel.interval for kernel in of_ranks[rank] if kernel.computes)
         by_last: dict[int, list[TimeInterval]] = {}
         for activity, least_s, last in collectives:
             waits_s = (activity.duration_s or 0.0) - least_s
@@ -84,15 +84,6 @@ def _together(members: Mapping[int, Sequence[Activity]]) -> Iterator[Mapping[int
     if known and whole and all(other == first for other in every):
         for activities in zip(*members.values(), strict=True):
             yield dict(zip(members, activities, strict=True))
-
-
-def _computes(activity: Activity) -> bool:
-    return activity.kind == KERNEL and not is_communication(activity.name)
-
-
-def _intervals(activities: Iterable[Activity]) -> Iterator[TimeInterval]:
-    for activity in activities:
-        yield activity.start_s, activity.start_s + (activity.duration_s or 0.0)
 
 
 def bus_rate(done: Iterable[tuple[float | None, Collective | None]]) -> float | None:

@@ -345,7 +345,7 @@ def _busy(steps: Sequence[ProgramStep], activities: Iterable[Activity]) -> list[
     for activity in activities:
         at = _step_at(steps, activity.launched_s) if activity.launched_s is not None else None
         if at is not None:
-            work[at][activity.device].append((activity.start_s, activity.start_s + (activity.duration_s or 0.0)))
+            work[at][activity.device].append(activity.interval)
     return [max((length(merged(spans)) for spans in gpus.values()), default=0.0) for gpus in work]
 
 

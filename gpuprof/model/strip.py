@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from gpuprof.model.field_types import StripKind
 from gpuprof.model.intervals import TimeInterval, binned, merged
 from gpuprof.model.session import LongPause, StripRow, TimeStrip
-from gpuprof.model.trace import COPY, KERNEL, SET, Activity, is_communication
+from gpuprof.model.trace import COPY, KERNEL, SET, Activity
 
 BINS = 270
 _NAMES, _DIGITS = 5, 4
@@ -21,7 +21,7 @@ def drawn_kernels(activities: Iterable[Activity], number_of: NumberOf) -> dict[s
     """Return the names of the kernels that compute and take most time of a run, and the longest kernel of each name."""
     times: defaultdict[str, defaultdict[int | None, float]] = defaultdict(lambda: defaultdict(float))
     for activity in activities:
-        if activity.duration_s and activity.kind == KERNEL and not is_communication(activity.name):
+        if activity.duration_s and activity.computes:
             times[activity.name][number_of(activity)] += activity.duration_s
     names = sorted(times, key=lambda name: -sum(times[name].values()))
     return {name: max(times[name], key=times[name].__getitem__) for name in names[:_NAMES]}
@@ -34,7 +34,7 @@ def strip_of(
 
     `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's longest.
     """
-    timed = [(_interval(activity), activity) for activity in activities if activity.duration_s]
+    timed = [(activity.interval, activity) for activity in activities if activity.duration_s]
     if not timed:
         return None
     start_s = activities[0].start_s
@@ -64,11 +64,7 @@ _ORDER: tuple[StripKind, ...] = ("kernels", "copies", "exchange")
 def _kind(activity: Activity) -> StripKind:
     if activity.kind in (COPY, SET):
         return "copies"
-    return "exchange" if activity.kind == KERNEL and is_communication(activity.name) else "kernels"
-
-
-def _interval(activity: Activity) -> TimeInterval:
-    return activity.start_s, activity.start_s + (activity.duration_s or 0.0)
+    return "exchange" if activity.kind == KERNEL and not activity.computes else "kernels"
 
 
 def _shares(

@@ -207,7 +207,7 @@ def _gpus(traces: Sequence[Trace]) -> Iterator[_OneGpu]:
 
 
 def _device(gpu: _OneGpu, number: int, waits: RankWaits | None, drawn: Mapping[str, int | None]) -> DeviceTimeline:
-    busy = merged(map(_interval, gpu.activities))
+    busy = merged(activity.interval for activity in gpu.activities)
     kernels = [activity for activity in gpu.activities if activity.kind == KERNEL]
     longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
     return DeviceTimeline(
@@ -216,7 +216,7 @@ def _device(gpu: _OneGpu, number: int, waits: RankWaits | None, drawn: Mapping[s
         device=number,
         span_s=busy[-1][1] - busy[0][0],
         busy_s=length(busy),
-        kernel_s=length(merged(map(_interval, kernels))),
+        kernel_s=length(merged(kernel.interval for kernel in kernels)),
         gaps=_gaps(gpu.pauses, knows_waits=gpu.knows_waits),
         copies=tuple(_copies(gpu)),
         communication=_communication(kernels, waits),
@@ -238,10 +238,6 @@ def _long_pause(pause: _Pause, first_s: float) -> LongPause:
         cause=next((cause for so, cause in causes if so), "unknown"),
         before=_before(pause),
     )
-
-
-def _interval(activity: Activity) -> TimeInterval:
-    return activity.start_s, activity.start_s + (activity.duration_s or 0.0)
 
 
 class _Waits:
@@ -274,7 +270,7 @@ def _pauses(activities: Sequence[Activity], waits: _Waits, *, from_start: bool) 
     """
     following = _next_kernels(activities)
     pauses: list[tuple[_Pause, int | None]] = []
-    end, last = _interval(activities[0])[0], activities[0]
+    end, last = activities[0].start_s, activities[0]
     untimed: set[int | None] = set()
     for place, activity in enumerate(activities):
         if activity.start_s > end + _ROUNDING_S:
@@ -293,7 +289,7 @@ def _pauses(activities: Sequence[Activity], waits: _Waits, *, from_start: bool) 
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
         (untimed.add if activity.duration_s is None else untimed.discard)(activity.stream)
-        ended = _interval(activity)[1]
+        ended = activity.interval[1]
         if ended >= end:
             end, last = ended, activity
     first = _loading_pauses(activities, pauses) if from_start else {}
@@ -374,7 +370,7 @@ def _copies(gpu: _OneGpu) -> Iterator[Copies]:
     for copies, memory, moves in sorted(every, key=lambda entry: -(entry[0].time_s or 0.0)):
         exposed_s = None
         if copies.direction != MEMORY_SET:
-            own = merged(_interval(move) for move in moves if move.start_s >= begin)
+            own = merged(move.interval for move in moves if move.start_s >= begin)
             exposed_s, taken = outside(own, taken), merged((*taken, *own))
         yield replace(copies, memory=memory, exposed_s=exposed_s)
 
@@ -383,7 +379,7 @@ def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
     """Yield when kernels ran: one without a time may have run until the next thing on its stream began."""
     next_start_s: dict[int | None, float] = {}
     for activity in reversed(activities):
-        start_s, end_s = _interval(activity)
+        start_s, end_s = activity.interval
         if activity.kind in (KERNEL, TRY):
             yield start_s, end_s if activity.duration_s is not None else next_start_s.get(activity.stream, end_s)
         next_start_s[activity.stream] = start_s
@@ -417,8 +413,8 @@ def _communication(kernels: Sequence[Activity], waits: RankWaits | None) -> Comm
     talking = [kernel for kernel in kernels if is_communication(kernel.name)]
     if not talking:
         return None
-    union = merged(map(_interval, talking))
-    computing = merged(_interval(kernel) for kernel in kernels if not is_communication(kernel.name))
+    union = merged(kernel.interval for kernel in talking)
+    computing = merged(kernel.interval for kernel in kernels if kernel.computes)
     return Communication(
         launches=len(talking),
         time_s=length(union),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.intervals import TimeInterval
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_by_name
 from gpuprof.model.recorded import Dim3
 
@@ -91,6 +92,16 @@ class Activity(NamedTuple):
     graph_launch: Hashable = None
     operand_bytes: int | None = None
     memory: str | None = None
+
+    @property
+    def interval(self) -> TimeInterval:
+        """Return when it begins and ends; one without a duration is an instant."""
+        return self.start_s, self.start_s + (self.duration_s or 0.0)
+
+    @property
+    def computes(self) -> bool:
+        """Tell whether it is a kernel that does not exchange data with other GPUs."""
+        return self.kind == KERNEL and not is_communication(self.name)
 
 
 class HostWait(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -12,7 +11,7 @@ from gpuprof.model.session import LongPause, Session, StripRow, TimeStrip
 from gpuprof.model.time_by import own_labels
 from gpuprof.present.page.parts import label
 from gpuprof.present.timeline_text import device_fact, pause_text
-from gpuprof.units import format_si
+from gpuprof.units import format_si, round_step
 
 _NAME_LENGTH = 60
 _OTHERS = "other kernels"
@@ -25,7 +24,7 @@ _LEAST_HEIGHT = 1.0
 _LEAST_PAUSE, _LETTER = 3.0, 6.3
 """A pause narrower than this is not hatched. The width of a letter decides which labels have room."""
 _LEAST_BIN_S = 1e-12
-_STEPS, _MOST_STEPS = (1.0, 2.0, 5.0, 10.0), 8
+_MOST_STEPS = 8
 
 
 class Shape(Struct, frozen=True):
@@ -173,7 +172,6 @@ def _hatches(pauses: Sequence[LongPause], scale: float) -> Iterator[Hatch]:
 
 def _ticks(span_s: float, scale: float) -> Iterator[TimeTick]:
     """Yield round moments in milliseconds from the first activity on."""
-    decade = 10.0 ** math.floor(math.log10(span_s / _MOST_STEPS))
-    step_s = next(decade * step for step in _STEPS if span_s / (decade * step) <= _MOST_STEPS)
+    step_s = round_step(span_s / _MOST_STEPS)
     for place in range(int(span_s / step_s) + 1):
         yield TimeTick(round(_LEFT + place * step_s * scale, 1), f"{place * step_s * 1e3:.6g}")

@@ -8,6 +8,7 @@ from itertools import chain, count
 from typing import NamedTuple
 
 from gpuprof.characterize.present.words import SI_UNITS, amount, plural
+from gpuprof.units import round_step
 
 _MOST_TICKS = 8
 _LINEAR_STEPS = 5
@@ -107,7 +108,6 @@ def _between(scale: AxisScale, mantissas: Sequence[int], step: int) -> Iterator[
 
 def _linear_ticks(scale: AxisScale) -> list[float]:
     rough = (scale.high - scale.low) / _LINEAR_STEPS
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    step = round_step(rough * 0.999)
     first, last = math.ceil(scale.low / step), math.floor(scale.high / step)
     return [index * step for index in range(first, last + 1)]
