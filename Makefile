@@ -5,12 +5,14 @@ BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 TESTS := $(VENV)/.tests
 KEPT := .test-cache
-# The versions that are installed, also to build gpuprof. make clean test CONSTRAINTS=/dev/null takes the newest.
-CONSTRAINTS ?= constraints.txt
-PIP := PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS) \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Packages are installed by version and hash. make clean test LOCKED= takes the newest of all instead.
+LOCKED ?= yes
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := $(VENV)/.uv/bin/uv pip compile --quiet --no-annotate --custom-compile-command 'make constraints' --universal \
 	--python-version 3.10
+LOCK := $(UV) --generate-hashes --constraint constraints.txt
+# torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl, which PyPI does not have.
+TORCH_CPU := --hash=sha256:6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
 PYTHONS := 3.10 3.11 3.12 3.13 3.14
 PLATFORMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin
 # A report to demonstrate on instead of the recordings that come with gpuprof: make demo REPORT=path.
@@ -34,16 +36,25 @@ help:
 	@echo "make dist                         build wheel and sdist in dist/, and try them"
 	@echo "make clean                        remove what the others made"
 
-$(RUNS): pyproject.toml $(CONSTRAINTS)
+$(RUNS): pyproject.toml lock.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12")'
 	@echo "making an environment in $(VENV), about 360 MB"
 	@$(PYTHON) -m venv $(VENV)
+ifneq ($(LOCKED),)
+	@$(PIP) --require-hashes --requirement lock.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+else
 	@$(PIP) --editable .
+endif
 	@touch $(RUNS)
 
-$(TESTS): $(RUNS)
+$(TESTS): $(RUNS) lock-dev.txt
 	@echo "adding what the tests need to $(VENV), about 830 MB more"
+ifneq ($(LOCKED),)
+	@$(PIP) --require-hashes --requirement lock-dev.txt
+else
 	@$(PIP) --editable '.[dev]'
+endif
 	@touch $(TESTS)
 
 demo: $(RUNS)
@@ -77,11 +88,19 @@ docs: $(TESTS)
 
 # uv solves for every Python and system at once, and then has to find a wheel of each of these versions for each of them.
 # It is installed beside the environment, which cannot be made while pyproject.toml and the pins disagree.
+# constraints.txt has the versions alone, for pip install --constraint: pip takes no hashes from there. The locks have the
+# same versions with their hashes, and what builds an editable gpuprof.
 constraints:
 	@$(PYTHON) -m venv $(VENV)/.uv
 	@$(VENV)/.uv/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@echo editables | $(UV) $(if $(UPGRADE),--upgrade) --extra dev pyproject.toml - --output-file constraints.txt
+	@printf 'hatchling\neditables\n' | $(LOCK) pyproject.toml - --output-file lock.txt
+	@echo editables | $(LOCK) --extra dev pyproject.toml - --output-file lock-dev.txt
 	@echo torch | $(UV) $(if $(UPGRADE),--upgrade) - --output-file .ci/constraints-torch.txt
+	@{ echo '# Hashes of what .ci/run downloads besides the locks. Written by make constraints.'; \
+		for package in torch $$(grep -oE '[a-z0-9-]+==[0-9.]+' .ci/run | sort -u); do echo $$package | $(UV) --no-header \
+			--generate-hashes $$([ $$package = torch ] && echo --constraint .ci/constraints-torch.txt || echo --no-deps) -; \
+		done; echo '# torch for CPUs alone, of PyTorch itself'; echo $(TORCH_CPU); } >.ci/hashes.txt
 	@for python in $(PYTHONS); do for platform in $(PLATFORMS); do \
 		echo "wheels for Python $$python, $$platform"; \
 		$(VENV)/.uv/bin/uv pip compile --quiet --only-binary :all: --constraint constraints.txt --extra dev \
@@ -95,7 +114,7 @@ dist: $(TESTS)
 	$(BIN)/python -m hatchling build
 	$(BIN)/python .ci/check_dist.py dist
 	$(PYTHON) -m venv $(VENV)/.dist
-	PIP_CONSTRAINT=$(CONSTRAINTS) $(VENV)/.dist/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	PIP_CONSTRAINT=constraints.txt $(VENV)/.dist/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	cd $(VENV)/.dist && bin/gpuprof --version && bin/gpuprof specs check && bin/gpuprof demo --output demo >demo.txt
 	@ls -l dist
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -58,9 +59,48 @@ def test_every_requirement_has_one_pinned_version_that_it_allows(python: str, sy
     assert {name for name, allowed in needed.items() if versions[name] not in allowed} == set(), "make constraints"
 
 
+PIN = re.compile(r"[a-z0-9.-]+==[\w.+]+( ; [^\\]*)?$")
+
+
 @pytest.mark.parametrize("file", ["constraints.txt", ".ci/constraints-torch.txt"])
 def test_pins_are_exact_and_name_no_place(file: str) -> None:
-    assert [line for line in lines_of(file) if not re.match(r"[a-z0-9.-]+==[\w.+]+( ; .*)?$", line)] == []
+    assert [line for line in lines_of(file) if not PIN.match(line)] == []
+
+
+@pytest.mark.parametrize("file", ["lock.txt", "lock-dev.txt"])
+def test_locks_have_the_pinned_versions_each_with_its_hashes_and_name_no_place(file: str) -> None:
+    pins = set()
+    for entry in "\n".join(lines_of(file)).replace(" \\\n    ", "\0").splitlines():
+        pin, *hashes = entry.split("\0")
+        assert hashes, pin
+        assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", part) for part in hashes), pin
+        pins.add(pin)
+    constraints = set(lines_of("constraints.txt"))
+    # Of a tool that builds or tests, a lock can leave out the versions for a Python that it does not come with.
+    assert {re.sub(" ;.*", "", pin) for pin in pins} <= {re.sub(" ;.*", "", pin) for pin in constraints}
+    assert {pin for pin in pins if not PIN.match(pin)} == set()
+
+
+def test_every_download_of_ci_has_hashes_and_make_takes_nothing_but_the_locks() -> None:
+    downloads = re.findall(r"[a-z0-9-]+==[0-9.]+", (ROOT / ".ci/run").read_text(encoding="utf-8"))
+    hashed = (ROOT / ".ci/hashes.txt").read_text(encoding="utf-8")
+    assert len(downloads) == 4
+    assert [
+        name for name in downloads if not re.search(rf"^{re.escape(name)} \\\n    --hash", hashed, re.MULTILINE)
+    ] == []
+    for step in (".venv/.runs", ".venv/.tests"):
+        typed = subprocess.run(
+            ["make", "--dry-run", "--always-make", step], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+        installs = [line for line in typed.splitlines() if "pip install" in line]
+        assert installs
+        assert [line for line in installs if "--require-hashes" not in line and "--no-deps" not in line] == []
+
+
+def test_actions_are_pinned_by_commit() -> None:
+    steps = [step for job in WORKFLOW["jobs"].values() for step in job["steps"] if "uses" in step]
+    assert steps
+    assert [step["uses"] for step in steps if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step["uses"])] == []
 
 
 def test_forms_for_issues_ask_for_something_under_names_that_differ() -> None:
