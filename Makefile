@@ -10,7 +10,7 @@ LOCKED ?= yes
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := $(VENV)/.uv/bin/uv pip compile --quiet --no-annotate --custom-compile-command 'make constraints' --universal \
 	--python-version 3.10
-LOCK := $(UV) --generate-hashes --constraint constraints.txt
+LOCK := $(UV) --generate-hashes --no-strip-extras --constraint constraints.txt
 # torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl, which PyPI does not have.
 TORCH_CPU := --hash=sha256:6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
 PYTHONS := 3.10 3.11 3.12 3.13 3.14
