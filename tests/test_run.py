@@ -609,19 +609,99 @@ def test_a_profile_that_is_cut_short_leaves_the_times_of_the_survey(bench: Bench
     assert {"survey.ncu-rep", "session.json", "report.html"} <= set(bench.left())
 
 
+GRANDCHILDREN = "sleep 300 & echo $! > a; setsid sleep 300 & echo $! > b; echo $$ > c; touch begun; wait"
+"""A program that starts a process of its own group, and one of a session of its own."""
+
+
+def started(bench: Bench, child: subprocess.Popen[str], at: str = "begun") -> None:
+    """Wait until the program has begun what is to be ended."""
+    deadline = time.monotonic() + 30
+    while not (bench.folder / at).exists() and time.monotonic() < deadline:
+        assert child.poll() is None
+        time.sleep(0.02)
+
+
+def left_running(bench: Bench) -> list[str]:
+    """The processes of the program that are still there."""
+    pids = [(bench.folder / name).read_text().strip() for name in "abc"]
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
 @pytest.mark.parametrize("sent", [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM])
-def test_a_signal_to_stop_leaves_no_process_behind(bench: Bench, sent: signal.Signals) -> None:
-    marker = bench.folder / "pid"
+def test_a_signal_ends_all_processes_and_is_the_exit_code(bench: Bench, sent: signal.Signals) -> None:
     bench.steps({"program": True})
-    start = f"echo $$ > {marker}; sleep 300"
-    child = bench.start(program=("sh", "-c", start))
-    deadline = time.monotonic() + 20
-    while not (marker.exists() and marker.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    child = bench.start(program=("bash", "-c", GRANDCHILDREN))
+    started(bench, child)
     child.send_signal(sent)
-    child.communicate(timeout=30)
-    assert child.returncode == 130
-    assert not Path(f"/proc/{marker.read_text().strip()}").exists()
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 128 + sent, err
+    assert left_running(bench) == []
+    assert ".gpuprof-run" not in bench.left()
+
+
+def test_a_signal_in_the_profile_shows_what_the_survey_has_timed(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report}, {"program": True})
+    again = f"test -e profiling && {{ {GRANDCHILDREN}; }}; true"
+    child = bench.start(program=("bash", "-c", again))
+    started(bench, child, "out/survey.ncu-rep")
+    (bench.folder / "profiling").touch()
+    started(bench, child)
+    child.send_signal(signal.SIGTERM)
+    out, err = child.communicate(timeout=30)
+    assert child.returncode == 143, err
+    assert " of 15.5 ms of GPU time " in out and left_running(bench) == []
+    assert {"survey.ncu-rep", "session.json", "report.html"} <= set(bench.left())
+
+
+@pytest.mark.parametrize("command", ["roofline", "compare"])
+def test_other_commands_that_profile_end_by_a_signal_as_run_does(bench: Bench, command: str) -> None:
+    bench.steps({"program": True})
+    programs = ("bash", "-c", GRANDCHILDREN)
+    words = bench.words(program=programs, command=command)
+    if command == "compare":
+        words = ["compare", "--run", *words[1:], "---", "true"]
+    child = subprocess.Popen(
+        [*GPUPROF, *words], cwd=bench.folder, env=bench.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    started(bench, child)
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=30)
+    assert (child.returncode, left_running(bench)) == (143, []), err
+
+
+def test_a_launcher_of_ranks_is_ended_by_a_signal_with_its_ranks(bench: Bench) -> None:
+    """A stand-in for mpirun starts two ranks, each in a session of its own."""
+    launcher = bench.folder / "mpirun"
+    launcher.write_text('#!/bin/bash\nOMPI_COMM_WORLD_RANK=1 setsid "$@" & OMPI_COMM_WORLD_RANK=0 "$@"; wait\n')
+    launcher.chmod(0o755)
+    bench.steps({"program": True})
+    script = f"test $OMPI_COMM_WORLD_RANK = 0 && {{ {GRANDCHILDREN}; }}; echo $$ > rank1; sleep 300"
+    child = bench.start(program=(str(launcher), "bash", "-c", script))
+    started(bench, child)
+    started(bench, child, "rank1")
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 143, err
+    assert left_running(bench) == []
+    assert not Path(f"/proc/{(bench.folder / 'rank1').read_text().strip()}").exists()
+
+
+def test_a_hang_up_that_nohup_has_ignored_ends_nothing(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report, "program": True}, {"report": report})
+    program = ("sh", "-c", "touch begun; while ! test -e go_on; do sleep 0.05; done")
+    child = subprocess.Popen(
+        ["nohup", *GPUPROF, *bench.words(program=program)], cwd=bench.folder, env=bench.environ,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    started(bench, child)
+    child.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    (bench.folder / "go_on").touch()
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 0, err
 
 
 def test_standard_input_is_read_again_from_where_it_was(bench: Bench, reports: Path) -> None:

@@ -112,22 +112,25 @@ def measured_sides(to_run: ToRun, compare: Callable[[Sequence[Run], Sequence[Run
     """Profile both programs, time them in turns as `compare` asks for, and return the sessions that were written."""
     from dataclasses import replace
 
+    from gpuprof.collect.stopping import noted_signals
     from gpuprof.comparing import MeasureRequest, measured
 
     printer = Printer()
-    request = MeasureRequest(
-        base=replace(to_run.base, on_event=printer),
-        new=replace(to_run.new, on_event=printer),
-        folder=to_run.folder,
-        compare=compare,
-        keep=_keep,
-        budget_s=to_run.budget_s,
-        tell=_tell,
-    )
-    done = measured(request)
+    with noted_signals() as noted:
+        request = MeasureRequest(
+            base=replace(to_run.base, on_event=printer, stop=noted.any),
+            new=replace(to_run.new, on_event=printer, stop=noted.any),
+            folder=to_run.folder,
+            compare=compare,
+            keep=_keep,
+            budget_s=to_run.budget_s,
+            tell=_tell,
+        )
+        done = measured(request)
+        error = noted.in_error(done.error)
     _tell_end(request, done)
     base, new = (tuple(map(str, files)) for files in (done.base, done.new))
-    return MeasuredSides(SideFiles(base, new), done.error)
+    return MeasuredSides(SideFiles(base, new), error)
 
 
 def _keep(session: Session, file: Path, page: Path | None) -> None:

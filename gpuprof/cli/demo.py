@@ -90,6 +90,7 @@ def _profile_here(
     from gpuprof.collect.installation import choose_ncu
     from gpuprof.collect.machine import gpus_here
     from gpuprof.collect.nvcc import compile_program, find_nvcc
+    from gpuprof.collect.stopping import noted_signals
     from gpuprof.hardware_finder import HardwareFinder
     from gpuprof.resources import data_dir
 
@@ -104,7 +105,8 @@ def _profile_here(
     click.echo(f"compiling a small program for {gpus[0].name} with {nvcc}", err=True)
     with scratch_folder() as scratch:
         compiled = scratch / _PROGRAM
-        compile_program(nvcc, data_dir("recordings") / "demo.cu", compiled, sorted({gpu.arch for gpu in gpus}))
+        with noted_signals():
+            compile_program(nvcc, data_dir("recordings") / "demo.cu", compiled, sorted({gpu.arch for gpu in gpus}))
         content = compiled.read_bytes()
     made, made_folder = not program.exists(), not folder.exists()
     write_files({program: content})
