@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import wraps
@@ -18,7 +16,9 @@ from gpuprof.collect.request import ProfileRequest, checked
 from gpuprof.collect.stopping import noted_signals
 from gpuprof.errors import UsageError, hinted
 from gpuprof.notebook import LoadedSession
+from gpuprof.own_files import write_whole
 from gpuprof.pipeline import planned, profiled
+from gpuprof.store.write import session_pieces
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -129,17 +129,11 @@ def plan(request: ProfileRequest) -> ProfilePlan:
 
 def _save(session: LoadedSession, place: Path) -> None:
     """Write a session whole or not at all. Raises UsageError with the reason."""
-    target = place.resolve() if place.is_symlink() else place
-    draft = target.with_name(f".gpuprof-{os.getpid()}-{threading.get_ident()}.tmp")
     try:
-        draft.unlink(missing_ok=True)
-        session.save(draft)
-        draft.replace(target)
+        write_whole(place, session_pieces(session))
     except OSError as error:
         hint = "the reports are in the same folder; gpuprof.load reads them"
         raise UsageError(f"cannot write {place}: {error.strerror}", hint) from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

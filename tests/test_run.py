@@ -20,6 +20,7 @@ import zstandard
 
 from gpuprof.collect.annotate import INJECTED
 from gpuprof.collect.ncu_help import options_of
+from gpuprof.collect.program_log import MOST_BYTES
 from tests.cli import GPUPROF, Done, gpuprof
 from tests.standin_ncu import HELP
 
@@ -736,6 +737,110 @@ def test_two_runs_do_not_share_a_folder(bench: Bench, reports: Path) -> None:
     first.communicate(timeout=60)
     assert second.returncode == 2 and "another gpuprof is writing to out" in second.stderr
     assert first.returncode == 0
+
+
+FIXED = (
+    "survey.ncu-rep", "survey.log", "profile.ncu-rep", "profile.log", "program.log", "session.json", "report.html",
+)  # fmt: skip
+"""Names of files in a folder of results."""
+
+
+@pytest.mark.parametrize("target", ["mine", "missing"])
+def test_no_link_in_the_folder_is_written_through(bench: Bench, reports: Path, target: str) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report, "log": "==PROF== a\n"}, {"report": report, "log": "", "program": True})
+    (bench.folder / "mine").write_text("mine")
+    (bench.folder / "out").mkdir()
+    for name in FIXED:
+        (bench.folder / "out" / name).symlink_to(bench.folder / target)
+    assert bench.run().returncode == 2 and bench.calls == []
+    done = bench.run("--force", program=("echo", "said"))
+    assert done.returncode == 0, done.stderr
+    assert (bench.folder / "mine").read_text() == "mine" and not (bench.folder / "missing").exists()
+    assert not any((bench.folder / "out" / name).is_symlink() for name in FIXED)
+
+
+def test_no_pipe_in_the_folder_is_waited_for(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report, "log": "==PROF== a\n"}, {"report": report, "log": "", "program": True})
+    (bench.folder / "out").mkdir()
+    for name in FIXED:
+        os.mkfifo(bench.folder / "out" / name)
+    child = bench.start("--force", program=("echo", "said"))
+    _, err = child.communicate(timeout=50)
+    assert child.returncode == 0, err
+
+
+@pytest.mark.parametrize("put", ["link", "pipe"])
+def test_a_lock_that_is_no_file_is_refused(bench: Bench, put: str) -> None:
+    (bench.folder / "out").mkdir()
+    place = bench.folder / "out/.gpuprof-run"
+    if put == "link":
+        place.symlink_to(bench.folder / "missing")
+    else:
+        os.mkfifo(place)
+    child = bench.start()
+    _, err = child.communicate(timeout=50)
+    assert child.returncode == 2 and "error: cannot write out/.gpuprof-run: It is " in err
+    assert not (bench.folder / "missing").exists()
+
+
+def test_the_script_of_ranks_is_not_written_through_a_link(bench: Bench, reports: Path) -> None:
+    launcher = bench.folder / "mpirun"
+    launcher.write_text('#!/bin/bash\n"$@"\n')
+    launcher.chmod(0o755)
+    bench.steps({"report": str(reports / SMALL)}, {"report": str(reports / SMALL)})
+    (bench.folder / "mine").write_text("mine")
+    (bench.folder / "out").mkdir()
+    (bench.folder / "out/rank.sh").symlink_to(bench.folder / "mine")
+    done = bench.run("--force", program=(str(launcher), "true"))
+    assert done.returncode == 0, done.stderr
+    assert (bench.folder / "mine").read_text() == "mine"
+    assert (bench.folder / "out/rank.sh").stat().st_mode & 0o100
+
+
+def test_a_linked_folder_is_refused_where_the_user_has_not_named_it(bench: Bench, reports: Path) -> None:
+    bench.steps(*({"report": str(reports / SMALL)} for _ in range(4)))
+    (bench.folder / "elsewhere").mkdir()
+    for name in ("gpuprof-true", "gpuprof-roofline", "gpuprof-compare"):
+        (bench.folder / name).symlink_to("elsewhere")
+    lines = (
+        ("run", "--ncu", str(STANDIN), "--", "true"),
+        ("roofline", "--ncu", str(STANDIN), "--", "true"),
+        ("compare", "--run", "--ncu", str(STANDIN), "--", "true", "---", "true"),
+    )
+    for line in lines:
+        done = gpuprof(*line, cwd=bench.folder, environ=bench.environ)
+        assert done.returncode == 2 and " is a link\n" in done.stderr, done.stderr
+    assert bench.calls == [] and list((bench.folder / "elsewhere").iterdir()) == []
+    done = bench.run("--output", "gpuprof-true")
+    assert done.returncode == 0, done.stderr
+    assert (bench.folder / "elsewhere/session.json").exists()
+
+
+def test_a_linked_folder_of_a_side_is_refused(bench: Bench) -> None:
+    (bench.folder / "elsewhere").mkdir()
+    (bench.folder / "out").mkdir()
+    (bench.folder / "out/samples").symlink_to(bench.folder / "elsewhere")
+    line = ("compare", "--run", "-o", "out", "--ncu", str(STANDIN), "--", "true", "---", "true")
+    done = gpuprof(*line, cwd=bench.folder, environ=bench.environ)
+    assert done.returncode == 2 and "out/samples is a link" in done.stderr, done.stderr
+
+
+def test_the_log_of_the_program_has_its_beginning_and_its_end(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report}, {"report": report, "program": True})
+    lines = "".join(f"line {number:07}\n" for number in range(400_000)).encode()
+    (bench.folder / "said").write_bytes(lines)
+    done = bench.run(program=("cat", str(bench.folder / "said")))
+    assert done.returncode == 0, done.stderr
+    log = (bench.folder / "out/program.log").read_bytes()
+    match = re.fullmatch(rb"(?s)(.*)\n\xe2\x80\xa6 ([\d,]+) bytes are left out here .{3}\n(.*)", log)
+    assert match is not None
+    head, middle, tail = match.groups()
+    assert len(head) == MOST_BYTES and lines.startswith(head)
+    assert MOST_BYTES - 100 < len(tail) <= MOST_BYTES and lines.endswith(tail) and tail.startswith(b"line ")
+    assert int(middle.replace(b",", b"")) == len(lines) - len(head) - len(tail)
 
 
 @pytest.mark.parametrize("name", ["survey.log", "profile.log", "program.log"])

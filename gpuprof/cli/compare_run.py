@@ -13,6 +13,7 @@ from gpuprof.cli.output import say, to_type, write_files
 from gpuprof.cli.profiling import Printer, expression_of, refuse_file, refuse_folder
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, Interrupted, UsageError
+from gpuprof.own_files import refuse_linked
 
 if TYPE_CHECKING:
     from gpuprof.collect.request import ProfileRequest
@@ -86,6 +87,8 @@ def _folder_and_files(outputs: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
     if len(folders) > 1:
         raise UsageError(f"-o names two folders: {folders[0]:.100} and {folders[1]:.100}", "--run leaves all in one")
     folder = Path(folders[0]) if folders else Path(_FOLDER)
+    if not folders:
+        refuse_linked(folder)
     refuse_folder(folder)
     return folder, tuple(name for name in outputs if name not in folders)
 

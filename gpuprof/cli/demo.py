@@ -19,6 +19,7 @@ from gpuprof.cli.run import command as run
 from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import EnvironmentProblem, UsageError
+from gpuprof.own_files import refuse_linked
 
 _FOLDER, _FOLDER_HERE = "gpuprof-demo", "gpuprof-demo-run"
 _PROGRAM = "demo"
@@ -56,9 +57,11 @@ def command(
     that report to DIR/report.html. --run needs a GPU, ncu and nvcc.
     """
     _refuse_contradictions(files, here=here, ncu=ncu, spec=spec, salvage=salvage)
+    if folder is None:
+        folder = Path(_FOLDER_HERE if here else _FOLDER)
+        refuse_linked(folder)
     if here:
-        return _profile_here(ctx, folder or Path(_FOLDER_HERE), ncu, spec, force=force, in_browser=in_browser)
-    folder = folder or Path(_FOLDER)
+        return _profile_here(ctx, folder, ncu, spec, force=force, in_browser=in_browser)
     if not files:
         page = show_recordings(folder, force=force)
         if in_browser:

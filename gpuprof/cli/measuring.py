@@ -115,7 +115,7 @@ def _show(run: Characterization, html: Path | None, form: str) -> None:
     else:
         print_measured(make_console(), view)
     if html is not None:
-        write_files({html: render_measured_html(view).encode()})
+        write_files({html: render_measured_html(view).encode()}, through_links=True)
         click.echo(printable(f"page: {html}"), err=True)
     click.echo(f"measured: {printable(str(run.path))}\nsamples: {printable(str(run.samples))}", err=True)
 
