@@ -1,0 +1,71 @@
+"""Command lines of profilers: what options of ncu take, which a repeated run needs, and which lines may be copied."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Sequence
+
+
+def names(text: str) -> frozenset[str]:
+    """Return the names of a list that is written in one line."""
+    return frozenset(text.split())
+
+
+SWITCHES = names(
+    "help version call-stack nvtx support-32bit null-stdin list-sets list-sections list-rules list-metrics list-chips "
+    "query-metrics section-folder-restore disable-profiler-start-stop quiet verbose disable-extra-suffixes "
+    "force-overwrite open-in-ui csv print-fp print-rule-details details-all lockstep-kernel-launch"
+)
+"""Options of ncu that take no value."""
+KEPT = names(
+    "target-processes target-processes-filter profile-from-start disable-profiler-start-stop replay-mode "
+    "app-replay-buffer app-replay-match app-replay-mode cache-control clock-control devices nvtx nvtx-include "
+    "nvtx-exclude support-32bit null-stdin graph-profiling launch-skip-before-match rename-kernels "
+    "pipeline-boost-state source-folders"
+)
+"""What a program needs to be profiled in the same way, and what its launches are counted by.
+
+None names what is executed or loaded: who made the report would choose it.
+"""
+FILTERS = names("kernel-id kernel-name kernel-regex kernel-name-base kernel-regex-base filter-mode")
+_OF_NCU = KEPT | FILTERS | names("set import-source launch-skip launch-count")
+_OF_RUN = names("survey kernel")
+_OUTPUT = re.compile(r"[\w.-]+")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_STARTER = re.compile(r"(?:.*/)?(?:env|sudo|doas|xargs|eval|exec)")
+_INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|c|tc|fi)?sh|python[\d.]*|perl|ruby|node)")
+_TEXT_OPTION = re.compile(r"-[A-Za-z]*[ce].*|--(?:command|eval).*")
+
+
+def may_be_copied(command: str) -> bool:
+    """Tell whether a command of a session is of the shape that gpuprof gives it, and starts nothing but a program.
+
+    It is `ncu` or `gpuprof run` with options that name no file to be executed or loaded; the program is not a text that
+    a shell or an interpreter would run, and has no variables before it.
+    """
+    words = shlex.split(command)
+    is_run = words[:2] == ["gpuprof", "run"]
+    if words[0] == "gpuprof" and not is_run:
+        return False
+    known, place = (_OF_RUN, 2) if is_run else (_OF_NCU, 1)
+    while place < len(words) and words[place].startswith("-") and words[place] != "--":
+        name = words[place].removeprefix("--")
+        if words[place] == "-o" and not is_run:
+            if _OUTPUT.fullmatch(words[place + 1] if place + 1 < len(words) else "") is None:
+                return False
+        elif name not in known or name == words[place]:
+            return False
+        place += 1 if name in SWITCHES else 2
+    program = words[place + 1 :] if words[place : place + 1] == ["--"] and is_run else words[place:]
+    return _is_program(program)
+
+
+def _is_program(words: Sequence[str]) -> bool:
+    if not words or words[0].startswith("-") or _VARIABLE.match(words[0]) is not None:
+        return False
+    if _STARTER.fullmatch(words[0]) is not None:
+        return False
+    options = itertools.takewhile(lambda word: word.startswith("-"), words[1:])
+    return _INTERPRETER.fullmatch(words[0]) is None or not any(map(_TEXT_OPTION.fullmatch, options))
