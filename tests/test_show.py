@@ -111,6 +111,17 @@ def test_a_locale_without_unicode_is_no_obstacle(report: Path) -> None:
     assert "saxpy" in done.stdout
 
 
+def test_csv_has_its_header_where_there_is_no_kernel(report: Path, tmp_path: Path) -> None:
+    whole = gpuprof("show", "--format", "csv", report).stdout.splitlines()
+    data = json.loads(gpuprof("show", "--format", "json", report).stdout)
+    empty = data | {"kernels": [], "opportunities": [], "verdict": None, "run": None}
+    (tmp_path / "session.json").write_text(json.dumps(empty))
+    done = gpuprof("show", "--format", "csv", tmp_path / "session.json")
+    assert done.returncode == 0, done.stderr
+    header = [name for name in whole[0].split(",") if not name.startswith("flop_")]
+    assert done.stdout.splitlines() == [",".join(header)]
+
+
 def test_csv_can_be_piped_in() -> None:
     text = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
     done = gpuprof("show", "--format", "json", "-", stdin=text)
