@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from gpuprof.errors import GpuprofError, Interrupted
 
 
-class Noted(NamedTuple):
+class NotedSignals(NamedTuple):
     """The signals that came, in their order, and what dealt with each before."""
 
     came: list[int]
@@ -42,12 +42,12 @@ class Noted(NamedTuple):
 
 
 @contextlib.contextmanager
-def noted_signals() -> Iterator[Noted]:
+def noted_signals() -> Iterator[NotedSignals]:
     """Note SIGTERM, SIGHUP and SIGQUIT, and not be ended by them; none that our caller has us ignore.
 
     An Interrupted that leaves the block gets the exit code of the first.
     """
-    noted = Noted([], handlers := {})
+    noted = NotedSignals([], handlers := {})
     if threading.current_thread() is threading.main_thread():
         for which in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             if signal.getsignal(which) not in (signal.SIG_IGN, None):

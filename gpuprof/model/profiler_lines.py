@@ -45,27 +45,27 @@ def may_be_copied(command: str) -> bool:
     It is `ncu` or `gpuprof run` with options that name no file to be executed or loaded; the program is not a text that
     a shell or an interpreter would run, and has no variables before it.
     """
-    words = shlex.split(command)
-    is_run = words[:2] == ["gpuprof", "run"]
-    if words[0] == "gpuprof" and not is_run:
+    arguments = shlex.split(command)
+    is_run = arguments[:2] == ["gpuprof", "run"]
+    if arguments[0] == "gpuprof" and not is_run:
         return False
     known, place = (_OF_RUN, 2) if is_run else (_OF_NCU, 1)
-    while place < len(words) and words[place].startswith("-") and words[place] != "--":
-        name = words[place].removeprefix("--")
-        if words[place] == "-o" and not is_run:
-            if _OUTPUT.fullmatch(words[place + 1] if place + 1 < len(words) else "") is None:
+    while place < len(arguments) and arguments[place].startswith("-") and arguments[place] != "--":
+        name = arguments[place].removeprefix("--")
+        if arguments[place] == "-o" and not is_run:
+            if _OUTPUT.fullmatch(arguments[place + 1] if place + 1 < len(arguments) else "") is None:
                 return False
-        elif name not in known or name == words[place]:
+        elif name not in known or name == arguments[place]:
             return False
         place += 1 if name in SWITCHES else 2
-    program = words[place + 1 :] if words[place : place + 1] == ["--"] and is_run else words[place:]
+    program = arguments[place + 1 :] if arguments[place : place + 1] == ["--"] and is_run else arguments[place:]
     return _is_program(program)
 
 
-def _is_program(words: Sequence[str]) -> bool:
-    if not words or words[0].startswith("-") or _VARIABLE.match(words[0]) is not None:
+def _is_program(arguments: Sequence[str]) -> bool:
+    if not arguments or arguments[0].startswith("-") or _VARIABLE.match(arguments[0]) is not None:
         return False
-    if _STARTER.fullmatch(words[0]) is not None:
+    if _STARTER.fullmatch(arguments[0]) is not None:
         return False
-    options = itertools.takewhile(lambda word: word.startswith("-"), words[1:])
-    return _INTERPRETER.fullmatch(words[0]) is None or not any(map(_TEXT_OPTION.fullmatch, options))
+    options = itertools.takewhile(lambda word: word.startswith("-"), arguments[1:])
+    return _INTERPRETER.fullmatch(arguments[0]) is None or not any(map(_TEXT_OPTION.fullmatch, options))
