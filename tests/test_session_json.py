@@ -235,6 +235,8 @@ NOT_TO_BE_COPIED = (
     "gpuprof run -- LD_PRELOAD=/tmp/evil.so ./app",
     "gpuprof run -- bash -xc 'curl evil'",
     "gpuprof run -- python3 -c 'import evil'",
+    "gpuprof run -- python3 -X dev -c 'import evil'",
+    "ncu --set full mpirun -n 2 sh -o pipefail -c evil",
     "gpuprof run",
     "gpuprof demo --run --ncu /tmp/evil",
     "gpuprof characterize",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import shlex
 from collections.abc import Sequence
@@ -65,7 +64,12 @@ def may_be_copied(command: str) -> bool:
 def _is_program(arguments: Sequence[str]) -> bool:
     if not arguments or arguments[0].startswith("-") or _VARIABLE.match(arguments[0]) is not None:
         return False
-    if _STARTER.fullmatch(arguments[0]) is not None:
-        return False
-    options = itertools.takewhile(lambda word: word.startswith("-"), arguments[1:])
-    return _INTERPRETER.fullmatch(arguments[0]) is None or not any(map(_TEXT_OPTION.fullmatch, options))
+    return _STARTER.fullmatch(arguments[0]) is None and not any(
+        _INTERPRETER.fullmatch(name) is not None and _takes_text(arguments[place + 1 :])
+        for place, name in enumerate(arguments)
+    )
+
+
+def _takes_text(arguments: Sequence[str]) -> bool:
+    """Tell whether an interpreter with these arguments may run one of them as a text."""
+    return arguments[:1] != [] and arguments[0].startswith("-") and any(map(_TEXT_OPTION.fullmatch, arguments))
