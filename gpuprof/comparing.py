@@ -14,12 +14,14 @@ from gpuprof.collect.events import ProfileEvent, RunEnded, RunStarted, unheard
 from gpuprof.collect.execution import StandardInput
 from gpuprof.collect.folder import taken
 from gpuprof.collect.overwrite import refuse_overwrite
+from gpuprof.collect.program_log import ProgramLog, program_log
 from gpuprof.collect.request import PROGRAM_LOG, ProfileRequest
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.looks import Pace, SideName, Since, TurnsLook, next_look, side_of_turn, since, waited_for
 from gpuprof.comparison.sides import Run
 from gpuprof.errors import EnvironmentProblem, GpuprofError, Interrupted, UsageError
 from gpuprof.model.session import Session
+from gpuprof.own_files import make_folder, refuse_linked
 from gpuprof.pipeline import ProfileOutcome, profiled, survey_tools, timed
 
 PAGE_FILE = "report.html"
@@ -121,6 +123,8 @@ def _common_tools(request: MeasureRequest) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def _refuse_samples(request: MeasureRequest) -> None:
+    for name in ("base", "new", SAMPLES):
+        refuse_linked(request.folder / name)
     refuse_overwrite(_samples_in(request.folder), force=request.base.overwrite)
 
 
@@ -133,9 +137,8 @@ def _samples_in(folder: Path) -> list[Path]:
 def _folder_of(request: MeasureRequest) -> Iterator[Path]:
     """Give the folder to this measurement alone; one that was made for nothing is removed."""
     folder = request.folder
-    made = not folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        made = make_folder(folder, ours=False)
     except OSError as error:
         raise UsageError(f"cannot create {folder}: {error.strerror}", "choose another folder with -o") from error
     try:
@@ -234,7 +237,8 @@ class _Turns:
         started_s = self._request.clock()
         self._input.rewind()
         try:
-            outcome = timed(self._by_tool(_quiet(self._request.of(side), place)))
+            with _kept_log(place) as log:
+                outcome = timed(self._by_tool(_quiet(self._request.of(side), place, log)))
             self.error = _why(outcome, place)
             if self.error is None:
                 file = self._request.sample(side, len(self._runs[side]) + 1)
@@ -272,15 +276,20 @@ class _Heard:
         self._tell(event)
 
 
-def _quiet(request: ProfileRequest, place: Path) -> ProfileRequest:
-    """Return the request of a timed run, which replaces the one before; what the program prints is in its log."""
+def _kept_log(place: Path) -> contextlib.AbstractContextManager[ProgramLog]:
+    """Begin the log of a timed run, which replaces the one before. Raises OSError, and UsageError."""
+    for folder in (place.parent, place):
+        make_folder(folder, ours=True)
     log = place.parent / PROGRAM_LOG
-    place.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
+    return program_log(log)
+
+
+def _quiet(request: ProfileRequest, place: Path, log: ProgramLog) -> ProfileRequest:
+    """Return the request of a timed run, which replaces the one before; what the program prints is in its log."""
 
     def write(text: str) -> None:
-        with log.open("a", encoding="utf-8", errors="backslashreplace") as out:
-            out.write(text)
+        log.write(text.encode("utf-8", "backslashreplace"))
 
     return replace(request, folder=place, overwrite=True, output=write, on_event=unheard)
 

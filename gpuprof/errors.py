@@ -4,7 +4,7 @@ GpuprofError            1  something went wrong that has no class of its own
 ├── UsageError          2  the command line is wrong
 ├── EnvironmentProblem  3  no ncu, no GPU, no permission
 ├── ProgramFailed       4  the user's program failed
-├── Interrupted       130  the user stopped it
+├── Interrupted       130  the user stopped it; by a signal: 128 and its number, 143 for SIGTERM
 └── InputError          5  a file cannot be read
     ├── DamagedInput    5  it is the right kind of file, but broken
     └── SpecError       5  a hardware spec is wrong, at a file and line
@@ -61,7 +61,7 @@ class ProgramFailed(GpuprofError):
 
 
 class Interrupted(GpuprofError):
-    """The user stopped it."""
+    """The user stopped it; by another signal than Ctrl-C's: 128 and its number."""
 
     exit_code = 130
 

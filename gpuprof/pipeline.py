@@ -35,6 +35,7 @@ from gpuprof.model.session import Session
 from gpuprof.model.surveyed import ONLY_TIMES, joined, only_timed
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
+from gpuprof.own_files import make_folder
 
 _BY_NUMBER = "leave out --launch-skip and --launch-count"
 _PROFILE_IT = "profile the program again"
@@ -129,9 +130,8 @@ def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[C
     """Give what runs the program, with the folder to itself; a folder that was made for nothing is removed."""
     request, finder, chosen = _prepared(asked, also)
     folder = request.place
-    made = not folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        made = make_folder(folder, ours=asked.folder is None)
     except OSError as error:
         raise UsageError(f"cannot create {folder}: {error.strerror}", "choose another folder with -o") from error
     if chosen is not None and not request.only_times:

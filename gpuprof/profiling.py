@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import wraps
@@ -16,9 +13,12 @@ from typing import ParamSpec, TypeVar
 from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.plan import ProfilePlan
 from gpuprof.collect.request import ProfileRequest, checked
+from gpuprof.collect.stopping import noted_signals
 from gpuprof.errors import UsageError, hinted
 from gpuprof.notebook import LoadedSession
+from gpuprof.own_files import write_whole
 from gpuprof.pipeline import planned, profiled
+from gpuprof.store.write import session_pieces
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -129,37 +129,16 @@ def plan(request: ProfileRequest) -> ProfilePlan:
 
 def _save(session: LoadedSession, place: Path) -> None:
     """Write a session whole or not at all. Raises UsageError with the reason."""
-    target = place.resolve() if place.is_symlink() else place
-    draft = target.with_name(f".gpuprof-{os.getpid()}-{threading.get_ident()}.tmp")
     try:
-        draft.unlink(missing_ok=True)
-        session.save(draft)
-        draft.replace(target)
+        write_whole(place, session_pieces(session))
     except OSError as error:
         hint = "the reports are in the same folder; gpuprof.load reads them"
         raise UsageError(f"cannot write {place}: {error.strerror}", hint) from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def _handing_signals_on(request: ProfileRequest) -> Iterator[ProfileRequest]:
     """Let signals that end this process end the program first, and take their usual effect behind the block."""
-    came: list[int] = []
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for which in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            if signal.getsignal(which) not in (signal.SIG_IGN, None):
-                before[which] = signal.signal(which, lambda sent, _: came.append(sent))
-    try:
-        yield replace(request, stop=lambda: bool(came) or request.stop())
-    finally:
-        for which, handler in before.items():
-            signal.signal(which, handler)
-        for sent in dict.fromkeys(came):
-            handler = before[signal.Signals(sent)]
-            if callable(handler):
-                # The signal itself would come a second time to a loop of asyncio, which hears of each by its wakeup.
-                handler(sent, None)
-            else:
-                signal.raise_signal(sent)
+    with contextlib.ExitStack() as behind, noted_signals() as noted:
+        behind.callback(noted.hand_on)
+        yield replace(request, stop=lambda: noted.any() or request.stop())

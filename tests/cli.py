@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
 from unittest.mock import patch
@@ -147,7 +147,8 @@ def _streams(encoding: str, closed: Sequence[int]) -> Iterator[None]:
 def _close_stream(name: str) -> None:
     """Close what was opened in the place of a stream that there was not."""
     if (stream := getattr(sys, name)) is not None:
-        stream.close()
+        with suppress(OSError):  # what it has not taken is lost
+            stream.close()
 
 
 def _text(file: IO[bytes], encoding: str) -> str:

@@ -80,7 +80,7 @@ def test_load_of_a_power_probe_is_compiled_though_only_the_power_was_asked_for(g
     assert values["clocks/ffma-throughput energy"].unit == "J/FLOP"
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_ctrl_c_writes_what_was_measured_and_resume_goes_on(gpu: FakeGpu, tmp_path: Path, name: str) -> None:
     file = tmp_path / "a.measured.yaml"
 
@@ -92,7 +92,7 @@ def test_ctrl_c_writes_what_was_measured_and_resume_goes_on(gpu: FakeGpu, tmp_pa
     gpu.fail_where = interrupt
     before = signal.getsignal(signal.Signals[name])
     result = characterize("--only", "latency/l2", "--only", "bank-conflict", "-o", str(file))
-    assert (result.return_value, result.exception) == (130, None)
+    assert (result.return_value, result.exception) == (128 + signal.Signals[name], None)
     assert set(load_measured(file).values) == {"latency/l2"}
     assert "--resume measures what is missing" in result.stderr
     assert signal.getsignal(signal.Signals[name]) is before
@@ -118,9 +118,9 @@ def test_second_ctrl_c_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     monkeypatch.setattr("os._exit", ended.append)
     stop = _Stop()
-    stop.ask()
+    stop.ask(signal.SIGINT, None)
     assert (stop.asked(), ended) == (True, [])
-    stop.ask()
+    stop.ask(signal.SIGINT, None)
     assert ended == [130]
 
 

@@ -1270,6 +1270,27 @@ def test_samples_without_a_measured_file_are_not_overwritten_either(tmp_path: Pa
         measure(tmp_path, [probe], FakeGpu([probe]))
 
 
+@pytest.mark.parametrize("name", ["fake.samples.jsonl", "fake.measured.yaml"])
+def test_link_that_others_put_is_not_written_through(tmp_path: Path, name: str) -> None:
+    probe = fake_probes.launch(tmp_path / "probes")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / name).symlink_to(tmp_path / "mine" / "new")
+    with pytest.raises(UsageError, match="already exists"):
+        measure(tmp_path, [probe], FakeGpu([probe]))
+    if name.endswith(".jsonl"):
+        with pytest.raises(GpuprofError, match="It is a link"):
+            measure(tmp_path, [probe], FakeGpu([probe]), resume=True)
+    measure(tmp_path, [probe], FakeGpu([probe]), force=True)
+    assert list((tmp_path / "mine").iterdir()) == [] and not (tmp_path / name).is_symlink()
+
+
+def test_samples_that_are_a_pipe_are_not_waited_for(tmp_path: Path) -> None:
+    probe = fake_probes.launch(tmp_path / "probes")
+    os.mkfifo(tmp_path / "fake.samples.jsonl")
+    with pytest.raises(InputError, match="It is not a regular file"):
+        measure(tmp_path, [probe], FakeGpu([probe]), resume=True)
+
+
 def test_run_that_cannot_begin_leaves_the_samples_of_the_last_one(tmp_path: Path) -> None:
     def no_compiler(*_: object) -> dict[str, tuple[Checked, ...]]:
         raise EnvironmentProblem("NVRTC was not found")

@@ -374,6 +374,24 @@ def test_files_of_another_recording_and_links_are_foreign(shown: Shown, tmp_path
     assert demo(cwd=folder.parent).returncode == 2
 
 
+def test_a_linked_folder_is_refused_where_the_user_has_not_named_it(shown: Shown, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / FOLDER).symlink_to("elsewhere")
+    done = demo(cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith(f"error: {FOLDER} is a link\n")
+    (tmp_path / "typed").mkdir()
+    (tmp_path / "typed" / STORY.name).symlink_to(tmp_path / "elsewhere")
+    assert demo("-o", "typed", cwd=tmp_path).returncode == 2
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_pipe_in_the_folder_is_foreign_and_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / FOLDER / STORY.name).mkdir(parents=True)
+    os.mkfifo(tmp_path / FOLDER / STORY.name / "session.json")
+    done = demo(cwd=tmp_path)
+    assert done.returncode == 2 and "session.json already exists" in done.stderr
+
+
 def test_a_broken_recording_is_an_error_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "recordings", tmp_path / "recordings")
     monkeypatch.setattr("gpuprof.recordings.data_dir", lambda name: tmp_path / name)

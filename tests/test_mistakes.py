@@ -24,6 +24,8 @@ from gpuprof.cli.profiling import expression_of
 from gpuprof.collect.choices import KernelBase
 from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.errors import UsageError
+from gpuprof.own_files import draft_of
+from gpuprof.read import plain_file
 from gpuprof.read.recognise import recognised
 from tests.cli import GPUPROF, Done, gpuprof
 from tests.ncu_bytes import A100, simple_report
@@ -753,6 +755,31 @@ def test_a_working_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     done = subprocess.run(gone, cwd=tmp_path, capture_output=True, text=True, check=False)
     told = "error: the working folder is gone\nhint: change to another one with cd\n"
     assert (done.returncode, done.stderr) == (1, told)
+
+
+def test_a_link_is_followed_where_the_user_has_typed_it(place: Path) -> None:
+    for name in ("report.html", "typed.html"):
+        (place / f"behind-{name}").write_text("mine")
+        (place / name).symlink_to(f"behind-{name}")
+    assert typed(place, "report", "a.ncu-rep", "--force").returncode == 0
+    assert typed(place, "report", "a.ncu-rep", "-o", "typed.html", "--force").returncode == 0
+    assert (place / "behind-report.html").read_text() == "mine" and not (place / "report.html").is_symlink()
+    assert (place / "behind-typed.html").stat().st_size > 10_000 and (place / "typed.html").is_symlink()
+
+
+def test_names_of_drafts_cannot_be_foreseen(place: Path) -> None:
+    assert draft_of(place / "a") != draft_of(place / "a")
+
+
+def test_a_pipe_that_nobody_writes_into_is_not_waited_for_for_ever(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(place / "session.json")
+    monkeypatch.setattr(plain_file, "PATIENCE_S", 0.2)
+    done = typed(place, "show", "session.json")
+    assert done.returncode == 5 and "nobody has written into it" in done.stderr
+    assert typed(place, "compare", "session.json", "a.ncu-rep").returncode == 5
+    assert typed(place, "check", "session.json").returncode == 5
 
 
 def test_a_report_over_a_link_to_itself_replaces_the_link(place: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -490,6 +491,13 @@ def test_a_duration_is_derived_from_cycles_and_their_rate() -> None:
 def test_counters_of_the_whole_sm_count_like_those_of_its_parts() -> None:
     whole = {name.replace("smsp__sass", "sm__sass"): value for name, value in builders.FLOP_1.items()}
     assert work_of("fp32", whole) == work_of("fp32", builders.FLOP_1)
+
+
+@pytest.mark.parametrize("value", [-1e-6, math.inf, -math.inf])
+def test_an_impossible_duration_is_told_and_not_used(value: float) -> None:
+    kernel = profile_launch(builders.launch({"gpu__time_duration.sum": value}), 0, 0, builders.a100()).profile
+    assert kernel.duration_s is None
+    assert f"{value:g} s was recorded, which no launch takes" in {gap.why for gap in kernel.missing}
 
 
 def test_a_launch_that_ncu_has_no_numbers_of_is_to_be_profiled_again() -> None:

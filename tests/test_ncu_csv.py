@@ -818,6 +818,24 @@ def test_a_number_has_the_value_and_the_digits_that_are_printed(cell: str) -> No
         assert (metric.value, metric.digits) == as_printed(cell)
 
 
+@pytest.mark.parametrize("cell", ["-1,000.00", "inf", "-inf", "1e400", "1e300", "-0.5"])
+def test_an_impossible_duration_is_told_and_not_used(cell: str) -> None:
+    raw = (
+        '"ID","Process ID","Kernel Name","gpu__time_duration.sum","l.sum"\n"","","","ns","inst"\n'
+        f'"0","41","good","5.00","7"\n"1","41","bad","{cell}","8"\n'
+    )
+    header = '"ID","Process ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"\n'
+    details = "".join(
+        f'"{number}","41","{name}","GPU Speed Of Light Throughput","Duration","ns","{value}"\n'
+        for number, name, value in ((0, "good", "5.00"), (1, "bad", cell))
+    )
+    for page, line in ((raw, 4), (header + details, 3)):
+        report = read_ncu_csv(page, "f", "")
+        assert [launch.metrics.number("gpu__time_duration.sum") for launch in report.launches] == [5e-9, None]
+        told = f"the launch in line {line} has an impossible duration, {cell}, which is not used"
+        assert [warning for warning in report.warnings if "impossible" in warning] == [told]
+
+
 def test_a_number_with_groups_by_narrow_spaces_is_found_in_any_column_of_metrics() -> None:
     """12 345,5 of a computer in France, behind a device whose name has a space and digits."""
     page = (

@@ -432,15 +432,14 @@ def test_what_a_function_raises_ends_the_program(place: Place, which: str) -> No
 # What it writes
 
 
-def test_a_link_in_the_place_of_the_session_is_followed_and_none_elsewhere(place: Place) -> None:
+def test_no_link_in_the_place_of_the_session_is_followed(place: Place) -> None:
     place.whole()
     (place.folder / "out").mkdir()
     (place.folder / "mine").write_text("mine")
-    (place.folder / "out/.session.json.tmp").symlink_to(place.folder / "mine")
-    (place.folder / "out/session.json").symlink_to(place.folder / "kept.json")
+    (place.folder / "out/session.json").symlink_to(place.folder / "mine")
     session = place.profile(overwrite=True)
     assert (place.folder / "mine").read_text() == "mine"
-    assert (place.folder / "out/session.json").is_symlink() and gpuprof.load("kept.json") == session
+    assert not (place.folder / "out/session.json").is_symlink() and gpuprof.load("out/session.json") == session
 
 
 def test_a_session_that_cannot_be_written_is_told_and_leaves_no_draft(place: Place) -> None:

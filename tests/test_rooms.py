@@ -21,7 +21,7 @@ from gpuprof.characterize.probes import probe
 ROOT = Path(gpuprof.__file__).parent
 PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
 
-BASE = ("_version", "errors", "units", "resources", "ranges", "workers")
+BASE = ("_version", "errors", "units", "resources", "ranges", "workers", "own_files")
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
     "hardware", "recordings", "model", "code", "store", "read", "diagnose", "comparison", "review", "collect",

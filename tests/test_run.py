@@ -20,6 +20,7 @@ import zstandard
 
 from gpuprof.collect.annotate import INJECTED
 from gpuprof.collect.ncu_help import options_of
+from gpuprof.collect.program_log import MOST_BYTES
 from tests.cli import GPUPROF, Done, gpuprof
 from tests.standin_ncu import HELP
 
@@ -609,19 +610,99 @@ def test_a_profile_that_is_cut_short_leaves_the_times_of_the_survey(bench: Bench
     assert {"survey.ncu-rep", "session.json", "report.html"} <= set(bench.left())
 
 
+GRANDCHILDREN = "sleep 300 & echo $! > a; setsid sleep 300 & echo $! > b; echo $$ > c; touch begun; wait"
+"""A program that starts a process of its own group, and one of a session of its own."""
+
+
+def started(bench: Bench, child: subprocess.Popen[str], at: str = "begun") -> None:
+    """Wait until the program has begun what is to be ended."""
+    deadline = time.monotonic() + 30
+    while not (bench.folder / at).exists() and time.monotonic() < deadline:
+        assert child.poll() is None
+        time.sleep(0.02)
+
+
+def left_running(bench: Bench) -> list[str]:
+    """The processes of the program that are still there."""
+    pids = [(bench.folder / name).read_text().strip() for name in "abc"]
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
 @pytest.mark.parametrize("sent", [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM])
-def test_a_signal_to_stop_leaves_no_process_behind(bench: Bench, sent: signal.Signals) -> None:
-    marker = bench.folder / "pid"
+def test_a_signal_ends_all_processes_and_is_the_exit_code(bench: Bench, sent: signal.Signals) -> None:
     bench.steps({"program": True})
-    start = f"echo $$ > {marker}; sleep 300"
-    child = bench.start(program=("sh", "-c", start))
-    deadline = time.monotonic() + 20
-    while not (marker.exists() and marker.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    child = bench.start(program=("bash", "-c", GRANDCHILDREN))
+    started(bench, child)
     child.send_signal(sent)
-    child.communicate(timeout=30)
-    assert child.returncode == 130
-    assert not Path(f"/proc/{marker.read_text().strip()}").exists()
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 128 + sent, err
+    assert left_running(bench) == []
+    assert ".gpuprof-run" not in bench.left()
+
+
+def test_a_signal_in_the_profile_shows_what_the_survey_has_timed(bench: Bench, reports: Path) -> None:
+    report = str(reports / BASELINE)
+    bench.steps({"report": report}, {"program": True})
+    again = f"test -e profiling && {{ {GRANDCHILDREN}; }}; true"
+    child = bench.start(program=("bash", "-c", again))
+    started(bench, child, "out/survey.ncu-rep")
+    (bench.folder / "profiling").touch()
+    started(bench, child)
+    child.send_signal(signal.SIGTERM)
+    out, err = child.communicate(timeout=30)
+    assert child.returncode == 143, err
+    assert " of 15.5 ms of GPU time " in out and left_running(bench) == []
+    assert {"survey.ncu-rep", "session.json", "report.html"} <= set(bench.left())
+
+
+@pytest.mark.parametrize("command", ["roofline", "compare"])
+def test_other_commands_that_profile_end_by_a_signal_as_run_does(bench: Bench, command: str) -> None:
+    bench.steps({"program": True})
+    programs = ("bash", "-c", GRANDCHILDREN)
+    words = bench.words(program=programs, command=command)
+    if command == "compare":
+        words = ["compare", "--run", *words[1:], "---", "true"]
+    child = subprocess.Popen(
+        [*GPUPROF, *words], cwd=bench.folder, env=bench.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    started(bench, child)
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=30)
+    assert (child.returncode, left_running(bench)) == (143, []), err
+
+
+def test_a_launcher_of_ranks_is_ended_by_a_signal_with_its_ranks(bench: Bench) -> None:
+    """A stand-in for mpirun starts two ranks, each in a session of its own."""
+    launcher = bench.folder / "mpirun"
+    launcher.write_text('#!/bin/bash\nOMPI_COMM_WORLD_RANK=1 setsid "$@" & OMPI_COMM_WORLD_RANK=0 "$@"; wait\n')
+    launcher.chmod(0o755)
+    bench.steps({"program": True})
+    script = f"test $OMPI_COMM_WORLD_RANK = 0 && {{ {GRANDCHILDREN}; }}; echo $$ > rank1; sleep 300"
+    child = bench.start(program=(str(launcher), "bash", "-c", script))
+    started(bench, child)
+    started(bench, child, "rank1")
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 143, err
+    assert left_running(bench) == []
+    assert not Path(f"/proc/{(bench.folder / 'rank1').read_text().strip()}").exists()
+
+
+def test_a_hang_up_that_nohup_has_ignored_ends_nothing(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report, "program": True}, {"report": report})
+    program = ("sh", "-c", "touch begun; while ! test -e go_on; do sleep 0.05; done")
+    child = subprocess.Popen(
+        ["nohup", *GPUPROF, *bench.words(program=program)], cwd=bench.folder, env=bench.environ,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    started(bench, child)
+    child.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    (bench.folder / "go_on").touch()
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 0, err
 
 
 def test_standard_input_is_read_again_from_where_it_was(bench: Bench, reports: Path) -> None:
@@ -656,6 +737,110 @@ def test_two_runs_do_not_share_a_folder(bench: Bench, reports: Path) -> None:
     first.communicate(timeout=60)
     assert second.returncode == 2 and "another gpuprof is writing to out" in second.stderr
     assert first.returncode == 0
+
+
+FIXED = (
+    "survey.ncu-rep", "survey.log", "profile.ncu-rep", "profile.log", "program.log", "session.json", "report.html",
+)  # fmt: skip
+"""Names of files in a folder of results."""
+
+
+@pytest.mark.parametrize("target", ["mine", "missing"])
+def test_no_link_in_the_folder_is_written_through(bench: Bench, reports: Path, target: str) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report, "log": "==PROF== a\n"}, {"report": report, "log": "", "program": True})
+    (bench.folder / "mine").write_text("mine")
+    (bench.folder / "out").mkdir()
+    for name in FIXED:
+        (bench.folder / "out" / name).symlink_to(bench.folder / target)
+    assert bench.run().returncode == 2 and bench.calls == []
+    done = bench.run("--force", program=("echo", "said"))
+    assert done.returncode == 0, done.stderr
+    assert (bench.folder / "mine").read_text() == "mine" and not (bench.folder / "missing").exists()
+    assert not any((bench.folder / "out" / name).is_symlink() for name in FIXED)
+
+
+def test_no_pipe_in_the_folder_is_waited_for(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report, "log": "==PROF== a\n"}, {"report": report, "log": "", "program": True})
+    (bench.folder / "out").mkdir()
+    for name in FIXED:
+        os.mkfifo(bench.folder / "out" / name)
+    child = bench.start("--force", program=("echo", "said"))
+    _, err = child.communicate(timeout=50)
+    assert child.returncode == 0, err
+
+
+@pytest.mark.parametrize("put", ["link", "pipe"])
+def test_a_lock_that_is_no_file_is_refused(bench: Bench, put: str) -> None:
+    (bench.folder / "out").mkdir()
+    place = bench.folder / "out/.gpuprof-run"
+    if put == "link":
+        place.symlink_to(bench.folder / "missing")
+    else:
+        os.mkfifo(place)
+    child = bench.start()
+    _, err = child.communicate(timeout=50)
+    assert child.returncode == 2 and "error: cannot write out/.gpuprof-run: It is " in err
+    assert not (bench.folder / "missing").exists()
+
+
+def test_the_script_of_ranks_is_not_written_through_a_link(bench: Bench, reports: Path) -> None:
+    launcher = bench.folder / "mpirun"
+    launcher.write_text('#!/bin/bash\n"$@"\n')
+    launcher.chmod(0o755)
+    bench.steps({"report": str(reports / SMALL)}, {"report": str(reports / SMALL)})
+    (bench.folder / "mine").write_text("mine")
+    (bench.folder / "out").mkdir()
+    (bench.folder / "out/rank.sh").symlink_to(bench.folder / "mine")
+    done = bench.run("--force", program=(str(launcher), "true"))
+    assert done.returncode == 0, done.stderr
+    assert (bench.folder / "mine").read_text() == "mine"
+    assert (bench.folder / "out/rank.sh").stat().st_mode & 0o100
+
+
+def test_a_linked_folder_is_refused_where_the_user_has_not_named_it(bench: Bench, reports: Path) -> None:
+    bench.steps(*({"report": str(reports / SMALL)} for _ in range(4)))
+    (bench.folder / "elsewhere").mkdir()
+    for name in ("gpuprof-true", "gpuprof-roofline", "gpuprof-compare"):
+        (bench.folder / name).symlink_to("elsewhere")
+    lines = (
+        ("run", "--ncu", str(STANDIN), "--", "true"),
+        ("roofline", "--ncu", str(STANDIN), "--", "true"),
+        ("compare", "--run", "--ncu", str(STANDIN), "--", "true", "---", "true"),
+    )
+    for line in lines:
+        done = gpuprof(*line, cwd=bench.folder, environ=bench.environ)
+        assert done.returncode == 2 and " is a link\n" in done.stderr, done.stderr
+    assert bench.calls == [] and list((bench.folder / "elsewhere").iterdir()) == []
+    done = bench.run("--output", "gpuprof-true")
+    assert done.returncode == 0, done.stderr
+    assert (bench.folder / "elsewhere/session.json").exists()
+
+
+def test_a_linked_folder_of_a_side_is_refused(bench: Bench) -> None:
+    (bench.folder / "elsewhere").mkdir()
+    (bench.folder / "out").mkdir()
+    (bench.folder / "out/samples").symlink_to(bench.folder / "elsewhere")
+    line = ("compare", "--run", "-o", "out", "--ncu", str(STANDIN), "--", "true", "---", "true")
+    done = gpuprof(*line, cwd=bench.folder, environ=bench.environ)
+    assert done.returncode == 2 and "out/samples is a link" in done.stderr, done.stderr
+
+
+def test_the_log_of_the_program_has_its_beginning_and_its_end(bench: Bench, reports: Path) -> None:
+    report = str(reports / SMALL)
+    bench.steps({"report": report}, {"report": report, "program": True})
+    lines = "".join(f"line {number:07}\n" for number in range(400_000)).encode()
+    (bench.folder / "said").write_bytes(lines)
+    done = bench.run(program=("cat", str(bench.folder / "said")))
+    assert done.returncode == 0, done.stderr
+    log = (bench.folder / "out/program.log").read_bytes()
+    match = re.fullmatch(rb"(?s)(.*)\n\xe2\x80\xa6 ([\d,]+) bytes are left out here .{3}\n(.*)", log)
+    assert match is not None
+    head, middle, tail = match.groups()
+    assert len(head) == MOST_BYTES and lines.startswith(head)
+    assert MOST_BYTES - 100 < len(tail) <= MOST_BYTES and lines.endswith(tail) and tail.startswith(b"line ")
+    assert int(middle.replace(b",", b"")) == len(lines) - len(head) - len(tail)
 
 
 @pytest.mark.parametrize("name", ["survey.log", "profile.log", "program.log"])

@@ -367,8 +367,10 @@ main()
 """
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_ends_a_run_that_hangs_and_twice_at_once(tmp_path: Path, times: int) -> None:
+@pytest.mark.parametrize(
+    ("sent", "times"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGHUP, 1)]
+)
+def test_a_signal_ends_a_run_that_hangs_and_twice_at_once(tmp_path: Path, sent: signal.Signals, times: int) -> None:
     fake_probes.every(tmp_path / "probes")
     file = tmp_path / "a.measured.yaml"
     environ = {
@@ -386,15 +388,15 @@ def test_ctrl_c_ends_a_run_that_hangs_and_twice_at_once(tmp_path: Path, times: i
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         began = time.monotonic()
         for _ in range(times):
-            # The terminal sends it to all processes of the group.
-            os.killpg(process.pid, signal.SIGINT)
+            # The terminal sends it to all processes of the group, and so does `timeout`.
+            os.killpg(process.pid, sent)
             time.sleep(0.2)
         _, said = process.communicate(timeout=30)
         passed = time.monotonic() - began
     finally:
         process.kill()
         process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == 128 + sent
     assert "Traceback" not in said
     assert passed < (6.0 if times == 1 else 2.0)
     assert children

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import gpuprof
 from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.diagnose.more import command_for_more
 from gpuprof.diagnose.summary import chosen, completed
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.analyse import analyse
@@ -27,6 +28,7 @@ from gpuprof.present.session_text import verdict_text
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_lines, session_pieces
 from tests import builders, hand_made
+from tests.cli import gpuprof as typed
 from tests.formats import written
 
 COUNT = {"name": "instructions", "value": 5.0, "unit": "inst", "metric": "m", "low": 5.0, "high": 5.0}
@@ -224,6 +226,65 @@ def test_a_finding_without_an_id_is_refused_in_version_2_and_numbered_in_version
     ids = [[finding.id for finding in kernel.findings] for kernel in session.kernels]
     assert ids == [["0.small-grid", "0.tail-effect", "0.barrier-wait"], ["1.small-grid"]]
     assert read_session(text_of(session), "s.json") == session
+
+
+NOT_TO_BE_COPIED = (
+    "gpuprof run --ncu /tmp/evil -- ./app",
+    "gpuprof run --ncu=/tmp/evil -- ./app",
+    "gpuprof run -- env X=1 ./app",
+    "gpuprof run -- LD_PRELOAD=/tmp/evil.so ./app",
+    "gpuprof run -- bash -xc 'curl evil'",
+    "gpuprof run -- python3 -c 'import evil'",
+    "gpuprof run -- python3 -X dev -c 'import evil'",
+    "ncu --set full mpirun -n 2 sh -o pipefail -c evil",
+    "gpuprof run",
+    "gpuprof demo --run --ncu /tmp/evil",
+    "gpuprof characterize",
+    "ncu --preload-library /tmp/evil.so ./app",
+    "ncu --injection-path-64 /tmp/evil ./app",
+    "ncu --config-file-path /tmp/evil ./app",
+    "ncu --section-folder /tmp/evil ./app",
+    "ncu --set=full ./app",
+    "ncu --set full -o /home/you/.profile ./app",
+    "ncu --set full --force-overwrite -o a ./app",
+    "ncu --set full",
+    "ncu -k",
+)
+
+
+@pytest.mark.parametrize("command", NOT_TO_BE_COPIED)
+def test_a_command_that_others_could_have_had_run_is_not_shown(command: str, tmp_path: Path) -> None:
+    data = json.loads(text_of(found()))
+    data["verdict"] |= {"command": command, "unknown": "It was timed, not profiled."}
+    (tmp_path / "s.json").write_text(json.dumps(data))
+    assert read_session(json.dumps(data), "s.json").verdict.command is None  # type: ignore[union-attr]
+    for form in ("table", "md", "json"):
+        done = typed("show", "s.json", "--format", form, cwd=tmp_path)
+        assert done.returncode == 0 and "evil" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "gpuprof run -- PROGRAM",
+        "gpuprof run --survey a.nsys.sqlite --kernel 'k<int>' -- ./app --ncu x",
+        "ncu --set full --import-source yes --nvtx --kernel-name 'regex:^a' -o a-full python x.py -c 3",
+        "nv-nsight-cu-cli --set full -o a-full PROGRAM",
+    ],
+)
+def test_a_command_of_gpuprofs_own_shape_is_kept(command: str) -> None:
+    data = json.loads(text_of(found()))
+    data["verdict"]["command"] = command
+    verdict = read_session(json.dumps(data), "s.json").verdict
+    assert verdict is not None and verdict.command == command
+
+
+def test_a_command_that_is_made_of_what_a_session_recorded_loads_no_library() -> None:
+    data = json.loads(text_of(found()))
+    data["sources"][0]["command"] = "/tmp/evil/ncu --preload-library /tmp/evil.so --nvtx ./app"
+    session = read_session(json.dumps(data), "s.json")
+    command = command_for_more(session, session.kernels[0])
+    assert command.startswith("ncu --set full ") and " --nvtx " in command and "evil" not in command
 
 
 def test_a_session_without_what_comparisons_read_is_read_and_says_that_it_lacks_it() -> None:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -108,6 +109,17 @@ def test_a_locale_without_unicode_is_no_obstacle(report: Path) -> None:
     done = process("show", report, environ={**os.environ, **ascii_only})
     assert done.returncode == 0, done.stderr
     assert "saxpy" in done.stdout
+
+
+def test_csv_has_its_header_where_there_is_no_kernel(report: Path, tmp_path: Path) -> None:
+    whole = gpuprof("show", "--format", "csv", report).stdout.splitlines()
+    data = json.loads(gpuprof("show", "--format", "json", report).stdout)
+    empty = data | {"kernels": [], "opportunities": [], "verdict": None, "run": None}
+    (tmp_path / "session.json").write_text(json.dumps(empty))
+    done = gpuprof("show", "--format", "csv", tmp_path / "session.json")
+    assert done.returncode == 0, done.stderr
+    header = [name for name in whole[0].split(",") if not name.startswith("flop_")]
+    assert done.stdout.splitlines() == [",".join(header)]
 
 
 def test_csv_can_be_piped_in() -> None:
@@ -328,18 +340,41 @@ def test_a_closed_pipe_is_no_error(report: Path) -> None:
     assert "Traceback" not in done.stderr and "error" not in done.stderr
 
 
-@pytest.mark.parametrize("closed", [(1,), (2,), (0,), (0, 1, 2)])
-def test_closed_streams_are_no_error(report: Path, tmp_path: Path, closed: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("closed", "code"), [((0,), 0), ((2,), 0), ((1,), 2), ((1, 2), 2), ((0, 1, 2), 2)])
+def test_a_closed_stdout_is_an_error_and_other_closed_streams_are_none(
+    report: Path, tmp_path: Path, closed: tuple[int, ...], code: int
+) -> None:
     page = tmp_path / "page.html"
     done = gpuprof("report", report, "-o", page, onto=dict.fromkeys(closed))
-    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
     assert page.stat().st_size > 10_000
+    assert ("cannot write standard output: it is closed" in done.stderr) == (closed == (1,))
+
+
+@pytest.mark.parametrize(
+    "line", ["show {}", "show {} --format json", "show {} --format csv", "compare {} {}", "specs list", "--help",
+             "--version", "doctor", "characterize --list"],
+)  # fmt: skip
+def test_what_prints_a_result_fails_where_stdout_is_closed(report: Path, line: str) -> None:
+    done = gpuprof(*line.format(report, report).split(), onto={1: None})
+    assert done.returncode == 2
+    assert done.stderr.endswith("error: cannot write standard output: it is closed\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("line", ["show {}", "report {} --force -o {}.html", "roofline {} --force -o {}.svg"])
+def test_a_stderr_that_takes_nothing_changes_no_exit_code(report: Path, tmp_path: Path, line: str) -> None:
+    copy = shutil.copy(report, tmp_path / "a.ncu-rep")
+    whole = gpuprof(*line.format(copy, copy).split())
+    with Path("/dev/full").open("wb") as full:
+        done = gpuprof(*line.format(copy, copy).split(), onto={2: full.fileno()})
+    assert whole.stderr and (done.returncode, done.stdout) == (0, whole.stdout)
 
 
 def test_a_process_without_streams_writes_what_it_should(report: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     command = f"{sys.executable} -m gpuprof report {report} -o {page} >&- 2>&- <&-"
-    assert subprocess.run(["bash", "-c", command], check=False).returncode == 0
+    assert subprocess.run(["bash", "-c", command], check=False).returncode == 2
     assert page.stat().st_size > 10_000
 
 

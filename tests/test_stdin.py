@@ -152,8 +152,10 @@ def test_two_pipes_are_two_reports(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 3, done.stderr
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT])
-def test_ctrl_c_leaves_nothing_of_it(sent: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)]
+)
+def test_a_signal_leaves_nothing_of_it(sent: signal.Signals, code: int, tmp_path: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     started = subprocess.Popen(
         [*GPUPROF, "show", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
@@ -167,9 +169,40 @@ def test_ctrl_c_leaves_nothing_of_it(sent: signal.Signals, tmp_path: Path) -> No
     assert list(tmp_path.glob("gpuprof-*/input"))
     started.send_signal(sent)
     # The pipe stays open: nothing but the signal ends it.
-    assert started.wait(30) == 130
+    assert started.wait(30) == code
     started.communicate()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_while_its_folder_is_made_leaves_nothing_of_it(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys, tempfile
+from gpuprof.cli import interrupt
+from gpuprof.read import spool
+made = tempfile.mkdtemp
+def ended_meanwhile(**options):
+    folder = made(**options)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return folder
+tempfile.mkdtemp = ended_meanwhile
+with interrupt.cleaned_up_by(spool.remove_spooled), spool.spooled(sys.stdin.buffer, "standard input"):
+    print("went on")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_stdout_leaves_nothing_of_it(tmp_path: Path) -> None:
+    line = f"{sys.executable} -m gpuprof show - >&- < a.ncu-rep; {sys.executable} -m gpuprof show - < a.ncu-rep | true"
+    (tmp_path / "a.ncu-rep").write_bytes(PLAIN)
+    (tmp_path / "temporary").mkdir()
+    environ = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, check=False, timeout=60)
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash sets the limit on files, and it is not installed")

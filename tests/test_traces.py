@@ -312,6 +312,22 @@ def test_a_kernel_without_a_duration_stays_a_launch(dur: Any) -> None:
     assert only(read(gpu("kernel", "k", 1, dur, 5))).duration_s is None
 
 
+@pytest.mark.parametrize("dur", [-3, -0.5, 1e300])
+def test_an_impossible_duration_is_told_and_not_used(dur: float) -> None:
+    trace = read(gpu("kernel", "good", 1, 2, 5), gpu("kernel", "bad", 9, dur, 6))
+    assert [activity.duration_s for activity in trace.activities] == [2e-6, None]
+    assert len(trace.warnings) == 1 and "impossible duration, not used: bad has " in trace.warnings[0]
+
+
+def test_an_activity_of_an_export_that_ends_before_it_starts_is_told(tmp_path: Path) -> None:
+    place = export(tmp_path / "a.sqlite", kernels=2)
+    change(place, "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 100 WHERE correlationId = 2")
+    trace = read_export(place)
+    assert [activity.duration_s for activity in trace.activities if activity.kind == KERNEL] == [5e-7, None]
+    assert "1 GPU activity has an impossible duration, not used: " in trace.warnings[0]
+    assert trace.warnings[0].endswith("has -1e-07 s")
+
+
 def test_a_kernel_without_a_start_is_left_out_and_counted() -> None:
     trace = read(gpu("kernel", "k", 1, 2, 5), {"ph": "X", "cat": "kernel", "name": "lost", "args": {}})
     assert only(trace).name == "k"

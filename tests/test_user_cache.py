@@ -55,6 +55,29 @@ def test_something_else_at_its_place_is_no_entry(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [KEY], "nothing half written is left"
 
 
+def test_what_others_put_at_its_place_is_no_entry(tmp_path: Path) -> None:
+    entries, other = UserCache(tmp_path / "entries"), UserCache(tmp_path / "other")
+    other.write(KEY, CONTENT)
+    entries.write(key_of("else"), CONTENT)
+    place = tmp_path / "entries" / KEY
+    place.symlink_to(tmp_path / "other" / KEY)
+    assert entries.read(KEY, MOST) is None
+    place.unlink()
+    os.mkfifo(place)
+    assert entries.read(KEY, MOST) is None
+    entries.write(KEY, CONTENT[:9])
+    assert (entries.read(KEY, MOST), other.read(KEY, MOST)) == (CONTENT[:9], CONTENT)
+
+
+def test_a_linked_folder_is_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "gpuprof").symlink_to("elsewhere")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("GPUPROF_CACHE", raising=False)
+    user_cache.user_cache().write(KEY, CONTENT)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_made_switches_it_off(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     cache = UserCache(tmp_path / "file" / "below")

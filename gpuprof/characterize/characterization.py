@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -47,6 +46,7 @@ from gpuprof.errors import GpuprofError, UsageError
 from gpuprof.hardware.certificates import CERTIFICATES, certificate_text
 from gpuprof.hardware.library import SpecLibrary, user_spec_dir
 from gpuprof.hardware.specs import GpuSpec
+from gpuprof.own_files import write_whole
 from gpuprof.units import format_si
 
 SAMPLES_SUFFIX = ".samples.jsonl"
@@ -128,7 +128,7 @@ def characterize(
 
     def written(outcome: RunOutcome) -> Measured:
         measured = _measured(context, place, neighbours, outcome, date, path)
-        write_whole(path, measured_text(measured))
+        _write(path, measured_text(measured))
         return measured
 
     outcome, verified = run(context, steps.steps, lambda: _judging(place, context, {}), left_s), Verified({}, None)
@@ -173,16 +173,12 @@ def compile_probes(
     return by_probe
 
 
-def write_whole(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
     """Write a file, all or nothing. Raises GpuprofError where that fails."""
-    draft = path.with_name(f".{path.name}-{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        write_whole(path, text.encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
         raise GpuprofError(
             f"cannot write {path}: {error.strerror or error}", "the samples are kept; continue with --resume"
         ) from error
@@ -201,7 +197,7 @@ def _refuse_overwrite(path: Path, wanted: Wanted) -> None:
     if wanted.force or wanted.resume:
         return
     for file in (path, samples_path(path)):
-        if file.exists():
+        if os.path.lexists(file):
             raise UsageError(
                 f"{file} already exists", "add --force to measure again or --resume to continue, or choose -o FILE"
             )
@@ -213,7 +209,7 @@ def _store(samples: Path, wanted: Wanted, first: SamplesHeader) -> Store:
         samples.parent.mkdir(parents=True, exist_ok=True)
         if wanted.force and not wanted.resume:
             samples.unlink(missing_ok=True)
-        return Store(SampleFile(samples, first, resume=wanted.resume and samples.exists()))
+        return Store(SampleFile(samples, first, resume=wanted.resume and os.path.lexists(samples)))
     except OSError as error:
         raise GpuprofError(
             f"cannot write {samples}: {error.strerror or error}", "choose another file with -o"
@@ -325,7 +321,7 @@ def _certified(place: GpuUnderTest, wanted: Wanted, verified: Verified, measured
         return "no certificate of the counters: ncu counted none of the known work"
     folder = wanted.output.parent if wanted.output is not None else user_spec_dir() / CERTIFICATES
     path = folder / f"{certificate.arch}-ncu-{certificate.ncu[0]}.yaml"
-    write_whole(path, certificate_text(on_file(certificate, path)))
+    _write(path, certificate_text(on_file(certificate, path)))
     return f"certificate of the counters: {path}"
 
 

@@ -77,7 +77,7 @@ def written(review: Review, outputs: Sequence[Path], top: int | None) -> None:
     """Write all files or none, and say so."""
     if not outputs:
         return
-    write_files({file: _content(review, _format(file), top) for file in outputs})
+    write_files({file: _content(review, _format(file), top) for file in outputs}, through_links=True)
     say(f"wrote {', '.join(map(str, outputs))}")
 
 

@@ -13,6 +13,7 @@ from gpuprof.cli.compare_sides import SideFiles
 from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.cli.output import say, to_type
 from gpuprof.errors import UsageError
+from gpuprof.own_files import draft_of
 
 if TYPE_CHECKING:
     from gpuprof.comparison.contract import Gate
@@ -76,9 +77,9 @@ def _replace(files: dict[Path, Path]) -> None:
     drafts: dict[Path, Path] = {}
     with cleaned_up_by(lambda: _remove(drafts.values())):
         try:
-            for number, (place, source) in enumerate(files.items()):
+            for place, source in files.items():
                 target = Path(os.path.realpath(place))
-                drafts[target] = target.with_name(f".gpuprof-{os.getpid()}-{number}.tmp")
+                drafts[target] = draft_of(target)
                 shutil.copyfile(source, drafts[target])
                 shutil.copymode(target, drafts[target])
             for target, draft in drafts.items():

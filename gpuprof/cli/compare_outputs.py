@@ -137,7 +137,8 @@ def write_outputs(compared: Compared, outputs: Sequence[Output], options: Compar
     """Write all files or none, and say so."""
     if not outputs:
         return
-    write_files({output.file: _content(compared, output.form, options) for output in outputs})
+    contents = {output.file: _content(compared, output.form, options) for output in outputs}
+    write_files(contents, through_links=True)
     say(f"wrote {', '.join(str(output.file) for output in outputs)}")
     tell_left_out(compared, [output.form for output in outputs], options)
 

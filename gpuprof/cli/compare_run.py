@@ -13,6 +13,7 @@ from gpuprof.cli.output import say, to_type, write_files
 from gpuprof.cli.profiling import Printer, expression_of, refuse_file, refuse_folder
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, Interrupted, UsageError
+from gpuprof.own_files import refuse_linked
 
 if TYPE_CHECKING:
     from gpuprof.collect.request import ProfileRequest
@@ -86,6 +87,8 @@ def _folder_and_files(outputs: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
     if len(folders) > 1:
         raise UsageError(f"-o names two folders: {folders[0]:.100} and {folders[1]:.100}", "--run leaves all in one")
     folder = Path(folders[0]) if folders else Path(_FOLDER)
+    if not folders:
+        refuse_linked(folder)
     refuse_folder(folder)
     return folder, tuple(name for name in outputs if name not in folders)
 
@@ -112,22 +115,25 @@ def measured_sides(to_run: ToRun, compare: Callable[[Sequence[Run], Sequence[Run
     """Profile both programs, time them in turns as `compare` asks for, and return the sessions that were written."""
     from dataclasses import replace
 
+    from gpuprof.collect.stopping import noted_signals
     from gpuprof.comparing import MeasureRequest, measured
 
     printer = Printer()
-    request = MeasureRequest(
-        base=replace(to_run.base, on_event=printer),
-        new=replace(to_run.new, on_event=printer),
-        folder=to_run.folder,
-        compare=compare,
-        keep=_keep,
-        budget_s=to_run.budget_s,
-        tell=_tell,
-    )
-    done = measured(request)
+    with noted_signals() as noted:
+        request = MeasureRequest(
+            base=replace(to_run.base, on_event=printer, stop=noted.any),
+            new=replace(to_run.new, on_event=printer, stop=noted.any),
+            folder=to_run.folder,
+            compare=compare,
+            keep=_keep,
+            budget_s=to_run.budget_s,
+            tell=_tell,
+        )
+        done = measured(request)
+        error = noted.in_error(done.error)
     _tell_end(request, done)
     base, new = (tuple(map(str, files)) for files in (done.base, done.new))
-    return MeasuredSides(SideFiles(base, new), done.error)
+    return MeasuredSides(SideFiles(base, new), error)
 
 
 def _keep(session: Session, file: Path, page: Path | None) -> None:

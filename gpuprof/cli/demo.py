@@ -19,6 +19,7 @@ from gpuprof.cli.run import command as run
 from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import EnvironmentProblem, UsageError
+from gpuprof.own_files import refuse_linked
 
 _FOLDER, _FOLDER_HERE = "gpuprof-demo", "gpuprof-demo-run"
 _PROGRAM = "demo"
@@ -56,9 +57,11 @@ def command(
     that report to DIR/report.html. --run needs a GPU, ncu and nvcc.
     """
     _refuse_contradictions(files, here=here, ncu=ncu, spec=spec, salvage=salvage)
+    if folder is None:
+        folder = Path(_FOLDER_HERE if here else _FOLDER)
+        refuse_linked(folder)
     if here:
-        return _profile_here(ctx, folder or Path(_FOLDER_HERE), ncu, spec, force=force, in_browser=in_browser)
-    folder = folder or Path(_FOLDER)
+        return _profile_here(ctx, folder, ncu, spec, force=force, in_browser=in_browser)
     if not files:
         page = show_recordings(folder, force=force)
         if in_browser:
@@ -90,6 +93,7 @@ def _profile_here(
     from gpuprof.collect.installation import choose_ncu
     from gpuprof.collect.machine import gpus_here
     from gpuprof.collect.nvcc import compile_program, find_nvcc
+    from gpuprof.collect.stopping import noted_signals
     from gpuprof.hardware_finder import HardwareFinder
     from gpuprof.resources import data_dir
 
@@ -104,7 +108,8 @@ def _profile_here(
     click.echo(f"compiling a small program for {gpus[0].name} with {nvcc}", err=True)
     with scratch_folder() as scratch:
         compiled = scratch / _PROGRAM
-        compile_program(nvcc, data_dir("recordings") / "demo.cu", compiled, sorted({gpu.arch for gpu in gpus}))
+        with noted_signals():
+            compile_program(nvcc, data_dir("recordings") / "demo.cu", compiled, sorted({gpu.arch for gpu in gpus}))
         content = compiled.read_bytes()
     made, made_folder = not program.exists(), not folder.exists()
     write_files({program: content})

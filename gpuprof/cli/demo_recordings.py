@@ -17,6 +17,7 @@ from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import DamagedInput, GpuprofError
+from gpuprof.own_files import read_plain, refuse_linked
 
 if TYPE_CHECKING:
     from gpuprof.model.session import Session
@@ -76,9 +77,10 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _refuse_foreign(shipped: Sequence[Recording], folder: Path, *, force: bool) -> None:
-    """Raise UsageError where a file would be replaced that no demo has written."""
+    """Raise UsageError where a file would be replaced that no demo has written, or lie in a linked folder."""
     for recording in shipped:
         place = folder / recording.name
+        refuse_linked(place)
         versions = VERSION_FILES if recording.steps else ()
         targets = [place / name for name in (recording.file_name, PAGE_FILE, SESSION_FILE, *versions)]
         refuse_overwrite([path for path in targets if force or not _is_of(recording, path)], force=force)
@@ -91,10 +93,8 @@ def _is_of(recording: Recording, path: Path) -> bool:
     from gpuprof.store.page import read_session_html
     from gpuprof.store.read import read_session
 
-    if path.is_symlink() or not path.is_file():
-        return False
     try:
-        content, report = path.read_bytes(), recording.report()
+        content, report = read_plain(path), recording.report()
         if path.name == recording.file_name:
             return content == report
         if path.name == COMPARISON_FILE:

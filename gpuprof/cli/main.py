@@ -9,7 +9,6 @@ import importlib
 import io
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -133,22 +132,36 @@ def main() -> None:
     code = _run()
     try:
         sys.stdout.flush()
-        sys.stderr.flush()
     except BrokenPipeError:
         code = code or PIPE_CLOSED
     except OSError as error:
         code = code or _explain(error)
+    sys.stderr.flush()
     # Leaving without taking the interpreter apart saves 15 ms; nothing of ours waits for its end.
     os._exit(code)
 
 
 def _prepare_streams() -> None:
-    """Give standard output's errors its name. A stream that the caller closed (`>&-`) is empty, or swallows all."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    """Give standard output's errors its name, and standard error no errors: what it says changes no exit code.
+
+    A stream that the caller closed (`>&-`) gets its number back, so that no file is opened in its place: standard input
+    is empty, standard output refuses what is written, standard error swallows it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
-        elif name == "stdout":
-            sys.stdout = _with_name(sys.stdout)
+            _occupy(number, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))
+    sys.stdout = _over(_NamedOutput, sys.stdout)
+    sys.stderr = _over(_Talk, sys.stderr)
+
+
+def _occupy(number: int, flags: int) -> None:
+    """Open the empty device under a number, for the programs that are started, too."""
+    opened = os.open(os.devnull, flags)
+    if opened != number:
+        os.dup2(opened, number)
+        os.close(opened)
+    os.set_inheritable(number, True)
 
 
 _STANDARD_OUTPUT = "standard output"
@@ -166,9 +179,19 @@ class _NamedOutput(io.FileIO):
             raise
 
 
-def _with_name(stream: TextIO) -> io.TextIOWrapper:
-    """Return a stream to the same place, and as it is set up, whose errors have a name."""
-    buffer = io.BufferedWriter(_NamedOutput(stream.fileno(), "wb", closefd=False))
+class _Talk(io.FileIO):
+    """Standard error: what it does not take is lost."""
+
+    def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]
+        """Write bytes, as many as the system takes, or none."""
+        with contextlib.suppress(OSError):
+            return super().write(data)
+        return memoryview(data).nbytes
+
+
+def _over(raw: type[io.FileIO], stream: TextIO) -> io.TextIOWrapper:
+    """Return a stream to the same place, and as it is set up, that writes by `raw`."""
+    buffer = io.BufferedWriter(raw(stream.fileno(), "wb", closefd=False))
     return io.TextIOWrapper(
         buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=bool(stream.line_buffering)
     )
@@ -241,7 +264,8 @@ def _explain_os_error(error: OSError) -> int:
         _print_error("the working folder is gone", "change to another one with cd")
         return GpuprofError.exit_code
     if error.filename == _STANDARD_OUTPUT:
-        _print_error(f"cannot write {error.filename}: {error.strerror or error}", None)
+        why = "it is closed" if error.errno == errno.EBADF else error.strerror or error
+        _print_error(f"cannot write {error.filename}: {why}", None)
         return UsageError.exit_code
     name = f"{error.filename}: " if error.filename else ""
     _print_error(f"{name}{error.strerror or error}", None)
@@ -249,10 +273,8 @@ def _explain_os_error(error: OSError) -> int:
 
 
 def _print_error(message: str, hint: str | None, usage: str | None = None) -> None:
-    # Where stderr takes nothing, the exit code still tells.
-    with contextlib.suppress(OSError):
-        click.echo(f"error: {printable(message)}", err=True)
-        if usage:
-            click.echo(f"usage: {printable(usage)}", err=True)
-        if hint:
-            click.echo(f"hint: {printable(hint)}", err=True)
+    click.echo(f"error: {printable(message)}", err=True)
+    if usage:
+        click.echo(f"usage: {printable(usage)}", err=True)
+    if hint:
+        click.echo(f"hint: {printable(hint)}", err=True)

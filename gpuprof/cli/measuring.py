@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def measure(wanted: Wanted, html: Path | None, form: str) -> int:
-    """Measure a GPU; return 0, or 130 where the user stopped it. What was measured is written in both cases."""
+    """Measure a GPU; return 0, or what a shell makes of the signal that ended it. What was measured is written."""
     from gpuprof.characterize.characterization import characterize
     from gpuprof.characterize.present.live import LiveLines
     from gpuprof.characterize.record.gpu import Stopped
@@ -37,7 +37,7 @@ def measure(wanted: Wanted, html: Path | None, form: str) -> int:
                 run = characterize(gpu, wanted, tell=live, stop=stop.asked)
         except Stopped:
             click.echo("interrupted before anything was measured", err=True)
-            return Interrupted.exit_code
+            return stop.exit_code
         finally:
             live.close()
     _show(run, html, form)
@@ -45,17 +45,19 @@ def measure(wanted: Wanted, html: Path | None, form: str) -> int:
 
 
 class _Stop:
-    """Whether the user has asked to stop. Asking twice ends the program at once."""
+    """Whether the user has asked to stop, and the exit code for it. Asking twice ends the program at once."""
 
     def __init__(self) -> None:
         self.wanted = False
+        self.exit_code = Interrupted.exit_code
 
     def asked(self) -> bool:
         return self.wanted
 
-    def ask(self, *_: object) -> None:
+    def ask(self, which: int, _: object) -> None:
+        self.exit_code = 128 + which
         if self.wanted:
-            os._exit(Interrupted.exit_code)
+            os._exit(self.exit_code)
         self.wanted = True
 
 
@@ -63,12 +65,13 @@ class _Stop:
 def _stoppable() -> Iterator[_Stop]:
     """Let the first Ctrl-C end the run between two launches, so that its file is written; the second ends all.
 
-    So does SIGTERM, by which a batch system or `timeout` ends what has used up its time.
+    So does SIGTERM, by which a batch system or `timeout` ends what has used up its time, and SIGHUP, by which a
+    terminal does that is closed.
     """
     stop = _Stop()
     before = {
         which: handler
-        for which in (signal.SIGINT, signal.SIGTERM)
+        for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         if (handler := signal.getsignal(which)) is not signal.SIG_IGN
     }
     for which in before:
@@ -112,7 +115,7 @@ def _show(run: Characterization, html: Path | None, form: str) -> None:
     else:
         print_measured(make_console(), view)
     if html is not None:
-        write_files({html: render_measured_html(view).encode()})
+        write_files({html: render_measured_html(view).encode()}, through_links=True)
         click.echo(printable(f"page: {html}"), err=True)
     click.echo(f"measured: {printable(str(run.path))}\nsamples: {printable(str(run.samples))}", err=True)
 
@@ -125,5 +128,5 @@ def _ended(run: Characterization, stop: _Stop) -> int:
     # While ncu runs, Ctrl-C is not heard here: what started ncu says so.
     if stop.wanted or run.outcome.cut_short == INTERRUPTED:
         click.echo("interrupted: --resume measures what is missing", err=True)
-        return Interrupted.exit_code
+        return stop.exit_code
     raise EnvironmentProblem(f"{run.outcome.cut_short}", "--resume continues after the probe that ended it")

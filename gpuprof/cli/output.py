@@ -14,6 +14,7 @@ import click
 from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import UsageError
+from gpuprof.own_files import draft_of
 
 if TYPE_CHECKING:
     from gpuprof.model.session import Session
@@ -71,10 +72,11 @@ def warn(session: Session) -> None:
             click.echo(f"warning: {printable(source.file)}: {printable(warning)}", err=True)
 
 
-def write_files(files: Mapping[Path, bytes | Iterable[bytes]]) -> None:
+def write_files(files: Mapping[Path, bytes | Iterable[bytes]], *, through_links: bool = False) -> None:
     """Write all files or none: each beside its place first, then moved there. Raises UsageError with the reason.
 
-    What is large may come piece by piece.
+    What is large may come piece by piece. A link is replaced by the file; with `through_links`, for names that the user
+    has typed, what it links to is.
     """
     made = _make_folders({path.parent for path in files})
     drafts: dict[Path, Path] = {}
@@ -83,7 +85,7 @@ def write_files(files: Mapping[Path, bytes | Iterable[bytes]]) -> None:
         try:
             for path, content in files.items():
                 place = path
-                _write_draft(path, content, drafts)
+                _write_draft(path, content, drafts, through_links=through_links)
             for target, draft in drafts.items():
                 place = target
                 draft.replace(target)
@@ -95,16 +97,18 @@ def write_files(files: Mapping[Path, bytes | Iterable[bytes]]) -> None:
             raise
 
 
-def _write_draft(path: Path, content: bytes | Iterable[bytes], drafts: dict[Path, Path]) -> None:
+def _write_draft(
+    path: Path, content: bytes | Iterable[bytes], drafts: dict[Path, Path], *, through_links: bool
+) -> None:
     """Write the content of a file beside its place, and note where."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder", "name a file with -o")
-    if path.exists() and not path.is_file():
+    if through_links and path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a regular file", "name one with -o")
     with contextlib.suppress(FileNotFoundError):
         path.lstat()  # a name that is too long says so now, and not when others have been written
-    target = Path(os.path.realpath(path)) if path.is_symlink() else path
-    draft = drafts[target] = target.with_name(f".gpuprof-{os.getpid()}-{len(drafts)}.tmp")
+    target = Path(os.path.realpath(path)) if through_links and path.is_symlink() else path
+    draft = drafts[target] = draft_of(target)
     with draft.open("xb") as out:
         out.writelines([content] if isinstance(content, bytes) else content)
 

@@ -195,6 +195,7 @@ def profile_or_show(
     request: ProfileRequest, also: Sequence[Path], *, plan_only: bool, dry_run: bool
 ) -> ProfileOutcome | None:
     """Profile a program; or print its commands, or its plan, and return None. `also` are files to be written then."""
+    from gpuprof.collect.stopping import noted_signals
     from gpuprof.pipeline import command_lines, planned, profiled, refuse_no_plan
 
     if plan_only:
@@ -204,16 +205,19 @@ def profile_or_show(
         for line in command_lines(request, also):
             click.echo(line)
         return None
-    if plan_only:
-        planned(request, also)
-        return None
-    return profiled(request, also)
+    with noted_signals() as noted:
+        request = replace(request, stop=noted.any)
+        if plan_only:
+            planned(request, also)
+            return None
+        outcome = profiled(request, also)
+        return outcome._replace(error=noted.in_error(outcome.error))
 
 
 def exit_code(outcome: ProfileOutcome, folder: Path) -> int:
     """Return the code to end with once the result is shown. Raises the error by which it is incomplete."""
     if isinstance(outcome.error, Interrupted):
-        return Interrupted.exit_code
+        return outcome.error.exit_code
     if outcome.error is not None:
         with hinted(f"what was recorded before is shown; logs are in {folder}"):
             raise outcome.error

@@ -12,7 +12,7 @@ from gpuprof.cli.config import configured
 from gpuprof.cli.endings import refuse_ending
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.opening import open_page, opening
-from gpuprof.cli.options import choosing, excluding, input_files, into_file, overwriting, reading
+from gpuprof.cli.options import choosing, excluding, input_files, into_file, overwriting, reading, was_typed
 from gpuprof.cli.output import to_type, warn, write_files
 from gpuprof.collect.overwrite import refuse_overwrite
 
@@ -63,7 +63,8 @@ def command(
     refuse_overwrite([output], files, force=force)
     _refuse_other_kinds(output)
     session = kept(load(*files, spec=spec, salvage=salvage, groups=True), exclude)
-    write_report(session, output, title=title, top=top, keep_paths=keep_paths, patterns=kernels)
+    typed = was_typed("output")
+    write_report(session, output, title=title, top=top, keep_paths=keep_paths, patterns=kernels, through_links=typed)
     if in_browser:
         open_page([output])
 
@@ -82,7 +83,14 @@ def _refuse_other_kinds(output: Path) -> None:
 
 
 def write_report(
-    session: Session, output: Path, *, title: str | None, top: int, keep_paths: bool, patterns: Sequence[str] = ()
+    session: Session,
+    output: Path,
+    *,
+    title: str | None,
+    top: int,
+    keep_paths: bool,
+    patterns: Sequence[str] = (),
+    through_links: bool = False,
 ) -> None:
     """Write the page, its verdict to stdout, and to stderr where it lies and what to type next."""
     from gpuprof.cli.select import select_kernels
@@ -99,7 +107,7 @@ def write_report(
     kernels = select_kernels(session, patterns)
     wanted = {kernel.id for kernel in kernels} if patterns else None
     page = render_html(session, title=title, top=top, keep_paths=keep_paths, kernels=wanted)
-    write_files({output: page.encode("utf-8", "backslashreplace")})
+    write_files({output: page.encode("utf-8", "backslashreplace")}, through_links=through_links)
     if headline := headline_text(chosen(session, kernels) if patterns else session):
         click.echo(printable(headline))
     click.echo(printable(verdict_text(session)))

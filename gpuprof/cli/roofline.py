@@ -14,7 +14,16 @@ from gpuprof.cli.config import configured
 from gpuprof.cli.endings import refuse_ending
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.opening import open_page, opening, refuse_nothing_to_open
-from gpuprof.cli.options import as_text_or_json, excluding, files_to_read, into_file, overwriting, reading, selecting
+from gpuprof.cli.options import (
+    as_text_or_json,
+    excluding,
+    files_to_read,
+    into_file,
+    overwriting,
+    reading,
+    selecting,
+    was_typed,
+)
 from gpuprof.cli.output import to_show, warn, write_files
 from gpuprof.cli.profiling import (
     exit_code,
@@ -31,6 +40,7 @@ from gpuprof.cli.select import kept, select_kernels, tell_excluded
 from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
+from gpuprof.own_files import refuse_linked
 
 if TYPE_CHECKING:
     from gpuprof.collect.request import ProfileRequest
@@ -143,6 +153,8 @@ def command(
     whether it is memory-bound or compute-bound. PROGRAM, a Python script, or -m and a module is profiled as gpuprof run
     does it; what follows it is passed to it. The options from --set to --timeout apply to that.
     """
+    if not was_typed("output"):
+        refuse_linked(output)
     refuse_ending(output, _ALONE, "rooflines are drawn as .svg, .png, .pdf and .html", _AS_DATA)
     instead = "--format json" if form == "json" else without_result(plan_only=plan_only, dry_run=dry_run)
     refuse_nothing_to_open(in_browser=in_browser, instead=instead)
@@ -229,7 +241,7 @@ def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path,
         else picture(figure, path, look.theme)
         for path, figure in targets.items()
     }
-    write_files(contents)
+    write_files(contents, through_links=output in targets)
     print_rooflines(make_console(), chosen, figures, look.top)
     _say_what_was_written(figures, list(targets), files)
     if look.in_browser:

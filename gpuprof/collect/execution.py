@@ -16,12 +16,14 @@ from gpuprof.collect.events import RunStarted
 from gpuprof.collect.frameworks import remark_on, variables_for
 from gpuprof.collect.monitor import Monitor
 from gpuprof.collect.process import Ended, run
+from gpuprof.collect.program_log import program_log
 from gpuprof.collect.progress import LaunchLog
 from gpuprof.collect.ranks import ALL, RANK, SCRIPT, launcher_of, of_rank, rank_files, script_text
 from gpuprof.collect.request import PROGRAM_LOG, ProfileRequest
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey_tools import INJECTED, NCU, SurveyCommand
 from gpuprof.model.recorded import GpuSamples
+from gpuprof.own_files import write_whole
 
 _STDOUT: Mapping[str, int | None] = {"inherit": None, "stderr": 2, "discard": subprocess.DEVNULL}
 """What the program gets as its stdout, by the words of a request."""
@@ -99,7 +101,8 @@ class Execution:
         """Return what is there of a file that a run writes, or of those that its ranks write instead, by rank."""
         files: dict[int | None, Path] = {}
         for written in as_ncu_may_call(path):
-            there = rank_files(written) if self._launcher is not None else {None: written} if written.exists() else {}
+            alone = {None: written} if os.path.lexists(written) else {}
+            there = rank_files(written) if self._launcher is not None else alone
             files.update((rank, file) for rank, file in there.items() if rank not in files)
         return files
 
@@ -137,17 +140,18 @@ class Execution:
             return Ended(code=0, tail="", seconds=0.0, stopped_by=self.stopped_by)
         if started.script is not None:
             place, text = started.script
-            place.write_text(text)
-            place.chmod(0o755)
+            write_whole(place, text.encode("utf-8", "surrogateescape"), mode=0o755)
         self.commands.append(started.shell)
         with contextlib.ExitStack() as stack:
-            to = stack.enter_context(kept.open("ab")) if again else self._request.output
+            log = stack.enter_context(program_log(kept)) if again else None
+            to = self._request.output
             stack.enter_context(self._monitor.watching())
             ended = run(
                 started.argv,
                 environ={**environ, **started.variables},
-                stdout=_STDOUT[to] if isinstance(to, str) else None if callable(to) else to,
-                write=to if callable(to) else None,
+                stdout=_STDOUT[to] if isinstance(to, str) else None,
+                write=to if callable(to) and log is None else None,
+                keep=log.write if log is not None else None,
                 timeout_s=self._request.timeout_s,
                 quiet=again or to == "discard",
                 tick=tick,

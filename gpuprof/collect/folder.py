@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuprof.collect.request import AGAIN_LOG, PROFILE_LOG, PROGRAM_LOG, SURVEY_LOG
 from gpuprof.errors import UsageError
+from gpuprof.own_files import open_plain, read_plain
 
 _LOCK = ".gpuprof-run"
 
@@ -17,7 +18,11 @@ _LOCK = ".gpuprof-run"
 def taken(folder: Path) -> Iterator[None]:
     """Keep other runs out of a folder. Raises UsageError if one is there."""
     place = folder / _LOCK
-    with place.open("ab") as lock:
+    try:
+        lock = open_plain(place, "ab")
+    except OSError as error:
+        raise UsageError(f"cannot write {place}: {error.strerror}", "choose another folder with -o") from error
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -40,9 +45,6 @@ def logs_to_refuse(folder: Path) -> list[Path]:
 def _is_of_ncu(log: Path) -> bool:
     """Tell a log of ncu: a regular file that is empty or begins with one of its marks."""
     try:
-        if log.is_symlink() or not log.is_file():
-            return False
-        with log.open("rb") as text:
-            return text.read(2) in (b"", b"==")
+        return read_plain(log, 2) in (b"", b"==")
     except OSError:
         return False

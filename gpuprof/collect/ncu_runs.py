@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from gpuprof.collect.process import Ended
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import DamagedInput, GpuprofError, Interrupted, ProgramFailed
 from gpuprof.model.recorded import Report
+from gpuprof.own_files import read_plain
 
 ReadReport = Callable[[Path], Report]
 STOPPED = {
@@ -149,7 +151,7 @@ def stopped_error(by: str) -> GpuprofError:
 def set_aside(file: Path, error: DamagedInput) -> str:
     """Rename what cannot be read, so that it is not taken for a result and is not lost; return what to say of it."""
     names = (f"{file.name}.unread", *(f"{file.name}.{number}.unread" for number in range(2, 1000)))
-    kept = next(place for name in names if not (place := file.with_name(name)).exists())
+    kept = next(place for name in names if not os.path.lexists(place := file.with_name(name)))
     file.replace(kept)
     return f"{error.message}; it is kept as {kept.name}"
 
@@ -175,6 +177,6 @@ def _remedy(
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_plain(path).decode(errors="replace")
     except OSError:
         return ""

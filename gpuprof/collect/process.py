@@ -68,12 +68,14 @@ def run(
     timeout_s: float | None = None,
     quiet: bool = False,
     write: Callable[[str], object] | None = None,
+    keep: Callable[[bytes], object] | None = None,
     tick: Callable[[], None] = lambda: None,
     stop: Callable[[], bool] = never,
 ) -> Ended:
     """Run a command to its end, at most `timeout_s`; stderr goes on to ours unless `quiet`, and its tail is kept.
 
-    `write`, if there is one, gets what the command writes to stdout and stderr instead, as text, in the calling thread.
+    `write`, if there is one, gets what the command writes to stdout and stderr instead, as text, in the calling thread;
+    `keep`, what it writes to stdout, as it comes, in a thread of its own, so that the command never waits for us.
     `stop` and, in the main thread, SIGINT, SIGTERM, SIGHUP and SIGQUIT to us end the command and all its descendants:
     first by SIGINT, which lets ncu write what it has, then by force. Raises OSError if the command cannot be started.
     """
@@ -82,11 +84,11 @@ def run(
         child = subprocess.Popen(
             argv,
             env={**(os.environ if environ is None else environ), _MARK: f"{mark:x}"},
-            stdout=stdout if write is None else subprocess.PIPE,
+            stdout=stdout if write is None and keep is None else subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        family, output = _Family(child.pid, mark), _Output(child, write, quiet=quiet)
+        family, output = _Family(child.pid, mark), _Output(child, write, keep, quiet=quiet)
         reason = None
         try:
             while (code := child.poll()) is None:
@@ -115,7 +117,14 @@ def run(
 class _Output:
     """What a command writes: each stream is read by a thread of its own, and passed on in the thread that runs us."""
 
-    def __init__(self, child: subprocess.Popen[bytes], write: Callable[[str], object] | None, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        child: subprocess.Popen[bytes],
+        write: Callable[[str], object] | None,
+        keep: Callable[[bytes], object] | None,
+        *,
+        quiet: bool,
+    ) -> None:
         assert child.stderr is not None
         self._tail = b""
         self._write = write
@@ -124,9 +133,9 @@ class _Output:
         pass_on = (
             [self._keep] if quiet and write is None else [self._keep, self._queued() if write else _stderr_writer()]
         )
-        readers = {child.stderr: pass_on}
+        readers: dict[IO[bytes], Sequence[Callable[[bytes], object]]] = {child.stderr: pass_on}
         if child.stdout is not None:
-            readers[child.stdout] = [self._queued()]
+            readers[child.stdout] = [keep or self._queued()]
         self._threads = {
             stream: threading.Thread(target=_read, args=(stream, takers), daemon=True)
             for stream, takers in readers.items()

@@ -10,6 +10,7 @@ from typing import IO
 
 from gpuprof.collect.events import ProfileEvent, RunEnded, RunProgressed, RunStarted, TellEvent
 from gpuprof.collect.survey_tools import NCU
+from gpuprof.own_files import open_plain
 
 _PROFILED = re.compile(rb"==PROF== Profiling .*100% - (\d+) pass")
 _EVERY_S = 1.0
@@ -52,7 +53,7 @@ class LaunchLog:
         if self._log is None:
             return
         try:
-            with self._log.open("rb") as log:
+            with open_plain(self._log, "rb") as log:
                 log.seek(self._read)
                 data = log.read()
         except OSError:

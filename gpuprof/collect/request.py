@@ -30,6 +30,7 @@ from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey_tools import AUTO, TOOLS, results
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import name_patterns
+from gpuprof.own_files import refuse_linked
 
 SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
 SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
@@ -179,6 +180,8 @@ def checked(request: ProfileRequest) -> ProfileRequest:
         raise UsageError(
             f"the folder {request.place} has a % in its path, which ncu replaces", "choose another folder with -o"
         )
+    if request.folder is None:
+        refuse_linked(request.place)
     argv = runnable(request.argv)
     return replace(request, program=argv, folder=request.place)
 
@@ -254,5 +257,5 @@ def _refuse_without_counters(request: ProfileRequest) -> None:
 
 def survey_files(folder: Path) -> list[Path]:
     """Return what the survey of an earlier run has left in a folder."""
-    by_ncu = [file for file in as_ncu_may_call(folder / SURVEY_FILE) if file.exists()]
+    by_ncu = [file for file in as_ncu_may_call(folder / SURVEY_FILE) if os.path.lexists(file)]
     return [*by_ncu, *results(folder)]

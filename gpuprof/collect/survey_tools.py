@@ -14,6 +14,7 @@ from gpuprof.collect.machine import Machine
 from gpuprof.collect.python_imports import imported, is_without_torch, isolated_by
 from gpuprof.collect.python_programs import packages_of, python_of
 from gpuprof.collect.shell import shell_line
+from gpuprof.own_files import read_plain
 
 AUTO, TORCH, NSYS, CUPTI, NCU = "auto", "torch", "nsys", "cupti", "ncu"
 TOOLS = (AUTO, TORCH, NSYS, CUPTI, NCU)
@@ -22,6 +23,7 @@ INJECTED = (TORCH, CUPTI)
 """Those that record in the program's own Python."""
 SURVEY_TRACE, SURVEY_EXPORT = "survey.pt.trace.json.gz", "survey.sqlite"
 _NSYS_UNREAD = "survey.qdstrm"
+_NSYS_LEAVES = (_NSYS_UNREAD, "survey.nsys-rep")
 _FOLDER = ".survey"
 _TRACES, _NOTES = "*.pt.trace.json.gz", "*.note"
 _NSYS_FOLDERS = (
@@ -51,8 +53,8 @@ class SurveyCommand:
 
     def prepare(self) -> None:
         """Make the folder into which the program's processes write."""
-        shutil.rmtree(self.folder / _FOLDER, ignore_errors=True)
-        (self.folder / _NSYS_UNREAD).unlink(missing_ok=True)
+        for name in (_FOLDER, *_NSYS_LEAVES):
+            _remove(self.folder / name)
         if self.tool in INJECTED:
             (self.folder / _FOLDER).mkdir()
 
@@ -64,21 +66,30 @@ class SurveyCommand:
                 f"nsys could not convert its recording {unread.name}: its importer, part of the host package, is "
                 "missing or fails",
             )
-        if not place.is_dir():
+        if place.is_symlink() or not place.is_dir():
             return ()
         traces = sorted(place.glob(_TRACES))
-        notes = tuple(dict.fromkeys(note.read_text(errors="replace").strip() for note in sorted(place.glob(_NOTES))))
+        noted = (read_plain(note).decode(errors="replace").strip() for note in sorted(place.glob(_NOTES)))
+        notes = tuple(dict.fromkeys(noted))
         for number, trace in enumerate(traces, 1):
             trace.replace(self.folder / (SURVEY_TRACE if len(traces) == 1 else f"survey.{number}.pt.trace.json.gz"))
         for cut in place.glob("*.part"):  # the process ended while it wrote
             cut.replace(self.folder / f"survey.{cut.stem}.unread")
-        shutil.rmtree(place, ignore_errors=True)
+        _remove(place)
         return notes
+
+
+def _remove(place: Path) -> None:
+    """Remove a file or folder, of a link the link alone."""
+    if place.is_symlink() or not place.is_dir():
+        place.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def results(folder: Path) -> list[Path]:
     """Return the timelines that a survey has left in a folder, to be read."""
-    exports = [folder / SURVEY_EXPORT] if (folder / SURVEY_EXPORT).exists() else []
+    exports = [folder / SURVEY_EXPORT] if os.path.lexists(folder / SURVEY_EXPORT) else []
     return [*sorted(folder.glob("survey*.pt.trace.json.gz")), *exports]
 
 

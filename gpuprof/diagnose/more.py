@@ -12,6 +12,7 @@ from gpuprof.diagnose.nvidia_messages import PIPE_TOLD, STALLS_TOLD
 from gpuprof.diagnose.order import is_counted
 from gpuprof.diagnose.telling import escaped, telling_expression
 from gpuprof.model.kernel_names import parse_name
+from gpuprof.model.profiler_lines import FILTERS, KEPT, SWITCHES, names
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Source
 from gpuprof.model.sources import STANDARD_INPUT, kind_named
@@ -22,18 +23,7 @@ PROGRAM = "PROGRAM"
 
 _NCU = re.compile(r"(?:.*[/\\])?(ncu|nv-nsight-cu-cli)(?:\.exe)?")
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SWITCHES = _names(
-    "help version call-stack nvtx support-32bit null-stdin list-sets list-sections list-rules list-metrics list-chips "
-    "query-metrics section-folder-restore disable-profiler-start-stop quiet verbose disable-extra-suffixes "
-    "force-overwrite open-in-ui csv print-fp print-rule-details details-all lockstep-kernel-launch"
-)
-"""Options of ncu that take no value."""
-_VALUED = _names(
+_VALUED = names(
     "mode port max-connections config-file config-file-path check-exit-code injection-path-32 injection-path-64 "
     "preload-library target-processes target-processes-filter hostname kill replay-mode app-replay-buffer "
     "app-replay-match app-replay-mode graph-profiling range-replay-options set section-folder "
@@ -50,14 +40,6 @@ _LETTERS = {
     "h": "help", "v": "version", "p": "port", "k": "kernel-name", "c": "launch-count", "s": "launch-skip",
     "o": "export", "f": "force-overwrite", "i": "import",
 }  # fmt: skip
-_KEPT = _names(
-    "target-processes target-processes-filter profile-from-start disable-profiler-start-stop replay-mode "
-    "app-replay-buffer app-replay-match app-replay-mode cache-control clock-control devices nvtx nvtx-include "
-    "nvtx-exclude support-32bit null-stdin graph-profiling preload-library launch-skip-before-match rename-kernels "
-    "pipeline-boost-state source-folders"
-)
-"""What a program needs to be profiled in the same way, and what its launches are counted by."""
-_FILTERS = _names("kernel-id kernel-name kernel-regex kernel-name-base kernel-regex-base filter-mode")
 _WITH_SOURCES = (2022, 2)
 """The oldest release that was seen to take --import-source."""
 _WITH_NAMES = (2021, 1)
@@ -151,7 +133,7 @@ def command_for_rest(session: Session, kernel: KernelProfile) -> str:
         return _gpuprof_line(session, None, source)
     line = _read(source.command)
     count = sum(other.launches for other in session.kernels if other.source == kernel.source)
-    filters = [option for option in line.options if option[0] in _FILTERS]
+    filters = [option for option in line.options if option[0] in FILTERS]
     filters += [("launch-skip", str(_skipped(line) + count)), ("launch-count", str(max(10, count)))]
     return _shell(source, line, filters, "rest-full")
 
@@ -182,7 +164,7 @@ def _can_be_named(file: str) -> bool:
 
 def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _NcuLine) -> list[tuple[str, str | None]]:
     """Return the options that select a launch: by its name, or by its place among those that were selected before."""
-    filters = [option for option in line.options if option[0] in _FILTERS]
+    filters = [option for option in line.options if option[0] in FILTERS]
     beside = [other for other in session.kernels if other.source == kernel.source]
     countable = (
         session.run is None
@@ -224,7 +206,7 @@ def _shell(source: Source, line: _NcuLine, chosen: Sequence[tuple[str, str | Non
     options: list[tuple[str, str | None]] = [("set", "full")]
     if _version(source) >= _WITH_SOURCES:
         options.append(("import-source", "yes"))
-    options += [option for option in line.options if option[0] in _KEPT]
+    options += [option for option in line.options if option[0] in KEPT]
     arguments = [argument for name, value in (*options, *chosen) for argument in _argument(name, value)]
     tool = "ncu" if _version(source) >= _UNDER_ITS_NAME else "nv-nsight-cu-cli"
     # A program is not preceded by "--": ncu takes that for an option.
@@ -320,7 +302,7 @@ def _option(arguments: Sequence[str], place: int) -> tuple[str, str | None, int]
     else:
         name = _LETTERS.get(word[1:2], "")
         attached = word[2:].removeprefix("=") or None
-    if name in _SWITCHES and attached is None:
+    if name in SWITCHES and attached is None:
         return name, None, 1
     if name not in _VALUED:
         return None

@@ -205,6 +205,12 @@ class _LaunchAnalysis(Struct):
         if duration is None and self.launch.metrics.has(_DURATION):
             self.remedy = _PROFILE_AGAIN
             self.missing = [structs.replace(gap, how=_PROFILE_AGAIN) for gap in self.missing]
+            recorded = self.launch.metrics.get(_DURATION)
+            if recorded is not None and isinstance(recorded.value, float) and not math.isnan(recorded.value):
+                why = f"{recorded.value:g} s was recorded, which no launch takes"
+                self.missing = [
+                    structs.replace(gap, why=why) if gap.what == "duration" else gap for gap in self.missing
+                ]
         duration_s = duration.value if duration is not None and duration.value > 0 else None
         sm_hz, gpc_hz = self._positive("sm-clock"), self._positive("gpc-clock", quiet=True)
         clock = self.hardware.sm_clock(sm_hz, gpc_hz, duration_s)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpuprof.model.session import Session
-from gpuprof.present.table import Cell, rows
+from gpuprof.present.table import Cell, columns_without_kernels, rows
 from gpuprof.present.text import printable
 
 _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r")
@@ -16,13 +16,11 @@ _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r")
 
 def csv_lines(session: Session) -> Iterator[str]:
     """Yield the header and a line per kernel, without line ends."""
-    yield from table_lines(rows(session))
+    yield from table_lines(rows(session)) if session.kernels else (_line(columns_without_kernels()),)
 
 
 def table_lines(table: Sequence[Mapping[str, Cell]]) -> Iterator[str]:
     """Yield the header and a line for each row of a table, without line ends; all rows have the same columns."""
-    if not table:
-        return
     yield _line(list(table[0]))
     for row in table:
         yield _line([_cell(value) for value in row.values()])

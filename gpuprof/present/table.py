@@ -22,6 +22,28 @@ def rows(session: Session) -> list[dict[str, Cell]]:
     return [_row(kernel, paths) for kernel in session.kernels]
 
 
+_BEHIND = (
+    "roofline_path_at_clock", "intensity_dram_at_clock", "fraction_of_roof_at_clock", "bound_at_clock",
+    "roofline_path_rated", "intensity_dram_rated", "fraction_of_roof_rated", "bound_rated",
+    *(f"throughput_{unit}" for unit in THROUGHPUT_UNITS), "nearest_limit", "occupancy_theoretical",
+    "occupancy_achieved", "occupancy_limiters", "issue_active", "eligible_warps", "active_warps", "main_stall",
+    "main_stall_share", "findings", "first_finding", "first_finding_severity", "first_finding_gain_kernel",
+    "first_finding_gain_total", "first_finding_gain_kind", "first_finding_action", "first_finding_headline",
+)  # fmt: skip
+
+
+def columns_without_kernels() -> list[str]:
+    """Return the columns of a table that has no row: those of `rows`, without the paths that kernels compute on."""
+    axes = [f"{which}_{axis}" for which in ("grid", "block") for axis in "xyz"]
+    traffic = [
+        name
+        for level in LEVELS
+        for name in (f"bytes_{level}", f"bytes_per_s_{level}", f"hit_rate_{level}")
+        if name != "hit_rate_dram"
+    ]
+    return [*_PLAIN, "ranges", *axes, "waves", *traffic, *_BEHIND]
+
+
 def _row(kernel: KernelProfile, paths: list[str]) -> dict[str, Cell]:
     row: dict[str, Cell] = {name: getattr(kernel, name) for name in _PLAIN}
     row["ranges"] = "/".join(kernel.ranges)

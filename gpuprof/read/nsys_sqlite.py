@@ -21,6 +21,7 @@ from gpuprof.read.timeline_parts import (
     WaitSpan,
     device_numbers,
     host_waits,
+    impossible,
     left_out,
     open_at_places,
     program_step,
@@ -169,7 +170,12 @@ def _read(export: _Export, path: Path, sha256: str) -> Trace:
     if not export.has("StringIds") or not export.has(_KERNELS, _COPIES, *_CALLS, _GRAPHS, "TARGET_INFO_SYSTEM_ENV"):
         raise InputError(f"{path} is an SQLite database, but not an export of Nsight Systems", _EXPORT)
     recorded = list(_launched(export))
-    launched = [launch for launch in recorded if launch is not None]
+    launched = [_with_possible_time(launch) for launch in recorded if launch is not None]
+    backwards = [
+        (launch.activity.name, f"{launch.activity.duration_s:g} s")
+        for launch in recorded
+        if launch is not None and launch.activity.duration_s is not None and launch.activity.duration_s < 0
+    ]
     graphs = sum(1 for _ in export.rows(_GRAPHS, ("start",)))
     if not any(launch.activity.kind == KERNEL for launch in launched):
         raise _no_kernel(path, graphs)
@@ -204,7 +210,7 @@ def _read(export: _Export, path: Path, sha256: str) -> Trace:
         ),
         driver=_driver(export.named("TARGET_INFO_SYSTEM_ENV", "NvDriverVersion")),
         created_s=_created_s(export, origin),
-        warnings=(*left_out(len(recorded) - len(launched)), *_graph_warning(graphs)),
+        warnings=(*left_out(len(recorded) - len(launched)), *impossible(backwards), *_graph_warning(graphs)),
         host_waits=host_waits(_waits(export), origin) if export.has(*_CALLS) else None,
     )
 
@@ -227,7 +233,7 @@ def _graph_warning(graphs: int) -> tuple[str, ...]:
 
 
 def _launched(export: _Export) -> Iterator[_Launched | None]:
-    """Yield what the GPUs did; None for what has no start."""
+    """Yield what the GPUs did; None for what has no start. What ends before it starts has a duration below 0."""
     gpus = _Gpus(export)
     for row in export.rows(_KERNELS, _KERNEL_COLUMNS):
         name = export.string(row["demangledName"]) or export.string(row["shortName"]) or "unnamed"
@@ -307,7 +313,14 @@ def _with_start(row: _Row, activity: Activity, gpus: _Gpus) -> _Launched | None:
 
 def _duration_s(row: _Row) -> float | None:
     start, end = _time(row["start"]), _time(row["end"])
-    return (end - start) / 1e9 if start is not None and end is not None and end > start else None
+    return (end - start) / 1e9 if start is not None and end is not None and end != start else None
+
+
+def _with_possible_time(launched: _Launched) -> _Launched:
+    activity = launched.activity
+    if activity.duration_s is None or activity.duration_s > 0:
+        return launched
+    return launched._replace(activity=activity._replace(duration_s=None))
 
 
 def _process_id(row: _Row) -> int | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
@@ -20,6 +23,9 @@ from gpuprof.read.report_bytes import room_for
 from gpuprof.read.spool import ByteStream, spooled
 
 STDIN = "-"
+PATIENCE_S = 10.0
+"""So long a pipe is waited for that nobody writes into; a shell starts both sides of one at once."""
+_PAUSE_S = 0.05
 _SALVAGE = f"{AGAIN}; --salvage shows what lies before the damage"
 
 
@@ -73,13 +79,45 @@ def _opened(name: str, packed: Callable[[Look], bool], stack: contextlib.ExitSta
     elif not name:
         raise InputError("empty file name", "check how the command line was built")
     elif (path := Path(name)).is_fifo():
-        with path.open("rb") as pipe:
+        with _Pipe(path) as pipe:
             file = PlainFile(stack.enter_context(spooled(pipe, name)), name, is_copy=True)
     else:
         file = PlainFile(path, name)
     while packed(look := Look(file.name, file.path, _head(file.path))):
         file = _unpacked(file, look, stack, salvage=salvage)
     return file
+
+
+class _Pipe:
+    """A named pipe: who writes into it is waited for, but not for ever. One without a name has its writer at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        has_name = Path(os.path.realpath(path)).exists()
+        self._until = time.monotonic() + PATIENCE_S if has_name else 0.0
+
+    def __enter__(self) -> _Pipe:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+    def read1(self, size: int, /) -> bytes:
+        """Return what is there; none at the end. Raises OSError where nobody has opened the pipe to write."""
+        while True:
+            try:
+                data = os.read(self._handle, size)
+            except BlockingIOError:  # somebody has, and has not written yet
+                data = None
+            if data == b"" and time.monotonic() < self._until:
+                time.sleep(_PAUSE_S)
+                continue
+            if data == b"" and self._until:
+                raise OSError(errno.ETIMEDOUT, f"It is a pipe, and nobody has written into it for {PATIENCE_S:g} s")
+            os.set_blocking(self._handle, True)
+            self._until = 0.0
+            if data is not None:
+                return data
 
 
 def _head(path: Path) -> bytes:

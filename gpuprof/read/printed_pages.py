@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress
 
@@ -15,6 +16,10 @@ from gpuprof.read.printed_numbers import MetricColumn, is_garbled, metric_of, pr
 from gpuprof.read.printed_refusal import HINT, ncu_messages
 from gpuprof.read.printed_table import LAUNCH_COLUMNS, Dropped, PrintedRow, PrintedTable, is_range_column
 
+_DURATION = "gpu__time_duration.sum"
+_LONGEST_S = 1e9
+_ENDLESS = re.compile(r"[+-]?(?:inf(?:inity)?|[\d.,]+e\+?\d+)(?: \(.*\))?", re.IGNORECASE)
+"""Numbers that are none of a time, in words or beyond what a float takes."""
 # ncu's marks and the names that ncu_report's message types have in `RuleResult.kind`.
 _RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "INF": "ok", "OK": "ok"}
 
@@ -86,13 +91,26 @@ def _raw_metrics(cells: Iterable[tuple[MetricColumn, str]], line: int, dropped: 
         if name in metrics:
             continue
         metric = column.metric(cell)
-        if metric is not None and is_garbled(metric):
+        if name == _DURATION and _is_impossible(cell, metric):
+            dropped.sentences.append(_impossible_text(line, cell))
+        elif metric is not None and is_garbled(metric):
             dropped.lines.append(line)
         elif metric is not None:
             metrics[name] = metric
-        elif name == "gpu__time_duration.sum" and "nan" in cell:
+        elif name == _DURATION and "nan" in cell:
             unmeasured = True
     return _without_zeros(metrics, line, dropped) if unmeasured else metrics
+
+
+def _is_impossible(cell: str, metric: Metric | None) -> bool:
+    """Tell a duration that no launch has: below 0, endless, or of years."""
+    if metric is None or isinstance(metric.value, str):
+        return _ENDLESS.fullmatch(cell.strip()) is not None
+    return not 0 <= metric.value <= _LONGEST_S
+
+
+def _impossible_text(line: int, cell: str) -> str:
+    return f"the launch in line {line} has an impossible duration, {cell.strip():.40}, which is not used"
 
 
 def _without_zeros(metrics: dict[str, Metric], line: int, dropped: Dropped) -> dict[str, Metric]:
@@ -123,7 +141,7 @@ def _details_launches(table: PrintedTable) -> _TableLaunches:
             values = dict(zip(table.columns, row.cells, strict=False))
             if values["Metric Name"]:
                 name = _add_metric(metrics, values, row.line, content.dropped)
-                unmeasured |= name == "gpu__time_duration.sum" and "nan" in values["Metric Value"]
+                unmeasured |= name == _DURATION and "nan" in values["Metric Value"]
             elif values.get(rule_column) and "Rule Description" in values:
                 rules.append(_rule(values))
             if not values["Metric Name"] and len(row.cells) < len(table.columns):
@@ -150,6 +168,9 @@ def _add_metric(metrics: dict[str, Metric], values: Mapping[str, str], line: int
     section, body = values.get("Section Name", ""), values.get("Body Item Label", "")
     unit = metric.unit if metric is not None else printed_unit(values.get("Metric Unit", "").strip())[1]
     name = metric_name(section, values["Metric Name"], unit, body)
+    if name == _DURATION and _is_impossible(values["Metric Value"], metric):
+        dropped.sentences.append(_impossible_text(line, values["Metric Value"]))
+        return name
     if metric is None:
         return name
     if is_garbled(metric):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,10 +32,9 @@ def spooled(stream: ByteStream, name: str) -> Iterator[Path]:
     Raises InputError where the stream cannot be read, or the file not be written.
     """
     try:
-        folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
+        folder = _new_folder()
     except OSError as error:
         raise _no_room(name, error) from error
-    _folders.append(folder)
     try:
         place = folder / _NAME
         _fill(place, stream, name)
@@ -42,6 +42,19 @@ def spooled(stream: ByteStream, name: str) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         _folders.remove(folder)
+
+
+def _new_folder() -> Path:
+    """Make a folder that `remove_spooled` knows: no signal comes between."""
+    ending = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, ending) if hasattr(signal, "pthread_sigmask") else ()
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
+        _folders.append(folder)
+    finally:
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+    return folder
 
 
 def remove_spooled() -> None:

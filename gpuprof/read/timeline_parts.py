@@ -145,6 +145,17 @@ def left_out(number: int) -> tuple[str, ...]:
     return (f"{number} GPU activities have no start time and are left out",)
 
 
+def impossible(durations: Sequence[tuple[str, object]]) -> tuple[str, ...]:
+    """Say which activities have a duration that nothing takes, if any: its value is not used."""
+    if not durations:
+        return ()
+    name, value = durations[0]
+    return (
+        f"{len(durations)} GPU activit{'y has an' if len(durations) == 1 else 'ies have an'} impossible duration, not "
+        f"used: {name:.100} has {value!s:.40}",
+    )
+
+
 def since_epoch(clock_ns: int) -> float | None:
     """Return the seconds since 1970 if a clock can have counted from then, else None."""
     return clock_ns / 1e9 if _FIRST_EPOCH_S <= clock_ns / 1e9 <= _LAST_EPOCH_S else None

@@ -22,6 +22,7 @@ from gpuprof.read.timeline_parts import (
     WaitSpan,
     device_numbers,
     host_waits,
+    impossible,
     launches_graph,
     left_out,
     open_at_places,
@@ -100,6 +101,7 @@ class _Events(Struct):
     called: bool = False
     launched: bool = False
     untimed: int = 0
+    impossible: list[tuple[str, object]] = field(default_factory=list)
     hip: bool = False
     peak_memory_bytes: int | None = None
 
@@ -137,7 +139,7 @@ def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
         ranks=count(distributed.get("world_size")),
         peak_memory_bytes=events.peak_memory_bytes,
         created_s=since_epoch((count(trace.get("baseTimeNanoseconds")) or 0) + origin),
-        warnings=left_out(events.untimed),
+        warnings=(*left_out(events.untimed), *impossible(events.impossible)),
         products=_products(calls, origin),
         from_start=isinstance(surveyed, dict) and surveyed.get("from_start") is True,
         host_waits=host_waits(events.waits, origin) if events.calls else None,
@@ -185,6 +187,8 @@ def _add(event: dict[str, Any], events: _Events) -> None:
         return
     lasted = duration if duration is not None and duration > 0 else None
     name, args, process = text_of(event.get("name")) or "unnamed", _args(event), count(event.get("pid"))
+    if role in (KERNEL, COPY, SET) and event.get("dur") is not None and (duration is None or duration < 0):
+        events.impossible.append((name, f"{event['dur']} µs"))
     end, thread = start + (lasted or 0), _thread(event)
     span = _Event(name, role, start, end=end, duration=lasted, thread=thread, process=process, args=args)
     if role == _CALL:

@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.errors import DamagedInput
 from gpuprof.model.field_types import Word
+from gpuprof.model.profiler_lines import may_be_copied
 from gpuprof.model.session import KernelProfile, LaunchCount, RunTotals, RunVerdict, Session, Timeline
 from gpuprof.model.timed import TimedKernel
 
@@ -40,6 +42,14 @@ def refuse_contradictions(session: Session, kernels: Sequence[Referred], file: s
     _check_judged(session, kernels, file)
     if session.run is not None:
         _check_run(session.run, kernels, file)
+
+
+def without_foreign_command(session: Session) -> Session:
+    """Return the session without a command to be copied that who made it could have had run, and not its user."""
+    verdict = session.verdict
+    if verdict is None or verdict.command is None or may_be_copied(verdict.command):
+        return session
+    return replace(session, verdict=replace(verdict, command=None))
 
 
 def refuse_contradicting_work(kernel: KernelProfile, file: str) -> None:

@@ -22,6 +22,7 @@ from gpuprof.store.contradictions import (
     refuse_contradicting_counts,
     refuse_contradicting_work,
     refuse_contradictions,
+    without_foreign_command,
 )
 from gpuprof.store.read import decoder_of, no_search_for_garbage
 
@@ -85,6 +86,7 @@ def _groups(stream: BinaryIO, file: str) -> Session:
 
     session = _without_kernels(lines)
     refuse_contradictions(session, lines.kernels, file)
+    session = without_foreign_command(session)
     groups = merged(session, Launches(lines.kernels, checked_profile, checked_counts))
     if groups is not None:
         return groups

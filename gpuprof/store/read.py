@@ -15,7 +15,11 @@ import msgspec
 
 from gpuprof.errors import DamagedInput, InputError, hinted
 from gpuprof.model.session import SCHEMA_VERSION, SchemaVersion, Session
-from gpuprof.store.contradictions import refuse_contradicting_work, refuse_contradictions
+from gpuprof.store.contradictions import (
+    refuse_contradicting_work,
+    refuse_contradictions,
+    without_foreign_command,
+)
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 _FAULT = re.compile(r"(?s)(.*?)(?: - at `(\$[^`]*)`)?")
@@ -40,7 +44,7 @@ def read_session(data: str | bytes, file: str) -> Session:
         refuse_contradictions(session, session.kernels, file)
         for kernel in session.kernels:
             refuse_contradicting_work(kernel, file)
-    return session
+    return without_foreign_command(session)
 
 
 @contextmanager

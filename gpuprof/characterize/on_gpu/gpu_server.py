@@ -30,7 +30,9 @@ ANSWER, REFUSAL = "answer", "refusal"
 
 def main(arguments: Sequence[str]) -> None:
     """Open the GPU that the command line names, say what it is, and serve it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A terminal and `timeout` send them to the whole group: who started this process ends it, when results are written.
+    for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(which, signal.SIG_IGN)
     requests, replies = _channels()
     asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, asked), daemon=True).start()

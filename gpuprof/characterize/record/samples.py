@@ -22,6 +22,7 @@ from typing import Any, get_type_hints
 
 from gpuprof.characterize.record.series import OBSERVED, Observed, RunNote, Sample, Series, SeriesConfig
 from gpuprof.errors import DamagedInput, InputError, hinted
+from gpuprof.own_files import open_plain, read_plain
 
 KIND = "gpuprof-samples"
 SCHEMA = 1
@@ -99,19 +100,19 @@ class SampleFile:
                 f"{header.driver}",
                 _ANEW,
             )
-        with path.open("r+b") as file:
+        with open_plain(path, "r+b") as file:
             file.truncate(self.stored.whole_bytes)
 
     def append(self, entry: Series | RunNote) -> None:
         """Write a series or a note to the end of the file."""
-        with self.path.open("ab") as file:
+        with open_plain(self.path, "ab") as file:
             file.write(entry_line(entry))
             file.flush()
             os.fsync(file.fileno())
 
     def _begin(self) -> None:
         try:
-            with self.path.open("xb") as file:
+            with open_plain(self.path, "xb") as file:
                 file.write(header_line(self.stored.header))
         except FileExistsError as error:
             raise InputError(f"{self.path} already exists", "continue with --resume, or remove it") from error
@@ -159,10 +160,7 @@ def _line(content: Mapping[str, object]) -> bytes:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if not path.is_file():
-            raise InputError(f"{path} does not exist or is not a file", _ANEW)
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+        data = read_plain(path, _MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     if len(data) > _MAX_BYTES:

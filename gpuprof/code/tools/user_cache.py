@@ -10,11 +10,12 @@ import contextlib
 import hashlib
 import os
 import sys
-import tempfile
 import zlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+
+from gpuprof.own_files import read_plain, write_whole
 
 _MARK = b"gpuprof 1\n"
 _DIGEST_BYTES = 32
@@ -40,8 +41,7 @@ class UserCache:
         if self._folder is None:
             return None
         try:
-            with (self._folder / key).open("rb") as file:
-                data = file.read(_MOST_ENTRY)
+            data = read_plain(self._folder / key, _MOST_ENTRY)
         except OSError:
             return None
         return _content(data, most)
@@ -53,7 +53,7 @@ class UserCache:
         packed = zlib.compress(content, _LEVEL)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _replace(self._folder / key, b"".join((_MARK, hashlib.sha256(packed).digest(), packed)))
+            write_whole(self._folder / key, (_MARK, hashlib.sha256(packed).digest(), packed), mode=0o600)
             if not self._bounded:
                 self._bounded = True
                 _remove_oldest(self._folder, self._most_bytes)
@@ -78,7 +78,9 @@ def user_cache() -> UserCache:
 
 @cache
 def _cache_in(folder: Path | None) -> UserCache:
-    return UserCache(folder)
+    """Return the cache in a folder; none where a link leads to it, at a name that others can foresee."""
+    linked = folder is not None and (folder.is_symlink() or folder.parent.is_symlink())
+    return UserCache(None if linked else folder)
 
 
 def cache_folder(environ: Mapping[str, str], platform: str) -> Path | None:
@@ -108,18 +110,6 @@ def _content(data: bytes, most: int) -> bytes | None:
     except zlib.error:
         return None
     return content if decoder.eof else None
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
 
 
 def _remove_oldest(folder: Path, most: int) -> None:

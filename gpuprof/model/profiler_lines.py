@@ -1,0 +1,75 @@
+"""Command lines of profilers: what options of ncu take, which a repeated run needs, and which lines may be copied."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+
+def names(text: str) -> frozenset[str]:
+    """Return the names of a list that is written in one line."""
+    return frozenset(text.split())
+
+
+SWITCHES = names(
+    "help version call-stack nvtx support-32bit null-stdin list-sets list-sections list-rules list-metrics list-chips "
+    "query-metrics section-folder-restore disable-profiler-start-stop quiet verbose disable-extra-suffixes "
+    "force-overwrite open-in-ui csv print-fp print-rule-details details-all lockstep-kernel-launch"
+)
+"""Options of ncu that take no value."""
+KEPT = names(
+    "target-processes target-processes-filter profile-from-start disable-profiler-start-stop replay-mode "
+    "app-replay-buffer app-replay-match app-replay-mode cache-control clock-control devices nvtx nvtx-include "
+    "nvtx-exclude support-32bit null-stdin graph-profiling launch-skip-before-match rename-kernels "
+    "pipeline-boost-state source-folders"
+)
+"""What a program needs to be profiled in the same way, and what its launches are counted by.
+
+None names what is executed or loaded: who made the report would choose it.
+"""
+FILTERS = names("kernel-id kernel-name kernel-regex kernel-name-base kernel-regex-base filter-mode")
+_OF_NCU = KEPT | FILTERS | names("set import-source launch-skip launch-count")
+_OF_RUN = names("survey kernel")
+_OUTPUT = re.compile(r"[\w.-]+")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_STARTER = re.compile(r"(?:.*/)?(?:env|sudo|doas|xargs|eval|exec)")
+_INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|c|tc|fi)?sh|python[\d.]*|perl|ruby|node)")
+_TEXT_OPTION = re.compile(r"-[A-Za-z]*[ce].*|--(?:command|eval).*")
+
+
+def may_be_copied(command: str) -> bool:
+    """Tell whether a command of a session is of the shape that gpuprof gives it, and starts nothing but a program.
+
+    It is `ncu` or `gpuprof run` with options that name no file to be executed or loaded; the program is not a text that
+    a shell or an interpreter would run, and has no variables before it.
+    """
+    arguments = shlex.split(command)
+    is_run = arguments[:2] == ["gpuprof", "run"]
+    if arguments[0] == "gpuprof" and not is_run:
+        return False
+    known, place = (_OF_RUN, 2) if is_run else (_OF_NCU, 1)
+    while place < len(arguments) and arguments[place].startswith("-") and arguments[place] != "--":
+        name = arguments[place].removeprefix("--")
+        if arguments[place] == "-o" and not is_run:
+            if _OUTPUT.fullmatch(arguments[place + 1] if place + 1 < len(arguments) else "") is None:
+                return False
+        elif name not in known or name == arguments[place]:
+            return False
+        place += 1 if name in SWITCHES else 2
+    program = arguments[place + 1 :] if arguments[place : place + 1] == ["--"] and is_run else arguments[place:]
+    return _is_program(program)
+
+
+def _is_program(arguments: Sequence[str]) -> bool:
+    if not arguments or arguments[0].startswith("-") or _VARIABLE.match(arguments[0]) is not None:
+        return False
+    return _STARTER.fullmatch(arguments[0]) is None and not any(
+        _INTERPRETER.fullmatch(name) is not None and _takes_text(arguments[place + 1 :])
+        for place, name in enumerate(arguments)
+    )
+
+
+def _takes_text(arguments: Sequence[str]) -> bool:
+    """Tell whether an interpreter with these arguments may run one of them as a text."""
+    return arguments[:1] != [] and arguments[0].startswith("-") and any(map(_TEXT_OPTION.fullmatch, arguments))
