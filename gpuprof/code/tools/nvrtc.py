@@ -176,7 +176,7 @@ def library_folders(environ: Mapping[str, str], in_wheels: Sequence[str], in_too
     """Yield the folders of wheels, then those of the CUDA toolkit: CUDA_HOME, CUDA_PATH, the usual place."""
     for packages in _package_folders():
         yield from (packages / part for part in in_wheels)
-    roots = [environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)]
+    roots = filter(os.path.isabs, (environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")))
     for root in (*roots, "/usr/local/cuda"):
         yield from (Path(root) / part for part in in_toolkit)
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 from gpuprof.code.tools.nvrtc import library_folders
 from gpuprof.code.tools.user_cache import key_of, user_cache
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.working_folder import program_on_path, programs_path
 
 NVCC_HINT = "install it: python -m pip install nvidia-cuda-nvcc nvidia-cuda-cccl"
 """What brings nvcc, ptxas and the headers that they need."""
@@ -171,8 +171,8 @@ def _candidates(name: str, environ: Mapping[str, str]) -> Iterator[Path]:
     for folder in library_folders(environ, _WHEEL_FOLDERS, ("bin",)):
         yield folder / name
         yield folder / f"{name}.exe"
-    on_path = shutil.which(name, path=environ.get("PATH"))
-    if on_path:
+    on_path = program_on_path(name, environ)
+    if on_path is not None:
         yield Path(on_path)
 
 
