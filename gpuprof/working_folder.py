@@ -1,10 +1,9 @@
 """Keeps what lies in the working folder from being run: somebody else may have filled it.
 
-This file imports only what every Python has loaded when it starts, no pathlib and no `__future__`: while the working folder
+It imports only what every Python has loaded when it starts, neither pathlib nor `__future__`: while the working folder
 is on the path, a file of that name in it would be run.
 """
 
-# ruff: noqa: PTH
 import os
 import sys
 

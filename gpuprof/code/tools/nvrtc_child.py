@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc
-from gpuprof.code.tools.programs import private_folder, run_in
+from gpuprof.code.tools.programs import LIMITS, CompileLimits, compile_in, private_folder, refuse_without_memory
 from gpuprof.errors import EnvironmentProblem, GpuprofError
 from gpuprof.working_folder import python_command
 
-_PATIENCE_S = 600.0
 _REQUEST, _REPLY, _CUBIN = "request.json", "reply.json", "code.cubin"
 
 
-def compile_apart(nvrtc: Nvrtc, source: str, name: str, options: Sequence[str]) -> CompileOutcome:
-    """Compile one translation unit. Raises EnvironmentProblem where NVRTC itself fails, such as for an option."""
+def compile_apart(
+    nvrtc: Nvrtc, source: str, name: str, options: Sequence[str], limits: CompileLimits = LIMITS
+) -> CompileOutcome:
+    """Compile one translation unit. Raises LimitReached, and EnvironmentProblem where NVRTC itself fails."""
     with private_folder() as folder:
         request = {"library": str(nvrtc.path), "source": source, "name": name, "options": list(options)}
         (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
         command = python_command("gpuprof.code.tools.nvrtc_child", str(folder))
-        outcome = run_in(folder, command, _PATIENCE_S)
+        outcome = compile_in(folder, command, limits)
         reply = folder / _REPLY
         if outcome.code or not reply.is_file():
             raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.said.strip()[-300:]}")
@@ -29,6 +30,8 @@ def compile_apart(nvrtc: Nvrtc, source: str, name: str, options: Sequence[str]) 
         if "problem" in answer:
             raise EnvironmentProblem(answer["problem"])
         cubin = folder / _CUBIN
+        if not cubin.is_file():
+            refuse_without_memory(answer["log"], limits)
         return CompileOutcome(cubin.read_bytes() if cubin.is_file() else None, answer["log"])
 
 
