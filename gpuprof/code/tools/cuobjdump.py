@@ -73,10 +73,13 @@ def _unpacked(tool: Program, entry: FatEntry, option: str, suffix: str) -> list[
 
 def _run(tool: Program, option: str, file: Path) -> str:
     """Extract the code in a file beside it; return what the tool says of failing."""
-    command = within([str(tool.path), option, "all", file.name])
+    command = [str(tool.path), option, "all", file.name]
     with tempfile.TemporaryFile() as log:
         try:
-            ended(command, _PATIENCE_S, stdout=subprocess.DEVNULL, stderr=log, cwd=file.parent, start_new_session=True)
+            ended(
+                within(command), _PATIENCE_S, stdout=subprocess.DEVNULL, stderr=log, cwd=file.parent,
+                start_new_session=True,
+            )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             raise EnvironmentProblem(f"{tool.path} did not answer: {error}") from error
         log.seek(0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -164,7 +166,12 @@ def run_in(folder: Path, command: Sequence[str], patience_s: float, memory_bytes
 
 
 def within(command: Sequence[str], memory_bytes: int = LIMITS.memory_bytes) -> list[str]:
-    """Return the command that runs another one with so much memory at most for each of its processes."""
+    """Return the command that runs another one with so much memory at most for each of its processes.
+
+    Raises FileNotFoundError where that is not there, which a shell would only print.
+    """
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
     return ["/bin/sh", "-c", _WITHIN, str(memory_bytes // 1024), *command]
 
 

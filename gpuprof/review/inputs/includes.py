@@ -37,10 +37,7 @@ class OwnFiles(NamedTuple):
         """Return those of a source."""
         folder = source.absolute().parent
         repository = next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), folder)
-        own = dict.fromkeys(map(os.path.realpath, (folder, repository)))
-        return cls(
-            tuple(own), tuple(map(os.path.realpath, named)), tuple(map(os.path.realpath, (*_SYSTEM_HEADERS, *headers)))
-        )
+        return cls(_real((folder, repository)), _real(named), _real((*_SYSTEM_HEADERS, *headers)))
 
     def has(self, file: str) -> bool:
         """Tell whether a file is the source's, wherever a link to it lies."""
@@ -58,6 +55,10 @@ class OwnFiles(NamedTuple):
     def _is_in(file: str, folders: Sequence[str]) -> bool:
         path = os.path.realpath(file)
         return any(path.startswith(f"{folder.rstrip(os.sep)}{os.sep}") for folder in folders)
+
+
+def _real(folders: Iterable[str | Path]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(os.path.realpath(folder) for folder in folders))
 
 
 def refuse_foreign(source: Path, name: str, text: str, files: OwnFiles) -> None:
