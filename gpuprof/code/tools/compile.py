@@ -16,7 +16,7 @@ from gpuprof.code.tools.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc, librar
 DEFAULT_STANDARD = "c++17"
 _ERROR = re.compile(r"\berror\s*:|^ptxas fatal")
 _SAYS_ERROR = re.compile(r"\berror\b[^:]{0,40}:|\bfatal\b[^:]{0,40}:|^nvcc fatal")
-_PLACE = re.compile(r"^([^\s(].{0,4096}?)(?:\((\d{1,9})\)|:(\d{1,9})(?::\d{1,9})?): ")
+_PLACE = re.compile(r"^([^\s(].{0,4096}?)(?:\((\d{1,9})\)|:(\d{1,9}(?::\d{1,9})?)): ")
 """How EDG, of NVRTC and nvcc, and how g++ name a place."""
 _PTXAS = re.compile(r"^ptxas [^,]{1,4096}, line \d+; error\s*: ")
 """Where ptxas says so of PTX that another compiler wrote to a temporary file: the line tells a user nothing."""

@@ -66,21 +66,21 @@ def refuse_foreign(source: Path, name: str, text: str, files: OwnFiles) -> None:
     waiting, seen = [(os.path.abspath(source), name, text)], set()  # noqa: PTH100
     while waiting:
         path, told, said = waiting.pop()
-        for asked, found in _included(path, said, files):
-            if found is None:
+        for asked, file in _included(path, said, files):
+            if file is None:
                 if not files.may_compute(path):
                     raise InputError(f"{told} includes what a macro or a comment names: {asked:.80}", _WRITE)
                 continue
-            if not files.has(found):
+            if not files.has(file):
                 raise InputError(
                     f"{told} includes {asked:.200}, which is neither in the source's folder or repository nor in a "
                     "folder of -I",
-                    f"if it is to be read: -I {os.path.dirname(os.path.realpath(found))}",  # noqa: PTH120
+                    f"if it is to be read: -I {os.path.dirname(os.path.realpath(file))}",  # noqa: PTH120
                 )
-            real = os.path.realpath(found)
+            real = os.path.realpath(file)
             if real not in seen and files.is_read(real):
                 seen.add(real)
-                waiting.append((found, asked, _text(real)))
+                waiting.append((file, asked, _text(real)))
 
 
 _WRITE = "write the name of the file there, or compile it as your build does and check the .cubin"
@@ -95,9 +95,9 @@ def _included(path: str, text: str, files: OwnFiles) -> Iterator[tuple[str, str 
             continue
         beside = [os.path.dirname(path)]  # noqa: PTH120
         for folder in (*beside, *files.named):
-            found = os.path.join(folder, quoted or bracketed)  # noqa: PTH118
-            if os.path.lexists(found) and not os.path.isdir(found):  # noqa: PTH112
-                yield quoted or bracketed, found
+            file = os.path.join(folder, quoted or bracketed)  # noqa: PTH118
+            if os.path.lexists(file) and not os.path.isdir(file):  # noqa: PTH112
+                yield quoted or bracketed, file
 
 
 def _text(path: str) -> str:
@@ -105,7 +105,7 @@ def _text(path: str) -> str:
     try:
         if not os.path.isfile(path):  # noqa: PTH113
             return ""
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            return file.read(_MOST_BYTES)
+        with open(path, encoding="utf-8", errors="replace") as opened:  # noqa: PTH123
+            return opened.read(_MOST_BYTES)
     except OSError:
         return ""

@@ -6,10 +6,9 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from gpuprof.code.binary.elf import ELF_START
 from gpuprof.code.binary.line_table import line_tables
@@ -55,7 +54,8 @@ _FLAG_HINT = (
 _LINES = {"nvrtc": "--generate-line-info", "nvcc": "-lineinfo"}
 
 
-class _Source(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
     """A source as it was typed, where it lies, what it says, and which files it may include."""
 
     name: str
@@ -73,7 +73,7 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
     text = read_bytes(path, name, _MOST_SOURCE).decode("utf-8-sig", "replace")
     files = OwnFiles.of(path, choice.request.include_folders, _headers(choice.targets or (DEFAULT_TARGET,)))
     refuse_foreign(path, name, text, files)
-    source = _Source(name, path, text, files)
+    source = _Source(name=name, path=path, text=text, files=files)
     declared = argument_names(text)
     notes = () if choice.targets else (f"{name}: compiled for {DEFAULT_TARGET}, since no --arch was given",)
     for target in choice.targets or (DEFAULT_TARGET,):
