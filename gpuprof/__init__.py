@@ -1,10 +1,9 @@
 """gpuprof: which GPU kernels matter, how close each is to its roof, and why it is not closer."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from gpuprof._version import __version__
+
+TYPE_CHECKING = False
+"""Type checkers take it for true. Of `typing`, `python -m gpuprof` would import one in the working folder."""
 
 if TYPE_CHECKING:
     from gpuprof import errors, events

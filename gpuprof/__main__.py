@@ -1,12 +1,14 @@
-"""`gpuprof` and `python -m gpuprof`: Ctrl-C is looked after before anything else is imported."""
+"""`gpuprof` and `python -m gpuprof`: the working folder is left and Ctrl-C looked after before all other imports."""
 
-from __future__ import annotations
-
-from gpuprof.cli.interrupt import end_at_once
+from gpuprof.working_folder import leave
 
 
 def main() -> None:
     """Run the command line."""
+    leave()
+
+    from gpuprof.cli.interrupt import end_at_once
+
     end_at_once()
 
     from gpuprof.cli.main import main as run

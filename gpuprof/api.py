@@ -105,14 +105,17 @@ def check(
     include: Iterable[str | os.PathLike[str]] = (),
     std: str | None = None,
     flags: Iterable[str] = (),
+    compile_timeout: float = 60.0,
+    compile_memory: str | int = "2GB",
     salvage: bool = False,
 ) -> Review:
     """Review compiled kernels without a GPU: sources, PTX, cubins, programs, libraries, Triton's cache, reports.
 
     `arch` names architectures to compile for or to choose ("sm_90"); `kernel` is an expression that names have, or
     "#N". `block`, `grid` and `dynamic_shared` say how kernels are launched, `args` the values of arguments by name or
-    place. `defines` ("N=4096"), `include`, `std` ("c++20") and `flags` ("-use_fast_math") are for compilers. `salvage`
-    reviews what can be read of damaged reports. Raises a GpuprofError: InputError, DamagedInput, EnvironmentProblem
+    place. `defines` ("N=4096"), `include`, `std` ("c++20") and `flags` ("-use_fast_math") are for compilers, which take
+    `compile_timeout` seconds and `compile_memory` at most for a source and an architecture. `salvage` reviews what can
+    be read of damaged reports. Raises a GpuprofError: InputError, DamagedInput, EnvironmentProblem
     where a tool is missing, UsageError for what an argument cannot be.
     """
     from gpuprof.review.asked import request_of
@@ -130,6 +133,8 @@ def check(
         include=include,
         std=std,
         flags=flags,
+        compile_timeout=compile_timeout,
+        compile_memory=compile_memory,
         salvage=salvage,
     )
     return review(request, __version__)

@@ -127,9 +127,22 @@ def test_errors_of_ptxas_behind_another_compiler_name_no_temporary_file_and_are_
         f"k.cu(7): error: {'x' * 5000}\n"
         "ptxas fatal   : Ptx assembly aborted due to errors\n"
     )
-    told = first_errors(log)
+    told = first_errors(log, lambda file: file == "k.cu")
     assert told.startswith("ptxas: error: Unknown modifier '.instr'; k.cu:7: error: xxx")
     assert "/tmp" not in told and "aborted" not in told and len(told) < 400
+
+
+def test_nothing_is_quoted_of_a_file_that_is_not_the_source_s() -> None:
+    log = (
+        '/etc/passwd(1): error: identifier "root_secret" is undefined\n  root_secret: error: x\n  ^\n'
+        "/etc/shadow:2:5: error: 'key_secret' was not declared\n    2 | key_secret error: y\n"
+        "\x0c secret: error: z\n"
+        "k.cu(3): error: expected a ;\n"
+    )
+    told = first_errors(log, lambda file: file == "k.cu")
+    assert "secret" not in told
+    assert told.startswith("/etc/passwd:1: error") and "/etc/shadow:2:5: error" in told
+    assert told.endswith("k.cu:3: error: expected a ;")
 
 
 def test_no_compiler_at_all_is_a_problem_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,13 @@ from gpuprof.code.tools import programs
 from gpuprof.code.tools.compile import Compiled
 from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.code.tools.nvrtc_child import compile_apart
-from gpuprof.code.tools.programs import find_programs, private_folder, run_in
+from gpuprof.code.tools.programs import CompileLimits, LimitReached, compile_in, find_programs, private_folder, run_in
 from gpuprof.code.tools.ptx_lines import with_own_lines
 from gpuprof.code.tools.ptxas import compile_ptx
 from gpuprof.errors import EnvironmentProblem, InputError, UsageError
 from gpuprof.review.inputs import sources
 from gpuprof.review.inputs.signatures import argument_names, names_for
+from tests.cli import gpuprof
 from tests.cuda_tools import needs_cuda_wheels
 from tests.review_inputs import CACHE, SAXPY, kernels, modules, needs_nvcc, needs_ptxas
 
@@ -287,6 +288,173 @@ def test_a_program_that_does_not_end_is_ended_with_what_it_started(emptied: Path
     while _runs(started) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not _runs(started)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_what_a_program_leaves_running_is_ended_with_it(emptied: Path, code: int) -> None:
+    with private_folder() as folder:
+        told = run_in(folder, ["sh", "-c", f"sleep 60 & echo $! > {emptied.parent}/pid; exit {code}"], 20)
+    assert told.code == code
+    started = int((emptied.parent / "pid").read_text())
+    deadline = time.monotonic() + 20
+    while _runs(started) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _runs(started)
+
+
+def test_a_program_gets_no_secrets_and_no_more_memory_than_it_may(
+    emptied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI_JOB_TOKEN", "secret-token")
+    with private_folder() as folder:
+        assert "secret-token" not in run_in(folder, ["env"], 20).said
+        assert run_in(folder, ["sh", "-c", "ulimit -v; ulimit -c"], 20, 10**9).said == "976562\n0\n"
+    with private_folder() as folder, pytest.raises(EnvironmentProblem, match="cannot be started"):
+        run_in(folder, ["./none"], 20)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "k.cu(1): error: x\nk.cu(1): catastrophic error: out of memory",
+        "cc1plus: out of memory allocating 2147483664 bytes",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "ptxas fatal   : Memory allocation failure",
+        "Traceback:\nMemoryError",
+    ],
+)
+def test_a_compiler_without_memory_says_which_option_gives_more(emptied: Path, said: str) -> None:
+    limits = CompileLimits(60, 3 * 10**9)
+    with pytest.raises(LimitReached, match="more than 3 GB of memory") as caught, private_folder() as folder:
+        compile_in(folder, ["sh", "-c", 'echo "$0"; exit 2', said], limits)
+    assert caught.value.hint == "--compile-memory 6GB allows more"
+
+
+def test_a_source_has_its_time_for_all_compilers_together(emptied: Path) -> None:
+    limits = CompileLimits(0.4).begun()
+    begun = time.monotonic()
+    with private_folder() as folder:
+        compile_in(folder, ["sleep", "0.2"], limits)
+        with pytest.raises(LimitReached, match=r"longer than 0\.4 s") as caught:
+            compile_in(folder, ["sleep", "20"], limits)
+    assert time.monotonic() - begun < 10
+    assert caught.value.hint == "--compile-timeout 0.8 allows more"
+
+
+def macros(depth: int) -> str:
+    """A source whose only expression has two to the power of this many terms."""
+    lines = [f"#define A{number + 1} A{number} A{number}" for number in range(depth)]
+    return "\n".join(["#define A0 a+", *lines, f'extern "C" __global__ void k(int *p, int a) {{ *p = A{depth} 0; }}'])
+
+
+TEMPLATES = """
+template <int N, int M> struct F { static const int v = F<N - 1, M * 2>::v + F<N - 1, M * 2 + 1>::v; };
+template <int M> struct F<0, M> { static const int v = M; };
+extern "C" __global__ void k(int *p) { *p = F<24, 1>::v; }
+"""
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        (macros(31), ("--compile-timeout", "2"), "longer than 2 s"),
+        (TEMPLATES, ("--compile-memory", "300MB"), "more than 300 MB of memory"),
+    ],
+    ids=["time", "memory"],
+)
+def test_a_source_that_takes_too_much_is_named_and_the_others_are_reviewed(
+    tmp_path: Path, source: str, options: tuple[str, str], said: str
+) -> None:
+    (tmp_path / "bomb.cu").write_text(source)
+    (tmp_path / "good.cu").write_text(SAXPY)
+    done = gpuprof("check", "bomb.cu", "good.cu", "--arch", "sm_80", *options, cwd=tmp_path)
+    assert done.returncode == InputError.exit_code
+    assert "saxpy" in done.stdout
+    assert f"error: bomb.cu: compiling takes {said}\nhint: {options[0]} " in done.stderr
+
+
+@needs_nvcc
+def test_the_compiler_of_a_host_has_the_same_limits(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.h")
+    (tmp_path / "waits.cu").write_text('#include <thread>\n#include "pipe.h"\n')
+    done = gpuprof("check", "waits.cu", "--compile-timeout", "4", cwd=tmp_path)
+    assert done.returncode == InputError.exit_code
+    assert "waits.cu" in done.stderr
+
+
+def test_limits_that_are_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "good.cu").write_text(SAXPY)
+    for options in (("--compile-timeout", "0"), ("--compile-memory", "x"), ("--compile-memory", "1MB")):
+        done = gpuprof("check", "good.cu", *options, cwd=tmp_path)
+        assert done.returncode == UsageError.exit_code and options[0] in done.stderr
+
+
+USES_SECRET = "struct\n#include {}\n{{ }} v;\nint wrong = v;\n"
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize(
+    "source",
+    [
+        USES_SECRET.format('"../secret.h"'),
+        USES_SECRET.format('"linked.h"'),
+        USES_SECRET.format('"between.h"'),
+        USES_SECRET.format("<secret.h>"),
+        USES_SECRET.format("SECRET"),
+        USES_SECRET.replace("#include", "#/* */include").format('"../secret.h"'),
+        USES_SECRET.replace("#include", "%:  /* /* */ include /* */").format('"../secret.h"'),
+        USES_SECRET.replace("#include", "#inc\\\nlude").format('"../secret.h"'),
+        USES_SECRET.replace("#include", "#include_next").format('"../secret.h"'),
+        '__device__ const char s[] = {\n#embed "../secret.h"\n};\n__global__ void k(char *a) { *a = s[*a]; }\n',
+    ],
+)
+def test_a_source_cannot_show_files_that_are_not_its_own(tmp_path: Path, source: str) -> None:
+    place = tmp_path / "sources"
+    (place / "more").mkdir(parents=True)
+    (tmp_path / "secret.h").write_text("planted_secret")
+    (place / "linked.h").symlink_to("../secret.h")
+    (place / "between.h").write_text('#include "more/next.h"\n')
+    (place / "more" / "next.h").write_text('#include "../../secret.h"\n')
+    (place / "more" / "secret.h").symlink_to(tmp_path / "secret.h")
+    (place / "k.cu").write_text(f'#define SECRET "../secret.h"\n{source}')
+    done = gpuprof("check", "k.cu", "--arch", "sm_80", "-I", "more", "--std", "c++17", cwd=place)
+    assert done.returncode == InputError.exit_code
+    assert "planted_secret" not in done.stdout + done.stderr
+    assert "includes" in done.stderr or "cannot open source file" in done.stderr
+
+
+@needs_cuda_wheels
+def test_a_source_includes_its_folder_its_repository_and_what_is_named(tmp_path: Path) -> None:
+    for folder in ("repository/.git", "repository/kernels", "repository/common", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "repository/common/one.h").write_text("#define ONE 1\n")
+    (tmp_path / "elsewhere/two.h").write_text("#define FILE <three.h>\n#include FILE\n")
+    (tmp_path / "elsewhere/three.h").write_text("#define TWO 2\n")
+    place = tmp_path / "repository/kernels"
+    (place / "k.cu").write_text(
+        '// Do not #include this.\n#include "../common/one.h"\n#include <two.h>\n#include <cuda_fp16.h>\n'
+        'extern "C" __global__ void k(int *p) { *p = ONE + TWO; }\n'
+    )
+    done = gpuprof("check", "k.cu", "--arch", "sm_80", "-I", tmp_path / "elsewhere", cwd=place)
+    assert done.returncode == 0, done.stderr
+
+
+@needs_cuda_wheels
+def test_a_line_of_another_file_shows_nothing_of_it(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("planted_secret\n" * 9)
+    place = tmp_path / "sources"
+    place.mkdir()
+    kernel = (
+        f'extern "C" __global__ void k(float *a) {{\n#line 2 "{tmp_path}/secret.txt"\na[threadIdx.x * 32] += %s;\n}}\n'
+    )
+    for right in ("1", "wrong"):
+        (place / "k.cu").write_text(kernel % right)
+        outputs = ("-o", f"{right}.html", "-o", f"{right}.json", "-o", f"{right}.md")
+        done = gpuprof("check", "k.cu", "--arch", "sm_80", "-v", *outputs, cwd=place)
+        assert done.returncode == (0 if right == "1" else InputError.exit_code)
+        written = "".join(file.read_text() for file in place.iterdir() if file.suffix != ".cu")
+        assert "planted_secret" not in done.stdout + done.stderr + written
 
 
 def _runs(process: int) -> bool:

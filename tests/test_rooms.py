@@ -21,7 +21,7 @@ from gpuprof.characterize.probes import probe
 ROOT = Path(gpuprof.__file__).parent
 PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
 
-BASE = ("_version", "errors", "units", "resources", "ranges", "workers", "own_files")
+BASE = ("_version", "errors", "units", "resources", "ranges", "workers", "own_files", "working_folder")
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
     "hardware", "recordings", "model", "code", "store", "read", "diagnose", "comparison", "review", "collect",
@@ -59,7 +59,7 @@ ONLY_IN = {
     "matplotlib": {"present", "notebook"},
     "pandas": {"notebook"},
     "jinja2": {"present"},
-    "importlib": {"cli", "collect", "read"},
+    "importlib": {"cli", "collect", "read", "working_folder"},
 }
 """Which rooms touch a package that stands at a border."""
 

@@ -1,7 +1,7 @@
 """The program that runs under ncu for `--verify-counters`: configurations of probes, launched as often as asked.
 
-`python -m gpuprof.characterize.counted_run DEVICE ITERATIONS,… [FAMILY/NAME CONFIGURATION]…`, each configuration in
-JSON: what was chosen for its series.
+Its arguments are DEVICE ITERATIONS,… [FAMILY/NAME CONFIGURATION]…, each configuration in JSON: what was chosen for its
+series.
 """
 
 from __future__ import annotations
@@ -84,7 +84,3 @@ def _launch(context: MeasurementContext, probe: Probe, config: SeriesConfig, cou
 def _without_run(config: SeriesConfig) -> SeriesConfig:
     """Return what was chosen but for the allocation and the code's hash, which another run need not share."""
     return replace(config, cubin=None, allocation=None)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

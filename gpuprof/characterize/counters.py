@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +29,7 @@ from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ArchSpec, Chain
 from gpuprof.model.quantities import Clocks, evaluate
 from gpuprof.model.quantities import Counted as Evaluated
 from gpuprof.model.recorded import Launch, Report
+from gpuprof.working_folder import python_command
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
@@ -221,7 +221,7 @@ def command(ncu: Path, asked: Sequence[ToCount], metrics: Sequence[str], folder:
     entries = "|".join(counting.probe.kernel.entry for counting in asked if counting.probe.kernel is not None)
     return NcuCommand(
         ncu=ncu,
-        program=(sys.executable, "-m", "gpuprof.characterize.counted_run", str(device), counts, *configurations),
+        program=tuple(python_command("gpuprof.characterize.counted_run", str(device), counts, *configurations)),
         output=folder / "counters.ncu-rep",
         log=folder / "counters.log",
         metrics=tuple(metrics),

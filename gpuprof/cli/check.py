@@ -14,7 +14,7 @@ from gpuprof.cli.check_progress import CodeProgress
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import overwriting, salvaging, tell_of_typing
+from gpuprof.cli.options import AboveZero, overwriting, salvaging, tell_of_typing
 from gpuprof.cli.output import say, to_type
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, InputError, UsageError
@@ -22,6 +22,7 @@ from gpuprof.review.kernel import NO_CODE_HINT
 from gpuprof.units import counted
 
 if TYPE_CHECKING:
+    from gpuprof.code.tools.programs import CompileLimits
     from gpuprof.review.contract import Review
     from gpuprof.review.inputs.request import ReviewRequest
 
@@ -47,6 +48,21 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="FLAG",
     help="Other flag of NVRTC or nvcc: --flag=-use_fast_math, --flag=-maxrregcount=64. Repeatable.",
+)
+@click.option(
+    "--compile-timeout",
+    type=AboveZero(),
+    metavar="SECONDS",
+    default=60.0,
+    show_default="60",
+    help="Time that compiling a source may take, for each architecture.",
+)
+@click.option(
+    "--compile-memory",
+    metavar="BYTES",
+    default="2GB",
+    show_default=True,
+    help="Memory that compiling a source may take, such as 4GB.",
 )
 @click.option("--block", metavar="X[,Y[,Z]]", help="Threads per block: for occupancy, and which threads share a warp.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="Blocks in the grid.")
@@ -104,6 +120,8 @@ class _Asked:
             include=options["include_folders"],
             std=options["standard"],
             flags=options["flags"],
+            compile_timeout=options["compile_timeout"],
+            compile_memory=options["compile_memory"],
             salvage=options["salvage"],
         )
         return cls(
@@ -185,13 +203,22 @@ def _to_check(request: ReviewRequest) -> str:
     """Return the command that reviews the same files as this one does."""
     options = ["--salvage"] if request.salvage else []
     options += ["--arch", ",".join(request.targets)] if request.targets else []
-    options += request.compiler_options()
+    options += [*request.compiler_options(), *_limits(request.limits)]
     for option, size in (("--block", request.block), ("--grid", request.grid)):
         options += [option, _size(size)] if size is not None else []
     if request.dynamic_shared_bytes is not None:
         options += ["--dynamic-shared", str(request.dynamic_shared_bytes)]
     options += [part for name, value in request.arguments.items() for part in ("--arg", f"{name}={value}")]
     return " ".join(("gpuprof check", to_type(request.files), *([shell_line(options)] if options else [])))
+
+
+def _limits(limits: CompileLimits) -> list[str]:
+    """Return the limits of compilers as they are typed; none for those that hold anyway."""
+    from gpuprof.code.tools.programs import LIMITS
+
+    options = [] if limits.seconds == LIMITS.seconds else ["--compile-timeout", f"{limits.seconds:g}"]
+    same = limits.memory_bytes == LIMITS.memory_bytes
+    return options if same else [*options, "--compile-memory", str(limits.memory_bytes)]
 
 
 def _size(size: Sequence[int]) -> str:

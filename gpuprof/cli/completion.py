@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprof.working_folder import programs_path
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -36,7 +38,9 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 def prepare() -> None:
-    """Let bash be answered in our words."""
+    """Let bash be answered in our words; click asks the bash of PATH for its version."""
+    os.environ["PATH"] = programs_path(os.environ)
+
     from click import shell_completion
 
     class Bash(shell_completion.BashComplete):

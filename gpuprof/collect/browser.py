@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpuprof.working_folder import programs_path
+
 _PATIENCE_S = 1.0
 """How long a browser that cannot be started is waited for; that which is there says nothing."""
 _NO_BROWSER, _NOT_OPENED = 3, 4
@@ -30,7 +32,7 @@ def open_in_browser(page: Path, environ: Mapping[str, str]) -> str | None:
         started = subprocess.Popen(
             [sys.executable, "-I", "-c", _OPEN, page.resolve().as_uri()],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=dict(environ), start_new_session=True,
+            env={**environ, "PATH": programs_path(environ)}, start_new_session=True,
         )  # fmt: skip
         code = started.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:

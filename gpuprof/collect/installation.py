@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gpuprof.collect.machine import DRIVER_BY_CUDA, Machine, version_text
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.working_folder import programs_path
 
 OLDEST = (2023, 1)
 """The oldest release that the command lines of this package are written for."""
@@ -95,7 +96,7 @@ def choose_from(installed: Sequence[Ncu], driver: tuple[int, ...] | None) -> Ncu
 
 
 def _named(name: str, environ: Mapping[str, str]) -> Ncu:
-    place = shutil.which(name, path=environ.get("PATH", ""))
+    place = shutil.which(name, path=programs_path(environ))
     if place is None and Path(name).is_dir():
         place = shutil.which("ncu", path=name)
     if place is None:
@@ -119,10 +120,10 @@ def _checked(ncu: Ncu) -> Ncu:
 
 
 def _candidates(environ: Mapping[str, str], machine: Machine) -> Iterator[tuple[Path, str]]:
-    for folder in filter(None, environ.get("PATH", "").split(os.pathsep)):
+    for folder in filter(None, programs_path(environ).split(os.pathsep)):
         yield Path(folder) / "ncu", "PATH"
     for name in ("CUDA_HOME", "CUDA_PATH"):
-        if environ.get(name):
+        if Path(environ.get(name, "")).is_absolute():
             yield Path(environ[name]) / "bin" / "ncu", name
     for folder, pattern in _FOLDERS:
         for path in sorted(machine.path(folder).glob(pattern), reverse=True):

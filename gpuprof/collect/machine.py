@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from gpuprof.working_folder import program_on_path
 
 DRIVER_BY_CUDA = {13: 580, 12: 525, 11: 450}
 """Oldest driver branch of a CUDA version (CUDA toolkit release notes, minor version compatibility)."""
@@ -74,7 +75,7 @@ _PATIENCE_S = 10.0
 
 def gpus_here(environ: Mapping[str, str]) -> tuple[InstalledGpu, ...]:
     """Ask nvidia-smi for the GPUs of this machine; none where it is not there or does not answer."""
-    program = shutil.which("nvidia-smi", path=environ.get("PATH", ""))
+    program = program_on_path("nvidia-smi", environ)
     if program is None:
         return ()
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 from gpuprof.collect.machine import Machine
 from gpuprof.collect.process import run
 from gpuprof.errors import EnvironmentProblem, Interrupted
+from gpuprof.working_folder import program_on_path, programs_path
 
 _PATIENCE_S = 300.0
 _LAST_LINES = 5
@@ -27,11 +28,11 @@ def find_nvcc(environ: Mapping[str, str], machine: Machine | None = None) -> Pat
 
 
 def _candidates(environ: Mapping[str, str], machine: Machine) -> Iterator[Path]:
-    on_path = shutil.which("nvcc", path=environ.get("PATH", ""))
+    on_path = program_on_path("nvcc", environ)
     if on_path is not None:
         yield Path(on_path)
     for name in ("CUDA_HOME", "CUDA_PATH"):
-        if environ.get(name):
+        if Path(environ.get(name, "")).is_absolute():
             yield Path(environ[name]) / "bin" / "nvcc"
     yield machine.path("usr/local/cuda/bin/nvcc")
     yield from sorted(machine.path("usr/local").glob("cuda-*/bin/nvcc"), reverse=True)
@@ -45,7 +46,8 @@ def compile_program(nvcc: Path, source: Path, program: Path, archs: Sequence[str
     code = [f"-gencode=arch={arch.replace('sm_', 'compute_')},code={arch}" for arch in archs]
     argv = [str(nvcc), "-O3", "-lineinfo", *code, "-o", str(program), str(source)]
     try:
-        ended = run(argv, stdout=subprocess.DEVNULL, timeout_s=_PATIENCE_S, quiet=True)
+        environ = {**os.environ, "PATH": programs_path(os.environ)}
+        ended = run(argv, environ=environ, stdout=subprocess.DEVNULL, timeout_s=_PATIENCE_S, quiet=True)
     except OSError as error:
         raise EnvironmentProblem(f"{nvcc} cannot be run: {error.strerror}", "reinstall the CUDA toolkit") from error
     if ended.stopped_by == "interrupt":

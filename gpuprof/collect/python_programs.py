@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _LINE_BYTES = 512
 _PATIENCE_S = 20.0
-_FIND = "import importlib.util as u, sys; print(*(n for n in sys.argv[1:] if u.find_spec(n) is not None))"
+_FIND = Path(__file__).with_name("found_packages.py")
 
 
 def python_of(program: Sequence[str], path: str | None = None) -> str | None:
@@ -28,10 +29,15 @@ def python_of(program: Sequence[str], path: str | None = None) -> str | None:
 
 
 def packages_of(python: str, names: Sequence[str], environ: Mapping[str, str]) -> frozenset[str]:
-    """Return which packages of these a Python finds, without loading them; none if it does not answer."""
+    """Return which packages of these a Python finds, without loading them; none if it does not answer.
+
+    Nothing of the working folder is imported to answer, so what is there alone is not found.
+    """
+    folders = filter(os.path.isabs, environ.get("PYTHONPATH", "").split(os.pathsep))
+    variables = {**environ, "PYTHONPATH": os.pathsep.join(folders)}
     try:
         completed = subprocess.run(
-            [python, "-c", _FIND, *names], env=dict(environ), capture_output=True, timeout=_PATIENCE_S, check=False,
+            [python, str(_FIND), *names], env=variables, capture_output=True, timeout=_PATIENCE_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):

@@ -15,6 +15,7 @@ from gpuprof.collect.python_imports import imported, is_without_torch, isolated_
 from gpuprof.collect.python_programs import packages_of, python_of
 from gpuprof.collect.shell import shell_line
 from gpuprof.own_files import read_plain
+from gpuprof.working_folder import program_on_path
 
 AUTO, TORCH, NSYS, CUPTI, NCU = "auto", "torch", "nsys", "cupti", "ncu"
 TOOLS = (AUTO, TORCH, NSYS, CUPTI, NCU)
@@ -133,7 +134,7 @@ def tools_for(program: Sequence[str], environ: Mapping[str, str], machine: Machi
 
 def find_nsys(environ: Mapping[str, str], machine: Machine | None = None) -> str | None:
     """Return Nsight Systems' nsys: on PATH, else the newest in the folders of installers."""
-    on_path = shutil.which("nsys", path=environ.get("PATH", ""))
+    on_path = program_on_path("nsys", environ)
     if on_path is not None:
         return on_path
     machine = machine or Machine()

@@ -20,6 +20,7 @@ from gpuprof.present.plot_theme import ThemeName, contrast_ratio, page_colours, 
 from gpuprof.present.roofline_figure import RooflineFigure
 from gpuprof.present.svg import finished_svg
 from gpuprof.present.text import printable
+from gpuprof.working_folder import import_outside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,6 +83,8 @@ def draw(figure: RooflineFigure, ax: Axes | None = None) -> Axes:
 @contextmanager
 def _own_style(figure: RooflineFigure) -> Iterator[None]:
     """Make the result independent of the user's matplotlibrc; kernel names may have glyphs that the font lacks."""
+    import_outside("matplotlib")
+
     import matplotlib
 
     salt = f"gpuprof {figure.id}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from gpuprof.present.text import cut_middle, printable
+from gpuprof.working_folder import import_outside
 
 TEXT, SMALL, TITLE = 9.0, 8.0, 12.0
 
@@ -14,6 +15,8 @@ TEXT, SMALL, TITLE = 9.0, 8.0, 12.0
 @lru_cache(maxsize=4096)
 def text_width(text: str, size: float) -> float:
     """Return the width of a text in the font that matplotlib ships, whatever the backend."""
+    import_outside("matplotlib")
+
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 

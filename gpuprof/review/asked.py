@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from gpuprof.code.tools.programs import LIMITS
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.read.plain_file import STDIN
@@ -16,6 +17,7 @@ from gpuprof.review.options import (
     bytes_of,
     flags_of,
     grid_of,
+    limits_of,
     macros_of,
     named_arguments,
     standard_of,
@@ -39,6 +41,8 @@ def request_of(
     include: Iterable[str | os.PathLike[str]] = (),
     std: str | None = None,
     flags: Iterable[str] = (),
+    compile_timeout: float = LIMITS.seconds,
+    compile_memory: str | int = LIMITS.memory_bytes,
     salvage: bool = False,
 ) -> ReviewRequest:
     """Return what is asked for. Raises UsageError for what cannot be, before anything is read."""
@@ -58,6 +62,7 @@ def request_of(
         include_folders=tuple(_folder(os.fspath(folder)) for folder in include),
         standard=standard_of(std) if std is not None else None,
         flags=flags_of(flags),
+        limits=limits_of(compile_timeout, compile_memory),
         salvage=salvage,
     )
 

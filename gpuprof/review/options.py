@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from gpuprof.code.tools.programs import CompileLimits
 from gpuprof.errors import UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Dim3
@@ -15,6 +17,8 @@ _MOST_THREADS, _MOST_BLOCK = 1024, (1024, 1024, 64)
 _MOST_GRID = (2**31 - 1, 65_535, 65_535)
 """Limits of every architecture that there is: CUDA C++ Programming Guide, technical specifications."""
 _MOST_BYTES = 2**31 - 1
+_LEAST_MEMORY = 300 * 10**6
+"""NVRTC 13.5 takes 192 MB of addresses for the smallest kernel, Python's among them."""
 _NUMBER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})([A-Za-z]{0,2})")
 _PREFIXES = {**DECIMAL_PREFIXES, **BINARY_PREFIXES}
 STANDARDS = ("c++03", "c++11", "c++14", "c++17", "c++20", "c++23")
@@ -74,7 +78,19 @@ def _shown(given: object) -> str:
     return f"{given if isinstance(given, str) else repr(given):.60}"
 
 
-def bytes_of(given: str | int) -> int:
+def limits_of(seconds: float, memory: str | int) -> CompileLimits:
+    """Return what compiling a source may take: 60 s and "2GB"."""
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"--compile-timeout {seconds!r:.60} is not a number above 0", "such as 120")
+    memory_bytes = bytes_of(memory, "--compile-memory", "4GB", 2**62)
+    if memory_bytes < _LEAST_MEMORY:
+        raise UsageError(f"--compile-memory {memory!r:.60} is too little for a compiler", "1GB does for most sources")
+    return CompileLimits(float(seconds), memory_bytes)
+
+
+def bytes_of(
+    given: str | int, option: str = "--dynamic-shared", such_as: str = "49152 or 48KiB", most: int = _MOST_BYTES
+) -> int:
     """Return a size: 49152, "49152", "48KiB", "48 KiB"."""
     text = str(given).strip()
     try:
@@ -82,8 +98,8 @@ def bytes_of(given: str | int) -> int:
         unit = "B" if text.isdecimal() else parse_quantity(text).unit
     except ValueError:
         value, unit = -1.0, ""
-    if unit != "B" or not 0 <= value <= _MOST_BYTES or value != int(value):
-        raise UsageError(f"--dynamic-shared {text!r:.60} is not a number of bytes", "such as 49152 or 48KiB")
+    if unit != "B" or not 0 <= value <= most or value != int(value):
+        raise UsageError(f"{option} {text!r:.60} is not a number of bytes", f"such as {such_as}")
     return int(value)
 
 

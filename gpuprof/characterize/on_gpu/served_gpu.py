@@ -6,7 +6,6 @@ import contextlib
 import queue
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -31,13 +30,13 @@ from gpuprof.characterize.record.gpu import (
 )
 from gpuprof.characterize.record.samples import plain
 from gpuprof.errors import EnvironmentProblem, GpuprofError
+from gpuprof.working_folder import python_command
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 OPENER = "gpuprof.characterize.on_gpu.device:open_gpu"
-_SERVER = "from gpuprof.characterize.on_gpu.gpu_server import main; main(sys.argv[1:])"
 _OPENING_S = 120.0
 """A driver that must start first takes half a minute with eight GPUs."""
 _USUAL_S = 30.0
@@ -180,7 +179,7 @@ class ServedGpu:
             try:
                 complaints = unless_started.enter_context(tempfile.TemporaryFile())
                 process = subprocess.Popen(
-                    [sys.executable, "-c", _program(), self._opener, str(self._index)],
+                    python_command("gpuprof.characterize.on_gpu.gpu_server", self._opener, str(self._index)),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=complaints,
@@ -315,11 +314,6 @@ class ServedGpu:
         if process.stdout is not None:
             _close(process.stdout)
         child.complaints.close()
-
-
-def _program() -> str:
-    """Return what the process runs: with the modules that this one finds, none of the folder that the user is in."""
-    return f"import sys; sys.path[:] = {[place for place in sys.path if isinstance(place, str)]!r}; {_SERVER}"
 
 
 def _write(requests: IO[bytes], data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,8 @@ from gpuprof.code.tools.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc, librar
 DEFAULT_STANDARD = "c++17"
 _ERROR = re.compile(r"\berror\s*:|^ptxas fatal")
 _SAYS_ERROR = re.compile(r"\berror\b[^:]{0,40}:|\bfatal\b[^:]{0,40}:|^nvcc fatal")
-_PLACE = re.compile(r"^(.{1,4096}?)\((\d{1,9})\): ")
+_PLACE = re.compile(r"^([^\s(].{0,4096}?)(?:\((\d{1,9})\)|:(\d{1,9}(?::\d{1,9})?)): ")
+"""How EDG, of NVRTC and nvcc, and how g++ name a place."""
 _PTXAS = re.compile(r"^ptxas [^,]{1,4096}, line \d+; error\s*: ")
 """Where ptxas says so of PTX that another compiler wrote to a temporary file: the line tells a user nothing."""
 _ABORTED = "Ptx assembly aborted due to errors"
@@ -67,11 +69,28 @@ def compiled_with(cubin: bytes, compiler: str, options: tuple[str, ...], log: st
     return Compiled(cubin=cubin, sha256=sha256, compiler=compiler, options=recorded(options), log=log)
 
 
-def first_errors(log: str) -> str:
-    """Return the first errors of a compiler with their places as FILE:LINE; empty where it names none."""
-    said = (line.strip() for line in log.splitlines() if _SAYS_ERROR.search(line) and _ABORTED not in line)
-    errors = dict.fromkeys(_PTXAS.sub("ptxas: error: ", _PLACE.sub(r"\1:\2: ", line)) for line in said)
+Quotable = Callable[[str], bool]
+"""Whether what a compiler says of a file may be shown: a source can include any file that its user may read."""
+
+
+def first_errors(log: str, quotable: Quotable) -> str:
+    """Return the first errors of a compiler with their places as FILE:LINE; empty where it names none.
+
+    Lines that begin with a space are those of the files, as compilers quote them.
+    """
+    said = (line for line in log.split("\n") if _SAYS_ERROR.search(line) and _ABORTED not in line)
+    errors = dict.fromkeys(_error(line.rstrip(), quotable) for line in said if not line[0].isspace())
     return "; ".join(_short(error) for error in list(errors)[:_MOST_ERRORS])
+
+
+def _error(line: str, quotable: Quotable) -> str:
+    place = _PLACE.match(line)
+    if place is None:
+        return _PTXAS.sub("ptxas: error: ", line)
+    named = f"{place[1]}:{place[2] or place[3]}: "
+    if not quotable(place[1]):
+        return f"{named}error, whose text is left out: the file is not of the source's folder"
+    return named + line[place.end() :]
 
 
 def _short(error: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpuprof.code.binary.elf import ELF_START
 from gpuprof.code.binary.fatbin import FatEntry
-from gpuprof.code.tools.programs import Program, find_programs
+from gpuprof.code.tools.programs import Program, ended, find_programs, within
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 
 INSTALL_HINT = "install it: python -m pip install nvidia-cuda-cuobjdump"
@@ -23,7 +23,7 @@ _REMOVED = "Support for "
 """How cuobjdump 13 begins what it says of code for sm_35 and sm_37: that support has been removed."""
 _NUMBERED = re.compile(r"\.(\d+)\.sm_\w+\.(?:cubin|ptx)$")
 _MOST_UNPACKED_BYTES = 2**29
-_LONGEST_REASON = 300
+_MOST_SAID, _LONGEST_REASON = 2**20, 300
 
 
 def cubin_of(entry: FatEntry) -> bytes:
@@ -74,11 +74,17 @@ def _unpacked(tool: Program, entry: FatEntry, option: str, suffix: str) -> list[
 def _run(tool: Program, option: str, file: Path) -> str:
     """Extract the code in a file beside it; return what the tool says of failing."""
     command = [str(tool.path), option, "all", file.name]
-    try:
-        done = subprocess.run(command, capture_output=True, cwd=file.parent, timeout=_PATIENCE_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentProblem(f"{tool.path} did not answer: {error}") from error
-    return " ".join(done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2].split())[:_LONGEST_REASON]
+    with tempfile.TemporaryFile() as log:
+        try:
+            ended(
+                within(command), _PATIENCE_S, stdout=subprocess.DEVNULL, stderr=log, cwd=file.parent,
+                start_new_session=True,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise EnvironmentProblem(f"{tool.path} did not answer: {error}") from error
+        log.seek(0)
+        said = log.read(_MOST_SAID).decode("utf-8", "replace")
+    return " ".join(said.strip().rpartition("\n")[2].split())[:_LONGEST_REASON]
 
 
 def _number(path: Path) -> int:

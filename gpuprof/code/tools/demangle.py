@@ -9,11 +9,13 @@ nested so deep that it overflows its stack. So it works in a process of its own,
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from time import monotonic
+
+from gpuprof.working_folder import program_on_path
 
 _MANGLED = "_Z"
 """How names begin that C++ compilers mangle (Itanium C++ ABI, 5.1)."""
@@ -89,8 +91,7 @@ def _answers(names: Sequence[str], patience_s: float) -> list[str]:
     """Return what a demangler says of the first of these names, as far as it comes."""
     if not sys.executable:
         return []
-    long_names = next((name for name in _FILTERS if shutil.which(name[0])), ())
-    command = [sys.executable, "-I", "-S", "-c", _DEMANGLER, *long_names]
+    command = [sys.executable, "-I", "-S", "-c", _DEMANGLER, *_filter()]
     asked = "\n".join(names).encode()
     try:
         said = subprocess.run(
@@ -101,3 +102,12 @@ def _answers(names: Sequence[str], patience_s: float) -> list[str]:
     except OSError:
         said = b""
     return [line.decode("utf-8", "replace") for line in said.split(b"\n")[:-1]]
+
+
+def _filter() -> list[str]:
+    """Return the program that demangles long names, with its options; nothing where there is none."""
+    for name, *options in _FILTERS:
+        program = program_on_path(name, os.environ)
+        if program is not None:
+            return [program, *options]
+    return []

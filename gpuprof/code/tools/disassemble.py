@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.sass.instruction import Instruction, Operation, names_address, parse_sass, with_addresses_moved
 from gpuprof.code.tools.named_bytes import NamedBytes
-from gpuprof.code.tools.programs import Program, ended, find_programs
+from gpuprof.code.tools.programs import Program, ended, find_programs, within
 from gpuprof.code.tools.spelling import spelled
 from gpuprof.errors import EnvironmentProblem
 
@@ -222,7 +222,7 @@ def _run(tool: Disassembler, target: str, code: bytes) -> str:
         command += ["--base-address", hex(_BASE), file.path]
         patience_s = _PATIENCE_S + _PATIENCE_S_PER_BYTE * len(code)
         try:
-            failed = ended(command, patience_s, stdout=text, stderr=log, pass_fds=file.handles)
+            failed = ended(within(command), patience_s, stdout=text, stderr=log, pass_fds=file.handles)
         except subprocess.TimeoutExpired as error:
             raise NotAnswered(f"{tool.path} did not answer within {patience_s:.0f} s") from error
         except OSError as error:

@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from gpuprof.code.tools.compile import Compiled, NotCompiled, compiled_with, first_errors
-from gpuprof.code.tools.programs import Program, find_programs, private_folder, run_in
+from gpuprof.code.tools.compile import Compiled, NotCompiled, Quotable, compiled_with, first_errors
+from gpuprof.code.tools.programs import (
+    LIMITS,
+    CompileLimits,
+    Program,
+    compile_in,
+    find_programs,
+    private_folder,
+    run_in,
+)
 
-_PATIENCE_S = 900.0
 _NO_HOST_COMPILER = re.compile(
     r"Cannot find compiler|host compiler .{0,80}not found|(?:gcc|g\+\+|cc1plus)\W.{0,20}(?:not found|No such file)"
 )
@@ -19,10 +26,12 @@ _READ_BY_SHELL = frozenset('$`"\\')
 _TARGET_NAME = re.compile(r"\bsm_\d+\b")
 
 
-def compile_with_nvcc(tool: Program, source: Path, target: str, options: Sequence[str]) -> Compiled | NotCompiled:
+def compile_with_nvcc(
+    tool: Program, source: Path, target: str, options: Sequence[str], quotable: Quotable, limits: CompileLimits = LIMITS
+) -> Compiled | NotCompiled:
     """Compile the device code of a file; `options` are beside those that name the target and the output.
 
-    What comes is empty where an option had nvcc do something else.
+    What comes is empty where an option had nvcc do something else. Raises LimitReached.
     """
     all_options = ("-cubin", f"-arch={target}", *options)
     with private_folder() as folder:
@@ -32,9 +41,9 @@ def compile_with_nvcc(tool: Program, source: Path, target: str, options: Sequenc
         if unsafe is not None:
             why = f'nvcc would have a shell read {unsafe!r:.200}; it cannot have $, `, " or \\ in names and macros'
             return NotCompiled(False, why, "")
-        outcome = run_in(folder, command, _PATIENCE_S)
+        outcome = compile_in(folder, command, limits)
         if outcome.code:
-            why = first_errors(outcome.said) or f"nvcc ended with {outcome.code} and gives no reason"
+            why = first_errors(outcome.said, quotable) or f"nvcc ended with {outcome.code} and gives no reason"
             return NotCompiled(False, why, outcome.said)
         return compiled_with(cubin.read_bytes() if cubin.is_file() else b"", str(tool), all_options, outcome.said)
 

@@ -64,7 +64,9 @@ class Nvrtc:
             code = self._library.nvrtcCompileProgram(program, len(options), texts)
             log = self._bytes(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
             if code not in {_OK, _COMPILATION_FAILED}:
-                raise EnvironmentProblem(f"{self}: {self._message(code)}: {log.strip()}")
+                # The other lines may be of files that the source includes.
+                own = "\n".join(line for line in log.split("\n") if line.startswith("nvrtc"))
+                raise EnvironmentProblem(f"{self}: {self._message(code)}: {own}")
             return CompileOutcome(self._bytes(program, "CUBIN") if code == _OK else None, log)
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
@@ -176,7 +178,7 @@ def library_folders(environ: Mapping[str, str], in_wheels: Sequence[str], in_too
     """Yield the folders of wheels, then those of the CUDA toolkit: CUDA_HOME, CUDA_PATH, the usual place."""
     for packages in _package_folders():
         yield from (packages / part for part in in_wheels)
-    roots = [environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)]
+    roots = filter(os.path.isabs, (environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")))
     for root in (*roots, "/usr/local/cuda"):
         yield from (Path(root) / part for part in in_toolkit)
 

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc
-from gpuprof.code.tools.programs import private_folder, run_in
+from gpuprof.code.tools.programs import LIMITS, CompileLimits, compile_in, private_folder, refuse_without_memory
 from gpuprof.errors import EnvironmentProblem, GpuprofError
+from gpuprof.working_folder import python_command
 
-_PATIENCE_S = 600.0
 _REQUEST, _REPLY, _CUBIN = "request.json", "reply.json", "code.cubin"
-_PACKAGES = Path(__file__).resolve().parents[2]
 
 
-def compile_apart(nvrtc: Nvrtc, source: str, name: str, options: Sequence[str]) -> CompileOutcome:
-    """Compile one translation unit. Raises EnvironmentProblem where NVRTC itself fails, such as for an option."""
+def compile_apart(
+    nvrtc: Nvrtc, source: str, name: str, options: Sequence[str], limits: CompileLimits = LIMITS
+) -> CompileOutcome:
+    """Compile one translation unit. Raises LimitReached, and EnvironmentProblem where NVRTC itself fails."""
     with private_folder() as folder:
         request = {"library": str(nvrtc.path), "source": source, "name": name, "options": list(options)}
         (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
-        path = os.pathsep.join(filter(None, [str(_PACKAGES), os.environ.get("PYTHONPATH")]))
-        command = [sys.executable, "-m", "gpuprof.code.tools.nvrtc_child", str(folder)]
-        outcome = run_in(folder, command, _PATIENCE_S, {"PYTHONPATH": path})
+        command = python_command("gpuprof.code.tools.nvrtc_child", str(folder))
+        outcome = compile_in(folder, command, limits)
         reply = folder / _REPLY
         if outcome.code or not reply.is_file():
             raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.said.strip()[-300:]}")
@@ -32,11 +30,14 @@ def compile_apart(nvrtc: Nvrtc, source: str, name: str, options: Sequence[str]) 
         if "problem" in answer:
             raise EnvironmentProblem(answer["problem"])
         cubin = folder / _CUBIN
+        if not cubin.is_file():
+            refuse_without_memory(answer["log"], limits)
         return CompileOutcome(cubin.read_bytes() if cubin.is_file() else None, answer["log"])
 
 
-def _answer(folder: Path) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Do in the child what the request in its folder says."""
+    folder = Path(arguments[0])
     request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
     try:
         outcome = Nvrtc(Path(request["library"])).compile(request["source"], request["name"], request["options"])
@@ -47,7 +48,3 @@ def _answer(folder: Path) -> None:
         if outcome.cubin is not None:
             (folder / _CUBIN).write_bytes(outcome.cubin)
     (folder / _REPLY).write_text(json.dumps(answer), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    _answer(Path(sys.argv[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import select
@@ -19,7 +20,9 @@ from typing import Any, NamedTuple
 
 from gpuprof.code.tools.nvrtc import library_folders
 from gpuprof.code.tools.user_cache import key_of, user_cache
-from gpuprof.errors import EnvironmentProblem
+from gpuprof.errors import EnvironmentProblem, InputError
+from gpuprof.units import format_si
+from gpuprof.working_folder import program_on_path, programs_path
 
 NVCC_HINT = "install it: python -m pip install nvidia-cuda-nvcc nvidia-cuda-cccl"
 """What brings nvcc, ptxas and the headers that they need."""
@@ -35,6 +38,20 @@ _VERSION = re.compile(r"release (\d+)\.(\d+)")
 _ANSWER_S = 10.0
 _MOST_OUTPUT = 2**20
 _KIND = "program version 1"
+_WITHIN = 'ulimit -v "$0" 2>/dev/null; ulimit -c 0; exec "$@"'
+"""What a shell does before it becomes a program. A limit that is set once the program runs comes too late for its
+children, and Python cannot safely set one between fork and exec while it has threads."""
+_NO_MEMORY = re.compile(
+    r"catastrophic error: out of memory|LLVM ERROR: out of memory|out of memory allocating|virtual memory exhausted"
+    r"|std::bad_alloc|Memory allocation fail|Cannot allocate memory|^MemoryError",
+    re.MULTILINE,
+)
+"""How NVRTC and nvcc, LLVM, g++, ptxas, the system and Python say so."""
+_VARIABLES = re.compile(
+    r"PATH|HOME|TERM|LANG|LC_\w+|TZ|LD_\w+|CC|CXX|(?:CUDA|NVCC|NVRTC|NVVM|GPUPROF|GCC|CONDA|NIX|COVERAGE)_\w+"
+    r"|(?:C_|CPLUS_)?INCLUDE_PATH|CPATH|LIBRARY_PATH|COMPILER_PATH|\w*ROOT|COMSPEC"
+)
+"""What compilers get of the environment: a source may include it, as /proc/self/environ, and secrets are in it."""
 _MOST_SAID = 1024
 
 
@@ -46,6 +63,25 @@ class Program(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.path.stem} {self.version[0]}.{self.version[1]}"
+
+
+class CompileLimits(NamedTuple):
+    """What compiling a source for an architecture may take; `until_s`, by the monotonic clock, once it has begun."""
+
+    seconds: float = 60.0
+    memory_bytes: int = 2 * 10**9
+    until_s: float | None = None
+
+    def begun(self) -> CompileLimits:
+        """Return the same, with the time running from now on."""
+        return self._replace(until_s=time.monotonic() + self.seconds)
+
+
+LIMITS = CompileLimits()
+
+
+class LimitReached(InputError):
+    """A source took a compiler more than its limits allow."""
 
 
 class Outcome(NamedTuple):
@@ -74,19 +110,46 @@ def private_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def run_in(
-    folder: Path, command: Sequence[str], patience_s: float, variables: Mapping[str, str] | None = None
-) -> Outcome:
+def compile_in(folder: Path, command: Sequence[str], limits: CompileLimits) -> Outcome:
+    """Run a compiler as `run_in` does. Raises LimitReached where it takes more than it may."""
+    patience_s = limits.seconds if limits.until_s is None else max(0.0, limits.until_s - time.monotonic())
+    try:
+        outcome = run_in(folder, command, patience_s, limits.memory_bytes)
+    except NotFinished as error:
+        raise LimitReached(
+            f"compiling takes longer than {limits.seconds:g} s", f"--compile-timeout {2 * limits.seconds:g} allows more"
+        ) from error
+    if outcome.code:
+        refuse_without_memory(outcome.said, limits)
+    return outcome
+
+
+def refuse_without_memory(said: str, limits: CompileLimits) -> None:
+    """Raise LimitReached where a compiler says that it got no more memory."""
+    if _NO_MEMORY.search(said):
+        allowed, more = (format_si(amount * limits.memory_bytes, "B").replace(".00", "") for amount in (1, 2))
+        raise LimitReached(
+            f"compiling takes more than {allowed} of memory", f"--compile-memory {more.replace(' ', '')} allows more"
+        )
+
+
+class NotFinished(EnvironmentProblem):
+    """A program took longer than it may."""
+
+
+def run_in(folder: Path, command: Sequence[str], patience_s: float, memory_bytes: int = LIMITS.memory_bytes) -> Outcome:
     """Run a program whose temporary files go into that folder; it and all that it started ends with the call.
 
-    Raises EnvironmentProblem where it cannot be started, or takes longer than `patience_s`.
+    Of the environment it gets what compilers read. Raises EnvironmentProblem where it cannot be started, NotFinished
+    where it takes longer than `patience_s`.
     """
-    environment = {**os.environ, "TMPDIR": str(folder), "TEMP": str(folder), "TMP": str(folder), **(variables or {})}
+    environment = {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)}
+    environment |= {"TMPDIR": str(folder), "TEMP": str(folder), "TMP": str(folder), "PATH": programs_path(os.environ)}
     log = folder / "output.txt"
     with log.open("wb") as output:
         try:
             code = ended(
-                command,
+                within(command, memory_bytes),
                 patience_s,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -95,11 +158,21 @@ def run_in(
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired as error:
-            raise EnvironmentProblem(f"{command[0]} did not finish within {patience_s:.0f} s") from error
+            raise NotFinished(f"{command[0]} did not finish within {patience_s:.0f} s") from error
         except (OSError, ValueError) as error:
             raise EnvironmentProblem(f"{command[0]} cannot be started: {error}") from error
     with log.open("rb") as output:
         return Outcome(code, output.read(_MOST_OUTPUT).decode("utf-8", "replace"))
+
+
+def within(command: Sequence[str], memory_bytes: int = LIMITS.memory_bytes) -> list[str]:
+    """Return the command that runs another one with so much memory at most for each of its processes.
+
+    Raises FileNotFoundError where that is not there, which a shell would only print.
+    """
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
+    return ["/bin/sh", "-c", _WITHIN, str(memory_bytes // 1024), *command]
 
 
 def ended(command: Sequence[str], patience_s: float, **options: Any) -> int:
@@ -112,14 +185,18 @@ def ended(command: Sequence[str], patience_s: float, **options: Any) -> int:
     try:
         with _signals_after():
             started = subprocess.Popen(list(command), **options)
-        return _exit_code(started, patience_s)
+        _wait(started, patience_s)
     finally:
         if started is not None:
             _end(started)
+    return started.returncode
 
 
-def _exit_code(started: subprocess.Popen[bytes], patience_s: float) -> int:
-    """Wait for a process. `Popen.wait` with a time limit looks 20 times a second: 0.2 s would seem to be 25 ms more."""
+def _wait(started: subprocess.Popen[bytes], patience_s: float) -> None:
+    """Wait for the end of a process. `Popen.wait` with a time limit looks 20 times a second: 0.2 s would be 25 ms more.
+
+    Raises subprocess.TimeoutExpired.
+    """
     until = time.monotonic() + patience_s
     if hasattr(os, "pidfd_open"):  # Linux from 5.3 on
         with contextlib.suppress(OSError):
@@ -127,10 +204,11 @@ def _exit_code(started: subprocess.Popen[bytes], patience_s: float) -> int:
             try:
                 end = select.poll()
                 end.register(handle, select.POLLIN)
-                end.poll(1000 * patience_s)
+                if end.poll(1000 * patience_s):
+                    return
             finally:
                 os.close(handle)
-    return started.wait(max(0.0, until - time.monotonic()))
+    started.wait(max(0.0, until - time.monotonic()))
 
 
 @contextlib.contextmanager
@@ -157,9 +235,7 @@ def _signals_after() -> Iterator[None]:
 
 
 def _end(started: subprocess.Popen[bytes]) -> None:
-    """End a program and what it started, if that still runs."""
-    if started.poll() is not None:
-        return
+    """End a program and what it started, which may run on though the program has ended."""
     try:
         os.killpg(started.pid, signal.SIGKILL)
     except (AttributeError, OSError):  # Windows has no groups of processes
@@ -171,8 +247,8 @@ def _candidates(name: str, environ: Mapping[str, str]) -> Iterator[Path]:
     for folder in library_folders(environ, _WHEEL_FOLDERS, ("bin",)):
         yield folder / name
         yield folder / f"{name}.exe"
-    on_path = shutil.which(name, path=environ.get("PATH"))
-    if on_path:
+    on_path = program_on_path(name, environ)
+    if on_path is not None:
         yield Path(on_path)
 
 

@@ -7,10 +7,18 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpuprof.code.tools.compile import Compiled, NotCompiled, compiled_with
-from gpuprof.code.tools.programs import NVCC_HINT, Program, find_programs, private_folder, run_in
+from gpuprof.code.tools.programs import (
+    LIMITS,
+    NVCC_HINT,
+    CompileLimits,
+    Program,
+    compile_in,
+    find_programs,
+    private_folder,
+    run_in,
+)
 from gpuprof.errors import EnvironmentProblem
 
-_PATIENCE_S = 600.0
 _TARGET_NAME = re.compile(r"\bsm_\d+[af]?\b")
 _SAYS_ERROR = re.compile(r"\b(?:error\s*:|fatal\s*:)")
 _REFUSED = re.compile(
@@ -19,10 +27,10 @@ _REFUSED = re.compile(
 _NAMED = re.compile(r"^ptxas (?:[^,]*, line (?P<line>\d+); )?(?P<what>error|fatal)\s*: ", re.MULTILINE)
 
 
-def compile_ptx(ptx: bytes, target: str, name: str) -> Compiled | NotCompiled:
+def compile_ptx(ptx: bytes, target: str, name: str, limits: CompileLimits = LIMITS) -> Compiled | NotCompiled:
     """Compile PTX for a target with line information; `name` is what errors call it.
 
-    Raises EnvironmentProblem where no ptxas is found, or it does not finish.
+    Raises LimitReached, and EnvironmentProblem where no ptxas is found.
     """
     tool = ptxas_for(target)
     if tool is None:
@@ -32,7 +40,7 @@ def compile_ptx(ptx: bytes, target: str, name: str) -> Compiled | NotCompiled:
         source, cubin = folder / "source.ptx", folder / "code.cubin"
         source.write_bytes(ptx)
         command = [str(tool.path), *options, "-o", str(cubin), str(source)]
-        outcome = run_in(folder, command, _PATIENCE_S)
+        outcome = compile_in(folder, command, limits)
         if outcome.code or not cubin.is_file():
             return _refusal(outcome.said, name, outcome.code)
         return compiled_with(cubin.read_bytes(), str(tool), options, outcome.said)

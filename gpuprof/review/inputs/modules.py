@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.code.binary.host_binary import binary_kind
+from gpuprof.code.tools.programs import LimitReached
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.model.recorded import dims_text
 from gpuprof.read.identify import Look, is_packed, is_report, unzipped
@@ -146,7 +147,10 @@ def _modules(file: PlainFile, choice: KernelChoice) -> Iterator[InputModule]:
         yield from triton_modules(file.path, file.name, choice)
         return
     with file.named():
-        modules = list(_reader(_look(file))(file.path, file.name, choice))
+        try:
+            modules = list(_reader(_look(file))(file.path, file.name, choice))
+        except LimitReached as error:
+            raise InputError(f"{file.name}: {error.message}", error.hint) from error
     if file.damage is not None and modules:
         modules[0] = replace(modules[0], notes=(f"{file.name}: {file.damage}", *modules[0].notes))
     yield from modules

@@ -55,7 +55,7 @@ def compiled_ptx(
 
     `name` is what lines and errors call the PTX.
     """
-    compiled = compile_ptx(with_own_lines(ptx), target, name)
+    compiled = compile_ptx(with_own_lines(ptx), target, name, choice.request.limits.begun())
     if isinstance(compiled, NotCompiled):
         raise InputError(f"{name} does not compile for {target}: {compiled.why[:1000]}")
     tool = " ".join((compiled.compiler, *compiled.options))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
+from gpuprof.code.tools.programs import LIMITS, CompileLimits
 from gpuprof.model.recorded import Dim3
 
 READS = "gpuprof check reads .cu, .ptx, .cubin, .fatbin, objects, programs, .so, archives, Triton's cache and .ncu-rep"
@@ -19,7 +20,7 @@ class ReviewRequest:
     binaries all. `kernel` is a regular expression on names, tried before anything is disassembled, or #N, the place of
     a kernel among all of the files; `in_time` limits how long an expression may take on a name. `arguments` are values
     by ordinal or name ("3", "N"). `defines`, `include_folders`, `standard` and `flags` are for compilers of sources.
-    `salvage`: of damaged reports what can be read.
+    `limits` are of each compilation. `salvage`: of damaged reports what can be read.
     """
 
     files: tuple[str, ...]
@@ -33,6 +34,7 @@ class ReviewRequest:
     include_folders: tuple[str, ...] = ()
     standard: str | None = None
     flags: tuple[str, ...] = ()
+    limits: CompileLimits = LIMITS
     salvage: bool = False
     in_time: Callable[[], AbstractContextManager[None]] = nullcontext
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from gpuprof.code.binary.elf import ELF_START
 from gpuprof.code.binary.line_table import line_tables
@@ -27,10 +26,11 @@ from gpuprof.code.tools.compile import (
 from gpuprof.code.tools.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
 from gpuprof.code.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc
 from gpuprof.code.tools.nvrtc_child import compile_apart
-from gpuprof.code.tools.programs import NVCC_HINT, find_programs
+from gpuprof.code.tools.programs import NVCC_HINT, LimitReached, find_programs
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
 from gpuprof.review.inputs.file_bytes import read_bytes
+from gpuprof.review.inputs.includes import OwnFiles, refuse_foreign
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.signatures import argument_names, names_for
 from gpuprof.review.inputs.targets import DEFAULT_TARGET
@@ -54,18 +54,26 @@ _FLAG_HINT = (
 _LINES = {"nvrtc": "--generate-line-info", "nvcc": "-lineinfo"}
 
 
-class _Source(NamedTuple):
-    """A source as it was typed, where it lies, and what it says."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """A source as it was typed, where it lies, what it says, and which files it may include."""
 
     name: str
     path: Path
     text: str
+    files: OwnFiles
+
+    def quotes(self, file: str) -> bool:
+        """Tell whether what a compiler says of a file may be shown; `#line` can name any."""
+        return file == self.name or self.files.has(os.path.join(self.path.absolute().parent, file))  # noqa: PTH118
 
 
 def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
     """Yield the kernels of a source for each target. Raises InputError where it does not compile."""
     text = read_bytes(path, name, _MOST_SOURCE).decode("utf-8-sig", "replace")
-    source = _Source(name, path, text)
+    files = OwnFiles.of(path, choice.request.include_folders, _headers(choice.targets or (DEFAULT_TARGET,)))
+    refuse_foreign(path, name, text, files)
+    source = _Source(name=name, path=path, text=text, files=files)
     declared = argument_names(text)
     notes = () if choice.targets else (f"{name}: compiled for {DEFAULT_TARGET}, since no --arch was given",)
     for target in choice.targets or (DEFAULT_TARGET,):
@@ -92,10 +100,21 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
         )
 
 
+def _headers(targets: Iterable[str]) -> Iterator[Path]:
+    """Yield the folders of headers that come with compilers."""
+    for nvrtc in filter(None, map(_nvrtc_for, targets)):
+        yield from cuda_header_folders(nvrtc)
+    for tool in find_programs("nvcc"):
+        yield from (tool.path.resolve().parents[1] / folder for folder in ("include", "targets"))
+
+
 def _compiled(source: _Source, target: str, request: ReviewRequest) -> Compiled:
     """Compile as the user says; what does not compile as C++17 is tried as C++20, for what to say of it."""
+    request = replace(request, limits=request.limits.begun())
     try:
         compiled = _by_any(source, target, request)
+    except LimitReached:
+        raise
     except InputError as error:
         if request.standard is None:
             with contextlib.suppress(GpuprofError):
@@ -122,7 +141,7 @@ def _by_any(source: _Source, target: str, request: ReviewRequest) -> Compiled:
         if refused is None:
             raise _no_compiler(source, target)
         raise _refusal(source, target, refused, _without_nvcc(target))
-    compiled = compile_with_nvcc(nvcc, source.path, target, _nvcc_options(request))
+    compiled = compile_with_nvcc(nvcc, source.path, target, _nvcc_options(request), source.quotes, request.limits)
     if isinstance(compiled, Compiled):
         return compiled
     if refused is not None and _is_of_option(refused) and "nvcc fatal" in compiled.why:
@@ -180,13 +199,13 @@ def _by_nvrtc(nvrtc: Nvrtc, source: _Source, target: str, request: ReviewRequest
         *include_options(*folders, *cuda_header_folders(nvrtc)),
     )
     try:
-        outcome = compile_apart(nvrtc, source.text, source.name, options)
+        outcome = compile_apart(nvrtc, source.text, source.name, options, request.limits)
     except EnvironmentProblem as error:
         if INVALID_OPTION not in error.message:
             raise
         return NotCompiled(False, error.message, error.message)
     if outcome.cubin is None:
-        why = first_errors(outcome.log) or " ".join(outcome.log[:300].split()) or f"{nvrtc} makes no machine code of it"
+        why = first_errors(outcome.log, source.quotes) or f"{nvrtc} makes no machine code of it"
         return NotCompiled(False, why, outcome.log)
     return compiled_with(outcome.cubin, str(nvrtc), options, outcome.log)
 
@@ -216,7 +235,7 @@ def _refusal(source: _Source, target: str, refused: NotCompiled, hint: str | Non
     flag = _NAMED_FLAG.search(refused.why)
     if flag is not None and hint is None:
         hint = f"--flag={flag[1] or flag[2]}"
-    header = _NO_HEADER.search(refused.log or refused.why)
+    header = _NO_HEADER.search(refused.why)
     if header is not None:
         cubin = f"nvcc -cubin -lineinfo -arch={target} {source.path.name}"
         own = (

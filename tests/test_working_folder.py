@@ -1,0 +1,287 @@
+"""Nothing of the working folder is run: neither modules, nor programs, nor settings that somebody else has put there.
+
+The folder has a file for each name that Python or a dependency could import, and programs of the names that gpuprof
+starts; each leaves a mark when it is run. What Python runs by itself, before a program of its begins, is not ours.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from gpuprof.cli.main import COMMANDS
+from gpuprof.code.tools.programs import find_programs
+from gpuprof.collect.installation import find_ncu
+from gpuprof.collect.machine import Machine
+from gpuprof.collect.python_programs import packages_of
+from gpuprof.working_folder import program_on_path, python_command, trusted_path
+from tests.ncu_bytes import simple_report
+from tests.test_run import STANDIN
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNEL = 'extern "C" __global__ void k(float *a) { a[threadIdx.x * 32] += 1; }\n'
+SHAPE = {"launch__grid_dim_x": 64.0, "launch__block_dim_x": 128.0, "launch__registers_per_thread": 32.0}
+REPORT = simple_report([("gemm", {**SHAPE, "gpu__time_duration.sum": 1e6, "smsp__inst_executed.sum": 1e6})])
+MARKS = "marks"
+OPTIONAL = {"cupy", "torch", "cupti", "nvtx", "pynvml", "ncu_report", "triton", "zstandard", "tomli", "IPython"}
+CUSTOM = {"sitecustomize", "usercustomize", "conftest", "apport_python_hook"}
+PROGRAMS = (
+    "ncu", "nsys", "nvdisasm", "cuobjdump", "nvcc", "ptxas", "cicc", "gcc", "g++", "cc", "c++filt", "llvm-cxxfilt",
+    "git", "bash", "sh", "nvidia-smi", "xdg-open", "www-browser", "less",
+)  # fmt: skip
+TRIVIAL = "trivial"
+"""A package that does nothing: what Python imports when it runs that, it imports by itself."""
+
+
+class Way(NamedTuple):
+    """How gpuprof is started, how something that does nothing is, and what the environment has besides."""
+
+    gpuprof: tuple[str, ...]
+    nothing: tuple[str, ...]
+    environ: Mapping[str, str]
+
+
+CONSOLE = "import re\nimport sys\nfrom gpuprof.__main__ import main\nmain()\n"
+"""What an installer writes into the script `gpuprof`."""
+NOTHING = "import re, sys\nprint(*sys.modules)\n"
+
+
+class Hostile:
+    """A working folder that somebody else has filled, with real inputs."""
+
+    def __init__(self, place: Path, way: str) -> None:
+        self.folder, self._marks = place / "work", place / MARKS
+        scripts = place / "scripts"
+        for folder in (self.folder, self._marks, scripts, place / "home"):
+            folder.mkdir()
+        for name in ("gpuprof", "nothing"):
+            (scripts / name).write_text(CONSOLE if name == "gpuprof" else NOTHING)
+        (scripts / TRIVIAL).mkdir()
+        (scripts / TRIVIAL / "__init__.py").write_text("")
+        (scripts / TRIVIAL / "__main__.py").write_text(NOTHING)
+        self._script = Way((sys.executable, str(scripts / "gpuprof")), (sys.executable, str(scripts / "nothing")), {})
+        self.way = {
+            "script": self._script,
+            "module": Way((sys.executable, "-m", "gpuprof"), (sys.executable, "-m", TRIVIAL), {}),
+            "relative": self._script._replace(environ={"PYTHONPATH": f":.:{ROOT}"}),
+        }[way]
+        self.environ = {
+            **os.environ, "PYTHONPATH": f"{ROOT}:{scripts}", **self.way.environ, "COLUMNS": "100",
+            "HOME": str(place / "home"),
+            "PATH": f"{Path(sys.executable).parent}::.:{os.environ['PATH']}", "STANDIN": str(place),
+        }  # fmt: skip
+        self._calls = place / "calls.json"
+        step = {"report": str(place / "one.ncu-rep"), "program": True}
+        (place / "steps.json").write_text(json.dumps([step] * 100))
+        (place / "one.ncu-rep").write_bytes(REPORT)
+        self._fill()
+
+    def _fill(self) -> None:
+        """Write inputs, and what must not be run; without what Python itself runs in this way of starting it."""
+        for name in ("a.cu", "b.cu"):
+            (self.folder / name).write_text(KERNEL)
+        for name in ("one.ncu-rep", "two.ncu-rep"):
+            (self.folder / name).write_bytes(REPORT)
+        (self.folder / "train.py").write_text("import own\nown.run()\n")
+        (self.folder / "gpuprof.toml").write_text("top = 5\n")
+        (self.folder / "matplotlibrc").write_text("hostile: a key that matplotlib warns of\n")
+        (self.folder / "evil.pth").write_text(f"import sys; open({str(self._marks / 'pth')!r}, 'w')\n")
+        for name in names():
+            (self.folder / f"{name}.py").write_text(self._marking(name))
+        for name in {"numpy", "click", "matplotlib", "gpuprof"} & names():
+            (self.folder / f"{name}.py").unlink()
+            (self.folder / name).mkdir()
+            (self.folder / name / "__init__.py").write_text(self._marking(name))
+        for name in PROGRAMS:
+            program = self.folder / name
+            program.write_text(f"#!/bin/sh\n: > '{self._marks}/program-{name}'\n")
+            program.chmod(0o755)
+        if self.way is not self._script:
+            shutil.rmtree(self.folder / "gpuprof")
+            for name in self._of_python():
+                (self.folder / f"{name}.py").unlink(missing_ok=True)
+
+    def _of_python(self) -> set[str]:
+        """Return the names that Python imports before a program of its begins, which no program can keep it from."""
+        done = subprocess.run(self.way.nothing, cwd=self._marks, env=self.environ, capture_output=True, check=True)
+        return {*done.stdout.decode().split(), *CUSTOM}
+
+    def _marking(self, name: str) -> str:
+        return f"open({str(self._marks / name)!r}, 'w').close()\n"
+
+    def run(self) -> list[str]:
+        """Return what was run."""
+        return sorted(path.name for path in self._marks.iterdir())
+
+    def gpuprof(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run gpuprof there."""
+        self._calls.unlink(missing_ok=True)
+        return subprocess.run(
+            [*self.way.gpuprof, *arguments], cwd=self.folder, env={**self.environ, **environ}, capture_output=True,
+            text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+def names() -> set[str]:
+    """Return every name that gpuprof or what it imports could import."""
+    installed = {name for name in importlib.metadata.packages_distributions() if name.isidentifier()}
+    return {*sys.stdlib_module_names, *installed, *OPTIONAL, *CUSTOM, "gpuprof"} - {"tests", "benchmarks"}
+
+
+@pytest.fixture(scope="module", params=["script", "module"])
+def hostile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
+    """A folder for each way of starting gpuprof."""
+    yield Hostile(tmp_path_factory.mktemp(request.param), request.param)
+
+
+PROFILING = ("--ncu", str(STANDIN), "--survey", "ncu")
+PROGRAM = (sys.executable, "-c", "pass")
+INVOCATIONS: Mapping[str, Sequence[tuple[tuple[str, ...], int, str]]] = {
+    "run": [((*PROFILING, "-o", "of-run", "--", *PROGRAM), 0, "gemm")],
+    "show": [(("one.ncu-rep",), 0, "gemm")],
+    "roofline": [(("one.ncu-rep", "-o", "roofline.svg"), 0, "")],
+    "report": [(("one.ncu-rep", "-o", "page.html"), 0, "")],
+    "characterize": [(("--compile-only", "--only", "bandwidth/dram-read", "--arch", "sm_80"), 0, "dram-read")],
+    "compare": [
+        (("one.ncu-rep", "two.ncu-rep", "-o", "compared.html"), 0, "gemm"),
+        (("--run", "--ncu", str(STANDIN), "--survey", "ncu", "--budget", "1", "-o", "of-compare", "--",
+          *PROGRAM, "---", *PROGRAM, "new"), 0, "gemm"),
+    ],
+    "check": [
+        (("a.cu", "--arch", "sm_80"), 0, "a.cu:1: Uncoalesced"),
+        (("a.cu", "b.cu", "--arch", "sm_80,sm_90", "-o", "check.html"), 0, "b.cu:1: Uncoalesced"),
+    ],
+    "doctor": [((), 3, "ncu")],
+    "specs": [(("check",), 0, ""), (("list",), 0, "h100")],
+    "demo": [(("-o", "of-demo"), 0, "of-demo")],
+}  # fmt: skip
+"""For each command what is typed, how it ends, and what is in its output."""
+
+
+def test_every_command_has_an_invocation() -> None:
+    assert set(INVOCATIONS) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_runs_what_is_in_the_working_folder(hostile: Hostile, command: str) -> None:
+    for arguments, code, said in INVOCATIONS[command]:
+        done = hostile.gpuprof(command, *arguments)
+        assert hostile.run() == []
+        assert done.returncode == code, done.stdout + done.stderr
+        assert said in done.stdout + done.stderr
+        assert "matplotlibrc" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "report"])
+def test_relative_entries_of_pythonpath_are_left_out(tmp_path: Path, command: str) -> None:
+    hostile = Hostile(tmp_path, "relative")
+    for arguments, code, _ in INVOCATIONS[command]:
+        assert hostile.gpuprof(command, *arguments).returncode == code
+    assert hostile.run() == []
+
+
+def test_completion_runs_nothing_of_the_working_folder(hostile: Hostile) -> None:
+    source = hostile.gpuprof(_GPUPROF_COMPLETE="bash_source")
+    words = hostile.gpuprof(_GPUPROF_COMPLETE="bash_complete", COMP_WORDS="gpuprof sho", COMP_CWORD="1")
+    assert hostile.run() == []
+    assert "complete -o nosort" in source.stdout and "plain,show" in words.stdout
+
+
+@pytest.mark.parametrize(
+    "module", ["characterize.counted_run", "characterize.on_gpu.gpu_server", "code.tools.nvrtc_child"]
+)
+def test_a_python_of_ours_imports_nothing_of_the_working_folder(hostile: Hostile, module: str) -> None:
+    arguments = {"characterize.on_gpu.gpu_server": ("gpuprof.characterize.on_gpu.device:open_gpu", "0")}
+    command = python_command(f"gpuprof.{module}", *arguments.get(module, ("0", "1,2")))
+    subprocess.run(
+        command, cwd=hostile.folder, env=hostile.environ, check=False, capture_output=True, stdin=subprocess.DEVNULL
+    )
+    assert hostile.run() == []
+
+
+def test_a_python_of_ours_has_our_path_but_for_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named, other = tmp_path / "named", tmp_path / "other"
+    monkeypatch.setenv("PYTHONPATH", f"{named}:other::.")
+    monkeypatch.setattr(sys, "path", ["", ".", str(tmp_path), str(other), "lib", str(named), *sys.path])
+    left = trusted_path()
+    assert left[0] == str(named) and not {"", ".", "lib", str(tmp_path), str(other)} & {*left}
+    (named / "asked").mkdir(parents=True)
+    (named / "asked" / "__init__.py").write_text("import sys, gpuprof\ndef main(words): print(*words, sys.path[0])\n")
+    done = subprocess.run(python_command("asked", "a b", "c"), capture_output=True, text=True, check=True)
+    assert done.stdout == f"a b c {named}\n"
+
+
+def test_an_absolute_entry_of_pythonpath_stays_though_it_is_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path)])
+    assert trusted_path() == [str(tmp_path)]
+
+
+def test_a_program_s_own_folder_is_still_on_its_path(hostile: Hostile) -> None:
+    (hostile.folder / "own.py").write_text("def run(): open('own-was-run', 'w').close()\n")
+    program = hostile.folder / "sub"
+    program.mkdir()
+    (program / "train.py").write_text("import own\nown.run()\n")
+    (program / "own.py").write_text("def run(): open('own-was-run', 'w').close()\n")
+    done = hostile.gpuprof("run", *PROFILING, "-o", "of-train", "--", sys.executable, "sub/train.py")
+    assert done.returncode == 0, done.stderr
+    assert (hostile.folder / "own-was-run").exists() and hostile.run() == []
+
+
+def test_a_user_s_python_is_asked_without_the_working_folder(hostile: Hostile) -> None:
+    mine = hostile.folder.parent / "home" / "mine"
+    (mine / "present").mkdir(parents=True)
+    (mine / "present" / "__init__.py").write_text("")
+    environ = {**hostile.environ, "PYTHONPATH": f":.:{mine}"}
+    before = Path.cwd()
+    os.chdir(hostile.folder)
+    try:
+        found = packages_of(sys.executable, ("present", "cupti", "own"), environ)
+    finally:
+        os.chdir(before)
+    assert found == {"present"} and hostile.run() == []
+
+
+def test_programs_are_not_taken_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "bin"
+    place.mkdir()
+    for folder in (tmp_path, place):
+        for name in ("ncu", "ptxas"):
+            (folder / name).write_text("#!/bin/sh\necho NVIDIA Nsight Compute, release 99.1; echo Version 2099.1.0.0\n")
+            (folder / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    here, there = {"PATH": ":.:", "CUDA_HOME": "."}, {"PATH": f":.:{place}"}
+    assert program_on_path("ncu", here) is None and program_on_path("ncu", there) == str(place / "ncu")
+    nowhere = Machine(root=tmp_path / "none")
+    assert find_ncu(here, nowhere) == ()
+    assert [ncu.path for ncu in find_ncu(there, nowhere)] == [place / "ncu"]
+    for name, value in here.items():
+        monkeypatch.setenv(name, value)
+    find_programs.cache_clear()
+    try:
+        assert not [tool for tool in find_programs("ptxas") if tool.version[0] == 99]
+    finally:
+        find_programs.cache_clear()
+
+
+def test_a_configuration_names_no_program(hostile: Hostile) -> None:
+    (hostile.folder / "sub-of-config").mkdir()
+    (hostile.folder / "sub-of-config" / "gpuprof.toml").write_text('ncu = "./ncu"\n')
+    environ = {"GPUPROF_CONFIG": "sub-of-config/gpuprof.toml"}
+    done = hostile.gpuprof("show", "one.ncu-rep", **environ)
+    assert done.returncode == 5 and "unknown key 'ncu'" in done.stderr
