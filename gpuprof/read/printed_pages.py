@@ -15,7 +15,7 @@ from gpuprof.read.printed_numbers import MetricColumn, is_garbled, metric_of, pr
 from gpuprof.read.printed_refusal import HINT, ncu_messages
 from gpuprof.read.printed_table import LAUNCH_COLUMNS, Dropped, PrintedRow, PrintedTable, is_range_column
 
-# ncu's marks and the names that ncu_report's message types have in `RuleResult.kind`.
+# ncu's marks and the names that message types have in `RuleResult.kind`.
 _RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "INF": "ok", "OK": "ok"}
 
 
