@@ -67,7 +67,7 @@ class Disassembler(Program):
 
 
 class PlacedText(NamedTuple):
-    """An instruction as reports write it, without `.reuse`; with `jump`, an address behind it, so far from the kernel's start."""
+    """An instruction without `.reuse`; with `jump`, an address behind it, so far from the kernel's start."""
 
     text: str
     jump: int | None = None
