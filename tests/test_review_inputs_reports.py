@@ -161,20 +161,6 @@ def test_a_report_without_any_code_is_refused(file: Path, monkeypatch: pytest.Mo
         modules(file)
 
 
-def test_text_of_the_report_is_taken_where_no_disassembler_reads_the_target(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report_of(launch_of("row_sums", CUBIN)))
-    monkeypatch.setattr(inputs, "read_cubin", lambda data: structs.replace(read_cubin(data), target="sm_70"))
-    monkeypatch.setattr(inputs, "disassembler_for", lambda _: None)
-    (module,) = modules(file)
-    kernel = module.kernels[0]
-    assert kernel.sass is not None
-    assert set(kernel.sass) == set(range(0, len(kernel.kernel.code), 16))
-    monkeypatch.setattr(inputs, "disassembler_for", lambda _: object())
-    assert modules(file)[0].kernels[0].sass is None
-
-
 def test_lines_of_a_launch_are_those_that_the_report_names(reports: Path) -> None:
     """Where functions were inlined, ncu and `gpuprof show` name the line that calls; of a file it is the innermost."""
     path = reports / "cutlass-384.ncu-rep"

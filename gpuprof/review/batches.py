@@ -101,5 +101,6 @@ def disassemblers_for(kernels: Sequence[CompiledKernel]) -> tuple[Disassembler, 
         have = ", ".join(map(str, find_disassemblers()))
         names = ", ".join(f"{target:.40}" for target in targets)
         said = f"{have} does not read code for {names}" if have else f"no nvdisasm at hand reads code for {names}"
-        raise EnvironmentProblem(said, "; ".join(dict.fromkeys(map(brings, targets))))
+        hints = dict.fromkeys(brings(target, newer=bool(have)) for target in targets)
+        raise EnvironmentProblem(said, "; ".join(hints))
     return tuple(tools)
