@@ -86,7 +86,7 @@ class _Walk(Struct):
     strange: str | None = None
     unknown: str | None = None
 
-    def add(self, block: Block) -> None:
+    def add(self, block: ReportBlock) -> None:
         """Take a block in."""
         process, declared, messages = None, block.declared, block.messages
         for number, value, at in block.fields:
@@ -157,7 +157,7 @@ class _MoreThanKnown(Malformed):
         self.field = field
 
 
-class Block(Struct, frozen=True):
+class ReportBlock(Struct, frozen=True):
     """A block: where its header lies, the fields of that, what they declare, and where the messages lie."""
 
     header: tuple[int, int]
@@ -177,7 +177,7 @@ def _version(data: Bytes) -> int:
     return next((value for number, value, _ in entries if number == _FORMAT_VERSION and isinstance(value, int)), 0)
 
 
-def blocks(data: Bytes) -> Iterator[Block]:
+def blocks(data: Bytes) -> Iterator[ReportBlock]:
     """Yield each block, after its payload was found whole. Raises Malformed where it is not."""
     size = len(data)
     at = 8 + _length(data, 4)
@@ -194,7 +194,7 @@ def blocks(data: Bytes) -> Iterator[Block]:
         except Malformed as broken:
             highest = max((number for number, _, _ in header), default=0)
             raise _MoreThanKnown(broken, highest) if highest > _KNOWN else broken from None
-        yield Block(header=(start, start + length), fields=header, declared=declared, messages=messages)
+        yield ReportBlock(header=(start, start + length), fields=header, declared=declared, messages=messages)
         at = messages[-1][1] if messages else start + length
 
 
