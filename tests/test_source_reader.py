@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
+import gpuprof
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
+from gpuprof.code.binary.encodings import opcodes_of
 from gpuprof.code.tools.disassemble import BRINGS_DISASSEMBLER, disassembler_for
 from gpuprof.code.tools.user_cache import UserCache
-from gpuprof.model.recorded import SASS_TEXT, SOURCE_LINES
+from gpuprof.diagnose.access import width_of
+from gpuprof.diagnose.case import FP64_SEEDS, opcode_of
+from gpuprof.model.recorded import SASS_TEXT, SOURCE_LINES, LaunchDetails
 from gpuprof.read import source_reader, source_text
 from gpuprof.read.ncu_details import NcuDetails
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.source_data import NOWHERE, InstructionPlace, SourceData
 from gpuprof.read.source_reader import LaunchProgram, SourceReader
-from gpuprof.read.source_text import TextStore
+from gpuprof.read.source_text import FunctionCode, TextStore
 from tests.cuda_tools import needs_cuda_wheels
 from tests.elf_files import Content, cubin_file
 from tests.nvidias_spelling import spelled
@@ -141,6 +145,47 @@ def test_both_readers_say_the_same_of_every_instruction(real_report: Path) -> No
         if told.target not in VOLTA:
             assert places == theirs
     assert seen
+
+
+@needs_cuda_wheels
+def test_opcodes_by_machine_code_are_those_of_the_text(real_report: Path) -> None:
+    store, named = TextStore(UserCache(None)), 0
+    codes = [code for launch in read_ncu_rep(real_report) if (code := code_of(launch.details)) is not None]
+    store.learn(codes)
+    for code in dict.fromkeys(codes):
+        for opcode, text in zip(opcodes_of(code.code), store.text(code) or (), strict=False):
+            whole = opcode_of(text.text)
+            assert opcode.partition(".")[0] in ("", whole.partition(".")[0])
+            assert not opcode or width_of(opcode) == width_of(whole)
+            assert (opcode in FP64_SEEDS) is whole.startswith(FP64_SEEDS)
+            named += bool(opcode)
+    assert named > 10 or all(disassembler_for(code.target) is None for code in codes)
+
+
+def code_of(details: LaunchDetails) -> FunctionCode | None:
+    assert isinstance(details, NcuDetails)
+    source = details.programs.source(details.reference)
+    return source.function(details.mangled) if source is not None else None
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("name", ["cutlass-report80.ncu-rep", "cutlass-report-s8-persist.ncu-rep"])
+def test_without_a_disassembler_findings_keep_file_and_line(
+    name: str, reports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_text = places_of_findings(reports / name)
+    monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
+    without = places_of_findings(reports / name)
+    assert len(without) > 5 and {place: with_text[place] for place in without if place in with_text} == without
+
+
+def places_of_findings(path: Path) -> dict[str, tuple[str | None, int | None]]:
+    findings = [finding for kernel in gpuprof.load(path).kernels for finding in kernel.findings]
+    return {
+        finding.id: (finding.location.file, finding.location.line)
+        for finding in findings
+        if finding.location is not None
+    }
 
 
 VOLTA = ("sm_70", "sm_72")
