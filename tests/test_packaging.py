@@ -91,7 +91,7 @@ def is_proprietary(name: str) -> bool:
     """Whether a distribution says so of its licence, or says nothing of it."""
     told = metadata.metadata(name)
     classifiers = [line for line in told.get_all("Classifier", []) if line.startswith("License ::")]
-    texts = [told.get("License-Expression") or "", told.get("License") or "", *classifiers]
+    texts = [*told.get_all("License-Expression", []), *told.get_all("License", []), *classifiers]
     return not any(texts) or any(re.search("proprietary|nvidia", text, re.IGNORECASE) for text in texts)
 
 

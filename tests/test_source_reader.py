@@ -159,7 +159,7 @@ def test_opcodes_by_machine_code_are_those_of_the_text(real_report: Path) -> Non
             assert not opcode or width_of(opcode) == width_of(whole)
             assert (opcode in FP64_SEEDS) is whole.startswith(FP64_SEEDS)
             named += bool(opcode)
-    assert named > 10 or all(disassembler_for(code.target) is None for code in codes)
+    assert named or all(disassembler_for(code.target) is None for code in codes)
 
 
 def code_of(details: LaunchDetails) -> FunctionCode | None:
@@ -176,7 +176,7 @@ def test_without_a_disassembler_findings_keep_file_and_line(
     with_text = places_of_findings(reports / name)
     monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
     without = places_of_findings(reports / name)
-    assert len(without) > 5 and {place: with_text[place] for place in without if place in with_text} == without
+    assert without and without == with_text
 
 
 def places_of_findings(path: Path) -> dict[str, tuple[str | None, int | None]]:
