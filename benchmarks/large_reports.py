@@ -14,7 +14,8 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from gpuprof.read.container import raw_blocks, walk
+from benchmarks.recordings.report_parts import raw_blocks
+from gpuprof.read.container import walk
 from gpuprof.read.protobuf import fields, raw_fields
 from gpuprof.read.wire import message, number, prefixed
 

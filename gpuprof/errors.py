@@ -49,7 +49,7 @@ class UsageError(GpuprofError):
 
 
 class EnvironmentProblem(GpuprofError):
-    """The machine lacks something: ncu, NVIDIA's report reader, a GPU, a permission."""
+    """The machine lacks something: ncu, nvdisasm, a GPU, a permission."""
 
     exit_code = 3
 

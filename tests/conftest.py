@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from gpuprof.code.tools import user_cache
-from tests import kept, kept_pictures, kept_reports, kept_runs, kept_tools
+from tests import kept, kept_pictures, kept_runs, kept_tools
 
 os.environ["GPUPROF_CACHE"] = "off"
 """What is kept between runs in the user's cache folder stays as it is; tests of that name a folder of their own."""
@@ -82,14 +82,14 @@ def user_s_cache_is_left_alone() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def tools_remember() -> Iterator[None]:
     """NVIDIA's tools are asked once for the same thing, in whichever run of the tests, and pictures drawn once."""
-    with kept_tools.keeping(), kept_reports.keeping(), kept_pictures.keeping():
+    with kept_tools.keeping(), kept_pictures.keeping():
         yield
 
 
 @pytest.fixture
 def tools_themselves() -> Iterator[None]:
     """NVIDIA's tools answer, whatever they answered earlier, and pictures are drawn: for tests of just that."""
-    with kept_tools.asking(), kept_reports.asking(), kept_pictures.asking():
+    with kept_tools.asking(), kept_pictures.asking():
         yield
 
 

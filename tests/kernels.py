@@ -20,6 +20,7 @@ from gpuprof.model.recorded import (
     FixedDetails,
     Launch,
     LaunchDetails,
+    Missing,
     ProfiledInstruction,
     RuleResult,
 )
@@ -96,6 +97,7 @@ class Program:
     sources: Mapping[str, str] | str = field(default_factory=dict)
     machine: bytes = b""
     start: int | None = None
+    gaps: tuple[Missing, ...] = ()
 
     def rule_results(self) -> tuple[RuleResult, ...]:
         return ()
@@ -129,8 +131,8 @@ class Program:
     def program(self) -> EmbeddedProgram | None:
         return None
 
-    def program_text(self, size_bytes: int) -> Mapping[int, str]:
-        return {}
+    def code_gaps(self) -> tuple[Missing, ...]:
+        return self.gaps
 
 
 def counted_code(*lines: tuple[str, float, float], executed: float = 1000.0) -> Made:

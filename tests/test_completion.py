@@ -224,4 +224,4 @@ def test_an_answer_loads_nothing_heavy(line: str, folder: Path) -> None:
     )  # fmt: skip
     imported = {name.rpartition("|")[2].strip() for name in done.stderr.splitlines()}
     assert "click.shell_completion" in imported
-    assert not imported & {"numpy", "pandas", "rich", "matplotlib", "ncu_report", "jinja2"}
+    assert not imported & {"numpy", "pandas", "rich", "matplotlib", "jinja2"}

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import gpuprof
+from benchmarks.recordings.report_parts import raw_blocks
 from gpuprof.errors import DamagedInput, GpuprofError
-from gpuprof.read.container import raw_blocks, walk
+from gpuprof.read.container import walk
 from gpuprof.read.files import read_file
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.store.write import session_lines

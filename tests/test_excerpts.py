@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, opcode_of, stall_metric
-from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.model.recorded import Missing, ProfiledInstruction
 from gpuprof.model.session import Excerpt, KernelProfile, StallShare
 from tests.kernels import Made, Program, busy, issued, made, pipes, stalls
 
@@ -248,8 +248,15 @@ def test_lines_without_text_stand_where_neither_source_nor_sass_is() -> None:
 
 def test_that_only_lines_are_known_is_missing_with_what_would_collect_the_text() -> None:
     only_lines = run(at(0, 20, "", samples=5), sources={}).profile()
-    assert gaps(only_lines) == [("source and SASS", "the report has file names and line numbers only")]
+    assert gaps(only_lines) == [("source text", "the report has file names and line numbers only")]
     assert gaps(run(at(0, 20, "", samples=5)).profile()) == []
+
+
+def test_why_there_is_no_text_of_sass_is_missing_once_and_the_lines_stay() -> None:
+    code, gap = (at(0, 20, "", samples=5), at(16, 21, "", samples=3)), Missing("SASS text", "no tool", "install it")
+    kernel = replace(run(*code), details=Program(code, {FILE: TEXT}, gaps=(gap,))).profile()
+    assert [missing for missing in kernel.missing if "SASS" in missing.what] == [gap]
+    assert [excerpt.language for excerpt in kernel.excerpts] == ["source"]
 
 
 # Nothing to show.

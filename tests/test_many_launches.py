@@ -19,7 +19,6 @@ from gpuprof.model.recorded import Launch
 from gpuprof.model.session import Session
 from gpuprof.read import many_launches
 from gpuprof.read.launches import FactsReader, LaunchFacts
-from gpuprof.read.ncu_code import CodeReader
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.store.write import session_lines
 from gpuprof.workers import Worth, processors
@@ -100,7 +99,7 @@ def test_what_another_process_cannot_read_is_told_by_this_one(tmp_path: Path, se
     assert len(read_ncu_rep(path, salvage=True).launches) == 80
 
 
-def test_an_unknown_field_in_another_process_leads_to_nvidias_reader(tmp_path: Path, several: Here) -> None:
+def test_an_unknown_field_in_another_process_is_told_by_this_one(tmp_path: Path, several: Here) -> None:
     several(True)
     report = read_ncu_rep(made(tmp_path, *[launch(f"k{at}") for at in range(80)], launch("new", more=b"\xf8\x07\x01")))
     assert len(report.launches) == 81
@@ -125,23 +124,6 @@ def test_a_process_that_dies_costs_nothing(tmp_path: Path, several: Here, monkey
 def test_in_a_worker_of_a_pool_nothing_is_forked() -> None:
     with get_context("fork").Pool(1) as pool:
         assert pool.apply(processors) == 1
-
-
-class Program:
-    """Stands for NVIDIA's reader: says which process was asked."""
-
-    def source_files(self) -> dict[str, str]:
-        return {"asked": str(os.getppid())}
-
-
-def test_a_fork_asks_a_child_of_its_own_and_leaves_that_of_its_parent_alone() -> None:
-    code = CodeReader(Path("r.ncu-rep"), (Program(),))
-    assert code.sources(0)["asked"] == str(os.getpid())
-    fork = os.fork()
-    if fork == 0:
-        os._exit(0 if code.sources(0)["asked"] == str(os.getpid()) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
-    assert code.sources(0)["asked"] == str(os.getpid())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -102,6 +103,37 @@ def test_actions_are_pinned_by_commit() -> None:
     steps = [step for job in WORKFLOW["jobs"].values() for step in job["steps"] if "uses" in step]
     assert steps
     assert [step["uses"] for step in steps if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step["uses"])] == []
+
+
+def test_installing_gpuprof_brings_no_proprietary_package_and_the_extras_for_code_bring_some() -> None:
+    base = installed_by(PROJECT["dependencies"])
+    assert len(base) > len(PROJECT["dependencies"]) - 2, "what dependencies bring is among them"
+    assert [name for name in base if is_proprietary(name)] == []
+    extras = PROJECT["optional-dependencies"]
+    assert "ncu-report" in {Requirement(line).name for line in extras["dev"]} and is_proprietary("ncu-report")
+    assert all(is_proprietary(name) for name in installed_by(extras["check"]))
+
+
+def installed_by(requirements: Iterable[str]) -> set[str]:
+    """The distributions that these requirements bring here, and what those require."""
+    names: set[str] = set()
+    left = [Requirement(line) for line in requirements]
+    while left:
+        requirement = left.pop()
+        name = requirement.name.lower()
+        if name in names or not (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            continue
+        names.add(name)
+        left += map(Requirement, metadata.requires(name) or ())
+    return names
+
+
+def is_proprietary(name: str) -> bool:
+    """Whether a distribution says so of its licence, or says nothing of it."""
+    told = metadata.metadata(name)
+    classifiers = [line for line in told.get_all("Classifier", []) if line.startswith("License ::")]
+    texts = [*told.get_all("License-Expression", []), *told.get_all("License", []), *classifiers]
+    return not any(texts) or any(re.search("proprietary|nvidia", text, re.IGNORECASE) for text in texts)
 
 
 def test_forms_for_issues_ask_for_something_under_names_that_differ() -> None:

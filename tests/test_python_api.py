@@ -32,7 +32,6 @@ from gpuprof.collect.request import ProfileRequest, checked
 from gpuprof.errors import EnvironmentProblem, Interrupted, ProgramFailed, UsageError
 from gpuprof.events import ProfileEvent, ProfilePlanned, ProfileRemark, RunEnded, RunProgressed, RunStarted
 from gpuprof.notebook import LoadedSession
-from gpuprof.read.native_guard import quiet
 from gpuprof.recordings import recordings
 from tests import builders, ncu_bytes
 from tests.cuda_tools import needs_cuda_wheels
@@ -665,21 +664,6 @@ def test_a_fork_of_a_process_that_profiles_ends_its_own_daemons(place: Place) ->
     wait()
     numbers = (place.folder / "daemons").read_text().split()
     assert len(numbers) == 3 and not any(Path(f"/proc/{number}").exists() for number in numbers)
-
-
-def test_threads_that_read_at_once_leave_stderr_as_it_was(place: Place) -> None:
-    before = os.fstat(2)
-    both = threading.Barrier(2)
-
-    def silently() -> None:
-        for _ in range(20):
-            both.wait(SECONDS)
-            with quiet():
-                time.sleep(0.001)
-
-    for wait in [in_thread(silently) for _ in range(2)]:
-        wait()
-    assert os.fstat(2) == before
 
 
 def test_two_threads_profile_at_once(place: Place, tmp_path: Path) -> None:

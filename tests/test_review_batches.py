@@ -153,22 +153,6 @@ def test_an_nvdisasm_that_fails_is_asked_for_fewer_until_the_kernel_is_alone(mon
     assert many[4].notes == ("Its instructions could not be read: it crashed.",)
 
 
-def test_text_that_is_given_is_read_without_an_nvdisasm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "disassembler_for", lambda _: None)
-    kernel = CompiledKernel(
-        name="k",
-        target="sm_70",
-        origin="k.ncu-rep",
-        cubin=b"",
-        kernel=CubinKernel(mangled="k", code=b"\0" * 48),
-        shape=KnownLaunch(),
-        sass={0: "S2R R0, SR_TID.X", 16: "EXIT", 32: "BRA 0x20"},
-        lines={},
-    )
-    (entry,) = reviewed([kernel])
-    assert (entry.resources.instructions, entry.notes) == (2, ())
-
-
 def test_no_nvdisasm_at_all_is_an_error_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "disassembler_for", lambda _: None)
     monkeypatch.setattr(batches, "find_disassemblers", lambda: ())
@@ -176,7 +160,7 @@ def test_no_nvdisasm_at_all_is_an_error_with_a_way_out(monkeypatch: pytest.Monke
     chosen = CompiledKernel(name="k", target="sm_90", origin="k", cubin=b"", kernel=kernel, shape=KnownLaunch())
     with pytest.raises(EnvironmentProblem, match="no nvdisasm") as caught:
         disassemblers_for([chosen])
-    assert caught.value.hint
+    assert caught.value.hint == "python -m pip install 'gpuprof-cli[check]'"
     assert disassemblers_for([]) == ()
 
 

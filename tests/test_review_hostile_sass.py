@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.code.binary.cubin import CubinKernel
+from gpuprof.code.sass.instruction import instruction_of
+from gpuprof.review import slices
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
-from gpuprof.review.slices import reviewed_slice
 
 _NUMBERS = st.sampled_from(
     ("0x0", "0x10", "-0x10", "0x7fffffff", "0xffffffffffffffffff", "1e999", "+INF", "-QNAN", "2")
@@ -49,16 +50,16 @@ def text_of(number: int, instruction: tuple[str, str, list[str]], target: int) -
 def test_no_instruction_ends_a_review(
     lines: list[tuple[tuple[str, str, list[str]], int]], block: tuple[int, int, int] | None, target: str
 ) -> None:
-    sass = {16 * number: text_of(number, line, to) for number, (line, to) in enumerate(lines)}
+    texts = enumerate(text_of(number, line, to) for number, (line, to) in enumerate(lines))
+    code = tuple(filter(None, (instruction_of(text, 16 * number) for number, text in texts)))
     kernel = CompiledKernel(
         name="k",
         target=target,
         origin="k",
         cubin=b"",
-        kernel=CubinKernel(mangled="k", code=bytes(16 * len(sass))),
+        kernel=CubinKernel(mangled="k", code=bytes(16 * len(lines))),
         shape=KnownLaunch(block=block),
-        sass=sass,
         lines={},
     )
-    (told,) = reviewed_slice([(0, kernel)])
+    told = slices._reviewed(0, kernel, code)
     assert not [note for note in told.notes if "could not be read" in note]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from msgspec import structs
 from gpuprof.code.binary.cubin import read_cubin
 from gpuprof.code.binary.elf import kernel_code
 from gpuprof.code.binary.line_table import line_tables
-from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.code.tools.disassemble import find_disassemblers
-from gpuprof.errors import EnvironmentProblem, InputError
+from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.recorded import DictMetrics, EmbeddedProgram, FixedDetails, Launch, Metric, Report
 from gpuprof.read.ncu_rep import read_ncu_rep
@@ -71,29 +69,6 @@ def test_kernels_of_a_report_are_chosen_by_name(reports: Path) -> None:
     assert (module.holds, [kernel.launch for kernel in module.kernels]) == (3, [0])
 
 
-def test_where_nothing_reads_volta_the_way_out_is_told(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "disassembler_for", lambda _: None)
-    launch = read_ncu_rep(reports / VOLTA).launches[0]
-    if launch.details.program_text(16):
-        pytest.skip("NVIDIA's report reader here is one of 2025, which reads it")
-    with pytest.raises(EnvironmentProblem, match="sm_70") as refused:
-        modules(reports / VOLTA)
-    assert refused.value.hint is not None
-    assert "ncu-report<2026" in refused.value.hint
-
-
-def test_the_text_of_a_program_starts_at_its_kernel_and_jumps_within_it(reports: Path) -> None:
-    launch = read_ncu_rep(reports / "cutlass-384.ncu-rep").launches[0]
-    size = len(launch.details.machine_code())
-    text = launch.details.program_text(size)
-    assert list(text) == list(range(0, size, 16))
-    assert text[0] == "MOV R1, c[0x0][0x28]"
-    jumps = [instruction for offset, sass in text.items() if (instruction := instruction_of(sass, offset)) is not None]
-    targets = [jump.target for jump in jumps if jump.name == "BRA" and jump.target is not None]
-    assert targets
-    assert all(0 <= target < size and target % 16 == 0 for target in targets)
-
-
 def test_the_program_of_a_launch_is_its_whole_cubin(reports: Path) -> None:
     details = read_ncu_rep(reports / "sglang-profile.ncu-rep").launches[0].details
     program = details.program()
@@ -109,9 +84,6 @@ class Embedded(FixedDetails, frozen=True):
 
     def program(self) -> EmbeddedProgram | None:
         return self.embedded
-
-    def program_text(self, size_bytes: int) -> Mapping[int, str]:
-        return dict.fromkeys(range(0, size_bytes, 16), "NOP")
 
 
 def report_of(*launches: Launch) -> Report:
@@ -187,20 +159,6 @@ def test_a_report_without_any_code_is_refused(file: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report_of(launch_of("bare", None)))
     with pytest.raises(InputError, match="none of its 1 launches has code that can be read"):
         modules(file)
-
-
-def test_text_of_the_report_is_taken_where_no_disassembler_reads_the_target(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report_of(launch_of("row_sums", CUBIN)))
-    monkeypatch.setattr(inputs, "read_cubin", lambda data: structs.replace(read_cubin(data), target="sm_70"))
-    monkeypatch.setattr(inputs, "disassembler_for", lambda _: None)
-    (module,) = modules(file)
-    kernel = module.kernels[0]
-    assert kernel.sass is not None
-    assert set(kernel.sass) == set(range(0, len(kernel.kernel.code), 16))
-    monkeypatch.setattr(inputs, "disassembler_for", lambda _: object())
-    assert modules(file)[0].kernels[0].sass is None
 
 
 def test_lines_of_a_launch_are_those_that_the_report_names(reports: Path) -> None:

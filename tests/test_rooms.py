@@ -51,7 +51,6 @@ STEPS = {
 ONLY_IN = {
     "subprocess": {"characterize", "code", "collect"},
     "cupy": {"characterize"},
-    "ncu_report": {"read"},
     "zstandard": {"read"},
     "pynvml": {"collect"},
     "rich": {"present", "characterize"},
@@ -59,7 +58,7 @@ ONLY_IN = {
     "matplotlib": {"present", "notebook"},
     "pandas": {"notebook"},
     "jinja2": {"present"},
-    "importlib": {"cli", "collect", "read", "working_folder"},
+    "importlib": {"cli", "collect", "working_folder"},
 }
 """Which rooms touch a package that stands at a border."""
 

@@ -13,8 +13,7 @@ from gpuprof.code.tools.disassemble import Disassembler, PlacedText
 from gpuprof.code.tools.user_cache import UserCache
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.read import source_text
-from gpuprof.read.ncu_code import InstructionPlace
-from gpuprof.read.source_data import SourceData
+from gpuprof.read.source_data import NOWHERE, InstructionPlace, SourceData
 from gpuprof.read.source_lines import ProgramLines, source_lines
 from gpuprof.read.source_text import FunctionCode, TextStore
 from gpuprof.read.wire import message, number
@@ -70,76 +69,75 @@ def test_instructions_are_told_by_address_jumps_as_addresses_and_called_function
         START + 16: InstructionPlace(f"BRA {START:#x}", None, None),
         SECOND + 32: InstructionPlace("IADD3 R32, RZ, RZ, RZ", None, None),
     }
-    assert data.text("second", store) == {
-        0: "IADD3 R0, RZ, RZ, RZ", 16: "BRA 0x0", 32: "IADD3 R32, RZ, RZ, RZ", 48: "IADD3 R48, RZ, RZ, RZ",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("pc", [0, START - 16, START + 8, START + 128, SECOND + 64])
 def test_nothing_is_told_of_an_address_outside_or_between(pc: int, store: TextStore) -> None:
     data = SourceData(program(kernel=START, second=SECOND))
-    assert data.places([pc], store) == {} and data.lines([pc]) == {}
+    assert data.places([pc], store) == {pc: NOWHERE}
 
 
 def test_functions_that_overlap_or_that_two_addresses_are_told_for_are_not_known(store: TextStore) -> None:
-    assert SourceData(program(kernel=START, second=START + 64)).places([START, START + 64], store) == {}
+    overlapping = SourceData(program(kernel=START, second=START + 64))
+    assert overlapping.places([START, START + 64], store) == {START: NOWHERE, START + 64: NOWHERE}
     data = SourceData(program(kernel=START))
-    assert data.places([START], store, ("kernel", START + 128)) == {}
-    assert list(data.places([START], store, ("kernel", START))) == [START]
+    assert data.places([START], store, ("kernel", START + 128)) == {START: NOWHERE}
+    assert data.places([START], store, ("kernel", START))[START].sass
 
 
 def test_a_launch_may_tell_the_address_itself(store: TextStore) -> None:
     data = SourceData(program())
-    assert data.places([START], store) == {}
+    assert data.places([START], store) == {START: NOWHERE}
     assert data.places([START], store, ("kernel", START))[START].sass == "IADD3 R0, RZ, RZ, RZ"
 
 
 @pytest.mark.parametrize("cubin", [b"", b"no cubin", TWO[:700], cubin_file()[:64]])
 def test_without_a_whole_cubin_nothing_is_known(cubin: bytes, store: TextStore) -> None:
     data = SourceData(program(cubin, kernel=START))
-    assert data.places([START], store) == {} and data.lines([START]) == {} and data.text("kernel", store) is None
+    assert data.places([START], store) == {START: NOWHERE} and data.function("kernel") is None
+    assert data.is_broken is bool(cubin)
 
 
 def test_of_two_cubins_none_is_taken(store: TextStore) -> None:
     both = SourceData(program(TWO) + program(cubin_file()))
-    assert both.cubin is None and both.sources() is None
+    assert both.cubin is None and both.is_broken and both.places([START], store) == {START: NOWHERE}
     later = program(b"", second=SECOND)
-    assert list(SourceData(program(kernel=START) + later).places([START, SECOND], store)) == [START, SECOND]
+    told = SourceData(program(kernel=START) + later).places([START, SECOND], store)
+    assert told[START].sass and told[SECOND].sass
 
 
 def test_ptx_alone_is_not_known(store: TextStore) -> None:
     data = SourceData(number(1, 5) + message(3, b".version 8.0") + message(9, message(1, message(1, b"k"))))
-    assert data.places([0], store) == {} and data.target is None and data.function("k") is None
+    assert data.places([0], store) == {0: NOWHERE} and not data.is_broken
+    assert data.target is None and data.function("k") is None
 
 
 def test_sources_by_name_and_bytes_that_are_no_text() -> None:
     files = message(1, message(1, b"/a.cu") + message(2, b"int \xff;")) + message(1, message(1, b"/b.h"))
     assert SourceData(message(8, files)).sources() == {"/a.cu": "int \udcff;", "/b.h": ""}
     assert SourceData(b"").sources() == {}
-    assert SourceData(message(2, b"code in a field of its own")).sources() is None
 
 
-def test_lines_are_told_without_a_disassembler(monkeypatch: pytest.MonkeyPatch, real_lines: bytes) -> None:
+def test_lines_are_told_without_a_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
-    data = SourceData(program(real_lines, kernel=START))
-    assert data.places([START], TextStore(UserCache(None))) == {}
-    assert data.lines([START, START + 16, START + 112]) == {
-        START: ("/src/a.cu", 7),
-        START + 16: ("/src/a.cu", 8),
-        START + 112: ("/src/a.cu", 8),
+    data = SourceData(program(with_lines(), kernel=START))
+    assert data.places([START, START + 16, START + 112], TextStore(UserCache(None))) == {
+        START: ("", "/src/a.cu", 7),
+        START + 16: ("", "/src/a.cu", 8),
+        START + 112: ("", "/src/a.cu", 8),
     }
 
 
-@pytest.fixture
-def real_lines() -> bytes:
+def with_lines() -> bytes:
+    """A cubin with a line table."""
     lines = table(SET_ADDRESS + special(0, 6) + special(16, 1) + bytes([2, 112]) + END)
     place = lines.index(SET_ADDRESS) + 3
     relocation = place.to_bytes(8, "little") + (1 << 32 | 2).to_bytes(8, "little")
     return cubin_file(Content(".debug_line", lines), Content(".rel.debug_line", relocation, kind=9, link=2))
 
 
-def test_lines_come_from_the_cache_and_nonsense_in_it_is_worked_out_anew(real_lines: bytes, tmp_path: Path) -> None:
-    cache = UserCache(tmp_path)
+def test_lines_come_from_the_cache_and_nonsense_in_it_is_worked_out_anew(tmp_path: Path) -> None:
+    cache, real_lines = UserCache(tmp_path), with_lines()
     lines = source_lines(real_lines, cache)
     assert lines is not None and lines.of("kernel")[32] == ("/src/a.cu", 8) and lines.of("other") == {}
     (entry,) = tmp_path.iterdir()
@@ -156,9 +154,9 @@ def test_lines_come_from_the_cache_and_nonsense_in_it_is_worked_out_anew(real_li
     assert source_lines(real_lines, cache) == ProgramLines(("b.cu",), {"kernel": (0, 16, 0, 3)})
 
 
-def test_a_broken_line_table_is_not_known(store: TextStore) -> None:
+def test_a_broken_line_table_leaves_the_text(store: TextStore) -> None:
     data = SourceData(program(cubin_file(Content(".debug_line", b"\xff" * 40)), kernel=START))
-    assert data.lines([START]) == {} and data.places([START], store) == {}
+    assert data.places([START], store)[START] == ("IADD3 R0, RZ, RZ, RZ", None, None) and data.has_broken_lines
 
 
 def test_text_is_asked_once_and_then_comes_from_memory_and_from_the_cache(
@@ -194,7 +192,7 @@ def test_others_are_read_ahead_only_when_nvdisasm_is_started(store: TextStore, t
 def test_what_nvdisasm_cannot_read_is_not_known_and_not_kept(store: TextStore, tool: Tool, tmp_path: Path) -> None:
     tool.answer = ["it says not to know an instruction"]
     data = SourceData(program(kernel=START))
-    assert data.places([START], store) == {} and data.lines([START]) == {START: None}
+    assert data.places([START], store) == {START: NOWHERE}
     assert not (tmp_path / "cache").exists()
 
 
@@ -203,13 +201,9 @@ def test_a_disassembler_that_fails_leaves_nothing_known(monkeypatch: pytest.Monk
         raise EnvironmentProblem("it crashed")
 
     monkeypatch.setattr(source_text, "placed_texts", fail)
-    assert SourceData(program(kernel=START)).places([START], store) == {}
-
-
-def test_a_disassembler_older_than_those_compared_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    tool = Tool(monkeypatch, version=(12, 4))
-    store = TextStore(UserCache(None))
-    assert SourceData(program(kernel=START)).places([START], store) == {} and tool.asked == []
+    assert SourceData(program(kernel=START)).places([START], store) == {START: NOWHERE}
+    (gap,) = filter(None, [store.without_text(code) for code in store._texts])
+    assert gap.why == "it crashed"
 
 
 @given(at=st.integers(0, 2000), flip=st.integers(1, 255), cut=st.integers(0, 2000))
@@ -220,7 +214,7 @@ def test_damage_is_told_or_leaves_less_known(at: int, flip: int, cut: int) -> No
     try:
         data = SourceData(damaged)
         data.sources()
-        data.lines([START, SECOND])
+        data.places([START, SECOND], TextStore(UserCache(None)))
         data.function("kernel")
     except DamagedInput:
         pass

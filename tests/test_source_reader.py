@@ -1,55 +1,38 @@
-"""The embedded program is asked first, and NVIDIA's reader for what that leaves open; both say the same."""
+"""The code of a report's launches comes from the programs that it embeds, and is what NVIDIA's own reader says."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import gpuprof
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
+from gpuprof.code.binary.encodings import opcodes_of
+from gpuprof.code.tools.disassemble import BRINGS_DISASSEMBLER, disassembler_for
 from gpuprof.code.tools.user_cache import UserCache
+from gpuprof.diagnose.access import width_of
+from gpuprof.diagnose.case import FP64_SEEDS, opcode_of
+from gpuprof.model.recorded import SASS_TEXT, SOURCE_LINES, LaunchDetails
 from gpuprof.read import source_reader, source_text
-from gpuprof.read.ncu_code import CodeReader, InstructionPlace
 from gpuprof.read.ncu_details import NcuDetails
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.read.source_data import SourceData
+from gpuprof.read.source_data import NOWHERE, InstructionPlace, SourceData
 from gpuprof.read.source_reader import LaunchProgram, SourceReader
-from gpuprof.read.source_text import TextStore
-from tests.conftest import SHARED
+from gpuprof.read.source_text import FunctionCode, TextStore
 from tests.cuda_tools import needs_cuda_wheels
 from tests.elf_files import Content, cubin_file
+from tests.nvidias_spelling import spelled
 from tests.test_real_reports import native_actions
-from tests.test_source_data import SECOND, START, Tool, program
+from tests.test_source_data import SECOND, START, Tool, program, with_lines
 
-SASS = "NVIDIA'S WORD"
-
-
-class Native(CodeReader):
-    """Stands for NVIDIA's reader, and notes what it is asked."""
-
-    __slots__ = ("asked", "sass")
-
-    def __init__(self, sass: str = SASS) -> None:
-        super().__init__(Path("r.ncu-rep"), ())
-        self.asked: list[Sequence[int]] = []
-        self.sass = sass
-
-    def prepare(self) -> None:
-        self.asked.append(())
-
-    def sources(self, number: int) -> Mapping[str, str]:
-        return {"native.cu": ""}
-
-    def places(self, number: int, pcs: Sequence[int]) -> dict[int, InstructionPlace]:
-        self.asked.append(list(pcs))
-        return {pc: InstructionPlace(self.sass, "native.cu", 1) for pc in pcs}
+NO_SASS = ("N/A", "???")
+"""What NVIDIA's reader says for an instruction whose code it does not have, or cannot read."""
 
 
-def reader(programs: Sequence[LaunchProgram | None], native: Native) -> SourceReader:
-    return SourceReader(lambda number: programs[number], lambda: native, lambda: range(len(programs)))
+def reader(*programs: LaunchProgram | None) -> SourceReader:
+    return SourceReader(lambda number: programs[number], lambda: range(len(programs)))
 
 
 @pytest.fixture
@@ -63,34 +46,24 @@ def two() -> SourceData:
     return SourceData(program(cubin, kernel=START, second=SECOND))
 
 
-def test_what_the_program_tells_is_not_asked_again(tool: Tool) -> None:
-    native = Native()
-    code = reader([LaunchProgram(two(), "kernel")], native)
-    code.prepare()
-    assert code.places(0, [START])[START].sass == "IADD3 R0, RZ, RZ, RZ"
-    assert code.sources(0) == {} and code.start(0) == START and native.asked == []
-    text = code.text(0)
-    assert text is not None and text[16] == "BRA 0x0"
+def test_sources_and_places_come_from_the_program(tool: Tool) -> None:
+    code = reader(LaunchProgram(two(), "kernel"))
+    assert code.places(0, [START, 64]) == {START: ("IADD3 R0, RZ, RZ, RZ", None, None), 64: NOWHERE}
+    assert code.sources(0) == {} and code.gaps(0) == ()
 
 
-def test_only_what_is_open_is_asked_of_nvidias_reader(tool: Tool) -> None:
-    native = Native()
-    places = reader([LaunchProgram(two(), "kernel")], native).places(0, [START, 64])
-    assert native.asked == [[64]] and places[64].sass == SASS and places[START].sass != SASS
-
-
-def test_all_is_asked_where_the_report_embeds_no_program(tool: Tool) -> None:
-    native = Native()
-    code = reader([None], native)
-    code.prepare()
-    assert code.sources(0) == {"native.cu": ""} and code.places(0, [16])[16].sass == SASS
-    assert code.start(0) is None and code.text(0) is None and native.asked == [(), [16]]
+def test_of_a_launch_without_a_program_nothing_is_known_and_why_is_said(tool: Tool) -> None:
+    code = reader(None, LaunchProgram(two(), "missing"))
+    assert code.sources(0) == {} and code.places(0, [16]) == {16: NOWHERE}
+    for number in (0, 1):
+        (gap,) = code.gaps(number)
+        assert (gap.what, gap.why) == (SASS_TEXT, "the report has no machine code of it")
 
 
 def test_kernels_of_a_report_are_disassembled_with_one_call(tool: Tool) -> None:
     data = two()
     names = ("kernel", "second", "kernel", "third", "missing")
-    code = reader([LaunchProgram(data, name) for name in names], Native())
+    code = reader(*[LaunchProgram(data, name) for name in names])
     code.places(0, [START])
     code.places(1, [SECOND])
     assert [len(asked) for asked in tool.asked] == [3]
@@ -98,51 +71,61 @@ def test_kernels_of_a_report_are_disassembled_with_one_call(tool: Tool) -> None:
 
 def test_what_is_read_ahead_is_bounded(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_reader, "_MOST_AHEAD", 150)
-    code = reader([LaunchProgram(two(), name) for name in ("kernel", "second", "third")], Native())
+    code = reader(*[LaunchProgram(two(), name) for name in ("kernel", "second", "third")])
     code.places(0, [START])
     assert [sum(map(len, asked)) for asked in tool.asked] == [128]
 
 
-def test_without_a_disassembler_nvidias_reader_tells_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("target", "hint"), [("sm_90", BRINGS_DISASSEMBLER), ("sm_72", "CUDA 12"), ("sm_70", "CUDA 12")]
+)
+def test_without_a_disassembler_lines_are_there_and_what_brings_text_is_said(
+    target: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
-    native = Native()
-    code = reader([LaunchProgram(two(), "kernel")], native)
-    assert code.places(0, [START])[START].sass == SASS and code.places(0, [START + 16])[START + 16].sass == SASS
-    assert native.asked == [[START], [START + 16]]
+    data = SourceData(program(with_lines(), kernel=START))
+    monkeypatch.setattr(data, "target", target)
+    code = reader(LaunchProgram(data, "kernel"))
+    assert code.places(0, [START + 16]) == {START + 16: InstructionPlace("", "/src/a.cu", 8)}
+    (gap,) = code.gaps(0)
+    assert (gap.what, gap.why) == (SASS_TEXT, f"no nvdisasm at hand reads code for {target}")
+    assert hint in gap.how
 
 
-def test_a_chip_that_neither_knows_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
-    native = Native(sass="")
-    code = reader([LaunchProgram(two(), "kernel")], native)
-    assert code.places(0, [START])[START] == ("", "native.cu", 1)
-    assert code.places(0, [START + 16]) == {START + 16: InstructionPlace("", None, None)}
-    assert code.places(0, [START + 32, 64])[64].file == "native.cu"
-    assert native.asked == [[START], [START + 32, 64]]
+def test_what_a_disassembler_does_not_know_is_a_gap_with_what_it_said(tool: Tool) -> None:
+    tool.answer = ["it says not to know an instruction"]
+    (gap,) = reader(LaunchProgram(SourceData(program()), "kernel")).gaps(0)
+    assert (gap.what, gap.why) == (SASS_TEXT, "it says not to know an instruction")
+    assert "--upgrade nvidia-cuda-nvdisasm" in gap.how
+
+
+def test_a_broken_cubin_and_a_broken_line_table_are_gaps_that_say_so(tool: Tool) -> None:
+    (gap,) = reader(LaunchProgram(SourceData(program(b"no cubin")), "kernel")).gaps(0)
+    assert gap.what == SASS_TEXT and "damaged" in gap.why
+    broken = SourceData(program(cubin_file(Content(".debug_line", b"\xff" * 40)), kernel=START))
+    code = reader(LaunchProgram(broken, "kernel"))
+    assert code.places(0, [START])[START] == ("IADD3 R0, RZ, RZ, RZ", None, None)
+    (gap,) = code.gaps(0)
+    assert gap.what == SOURCE_LINES and "damaged" in gap.why
 
 
 def test_the_address_may_be_told_by_the_launch(tool: Tool) -> None:
     data = SourceData(program())
-    code = reader([LaunchProgram(data, "kernel", (START,)), LaunchProgram(data, "kernel", (1, 2))], Native())
-    assert code.start(0) == START and code.start(1) is None
-    assert code.places(0, [START])[START].sass != SASS and code.places(1, [START])[START].sass == SASS
+    code = reader(LaunchProgram(data, "kernel", (START,)), LaunchProgram(data, "kernel", (1, 2)))
+    assert code.places(0, [START])[START].sass and code.places(1, [START]) == {START: NOWHERE}
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @needs_cuda_wheels
-def test_both_ways_say_the_same_of_every_instruction(real_report: Path) -> None:
+def test_both_readers_say_the_same_of_every_instruction(real_report: Path) -> None:
     """Of the kernels of all real reports: sources, lines and, where NVIDIA's reader knows the chip, text."""
-    actions = native_actions(real_report)
-    native, store = CodeReader(SHARED, actions), TextStore(UserCache(None))
-    seen = set()
-    for number, (launch, action) in enumerate(zip(read_ncu_rep(real_report), actions, strict=True)):
+    store, seen = TextStore(UserCache(None)), set()
+    for launch, action in zip(read_ncu_rep(real_report), native_actions(real_report), strict=True):
         details = launch.details
         assert isinstance(details, NcuDetails) and details.reference is not None
         mangled, reference = details.mangled, details.reference
         told = details.programs.source(reference)
         assert told is not None
-        start, code = told.starts.get(mangled), told.function(mangled)
-        own = None
+        start, code, own = told.starts.get(mangled), told.function(mangled), None
         if start is None:
             start = address_of(action)
             own = (mangled, start)
@@ -150,16 +133,68 @@ def test_both_ways_say_the_same_of_every_instruction(real_report: Path) -> None:
         if (reference, mangled) in seen:
             continue
         seen.add((reference, mangled))
-        assert told.sources() == native.sources(number)
+        assert told.sources() == {str(name): str(text) for name, text in action.source_files().items()}
         pcs = range(start, start + len(code.code), INSTRUCTION_BYTES)
-        theirs = native.places(number, pcs)
-        assert told.lines(pcs, own) == {pc: position_of(place) for pc, place in theirs.items()}
-        known = {pc: place for pc, place in theirs.items() if place.sass}
-        assert told.target is not None and (known or told.target in ("sm_70", "sm_72"))
-        if known and store.reads(told.target):
-            assert len(known) == len(pcs)
-            assert told.places(pcs, store, own) == known
+        theirs = {pc: nvidias_place(action, pc) for pc in pcs}
+        places = told.places(pcs, store, own)
+        assert {pc: position_of(place) for pc, place in places.items()} == {
+            pc: position_of(place) for pc, place in theirs.items()
+        }
+        assert (store.without_text(code) is None) is (disassembler_for(code.target) is not None)
+        assert any(place.sass for place in theirs.values()) or told.target in VOLTA
+        if told.target not in VOLTA:
+            assert places == theirs
     assert seen
+
+
+@needs_cuda_wheels
+def test_opcodes_by_machine_code_are_those_of_the_text(real_report: Path) -> None:
+    store, named = TextStore(UserCache(None)), 0
+    codes = [code for launch in read_ncu_rep(real_report) if (code := code_of(launch.details)) is not None]
+    store.learn(codes)
+    for code in dict.fromkeys(codes):
+        for opcode, text in zip(opcodes_of(code.code), store.text(code) or (), strict=False):
+            whole = opcode_of(text.text)
+            assert opcode.partition(".")[0] in ("", whole.partition(".")[0])
+            assert not opcode or width_of(opcode) == width_of(whole)
+            assert (opcode in FP64_SEEDS) is whole.startswith(FP64_SEEDS)
+            named += bool(opcode)
+    assert named or all(disassembler_for(code.target) is None for code in codes)
+
+
+def code_of(details: LaunchDetails) -> FunctionCode | None:
+    assert isinstance(details, NcuDetails)
+    source = details.programs.source(details.reference)
+    return source.function(details.mangled) if source is not None else None
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("name", ["cutlass-report80.ncu-rep", "cutlass-report-s8-persist.ncu-rep"])
+def test_without_a_disassembler_findings_keep_file_and_line(
+    name: str, reports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_text = places_of_findings(reports / name)
+    monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
+    without = places_of_findings(reports / name)
+    assert without and without == with_text
+
+
+def places_of_findings(path: Path) -> dict[str, tuple[str | None, int | None]]:
+    findings = [finding for kernel in gpuprof.load(path).kernels for finding in kernel.findings]
+    return {
+        finding.id: (finding.location.file, finding.location.line)
+        for finding in findings
+        if finding.location is not None
+    }
+
+
+VOLTA = ("sm_70", "sm_72")
+
+
+def nvidias_place(action: Any, pc: int) -> InstructionPlace:
+    info, sass = action.source_info(pc), str(action.sass_by_pc(pc) or "").strip()
+    file, line = (info.file_name(), int(info.line())) if info is not None else (None, None)
+    return InstructionPlace(spelled(sass) if sass not in NO_SASS else "", file, line)
 
 
 def address_of(action: Any) -> int:

@@ -1,10 +1,10 @@
-"""SASS is spelled in one way, whoever wrote it."""
+"""What NVIDIA's report reader writes of SASS is brought into the spelling of gpuprof, which stays as it is."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpuprof.code.tools.spelling import spelled
+from tests.nvidias_spelling import spelled
 
 
 @pytest.mark.parametrize(

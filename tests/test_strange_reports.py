@@ -1,30 +1,20 @@
-"""Reports with what gpuprof does not know: NVIDIA's reader reads them, and that is said; damage inside launches."""
+"""Reports with what gpuprof does not know: it is left out, and that is said, or refused; damage inside launches."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from gpuprof.errors import DamagedInput, EnvironmentProblem
+import gpuprof
+from benchmarks.recordings.report_parts import excerpt
+from gpuprof.errors import DamagedInput, InputError
+from gpuprof.model.quantities import EXPORT_REPORT
 from gpuprof.model.recorded import Report
-from gpuprof.read import native_report, ncu_rep
 from gpuprof.read.container import walk
-from gpuprof.read.native_report import FewActions, excerpt
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.wire import message, number, prefixed
 from tests import ncu_bytes
-
-
-class NoCode:
-    """Stands for NVIDIA's reader of code."""
-
-    def sources(self, number: int) -> dict[str, str]:
-        return {}
-
 
 DURATION, OPCODES, CYCLES = "gpu__time_duration.sum", "sass__inst_executed_per_opcode", "sm__cycles_active.avg"
 NAMES = (DURATION, OPCODES, CYCLES, "device__attribute_display_name")
@@ -48,49 +38,71 @@ def report(*launches: bytes, version: int = 7) -> bytes:
 
 
 def facts(made: Report) -> list[tuple[object, ...]]:
-    """What both readers must give."""
     return [
         (one.name, one.demangled, one.device, one.metrics.number(DURATION), one.metrics.instances(OPCODES))
         for one in made.launches
     ]
 
 
-def test_a_newer_format_is_told_and_read_by_nvidias_reader(tmp_path: Path) -> None:
-    known, newer = (read(tmp_path, report(launch("a"), launch("b"), version=version)) for version in (7, 8))
-    assert not known.warnings
-    assert newer.warnings == (
-        "its format is version 8, which this gpuprof does not know: NVIDIA's reader has read the report",
-    )
-    assert facts(newer) == facts(known)
-    assert newer.devices == known.devices
-    assert newer.tool_version == known.tool_version
+@pytest.mark.parametrize("version", [0, 3, 8])
+def test_another_format_is_refused_with_the_way_out_and_salvage_reads_what_it_can(tmp_path: Path, version: int) -> None:
+    data = report(launch("a"), launch("b"), version=version)
+    with pytest.raises(
+        InputError, match=f"its format is version {version}, which this gpuprof does not know"
+    ) as caught:
+        read(tmp_path, data)
+    assert not isinstance(caught.value, DamagedInput)
+    assert caught.value.hint is not None
+    assert EXPORT_REPORT in caught.value.hint and "--salvage shows the 2 that" in caught.value.hint
+    known, salvaged = read(tmp_path, report(launch("a"), launch("b"))), read(tmp_path, data, salvage=True)
+    assert facts(salvaged) == facts(known) and salvaged.devices == known.devices
+    (warning,) = salvaged.warnings
+    assert f"version {version}" in warning and not known.warnings
 
 
-def test_what_nvidias_reader_reads_has_its_process_and_asks_for_every_name(tmp_path: Path) -> None:
-    newer = read(tmp_path, report(launch("a"), launch("b"), version=8))
-    assert [one.process for one in newer.launches] == [3, 3]
-    assert newer.names is None, "where its table of names lies is not known"
+def of_block(*fields: bytes, entries: int = 1, results: int = 1) -> bytes:
+    """A report of a block with launches of its own, and with these fields in its header, too."""
+    payload = b"".join(prefixed(launch(f"k{at}")) for at in range(entries))
+    names = message(4, b"".join(message(1, name.encode()) for name in NAMES))
+    header = number(1, 0) + number(2, results) + names + number(5, len(payload)) + b"".join(fields)
+    return ncu_bytes.report(ncu_bytes.block([launch("first")], NAMES), prefixed(header) + payload)
+
+
+def test_an_unknown_field_of_a_block_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    made = read(tmp_path, of_block(message(11, b"new")))
+    assert [one.name for one in made] == ["first", "k0"]
+    assert made.warnings[-1:] == ("a block has a field 11, which this gpuprof does not know: it is left out",)
+
+
+def test_entries_of_a_kind_that_is_not_known_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    data = of_block(number(11, 1), entries=2)
+    with pytest.raises(DamagedInput, match="a field 11, which this gpuprof does not know") as caught:
+        read(tmp_path, data)
+    assert caught.value.hint is not None and EXPORT_REPORT in caught.value.hint
+    assert [one.name for one in read(tmp_path, data, salvage=True)] == ["first"]
+
+
+def test_results_of_several_kinds_in_a_block_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    data = of_block(number(7, 1), entries=2)
+    with pytest.raises(InputError, match="results of several kinds, which this gpuprof does not know") as caught:
+        read(tmp_path, data)
+    assert caught.value.hint is not None and EXPORT_REPORT in caught.value.hint
+    salvaged = read(tmp_path, data, salvage=True)
+    assert [one.name for one in salvaged] == ["first"] and "several kinds" in salvaged.warnings[0]
+
+
+def test_the_data_of_graphs_before_the_results_are_no_results(tmp_path: Path) -> None:
+    payload = prefixed(b"\x08\x01") + prefixed(launch("k"))
+    header = number(1, 0) + number(2, 1) + number(10, 1) + number(5, len(payload))
+    made = read(tmp_path, ncu_bytes.report(ncu_bytes.block([], NAMES), prefixed(header) + payload))
+    assert [one.name for one in made] == ["k"]
 
 
 def test_an_excerpt_has_the_launches_at_these_places_and_nothing_behind_damage(tmp_path: Path) -> None:
     data = report(launch("a"), launch("b"), launch("c"))
     spans = walk(data).spans
-    chosen = excerpt(data + b"\xff\xff\xff\x7f", [spans[2].start, spans[0].start])
+    chosen = excerpt(data + b"\xff\xff\xff\x7f", [spans[2].start, spans[0].start], ())
     assert [one.name for one in read(tmp_path, chosen).launches] == ["a", "c"]
-
-
-def test_the_code_of_a_salvaged_launch_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[FewActions] = []
-
-    def native(_: Path, actions: FewActions) -> NoCode:
-        asked.append(actions)
-        return NoCode()
-
-    monkeypatch.setattr(ncu_rep, "CodeReader", native)
-    made = read(tmp_path, report(launch("a", BROKEN), launch("b"), launch("c")), salvage=True)
-    assert made.launches[1].details.source_files() == {}
-    names = [asked[0][number].name(0) for number in range(len(asked[0]))]
-    assert names == [one.name for one in made.launches] == ["b", "c"]
 
 
 def test_a_rule_that_does_not_parse_is_an_error_with_its_offset(tmp_path: Path) -> None:
@@ -100,31 +112,52 @@ def test_a_rule_that_does_not_parse_is_an_error_with_its_offset(tmp_path: Path) 
         read(tmp_path, data).launches[0].details.rule_results()
 
 
-def test_a_format_that_nobody_knows_is_an_error_that_says_so(tmp_path: Path) -> None:
-    with pytest.raises(DamagedInput, match="its format is version 3, which this gpuprof does not know") as caught:
-        read(tmp_path, report(launch("a"), version=3))
-    assert caught.value.hint == "pip install --upgrade ncu-report, and gpuprof; or export the report as CSV"
-
-
-def test_an_unknown_field_of_a_launch_is_told_and_read_by_nvidias_reader(tmp_path: Path) -> None:
+def test_an_unknown_field_of_a_launch_is_left_out_with_a_warning(tmp_path: Path) -> None:
     strange = read(tmp_path, report(launch("a"), launch("b", more=message(77, b"new"))))
-    assert strange.warnings == (
-        "a kernel has a field 77, which this gpuprof does not know: NVIDIA's reader has read the report",
-    )
+    assert strange.warnings == ("a kernel has a field 77, which this gpuprof does not know: it is left out",)
     assert facts(strange) == facts(read(tmp_path, report(launch("a"), launch("b"))))
 
 
-def test_a_value_of_an_unknown_form_is_asked_of_nvidias_reader(tmp_path: Path) -> None:
-    strange = message(13, number(1, 2) + message(2, number(9, 1)))
-    made = read(tmp_path, report(launch("a", strange)))
-    assert made.launches[0].metrics.number(CYCLES) is None
-    assert made.launches[0].metrics.has(CYCLES)
+KEY, THREE = message(1, number(5, 16)), message(2, number(5, 3))
+STRANGE = (
+    pytest.param(message(2, number(9, 1)), id="a value of another type"),
+    pytest.param(message(3, KEY + THREE) + message(3, KEY + message(2, number(9, 1))), id="an instance of another"),
+    pytest.param(message(3, message(1, b"\x19" + bytes(8)) + message(2, number(5, 3))), id="a key that is no key"),
+)
 
 
-def test_an_instance_with_values_of_its_own_is_asked_of_nvidias_reader(tmp_path: Path) -> None:
-    element = message(1, number(5, 16)) + message(2, number(5, 3)) + message(3, number(5, 1))
-    made = read(tmp_path, report(launch("a", message(13, number(1, 2) + message(3, element)))))
-    assert made.launches[0].metrics.instances(CYCLES) == {16: 3}
+@pytest.mark.parametrize("content", STRANGE)
+def test_a_value_of_an_unknown_form_is_missing_and_no_zero(tmp_path: Path, content: bytes) -> None:
+    data = report(launch("a"), launch("b", message(13, number(1, 2) + content)), launch("c"))
+    for salvage in (False, True):
+        made = read(tmp_path, data, salvage=salvage)
+        assert [one.name for one in made] == ["a", "b", "c"] and not made.warnings
+        metrics = made.launches[1].metrics
+        assert metrics.number(CYCLES) is None and metrics.get(CYCLES) is None and metrics.instances(CYCLES) is None
+        assert metrics.has(CYCLES) and metrics.is_strange(CYCLES)
+        assert not metrics.is_strange(DURATION) and not made.launches[0].metrics.is_strange(CYCLES)
+
+
+def test_fields_beside_a_value_that_are_not_known_leave_it_as_it_is(tmp_path: Path) -> None:
+    element = KEY + THREE + message(3, number(5, 1))
+    metrics = [
+        message(13, number(1, 2) + part)
+        for part in (number(15, 1) + THREE, THREE + number(15, 1), number(15, 1) + message(3, element))
+    ]
+    before, behind, listed = (read(tmp_path, report(launch("a", metric))).launches[0].metrics for metric in metrics)
+    assert (before.number(CYCLES), behind.number(CYCLES), listed.instances(CYCLES)) == (3, 3, {16: 3})
+
+
+def test_why_a_quantity_is_missing_names_the_metric_whose_form_is_not_known(tmp_path: Path) -> None:
+    names = (*ncu_bytes.A100, DURATION)
+    values: dict[int, float | str] = dict(enumerate(ncu_bytes.A100.values()))
+    strange = message(13, number(1, len(names) - 1) + message(2, number(9, 1)))
+    path = tmp_path / "made.ncu-rep"
+    path.write_bytes(ncu_bytes.report(ncu_bytes.block([ncu_bytes.launch("k", values, results=strange)], names)))
+    (kernel,) = gpuprof.load(path).kernels
+    assert kernel.duration_s is None
+    (gap,) = [gap for gap in kernel.missing if gap.what == "duration"]
+    assert (gap.why, gap.how) == (f"{DURATION} has a form that this gpuprof does not know", EXPORT_REPORT)
 
 
 BROKEN = message(13, number(1, 2) + b"\x12\x09\x19\x00")
@@ -146,106 +179,6 @@ def test_salvage_leaves_out_the_launch_with_a_broken_value(tmp_path: Path) -> No
     assert [one.name for one in made.launches] == ["a", "c"]
     assert [one.metrics.number(DURATION) for one in made.launches] == [5e-6, 5e-6]
     assert len(made.warnings) == 1 and made.warnings[0].endswith("1 of 3 launches are left out")
-
-
-STRANGE = message(13, number(1, 2) + number(15, 1) + message(2, number(5, 8)))
-"""A metric of 8 with a field that only a newer reader may know."""
-
-
-def of_two_blocks(first: Sequence[bytes], second: Sequence[bytes]) -> bytes:
-    """NVIDIA's reader finds launches of a block with damage, and nothing in them."""
-    blocks = (ncu_bytes.block([], session=ncu_bytes.session_details()), *(
-        ncu_bytes.block(launches, NAMES, process=3) for launches in (first, second)
-    ))  # fmt: skip
-    return ncu_bytes.report(*blocks)
-
-
-def test_what_is_asked_of_nvidias_reader_is_of_the_same_launch(tmp_path: Path) -> None:
-    nine = STRANGE.replace(b"\x28\x08", b"\x28\x09")
-    whole = report(launch("a"), launch("b", STRANGE), launch("c", nine))
-    assert [one.metrics.number(CYCLES) for one in read(tmp_path, whole)] == [None, 8, 9]
-    broken = of_two_blocks([launch("a", BROKEN)], [launch("b"), launch("c", STRANGE), launch("d", nine)])
-    salvaged = read(tmp_path, broken, salvage=True)
-    assert [(one.name, one.metrics.number(CYCLES)) for one in salvaged] == [("b", None), ("c", 8), ("d", 9)]
-    element = message(1, number(5, 16)) + message(2, number(5, 3)) + message(3, number(5, 1))
-    listed = launch("c", message(13, number(1, 2) + message(3, element)))
-    broken = of_two_blocks([launch("a", BROKEN)], [launch("b"), listed])
-    assert [one.metrics.instances(CYCLES) for one in read(tmp_path, broken, salvage=True)] == [None, {16: 3}]
-
-
-def test_a_launch_in_which_nvidias_reader_finds_nothing_is_an_error_or_left_out(tmp_path: Path) -> None:
-    data = report(launch("a", BROKEN), launch("b", STRANGE), launch("c"))
-    with pytest.raises(DamagedInput, match=r"NVIDIA's report reader finds nothing of launch 1$"):
-        read(tmp_path, data).launches[1].metrics.number(CYCLES)
-    assert [one.name for one in read(tmp_path, data, salvage=True)] == ["c"]
-
-
-class Trials:
-    """Stands for the children in which NVIDIA's reader is tried: counts them, and says how they end."""
-
-    def __init__(self, fate: str | None) -> None:
-        self.fate = fate
-        self.count = 0
-
-    def __call__(self, action: object) -> Trials:
-        self.count += 1
-        return self
-
-    def outcome(self) -> str | None:
-        return self.fate
-
-
-def test_what_lies_before_a_cut_is_still_asked_of_nvidias_reader_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trials = Trials(None)
-    monkeypatch.setattr(native_report, "start", trials)
-    blocks = [ncu_bytes.block([launch(name, STRANGE)], NAMES, process=3) for name in "abcdef"]
-    session = ncu_bytes.block([], session=ncu_bytes.session_details())
-    salvaged = read(tmp_path, ncu_bytes.report(session, *blocks)[:-10], salvage=True)
-    assert [(one.name, one.metrics.number(CYCLES)) for one in salvaged] == [(name, 8) for name in "abcde"]
-    assert trials.count == 1
-
-
-def test_nvidias_reader_is_tried_once_where_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trials = Trials("crashes (SIGSEGV)")
-    monkeypatch.setattr(native_report, "start", trials)
-    data = report(launch("a", STRANGE), launch("b"), launch("c", STRANGE))
-    assert [one.name for one in read(tmp_path, data, salvage=True)] == ["b"]
-    assert trials.count == 1
-
-
-def test_without_nvidias_reader_nothing_is_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ncu_report", None)
-    data = report(launch("a", STRANGE), launch("b"))
-    first, second = read(tmp_path, data, salvage=True)
-    assert second.metrics.number(DURATION) == 5e-6
-    with pytest.raises(EnvironmentProblem, match="NVIDIA's report reader cannot be imported") as caught:
-        first.metrics.number(CYCLES)
-    assert caught.value.hint is not None and "pip install ncu-report" in caught.value.hint
-
-
-def test_what_nvidias_reader_raises_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken:
-        def name(self, kind: int) -> str:
-            raise RuntimeError("no name")
-
-    monkeypatch.setattr(native_report, "start", Trials(None))
-    monkeypatch.setattr(native_report, "_each_action", lambda context: [Broken(), Broken()])
-    (first, *_) = read(tmp_path, report(launch("a", STRANGE), launch("b")))
-    with pytest.raises(DamagedInput, match=r"NVIDIA's report reader fails on its name: no name$"):
-        first.metrics.number(CYCLES)
-    assert [one.name for one in read(tmp_path, report(launch("a", STRANGE), launch("b")), salvage=True)] == ["b"]
-
-
-def test_launches_that_nvidias_reader_does_not_find_are_not_asked_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    each = native_report._each_action
-    monkeypatch.setattr(native_report, "_each_action", lambda context: islice(each(context), 1))
-    (first, *_) = read(tmp_path, report(launch("a", STRANGE), launch("b")))
-    with pytest.raises(DamagedInput, match=r"finds 1 of its 2 kernels$"):
-        first.metrics.number(CYCLES)
 
 
 def test_salvage_of_launches_that_all_are_broken_is_an_error(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from benchmarks.recordings.report_parts import excerpt, raw_blocks
 from gpuprof.errors import InputError
-from gpuprof.read.container import raw_blocks
-from gpuprof.read.native_report import excerpt
 from gpuprof.read.ncu_details import reference_of
 from gpuprof.read.nvtx_state import nvtx_ranges
 from gpuprof.read.protobuf import all_bytes, by_number, last_number, last_text

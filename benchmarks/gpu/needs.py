@@ -19,13 +19,12 @@ from gpuprof.collect.machine import InstalledGpu, gpus_here, version_text
 from gpuprof.collect.nvcc import find_nvcc
 from gpuprof.errors import EnvironmentProblem, UsageError
 
-NCU, NVCC, GPU, COUNTERS, GPUPROF, READER = "ncu", "nvcc", "gpu", "counters", "gpuprof", "reader"
+NCU, NVCC, GPU, COUNTERS, GPUPROF = "ncu", "nvcc", "gpu", "counters", "gpuprof"
 TORCH, TRITON, CUPY, JAX, NVRTC = "torch", "triton", "cupy", "jax", "nvrtc"
-NEEDS = (NCU, NVCC, GPU, COUNTERS, GPUPROF, READER, TORCH, TRITON, CUPY, JAX, NVRTC)
-"""What a step can need. `gpuprof` are the packages that its commands import, `reader` that of NVIDIA's reports."""
+NEEDS = (NCU, NVCC, GPU, COUNTERS, GPUPROF, TORCH, TRITON, CUPY, JAX, NVRTC)
+"""What a step can need. `gpuprof` are the packages that its commands import."""
 _MODULES: Mapping[str, tuple[str, ...]] = {
     GPUPROF: ("click", "jinja2", "matplotlib", "numpy", "rich", "yaml"),
-    READER: ("ncu_report",),
     TORCH: ("torch",),
     TRITON: ("triton",),
     CUPY: ("cupy",),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from benchmarks.diagnosis.worth import by_worth
 from benchmarks.gpu import profiles, semantics
 from benchmarks.gpu.context import PROGRAMS, StepContext
-from benchmarks.gpu.needs import COUNTERS, CUPY, GPU, GPUPROF, JAX, NCU, NVCC, NVRTC, READER, TORCH, TRITON
+from benchmarks.gpu.needs import COUNTERS, CUPY, GPU, GPUPROF, JAX, NCU, NVCC, NVRTC, TORCH, TRITON
 from gpuprof.resources import data_dir
 
 LIMIT_S = 450.0
@@ -26,7 +26,7 @@ _REPEATS = 20
 CASES = (6, 14)
 """Planted cases in the first step, which shows early whether all is well, and in the others: each is one run of ncu."""
 _START_S, _CASE_S = 15.0, 4.0
-_PROFILE = (GPU, COUNTERS, NCU, GPUPROF, READER)
+_PROFILE = (GPU, COUNTERS, NCU, GPUPROF)
 _CUDA = (GPU, COUNTERS, NCU, NVCC)
 _PROBES = (GPU, GPUPROF, CUPY, NVRTC)
 
@@ -141,7 +141,7 @@ def _characterized(name: str, forecast_s: float, mode: Sequence[str]) -> Step:
 def _certified(name: str, forecast_s: float, measured: str, mode: Sequence[str]) -> Step:
     """Return a step that has ncu count the kernels that another one has measured: none is measured anew."""
     work = profiles.characterized(name, *mode, "--verify-counters", samples_of=measured)
-    needs = (*_PROBES, COUNTERS, NCU, READER)
+    needs = (*_PROBES, COUNTERS, NCU)
     what = f"certificates of counters, by the probes of {measured}"
     return Step("B", name, forecast_s, needs=needs, work=work, what=what, continues=True, after=(measured,))
 
@@ -153,7 +153,7 @@ def _agreement(name: str, *measured: str) -> Step:
 
 def _planted() -> Iterator[Step]:
     batches = [(f"planted-{number}", names) for number, names in enumerate(_case_batches(), 1)]
-    needs = (*_PROBES, COUNTERS, NCU, READER)
+    needs = (*_PROBES, COUNTERS, NCU)
     for name, names in batches:
         what = f"{len(names)} planted bottlenecks under ncu"
         forecast_s = _START_S + _CASE_S * len(names)
@@ -161,9 +161,9 @@ def _planted() -> Iterator[Step]:
         yield Step("C", name, forecast_s, needs=needs, work=work, what=what, continues=True)
     after = tuple(name for name, _ in batches)
     what = "how often the diagnosis is right; needs no GPU"
-    yield Step("C", "score", 60, needs=(GPUPROF, READER), work=profiles.score, what=what, after=after)
+    yield Step("C", "score", 60, needs=(GPUPROF,), work=profiles.score, what=what, after=after)
     what = "gpuprof compare on each planted case and its repair; needs no GPU"
-    yield Step("C", "repairs", 60, needs=(GPUPROF, READER), work=profiles.repairs, what=what, after=after)
+    yield Step("C", "repairs", 60, needs=(GPUPROF,), work=profiles.repairs, what=what, after=after)
 
 
 def _users() -> Iterator[Step]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import re
@@ -20,18 +21,17 @@ OK, NOTE, PROBLEM, UNKNOWN = "ok", "note", "problem", "unknown"
 """A note is worth knowing and stands in nobody's way."""
 _ADMIN_CAPABILITY = 21
 """CAP_SYS_ADMIN's bit (linux/capability.h)."""
-_PACKAGES = {
-    "ncu-report": "reading .ncu-rep files needs it: pip install ncu-report",
-    "nvidia-ml-py": "",
-    "nvtx": "",
-    "torch": "",
-    "cupy-cuda13x": "",
-    "cupy-cuda12x": "",
-    "nvidia-cuda-nvrtc": "",
-    "nvidia-cuda-nvrtc-cu12": "",
-    "nvidia-cuda-nvdisasm": "",
-}
-"""Python packages, and what is lost without them where that is a problem."""
+_PACKAGES = (
+    "nvidia-ml-py",
+    "nvtx",
+    "torch",
+    "cupy-cuda13x",
+    "cupy-cuda12x",
+    "nvidia-cuda-nvrtc",
+    "nvidia-cuda-nvrtc-cu12",
+    "nvidia-cuda-nvdisasm",
+)
+"""Python packages whose versions are of interest; none is a problem to be without."""
 _OF_CUDA_13 = {"cupy-cuda13x": "cupy-cuda12x", "nvidia-cuda-nvrtc": "nvidia-cuda-nvrtc-cu12"}
 """Packages with which a GPU is measured, and what does the same with a driver of CUDA 12."""
 
@@ -188,12 +188,9 @@ def _writable(name: str, place: Path) -> Check:
 
 def _packages(_: Host) -> Iterator[Check]:
     yield Check("Python", OK, f"{version_text(sys.version_info[:3])}, {sys.executable}")
-    for name, needed in _PACKAGES.items():
-        try:
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             yield Check("package", OK, f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            if needed:
-                yield Check("package", PROBLEM, f"{name} is not installed", fix=needed)
 
 
 def _too_new(host: Host) -> Iterator[Check]:

@@ -500,7 +500,8 @@ def _narrow(case: Case) -> Iterator[RuleVerdict]:
             *((case.pipe_evidence("lsu"),) if pipe is not None else ()),
         ),
         location=case.place(
-            lambda instruction: instruction.counts.get(EXECUTED, 0.0) if 0 < width_of(instruction.sass) <= size else 0.0
+            lambda instruction: instruction.counts.get(EXECUTED, 0.0),
+            [place for place, opcode in enumerate(case.opcode_names) if 0 < width_of(opcode) <= size],
         ),
     )
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.binary.encodings import Moves, fp64_seeds_of, is_padding, moves_of
+from gpuprof.code.binary.encodings import Moves, is_padding, moves_of, opcodes_of
 from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.needs import LAUNCH, WORK, Saving, launch_share, need_of_pipe, needs_of, pipe_name, saving
 from gpuprof.diagnose.told_work import work_of_peak
@@ -627,32 +627,34 @@ class Case:
         """
         opcodes = _ISSUED_BEFORE.get(reason, ())
         before = range(index, max(-1, index - _BEHIND), -1) if opcodes else ()
-        at = next((at for at in before if opcode_of(self.code[at].sass).startswith(opcodes)), index)
-        if reason != "drain" or opcode_of(self.code[at].sass) != "EXIT":
+        named = self.opcode_names
+        at = next((at for at in before if named[at].startswith(opcodes)), index)
+        if reason != "drain" or named[at] != "EXIT":
             return at
-        stores = (back for back in range(at, -1, -1) if opcode_of(self.code[back].sass).partition(".")[0] in _STORES)
+        stores = (back for back in range(at, -1, -1) if named[back].partition(".")[0] in _STORES)
         return next(stores, index)
 
     def place_of_opcode(self, *starts: str) -> Location | None:
         """Return the line that executes most instructions whose opcode starts so."""
-        return self.place(_executed, _places_of(self.sass, starts))
+        return self.place(_executed, _places_of(self.opcode_names, starts))
 
     def place_of_divisions(self) -> Location | None:
-        """Return the line that executes most FP64 divisions and roots, by what these begin with, text or machine code.
+        """Return the line that executes most FP64 divisions and roots, by what these begin with.
 
         Their slow paths have one more, in functions without lines that all of them call.
         """
-        seeds = _places_of(self.sass, FP64_SEEDS) if self.has_sass else self._encoded_seeds
+        seeds = _places_of(self.opcode_names, FP64_SEEDS)
         return self.place(_executed, [at for at in seeds if self.code[at].line is not None] or seeds)
 
-    @property
-    def _encoded_seeds(self) -> tuple[int, ...]:
-        """Where they are in the code by its encoding, of which the report has no text: it tells no other opcode."""
-        first, pcs, code = self._own_code, [instruction.pc for instruction in self.code], self.machine_code
+    @cached_property
+    def opcode_names(self) -> tuple[str, ...]:
+        """The opcodes of the instructions: by their text; without one by machine code, as far as it tells them."""
+        first = None if self.has_sass else self._own_code
         if first is None:
-            return ()
-        offsets = {pcs[first] + offset for offset in fp64_seeds_of(code)}
-        return tuple(number for number in range(first, len(pcs)) if pcs[number] in offsets)
+            return tuple(map(opcode_of, self.sass))
+        start, names = self.code[first].pc, opcodes_of(self.machine_code)
+        places = [(instruction.pc - start) // INSTRUCTION_BYTES for instruction in self.code]
+        return tuple(names[place] if 0 <= place < len(names) else "" for place in places)
 
     @property
     def _own_code(self) -> int | None:
@@ -699,9 +701,9 @@ def _are_any_in(names: tuple[str, ...], listed: frozenset[str] | None) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _places_of(code: tuple[str, ...], starts: tuple[str, ...]) -> tuple[int, ...]:
+def _places_of(opcodes: tuple[str, ...], starts: tuple[str, ...]) -> tuple[int, ...]:
     """Return where the instructions are whose opcode starts so."""
-    return tuple(number for number, sass in enumerate(code) if opcode_of(sass).startswith(starts))
+    return tuple(number for number, opcode in enumerate(opcodes) if opcode.startswith(starts))
 
 
 def summed(items: Iterable[tuple[_Key, float]]) -> dict[_Key, float]:

@@ -27,8 +27,8 @@ from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import Finding, Session
 
 FALLBACK = "latency-bound"
-_NO_TEXT = Missing(
-    "source and SASS", "the report has file names and line numbers only", "profile again with ncu --import-source yes"
+_NO_SOURCE = Missing(
+    "source text", "the report has file names and line numbers only", "profile again with ncu --import-source yes"
 )
 
 
@@ -66,8 +66,9 @@ def _diagnosed(case: Case) -> Diagnosis:
     missing = case.kernel.missing
     if case.code_error is not None:
         missing = (*missing, Missing("source and SASS", case.code_error, "profile again"))
-    elif code and not any(excerpt.has_text for excerpt in code):
-        missing = (*missing, _NO_TEXT)
+    elif code:
+        without_text = () if any(excerpt.has_text for excerpt in code) else (_NO_SOURCE,)
+        missing = (*missing, *case.recorded.launch.details.code_gaps(), *without_text)
     return Diagnosis(findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
 
 

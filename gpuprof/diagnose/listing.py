@@ -9,13 +9,12 @@ from typing import Annotated
 from msgspec import Struct
 
 from gpuprof.code.sass.instruction import instruction_of
-from gpuprof.code.tools.disassemble import VOLTA_HINT
 from gpuprof.diagnose.case import EXECUTED, SAMPLES
 from gpuprof.diagnose.excerpts import STALL_SAMPLES, sampled_reasons
 from gpuprof.errors import InputError
 from gpuprof.model.analyse import Recorded
 from gpuprof.model.field_types import Fraction, Number, Whole, Word, about
-from gpuprof.model.recorded import CodeListing, MetricTable, Missing, ProfiledInstruction
+from gpuprof.model.recorded import SASS_TEXT, SOURCE_LINES, CodeListing, MetricTable, Missing, ProfiledInstruction
 from gpuprof.model.session import Finding, KernelProfile, Session, StallShare
 from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import NOT_STALLED
@@ -31,7 +30,6 @@ _COUNTS = (
     *(f"{name}{end}" for name in (_SECTORS, _WAVEFRONTS) for end in ("", "_ideal")),
     *(f"derived__{name}_excessive" for name in (_SECTORS, _WAVEFRONTS)),
 )  # fmt: skip
-_VOLTA = ("7.0", "7.2")
 
 
 class ListedInstruction(Struct, frozen=True, kw_only=True):
@@ -230,17 +228,15 @@ def _source_lines(code: Sequence[ListedInstruction], texts: Mapping[str, str]) -
 
 def _missing(code: Sequence[ListedInstruction], texts: Mapping[str, str], recorded: Recorded) -> Iterator[Missing]:
     """Yield what no instruction has, and what would collect it."""
-    if not any(each.sass for each in code):
-        has_code = bool(recorded.launch.details.machine_code())
-        is_volta = recorded.hardware.device.compute_capability in _VOLTA
-        install = VOLTA_HINT if is_volta else "python -m pip install --upgrade nvidia-cuda-nvdisasm"
-        why = "no nvdisasm at hand reads its machine code" if has_code else "the report has no machine code of it"
-        yield Missing("SASS text", why, install if has_code else "profile it again: ncu embeds what it runs")
+    gaps = {gap.what: gap for gap in recorded.launch.details.code_gaps()}
+    if SASS_TEXT in gaps and not any(each.sass for each in code):
+        yield gaps[SASS_TEXT]
     if all(each.samples is None for each in code):
         yield Missing("samples and stall reasons", "not collected", f"collect with {COLLECT}")
     if all(each.executed is None for each in code):
         yield Missing("executed instructions", "not collected", f"collect with {COLLECT}")
     if all(each.line is None for each in code):
-        yield Missing("source lines", "the program was compiled without them", "compile with -lineinfo")
+        unknown = Missing(SOURCE_LINES, "the program was compiled without them", "compile with -lineinfo")
+        yield gaps.get(SOURCE_LINES, unknown)
     elif not any(texts.get(each.file) for each in code if each.file is not None):
         yield Missing("source text", "the report has names and numbers only", "profile with ncu --import-source yes")

@@ -202,7 +202,7 @@ class _LaunchAnalysis(Struct):
 
     def _read_clocks(self) -> Clocks:
         duration = self._quantity("duration", NO_CLOCKS)
-        if duration is None and self.launch.metrics.has(_DURATION):
+        if duration is None and self.launch.metrics.has(_DURATION) and not self.launch.metrics.is_strange(_DURATION):
             self.remedy = _PROFILE_AGAIN
             self.missing = [structs.replace(gap, how=_PROFILE_AGAIN) for gap in self.missing]
             recorded = self.launch.metrics.get(_DURATION)

@@ -18,6 +18,8 @@ _ZERO_REGISTER = 0xFF
 _OPCODE, _HFMA2_IMMEDIATE = 0xFFF, (0x435, 0x431)
 _INSTRUCTION = struct.Struct("<QQ")
 COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traffic"
+EXPORT_REPORT = "ncu --import FILE --csv --page raw > FILE.csv, and name that"
+"""The way out of what gpuprof does not know of a report."""
 READ_REPORT = "the .ncu-rep may hold it, CSV and text leave out part of it; else collect with --set full"
 
 
@@ -62,7 +64,12 @@ NO_CLOCKS = Clocks()
 def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks, remedy: str = COLLECT) -> Counted | Missing:
     """Return the first link's value whose metrics are all there, or why none is; `remedy` says what would help."""
     counted = first_counted(chain, what, metrics, clocks)
-    return counted if counted is not None else no_value(chain, what, remedy)
+    if counted is not None:
+        return counted
+    strange = next((name for link in chain for name in metrics_of(link) if metrics.is_strange(name)), None)
+    if strange is not None:
+        return Missing(what, f"{strange} has a form that this gpuprof does not know", EXPORT_REPORT)
+    return no_value(chain, what, remedy)
 
 
 def first_counted(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | None:

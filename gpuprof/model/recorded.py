@@ -60,6 +60,10 @@ class Missing(Struct, frozen=True):
     how: Annotated[str, about("what would make it known")]
 
 
+SASS_TEXT, SOURCE_LINES = "SASS text", "source lines"
+"""What of a kernel's code can be missing."""
+
+
 class MetricTable(Protocol):
     """The metrics of one launch. A name that was not recorded gives None, never zero."""
 
@@ -77,6 +81,10 @@ class MetricTable(Protocol):
 
     def has(self, name: str) -> bool:
         """Tell whether there is an entry of that name, even one without a number."""
+        ...
+
+    def is_strange(self, name: str) -> bool:
+        """Tell whether there is an entry of that name in a form that is not known: its value is missing."""
         ...
 
     def names(self) -> tuple[str, ...]:
@@ -131,6 +139,10 @@ class DictMetrics:
     def has(self, name: str) -> bool:
         """Tell whether there is an entry of that name, even one without a number."""
         return name in self._metrics
+
+    def is_strange(self, name: str) -> bool:  # noqa: ARG002
+        """Return false: all that is held is known."""
+        return False
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""
@@ -216,8 +228,8 @@ class LaunchDetails(Protocol):
         """Return the cubin that the kernel is in; None where none is embedded."""
         ...
 
-    def program_text(self, size_bytes: int) -> Mapping[int, str]:
-        """Return the SASS of the kernel's first bytes as the source has it, by offset; empty where it has none."""
+    def code_gaps(self) -> tuple[Missing, ...]:
+        """Return what is not known of the kernel's code though it could be: SASS_TEXT, SOURCE_LINES."""
         ...
 
 
@@ -254,9 +266,9 @@ class FixedDetails(Struct, frozen=True):
         """Return nothing: a text export has no program."""
         return None
 
-    def program_text(self, size_bytes: int) -> Mapping[int, str]:  # noqa: ARG002
-        """Return nothing: a text export has no SASS."""
-        return {}
+    def code_gaps(self) -> tuple[Missing, ...]:
+        """Return nothing: a text export has no code that could be read."""
+        return ()
 
 
 class Launch(Struct, frozen=True):

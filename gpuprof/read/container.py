@@ -57,7 +57,7 @@ class Container(Struct, frozen=True):
     """What the blocks of a report declare. `results` counts kernels, ranges, command lists and graphs.
 
     `names` is the string table: launches refer to metrics by their place in it. `strange` says what gpuprof does not
-    know of how the file is made; None where it knows all.
+    know of how the file is made, so that it may not find all results; `unknown`, what it does without.
     """
 
     results: int
@@ -69,6 +69,7 @@ class Container(Struct, frozen=True):
     spans: tuple[MessageSpan, ...]
     sources: tuple[tuple[int, int], ...]
     strange: str | None
+    unknown: str | None
     damage: Damage | None
 
 
@@ -83,8 +84,9 @@ class _Walk(Struct):
     spans: list[MessageSpan] = field(default_factory=list)
     sources: _Messages = field(default_factory=list)
     strange: str | None = None
+    unknown: str | None = None
 
-    def add(self, block: _Block) -> None:
+    def add(self, block: ReportBlock) -> None:
         """Take a block in."""
         process, declared, messages = None, block.declared, block.messages
         for number, value, at in block.fields:
@@ -98,14 +100,15 @@ class _Walk(Struct):
                     self.processes[named] = _process(named, at)
                 process = self.processes[named][0]
             elif number > _KNOWN:
-                self.strange = self.strange or f"a block has a field {number}"
+                self.unknown = self.unknown or _field(number)
         sources = declared.get(_NUM_SOURCES, 0)
         self.sources.extend(messages[:sources])
         there = [form for number, form in _FORMS.items() if declared.get(number)]
-        if len(there) > 1 or declared.get(_NUM_GRAPHS):
-            self.strange = self.strange or "a block has entries of several kinds"
         self.results += sum(declared.get(number, 0) for number in _FORMS)
-        results = messages[sources:] if there else ()
+        if len(there) > 1:
+            self.strange = self.strange or "a block has results of several kinds"
+            return
+        results = messages[sources + declared.get(_NUM_GRAPHS, 0) :] if there else ()
         self.spans.extend(MessageSpan(start, end, there[0], process=process) for start, end in results)
 
 
@@ -116,10 +119,12 @@ def walk(data: Bytes) -> Container:
         version = _version(data)
         if version != FORMAT:
             gathered.strange = f"its format is version {version}"
-        for block in _blocks(data):
+        for block in blocks(data):
             gathered.add(block)
     except Malformed as broken:
         damage = Damage(broken.at, broken.why)
+        if isinstance(broken, _MoreThanKnown):
+            gathered.unknown = _field(broken.field)
     command, created = gathered.session.get(_SESSION_COMMAND), gathered.session.get(_SESSION_CREATED)
     return Container(
         results=gathered.results,
@@ -131,30 +136,9 @@ def walk(data: Bytes) -> Container:
         spans=tuple(gathered.spans),
         sources=tuple(gathered.sources),
         strange=gathered.strange,
+        unknown=gathered.unknown,
         damage=damage,
     )
-
-
-class RawBlock(Struct, frozen=True):
-    """Where the parts of one block lie: its header, and its messages by kind. `before` is what precedes the block."""
-
-    before: bytes
-    header: tuple[int, int]
-    sources: _Messages
-    kernels: _Messages
-    rest: _Messages
-
-
-def raw_blocks(data: Bytes) -> Iterator[RawBlock]:
-    """Yield the blocks of an undamaged report."""
-    before = data[: 8 + _length(data, 4)]
-    for block in _blocks(data):
-        declared = block.declared
-        first = declared.get(_NUM_SOURCES, 0)
-        behind = first + declared.get(_NUM_RESULTS, 0)
-        sources, kernels, rest = block.messages[:first], block.messages[first:behind], block.messages[behind:]
-        yield RawBlock(before, block.header, sources, kernels=kernels, rest=rest)
-        before = b""
 
 
 def section_names(message: bytes) -> str:
@@ -165,7 +149,15 @@ def section_names(message: bytes) -> str:
         return ""
 
 
-class _Block(Struct, frozen=True):
+class _MoreThanKnown(Malformed):
+    """A block that does not parse, and has a field that is not known: a newer ncu may have written it."""
+
+    def __init__(self, broken: Malformed, field: int) -> None:
+        super().__init__(broken.at, f"{broken.why}, and it has a field {field}, which this gpuprof does not know")
+        self.field = field
+
+
+class ReportBlock(Struct, frozen=True):
     """A block: where its header lies, the fields of that, what they declare, and where the messages lie."""
 
     header: tuple[int, int]
@@ -185,8 +177,8 @@ def _version(data: Bytes) -> int:
     return next((value for number, value, _ in entries if number == _FORMAT_VERSION and isinstance(value, int)), 0)
 
 
-def _blocks(data: Bytes) -> Iterator[_Block]:
-    """Yield each block, after its payload was found whole."""
+def blocks(data: Bytes) -> Iterator[ReportBlock]:
+    """Yield each block, after its payload was found whole. Raises Malformed where it is not."""
     size = len(data)
     at = 8 + _length(data, 4)
     while at < size:
@@ -197,9 +189,17 @@ def _blocks(data: Bytes) -> Iterator[_Block]:
             raise Malformed(at, f"a block header of {length} bytes does not fit into the file")
         header = list(fields(data[start : start + length], start))
         declared = _declared(header)
-        messages = _payload_messages(data, start + length, header, wanted=sum(declared.values()), block=at)
-        yield _Block(header=(start, start + length), fields=header, declared=declared, messages=messages)
+        try:
+            messages = _payload_messages(data, start + length, header, wanted=sum(declared.values()), block=at)
+        except Malformed as broken:
+            highest = max((number for number, _, _ in header), default=0)
+            raise _MoreThanKnown(broken, highest) if highest > _KNOWN else broken from None
+        yield ReportBlock(header=(start, start + length), fields=header, declared=declared, messages=messages)
         at = messages[-1][1] if messages else start + length
+
+
+def _field(number: int) -> str:
+    return f"a block has a field {number}"
 
 
 def _declared(header: MessageFields) -> dict[int, int]:

@@ -26,7 +26,7 @@ _MANGLED, _FUNCTION, _DEMANGLED, _GRID, _BLOCK, _SOURCE, _SECTIONS = 5, 6, 7, 10
 _THREAD, _EXECUTED_LOCKED = 1, 2
 
 
-class Devices(Struct):
+class _Devices(Struct):
     """The GPUs of a report in the order in which launches name them."""
 
     recorded: list[RecordedDevice] = field(default_factory=list)
@@ -43,7 +43,8 @@ class Devices(Struct):
 class LaunchFacts(Struct, frozen=True):
     """What the message of a launch says of it, small enough to be sent from one process to another.
 
-    `layout` and `starts` tell where its metrics lie, `values` are those of the columns.
+    `layout` and `starts` tell where its metrics lie, `values` are those of the columns. `strange` is a field that
+    gpuprof does not know.
     """
 
     name: str
@@ -58,6 +59,7 @@ class LaunchFacts(Struct, frozen=True):
     layout: Layout
     starts: array[int]
     values: array[float]
+    strange: int | None
 
 
 class FactsReader:
@@ -70,10 +72,8 @@ class FactsReader:
         self._shapes: dict[tuple[Dim3 | None, Dim3 | None], tuple[Dim3 | None, Dim3 | None]] = {}
 
     def facts(self, number: int) -> LaunchFacts:
-        """Return what the message of a launch says. Raises DamagedInput where it does not parse, and Strange."""
+        """Return what the message of a launch says. Raises DamagedInput where it does not parse."""
         message = self._messages.split(number)
-        if not message.is_known:
-            raise Strange(f"a {message.form.kind} has a field {max(message.others)}")
         try:
             return self._facts(message, NcuMetrics(self._messages, number))
         except Malformed as broken:  # in a field, whose own offsets begin at zero
@@ -98,6 +98,7 @@ class FactsReader:
             layout=message.layout,
             starts=message.starts,
             values=metrics.values,
+            strange=message.strange,
         )
 
     def _text(self, message: SplitMessage, number: int | None) -> str:
@@ -119,20 +120,13 @@ class FactsReader:
         return self._ranges[state, thread]
 
 
-class Strange(Exception):
-    """The report has what gpuprof does not know."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-
 class LaunchMaker:
     """Makes the launches of a report out of what their messages say, one after the other."""
 
     def __init__(self, messages: LaunchMessages, programs: EmbeddedPrograms, code: SourceReader) -> None:
-        self.devices = Devices()
+        self.devices = _Devices()
         self.kernels: list[KernelIdentity] = []
+        self.strange: str | None = None
         self._messages = messages
         self._programs = programs
         self._code = code
@@ -143,6 +137,8 @@ class LaunchMaker:
         number = len(self.kernels)
         span = self._messages.spans[number]
         metrics = NcuMetrics(self._messages, number, facts.values)
+        if facts.strange is not None and self.strange is None:
+            self.strange = f"a {span.form.kind} has a field {facts.strange}"
         self.kernels.append((span.process, facts.mangled, facts.reference))
         return Launch(
             name=facts.name,
@@ -206,7 +202,7 @@ def _rules(messages: LaunchMessages, launch: int) -> tuple[RuleResult, ...]:
 
 def _shape(message: SplitMessage, metrics: MetricTable) -> tuple[Dim3 | None, Dim3 | None]:
     """Return grid and block of a kernel: reports before 2021 have them in no metric."""
-    grid, block = dimensions(metrics, "grid"), dimensions(metrics, "block")
+    grid, block = _dimensions(metrics, "grid"), _dimensions(metrics, "block")
     if (grid is not None and block is not None) or message.form is not KERNEL:
         return grid, block
     block = block or _dim3(message.content(_BLOCK))
@@ -224,7 +220,7 @@ def _grid_in_blocks(recorded: Dim3 | None, block: Dim3 | None, blocks: int | Non
     return grid if math.prod(grid) == blocks else None
 
 
-def dimensions(metrics: MetricTable, which: str) -> Dim3 | None:
+def _dimensions(metrics: MetricTable, which: str) -> Dim3 | None:
     """Return the size of the grid or the block as metrics have it."""
     sizes = [integer(metrics, f"launch__{which}_dim_{axis}") for axis in "xyz"]
     return (sizes[0], sizes[1], sizes[2]) if sizes[0] and sizes[1] and sizes[2] else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuprof.errors import GpuprofError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.read.file_bytes import LARGE
-from gpuprof.read.launches import FactsReader, LaunchFacts, Strange
+from gpuprof.read.launches import FactsReader, LaunchFacts
 from gpuprof.read.ncu_messages import LaunchMessages
 from gpuprof.workers import Worth, done_by_workers, processes_for
 
@@ -19,7 +19,7 @@ _PATIENCE_S = 300.0
 
 
 def all_facts(messages: LaunchMessages, compute_capability: str | None) -> Iterator[LaunchFacts]:
-    """Yield what the message of each launch says, in their order. Raises DamagedInput, and Strange.
+    """Yield what the message of each launch says, in their order. Raises DamagedInput.
 
     Of a large report, the counters that the architecture's quantities are made of are decoded by the way.
     """
@@ -34,7 +34,7 @@ def all_facts(messages: LaunchMessages, compute_capability: str | None) -> Itera
     def read(job: list[int]) -> list[LaunchFacts]:
         try:
             facts = [reader.facts(number) for number in job]
-        except (GpuprofError, Strange):  # is met again, and told, by the process that asked
+        except GpuprofError:  # is met again, and told, by the process that asked
             return []
         for launch in facts:
             del launch.values[columns:]

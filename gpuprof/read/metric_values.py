@@ -19,7 +19,7 @@ Instance = tuple[int | str | None, MetricValue]
 Keys = dict[bytes, int | str]
 """What the keys of instances are, by their bytes."""
 
-_NAME, _VALUE, _ELEMENT, _CATEGORY = 1, 2, 3, 4
+_VALUE, _ELEMENT = 2, 3
 _KEY, _ELEMENT_VALUE = 1, 2
 _FORMS = {2: "<f", 3: "<d"}
 _NUMBERS = (4, 5)
@@ -38,7 +38,7 @@ _SMALL = 0x80
 
 
 class UnknownForm(Exception):
-    """A field that gpuprof does not know, so that what it means is left to NVIDIA's reader."""
+    """A value of a type that gpuprof does not know. Fields beside a value that it does not know are passed over."""
 
 
 def metric_value(data: bytes, start: int, base: int) -> MetricValue:
@@ -92,8 +92,6 @@ def _parsed_value(content: bytes, base: int) -> MetricValue:
     for field, part, end in fields(content, base):
         if field == _VALUE:
             value = _decoded(as_bytes(part, end), end)
-        elif field not in (_NAME, _ELEMENT, _CATEGORY):
-            raise UnknownForm
     return value
 
 
@@ -173,8 +171,6 @@ def _parsed_instances(content: bytes, base: int) -> list[Instance]:
     for field, part, end in fields(content, base):
         if field == _ELEMENT:
             instances.append(_parsed_element(as_bytes(part, end), end))
-        elif field not in (_NAME, _VALUE, _CATEGORY):
-            raise UnknownForm
     return instances
 
 
@@ -185,8 +181,6 @@ def _parsed_element(element: bytes, end: int) -> Instance:
             key = _decoded(as_bytes(part, stop), stop)
         elif field == _ELEMENT_VALUE:
             value = _decoded(as_bytes(part, stop), stop)
-        else:
-            raise UnknownForm
     if isinstance(key, float):
         raise UnknownForm
     return key, value

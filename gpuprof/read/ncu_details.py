@@ -8,18 +8,14 @@ from functools import cached_property
 from msgspec import Struct, field
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.errors import DamagedInput
-from gpuprof.model.recorded import CodeListing, EmbeddedProgram, ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import CodeListing, EmbeddedProgram, Missing, ProfiledInstruction, RuleResult
 from gpuprof.read.file_bytes import Bytes
-from gpuprof.read.ncu_code import CodeReader, InstructionPlace
 from gpuprof.read.ncu_metrics import NcuMetrics
 from gpuprof.read.protobuf import Malformed, fields
-from gpuprof.read.source_data import SourceData
+from gpuprof.read.source_data import InstructionPlace, SourceData
 from gpuprof.read.source_reader import SourceReader
 
-_STACK_POINTER = "c[0x0][0x28]"
-"""What the first instruction of a kernel reads on Volta, and that of a function that it calls does not."""
 _MOST_FUNCTIONS = 1000
 _SOURCE_METRICS = ("smsp__pcsamp_", "inst_executed", "thread_inst_executed", "memory_", "smsp__branch_")
 _REFERENCE = 1
@@ -49,21 +45,33 @@ class EmbeddedPrograms:
     def __init__(self, data: Bytes, spans: Sequence[tuple[int, int]]) -> None:
         self._data = data
         self._spans = spans
-        self._sources: dict[int, SourceData | None] = {}
+        self._sources: dict[int, SourceData | DamagedInput | None] = {}
 
-    def source(self, reference: int) -> SourceData | None:
+    def source(self, reference: int | None) -> SourceData | None:
         """Return a program by the number that launches refer to it by; None where it is not there, or damaged."""
+        try:
+            return self.whole(reference)
+        except DamagedInput:
+            return None
+
+    def whole(self, reference: int | None) -> SourceData | None:
+        """Return the same; raises DamagedInput where it does not parse."""
+        if reference is None:
+            return None
         if reference not in self._sources:
             self._sources[reference] = self._read(reference)
-        return self._sources[reference]
+        source = self._sources[reference]
+        if isinstance(source, DamagedInput):
+            raise source
+        return source
 
-    def _read(self, reference: int) -> SourceData | None:
+    def _read(self, reference: int) -> SourceData | DamagedInput | None:
         """Read the messages of a program one behind another: what one begins, others add to."""
         messages = [self._data[slice(*span)] for span in self._places.get(reference, ())]
         try:
             return SourceData(b"".join(messages)) if messages else None
-        except DamagedInput:
-            return None
+        except DamagedInput as error:
+            return error
 
     @cached_property
     def _places(self) -> dict[int, list[tuple[int, int]]]:
@@ -80,7 +88,7 @@ class NcuDetails(Struct, frozen=True):
 
     metrics: NcuMetrics
     programs: EmbeddedPrograms
-    code: SourceReader | CodeReader
+    code: SourceReader
     shared: SharedCode
     rules: Callable[[], tuple[RuleResult, ...]]
     process: int | None
@@ -92,7 +100,7 @@ class NcuDetails(Struct, frozen=True):
         return self.rules()
 
     def source_files(self) -> Mapping[str, str]:
-        """Return embedded source text by file name. Raises DamagedInput where reading it would crash."""
+        """Return embedded source text by file name. Raises DamagedInput for a program that does not parse."""
         return self._program().sources
 
     def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
@@ -133,11 +141,7 @@ class NcuDetails(Struct, frozen=True):
         program, ordered = self._program(), sorted(pcs)
         unknown = [pc for pc in ordered if pc not in program.places]
         if unknown:
-            try:
-                program.places.update(self.code.places(self.metrics.number_in_report, unknown))
-            except DamagedInput as error:
-                self.shared[self.process, self.mangled] = error
-                raise
+            program.places.update(self.code.places(self.metrics.number_in_report, unknown))
         places = ((pc, *program.places[pc]) for pc in ordered)
         return tuple(
             ProfiledInstruction(pc, sass, file, line=at, counts=recorded.get(pc, {})) for pc, sass, file, at in places
@@ -156,39 +160,20 @@ class NcuDetails(Struct, frozen=True):
         return EmbeddedProgram(self.mangled, cubin) if cubin is not None else None
 
     def _source(self) -> SourceData | None:
-        return self.programs.source(self.reference) if self.reference is not None else None
-
-    def program_text(self, size_bytes: int) -> Mapping[int, str]:
-        """Return the SASS of the kernel's first bytes by offset, jumps to offsets, too; empty where there is no text.
-
-        NVIDIA's reader has none of chips that it no longer knows: that of 2026.2 and later, of Volta.
-        """
-        text = self.code.text(self.metrics.number_in_report) if isinstance(self.code, SourceReader) else None
-        if text is not None:
-            return {offset: sass for offset, sass in text.items() if offset < size_bytes}
-        start = self.code_start()
-        if start is None:
-            return {}
-        places = self._places(range(start, start + size_bytes, INSTRUCTION_BYTES))
-        texts = {pc - start: instruction_of(place.sass, pc) for pc, place in places.items()}
-        return {offset: str(text.moved(-start)) for offset, text in texts.items() if text is not None}
+        return self.programs.source(self.reference)
 
     def code_start(self) -> int | None:
-        """Return the kernel's address: of several functions, that of the only one that sets up a stack pointer."""
-        told = self.code.start(self.metrics.number_in_report) if isinstance(self.code, SourceReader) else None
-        if told is not None:
-            return told
-        starts = function_addresses(self.metrics)
-        if len(starts) > 1:
-            places = self._places(starts)
-            starts = tuple(start for start in starts if _STACK_POINTER in places[start].sass)
-        return starts[0] if len(starts) == 1 else None
+        """Return the kernel's address; None where neither its program nor the launch tells it."""
+        source, listed = self._source(), function_addresses(self.metrics)
+        start = source.starts.get(self.mangled) if source is not None else None
+        return start if start is not None or len(listed) != 1 else listed[0]
 
-    def _places(self, pcs: Sequence[int]) -> Mapping[int, InstructionPlace]:
-        return self.code.places(self.metrics.number_in_report, pcs)
+    def code_gaps(self) -> tuple[Missing, ...]:
+        """Return what is not known of the kernel's code, and why. Raises DamagedInput as `instructions` does."""
+        return self.code.gaps(self.metrics.number_in_report)
 
     def _program(self) -> _Program:
-        """Return the kernel's code. Raises DamagedInput where reading it would crash, each time it is asked for."""
+        """Return the kernel's code. Raises DamagedInput where it does not parse, each time it is asked for."""
         key = (self.process, self.mangled)
         if key not in self.shared:
             try:

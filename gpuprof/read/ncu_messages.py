@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 
-from gpuprof.errors import DamagedInput, EnvironmentProblem
+from gpuprof.errors import DamagedInput
 from gpuprof.read.container import AGAIN, MessageSpan
 from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.metric_values import Instance, Keys, MetricValue, UnknownForm
-from gpuprof.read.native_report import NativeReport
 from gpuprof.read.protobuf import Malformed
 from gpuprof.read.result_message import Layout, ResultMessage, SplitMessage, Splitter
 
@@ -36,13 +34,10 @@ class LaunchMessages:
         self._last: dict[int, ResultMessage] = {}
         self._keys: Keys = {}
         self._adopted: dict[int, tuple[Layout, Layout]] = {}
-        self._in_file: Sequence[int] = range(len(spans))
-        self._launches = len(spans)
 
     def leave_only(self, launches: Sequence[int]) -> None:
         """Leave these launches: what is asked of the first is then asked of the first of them."""
         self.spans = [self.spans[launch] for launch in launches]
-        self._in_file = [self._in_file[launch] for launch in launches]
 
     def split(self, launch: int) -> SplitMessage:
         """Split the message of a launch. Raises DamagedInput where it does not parse."""
@@ -86,24 +81,35 @@ class LaunchMessages:
         return name in self._numbers
 
     def values(self, launch: int, names: Iterable[str]) -> Iterator[MetricValue]:
-        """Yield the values of metrics as they are recorded; None where one has none."""
+        """Yield the values of metrics as they are recorded; None where one has none, or one that is not known."""
         message = self._message(launch)
         for name in names:
             try:
                 yield message.value(self._numbers[name])
             except UnknownForm:
-                yield from self._nvidia.values(self._in_file[launch], (name,))
+                yield None
             except Malformed as broken:
                 raise self.damaged(f"the value of {name}", broken) from broken
 
     def instances(self, launch: int, name: str) -> list[Instance]:
-        """Return the instances of a metric in their order, with their keys."""
+        """Return the instances of a metric in their order, with their keys; none where their form is not known."""
         try:
             return self._message(launch).instances(self._numbers[name], self._keys)
         except UnknownForm:
-            return self._nvidia.instances(self._in_file[launch], name)
+            return []
         except Malformed as broken:
             raise self.damaged(f"the value of {name}", broken) from broken
+
+    def is_strange(self, launch: int, name: str) -> bool:
+        """Tell whether a launch has a metric of that name in a form that is not known."""
+        message, number = self._message(launch), self._numbers[name]
+        try:
+            message.value(number), message.instances(number, self._keys)
+        except UnknownForm:
+            return True
+        except Malformed as broken:
+            raise self.damaged(f"the value of {name}", broken) from broken
+        return False
 
     def has(self, launch: int, name: str) -> bool:
         """Tell whether a launch has a metric of that name, with a value or without."""
@@ -133,16 +139,3 @@ class LaunchMessages:
     def _bytes(self, span: MessageSpan) -> bytes:
         """Return the bytes of a message; fewer, where the file has become shorter."""
         return self.data[span.start : span.end]
-
-    def can_be_asked_of_nvidia(self, launch: int) -> bool:
-        """Tell whether NVIDIA's reader, if it is installed, reads a launch: what is not known here is asked of it."""
-        try:
-            return self._nvidia.reads(self._in_file[launch])
-        except DamagedInput:
-            return False
-        except EnvironmentProblem:
-            return True
-
-    @cached_property
-    def _nvidia(self) -> NativeReport:
-        return NativeReport(self.file, self.data, self._launches)

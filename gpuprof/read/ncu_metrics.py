@@ -10,45 +10,16 @@ from __future__ import annotations
 import itertools
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Protocol
 
 from gpuprof.model.recorded import Metric, plausible
 from gpuprof.read.metric_units import unit_of
-from gpuprof.read.metric_values import Instance, MetricValue
+from gpuprof.read.metric_values import Instance
+from gpuprof.read.ncu_messages import LaunchMessages
 from gpuprof.units import ncu_unit
 
 _MISSING = math.nan
-
-
-class ValueSource(Protocol):
-    """What reads the metrics of a report's launches: gpuprof from their messages, or NVIDIA's reader.
-
-    `columns` are the names that were asked of any launch, in their order.
-    """
-
-    columns: dict[str, int]
-
-    def lists(self, name: str) -> bool:
-        """Tell whether a metric of that name can be in the report."""
-        ...
-
-    def values(self, launch: int, names: Iterable[str]) -> Iterator[MetricValue]:
-        """Yield the values of metrics as they are recorded."""
-        ...
-
-    def instances(self, launch: int, name: str) -> list[Instance]:
-        """Return the instances of a metric in their order, with their keys."""
-        ...
-
-    def has(self, launch: int, name: str) -> bool:
-        """Tell whether a launch has a metric of that name, with a value or without."""
-        ...
-
-    def names(self, launch: int) -> tuple[str, ...]:
-        """Return the names of the metrics of a launch."""
-        ...
 
 
 class NcuMetrics:
@@ -56,7 +27,7 @@ class NcuMetrics:
 
     __slots__ = ("_source", "number_in_report", "values")
 
-    def __init__(self, source: ValueSource, number: int, values: array[float] | None = None) -> None:
+    def __init__(self, source: LaunchMessages, number: int, values: array[float] | None = None) -> None:
         """`values` are those of the first columns, not a number where there is none."""
         self._source = source
         self.values = values if values is not None else array("d")
@@ -99,6 +70,10 @@ class NcuMetrics:
     def has(self, name: str) -> bool:
         """Tell whether there is an entry of that name, even one without a number."""
         return self._source.lists(name) and self._source.has(self.number_in_report, name)
+
+    def is_strange(self, name: str) -> bool:
+        """Tell whether there is an entry of that name in a form that is not known."""
+        return self.has(name) and self._source.is_strange(self.number_in_report, name)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""

@@ -1,26 +1,25 @@
 """Reports of ncu (`.ncu-rep` and its kin): their values are read here, in memory that the file does not fill.
 
 The blocks are walked, each launch's message is split once to see that it is whole, and is read again where a value is
-asked for. A report with anything that gpuprof does not know is read by NVIDIA's reader.
+asked for. What gpuprof does not know is left out with a warning, or the report refused with the way out: ncu's CSV.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from gpuprof.errors import DamagedInput
+from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.quantities import EXPORT_REPORT
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.read.container import AGAIN, Container, walk
-from gpuprof.read.launches import Devices, LaunchMaker, Strange, clocks_locked, compute_capability, sections_of
+from gpuprof.read.launches import LaunchMaker, clocks_locked, compute_capability, sections_of
 from gpuprof.read.many_launches import all_facts
 from gpuprof.read.metric_values import UnknownForm
-from gpuprof.read.native_launches import native_launches
-from gpuprof.read.native_report import FewActions, NativeReport
-from gpuprof.read.ncu_code import CodeReader
 from gpuprof.read.ncu_command import cache_control, clock_control
 from gpuprof.read.ncu_details import EmbeddedPrograms, KernelIdentity, alike, function_addresses
 from gpuprof.read.ncu_messages import LaunchMessages
@@ -31,28 +30,30 @@ from gpuprof.read.result_message import ResultMessage
 from gpuprof.read.source_reader import LaunchProgram, SourceReader
 
 _TOOL = "Nsight Compute Target"
-_EXECUTED = "inst_executed"
-"""Counted by instruction: a report that has it has code to look at."""
+_NOT_KNOWN = "which this gpuprof does not know"
 
 
 def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
     """Read a report. Raises DamagedInput unless every launch that the file declares could be read.
 
-    With `salvage`, what could be read is returned and the damage becomes a warning.
+    InputError says that it is made in a way that is not known. With `salvage`, what could be read is returned, and
+    damage and what is not known become warnings.
     """
     content = content_of(path)
     container = walk(content.data)
     warnings: list[str] = []
-    if content.damage is not None or container.damage is not None or len(container.spans) != container.results:
+    if container.strange is not None:
+        if not salvage or not container.spans:
+            raise _strange(path, container)
+        warnings.append(f"{container.strange}, {_NOT_KNOWN}: {_read_sentence(container)}")
+    elif content.damage is not None or container.damage is not None or len(container.spans) != container.results:
         if not salvage or not container.spans:
             raise _damaged(path, container, content)
         warnings.append(_damage_sentence(container, content))
     if not container.versions and container.results:
         warnings.append("the file names no tool version; it may be cut off at the end of a block")
-    try:
-        launches = _read(path, content, container, salvage=salvage)
-    except Strange as strange:
-        launches = _read_by_nvidia(path, content, container, strange.what)
+    launches = _read(path, content, container, salvage=salvage)
+    warnings.extend(f"{what}, {_NOT_KNOWN}: it is left out" for what in (container.unknown, launches.strange) if what)
     return Report(
         file=str(path),
         sha256=content.digest.result(),
@@ -67,7 +68,7 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
         driver=container.versions.get("Display Driver Version"),
         created_s=container.created_s,
         sections=launches.sections,
-        names=launches.names,
+        names=frozenset(container.names),
         warnings=(*warnings, *launches.warnings),
     )
 
@@ -75,21 +76,19 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
 class _Launches(Struct, frozen=True):
     """The launches of a report and their GPUs, what the first one tells of all, and what could not be read.
 
-    `names` are all that metrics can have, where that is known.
+    `strange` is something in them that is not known.
     """
 
     launches: Sequence[Launch]
     devices: Sequence[RecordedDevice]
-    sections: tuple[str, ...] = ()
-    clocks_locked: bool | None = None
-    names: frozenset[str] | None = None
-    warnings: tuple[str, ...] = ()
+    sections: tuple[str, ...]
+    clocks_locked: bool | None
+    strange: str | None
+    warnings: tuple[str, ...]
 
 
 def _read(path: Path, content: Content, container: Container, *, salvage: bool) -> _Launches:
-    """Read the launches. Raises Strange for what is not known, and DamagedInput."""
-    if container.strange is not None:
-        raise Strange(container.strange)
+    """Read the launches. Raises DamagedInput where one does not parse."""
     messages = LaunchMessages(str(path), content.data, container.names, container.spans)
     warnings = _leave_out_broken(messages) if salvage else ()
     programs = EmbeddedPrograms(content.data, container.sources)
@@ -97,27 +96,24 @@ def _read(path: Path, content: Content, container: Container, *, salvage: bool) 
 
     def program_of(number: int) -> LaunchProgram | None:
         _, mangled, reference = kernels[number]
-        data = programs.source(reference) if reference is not None else None
-        if data is None or mangled in data.starts:
-            return LaunchProgram(data, mangled) if data is not None else None
+        data = programs.whole(reference)
+        if data is None:
+            return None
+        if mangled in data.starts:
+            return LaunchProgram(data, mangled)
         return LaunchProgram(data, mangled, function_addresses(NcuMetrics(messages, number)))
 
-    def by_nvidia() -> CodeReader:
-        return CodeReader(path, FewActions(content.data, [messages.spans[first].start for first in alike(kernels)]))
-
-    code = SourceReader(program_of, by_nvidia, lambda: dict.fromkeys(alike(kernels)))
+    code = SourceReader(program_of, lambda: dict.fromkeys(alike(kernels)))
     maker = LaunchMaker(messages, programs, code)
     sections, locked, capability = _of_first(messages)
     launches = [maker.launch(facts) for facts in all_facts(messages, capability)]
     kernels.extend(maker.kernels)
-    if launches and messages.lists(_EXECUTED):
-        code.prepare()
     return _Launches(
         launches,
         maker.devices.recorded,
         sections,
         clocks_locked=locked,
-        names=frozenset(container.names),
+        strange=maker.strange,
         warnings=warnings,
     )
 
@@ -142,13 +138,6 @@ def _leave_out_broken(messages: LaunchMessages) -> tuple[str, ...]:
         try:
             _check(messages.parsed(number))
             whole.append(number)
-        except UnknownForm:
-            if messages.can_be_asked_of_nvidia(number):
-                whole.append(number)
-            else:
-                broken.append(
-                    Malformed(messages.spans[number].start, "a launch has a value of a form that is not known")
-                )
         except Malformed as error:
             broken.append(error)
     if not broken:
@@ -164,36 +153,36 @@ def _leave_out_broken(messages: LaunchMessages) -> tuple[str, ...]:
 def _check(message: ResultMessage) -> None:
     """Decode all values of a launch. Raises Malformed where one does not parse."""
     for name in message.layout.names():
-        message.value(name), message.instances(name, {})
+        with contextlib.suppress(UnknownForm):
+            message.value(name)
+        with contextlib.suppress(UnknownForm):
+            message.instances(name, {})
 
 
-def _read_by_nvidia(path: Path, content: Content, container: Container, what: str) -> _Launches:
-    """Read the launches with NVIDIA's reader. Raises DamagedInput where that knows no more, or other launches."""
-    devices = Devices()
-    processes = [span.process for span in container.spans]
-    launches = native_launches(path, NativeReport(str(path), content.data), devices, processes)
-    if len(launches) != container.results:
-        raise DamagedInput(
-            f"{path}: {what}, which this gpuprof does not know; NVIDIA's reader finds {len(launches)} "
-            f"of its {container.results} kernels",
-            "pip install --upgrade ncu-report, and gpuprof; or export the report as CSV",
-        )
-    told = f"{what}, which this gpuprof does not know: NVIDIA's reader has read the report"
-    return _Launches(launches, devices.recorded, warnings=(told,))
+def _strange(path: Path, container: Container) -> InputError:
+    hint = f"update gpuprof, or {EXPORT_REPORT}"
+    if container.spans:
+        hint += f"; --salvage shows the {len(container.spans)} that could be read"
+    return InputError(f"{path}: {container.strange}, {_NOT_KNOWN}", hint)
 
 
 def _damaged(path: Path, container: Container, content: Content) -> DamagedInput:
     hint = "copy it again from where it was recorded"
+    if container.unknown is not None:
+        hint += f"; if a newer ncu wrote it: {EXPORT_REPORT}"
     if container.spans:
         hint += f"; --salvage shows the {len(container.spans)} that could be read"
     return DamagedInput(f"{path} is damaged: {_damage_sentence(container, content)}", hint)
 
 
 def _damage_sentence(container: Container, content: Content) -> str:
-    whole = len(container.spans)
-    read = f"{whole} kernel{'' if whole == 1 else 's'} could be read"
-    place = _damage_place(container, content)
+    read, place = _read_sentence(container), _damage_place(container, content)
     return f"{place}; {read}" if place is not None else f"it declares {container.results} kernels; {read}"
+
+
+def _read_sentence(container: Container) -> str:
+    whole = len(container.spans)
+    return f"{whole} kernel{'' if whole == 1 else 's'} could be read"
 
 
 def _damage_place(container: Container, content: Content) -> str | None:

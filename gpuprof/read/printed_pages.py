@@ -20,7 +20,7 @@ _DURATION = "gpu__time_duration.sum"
 _LONGEST_S = 1e9
 _ENDLESS = re.compile(r"[+-]?(?:inf(?:inity)?|[\d.,]+e\+?\d+)(?: \(.*\))?", re.IGNORECASE)
 """Numbers that are none of a time, in words or beyond what a float takes."""
-# ncu's marks and the names that ncu_report's message types have in `RuleResult.kind`.
+# ncu's marks and the names that message types have in `RuleResult.kind`.
 _RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "INF": "ok", "OK": "ok"}
 
 

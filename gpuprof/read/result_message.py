@@ -134,9 +134,10 @@ class SplitMessage(ResultMessage, frozen=True):
     others: Mapping[int, list[FieldPlace]]
 
     @property
-    def is_known(self) -> bool:
-        """Tell whether all its fields are known."""
-        return max(self.others, default=0) <= self.form.known
+    def strange(self) -> int | None:
+        """The highest field number, where that is not known."""
+        highest = max(self.others, default=0)
+        return highest if highest > self.form.known else None
 
     def content(self, number: int) -> bytes | None:
         """Return the content of a field, the last one of its number; None where it is not there."""

@@ -1,7 +1,6 @@
-"""The program that a report embeds for a launch, a `SourceData` message, read without NVIDIA's reader of reports.
+"""The program that a report embeds for a launch, a `SourceData` message: sources, functions, lines and text.
 
-What follows from the message is told: sources, functions and their addresses, lines, and text where an nvdisasm knows
-the chip. What does not is left out, and NVIDIA's reader is to be asked.
+Lines come from the line table of the cubin; the text of instructions where an nvdisasm knows the chip.
 """
 
 from __future__ import annotations
@@ -18,17 +17,28 @@ from gpuprof.code.binary.elf import INSTRUCTION_BYTES, Elf, ElfSection, cubin_el
 from gpuprof.code.binary.line_program import FileAndLine
 from gpuprof.code.tools.user_cache import user_cache
 from gpuprof.errors import DamagedInput
-from gpuprof.read.ncu_code import InstructionPlace
 from gpuprof.read.protobuf import Malformed, MessageFields, fields
 from gpuprof.read.source_lines import ProgramLines, source_lines
 from gpuprof.read.source_text import FunctionCode, TextStore
 
-_CODE, _BINARY, _FILES, _RELOCATIONS = 2, 4, 8, 9
+_BINARY, _FILES, _RELOCATIONS = 4, 8, 9
 _TEXT = b".text."
 _MOST_NAMED_BYTES = 2**25
 """Of functions, together: names may lie one in another, and a hostile file may have them read again and again."""
 _MOST_CODE = 2**24
 """Bytes of a function that are disassembled: a million instructions."""
+
+
+class InstructionPlace(NamedTuple):
+    """The text of an instruction in the spelling of reports, empty where it is not known, and its source position."""
+
+    sass: str
+    file: str | None
+    line: int | None
+
+
+NOWHERE = InstructionPlace("", None, None)
+"""An instruction of which nothing is known."""
 
 
 class FunctionSpan(NamedTuple):
@@ -48,11 +58,9 @@ class SourceData:
     def __init__(self, message: bytes) -> None:
         self._fields = _whole(message)
 
-    def sources(self) -> dict[str, str] | None:
-        """Return embedded source text by file name, empty for a name alone; None where it is kept in another way."""
+    def sources(self) -> dict[str, str]:
+        """Return embedded source text by file name; empty text where only the name was recorded."""
         files = [value for field, value, _ in self._fields if field == _FILES and isinstance(value, bytes)]
-        if len(self._binaries) > 1 or (not files and any(field == _CODE for field, _, _ in self._fields)):
-            return None
         entries = [_whole(entry) for part in files for _, entry, _ in _whole(part) if isinstance(entry, bytes)]
         return {_text(entry, 1): _text(entry, 2) for entry in entries}
 
@@ -82,42 +90,22 @@ class SourceData:
     def places(
         self, pcs: Sequence[int], store: TextStore, own: tuple[str, int] | None = None
     ) -> dict[int, InstructionPlace]:
-        """Return text and source position of those of these instructions of which both are known.
+        """Return text and source position of these instructions, as far as they are known.
 
         `own` is a function that the launch itself says the address of.
         """
         by_span = _by_span(pcs, self._spans(own))
         codes = (self.function(span.symbol) for span in by_span)
         store.learn(code for code in codes if code is not None)
-        places: dict[int, InstructionPlace] = {}
+        places = dict.fromkeys(pcs, NOWHERE)
         for span, inside in by_span.items():
             lines, code = self._lines_of(span.symbol), self.function(span.symbol)
             text = store.text(code) if code is not None else None
-            if lines is None or text is None:
-                continue
             for pc in inside:
                 file, line = lines.get(pc - span.start, (None, None))
-                sass = text[(pc - span.start) // INSTRUCTION_BYTES].at(span.start)
+                sass = text[(pc - span.start) // INSTRUCTION_BYTES].at(span.start) if text is not None else ""
                 places[pc] = InstructionPlace(sass, file, line)
         return places
-
-    def lines(self, pcs: Sequence[int], own: tuple[str, int] | None = None) -> dict[int, FileAndLine | None]:
-        """Return the source line of those of these instructions that are known to have one, or to have none."""
-        positions: dict[int, FileAndLine | None] = {}
-        for span, inside in _by_span(pcs, self._spans(own)).items():
-            lines = self._lines_of(span.symbol)
-            if lines is not None:
-                positions.update((pc, lines.get(pc - span.start)) for pc in inside)
-        return positions
-
-    def text(self, symbol: str, store: TextStore) -> dict[int, str] | None:
-        """Return the text of a function by offset, jumps to offsets, too; None where it is not known."""
-        code = self.function(symbol)
-        if code is None:
-            return None
-        store.learn((code,))
-        text = store.text(code)
-        return None if text is None else {INSTRUCTION_BYTES * at: item.at(0) for at, item in enumerate(text)}
 
     def function(self, symbol: str) -> FunctionCode | None:
         """Return the machine code of a function; None where the cubin does not have it."""
@@ -175,18 +163,25 @@ class SourceData:
 
     @cached_property
     def _table(self) -> ProgramLines | None:
-        if self._elf is None or self.cubin is None:
-            return None
-        if self._elf.named(b".debug_line") is None:
+        """The line table of the cubin; None where it is broken."""
+        if self._elf is None or self.cubin is None or self._elf.named(b".debug_line") is None:
             return ProgramLines((), {})
         return source_lines(self.cubin, user_cache())
 
-    def _lines_of(self, symbol: str) -> Mapping[int, FileAndLine] | None:
-        """Return the lines of a function by offset; None where the table is broken."""
-        if self._table is None:
-            return None
+    @property
+    def is_broken(self) -> bool:
+        """Tell whether there is a cubin that cannot be read."""
+        return bool(self._binaries) and self.target is None
+
+    @property
+    def has_broken_lines(self) -> bool:
+        """Tell whether the cubin has a line table that cannot be read."""
+        return self._table is None
+
+    def _lines_of(self, symbol: str) -> Mapping[int, FileAndLine]:
+        """Return the lines of a function by offset; none where the table is broken."""
         if symbol not in self._lines:
-            self._lines[symbol] = self._table.of(symbol)
+            self._lines[symbol] = self._table.of(symbol) if self._table is not None else {}
         return self._lines[symbol]
 
     @cached_property
@@ -235,6 +230,6 @@ def _whole(message: bytes) -> MessageFields:
 
 
 def _text(message: MessageFields, number: int) -> str:
-    """Return a text as NVIDIA's reader gives it, bytes that are no UTF-8 included; empty where it was not recorded."""
+    """Return a text, bytes that are no UTF-8 included; empty where it was not recorded."""
     value = next((value for field, value, _ in message if field == number), b"")
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""

@@ -1,29 +1,24 @@
-"""Source and SASS of a report's launches: from the programs that it embeds, and from NVIDIA's reader what they lack.
+"""Source and SASS of a report's launches, from the programs that it embeds.
 
-NVIDIA's reader is loaded for a question that the embedded program leaves open: no nvdisasm for its chip, no cubin, an
-address outside. nvdisasm takes 0.2 to 0.4 s to start, so the first question has the code of all kernels read at once.
+nvdisasm takes 0.2 to 0.4 s to start, so the first question has the code of all kernels read at once.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
-from gpuprof.read.ncu_code import CodeReader, InstructionPlace
-from gpuprof.read.source_data import SourceData
+from gpuprof.model.recorded import SASS_TEXT, SOURCE_LINES, Missing
+from gpuprof.read.source_data import NOWHERE, InstructionPlace, SourceData
 from gpuprof.read.source_text import FunctionCode, TextStore
 
 _MOST_AHEAD = 2**19
 """Bytes of code that are read before they are asked for: 33,000 instructions, of 20 µs each."""
 _MOST_KERNELS = 500
-
-
-_VOLTA = ("sm_70", "sm_72")
-_WITHOUT_VOLTA = (2026, 2)
-"""From this release on, NVIDIA's reader has no text of Volta."""
+_NO_CODE = Missing(SASS_TEXT, "the report has no machine code of it", "profile it again: ncu embeds what it runs")
+_BROKEN_CODE = Missing(SASS_TEXT, "the cubin in the report is damaged", "profile it again")
+_BROKEN_LINES = Missing(SOURCE_LINES, "the line table of the cubin in the report is damaged", "profile it again")
 
 
 class LaunchProgram(NamedTuple):
@@ -43,82 +38,47 @@ class SourceReader:
     """Answers for the code of a report's launches, by number. Raises DamagedInput where nothing can be read of it.
 
     `program_of` gives a launch's program, None where it has none; launches of one program share the `SourceData`.
-    `native` makes the reader that is asked for the rest. `kernels` gives the number of a launch of each kernel.
+    `kernels` gives the number of a launch of each kernel.
     """
 
-    __slots__ = ("_kernels", "_last", "_make_native", "_native", "_program_of", "_store", "_textless")
+    __slots__ = ("_kernels", "_last", "_program_of", "_store")
 
-    def __init__(
-        self,
-        program_of: Callable[[int], LaunchProgram | None],
-        native: Callable[[], CodeReader],
-        kernels: Callable[[], Iterable[int]],
-    ) -> None:
+    def __init__(self, program_of: Callable[[int], LaunchProgram | None], kernels: Callable[[], Iterable[int]]) -> None:
         self._program_of = program_of
-        self._make_native = native
-        self._native: CodeReader | None = None
         self._kernels = kernels
         self._store = TextStore()
         self._last: tuple[int, LaunchProgram | None] | None = None
-        self._textless: set[str] = set()
-
-    def prepare(self) -> None:
-        """Let NVIDIA's reader begin where the first launch's program will be asked of it; there is such a launch."""
-        program = self._program_of(0)
-        if program is None or program.data.function(program.mangled) is None:
-            self._asked().prepare()
 
     def sources(self, number: int) -> Mapping[str, str]:
         """Return embedded source text by file name; empty text where only the name was recorded."""
         program = self._program(number)
-        sources = program.data.sources() if program is not None else None
-        return sources if sources is not None else self._asked().sources(number)
+        return program.data.sources() if program is not None else {}
 
     def places(self, number: int, pcs: Sequence[int]) -> dict[int, InstructionPlace]:
-        """Return text and source position of these instructions."""
+        """Return text and source position of these instructions, as far as they are known."""
         program = self._program(number)
         if program is None:
-            return self._asked().places(number, pcs)
+            return dict.fromkeys(pcs, NOWHERE)
         self._read(program)
-        places = program.data.places(pcs, self._store, program.own)
-        unknown = [pc for pc in pcs if pc not in places]
-        if not unknown:
-            return places
-        lines = program.data.lines(unknown, program.own)
-        target = program.data.target
-        if len(lines) == len(unknown) and (target in self._textless or (target in _VOLTA and _has_forgotten_volta())):
-            return places | {pc: InstructionPlace("", *(line or (None, None))) for pc, line in lines.items()}
-        told = self._asked().places(number, unknown)
-        if target is not None and lines and not self._store.reads(target) and not any(told[pc].sass for pc in lines):
-            self._textless.add(target)
-        return places | told
+        return program.data.places(pcs, self._store, program.own)
 
-    def start(self, number: int) -> int | None:
-        """Return the address of a launch's kernel; None where neither its program nor the launch tells it."""
+    def gaps(self, number: int) -> tuple[Missing, ...]:
+        """Return what is not known of the code of a launch's kernel, and why."""
         program = self._program(number)
         if program is None:
-            return None
-        start = program.data.starts.get(program.mangled)
-        return start if start is not None or program.own is None else program.own[1]
-
-    def text(self, number: int) -> Mapping[int, str] | None:
-        """Return the SASS of a launch's kernel by offset, jumps to offsets, too; None where no nvdisasm tells it."""
-        program = self._program(number)
-        if program is None:
-            return None
+            return (_NO_CODE,)
+        code = program.data.function(program.mangled)
+        if code is None:
+            return (_BROKEN_CODE if program.data.is_broken else _NO_CODE,)
         self._read(program)
-        return program.data.text(program.mangled, self._store)
+        gaps = self._store.without_text(code), _BROKEN_LINES if program.data.has_broken_lines else None
+        return tuple(gap for gap in gaps if gap is not None)
 
     def _program(self, number: int) -> LaunchProgram | None:
         """Return a launch's program; the questions on a launch come one behind another."""
         if self._last is None or self._last[0] != number:
             self._last = number, self._program_of(number)
         return self._last[1]
-
-    def _asked(self) -> CodeReader:
-        if self._native is None:
-            self._native = self._make_native()
-        return self._native
 
     def _read(self, program: LaunchProgram) -> None:
         """Read the code of a kernel; if nvdisasm has to be started for that, then for others, too."""
@@ -140,15 +100,3 @@ class SourceReader:
             if left < 0:
                 return
             yield code
-
-
-@cache
-def _has_forgotten_volta() -> bool:
-    """Tell whether NVIDIA's reader, as it is installed, has no text of Volta; it need not be asked then."""
-    from importlib.metadata import PackageNotFoundError, version  # takes 10 ms to import
-
-    try:
-        release = re.findall(r"\d+", version("ncu-report"))[:2]
-    except PackageNotFoundError:
-        return False
-    return tuple(map(int, release)) >= _WITHOUT_VOLTA

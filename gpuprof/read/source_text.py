@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.tools.disassemble import Disassembler, PlacedText, disassembler_for, placed_texts
+from gpuprof.code.tools.disassemble import Disassembler, PlacedText, brings, disassembler_for, placed_texts
 from gpuprof.code.tools.user_cache import UserCache, key_of, user_cache
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.model.recorded import SASS_TEXT, Missing
 
 _KIND = "function text 1"
-_OLDEST = (12, 8)
-"""The oldest nvdisasm of which it was found that it says what NVIDIA's reader of reports says."""
 _MOST_KEPT = 1 << 18
 """Instructions whose text stays in memory."""
 _MOST_TEXT = 4096
@@ -32,26 +30,28 @@ FunctionText = Sequence[PlacedText]
 
 
 class TextStore:
-    """The texts of functions that were asked for. What nvdisasm cannot read is asked once and then not known."""
+    """The texts of functions that were asked for; of what nvdisasm cannot read, why. It is asked once."""
 
     __slots__ = ("_cache", "_held", "_texts")
 
     def __init__(self, cache: UserCache | None = None) -> None:
         self._cache = cache if cache is not None else user_cache()
-        self._texts: dict[FunctionCode, FunctionText | None] = {}
+        self._texts: dict[FunctionCode, FunctionText | Missing] = {}
         self._held = 0
 
     def knows(self, function: FunctionCode) -> bool:
         """Tell whether a function was learned, whether it has a text or not."""
         return function in self._texts
 
-    def reads(self, target: str) -> bool:
-        """Tell whether an nvdisasm is here that may know the target."""
-        return _tool_for(target) is not None
-
     def text(self, function: FunctionCode) -> FunctionText | None:
         """Return the text of a function that was learned; None where it is not known."""
-        return self._texts.get(function)
+        text = self._texts.get(function)
+        return None if isinstance(text, Missing) else text
+
+    def without_text(self, function: FunctionCode) -> Missing | None:
+        """Return why a function that was learned has no text; None where it has."""
+        text = self._texts.get(function)
+        return text if isinstance(text, Missing) else None
 
     def learn(
         self, functions: Iterable[FunctionCode], ahead: Callable[[], Iterable[FunctionCode]] | None = None
@@ -71,9 +71,9 @@ class TextStore:
         """Take from the cache what it has, and return the functions that are to be disassembled."""
         unread = []
         for function in dict.fromkeys(functions):
-            tool, count = _tool_for(function.target), len(function.code) // INSTRUCTION_BYTES
+            tool, count = disassembler_for(function.target), len(function.code) // INSTRUCTION_BYTES
             if tool is None:
-                self._texts[function] = None
+                self._texts[function] = _no_tool(function.target)
                 continue
             text = _unpacked(self._cache.read(_key(tool, function), _MOST_TEXT * count), count)
             if text is None:
@@ -83,16 +83,19 @@ class TextStore:
         return unread
 
     def _ask(self, target: str, functions: Sequence[FunctionCode]) -> None:
-        """Have functions of one target disassembled; those that nvdisasm cannot read are not known."""
-        tool = _tool_for(target)
+        """Have functions of one target disassembled."""
+        tool = disassembler_for(target)
+        if tool is None:
+            self._texts.update(dict.fromkeys(functions, _no_tool(target)))
+            return
         texts: Sequence[FunctionText | str]
         try:
-            texts = placed_texts(tool, target, [function.code for function in functions]) if tool is not None else []
-        except EnvironmentProblem:
-            texts = []
-        for function, text in zip_longest(functions, texts):
-            if text is None or isinstance(text, str) or tool is None:
-                self._texts[function] = None
+            texts = placed_texts(tool, target, [function.code for function in functions])
+        except EnvironmentProblem as error:
+            texts = [error.message] * len(functions)
+        for function, text in zip(functions, texts, strict=True):
+            if isinstance(text, str):
+                self._texts[function] = Missing(SASS_TEXT, text, brings(target, newer=True))
             else:
                 self._keep(function, text)
                 self._cache.write(_key(tool, function), _packed(text))
@@ -102,9 +105,8 @@ class TextStore:
         self._held += len(text)
 
 
-def _tool_for(target: str) -> Disassembler | None:
-    tool = disassembler_for(target)
-    return tool if tool is not None and tool.version >= _OLDEST else None
+def _no_tool(target: str) -> Missing:
+    return Missing(SASS_TEXT, f"no nvdisasm at hand reads code for {target:.40}", brings(target))
 
 
 def _key(tool: Disassembler, function: FunctionCode) -> str:

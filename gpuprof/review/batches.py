@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace as replaced
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.tools.disassemble import Disassembler, disassembler_for, find_disassemblers
-from gpuprof.code.tools.nvrtc import INSTALL_HINT
+from gpuprof.code.tools.disassemble import Disassembler, brings, disassembler_for, find_disassemblers
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel
@@ -19,8 +18,6 @@ Progress = Callable[[int, int], None]
 """Told how many bytes of code are done, and of how many."""
 
 
-_OLD_TARGETS = ("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72")
-"""What nvdisasm of CUDA 13 no longer reads."""
 _LITTLE_BYTES = 4000 * INSTRUCTION_BYTES
 """So much is done before processes are ready for it."""
 _PATIENCE_S, _PATIENCE_S_PER_BYTE = 60.0, 0.005 / INSTRUCTION_BYTES
@@ -87,7 +84,6 @@ def _identity(kernel: CompiledKernel) -> object:
         kernel.kernel,
         (shape.block, shape.grid, shape.dynamic_shared_bytes, frozenset(shape.arguments.items())),
         id(kernel.cubin) if kernel.lines is None else hash(frozenset(kernel.lines.items())),
-        None if kernel.sass is None else hash(frozenset(kernel.sass.items())),
         kernel.argument_names,
         kernel.notes,
     )
@@ -99,19 +95,12 @@ def _launched_again(reviewed: ReviewedKernel, kernel: CompiledKernel, number: in
 
 def disassemblers_for(kernels: Sequence[CompiledKernel]) -> tuple[Disassembler, ...]:
     """Return those that the targets of these kernels need. Raises EnvironmentProblem where none can be read."""
-    targets = dict.fromkeys(kernel.target for kernel in kernels if kernel.kernel.code and kernel.sass is None)
+    targets = dict.fromkeys(kernel.target for kernel in kernels if kernel.kernel.code)
     tools = dict.fromkeys(tool for tool in map(disassembler_for, targets) if tool is not None)
     if targets and not tools:
         have = ", ".join(map(str, find_disassemblers()))
         names = ", ".join(f"{target:.40}" for target in targets)
-        if have:
-            raise EnvironmentProblem(f"{have} does not read code for {names}", _other_disassembler(targets))
-        raise EnvironmentProblem("no nvdisasm: machine code cannot be read", INSTALL_HINT)
+        said = f"{have} does not read code for {names}" if have else f"no nvdisasm at hand reads code for {names}"
+        hints = dict.fromkeys(brings(target, newer=bool(have)) for target in targets)
+        raise EnvironmentProblem(said, "; ".join(hints))
     return tuple(tools)
-
-
-def _other_disassembler(targets: Iterable[str]) -> str:
-    """Say which nvdisasm reads targets that those at hand do not."""
-    if any(target in _OLD_TARGETS for target in targets):
-        return "put an nvdisasm of CUDA 12 on PATH: newer ones read sm_75 and newer"
-    return "python -m pip install --upgrade nvidia-cuda-nvdisasm"

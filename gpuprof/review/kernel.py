@@ -28,9 +28,8 @@ class CompiledKernel:
     """One kernel for one target; of a report, one launch.
 
     `lines` has the source place of instructions by offset where it was read elsewhere (a report), else None: they are
-    read from the cubin. `sass` likewise: its text by offset, where no disassembler needs to be asked. `argument_names`
-    are by ordinal; `label` is the short name, which `review.py` gives. `bare` says why there is no machine code where
-    there is none.
+    read from the cubin. `argument_names` are by ordinal; `label` is the short name, which `review.py` gives. `bare`
+    says why there is no machine code where there is none.
     """
 
     name: str
@@ -41,7 +40,6 @@ class CompiledKernel:
     kernel: CubinKernel
     shape: KnownLaunch
     launch: int | None = None
-    sass: Mapping[int, str] | None = None
     lines: Mapping[int, tuple[str, int]] | None = None
     argument_names: tuple[str | None, ...] = ()
     notes: tuple[str, ...] = ()
@@ -49,8 +47,8 @@ class CompiledKernel:
 
     @property
     def has_code(self) -> bool:
-        """Tell whether there is machine code, or its text, to be reviewed."""
-        return bool(self.kernel.code) or self.sass is not None
+        """Tell whether there is machine code to be reviewed."""
+        return bool(self.kernel.code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

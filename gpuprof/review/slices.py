@@ -10,8 +10,8 @@ from itertools import groupby
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.binary.line_table import line_tables
-from gpuprof.code.sass.instruction import Instruction, instruction_of, without_padding
-from gpuprof.code.tools.disassemble import VOLTA_HINT, NotAnswered, disassembled, disassembler_for
+from gpuprof.code.sass.instruction import Instruction, without_padding
+from gpuprof.code.tools.disassemble import NotAnswered, brings, disassembled, disassembler_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
@@ -62,17 +62,13 @@ def reviewed_slice(kernels: Sequence[Numbered]) -> list[ReviewedKernel]:
 
 def _instructions(kernels: Sequence[CompiledKernel]) -> list[tuple[Instruction, ...] | str]:
     """Return the instructions of each kernel, or why there are none."""
-    given = [_given(kernel) for kernel in kernels]
-    unread = [kernel for kernel, code in zip(kernels, given, strict=True) if code is None]
-    read = iter(_disassembled(unread))
-    return [next(read) if code is None else code for code in given]
+    unreadable = [_unreadable(kernel) for kernel in kernels]
+    read = iter(_disassembled([kernel for kernel, why in zip(kernels, unreadable, strict=True) if why is None]))
+    return [next(read) if why is None else why for why in unreadable]
 
 
-def _given(kernel: CompiledKernel) -> tuple[Instruction, ...] | str | None:
-    """Return what can be told without nvdisasm; None where it has to be asked."""
-    if kernel.sass is not None:
-        texts = sorted(kernel.sass.items())
-        return tuple(filter(None, (instruction_of(text, address) for address, text in texts)))
+def _unreadable(kernel: CompiledKernel) -> str | None:
+    """Return why nvdisasm need not be asked for a kernel; None where it is to be asked."""
     code = kernel.kernel.code
     if not code:
         return kernel.bare or NO_CODE
@@ -84,8 +80,7 @@ def _given(kernel: CompiledKernel) -> tuple[Instruction, ...] | str | None:
 
 
 def _no_tool(target: str) -> str:
-    hint = f"; {VOLTA_HINT}" if target == "sm_70" else ""
-    return f"no nvdisasm at hand reads {target:.40}{hint}"
+    return f"no nvdisasm at hand reads {target:.40}; {brings(target)}"
 
 
 def _disassembled(kernels: Sequence[CompiledKernel]) -> list[tuple[Instruction, ...] | str]:

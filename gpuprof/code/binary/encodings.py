@@ -10,8 +10,20 @@ _OPCODE = 0xFFF
 _MOV_OF_REGISTER, _NOP, _BRA = 0x202, 0x918, 0x947
 _KIND, _MUFU = 0x1FF, 0x108
 """The bits of the opcode without those of what the operand is: a register, a constant or an immediate."""
-_FUNCTION, _FUNCTIONS, _SEEDS_FP64 = 10, 0xF, (6, 7)
-"""Where a MUFU tells its function in the upper word: RCP64H and RSQ64H."""
+_FUNCTION, _FUNCTIONS, _SEEDS_FP64 = 10, 0xF, {6: "MUFU.RCP64H", 7: "MUFU.RSQ64H"}
+"""Where a MUFU tells its function in the upper word."""
+_SIZE, _SIZES = 9, (".U8", ".S8", ".U16", ".S16", "", ".64", ".128", "")
+"""Where an access to global memory tells its size in the upper word."""
+_SIZED = frozenset((0x180, 0x181, 0x185, 0x186, 0x1AE))
+_OPCODES = {
+    0x007: "SEL", 0x00C: "ISETP", 0x010: "IADD3", 0x011: "LEA", 0x012: "LOP3", 0x016: "PRMT", 0x017: "IMNMX",
+    0x019: "SHF", 0x01C: "PLOP3", 0x020: "FMUL", 0x021: "FADD", 0x023: "FFMA", 0x024: "IMAD", 0x025: "IMAD",
+    0x027: "IMAD", 0x028: "DMUL", 0x029: "DADD", 0x02B: "DFMA", 0x030: "HADD2", 0x031: "HFMA2", 0x032: "HMUL2",
+    0x035: "HFMA2", 0x036: "VIADD", 0x037: "IMMA", 0x03C: "HMMA", 0x105: "F2I", 0x106: "I2F", 0x108: "MUFU",
+    0x111: "F2I", 0x112: "I2F", 0x11D: "BAR", 0x14D: "EXIT", 0x180: "LD", 0x181: "LDG", 0x183: "LDL", 0x185: "ST",
+    0x186: "STG", 0x187: "STL", 0x18F: "CCTL", 0x192: "MEMBAR", 0x1A9: "ATOMG", 0x1AB: "ERRBAR", 0x1AE: "LDGSTS",
+}  # fmt: skip
+"""The names that findings look for, as nvdisasm has them in 30,000 instructions of sm_70 to sm_90."""
 _TARGET, _OPERAND = 16, 32
 """Bits at which the numbers of a move's registers begin."""
 _REGISTER = 0xFF
@@ -33,13 +45,17 @@ def moves_of(code: bytes) -> Moves:
     return Moves(onto_itself, sum(word & _OPCODE not in (0, _NOP) for word in lower))
 
 
-def fp64_seeds_of(code: bytes) -> tuple[int, ...]:
-    """Return the offsets of the instructions that FP64 divisions and square roots begin with."""
-    return tuple(
-        number * _HALVES.size
-        for number, (lower, upper) in enumerate(_words(code))
-        if lower & _KIND == _MUFU and upper >> _FUNCTION & _FUNCTIONS in _SEEDS_FP64
-    )
+def opcodes_of(code: bytes) -> tuple[str, ...]:
+    """Return the opcode of each instruction: its name, and what findings ask of its modifiers; empty if not known."""
+    return tuple(_opcode(lower, upper) for lower, upper in _words(code))
+
+
+def _opcode(lower: int, upper: int) -> str:
+    kind = lower & _KIND
+    name = _OPCODES.get(kind, "")
+    if kind == _MUFU:
+        return _SEEDS_FP64.get(upper >> _FUNCTION & _FUNCTIONS, name)
+    return name + _SIZES[upper >> _SIZE & 7] if kind in _SIZED else name
 
 
 def is_padding(code: bytes) -> bool:

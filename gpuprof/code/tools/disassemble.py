@@ -19,13 +19,15 @@ from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.sass.instruction import Instruction, Operation, names_address, parse_sass, with_addresses_moved
 from gpuprof.code.tools.named_bytes import NamedBytes
 from gpuprof.code.tools.programs import Program, ended, find_programs, within
-from gpuprof.code.tools.spelling import spelled
 from gpuprof.errors import EnvironmentProblem
 
-VOLTA_HINT = "put an nvdisasm of CUDA 12 on PATH: a toolkit's, or that in the package triton==3.6"
-"""What reads code for sm_70; no package of nvdisasm alone does."""
-_LAST_WITH_SM70 = (12, 9)
+BRINGS_DISASSEMBLER = "python -m pip install 'gpuprof-cli[check]'"
+_VOLTA_HINT = "put an nvdisasm of CUDA 12 on PATH: a toolkit's, or that in the package triton==3.6"
+"""What reads code for Volta; no package of nvdisasm alone does."""
+_LAST_WITH_VOLTA = (12, 9)
 """That of CUDA 12.8 reads sm_70, that of 13.1 does not, by their own lists; of 13.0 it is not known."""
+_OLD_TARGETS = ("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72")
+"""What nvdisasm of CUDA 13 no longer reads."""
 _PATIENCE_S, _PATIENCE_S_PER_BYTE = 30.0, 0.0002
 """How long nvdisasm may take: an instruction takes 25 µs, this gives it a hundred times that."""
 _MOST_TEXT, _MOST_TEXT_PER_BYTE = 2**20, 256
@@ -60,12 +62,12 @@ class Disassembler(Program):
     __slots__ = ()
 
     def reads(self, target: str) -> bool:
-        """Tell whether it may know the target; the old ones that know sm_70 do not know the new."""
-        return self.version <= _LAST_WITH_SM70 if target == "sm_70" else True
+        """Tell whether it may know the target; the old ones that know Volta do not know the new."""
+        return self.version <= _LAST_WITH_VOLTA if target in _OLD_TARGETS else True
 
 
 class PlacedText(NamedTuple):
-    """An instruction in the spelling of reports; with `jump`, an address behind it, so far from the kernel's start."""
+    """An instruction without `.reuse`; with `jump`, an address behind it, so far from the kernel's start."""
 
     text: str
     jump: int | None = None
@@ -195,7 +197,7 @@ def _placed_texts(
 
 @lru_cache(maxsize=1 << 15)
 def _spelled(operation: Operation) -> str:
-    return spelled(str(Instruction.at(0, operation)))
+    return str(Instruction.at(0, operation)).replace(".reuse", "")
 
 
 def _read(tool: Disassembler, target: str, code: bytes) -> list[_Text]:
@@ -258,3 +260,10 @@ def find_disassemblers() -> tuple[Disassembler, ...]:
 def disassembler_for(target: str) -> Disassembler | None:
     """Return the newest nvdisasm that reads the target, or None."""
     return next((tool for tool in find_disassemblers() if tool.reads(target)), None)
+
+
+def brings(target: str, *, newer: bool = False) -> str:
+    """Say how to get an nvdisasm that reads the target; `newer`: than the one that does not know its code."""
+    if target in _OLD_TARGETS:
+        return _VOLTA_HINT
+    return "python -m pip install --upgrade nvidia-cuda-nvdisasm" if newer else BRINGS_DISASSEMBLER

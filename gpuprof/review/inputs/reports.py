@@ -8,8 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from gpuprof.code.binary.cubin import Cubin, CubinKernel, read_cubin
-from gpuprof.code.tools.disassemble import VOLTA_HINT, disassembler_for
-from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
+from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.recorded import EmbeddedProgram, Launch, Report
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.review.inputs.chosen import KernelChoice, compiled_kernel
@@ -21,10 +20,6 @@ _REGISTERS = "launch__registers_per_thread"
 _STATIC_SHARED = "launch__shared_mem_per_block_static"
 _DYNAMIC_SHARED = "launch__shared_mem_per_block_dynamic"
 _MOST_NAMED = 5
-_TEXT_BY_READER = "sm_70"
-"""No packaged nvdisasm reads it; NVIDIA's report reader of 2025 does."""
-_NO_TEXT = "neither an nvdisasm nor NVIDIA's report reader here reads code for sm_70"
-_TEXT_HINT = f"python -m pip install 'ncu-report<2026'; or {VOLTA_HINT}"
 
 
 class _Programs:
@@ -33,7 +28,6 @@ class _Programs:
     def __init__(self) -> None:
         self._cubins: dict[int, tuple[bytes, Cubin | str]] = {}
         self._kernels: dict[int, Mapping[str, CubinKernel]] = {}
-        self._texts: dict[tuple[int, str], Mapping[int, str] | None] = {}
 
     def kernel(self, program: EmbeddedProgram) -> tuple[str, CubinKernel] | str:
         """Return the target and the kernel of a launch, or why there is none."""
@@ -52,16 +46,6 @@ class _Programs:
         kernel = self._kernels[key].get(program.mangled)
         return (cubin.target, kernel) if kernel is not None else f"its cubin has no kernel {program.mangled:.100}"
 
-    def text(self, program: EmbeddedProgram, target: str, launch: Launch, size: int) -> Mapping[int, str] | None:
-        """Return the text that NVIDIA's reader has of a kernel that no disassembler reads; None where it has none."""
-        key = (id(program.cubin), program.mangled)
-        if target != _TEXT_BY_READER:
-            return None
-        if key not in self._texts:
-            readable = disassembler_for(target) is not None
-            self._texts[key] = None if readable else launch.details.program_text(size) or None
-        return self._texts[key]
-
 
 def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[InputModule]:
     """Yield the code of a report's launches in their order, by architecture; those without have what was recorded.
@@ -70,8 +54,6 @@ def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[In
     """
     report = read_ncu_rep(path, salvage=choice.request.salvage)
     kernels, bare = _kernels(report, origin, choice)
-    if not kernels and _NO_TEXT in bare:
-        raise EnvironmentProblem(f"{origin}: {_NO_TEXT}", _TEXT_HINT)
     if not kernels:
         raise InputError(
             f"{origin}: none of its {len(report.launches)} launches has code that can be read"
@@ -113,7 +95,7 @@ def _kernels(report: Report, origin: str, choice: KernelChoice) -> tuple[list[Co
     bare: dict[str, list[str]] = {}
     for number, launch in enumerate(report.launches):
         kernel = _kernel(launch, number, origin, choice, programs)
-        if isinstance(kernel, str) and kernel != _NO_TEXT and launch.kind == "kernel":
+        if isinstance(kernel, str) and launch.kind == "kernel":
             kernel = _recorded(report, number, origin, choice, kernel) or kernel
         if isinstance(kernel, str):
             bare.setdefault(kernel, []).append(launch.name or launch.demangled)
@@ -144,10 +126,7 @@ def _kernel(
         choice=choice,
         shape=_shape(launch),
     )
-    sass = programs.text(program, target, launch, len(kernel.code))
-    if sass is None and target == _TEXT_BY_READER and disassembler_for(target) is None:
-        return _NO_TEXT
-    return replace(compiled, launch=number, sass=sass)
+    return replace(compiled, launch=number)
 
 
 def _recorded(report: Report, number: int, origin: str, choice: KernelChoice, why: str) -> CompiledKernel | None:

@@ -1,8 +1,8 @@
-"""One spelling of SASS, whoever wrote it: that of nvdisasm, without `.reuse`, which NVIDIA's reports do not say.
+"""SASS as NVIDIA's report reader writes it, in the spelling of gpuprof.
 
-The reader of reports writes more spaces behind a predicate and one behind `+INF`, `[R2][R4.64]` for the two addresses
-of a copy, `R2, 0x10` for what a RET or BRX adds, and the name of a label before its address. Nothing else differed in
-43,000 instructions of sm_75 to sm_90 (nvdisasm 12.8 and 13.5, ncu_report 2026.3).
+That reader writes more spaces behind a predicate and one behind `+INF`, `[R2][R4.64]` for the two addresses of a copy,
+`R2, 0x10` for what a RET or BRX adds, and the name of a label before its address. Nothing else differed in 43,000
+instructions of sm_75 to sm_90 (nvdisasm 12.8 and 13.5, ncu_report 2026.3).
 """
 
 from __future__ import annotations
