@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 import pytest
 
 from gpuprof.collect.name_filter import by_name, by_symbol
+from gpuprof.diagnose.telling import telling_expression
 from gpuprof.model import kernel_kinds
+from gpuprof.model.kernel_kinds import kind_by_name
+from gpuprof.read.printed_launch import short_name
+from gpuprof.review.inputs.signatures import argument_names
+from gpuprof.units import parse_quantity
 from tests.regular_expressions import Pattern, attacks, find_expressions, may_be_exponential
 
 _SHORT = (16, 22, 30, 40, 55, 75, 100)
@@ -122,6 +128,26 @@ def test_more_than_linear_time_is_seen(expression: str, method: str) -> None:
 )
 def test_linear_time_is_none_of_it(expression: str, method: str) -> None:
     assert superlinear(re.compile(expression), {method}) is None
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: telling_expression("k", "k x y z", [50_000 * "k "]),
+        lambda: argument_names(f"__global__ {10_000 * 'a<'}"),
+        lambda: argument_names(f"__global__ void k(int a{6_000 * '[1]'})"),
+        lambda: argument_names(100_000 * '/*"'),
+        lambda: short_name(50_000 * "a<("),
+        lambda: kind_by_name(20_000 * "i8a_w4a16_gemm_"),
+        lambda: parse_quantity(f"1{50_000 * ' '}\n"),
+    ],
+    ids=["telling", "unclosed", "extents", "comments", "name", "kind", "quantity"],
+)
+def test_functions_that_go_over_a_text_again_and_again_take_less_than_a_second(read: Callable[[], object]) -> None:
+    start = time.thread_time()
+    with suppress(ValueError):
+        read()
+    assert time.thread_time() - start < 1
 
 
 def superlinear(pattern: Pattern, methods: Iterable[str], given: Callable[[str], str] = str) -> str | None:
