@@ -130,7 +130,7 @@ def _patterns_in(value: Any, seen: set[int] | None = None) -> Iterator[Pattern]:
     elif isinstance(value, list | tuple | set | frozenset):
         inside = value
     elif hasattr(value, "__metadata__"):
-        inside = value.__metadata__
+        inside = getattr(value, "__metadata__", ())
     elif isinstance(value, type) and value.__module__.startswith("gpuprof."):
         inside = vars(value).values()
     elif type(value).__module__.startswith(("gpuprof.", "msgspec")):
@@ -245,7 +245,7 @@ class _Maker:
     def _sample(self, node: Node, choice: int) -> str:
         name, arguments = str(node[0]), node[1]
         if name == "LITERAL":
-            return chr(arguments)
+            return chr(int(arguments))
         if _is_single(node):
             return self.accepted[id(node)][choice % len(self.accepted[id(node)])]
         if name.endswith("_REPEAT"):
@@ -294,9 +294,9 @@ def _accepts(node: Node, char: str) -> bool:
     name, arguments = str(node[0]), node[1]
     match name:
         case "LITERAL":
-            return ord(char) == arguments
+            return ord(char) == int(arguments)
         case "NOT_LITERAL":
-            return ord(char) != arguments
+            return ord(char) != int(arguments)
         case "ANY":
             return True
         case "RANGE":
