@@ -134,7 +134,7 @@ def _patterns_in(value: Any, seen: set[int] | None = None) -> Iterator[Pattern]:
     elif isinstance(value, type) and value.__module__.startswith("gpuprof."):
         inside = vars(value).values()
     elif type(value).__module__.startswith(("gpuprof.", "msgspec")):
-        names = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", ())
+        names: Any = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", ())
         inside = [getattr(value, name) for name in names]
         text = getattr(value, "pattern", None)
         yield from [re.compile(text, re.IGNORECASE)] if isinstance(text, str) else _patterns_in(text, seen)
@@ -203,7 +203,7 @@ class _Maker:
         votes = Counter(char for characters in accepted.values() for char in characters)
         # What an expression begins with comes first: where that is repeated, it begins again and again.
         first = next((chr(node[1]) for node in singles if str(node[0]) == "LITERAL"), "")
-        self.accepted = {
+        self.accepted: dict[int, list[str]] = {
             place: sorted(characters, key=lambda char: (char != first, -votes[char]))[:_CHARACTERS] or ["\0"]
             for place, characters in accepted.items()
         }
@@ -247,10 +247,11 @@ class _Maker:
         if name == "LITERAL":
             return chr(int(arguments))
         if _is_single(node):
-            return self.accepted[id(node)][choice % len(self.accepted[id(node)])]
+            characters = self.accepted[id(node)]
+            return characters[choice % len(characters)]
         if name.endswith("_REPEAT"):
             least, most, body = arguments
-            return self.sample(body, choice) * min(max(least, choice), int(most), _LONGEST_SAMPLE)
+            return self.sample(body, choice) * int(min(max(least, choice), int(most), _LONGEST_SAMPLE))
         if name.startswith("ASSERT") or name == "GROUPREF_EXISTS":
             return ""
         inside = _inside(node)
