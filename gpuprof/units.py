@@ -27,7 +27,7 @@ _PLAIN = (
     "FLOP/clk/SM", "OP/clk/SM", "result/clk/SM", "B/clk/SM", "B/clk", "warp", "thread", "block", "register",
     "SM", "scheduler", "%", "lane/clk/SM", "", *RESULT_UNITS,
 )  # fmt: skip
-_QUANTITY = re.compile(r"^\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(?!\s)(.*)")
 
 # Nsight Compute: "Gbyte/second", "cycle/nsecond", "Kbyte/block", "ns", "hz", "sectors", "byte/s".
 _NCU_TIME = {
@@ -57,7 +57,7 @@ def parse_quantity(text: str) -> Quantity:
 
     Raises ValueError for anything else, a bare number with a misspelt unit included.
     """
-    match = _QUANTITY.match(text)
+    match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a number with a unit")
     number, symbol = float(match[1]), match[2]

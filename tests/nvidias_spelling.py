@@ -11,8 +11,8 @@ import re
 
 _SPACES = re.compile(r"\s+")
 _LABEL = re.compile(r"`\([^()]*\) ?(?=0x[0-9a-f]+$)")
-_COPY = re.compile(r"(\bLDGSTS\S* \[[^\[\]]*\])(?=\[|desc)")
-_INDIRECT = re.compile(r"(\b(?:RET|BRXU?|JMXU?)(?:\.\w+)* \w+), (?=-?0x[0-9a-f]+$)")
+_COPY = re.compile(r"((?<!\S)LDGSTS\S* \[[^\[\]]*\])(?=\[|desc)")
+_INDIRECT = re.compile(r"((?<![\w.])(?:RET|BRXU?|JMXU?)(?:\.\w+)* \w+), (?=-?0x[0-9a-f]+$)")
 
 
 def spelled(sass: str) -> str:

@@ -81,7 +81,7 @@ def metric_names(listed: str) -> list[str]:
     `regex:^name\\.(sum|min)$` is what ncu makes of a name without a suffix.
     """
     names = (word.strip().rstrip(".") for word in listed.split(","))
-    return [re.sub(r"^regex:\^(\w+).*$", r"\1", name) for name in names if name]
+    return [re.sub(r"^regex:\^(\w+).*", r"\1", name, flags=re.DOTALL) for name in names if name]
 
 
 OPTIONS = "options"
@@ -91,7 +91,7 @@ _OPTIONS = (
     r"|Option '[^\n]{0,200}' did not match[^\n]*"
     r"|Invalid (?:option|kernel identifier|regex)[^\n]*"
     r"|^[^\n]*cannot be specified more than once[^\n]*"
-    r"|--[\w-]+ requires --[^\n]*"
+    r"|(?<![\w-])--[\w-]+ requires --[^\n]*"
     r"|^[^\n]*is only supported with[^\n]*"
     r"|Failed to read environment variable[^\n]*"
     r"|option [^\n]{0,100}(?:is ambiguous|is invalid|is missing|not recogni[sz]ed)[^\n]*"
@@ -100,7 +100,7 @@ _OPTIONS = (
     r"|Invalid (?:chip|section|set)\b[^\n]*"
     r"|Failed to add section search path[^\n]*"
     r"|Could not (?:open|read|find|parse)[^\n]{0,100} (?:config|section|rule)[^\n]*"
-    r"|what\(\):[^\n]*regular expression[^\n]*"
+    r"|what\(\):[^\n]{0,400}regular expression[^\n]*"
 )
 
 ROWS = (
@@ -120,7 +120,7 @@ ROWS = (
         "no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM)", f"{PERMISSION_FIX}; {_ADMIN}",
     ),
     _row(
-        "virtual", r"not supported on[^\n]*(?:Windows Subsystem for Linux|vGPU|virtual|hypervisor)",
+        "virtual", r"not supported on[^\n]{0,200}(?:Windows Subsystem for Linux|vGPU|virtual|hypervisor)",
         "this machine is virtual, and its host does not allow GPU profiling",
         "WSL: allow access to counters for all users in the NVIDIA Control Panel; vGPU: enable profiling on the host",
     ),
@@ -274,7 +274,7 @@ NOTES = (
 
 OF_PROGRAM = (
     _row(
-        "cupti-conflict", r"cupti[^\n]*(?:MULTIPLE_SUBSCRIBERS|= ?39\b)",
+        "cupti-conflict", r"cupti[^\n]{0,400}(?:MULTIPLE_SUBSCRIBERS|= ?39\b)",
         "the program uses CUPTI itself, which serves one profiler at a time",
         "switch off the program's own profiler: torch.profiler, Proton, CUPTI", note=True,
     ),

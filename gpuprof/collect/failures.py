@@ -56,11 +56,11 @@ _ERRORS: dict[str, type[GpuprofError]] = {
 
 _OPTIONS = [row for row in ROWS if row.cause == OPTIONS]
 _LINE = re.compile(r"^==(ERROR|WARNING)== ?(.*)$", re.MULTILINE | re.IGNORECASE)
-_EXCEPTION = re.compile(r"^\s*what\(\):.*$", re.MULTILINE)
+_EXCEPTION = re.compile(r"^[^\S\n]*what\(\):.*", re.MULTILINE)
 _LONGEST_LINE = 12_000
 _OF_PROCESSES = re.compile(r"^==PROF== ?(?:Connected to|Disconnected from|Report:)[^\n]*", re.MULTILINE | re.IGNORECASE)
 """Where paths stand, in which anything may stand too."""
-_OF_KERNELS = re.compile(r'^(==PROF== ?Profiling )".*"|^()\s*\d+\. .*$|()"[^"\n]*"', re.MULTILINE | re.IGNORECASE)
+_OF_KERNELS = re.compile(r'^(==PROF== ?Profiling )".*"|^()[^\S\n]*\d+\. .*|()"[^"\n]*"', re.MULTILINE | re.IGNORECASE)
 """Where names of kernels stand, in which anything may stand."""
 _DONE = re.compile(r"100%")
 _APPLICATION = re.compile(r"The application returned an error code \((\d+)\)", re.IGNORECASE)

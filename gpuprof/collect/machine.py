@@ -12,7 +12,7 @@ from gpuprof.working_folder import program_on_path
 
 DRIVER_BY_CUDA = {13: 580, 12: 525, 11: 450}
 """Oldest driver branch of a CUDA version (CUDA toolkit release notes, minor version compatibility)."""
-_DRIVER = re.compile(r"NVRM version:.*?\s(\d+(?:\.\d+)+)\s")
+_DRIVER = re.compile(r"NVRM version:.{0,200}?\s(\d+(?:\.\d+)+)\s")
 
 
 @dataclass(frozen=True, slots=True)

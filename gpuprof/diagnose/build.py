@@ -164,7 +164,7 @@ _GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
 _OLD_NAME = re.compile(
     # cuBLAS, cuDNN and CUTLASS name the architecture that a kernel of theirs was written for, and tensor kernels by
     # the shape of their instruction (h884, s1688, s16816, i16832) or as xmma and tensorop.
-    r"(?:volta|turing|ampere)_(?:\w{0,40}_)?[his](?:884|1688|16816|8816|16832|16864)\w*(?:gemm|cudnn)"
+    r"(?:volta|turing|ampere)_(?:\w{0,40}_)?[his](?:884|1688|16816|8816|16832|16864)\w{0,40}(?:gemm|cudnn)"
     r"|(?<![A-Za-z0-9])sm(?:7[025]|8[0679])_xmma_|cutlass(?:__\d+x?_\w{0,20})?_(?:7[025]|8[0679])_(?:wmma_)?tensorop"
 )
 _FORWARD = "forwardCompat"

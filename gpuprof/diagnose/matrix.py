@@ -442,7 +442,7 @@ _IN_16_BITS = (
     "differ from those of FFMA. Use {torch.matmul on the 16-bit tensors, }tl.dot, cublasGemmEx with "
     "CUBLAS_COMPUTE_32F, CUTLASS, mma or wgmma in CUDA."
 )
-_OF_TORCH = re.compile(r"\{(.*?)\}")
+_OF_TORCH = re.compile(r"\{([^{}]*)\}")
 _MANTISSA = {"BF16": "7 bits of mantissa", "FP16": "10 bits and a small range"}
 
 

@@ -27,7 +27,8 @@ _STALL_WORDS = {
 }
 """How the stall rule describes a reason (its messages in reports of ncu 2020 to 2025)."""
 _STALL = re.compile(
-    r"being stalled (?P<what>[^.]*).*?\bThis (?:stall type )?represents about (?P<percent>\d+(?:\.\d+)?)%",
+    r"being stalled (?P<what>[^.]{0,400})\..{0,2000}?"
+    r"\bThis (?:stall type )?represents about (?P<percent>\d+(?:\.\d+)?)%",
     re.DOTALL | re.IGNORECASE,
 )
 """Newer messages say "this stall type", and explain the reason before it: its name is in the first sentence."""
@@ -47,7 +48,7 @@ _CONFLICTS = re.compile(
     r"(?P<total>\d[\d,]*) wavefronts"
 )
 _LOCAL = re.compile(
-    r"local memory\b[^,]*, accounting for (?P<percent>\d+(?:\.\d+)?)% of all sectors requested in L1TEX"
+    r"local memory\b[^,]{0,200}, accounting for (?P<percent>\d+(?:\.\d+)?)% of all sectors requested in L1TEX"
 )
 _PIPE = re.compile(
     r"\b(?P<name>[A-Z0-9]+)(?: \([A-Za-z0-9]+\))? is the highest-utilized pipeline \((?P<percent>\d+(?:\.\d+)?)%\)"

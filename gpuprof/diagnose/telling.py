@@ -25,18 +25,26 @@ def telling_expression(base: str, demangled: str, names: Iterable[str]) -> str:
     words behind it: `Kernel2.*cutlass_80_tensorop_s16816gemm`. Where nothing so short tells, the function's own name.
     """
     others = {name for name in names if base in name and name != demangled}
-    candidates = _candidates(base, demangled)
-    return next((short for short in candidates if not any(re.search(short, other) for other in others)), base)
+    for before, part in _candidates(base, demangled):
+        if not any(_has(other, before, part) for other in others):
+            return f"{escaped(before)}.*{part}" if before else part
+    return base
 
 
-def _candidates(base: str, demangled: str) -> Iterator[str]:
-    yield escaped(base)
+def _has(name: str, before: str, part: str) -> bool:
+    """Tell whether an expression matches behind the first `before`, and so behind any."""
+    return re.compile(part).search(name, name.find(before) + len(before)) is not None
+
+
+def _candidates(base: str, demangled: str) -> Iterator[tuple[str, str]]:
+    """Yield what must be before, and an expression for what is behind."""
+    yield "", escaped(base)
     own = re.search(rf"\b{escaped(base)}\b", demangled)
     if own is None:
         return
-    yield rf"\b{escaped(base)}\b"
+    yield "", rf"\b{escaped(base)}\b"
     if own.start() == 0:
-        yield rf"^{escaped(base)}\b"
+        yield "", rf"^{escaped(base)}\b"
     before = [word.start() for word in _WORD.finditer(demangled, 0, own.start())]
     for start in before[: -_MOST_WORDS - 1 : -1]:
         yield from _written("", demangled[start : own.end()])
@@ -48,10 +56,10 @@ def _candidates(base: str, demangled: str) -> Iterator[str]:
     ]
     # Numbers tell a reader less than words.
     for span in sorted(spans, key=lambda span: span[0].isdigit()):
-        yield from _written(f"{escaped(base)}.*", span)
+        yield from _written(base, span)
 
 
-def _written(prefix: str, part: str) -> Iterator[str]:
+def _written(before: str, part: str) -> Iterator[tuple[str, str]]:
     if len(part) <= _LONGEST and part.isprintable():
-        yield f"{prefix}{escaped(part)}"
-        yield rf"{prefix}\b{escaped(part)}\b"
+        yield before, escaped(part)
+        yield before, rf"\b{escaped(part)}\b"

@@ -55,7 +55,7 @@ QUANTITIES = {
 }  # fmt: skip
 """What `counters` may describe."""
 
-_METRIC = re.compile(r"(?:[a-z]+:)?[A-Za-z0-9_]+__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
+_METRIC = re.compile(r"(?:[a-z]+:)?(?=[A-Za-z0-9_]+?__[A-Za-z0-9_])[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
 _OPCODE = re.compile(r"[A-Z][A-Z0-9]*")
 
 

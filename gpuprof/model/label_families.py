@@ -57,7 +57,7 @@ def _identifier(text: str) -> str:
     text = _without_specialisation(text) or text
     text = re.sub(r"\Acudnn_(?:infer|train)_(?=.)", "", text)
     if len(text) > TARGET_WIDTH and "_xmma_" in text:
-        text = re.sub(r"_execute_(?:segment_k_off_)?kernel.*\Z", "", text)
+        text = re.sub(r"_execute_(?:segment_k_off_)?kernel.*", "", text, flags=re.DOTALL)
         text = re.sub(r"_(?:warpsize|warpgroupsize)\d+x\d+x\d+|(?<=_)tilesize", "", text)
     return text
 

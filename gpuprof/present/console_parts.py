@@ -21,7 +21,7 @@ TEXT_WIDTH, TABLE_WIDTH = 120, 140
 SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
 
 _GLUE = "\u00a0"
-_NUMBER_AND_UNIT = re.compile(r"((?<![\w.])[0-9](?:[0-9.,]*[0-9])?|[≤≥=~]) (?=\S)")
+_NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|[≤≥=~]) (?=\S)")
 _SECOND_CELL = "\x00"
 """Stands behind a character that is two columns wide while a text is wrapped; no legible text has it."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

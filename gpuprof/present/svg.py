@@ -15,16 +15,16 @@ from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent
 
 _TITLE_LENGTH = 100
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<[^<>]*>")
 _REFERENCE = re.compile(r'(\bid="|url\(#|href="#)')
 _ID = re.compile(r'(?<=\bid=")[^"]*')
 _GROUP = re.compile(r'<g id="([^"]*)">')
-_FONT = re.compile(r"font-family: '[^\"]*?sans-serif; ")
+_FONT = re.compile(r"font-family: '[^\"]{0,1000}?sans-serif; ")
 _GENERATED_ID = re.compile(r'<g id="(?:figure|axes|patch|line2d|text|xtick|ytick|matplotlib\.axis|legend)_\d+"')
 _LONG_NUMBER = re.compile(r'(?<=[\s"(])-?\d+\.\d{3,}(?=[\s")])')
-_NO_TURN = re.compile(r' transform="rotate\(-?0 [^)]*\)"')
+_NO_TURN = re.compile(r' transform="rotate\(-?0 [^()]*\)"')
 _STYLE = re.compile(r'(?<= style=")[^"]*')
-_EMPTY_GROUP = re.compile(r"\s*<g/>")
+_EMPTY_GROUP = re.compile(r"(?<!\s)\s*<g/>")
 _FONT_OF_PAGE = "font-family:'DejaVu Sans',Verdana,'Segoe UI',sans-serif"
 
 
@@ -34,8 +34,7 @@ def finished_svg(svg: str, figure: RooflineFigure, theme: ThemeName, links: Mapp
     `links` gives the points of these kernels a link.
     """
     body = svg[svg.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, count=1, flags=re.DOTALL)
-    body = re.sub(r"<style[^>]*>.*?</style>", "", body, count=1, flags=re.DOTALL)
+    body = _without(_without(body, "<metadata>", "</metadata>"), "<style", "</style>")
     body = _compact(body) if theme == "page" else body
     prefix = f"{_identifier(figure.id)}-"
     variables = page_variables() if theme == "page" else {}
@@ -64,6 +63,13 @@ def finished_svg(svg: str, figure: RooflineFigure, theme: ThemeName, links: Mapp
         return tag
 
     return _with_title(_TAG.sub(rewrite, body), figure, prefix, theme, linked=bool(targets))
+
+
+def _without(text: str, opening: str, closing: str) -> str:
+    """Cut out the first element that begins and ends so."""
+    before, _, rest = text.partition(opening)
+    _, closed, after = rest.partition(closing)
+    return before + after if closed else text
 
 
 def _linked(mark: str, kernel: int, href: str, title: str) -> str:

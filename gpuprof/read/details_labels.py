@@ -20,7 +20,8 @@ from gpuprof.units import ncu_unit
 
 RAW_NAMES_SECTION = "Command line profiler metrics"
 
-_PRINTED_NAME = re.compile(r"(?P<alone>[a-z0-9_]+__[\w.:]+)|.+ \((?P<behind>[a-z0-9_]+__[\w.:]+)\)")
+_METRIC = r"(?=[a-z0-9_]+?__[\w.:])[\w.:]+"
+_PRINTED_NAME = re.compile(rf"(?P<alone>{_METRIC})|.+ \((?P<behind>{_METRIC})\)")
 _SPEED_OF_LIGHT = {
     "Compute (SM) Throughput": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "Compute (SM) [%]": "sm__throughput.avg.pct_of_peak_sustained_elapsed",

@@ -19,7 +19,7 @@ _ROLLED_UP = re.compile(
 )
 _RATIO = re.compile(r"(?P<base>.*?)\.(?P<kind>pct|ratio|max_rate)")
 _SAMPLING = ("pmsampling:", "warpsampling:", "breakdown:")
-_TRIAGE = re.compile(r"[A-Z]+_[A-Z]\.Triage\w+\.")
+_TRIAGE = re.compile(r"(?<![A-Z])[A-Z]+_[A-Z]\.Triage\w+\.")
 
 _NAMED: Mapping[str, str] = {
     "inst_executed": "inst",
@@ -128,8 +128,8 @@ _RATIOS = tuple(
         (r"__average_(?:warp|cta)_latency", "cycle"),
         (r"__average_warps_active_per_inst_executed$", "cycle"),
         (r"__average_warps_active_per_issue_active$", "warp"),
-        (r"__average_warps_issue_stalled_\w+_per_issue_active$", "inst"),
-        (r"__average_inst_executed_(?:\w+_)?per_warp$", "inst/warp"),
+        (r"__average_warps_issue_stalled_\w{1,100}_per_issue_active$", "inst"),
+        (r"__average_inst_executed_(?:\w{1,100}_)?per_warp$", "inst/warp"),
         (r"__inst_(?:issued|executed)_per_issue_active$", "inst/cycle"),
         (r"__average_registers_per_thread", "register/thread"),
         (r"__average_threads_launched_per_warp", "thread/warp"),

@@ -39,7 +39,8 @@ _RULE = re.compile(r"(?P<kind>\w{3})\s{1,4}(?P<text>\S.*)")
 _DASHES = re.compile(r"-{3,}(?: -{3,}){2,}")
 _RULE_BORDER = re.compile(r"-{3,} -{3,}")
 _HEADER = re.compile(r"Metric Name\s+Metric Unit\s+Metric Value\b")
-_BODY = re.compile(r"Table Name : (?P<table>\S.*)|(?P<group>\S.*(?:Roofline|Achieved Value)(?: \(.*\))?)")
+_GROUP = r".*(?:Roofline|Achieved Value)"
+_BODY = re.compile(rf"Table Name : (?P<table>\S.*)|(?P<group>\S(?:{_GROUP}|(?=.*\)\Z){_GROUP} \(.*))")
 _SECTION_OF_TABLE = {
     "GPU Throughput": "GPU Speed Of Light Throughput",
     "Warps Per Scheduler": "Scheduler Statistics",
@@ -50,7 +51,7 @@ _STACK = re.compile(r"NVTX (?:Push/Pop Stack|Start/End Ranges).*")
 _RANGE = re.compile(r"<\d+,(?P<name>.*)>")
 _NUMBER = re.compile(r"[+-]?\d[\d.,'\u00a0\u2019\u202f ]*")
 _VALUE = re.compile(rf"\(!\) \S+|{_NUMBER.pattern}|\w+")
-_UNIT_BEHIND = re.compile(rf"(?P<value>{_NUMBER.pattern}) +(?P<unit>[^\W\d].*|%)")
+_UNIT_BEHIND = re.compile(rf"(?P<value>{_NUMBER.pattern})(?<= )(?P<unit>[^\W\d].*|%)")
 """A value with its unit behind it, as people write it."""
 _GAP = re.compile(r"\s{2,}|\t")
 _REMARK = re.compile(r"(?<=\s)(?:<-|\u2190|#|//).*")
@@ -378,7 +379,7 @@ class _Pages:
         label, unit, value = _by_gaps(_REMARK.sub("", bare).rstrip()) or ("", "", "")
         by_hand = _UNIT_BEHIND.fullmatch(f"{unit} {value}".strip())
         if by_hand is not None:
-            value, unit = by_hand["value"], by_hand["unit"]
+            value, unit = by_hand["value"].rstrip(" "), by_hand["unit"]
         if not label or not _VALUE.fullmatch(value):
             return None
         row = self._metric(label, unit, value)

@@ -54,7 +54,7 @@ _MEMORIES = {0: PAGEABLE, 1: PINNED, 4: UNIFIED, 6: UNIFIED}
 _PUSH_POP, _START_END = 59, 60
 """Types of NVTX events."""
 _STEPS_AT_LEAST = 3
-_NUMBER = re.compile(r"[\s_#:./=-]*\d+")
+_NUMBER = re.compile(r"(?<![\s_#:./=-])[\s_#:./=-]*\d+")
 _OF_TORCH = re.compile(r"\w+::|\w+Backward\d*\b")
 """How the ranges of torch's operators and gradients begin: they come again and again, and are no steps."""
 _DRIVER = re.compile(r"(\d{3})(\d{2,3})(\d{2})")

@@ -19,7 +19,8 @@ from gpuprof.model.recorded import (
 from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.printed_table import is_range_column
 
-_RANGE = re.compile(r'"([^:"]*):(.*?)(?::[^:"]*){6}"(?=\s|$)', re.DOTALL)
+_DOMAIN = re.compile(r'"([^:"]*):')
+_BEHIND_NAME = re.compile(r'(?::[^:"]*){6}"(?=\s|$)')
 _UNNAMED = re.compile(r"\(unnamed(?: \d+)?\)")
 """What stands for the name of a kernel that a text does not tell: it selects no launch."""
 _OPENING = {")": "(", "]": "[", "}": "{"}
@@ -137,12 +138,14 @@ def _ranges(column: str, cell: str) -> tuple[str, ...]:
     A name may hold colons; the six fields behind it do not. The default domain is left out, another is kept.
     """
     names = []
-    for match in _RANGE.finditer(cell):
-        domain, name = match[1], match[2]
+    end = 0
+    while (opening := _DOMAIN.search(cell, end)) and (behind := _BEHIND_NAME.search(cell, opening.end())):
+        domain, name = opening[1], cell[opening.end() : behind.start()]
         if "Start/Stop" in column:
             domain, _, name = name.partition(":")
         name = readable_range(name)
         names.append(name if domain in {"", "<default domain>"} else f"{domain}:{name}")
+        end = behind.end()
     return tuple(names)
 
 

@@ -25,7 +25,7 @@ _OF_RULE = ("Rule Type", "Rule Description", "Estimated Speedup Type", "Estimate
 COLUMNS = (*_OF_LAUNCH, *_OF_METRIC, *_OF_RULE)
 """Those of a details page, which the rows of a launch have."""
 _SPEEDUP = re.compile(r"Est(?:\.|imated) (?P<local>Local )?Speedup: (?P<percent>[\d.,]+) ?%")
-_FULL_NAME = re.compile(r"launch__\w+|[a-z0-9_]+__\w+\.(?:sum|avg|min|max|ratio|pct|max_rate)(?:\.\w+)*")
+_FULL_NAME = re.compile(r"launch__\w+|(?=[a-z0-9_]+?__\w)\w+\.(?:sum|avg|min|max|ratio|pct|max_rate)(?:\.\w+)*")
 """A launch's attribute, or a counter with how its instances were rolled up."""
 
 

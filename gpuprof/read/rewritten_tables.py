@@ -46,13 +46,13 @@ _HEADING = re.compile(r"(?P<marks>#{1,6})\s+(?P<text>\S.*)|\*\*(?P<bold>[^*]+)\*
 _KERNEL = re.compile(r"Kernel(?: Name)?:\s*(?P<name>\S.*)")
 _BOLD, _NO_HEADING = 7, 8
 """Levels of headings: deeper than those with marks, and where there is none."""
-_NUMBERED = re.compile(r"(?:Section: |[\d.]+[.)]? )?(?P<text>.*?)[ :]*")
+_NUMBERED = re.compile(r"\A(?:Section: |[\d.]+[.)]? )")
 _PAIR = re.compile(r"(?:[-*+] +)?\**(?P<label>[^\s:|*][^:|*]{0,99}):\**\s+(?P<value>\S.*)")
 """A line of label and value."""
 _LONGEST_CELL = 400
 _MARKS = re.compile(r"\*\*|`")
 _VALUE = re.compile(r"(?P<value>\d[\d.,'\u00a0\u2019\u202f]*(?: \d{3})*(?:[.,]\d+)?)(?P<unit> ?(?:%|[^\W\d_][\w/%]*))?")
-_FRACTION = re.compile(r"0?[.,]\d*[1-9]\d*|1(?:[.,]0*)?")
+_FRACTION = re.compile(r"0?[.,](?=\d*?[1-9])\d+|1(?:[.,]0*)?")
 _MEASURED = re.compile(r"[.,]\d|\d{4}")
 _MISSING = frozenset({"", "-", "\N{EN DASH}", "\N{EM DASH}", "n/a", "(!) n/a", "nan", "(!) nan"})
 _MICRO = str.maketrans("\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}", "uu")
@@ -75,8 +75,8 @@ _NO_LAUNCH = re.compile(
     re.IGNORECASE,
 )
 """What the head of a column says that holds no launch's values."""
-_NAME = re.compile(r"(?:void )?[A-Za-z_][\w:]*(?:<.*>)?(?:\(.*\))?")
-_ASIDE = re.compile(r" *\([^()]*\)\Z")
+_NAME = re.compile(r"(?:void )?[A-Za-z_][\w:]*(?![\w:])(?:<.*>|(?=.*\)\Z)(?:<.*>)?\(.*)?")
+_ASIDE = re.compile(r"(?<! ) *\([^()]*\)\Z")
 _CLOCK = "__cycles_elapsed.avg.per_second"
 _TELLS_A_NAME = ("_", "::", "<", "(")
 
@@ -167,8 +167,7 @@ class Rewritten:
 
     def take_heading(self, heading: _Heading) -> None:
         """Note a heading; one that is no section's ends the launches above unless it is of a part of theirs."""
-        match = _NUMBERED.fullmatch(_plain(heading.text))
-        text = match["text"] if match is not None else ""
+        text = _NUMBERED.sub("", _plain(heading.text), count=1).rstrip(" :")
         self._section = text if text in SECTIONS else ""
         told = re.findall(r"\w+", text.casefold())
         if told and _SECTION_WORDS.issuperset(told):

@@ -39,7 +39,7 @@ class ThreadSpan(Protocol):
 
 
 _WAITS = re.compile(
-    r"cu(?:da)?(?:\w*Synchronize|Memcpy(?!\w*Async|\w*Peer)|(?:Mem)?Free(?!Host|Array|Mipmapped|Async))\w*"
+    r"cu(?:da)?(?:(?=\w*Synchronize)|Memcpy(?!\w*Async|\w*Peer)|(?:Mem)?Free(?!Host|Array|Mipmapped|Async))\w*"
 )
 """Calls of CUDA that return when the GPU has done what came before; freeing memory is one of them."""
 

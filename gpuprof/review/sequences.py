@@ -29,8 +29,8 @@ _BOUNDS = {"ISETP": {_RCP_BOUND, _SQRT_BOUND}, "FSETP": {_TRIG_BOUND}, "FMUL": {
 _SEEDS_FP64 = {"MUFU.RCP64H", "MUFU.RSQ64H"}
 _INTEGER_SEED = re.compile(r"^U?I2FP?\.(?:U32\.|F32\.U32\.|S32\.|F32\.S32\.)?RP$")
 _CALLS = (
-    (re.compile(r"__cuda_sm\w*_(?:div|rem)_[us]64"), "integer-64"),
-    (re.compile(r"__cuda_sm\w*_(?:div|rem)_[us]16"), "integer-16"),
+    (re.compile(r"__cuda_sm\w{0,40}_(?:div|rem)_[us]64"), "integer-64"),
+    (re.compile(r"__cuda_sm\w{0,40}_(?:div|rem)_[us]16"), "integer-16"),
     (re.compile(r"__internal_trig_reduction_slowpathd"), "trigonometry-fp64"),
     (re.compile(r"__internal_accurate_pow"), "power-fp64"),
 )

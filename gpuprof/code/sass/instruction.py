@@ -8,8 +8,8 @@ from functools import lru_cache
 from threading import Lock
 from weakref import WeakValueDictionary
 
-_LINE = re.compile(r"^[^\S\n]*/\*([0-9a-f]+)\*/[^\S\n]+([^;\n]*);", re.MULTILINE)
-_TEXT = re.compile(r"(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>[^;]*)")
+_LINE = re.compile(r"^[^\S\n]*/\*([0-9a-f]+)\*/[^\S\n]+(?!\s)([^;\n]*);", re.MULTILINE)
+_TEXT = re.compile(r"(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z][\w.]*)(?![\w.])\s*(?!\s)(?P<operands>[^;]*)")
 _TARGET = re.compile(r"0x([0-9a-f]+)\s*$")
 JUMPS = {"BRA", "JMP"}
 HAVE_TARGET = JUMPS | {"BSSY", "CALL"}

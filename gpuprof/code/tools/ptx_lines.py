@@ -7,9 +7,10 @@ import re
 NAME = "source.ptx"
 """What the line table calls the file."""
 
-_HAS_PLACES = re.compile(rb"^\s*\.(?:loc|file)\b", re.MULTILINE)
-_INSTRUCTION = re.compile(rb"\s*(?:[$%\w]+:\s*)*(?P<start>(?:@!?[$%\w]+\s+)?[a-z][a-z0-9_]*(?:[.:]+\w+)*)(?=[\s;(])")
-_COMMENT = re.compile(rb"//.*$")
+_HAS_PLACES = re.compile(rb"^[^\S\n]*\.(?:loc|file)\b", re.MULTILINE)
+_INSTRUCTION = re.compile(
+    rb"\s*(?:[$%\w]+:(?!:)\s*)*(?P<start>(?:@!?[$%\w]+\s+)?[a-z][a-z0-9_]*(?:(?:\.|::)\w+)*)(?=[\s;(])"
+)
 _ENDS = (b";", b"{", b"}", b":")
 
 
@@ -22,7 +23,7 @@ def with_own_lines(ptx: bytes) -> bytes:
         return ptx
     lines, depth, ended = ptx.split(b"\n"), 0, True
     for index, line in enumerate(lines):
-        code = _COMMENT.sub(b"", line).rstrip()
+        code = line.partition(b"//")[0].rstrip()
         if not code:
             continue
         match = _INSTRUCTION.match(code) if depth > 0 and ended else None

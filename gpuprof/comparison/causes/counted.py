@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
@@ -152,8 +151,8 @@ def _bits(path: str) -> int:
     """
     if path == "tensor.fp64":
         return _BITS_OF_FP64
-    digits = re.search(r"[0-9]+$", path)
-    return int(digits[0]) if digits is not None else 1
+    digits = path[len(path.rstrip("0123456789")) :]
+    return int(digits) if digits else 1
 
 
 def _amount(path: str, value: float) -> str:

@@ -16,7 +16,7 @@ from gpuprof.review.inputs.ptx import compiled_ptx
 from gpuprof.review.inputs.targets import compiles_for
 from gpuprof.review.kernel import InputModule
 
-_ENTRY_POINT = re.compile(rb"^\s*(?:\.visible\s+|\.weak\s+|\.extern\s+)*\.entry\b", re.MULTILINE)
+_ENTRY_POINT = re.compile(rb"^[^\S\n]*(?:\.(?:visible|weak|extern)[^\S\n]+)*\.entry\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

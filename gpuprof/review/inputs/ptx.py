@@ -18,8 +18,8 @@ from gpuprof.review.inputs.targets import compiles_for
 from gpuprof.review.kernel import InputModule
 
 _MOST_PTX = 512 * 2**20
-_TARGET = re.compile(rb"^\s*\.target\s+(sm_\d{2,3}[af]?)\b", re.MULTILINE)
-_VERSION = re.compile(rb"^\s*\.version\s+\d+\.\d+", re.MULTILINE)
+_TARGET = re.compile(rb"^[^\S\n]*\.target\s+(sm_\d{2,3}[af]?)\b", re.MULTILINE)
+_VERSION = re.compile(rb"^[^\S\n]*\.version\s+\d+\.\d+", re.MULTILINE)
 
 
 def is_ptx(head: bytes) -> bool:

@@ -12,9 +12,9 @@ Names = tuple[str | None, ...]
 _COMMENT_OR_TEXT = re.compile(
     r"""
     //(?:[^\n\\]|\\.)*  # to the end of the line, or of those that it goes on in
-    | /\*.*?\*/
-    | R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
-    | "(?:[^"\\\n]|\\.)*"
+    | /\*(?:.*?\*/|.*)  # to the end of a text in which it is not closed
+    | R"(?P<mark>[^()\\\s]{0,16})\((?:.*?\)(?P=mark)"|.*)
+    | "(?:[^"\\\n]|\\.)*"?
     | '(?:[^'\\\n]|\\.)'
     """,
     re.DOTALL | re.VERBOSE,
@@ -24,9 +24,8 @@ _KERNEL = "__global__"
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _LAST_NAME = re.compile(r"(?<![\w:])(?<!::)(?P<name>[A-Za-z_]\w*)\s*$")
 _POINTED = re.compile(
-    r"\(\s*(?:[\w:]+\s*::\s*)?[*&]+\s*(?:const\s+|__restrict__\s+)?(?P<name>[A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)?\)"
+    r"\(\s*(?:[\w:]+\s*::\s*)?[*&]+\s*(?:const\s+|__restrict__\s+)?(?P<name>[A-Za-z_]\w*)\s*(?:\[[^\[\]]*\]\s*)?\)"
 )
-_EXTENT = re.compile(r"\[[^\[\]]*\]\s*$")
 _MOST_HEADER = 20_000
 _QUALIFIERS = frozenset({"const", "volatile", "struct", "class", "enum", "union", "typename", "__grid_constant__"})
 _TYPE_WORDS = _QUALIFIERS | {
@@ -59,6 +58,7 @@ def names_for(demangled: str, parameters: int, declared: Mapping[str, Sequence[N
 
 def _groups(header: str) -> Iterator[tuple[str, str]]:
     """Yield each name with the brackets behind it, up to the body or the end of a declaration."""
+    rounds, angles = _closed(header, "()", ";"), _closed(header, "<>", ";{")
     at = 0
     while at < len(header):
         char = header[at]
@@ -70,10 +70,10 @@ def _groups(header: str) -> Iterator[tuple[str, str]]:
             continue
         at = _behind_blanks(header, match.end())
         if header[at : at + 1] == "<":
-            end = _closed(header, at)
+            end = angles.get(at)
             at = _behind_blanks(header, end) if end is not None else at + 1
         if header[at : at + 1] == "(":
-            end = _closed(header, at)
+            end = rounds.get(at)
             if end is None:
                 return
             yield match[0], header[at + 1 : end - 1]
@@ -86,19 +86,18 @@ def _behind_blanks(text: str, at: int) -> int:
     return at
 
 
-def _closed(text: str, at: int) -> int | None:
-    """Return where the bracket that opens here has been closed; None if it is not."""
-    opening = text[at]
-    closing = {"(": ")", "<": ">"}[opening]
-    depth = 0
-    for place in range(at, len(text)):
-        char = text[place]
-        depth += (char == opening) - (char == closing)
-        if depth == 0:
-            return place + 1
-        if char == ";" or (char == "{" and opening == "<"):
-            return None
-    return None
+def _closed(text: str, brackets: str, ends: str) -> dict[int, int]:
+    """Return where each bracket that is closed has been closed, by where it opens; none is across what ends all."""
+    opened: list[int] = []
+    closed = {}
+    for place, char in enumerate(text):
+        if char == brackets[0]:
+            opened.append(place)
+        elif char == brackets[1] and opened:
+            closed[opened.pop()] = place + 1
+        elif char in ends:
+            opened.clear()
+    return closed
 
 
 def _parts(parameters: str) -> list[str]:
@@ -117,8 +116,8 @@ def _parts(parameters: str) -> list[str]:
 def _name(parameter: str) -> str | None:
     """Return the name in a parameter's declaration; None where it has none, or one cannot be sure."""
     declared = _without_default(parameter).strip()
-    while match := _EXTENT.search(declared):
-        declared = declared[: match.start()].rstrip()
+    while declared.endswith("]") and "]" not in declared[(extent := declared.rfind("[")) : -1] and extent >= 0:
+        declared = declared[:extent].rstrip()
     pointed = _POINTED.search(declared)
     if pointed is not None:
         return pointed["name"]

@@ -1,0 +1,186 @@
+"""No regular expression of gpuprof takes more than linear time on any text, however it was made."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+import pytest
+
+from gpuprof.collect.name_filter import by_name, by_symbol
+from gpuprof.diagnose.telling import telling_expression
+from gpuprof.model import kernel_kinds
+from gpuprof.model.kernel_kinds import kind_by_name
+from gpuprof.read.printed_launch import short_name
+from gpuprof.review.inputs.signatures import argument_names
+from gpuprof.units import parse_quantity
+from tests.regular_expressions import Pattern, attacks, find_expressions, may_be_exponential
+
+_SHORT = (16, 22, 30, 40, 55, 75, 100)
+"""Lengths at which exponential growth shows before it takes minutes."""
+_STAGES = ((200, 10), (2_000, 3), (10_000, 1), (100_000, 0))
+"""Characters of the texts, and how many of the slowest texts are tried at the next length."""
+_LEAST_S = 2e-3
+"""Seconds that are no sign of anything."""
+_LINEAR_S = 1e-6
+"""Seconds for each character that no linear expression takes; a quadratic one takes more of 100 kB."""
+_FAR_S = 1e-5
+"""Seconds for each character that end the try: the next length would take minutes."""
+
+_CUT_S = 0.1
+"""Seconds for a text that is cut first."""
+
+_NOT_YET = ("present/privacy.py",)
+_CUT: Mapping[str, Callable[[str], str]] = {"model/kernel_kinds.py": kernel_kinds._pieces}
+"""What files make of a text before the expressions in their values meet it: words, of its first few hundred bytes."""
+
+_TYPED = frozenset(
+    {
+        ("collect/collector.py", "request.kernel"),
+        ("collect/request.py", "request.kernel or ''"),
+        ("model/kernel_match.py", "text"),
+    }
+)
+"""Expressions that a user types. The user waits for the user's own."""
+_IN_VALUES = frozenset(
+    {
+        ("collect/failure_table.py", "pattern"),
+        ("model/kernel_kinds.py", "f\"_(?:{'|'.join(self.alternatives)})(?=_)\""),
+        ("present/page/glossary.py", "term.pattern"),
+        ("present/privacy.py", "pattern"),
+        ("read/metric_units.py", "pattern"),
+    }
+)
+"""Those that are found in the values of their modules."""
+_NAMES = ("void ns::first<int, (Kind)3>(float *, std::pair<int, char> const &)", "second_kernel", "a<b>::c(int) [x]")
+_FILTERS = (by_name(_NAMES).expression, by_symbol(["_Z5firstPfi", "_ZN2ns6secondIfEEvT_", "triton_poi_0d1"]).expression)
+_COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("collect/name_filter.py", "f'^({expression})'"): _FILTERS,
+    ("collect/ncu_help.py", "f'(?<![\\\\w-]){re.escape(value)}(?![\\\\w-])'"): (r"(?<![\w-])a\-a(?![\w-])",),
+    ("collect/plan.py", "names.expression"): _FILTERS,
+    ("collect/ranks.py", "re.escape(before) + '(\\\\d+)' + re.escape(after)"): (r"1\.rank(\d+)1\.csv",),
+    ("diagnose/telling.py", "f'\\\\b{escaped(base)}\\\\b'"): (r"\baa\b", r"\b<<\b"),
+    ("diagnose/telling.py", "part"): (r"\ba<a\b", r"^aa\b", r"<<"),
+    ("hardware/library.py", "f'(?<![\\\\w-]){re.escape(key)}(?![\\\\w-])'"): (r"(?<![\w-])a\ a(?![\w-])",),
+    (
+        "present/page/glossary.py",
+        "f'(?<![\\\\w-]){re.escape(name)} \\\\S+ ?%|(?m:^{re.escape(name)}$)'",
+    ): (r"(?<![\w-])long\ sb \S+ ?%|(?m:^long\ sb$)",),
+    ("present/privacy.py", "f\"(?<![^\\\\W_])(?:{'|'.join(owners)})(?![^\\\\W_])\""): (
+        r"(?<![^\W_])(?:a|aa)(?![^\W_])",
+    ),
+    ("read/ncu_csv.py", "row"): (r'\A"\d+","\d+","', r"\A\d+,\d+,"),
+    ("read/printed_refusal.py", "f'^=={level}==[ \\\\t]*(.*)$'"): ("(?m)^==ERROR==[ \\t]*(.*)$",),
+}
+"""Those of a run's own values, as they may be there."""
+
+
+def test_no_expression_takes_more_than_linear_time() -> None:
+    """Each is tried by its methods on texts of 10 and 100 kB that are made from itself."""
+    found = find_expressions()
+    assert found.composed == _TYPED | _IN_VALUES | _COMPOSED.keys()
+    assert {place for place, _ in _IN_VALUES} <= {place for place, _ in found.known.values()}
+    tried = [
+        *((pattern, place, methods) for pattern, (place, methods) in found.known.items()),
+        *((re.compile(text), place, {"finditer"}) for (place, _), texts in _COMPOSED.items() for text in texts),
+    ]
+    slow = {
+        (place, pattern.pattern): growth
+        for pattern, place, methods in tried
+        if place.partition(":")[0] not in _NOT_YET
+        and (growth := superlinear(pattern, methods, _CUT.get(place, str))) is not None
+    }
+    assert not slow
+
+
+@pytest.mark.parametrize(
+    ("expression", "method"),
+    [
+        (r"\s+$", "search"),
+        (r"[\w.]*key=", "search"),
+        (r"(a|b|ab)*c", "match"),
+        (r"(\w+\s?)*;", "fullmatch"),
+        (r"^\s*\.entry", "finditer"),
+        (r'"(?:[^"\\]|\\.)*"', "sub"),
+        (r"<[^>]*>", "findall"),
+        (r"\bLDG\S* \[", "search"),
+        (r"[a-z_]+__[\w.]+", "fullmatch"),
+        (r"(?<![\w.])(?:[A-Za-z]:(?=[/\\]))?[\w.]*(?:[/\\][\w.]*)+x", "sub"),
+    ],
+)  # fmt: skip
+def test_more_than_linear_time_is_seen(expression: str, method: str) -> None:
+    assert superlinear(re.compile(expression, re.MULTILINE), {method}) is not None
+
+
+@pytest.mark.parametrize(
+    ("expression", "method"),
+    [
+        (r"\s+$", "match"),
+        (r"(?<!\s)\s+$", "search"),
+        (r"(?<![\w.])[\w.]*key=", "search"),
+        (r"[ab]*c", "match"),
+        (r"<[^<>]*>", "findall"),
+        (r"\w{1,200}=", "search"),
+        (r"[^A-Za-z0-9]+", "sub"),
+    ],
+)
+def test_linear_time_is_none_of_it(expression: str, method: str) -> None:
+    assert superlinear(re.compile(expression), {method}) is None
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: telling_expression("k", "k x y z", [50_000 * "k "]),
+        lambda: argument_names(f"__global__ {10_000 * 'a<'}"),
+        lambda: argument_names(f"__global__ void k(int a{6_000 * '[1]'})"),
+        lambda: argument_names(100_000 * '/*"'),
+        lambda: short_name(50_000 * "a<("),
+        lambda: kind_by_name(20_000 * "i8a_w4a16_gemm_"),
+        lambda: parse_quantity(f"1{50_000 * ' '}\n"),
+    ],
+    ids=["telling", "unclosed", "extents", "comments", "name", "kind", "quantity"],
+)
+def test_functions_that_go_over_a_text_again_and_again_take_less_than_a_second(read: Callable[[], object]) -> None:
+    start = time.thread_time()
+    with suppress(ValueError):
+        read()
+    assert time.thread_time() - start < 1
+
+
+def superlinear(pattern: Pattern, methods: Iterable[str], given: Callable[[str], str] = str) -> str | None:
+    """Return how an expression's time grows faster than its text; None if it does not."""
+    methods = {name if name in {"search", "match", "fullmatch"} else "finditer" for name in methods}
+    tried = [(0.0, attack) for attack in attacks(pattern)]
+    every = len(tried)
+    first = [(length, every) for length in (_SHORT if may_be_exponential(pattern) else ())]
+    for length, kept in (*first, *_STAGES):
+        timed = []
+        for before, attack in tried:
+            text = given(attack.text(length))
+            seconds = _seconds(pattern, methods, text)
+            if seconds > _LINEAR_S * length:
+                # Something else may have had its share of this time.
+                seconds = min(seconds, *(_seconds(pattern, methods, text) for _ in range(2)))
+            is_far = seconds > (_CUT_S if given in _CUT.values() else max(_FAR_S * length, _LEAST_S))
+            if is_far or (length == _STAGES[-1][0] and seconds > max(_LINEAR_S * length, 30 * before)):
+                return f"{before:.2g} s, and {seconds:.2g} s for {length} characters: {attack}"
+            timed.append((seconds, attack))
+        tried = sorted(timed, key=lambda each: -each[0])[:kept]
+    return None
+
+
+def _seconds(pattern: Pattern, methods: Iterable[str], text: str) -> float:
+    """Return the processor's time of the slowest method; `sub` and others search as `finditer` does."""
+    given = text if isinstance(pattern.pattern, str) else text.encode("latin-1", "replace")
+    slowest = 0.0
+    for method in methods:
+        start = time.thread_time()
+        found = getattr(pattern, method)(given)
+        if method == "finditer":
+            for _ in found:
+                pass
+        slowest = max(slowest, time.thread_time() - start)
+    return slowest
