@@ -23,7 +23,8 @@ from gpuprof.comparison.sides import Run
 from gpuprof.present.compare_formats import FORMATS, format_of
 from gpuprof.present.compare_json import comparison_schema, schema_of_comparison
 from gpuprof.present.compare_markdown import MARKER, ROWS
-from gpuprof.present.compare_options import CompareOptions, PathMap
+from gpuprof.present.compare_options import CompareOptions
+from gpuprof.privacy.source_files import PathMap
 from tests import made_comparisons as made
 from tests.conftest import REPORTS
 from tests.contracts import records_of, undescribed

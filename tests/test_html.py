@@ -182,7 +182,7 @@ def test_hostile_texts_are_text_everywhere() -> None:
         sources=(source,),
         devices=(Device(id=0, name=HOSTILE, compute_capability=HOSTILE, sm_count=1, spec=HOSTILE),),
     )
-    page = render_html(read, title=HOSTILE, keep_paths=True)
+    page = render_html(read, title=HOSTILE)
     outline = Outline(page)
     assert outline.open == []
     assert "img" not in outline.tags and outline.tags.count("script") == 2
@@ -194,7 +194,7 @@ def test_hostile_texts_are_text_everywhere() -> None:
 def test_paths_and_commands_stay_private_unless_asked_for() -> None:
     assert "someone" not in page_of_two()
     assert "ncu --set full ./app" in Outline(page_of_two()).texts
-    shown = render_html(TWO, keep_paths=True, top=1)
+    shown = render_html(TWO, top=1)
     assert "/home/someone/secret/run.ncu-rep" in shown
     assert "/home/someone/bin/ncu --set full ./app" in shown
 

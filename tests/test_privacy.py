@@ -5,6 +5,12 @@ from __future__ import annotations
 import shlex
 
 import pytest
+from gpuprof.present.privacy import (
+    with_file_names,
+    without_folders,
+    without_private,
+    without_private_folders,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -16,12 +22,6 @@ from gpuprof.present.file_names import file_name
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.notebook_html import notebook_html
-from gpuprof.present.privacy import (
-    with_file_names,
-    without_folders,
-    without_private,
-    without_private_folders,
-)
 from gpuprof.store.write import session_lines
 from tests.test_figures import TWO, kernel, session
 
@@ -207,7 +207,7 @@ def test_a_name_that_a_folder_gives_away_leaves_ranges_labels_and_code(command: 
     page = render_html(owned(command, word))
     assert "jdoe" not in page.lower()
     assert "step user" in page and "written by user" in page and "user_gather" in page
-    assert "jdoe" in render_html(owned(command, word), keep_paths=True).lower()
+    assert "jdoe" in render_html(owned(command, word)).lower()
 
 
 def test_a_source_file_gives_its_owner_away_too() -> None:
@@ -274,7 +274,7 @@ def test_neither_the_page_nor_what_it_carries_names_the_owner(tmp_path: object) 
     for secret in ("ann.smith", "Smith", "/home", "node17", "login3", "hunter2"):
         assert secret not in page
         assert secret not in carried
-    assert "ann.smith" in render_html(revealing(), keep_paths=True)
+    assert "ann.smith" in render_html(revealing())
 
 
 def test_a_session_without_private_texts_stays_the_same() -> None:

@@ -11,7 +11,6 @@ from gpuprof.cli.compare_outputs import PAGES, TABLE
 from gpuprof.cli.compare_sides import Programs, SideFiles
 from gpuprof.cli.output import say, to_type, write_files
 from gpuprof.cli.profiling import Printer, expression_of, refuse_file, refuse_folder
-from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +69,7 @@ def programs_to_run(programs: Programs, options: Mapping[str, Any]) -> ToRun:
         "exclude": options["exclude"],
         "spec": options["spec"],
         "overwrite": options["force"],
+        "keep_private": options["keep_private"],
         "output": "inherit" if options["form"] == TABLE else "stderr",
     }
     base, new = (options["profiling"](program, None, **for_both) for program in programs)
@@ -114,7 +114,7 @@ def measured_sides(to_run: ToRun, compare: Callable[[Sequence[Run], Sequence[Run
 
     from gpuprof.comparing import MeasureRequest, measured
 
-    printer = Printer()
+    printer = Printer(keep_private=to_run.base.keep_private)
     request = MeasureRequest(
         base=replace(to_run.base, on_event=printer),
         new=replace(to_run.new, on_event=printer),
@@ -143,11 +143,12 @@ def _keep(session: Session, file: Path, page: Path | None) -> None:
 
 def _tell(event: SideStarted | Looked) -> None:
     from gpuprof.comparing import Looked
+    from gpuprof.privacy.commands import reduced_program
 
     if isinstance(event, Looked):
         say(_progress(event))
     else:
-        say(f"{event.side}: {shell_line(event.program):.200}")
+        say(f"{event.side}: {reduced_program(event.program):.200}")
 
 
 def _progress(event: Looked) -> str:

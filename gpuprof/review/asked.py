@@ -40,6 +40,7 @@ def request_of(
     std: str | None = None,
     flags: Iterable[str] = (),
     salvage: bool = False,
+    keep_private: bool = False,
 ) -> ReviewRequest:
     """Return what is asked for. Raises UsageError for what cannot be, before anything is read."""
     named = tuple(os.fspath(file) for file in files)
@@ -59,6 +60,7 @@ def request_of(
         standard=standard_of(std) if std is not None else None,
         flags=flags_of(flags),
         salvage=salvage,
+        keep_private=keep_private,
     )
 
 
