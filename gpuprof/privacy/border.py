@@ -23,7 +23,7 @@ KINDS: Mapping[str, TextKind] = {
     **dict.fromkeys(("sass", "text"), "code"),
     **dict.fromkeys(
         (
-            "action", "advice", "demangled", "headline", "how", "label", "mangled", "name", "notes",
+            "action", "advice", "demangled", "headline", "how", "label", "mangled", "meaning", "name", "notes",
             "patterns", "ranges", "reason", "sentence", "source", "specified_by", "symbol", "tools", "unknown",
             "unreviewed", "warnings", "why",
         ),
@@ -60,7 +60,8 @@ def _telling(record: Struct) -> Iterator[str]:
             value = getattr(record, name)
             yield from (value,) if isinstance(value, str) else value or ()
     for name in records:
-        if _leads_to_paths(type(record), name):
+        # The command of a verdict is made of those of the sources and of names of kernels.
+        if name != "verdict" and _leads_to_paths(type(record), name):
             value = getattr(record, name)
             parts = value if isinstance(value, tuple) else () if value is None else (value,)
             if parts and isinstance(parts[0], LineWork):
@@ -97,7 +98,7 @@ class _Cleaner:
     def __init__(self, known: Known, files: SourceFiles) -> None:
         self._clean: Mapping[TextKind, Callable[[str], str]] = {
             "command": lambda text: reduced_command(text, known),
-            "report": report_name,
+            "report": lambda file: clean_text(report_name(file), known),
             "file": files.kept,
             "text": lambda text: clean_text(text, known),
             "code": lambda text: clean_code(text, known),

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
 )
 """Tokens that begin as their issuers have it: GitHub, GitLab, Hugging Face, npm, PyPI, NVIDIA, Docker, Databricks …"""
 _BEGINNINGS = (
-    "gh", "glpat-", "hf_", "npm_", "pypi-", "nvapi-", "dckr_", "dapi", "gsk_", "r8_", "k_live_", "k_test_", "AKIA",
+    "gh", "github_pat_", "glpat-", "hf_", "npm_", "pypi-", "nvapi-", "dckr_", "dapi", "gsk_", "r8_", "k_live_", "k_test_", "AKIA",
     "ASIA", "AIza", "ya29.", "GOCSPX-", "xox", "xapp-", "SG.", "sk-", "eyJ",
 )  # fmt: skip
 """One of these is in each of them, and few texts have one: they are found much faster than a token is."""
