@@ -34,7 +34,7 @@ BLOCK = re.compile(r'(<script type="application/octet-stream" id="gpuprof-sessio
 
 @cache
 def page() -> str:
-    return render_html(TWO)
+    return render_html(without_private(TWO))
 
 
 def carrying(data: bytes) -> bytes:

@@ -20,8 +20,8 @@ _TOKEN = re.compile(
 )
 """Tokens that begin as their issuers have it: GitHub, GitLab, Hugging Face, npm, PyPI, NVIDIA, Docker, Databricks …"""
 _BEGINNINGS = (
-    "gh", "github_pat_", "glpat-", "hf_", "npm_", "pypi-", "nvapi-", "dckr_", "dapi", "gsk_", "r8_", "k_live_", "k_test_", "AKIA",
-    "ASIA", "AIza", "ya29.", "GOCSPX-", "xox", "xapp-", "SG.", "sk-", "eyJ",
+    "gh", "github_pat_", "glpat-", "hf_", "npm_", "pypi-", "nvapi-", "dckr_", "dapi", "gsk_", "r8_", "k_live_",
+    "k_test_", "AKIA", "ASIA", "AIza", "ya29.", "GOCSPX-", "xox", "xapp-", "SG.", "sk-", "eyJ",
 )  # fmt: skip
 """One of these is in each of them, and few texts have one: they are found much faster than a token is."""
 _RUN = re.compile(r"[A-Za-z0-9]{20,}")
