@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof._version import __version__
@@ -18,10 +18,12 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware_finder import HardwareFinder, gpu_named
 from gpuprof.model.analyse import Recorded, analyse, spec_session
 from gpuprof.model.recorded import Report
-from gpuprof.model.session import Session
+from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 from gpuprof.notebook import LoadedSession
+from gpuprof.privacy.border import without_private
+from gpuprof.privacy.source_files import PathMap
 from gpuprof.read.files import read_file
 from gpuprof.read.plain_file import STDIN
 
@@ -32,16 +34,21 @@ if TYPE_CHECKING:
 
 
 def load(
-    *paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False, groups: bool = False
+    *paths: str | os.PathLike[str],
+    spec: str | None = None,
+    salvage: bool = False,
+    groups: bool = False,
+    keep_private: bool = False,
 ) -> LoadedSession:
     """Read reports, what ncu prints, timelines or a session and analyse them.
 
     With `groups` equal launches (same name, configuration and ranges) are one kernel, for which the launch of median
     duration speaks, of the size that takes most time: much faster where a report has thousands. `spec` names a GPU
     spec, or a spec file, to use instead of the one that matches. `salvage` shows what can be read of damaged reports.
+    `keep_private` keeps what is left out otherwise: arguments, environment, hosts, users, folders, tokens in names.
     Raises a GpuprofError (InputError, DamagedInput, SpecError …) with a hint.
     """
-    return load_recorded(*paths, spec=spec, salvage=salvage, groups=groups).session
+    return load_recorded(*paths, spec=spec, salvage=salvage, groups=groups, keep_private=keep_private).session
 
 
 class Loaded(NamedTuple):
@@ -52,9 +59,25 @@ class Loaded(NamedTuple):
 
 
 def load_recorded(
-    *paths: str | os.PathLike[str], spec: str | None = None, salvage: bool = False, groups: bool = False
+    *paths: str | os.PathLike[str],
+    spec: str | None = None,
+    salvage: bool = False,
+    groups: bool = False,
+    keep_private: bool = False,
+    path_maps: Sequence[PathMap] = (),
 ) -> Loaded:
-    """Do what `load` does, and return what the kernels were made from, too: their code is not in a session."""
+    """Do what `load` does, and return what the kernels were made from, too: their code is not in a session.
+
+    `path_maps` say where source folders of the reports lie in the repository. What the kernels were made from is as it
+    was recorded.
+    """
+    session, recorded = _recorded(paths, spec=spec, salvage=salvage, groups=groups)
+    return Loaded(LoadedSession.of(session if keep_private else without_private(session, path_maps)), recorded)
+
+
+def _recorded(
+    paths: Sequence[str | os.PathLike[str]], *, spec: str | None, salvage: bool, groups: bool
+) -> tuple[Session, Mapping[int, Recorded]]:
     if not paths:
         raise InputError("no file given", "name a report: gpuprof show REPORT.ncu-rep")
     refuse_twice([os.fspath(path) for path in paths])
@@ -66,7 +89,7 @@ def load_recorded(
                 "timelines and reports with counters cannot be shown together",
                 "show them separately, or profile by the timeline: gpuprof run --survey TIMELINE -- PROGRAM",
             )
-        return Loaded(LoadedSession.of(diagnose(analyse_traces(traces, HardwareFinder(spec), __version__))), {})
+        return diagnose(analyse_traces(traces, HardwareFinder(spec), __version__)), {}
     sessions = [file for file in files if isinstance(file, Session)]
     reports = [file for file in files if isinstance(file, Report)]
     if sessions:
@@ -76,21 +99,36 @@ def load_recorded(
                 "show it alone, or its reports; to compare two runs: gpuprof compare BASE NEW",
             )
         session = completed(sessions[0])
-        return Loaded(LoadedSession.of(grouped(session) if groups else session), {})
+        return grouped(session) if groups else session, {}
     analysis = analyse(reports, HardwareFinder(spec), __version__, one_of_a_kind=groups)
     numbers = (kernel.id for kernel in analysis.session.kernels)
-    return Loaded(LoadedSession.of(diagnose(analysis)), dict(zip(numbers, analysis.recorded, strict=True)))
+    return diagnose(analysis), dict(zip(numbers, analysis.recorded, strict=True))
 
 
-def listing(*paths: str | os.PathLike[str], kernel: int, spec: str | None = None, salvage: bool = False) -> Listing:
+def listing(
+    *paths: str | os.PathLike[str],
+    kernel: int,
+    spec: str | None = None,
+    salvage: bool = False,
+    keep_private: bool = False,
+) -> Listing:
     """Return the machine code of a kernel of reports, by its number, with what was counted at each instruction.
 
-    Raises a GpuprofError: InputError where there is no such kernel, or no code and no counts of it.
+    `keep_private` as for `load`. Raises a GpuprofError: InputError where there is no such kernel, or no code and no
+    counts of it.
     """
+    loaded = load_recorded(*paths, spec=spec, salvage=salvage, keep_private=keep_private)
+    return listing_in(loaded.session, loaded.session.kernel(kernel), loaded.recorded, keep_private=keep_private)
+
+
+def listing_in(
+    session: Session, kernel: KernelProfile, recorded: Mapping[int, Recorded], *, keep_private: bool
+) -> Listing:
+    """Return the machine code of a kernel of what was loaded. Raises what `listing` raises."""
     from gpuprof.diagnose.listing import listing_of
 
-    loaded = load_recorded(*paths, spec=spec, salvage=salvage)
-    return listing_of(loaded.session, loaded.session.kernel(kernel), loaded.recorded.get(kernel))
+    listing = listing_of(session, kernel, recorded.get(kernel.id))
+    return listing if keep_private else without_private(listing)
 
 
 def check(
@@ -108,6 +146,7 @@ def check(
     compile_timeout: float = 60.0,
     compile_memory: str | int = "2GB",
     salvage: bool = False,
+    keep_private: bool = False,
 ) -> Review:
     """Review compiled kernels without a GPU: sources, PTX, cubins, programs, libraries, Triton's cache, reports.
 
@@ -115,7 +154,8 @@ def check(
     "#N". `block`, `grid` and `dynamic_shared` say how kernels are launched, `args` the values of arguments by name or
     place. `defines` ("N=4096"), `include`, `std` ("c++20") and `flags` ("-use_fast_math") are for compilers, which take
     `compile_timeout` seconds and `compile_memory` at most for a source and an architecture. `salvage` reviews what can
-    be read of damaged reports. Raises a GpuprofError: InputError, DamagedInput, EnvironmentProblem
+    be read of damaged reports. `keep_private` keeps folders, and secrets in names, which are left out otherwise. Raises
+    a GpuprofError: InputError, DamagedInput, EnvironmentProblem
     where a tool is missing, UsageError for what an argument cannot be.
     """
     from gpuprof.review.asked import request_of
@@ -136,13 +176,14 @@ def check(
         compile_timeout=compile_timeout,
         compile_memory=compile_memory,
         salvage=salvage,
+        keep_private=keep_private,
     )
     return review(request, __version__)
 
 
 def load_spec(name: str) -> LoadedSession:
     """Return a session without kernels: the rated ceilings of a GPU spec or spec file. Raises InputError if unknown."""
-    return LoadedSession.of(spec_session(gpu_named(name, SpecLibrary()), __version__))
+    return LoadedSession.of(without_private(spec_session(gpu_named(name, SpecLibrary()), __version__)))
 
 
 def refuse_twice(names: list[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from gpuprof._version import __version__
-from gpuprof.api import load, refuse_twice
+from gpuprof.api import load_recorded, refuse_twice
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.compare import compare as compare_runs
 from gpuprof.comparison.gate.accepted import Accepted, accepted_of
@@ -22,6 +22,8 @@ from gpuprof.comparison.pair import NamedMatch
 from gpuprof.comparison.selection import narrowed
 from gpuprof.comparison.sides import Run
 from gpuprof.errors import InputError, UsageError
+from gpuprof.privacy.border import report_name
+from gpuprof.privacy.source_files import PathMap
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A file, or several."""
@@ -39,19 +41,22 @@ def compare(
     accept: str | os.PathLike[str] | None = None,
     spec: str | None = None,
     salvage: bool = False,
+    keep_private: bool = False,
 ) -> Compared:
     """Compare two sides: the files of each are runs of one program, whatever `load` reads.
 
     `match` are pairs of expressions that name kernels of both sides; `kernel` and `exclude` choose among the compared.
     `fail_on` are limits, such as "instructions:1%": the comparison then has a `gate`, which `unclear` results fail
-    where they are to; `accept` is a file of accepted regressions. Raises a GpuprofError, as `load` does; InputError for
-    a side without kernels, and where nothing can be held against the limits; UsageError for what names no kernel.
+    where they are to; `accept` is a file of accepted regressions. `keep_private` as for `load`.
+
+    Raises a GpuprofError, as `load` does; InputError for a side without kernels, and where nothing can be held against
+    the limits; UsageError for what names no kernel.
     """
     limits = limits_of(fail_on, "fail_on")
     if unclear not in ("pass", "fail"):
         raise UsageError(f"unclear cannot be {unclear!r:.80}", "choose one of pass, fail")
     accepted = accepted_regressions(accept) if accept is not None else ()
-    sides = [runs_of(_several(files), spec=spec, salvage=salvage) for files in (base, new)]
+    sides = [runs_of(_several(files), spec=spec, salvage=salvage, keep_private=keep_private) for files in (base, new)]
     named = [NamedMatch(*names) for names in match]
     compared = narrowed(
         compare_runs(sides[0], sides[1], __version__, named), (kernel,) if kernel is not None else (), exclude
@@ -62,10 +67,22 @@ def compare(
     return gated(compared, judge(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today()))
 
 
-def runs_of(paths: Sequence[str], *, spec: str | None = None, salvage: bool = False) -> list[Run]:
+def runs_of(
+    paths: Sequence[str],
+    *,
+    spec: str | None = None,
+    salvage: bool = False,
+    keep_private: bool = False,
+    path_maps: Sequence[PathMap] = (),
+) -> list[Run]:
     """Read the files of a side, a run each. Raises InputError for one that is given twice, and where all are empty."""
     refuse_twice(list(paths))
-    runs = [Run(path, load(path, spec=spec, salvage=salvage, groups=True)) for path in paths]
+    runs = []
+    for path in paths:
+        loaded = load_recorded(
+            path, spec=spec, salvage=salvage, groups=True, keep_private=keep_private, path_maps=path_maps
+        )
+        runs.append(Run(path if keep_private else report_name(path), loaded.session))
     if not any(run.session.kernels for run in runs):
         files = ", ".join(f"{path:.100}" for path in paths) or "a side"
         raise InputError(f"{files}: no kernel was recorded", "record it again; gpuprof show tells what a file has")

@@ -36,6 +36,7 @@ from gpuprof.model.surveyed import ONLY_TIMES, joined, only_timed
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 from gpuprof.own_files import make_folder
+from gpuprof.privacy.border import without_private
 
 _BY_NUMBER = "leave out --launch-skip and --launch-count"
 _PROFILE_IT = "profile the program again"
@@ -64,7 +65,7 @@ def profiled(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutco
         return timed(request, also)
     with _collecting(request, also) as (collector, finder):
         session, error = _session(collector, finder)
-        return ProfileOutcome(without_excluded(session, request.exclude), error)
+        return _outcome(session, request, error)
 
 
 def timed(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutcome:
@@ -74,8 +75,13 @@ def timed(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutcome:
     """
     with _collecting(request, also) as (collector, finder):
         surveyed = _survey_analysis(collector.survey(), finder)
-        session = without_excluded(diagnose(only_timed(surveyed, ONLY_TIMES)), request.exclude)
-        return ProfileOutcome(session, collector.ended_early())
+        return _outcome(diagnose(only_timed(surveyed, ONLY_TIMES)), request, collector.ended_early())
+
+
+def _outcome(session: Session, request: ProfileRequest, error: GpuprofError | None) -> ProfileOutcome:
+    """Return a session as it is kept: without what is excluded, and without what is private unless that is to stay."""
+    session = without_excluded(session, request.exclude)
+    return ProfileOutcome(session if request.keep_private else without_private(session), error)
 
 
 def survey_tools(request: ProfileRequest, also: Sequence[Path] = ()) -> tuple[str, ...]:

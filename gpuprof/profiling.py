@@ -61,6 +61,7 @@ def profile(request: ProfileRequest) -> LoadedSession:
     - `folder`: takes survey.* and profile.ncu-rep, the logs of ncu, program.log (what later runs print) and
       session.json. Default: gpuprof-PROGRAM in the current folder.
     - `overwrite`: replace these files. Without it a file that exists is a UsageError, before anything runs.
+    - `keep_private`: keep the program's arguments, environment, hosts, users, folders and tokens in the session.
 
     What to profile:
 

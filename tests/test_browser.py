@@ -389,7 +389,7 @@ def test_a_command_is_broken_between_its_words_and_copied_as_it_is_typed(browser
     read = summarised(session(kernel(0)))
     assert read.verdict is not None
     told = replace(read.verdict, unknown="The report does not show which pipe is busy.", command=command)
-    open_page(browser, tmp_path, render_html(replace(read, verdict=told), keep_paths=True), width=420)
+    open_page(browser, tmp_path, render_html(replace(read, verdict=told)), width=420)
     assert browser.run("document.getElementById('command').textContent") == command
     selected = "getSelection().selectAllChildren(document.getElementById('command')) ?? getSelection().toString()"
     assert browser.run(selected) == command

@@ -17,18 +17,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
+import gpuprof
+from gpuprof.api_compare import runs_of
 from gpuprof.comparison.compare import Compared, compare
 from gpuprof.comparison.contract import Comparison, Interval, TimeWord, WorkChange
 from gpuprof.comparison.sides import Run
 from gpuprof.present.compare_formats import FORMATS, format_of
 from gpuprof.present.compare_json import comparison_schema, schema_of_comparison
 from gpuprof.present.compare_markdown import MARKER, ROWS
-from gpuprof.present.compare_options import CompareOptions, PathMap
+from gpuprof.present.compare_options import CompareOptions
+from gpuprof.privacy.source_files import PathMap
 from tests import made_comparisons as made
 from tests.conftest import REPORTS
 from tests.contracts import records_of, undescribed
 from tests.hand_made import HOSTILE
-from tests.real_sessions import loaded
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "comparison.schema.json"
 OPTIONS = CompareOptions(root=made.ROOT)
@@ -418,7 +420,7 @@ def real() -> Compared:
     """The comparison of two real reports, the slower one as the new side."""
     if not REPORTS.is_dir():
         pytest.skip("no real reports lie beside the checkout (../shared/reports)")
-    base, new = ([Run(name, loaded(REPORTS / name))] for name in (BASELINE, CHANGED))
+    base, new = ([Run(name, gpuprof.load(REPORTS / name, keep_private=True))] for name in (BASELINE, CHANGED))
     return compare(base, new, "9.9")
 
 
@@ -437,6 +439,15 @@ def test_the_kernel_that_became_slower_is_in_every_format(real: Compared) -> Non
     assert results(suite(real))[DIVISIONS][0] == "failure"
     (entry,) = [item for item in json.loads(text_of("gitlab", real, options)) if item["check_name"] == "kernel-slower"]
     assert entry["location"]["path"] == "exercises/10_HandsOnNsight/miniWeather_mpi_openacc.F90"
+
+
+def test_a_path_map_is_taken_before_folders_are_left_out(real: Compared) -> None:
+    maps = (PathMap("/glade/u/home/dhoward/GPU_workshop", "exercises"),)
+    base, new = (runs_of([str(REPORTS / name)], path_maps=maps) for name in (BASELINE, CHANGED))
+    kept = compare(base, new, "9.9")
+    options = CompareOptions(path_maps=maps)
+    assert text_of("gitlab", kept, CompareOptions()) == text_of("gitlab", real, options) != "[\n]"
+    assert "/glade/" not in text_of("json", kept)
 
 
 def test_without_a_path_map_nothing_of_real_reports_is_placed_and_their_folders_stay_unsaid(real: Compared) -> None:

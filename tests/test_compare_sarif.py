@@ -15,9 +15,10 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import ChangeCause, Gate, KernelChange, TimeWord
 from gpuprof.diagnose.registry import RULES
 from gpuprof.present.compare_annotations import left_out_texts
-from gpuprof.present.compare_options import CompareOptions, PathMap
-from gpuprof.present.compare_paths import Place, path_in_repository, place_of
+from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.compare_paths import Place, place_of
 from gpuprof.present.compare_sarif import MOST_RESULTS, lines
+from gpuprof.privacy.source_files import PathMap, path_in_repository
 from tests import hand_made
 from tests import made_comparisons as made
 from tests.test_compare_formats import HOSTILE_TEXTS
@@ -281,25 +282,23 @@ def test_a_file_lies_where_a_path_map_or_the_root_says_or_nowhere(file: str, pat
         PathMap("/elsewhere", "/tmp"),
         PathMap("C:\\src", "win"),
     )
-    assert path_in_repository(file, CompareOptions(root="/home/me/project/", path_maps=maps)) == path
+    assert path_in_repository(file, "/home/me/project/", maps) == path
 
 
 def test_the_first_path_map_that_fits_is_taken_and_one_of_the_working_folder_moves_relative_paths() -> None:
     maps = (PathMap("/a/b", "first"), PathMap("/a", "second"), PathMap(".", "cuda"))
-    options = CompareOptions(root="/r", path_maps=maps)
     files = ("/a/b/k.cu", "/a/k.cu", "k.cu")
-    assert [path_in_repository(file, options) for file in files] == ["first/k.cu", "second/k.cu", "cuda/k.cu"]
+    assert [path_in_repository(file, "/r", maps) for file in files] == ["first/k.cu", "second/k.cu", "cuda/k.cu"]
 
 
 def test_a_root_with_a_drive_tells_no_case_apart() -> None:
-    assert path_in_repository("c:\\repo\\a.cu", CompareOptions(root="C:\\Repo")) == "a.cu"
+    assert path_in_repository("c:\\repo\\a.cu", "C:\\Repo") == "a.cu"
 
 
 @given(st.text(), st.text(), st.text(max_size=5))
 def test_no_path_leaves_the_repository(file: str, source: str, target: str) -> None:
-    options = CompareOptions(root="/r", path_maps=(PathMap(source, target),))
     for name in (file, f"/r/{file}", f"{source}/{file}"):
-        path = path_in_repository(name, options)
+        path = path_in_repository(name, "/r", (PathMap(source, target),))
         assert path is None or (not path.startswith("/") and ".." not in path.split("/") and path not in ("", "."))
 
 

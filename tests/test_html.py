@@ -26,6 +26,7 @@ from gpuprof.model.stalls import stall_name
 from gpuprof.present.html import render_html
 from gpuprof.present.page.stalls import STALL_COLOURS
 from gpuprof.present.session_text import verdict_text
+from gpuprof.privacy.border import without_private
 from gpuprof.store.write import session_lines
 from tests import kept_pictures
 from tests.test_figures import HOSTILE, TWO, kernel, session
@@ -182,7 +183,7 @@ def test_hostile_texts_are_text_everywhere() -> None:
         sources=(source,),
         devices=(Device(id=0, name=HOSTILE, compute_capability=HOSTILE, sm_count=1, spec=HOSTILE),),
     )
-    page = render_html(read, title=HOSTILE, keep_paths=True)
+    page = render_html(read, title=HOSTILE)
     outline = Outline(page)
     assert outline.open == []
     assert "img" not in outline.tags and outline.tags.count("script") == 2
@@ -192,16 +193,17 @@ def test_hostile_texts_are_text_everywhere() -> None:
 
 
 def test_paths_and_commands_stay_private_unless_asked_for() -> None:
-    assert "someone" not in page_of_two()
-    assert "ncu --set full ./app" in Outline(page_of_two()).texts
-    shown = render_html(TWO, keep_paths=True, top=1)
+    clean = render_html(without_private(TWO), top=1)
+    assert "someone" not in clean
+    assert "ncu --set full ./app" in Outline(clean).texts
+    shown = render_html(TWO, top=1)
     assert "/home/someone/secret/run.ncu-rep" in shown
     assert "/home/someone/bin/ncu --set full ./app" in shown
 
 
 def test_windows_paths_lose_their_folders_too() -> None:
     source = replace(TWO.sources[0], file="C:\\Users\\someone\\run.ncu-rep")
-    page = render_html(replace(TWO, sources=(source,)), top=1)
+    page = render_html(without_private(replace(TWO, sources=(source,))), top=1)
     assert "someone" not in page
     assert "run.ncu-rep" in page
 

@@ -182,7 +182,7 @@ def test_what_is_unknown_and_the_command_that_collects_it_can_be_copied() -> Non
     read = summarised(session(kernel(0, findings=(UNCOALESCED,))))
     assert read.verdict is not None
     told = replace(read.verdict, unknown="The report does not show which pipe is busy.", command=command)
-    html = render_html(replace(read, verdict=told), keep_paths=True)
+    html = render_html(replace(read, verdict=told))
     assert "The report does not show which pipe is busy. To collect what is missing:" in texts(html)
     (written,) = re.findall(r'<code id="command">(.*?)</code>', html)
     assert unescape(re.sub("</?span>", "", written)) == command

@@ -13,7 +13,7 @@ from gpuprof.notebook import LoadedSession
 from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
-from gpuprof.present.privacy import without_private
+from gpuprof.privacy.border import without_private
 from gpuprof.store.page import read_session_html
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_lines

@@ -24,15 +24,16 @@ PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
 BASE = ("_version", "errors", "units", "resources", "ranges", "workers", "own_files", "working_folder")
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
-    "hardware", "recordings", "model", "code", "store", "read", "diagnose", "comparison", "review", "collect",
-    "present", "characterize", "hardware_finder", "events", "pipeline", "comparing", "notebook", "api", "api_compare",
-    "profiling", "cli", "__main__",
+    "hardware", "recordings", "model", "code", "store", "read", "privacy", "diagnose", "comparison", "review",
+    "collect", "present", "characterize", "hardware_finder", "events", "pipeline", "comparing", "notebook", "api",
+    "api_compare", "profiling", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
     "model": {"recordings"},
     "code": {"hardware", "recordings", "model"},
     "store": {"recordings", "code"},
     "read": {"recordings"},
+    "privacy": {"recordings", "code", "store", "read"},
     "diagnose": {"recordings", "store", "read"},
     "comparison": {"recordings", "code", "store", "read"},
     "review": {"recordings", "store", "comparison"},

@@ -101,7 +101,7 @@ def value_after(words: list[str], option: str) -> str:
 def test_a_program_is_surveyed_planned_profiled_and_shown(bench: Bench, reports: Path) -> None:
     report = str(reports / BASELINE)
     bench.steps({"report": report, "program": True}, {"report": report, "program": True, "log": PASSES})
-    done = bench.run(program=("sh", "-c", "echo from the program; echo its error >&2"))
+    done = bench.run("--keep-private", program=("sh", "-c", "echo from the program; echo its error >&2"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("from the program\ncompute_tendencies_x_279_gpu, 40 % of the time, ")
     assert "\n3 of 5 kernels take nearly all of 15.5 ms" in done.stdout

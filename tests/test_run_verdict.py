@@ -760,7 +760,7 @@ REAL = [
     (
         "esmm-research-profile.ncu-rep",
         "basic, 70 % of the time, needs counters: its time alone does not say why.",
-        "ncu --set full --import-source yes --kernel-name basic --launch-count 1 -o basic-full ./a.out all",
+        "ncu --set full --import-source yes --kernel-name basic --launch-count 1 -o basic-full ./a.out '…'",
     ),
     (
         "csv/rtx5090-roofline-section.csv",

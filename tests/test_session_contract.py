@@ -25,7 +25,7 @@ from gpuprof.model import field_types, session
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Session
 from gpuprof.present.html import render_html
-from gpuprof.present.privacy import without_private
+from gpuprof.privacy.border import without_private
 from gpuprof.recordings import Recording, recordings
 from gpuprof.store.page import DATA_ID, DATA_TYPE, packed_session
 from gpuprof.store.read import read_session

@@ -21,8 +21,8 @@ from gpuprof.cli.main import cli
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.session import Session
 from gpuprof.present.html import render_html
-from gpuprof.present.privacy import without_private
 from gpuprof.present.session_text import verdict_text
+from gpuprof.privacy.border import without_private
 from gpuprof.read.files import read_file
 from gpuprof.store import page as store_page
 from gpuprof.store.page import read_session_html
@@ -34,7 +34,7 @@ BLOCK = re.compile(r'(<script type="application/octet-stream" id="gpuprof-sessio
 
 @cache
 def page() -> str:
-    return render_html(TWO)
+    return render_html(without_private(TWO))
 
 
 def carrying(data: bytes) -> bytes:

@@ -324,7 +324,7 @@ def test_no_text_of_a_session_reaches_a_reader_raw() -> None:
             session = read_session(json.dumps(data), "s.json")
         except DamagedInput:
             continue
-        page = render_html(session, keep_paths=True)
+        page = render_html(session)
         texts = dict(written(session))
         markdown = texts["md"]
         for text in (page, *texts.values()):

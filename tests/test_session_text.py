@@ -93,7 +93,7 @@ def views(read: Session) -> list[str]:
     """What terminal, Markdown, notebook and page say of a session, without their markup."""
     markdown = "\n".join(markdown_lines(read, list(read.kernels), 20)).replace("\\", "").replace("**", "")
     notebook = html.unescape(re.sub("<[^>]*>", " ", notebook_html(read)))
-    page = " ".join(Outline(render_html(read, keep_paths=True)).texts)
+    page = " ".join(Outline(render_html(read)).texts)
     return [flat(text) for text in (shown(read, width=200), markdown, notebook, page)]
 
 

@@ -14,7 +14,7 @@ from gpuprof.cli.check_progress import CodeProgress
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import AboveZero, overwriting, salvaging, tell_of_typing
+from gpuprof.cli.options import AboveZero, keeping, overwriting, salvaging, tell_of_typing
 from gpuprof.cli.output import say, to_type
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, InputError, UsageError
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
 @click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or kernel number N; in depth.")
 @writing
 @salvaging
+@keeping
 @overwriting
 @configured("top")
 def command(files: tuple[str, ...], **options: Any) -> None:
@@ -123,6 +124,7 @@ class _Asked:
             compile_timeout=options["compile_timeout"],
             compile_memory=options["compile_memory"],
             salvage=options["salvage"],
+            keep_private=options["keep_private"],
         )
         return cls(
             request=request,
@@ -202,6 +204,7 @@ def _tell_next(review: Review, request: ReviewRequest) -> None:
 def _to_check(request: ReviewRequest) -> str:
     """Return the command that reviews the same files as this one does."""
     options = ["--salvage"] if request.salvage else []
+    options += ["--keep-private"] if request.keep_private else []
     options += ["--arch", ",".join(request.targets)] if request.targets else []
     options += [*request.compiler_options(), *_limits(request.limits)]
     for option, size in (("--block", request.block), ("--grid", request.grid)):

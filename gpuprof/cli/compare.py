@@ -31,7 +31,6 @@ from gpuprof.cli.compare_outputs import (
     path_maps_of,
     print_compared,
     refuse_outputs,
-    repository_root,
     write_outputs,
     writing,
 )
@@ -39,12 +38,13 @@ from gpuprof.cli.compare_sides import SideFiles, TakesSides, naming_sides, progr
 from gpuprof.cli.completion import PROGRAM
 from gpuprof.cli.config import configured
 from gpuprof.cli.opening import open_page, opening
-from gpuprof.cli.options import excluding, overwriting, reading
+from gpuprof.cli.options import excluding, keeping, overwriting, reading
 from gpuprof.cli.output import say, to_type, warn
 from gpuprof.cli.profiling import refuse_without_program, timing_options
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import UsageError
 from gpuprof.present.compare_options import CompareOptions
+from gpuprof.privacy.source_files import PathMap, repository_root
 
 if TYPE_CHECKING:
     from gpuprof.comparison.compare import Compared
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 @writing
 @timing_options
 @reading
+@keeping
 @overwriting
 @opening
 @configured("exclude", "top", "spec", "set", "coverage", "compare.fail-on", "compare.unclear", "compare.accept")
@@ -119,6 +120,8 @@ class _Asked:
     verbose: bool
     spec: str | None
     salvage: bool
+    keep_private: bool
+    path_maps: tuple[PathMap, ...]
     force: bool
     in_browser: bool
     paired: bool = False
@@ -129,6 +132,7 @@ class _Asked:
         from gpuprof.comparison.gate.limits import limits_of
 
         outputs = outputs_of(options["outputs"])
+        path_maps = path_maps_of(options["path_maps"])
         limits = limits_of(options["fail_on"])
         refuse_without_limits(limits, options["unclear"])
         asked = cls(
@@ -142,10 +146,13 @@ class _Asked:
             update=options["update_baseline"],
             form=options["form"],
             outputs=outputs,
-            look=CompareOptions(options["top"], repository_root(), path_maps=path_maps_of(options["path_maps"])),
+            # Without what is private, paths are in the repository before anything is compared.
+            look=CompareOptions(options["top"], repository_root(), path_maps if options["keep_private"] else ()),
             verbose=options["verbose"],
             spec=options["spec"],
             salvage=options["salvage"],
+            keep_private=options["keep_private"],
+            path_maps=path_maps,
             force=options["force"],
             in_browser=options["in_browser"],
         )
@@ -215,7 +222,16 @@ def _compared(asked: _Asked) -> Compared:
     from gpuprof.api_compare import refuse_unfit, runs_of
     from gpuprof.comparison.compare import compare
 
-    base, new = (runs_of(side, spec=asked.spec, salvage=asked.salvage) for side in asked.sides)
+    base, new = (
+        runs_of(
+            side,
+            spec=asked.spec,
+            salvage=asked.salvage,
+            keep_private=asked.keep_private,
+            path_maps=asked.path_maps,
+        )
+        for side in asked.sides
+    )
     for run in (*base, *new):
         warn(run.session)
     match_in_time(base, new, asked.match)
@@ -245,4 +261,5 @@ def _to_compare(asked: _Asked) -> str:
     options += [part for text in asked.exclude for part in ("--exclude", text)]
     options += ["--spec", asked.spec] if asked.spec is not None else []
     options += ["--salvage"] if asked.salvage else []
+    options += ["--keep-private"] if asked.keep_private else []
     return " ".join(("gpuprof compare", files, *([shell_line(options)] if options else [])))

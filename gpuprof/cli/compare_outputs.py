@@ -15,7 +15,8 @@ from gpuprof.cli.output import say, to_type, write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
 from gpuprof.present.compare_formats import FORMATS, format_of
-from gpuprof.present.compare_options import CompareOptions, PathMap
+from gpuprof.present.compare_options import CompareOptions
+from gpuprof.privacy.source_files import PathMap
 
 if TYPE_CHECKING:
     from gpuprof.comparison.compare import Compared
@@ -122,15 +123,6 @@ def path_maps_of(values: Sequence[str]) -> tuple[PathMap, ...]:
             raise UsageError(f"--path-map {value!r:.80} is not FROM=TO", "such as --path-map /build/src=src")
         maps.append(PathMap(source, target))
     return tuple(maps)
-
-
-def repository_root() -> str | None:
-    """Return the root of the repository that the working folder is in; None where it is in none."""
-    try:
-        here = Path.cwd()
-    except OSError:
-        return None
-    return next((str(folder) for folder in (here, *here.parents) if os.path.lexists(folder / ".git")), None)
 
 
 def write_outputs(compared: Compared, outputs: Sequence[Output], options: CompareOptions) -> None:

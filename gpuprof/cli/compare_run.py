@@ -11,7 +11,6 @@ from gpuprof.cli.compare_outputs import PAGES, TABLE
 from gpuprof.cli.compare_sides import Programs, SideFiles
 from gpuprof.cli.output import say, to_type, write_files
 from gpuprof.cli.profiling import Printer, expression_of, refuse_file, refuse_folder
-from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, Interrupted, UsageError
 from gpuprof.own_files import refuse_linked
 
@@ -71,6 +70,7 @@ def programs_to_run(programs: Programs, options: Mapping[str, Any]) -> ToRun:
         "exclude": options["exclude"],
         "spec": options["spec"],
         "overwrite": options["force"],
+        "keep_private": options["keep_private"],
         "output": "inherit" if options["form"] == TABLE else "stderr",
     }
     base, new = (options["profiling"](program, None, **for_both) for program in programs)
@@ -118,7 +118,7 @@ def measured_sides(to_run: ToRun, compare: Callable[[Sequence[Run], Sequence[Run
     from gpuprof.collect.stopping import noted_signals
     from gpuprof.comparing import MeasureRequest, measured
 
-    printer = Printer()
+    printer = Printer(keep_private=to_run.base.keep_private)
     with noted_signals() as noted:
         request = MeasureRequest(
             base=replace(to_run.base, on_event=printer, stop=noted.any),
@@ -149,11 +149,12 @@ def _keep(session: Session, file: Path, page: Path | None) -> None:
 
 def _tell(event: SideStarted | Looked) -> None:
     from gpuprof.comparing import Looked
+    from gpuprof.privacy.commands import reduced_program
 
     if isinstance(event, Looked):
         say(_progress(event))
     else:
-        say(f"{event.side}: {shell_line(event.program):.200}")
+        say(f"{event.side}: {reduced_program(event.program):.200}")
 
 
 def _progress(event: Looked) -> str:

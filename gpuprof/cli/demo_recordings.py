@@ -109,9 +109,7 @@ def _is_of(recording: Recording, path: Path) -> bool:
 
 
 def _read(recording: Recording, scratch: Path, folder: Path) -> _Demo:
-    """Read a recording as any report, equal launches as one kernel; its file is named where it will lie."""
-    from msgspec.structs import replace
-
+    """Read a recording as any report, equal launches as one kernel."""
     from gpuprof.api import load
     from gpuprof.recordings import REINSTALL
 
@@ -122,8 +120,7 @@ def _read(recording: Recording, scratch: Path, folder: Path) -> _Demo:
         session = load(unpacked, groups=True)
     except DamagedInput as error:
         raise DamagedInput(f"{recording.place}: {error.message}", REINSTALL) from error
-    sources = tuple(replace(source, file=str(place / recording.file_name)) for source in session.sources)
-    return _Demo(recording, data, session=replace(session, sources=sources), place=place)
+    return _Demo(recording, data, session=session, place=place)
 
 
 def _files(demo: _Demo) -> Mapping[Path, bytes]:

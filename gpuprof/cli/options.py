@@ -180,6 +180,15 @@ def excluding(function: Command) -> Command:
     )(function)
 
 
+def keeping(function: Command) -> Command:
+    """--keep-private: what is left out of sessions, pages and other output by default."""
+    return click.option(
+        "--keep-private",
+        is_flag=True,
+        help="Keep what can be private: the program's arguments, environment, hosts, users, folders, tokens.",
+    )(function)
+
+
 def overwriting(function: Command) -> Command:
     """--force: allow to replace files that exist."""
     return click.option("--force", is_flag=True, help="Replace files that exist.")(function)

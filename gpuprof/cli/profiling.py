@@ -148,7 +148,8 @@ def note_passed_on(ctx: click.Context, program: Sequence[str]) -> None:
     names = {name for param in ctx.command.params for name in param.opts if name.startswith("--")}
     passed = [word for word in program[1:] if word.partition("=")[0] in names]
     if passed and "--" not in ctx.meta.get(ARGUMENTS, ()):
-        say(f"note: {passed[0]} is passed to {program[0]}; options of gpuprof stand before the program")
+        option = passed[0].partition("=")[0]
+        say(f"note: {option} is passed to {program[0]}; options of gpuprof stand before the program")
 
 
 def refuse_without_program(ctx: click.Context) -> None:
@@ -200,7 +201,7 @@ def profile_or_show(
 
     if plan_only:
         refuse_no_plan(request)
-    request = replace(request, on_event=Printer(plan_only=plan_only))
+    request = replace(request, on_event=Printer(plan_only=plan_only, keep_private=request.keep_private))
     if dry_run:
         for line in command_lines(request, also):
             click.echo(line)
@@ -227,10 +228,10 @@ def exit_code(outcome: ProfileOutcome, folder: Path) -> int:
 class Printer:
     """Prints what profiling tells: to stderr, but to stdout the plan where that is what is asked for."""
 
-    def __init__(self, *, plan_only: bool = False) -> None:
+    def __init__(self, *, plan_only: bool = False, keep_private: bool = False) -> None:
         from gpuprof.collect.progress import ProgressLine
 
-        self._plan_only, self._line = plan_only, ProgressLine()
+        self._plan_only, self._keep_private, self._line = plan_only, keep_private, ProgressLine()
 
     def __call__(self, event: ProfileEvent) -> None:
         """Print an event."""
@@ -239,11 +240,16 @@ class Printer:
         from gpuprof.present.plan_text import forecast_line, plan_lines
 
         if isinstance(event, ProfileRemark):
-            say(event.text)
+            say(self._shown(event.text))
         elif isinstance(event, ProfilePlanned):
             forecast = forecast_line(event.plan, event.arch, event.counters, event.survey_s)
             for line in (*plan_lines(event.plan), forecast):
-                click.echo(line, err=not self._plan_only)
+                click.echo(self._shown(line), err=not self._plan_only)
         elif isinstance(event, RunStarted) and event.by != NCU:
             say(f"survey: by {TOOL_NAMES[event.by]}")
         self._line(event)
+
+    def _shown(self, text: str) -> str:
+        from gpuprof.privacy.texts import clean_text
+
+        return text if self._keep_private else clean_text(text)

@@ -12,7 +12,7 @@ from gpuprof.cli.config import configured
 from gpuprof.cli.endings import refuse_ending
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.opening import open_page, opening
-from gpuprof.cli.options import choosing, excluding, input_files, into_file, overwriting, reading, was_typed
+from gpuprof.cli.options import choosing, excluding, input_files, into_file, keeping, overwriting, reading, was_typed
 from gpuprof.cli.output import to_type, warn, write_files
 from gpuprof.collect.overwrite import refuse_overwrite
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Kernels with a section; 0 for all.",
 )
-@click.option("--keep-paths", is_flag=True, help="Keep folders, user and host names, which can be private.")
 @reading
+@keeping
 @overwriting
 @opening
 @configured("exclude", "top", "spec")
@@ -46,25 +46,27 @@ def command(
     kernels: tuple[str, ...],
     exclude: tuple[str, ...],
     top: int,
-    keep_paths: bool,
     spec: str | None,
     salvage: bool,
+    keep_private: bool,
     force: bool,
     in_browser: bool,
 ) -> None:
     """Write one self-contained HTML page.
 
-    The page needs no network and is complete without its script. It shows file names without their folders. Equal
-    launches are shown as one kernel, several reports as one run. The page carries its session: show and report read it.
+    The page needs no network and is complete without its script. Equal launches are shown as one kernel, several
+    reports as one run. The page carries its session: show and report read it.
     """
     from gpuprof.api import load
     from gpuprof.cli.select import kept
+    from gpuprof.privacy.texts import clean_text
 
     refuse_overwrite([output], files, force=force)
     _refuse_other_kinds(output)
-    session = kept(load(*files, spec=spec, salvage=salvage, groups=True), exclude)
+    session = kept(load(*files, spec=spec, salvage=salvage, groups=True, keep_private=keep_private), exclude)
+    shown_title = title if title is None or keep_private else clean_text(title)
     typed = was_typed("output")
-    write_report(session, output, title=title, top=top, keep_paths=keep_paths, patterns=kernels, through_links=typed)
+    write_report(session, output, title=shown_title, top=top, patterns=kernels, through_links=typed)
     if in_browser:
         open_page([output])
 
@@ -88,7 +90,6 @@ def write_report(
     *,
     title: str | None,
     top: int,
-    keep_paths: bool,
     patterns: Sequence[str] = (),
     through_links: bool = False,
 ) -> None:
@@ -106,7 +107,7 @@ def write_report(
     session = grouped(session)
     kernels = select_kernels(session, patterns)
     wanted = {kernel.id for kernel in kernels} if patterns else None
-    page = render_html(session, title=title, top=top, keep_paths=keep_paths, kernels=wanted)
+    page = render_html(session, title=title, top=top, kernels=wanted)
     write_files({output: page.encode("utf-8", "backslashreplace")}, through_links=through_links)
     if headline := headline_text(chosen(session, kernels) if patterns else session):
         click.echo(printable(headline))

@@ -19,6 +19,7 @@ from gpuprof.cli.options import (
     excluding,
     files_to_read,
     into_file,
+    keeping,
     overwriting,
     reading,
     selecting,
@@ -123,6 +124,7 @@ def _completed(args: Sequence[str]) -> int | None:
 @excluding
 @profiling_options
 @reading
+@keeping
 @overwriting
 @opening
 @configured("exclude", "top", "spec", "set", "coverage")
@@ -143,6 +145,7 @@ def command(
     dry_run: bool,
     spec: str | None,
     salvage: bool,
+    keep_private: bool,
     force: bool,
     in_browser: bool,
 ) -> int:
@@ -164,7 +167,9 @@ def command(
         raise UsageError(*_NEITHER if program is None else _BOTH)
     if program is None:
         refuse_without_program(ctx)
-        session = _loaded(files, exclude, spec=spec, salvage=salvage)
+        from gpuprof.api import load
+
+        session = kept(load(*files, spec=spec, salvage=salvage, keep_private=keep_private), exclude)
         _draw(session, _chosen(session, kernels), files, output, look, force=force)
         return 0
     if salvage:
@@ -174,8 +179,9 @@ def command(
     note_passed_on(ctx, program)
     to = "stderr" if form == "json" else "inherit"
     request = profiling(
-        program, output, kernel=expression_of(kernels), exclude=exclude, spec=spec, overwrite=force, output=to
-    )
+        program, output, kernel=expression_of(kernels), exclude=exclude, spec=spec, keep_private=keep_private,
+        overwrite=force, output=to,
+    )  # fmt: skip
     return _profile_and_draw(request, look, plan_only=plan_only, dry_run=dry_run)
 
 
@@ -189,12 +195,6 @@ class _Look:
     form: str
     top: int
     in_browser: bool
-
-
-def _loaded(files: Sequence[str], exclude: Sequence[str], *, spec: str | None, salvage: bool) -> Session:
-    from gpuprof.api import load
-
-    return kept(load(*files, spec=spec, salvage=salvage), exclude)
 
 
 def _chosen(session: Session, patterns: Sequence[str]) -> Session:

@@ -12,7 +12,7 @@ from gpuprof.cli.completion import any_file
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.opening import open_page, opening, refuse_nothing_to_open
-from gpuprof.cli.options import excluding, into_folder, of_spec, overwriting
+from gpuprof.cli.options import excluding, into_folder, keeping, of_spec, overwriting
 from gpuprof.cli.output import say, to_type
 from gpuprof.cli.profiling import (
     exit_code,
@@ -53,6 +53,7 @@ _SETTINGS = {"allow_interspersed_args": False}
 @excluding
 @profiling_options
 @of_spec
+@keeping
 @overwriting
 @opening
 @configured("exclude", "spec", "set", "coverage")
@@ -67,6 +68,7 @@ def command(
     plan_only: bool,
     dry_run: bool,
     spec: str | None,
+    keep_private: bool,
     force: bool,
     in_browser: bool,
 ) -> int:
@@ -80,7 +82,10 @@ def command(
     refuse_folder(folder)
     note_passed_on(ctx, program)
     refuse_nothing_to_open(in_browser=in_browser, instead=without_result(plan_only=plan_only, dry_run=dry_run))
-    request = profiling(program, folder, kernel=expression_of(kernels), exclude=exclude, spec=spec, overwrite=force)
+    request = profiling(
+        program, folder, kernel=expression_of(kernels), exclude=exclude, spec=spec, keep_private=keep_private,
+        overwrite=force,
+    )  # fmt: skip
     session_file, page_file = request.place / SESSION_FILE, request.place / "report.html"
     outcome = profile_or_show(request, [session_file, page_file], plan_only=plan_only, dry_run=dry_run)
     if outcome is None:

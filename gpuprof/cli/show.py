@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +12,7 @@ import click
 from gpuprof.cli.by import grouping, print_by
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import AboveZero, choosing, excluding, input_files, reading, refuse_beside, was_typed
+from gpuprof.cli.options import AboveZero, choosing, excluding, input_files, keeping, reading, refuse_beside, was_typed
 from gpuprof.cli.output import say, to_show, warn, write_lines
 from gpuprof.cli.same_program import point_to_compare
 from gpuprof.cli.select import SORT_KEYS, kept, next_look, select_kernels, sort_kernels, tell_excluded
@@ -74,6 +75,7 @@ _TOP = 20
 )
 @excluding
 @reading
+@keeping
 @configured("exclude", "top", "spec")
 def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tuple[str, ...], **options: Any) -> None:
     """Print what to fix first, and the kernels that take most time; with -v or --kernel everything about a kernel.
@@ -82,9 +84,12 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     (.html), a PyTorch trace, an SQLite export of Nsight Systems, or - for any of these on standard input. Several
     reports are shown as one run, equal launches as one kernel; JSON and CSV have every launch.
     """
+    from gpuprof.api import load_recorded
+
     asked = _Asked(**options)
     _refuse_contradictions(asked)
-    loaded = _loaded(files, asked, exclude, spec=spec, salvage=salvage)
+    read = partial(load_recorded, *files, spec=spec, salvage=salvage, keep_private=asked.keep_private)
+    loaded = _loaded(read, files, asked, exclude)
     session = kept(loaded.session, exclude)
     _refuse_items_without_steps(session, asked)
     point_to_compare(session, files)
@@ -112,6 +117,7 @@ class _Asked:
     items_per_step: float | None
     cost_per_hour: float | None
     verbose: bool
+    keep_private: bool
     kernels: tuple[str, ...]
     top: int | None
 
@@ -142,22 +148,21 @@ class _Asked:
         return "all" if self.kernels else "longest" if self.verbose else "none"
 
 
-def _loaded(files: Sequence[str], asked: _Asked, exclude: Sequence[str], *, spec: str | None, salvage: bool) -> Loaded:
+def _loaded(read: Callable[..., Loaded], files: Sequence[str], asked: _Asked, exclude: Sequence[str]) -> Loaded:
     """Return what the files hold: every launch only where each is written, or one that does not speak for its kind.
 
     Of thousands of launches, groups are read in a part of the time, and most numbers that are asked for are of groups.
     """
-    from gpuprof.api import load_recorded
     from gpuprof.read.files import can_be_read_again
 
     if not asked.numbers:
-        return load_recorded(*files, spec=spec, salvage=salvage, groups=asked.groups)
+        return read(groups=asked.groups)
     of_launches = not asked.groups or bool(_numbers(exclude))
     if not of_launches and all(map(can_be_read_again, files)):
-        loaded = load_recorded(*files, spec=spec, salvage=salvage, groups=True)
+        loaded = read(groups=True)
         if all(_is_there(number, loaded.session) for number in asked.numbers):
             return loaded
-    return load_recorded(*files, spec=spec, salvage=salvage)
+    return read()
 
 
 def _is_there(number: int, session: Session) -> bool:
@@ -276,11 +281,11 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
 
 def _list_code(session: Session, recorded: Mapping[int, Recorded], asked: _Asked, files: Sequence[str]) -> None:
     """Print the machine code of the longest kernel that matches, and say how many others there are."""
-    from gpuprof.diagnose.listing import listing_of
+    from gpuprof.api import listing_in
 
     assert asked.sass is not None
     kernel = _one_kernel(session, "--sass", asked.sass, "shown")
-    listing = listing_of(session, kernel, recorded.get(kernel.id))
+    listing = listing_in(session, kernel, recorded, keep_private=asked.keep_private)
     write = asked.form.sass.function()
     warn(session)
     if asked.form.takes != "terminal":

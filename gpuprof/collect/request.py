@@ -69,6 +69,7 @@ class ProfileRequest:
     ranks: int | str = 0
     timeout_s: float | None = None
     overwrite: bool = False
+    keep_private: bool = False
     output: ProgramOutput = "inherit"
     on_event: TellEvent = unheard
     stop: Callable[[], bool] = never
@@ -148,6 +149,7 @@ _TYPES: Mapping[str, Callable[[object], bool]] = {
     "annotate": _is_bool,
     "timeout_s": _is_number,
     "overwrite": _is_bool,
+    "keep_private": _is_bool,
     "on_event": callable,
     "stop": callable,
 }

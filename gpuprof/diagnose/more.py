@@ -12,7 +12,8 @@ from gpuprof.diagnose.nvidia_messages import PIPE_TOLD, STALLS_TOLD
 from gpuprof.diagnose.order import is_counted
 from gpuprof.diagnose.telling import escaped, telling_expression
 from gpuprof.model.kernel_names import parse_name
-from gpuprof.model.profiler_lines import FILTERS, KEPT, SWITCHES, names
+from gpuprof.model.ncu_line import is_ncu, option_at, words_of
+from gpuprof.model.profiler_lines import FILTERS, KEPT
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Source
 from gpuprof.model.sources import STANDARD_INPUT, kind_named
@@ -21,25 +22,6 @@ from gpuprof.model.surveyed import ONLY_TIMES
 PROGRAM = "PROGRAM"
 """Stands for a command line that the report does not keep."""
 
-_NCU = re.compile(r"(?:.*[/\\])?(ncu|nv-nsight-cu-cli)(?:\.exe)?")
-
-_VALUED = names(
-    "mode port max-connections config-file config-file-path check-exit-code injection-path-32 injection-path-64 "
-    "preload-library target-processes target-processes-filter hostname kill replay-mode app-replay-buffer "
-    "app-replay-match app-replay-mode graph-profiling range-replay-options set section-folder "
-    "section-folder-recursive apply-rules rule import-source source-folders query-metrics-mode "
-    "query-metrics-collection chips profile-from-start cache-control clock-control devices filter-mode kernel-id "
-    "kernel-name kernel-regex kernel-name-base kernel-regex-base launch-count launch-skip launch-skip-before-match "
-    "section metrics nvtx-include nvtx-exclude range-filter pm-sampling-interval pm-sampling-buffer-size "
-    "pm-sampling-max-passes warp-sampling-interval warp-sampling-max-passes warp-sampling-buffer-size "
-    "sampling-interval sampling-max-passes sampling-buffer-size log-file export import page print-source "
-    "resolve-source-file print-details print-metric-name print-units print-kernel-base print-metric-instances "
-    "print-nvtx-rename print-summary rename-kernels pipeline-boost-state communicator communicator-tcp-port"
-)
-_LETTERS = {
-    "h": "help", "v": "version", "p": "port", "k": "kernel-name", "c": "launch-count", "s": "launch-skip",
-    "o": "export", "f": "force-overwrite", "i": "import",
-}  # fmt: skip
 _WITH_SOURCES = (2022, 2)
 """The oldest release that was seen to take --import-source."""
 _WITH_NAMES = (2021, 1)
@@ -240,14 +222,14 @@ def _read(command: str | None) -> _NcuLine:
     """Read a recorded command line. ncu keeps it without quotes; gpuprof keeps it as a shell takes it."""
     if command is None or len(command) > _LONGEST or not command.isprintable():
         return _UNKNOWN
-    arguments = _arguments_of(command)
-    if not arguments or _NCU.fullmatch(arguments[0]) is None:
+    arguments = words_of(command)
+    if not arguments or not is_ncu(arguments[0]):
         return _UNKNOWN
     is_quoted = "'" in command and shlex.join(arguments) == command.strip()
     options: list[tuple[str, str | None]] = []
     place = 1
     while place < len(arguments) and arguments[place].startswith("-"):
-        option = _option(arguments, place)
+        option = option_at(arguments, place)
         if option is None:
             return _UNKNOWN
         options.append(option[:2])
@@ -282,30 +264,3 @@ def _takes_text(program: Sequence[str]) -> bool:
             if after > 1 and any(map(_TEXT_OPTION.fullmatch, options)):
                 return True
     return False
-
-
-def _arguments_of(command: str) -> list[str]:
-    try:
-        arguments = shlex.split(command)
-    except ValueError:
-        return command.split()
-    return arguments if shlex.join(arguments) == command.strip() else command.split()
-
-
-def _option(arguments: Sequence[str], place: int) -> tuple[str, str | None, int] | None:
-    """Return an option's name, its value and how many arguments they are; None if it is not known or not complete."""
-    word = arguments[place]
-    attached: str | None = None
-    if word.startswith("--"):
-        name, equals, value = word[2:].partition("=")
-        attached = value if equals else None
-    else:
-        name = _LETTERS.get(word[1:2], "")
-        attached = word[2:].removeprefix("=") or None
-    if name in SWITCHES and attached is None:
-        return name, None, 1
-    if name not in _VALUED:
-        return None
-    if attached is not None:
-        return name, attached, 1
-    return (name, arguments[place + 1], 2) if place + 1 < len(arguments) else None

@@ -6,18 +6,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from gpuprof.model.ncu_line import SWITCHES, names
 
-def names(text: str) -> frozenset[str]:
-    """Return the names of a list that is written in one line."""
-    return frozenset(text.split())
-
-
-SWITCHES = names(
-    "help version call-stack nvtx support-32bit null-stdin list-sets list-sections list-rules list-metrics list-chips "
-    "query-metrics section-folder-restore disable-profiler-start-stop quiet verbose disable-extra-suffixes "
-    "force-overwrite open-in-ui csv print-fp print-rule-details details-all lockstep-kernel-launch"
-)
-"""Options of ncu that take no value."""
 KEPT = names(
     "target-processes target-processes-filter profile-from-start disable-profiler-start-stop replay-mode "
     "app-replay-buffer app-replay-match app-replay-mode cache-control clock-control devices nvtx nvtx-include "

@@ -54,14 +54,14 @@ SCHEMA_VERSION: SchemaVersion = 2
 class Source(Struct, frozen=True, kw_only=True):
     """A file that the session was made from."""
 
-    file: Annotated[str, about("path or name, as it was given")]
+    file: Annotated[str, about("its name; the path as it was given only with --keep-private")]
     sha256: Annotated[str, about("hash of its bytes")]
     kind: Annotated[SourceKindName, about("kind of file; a survey only times the kernels that another source counts")]
     tool: Annotated[str, about("program that wrote it")]
     tool_version: Annotated[str | None, about("version of that program")]
     clock_control: Annotated[str | None, about("ncu's --clock-control: whether it locked the clocks")]
     cache_control: Annotated[str | None, about("ncu's --cache-control: whether it flushed the caches")]
-    command: Annotated[str | None, about("command line of the profiled program")]
+    command: Annotated[str | None, about("command line, … for what can be private: the program, options of ncu")]
     driver: Annotated[str | None, about("version of the GPU's driver")] = None
     created_s: Annotated[Moment | None, about("when it was recorded, since 1970")] = None
     warnings: Annotated[tuple[str, ...], about("what could not be read of it, in sentences")] = ()

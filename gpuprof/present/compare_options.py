@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
-
-class PathMap(NamedTuple):
-    """What --path-map FROM=TO says: what lies below the folder `source` in a report lies below `target` here."""
-
-    source: str
-    target: str
+from gpuprof.privacy.source_files import PathMap
 
 
 @dataclass(frozen=True, slots=True)

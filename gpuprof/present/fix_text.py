@@ -143,8 +143,8 @@ def unknown_text(session: Session) -> str:
     if not verdict.command:
         return verdict.unknown
     program = ", with your command line for PROGRAM" if needs_program(verdict.command) else ""
-    folders = ", with your folders for …" if "…" in verdict.command else ""
-    return f"{verdict.unknown} To collect what is missing{program}{folders}:"
+    left_out = ", with your folders and arguments for …" if "…" in verdict.command else ""
+    return f"{verdict.unknown} To collect what is missing{program}{left_out}:"
 
 
 def command_text(session: Session) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from gpuprof.model.session import Session
 from gpuprof.present.page.build import Choice, build_page, part_of
-from gpuprof.present.privacy import without_private
 from gpuprof.present.text import printable
 from gpuprof.store.page import DATA_ID, DATA_TYPE, packed_session
 
@@ -31,24 +30,18 @@ def render_html(
     *,
     title: str | None = None,
     top: int = 12,
-    keep_paths: bool = False,
     kernels: Collection[int] | None = None,
     level: str = "dram",
     ceiling: str = "at-clock",
 ) -> str:
-    """Return the page. `top` limits the sections, `kernels` (numbers) restricts all but the verdict.
-
-    Folders, user names and hosts are left out, of what is shown and of the session that the page carries, unless
-    `keep_paths`.
-    """
+    """Return the page. `top` limits the sections, `kernels` (numbers) restricts all but the verdict."""
     from markupsafe import Markup
 
-    shown = session if keep_paths else without_private(session)
     wanted = frozenset(kernels) if kernels is not None else None
-    page = build_page(shown, Choice(title=title, top=top, kernels=wanted, level=level, ceiling=ceiling))
+    page = build_page(session, Choice(title=title, top=top, kernels=wanted, level=level, ceiling=ceiling))
     environment = page_environment()
     script = page_source(environment, _SCRIPT)
-    data = packed_session(part_of(shown, wanted))
+    data = packed_session(part_of(session, wanted))
     return environment.get_template("report.html").render(
         page=page,
         policy=page_policy(script),

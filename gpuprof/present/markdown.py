@@ -18,7 +18,6 @@ from gpuprof.present.fix_text import (
     unknown_text,
 )
 from gpuprof.present.flop_text import of_peak_text
-from gpuprof.present.privacy import with_file_names
 from gpuprof.present.session_text import (
     count_text,
     device_text,
@@ -44,7 +43,6 @@ _COUNTERS, _TIMES = ("busiest", "DRAM roofline", "occupancy", "main stall"), ("m
 
 def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
     """Yield the verdict, what to fix first, the table of the `top` kernels (0: all) and where the numbers come from."""
-    session = with_file_names(session)
     yield from _verdict(session)
     yield from _fix_first(session)
     for label, text in timeline_facts(session):

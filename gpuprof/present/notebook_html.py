@@ -17,7 +17,6 @@ from gpuprof.present.fix_text import (
     nothing_text,
     unknown_text,
 )
-from gpuprof.present.privacy import with_file_names
 from gpuprof.present.session_text import (
     count_text,
     device_text,
@@ -61,7 +60,6 @@ def notebook_html(session: Session) -> str:
 
 
 def _parts(session: Session) -> Iterator[str]:
-    session = with_file_names(session)
     yield '<div style="max-width:76em;line-height:1.45;overflow-x:auto">'
     yield from _verdict(session)
     yield from _fix_first(session)

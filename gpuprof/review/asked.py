@@ -44,6 +44,7 @@ def request_of(
     compile_timeout: float = LIMITS.seconds,
     compile_memory: str | int = LIMITS.memory_bytes,
     salvage: bool = False,
+    keep_private: bool = False,
 ) -> ReviewRequest:
     """Return what is asked for. Raises UsageError for what cannot be, before anything is read."""
     named = tuple(os.fspath(file) for file in files)
@@ -64,6 +65,7 @@ def request_of(
         flags=flags_of(flags),
         limits=limits_of(compile_timeout, compile_memory),
         salvage=salvage,
+        keep_private=keep_private,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpuprof.errors import GpuprofError, InputError
 from gpuprof.model.labels import label_kernels
+from gpuprof.privacy.border import without_private
 from gpuprof.read.plain_file import known_as
 from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels
 from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule, UnreviewedFile
@@ -37,7 +38,7 @@ def review(
         why = next((f": {note}" for module in modules for note in module.notes), "")
         raise InputError(_nothing(request) + why, READS)
     tools = disassemblers_for(kernels)
-    return Review(
+    result = Review(
         schema_version=REVIEW_VERSION,
         gpuprof_version=version,
         files=_read(request, modules, {item.file for item in unreviewed}),
@@ -58,6 +59,7 @@ def review(
             )
         ),
     )
+    return result if request.keep_private else without_private(result)
 
 
 def _read(request: ReviewRequest, modules: Iterable[InputModule], refused: Container[str]) -> tuple[str, ...]:

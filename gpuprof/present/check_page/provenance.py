@@ -8,7 +8,6 @@ from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.present.check_blocks import Block, file_name
 from gpuprof.present.check_page.texts import capital, sentence
 from gpuprof.present.page.parts import LabelledText, Table
-from gpuprof.present.privacy import without_folders
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.review.contract import Review, ReviewedKernel
@@ -97,8 +96,8 @@ def _lines(kernels: Sequence[ReviewedKernel]) -> str:
 
 
 def _tool(text: str) -> str:
-    """Write a tool with its options, without the folders in them."""
-    return cut_middle(printable(without_folders(text[: 8 * _TOOL_LENGTH])), _TOOL_LENGTH)
+    """Write a tool with its options."""
+    return cut_middle(printable(text[: 8 * _TOOL_LENGTH]), _TOOL_LENGTH)
 
 
 def _name(path: str) -> str:

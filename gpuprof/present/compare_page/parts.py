@@ -11,7 +11,6 @@ from gpuprof.comparison.contract import KernelChange, TimeChange
 from gpuprof.comparison.sides import SideKernel
 from gpuprof.model.session import KernelProfile
 from gpuprof.present.page.parts import percent_number
-from gpuprof.present.privacy import without_private_folders
 from gpuprof.present.text import cut_end, printable
 
 _LONGEST_SENTENCE = 600
@@ -40,8 +39,8 @@ class Span(Struct, frozen=True):
 
 
 def told(text: str, most: int = _LONGEST_SENTENCE) -> str:
-    """Return a sentence safe to show: no private folder, nothing that hides, and not without end."""
-    return cut_end(printable(without_private_folders(text[: 8 * most])), most)
+    """Return a sentence safe to show: nothing that hides, and not without end."""
+    return cut_end(printable(text[: 8 * most]), most)
 
 
 def speaker_of(kernels: Sequence[SideKernel]) -> KernelProfile | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from gpuprof.comparison.contract import ComparedSide, Comparison, QuantityChange
 from gpuprof.comparison.sides import Run, Side
@@ -13,7 +13,6 @@ from gpuprof.present.compare_page.parts import TwoSided
 from gpuprof.present.file_names import file_name
 from gpuprof.present.page.parts import LabelledText, percent_number
 from gpuprof.present.page.provenance import run_facts, source_facts
-from gpuprof.present.privacy import without_private
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
 
@@ -103,13 +102,11 @@ def short_files(side: ComparedSide) -> str:
 
 def _run_facts(run: Run, number: int, count: int) -> RunFacts:
     session = run.session
-    # What is shown of a run are its sources; kernels without their names keep nothing private.
-    shown = without_private(structs.replace(session, kernels=(), opportunities=(), verdict=None))
     name = cut_middle(printable(file_name(run.file)), _NAME_LENGTH)
     return RunFacts(
         title=f"Run {number} of {count}: {name}" if count > 1 else name,
         facts=tuple(run_facts(session)),
-        sources=tuple(tuple(source_facts(source)) for source in shown.sources),
+        sources=tuple(tuple(source_facts(source)) for source in session.sources),
     )
 
 

@@ -20,7 +20,8 @@ class ReviewRequest:
     binaries all. `kernel` is a regular expression on names, tried before anything is disassembled, or #N, the place of
     a kernel among all of the files; `in_time` limits how long an expression may take on a name. `arguments` are values
     by ordinal or name ("3", "N"). `defines`, `include_folders`, `standard` and `flags` are for compilers of sources.
-    `limits` are of each compilation. `salvage`: of damaged reports what can be read.
+    `limits` are of each compilation. `salvage`: of damaged reports what can be read. `keep_private`: folders, and
+    secrets in names, stay.
     """
 
     files: tuple[str, ...]
@@ -36,6 +37,7 @@ class ReviewRequest:
     flags: tuple[str, ...] = ()
     limits: CompileLimits = LIMITS
     salvage: bool = False
+    keep_private: bool = False
     in_time: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def compiler_options(self) -> list[str]:

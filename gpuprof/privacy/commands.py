@@ -1,0 +1,167 @@
+"""A recorded command line by allow-list: which program ran, and how gpuprof and ncu were told to profile it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from gpuprof.model.ncu_line import is_ncu, option_at, words_of
+from gpuprof.privacy.texts import MASK, NOTHING_KNOWN, Known, clean_text, last_part, without_home
+
+_NAMES = frozenset(["chips", "metrics", "rule", "section", "set"])
+"""Options of ncu whose values are names that ncu has."""
+_NAMES_OF_NCU = re.compile(r"[A-Za-z0-9_.,:*+|^$()\[\]?-]{1,20000}")
+_FILTERS = frozenset(["kernel-id", "kernel-name", "kernel-regex", "nvtx-exclude", "nvtx-include", "range-filter"])
+"""Options of ncu whose values name kernels and ranges, as sessions do."""
+_FILES = frozenset(["export", "import", "log-file"])
+_WORDS = frozenset({
+    "all", "application", "application-only", "app-range", "attach", "auto", "base", "boost", "buffer", "cuda",
+    "default", "demangled", "details", "dynamic", "file", "function", "global", "graph", "grid", "header", "kernel",
+    "launch", "launch-and-attach", "line", "mangled", "max", "memory", "name", "no", "node", "none", "off", "on",
+    "per-gpu", "per-kernel", "per-launch-config", "per-nvtx", "ptx", "range", "raw", "relaxed", "reset", "sass",
+    "session", "source", "stable", "strict", "values", "yes",
+})  # fmt: skip
+"""Values that options of ncu can have."""
+_NUMBERS = re.compile(r"[0-9][0-9,]{0,40}")
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]{0,9}(?:\.exe)?")
+_PYTHON_SWITCHES = re.compile(r"-[bBdEiIOPqsSuvx]{1,13}")
+_MODULE = re.compile(r"\w+(?:\.\w+){0,20}")
+_ASSIGNED = re.compile(r"[^\s=/\\]+=")
+_OURS = re.compile(r"GPUPROF_SURVEY_BY=[a-z]{1,20}")
+"""What gpuprof sets to have a survey made in the program."""
+_LONGEST_NAME = 120
+_LONGEST = 100_000
+
+
+def reduced_command(command: str, known: Known = NOTHING_KNOWN) -> str:
+    """Return a command line with its program, and with the options of gpuprof and ncu that are known to be harmless.
+
+    Its arguments are `…`, and so are the folders of paths. Assignments to the environment are left out. What is not
+    recognised ends what is kept.
+    """
+    words = words_of(without_home(command[:_LONGEST]))
+    kept = list(_reduced(words, known))
+    if kept == words and len(command) <= _LONGEST:
+        return command
+    is_quoted = shlex.join(words) == command.strip()
+    return shlex.join(kept) if is_quoted else " ".join(kept)
+
+
+def reduced_program(words: Sequence[str]) -> str:
+    """Return the words of a command as a shell takes them, reduced."""
+    return shlex.join(_reduced(words, NOTHING_KNOWN))
+
+
+def _reduced(words: Sequence[str], known: Known) -> Iterator[str]:
+    first = words[0] if words else ""
+    if is_ncu(first):
+        yield last_part(first)
+        yield from _after_ncu(words, known)
+    elif list(words[:2]) == ["gpuprof", "run"]:
+        yield from words[:2]
+        yield from _after_gpuprof(words[2:], known)
+    else:
+        yield from _program(words, known)
+
+
+def _after_ncu(words: Sequence[str], known: Known) -> Iterator[str]:
+    """Yield the options of ncu that are known, as they were written, and the program."""
+    place = 1
+    while place < len(words) and words[place].startswith("-"):
+        option = option_at(words, place)
+        if option is None:
+            yield MASK
+            return
+        name, value, number = option
+        shown = _shown_value(name, value, known) if value is not None else None
+        if shown == value:
+            yield from words[place : place + number]
+        elif number == 2:
+            yield words[place]
+            yield shown or MASK
+        else:
+            written = words[place]
+            yield f"{written[: len(written) - len(value or '')]}{shown}"
+        place += number
+    yield from _program(words[place:], known)
+
+
+def _shown_value(name: str, value: str, known: Known) -> str:
+    """Return the value of an option of ncu; a sign for one that is not known to be harmless."""
+    if name in _FILTERS:
+        return clean_text(value, known)
+    if name in _FILES:
+        return _shown_path(value, known) if "/" not in value and "\\" not in value else MASK
+    if name in _NAMES:
+        return clean_text(value, known) if _NAMES_OF_NCU.fullmatch(value) else MASK
+    return value if value in _WORDS or _NUMBERS.fullmatch(value) else MASK
+
+
+def _after_gpuprof(words: Sequence[str], known: Known) -> Iterator[str]:
+    """Yield the options that gpuprof itself writes into a command, and the program behind `--`."""
+    place = 0
+    while place + 1 < len(words) and words[place] in ("--kernel", "--survey"):
+        option, value = words[place : place + 2]
+        yield option
+        yield clean_text(value, known) if option == "--kernel" else _shown_path(value, known)
+        place += 2
+    if place < len(words) and words[place] == "--":
+        yield "--"
+        yield from _program(words[place + 1 :], known)
+    elif place < len(words):
+        yield MASK
+
+
+def _program(words: Sequence[str], known: Known) -> Iterator[str]:
+    """Yield the program that words start, with a sign for its arguments; of `env` and Python what they start."""
+    place = 0
+    while place < len(words) and _ASSIGNED.match(words[place]):
+        if _OURS.fullmatch(words[place]):
+            yield words[place]
+        place += 1
+    if place == len(words):
+        return
+    first, rest = words[place], words[place + 1 :]
+    name = last_part(first)
+    if name == "env":
+        yield name
+        yield from _program(rest, known) if not rest or not rest[0].startswith("-") else (MASK,)
+    elif _PYTHON.fullmatch(name):
+        yield name
+        yield from _after_python(rest, known)
+    else:
+        yield _shown_path(first, known)
+        if rest:
+            yield MASK
+
+
+def _after_python(words: Sequence[str], known: Known) -> Iterator[str]:
+    """Yield Python's switches and the script or module; a sign for what is neither, and for the rest."""
+    place = 0
+    while place < len(words) and _PYTHON_SWITCHES.fullmatch(words[place]):
+        yield words[place]
+        place += 1
+    if place == len(words):
+        return
+    word, rest = words[place], words[place + 1 :]
+    if word == "-m" and rest and _MODULE.fullmatch(rest[0]):
+        yield word
+        yield clean_text(rest[0], known)
+        rest = rest[1:]
+    elif word.startswith("-"):
+        yield MASK
+        return
+    else:
+        yield _shown_path(word, known)
+    if rest:
+        yield MASK
+
+
+def _shown_path(path: str, known: Known) -> str:
+    """Return the name of a program or file; a sign for its folders, so that it names no other one."""
+    name = last_part(path)
+    is_name = name.isprintable() and 0 < len(name) <= _LONGEST_NAME and not set(name) & set("\"'`$;&|<>=@~:")
+    if not is_name or clean_text(name, known) != name:
+        return MASK
+    return name if name == path else f"{MASK}/{name}"
