@@ -390,53 +390,29 @@ def test_limits_that_are_none_are_refused(tmp_path: Path) -> None:
         assert done.returncode == UsageError.exit_code and options[0] in done.stderr
 
 
-USES_SECRET = "struct\n#include {}\n{{ }} v;\nint wrong = v;\n"
-
-
 @needs_cuda_wheels
-@pytest.mark.parametrize(
-    "source",
-    [
-        USES_SECRET.format('"../secret.h"'),
-        USES_SECRET.format('"linked.h"'),
-        USES_SECRET.format('"between.h"'),
-        USES_SECRET.format("<secret.h>"),
-        USES_SECRET.format("SECRET"),
-        USES_SECRET.replace("#include", "#/* */include").format('"../secret.h"'),
-        USES_SECRET.replace("#include", "%:  /* /* */ include /* */").format('"../secret.h"'),
-        USES_SECRET.replace("#include", "#inc\\\nlude").format('"../secret.h"'),
-        USES_SECRET.replace("#include", "#include_next").format('"../secret.h"'),
-        '__device__ const char s[] = {\n#embed "../secret.h"\n};\n__global__ void k(char *a) { *a = s[*a]; }\n',
-    ],
-)
-def test_a_source_cannot_show_files_that_are_not_its_own(tmp_path: Path, source: str) -> None:
+@pytest.mark.parametrize("included", ["../secret.txt", "linked.h"])
+def test_messages_of_a_compiler_quote_no_file_that_is_not_the_sources(tmp_path: Path, included: str) -> None:
     place = tmp_path / "sources"
-    (place / "more").mkdir(parents=True)
-    (tmp_path / "secret.h").write_text("planted_secret")
-    (place / "linked.h").symlink_to("../secret.h")
-    (place / "between.h").write_text('#include "more/next.h"\n')
-    (place / "more" / "next.h").write_text('#include "../../secret.h"\n')
-    (place / "more" / "secret.h").symlink_to(tmp_path / "secret.h")
-    (place / "k.cu").write_text(f'#define SECRET "../secret.h"\n{source}')
-    done = gpuprof("check", "k.cu", "--arch", "sm_80", "-I", "more", "--std", "c++17", cwd=place)
+    place.mkdir()
+    (tmp_path / "secret.txt").write_text("planted_secret\n")
+    (place / "linked.h").symlink_to("../secret.txt")
+    (place / "k.cu").write_text(f'#include "{included}"\n__global__ void k(char *a) {{ *a = 1; }}\n')
+    done = gpuprof("check", "k.cu", "--arch", "sm_80", cwd=place)
     assert done.returncode == InputError.exit_code
+    assert "k.cu" in done.stderr
     assert "planted_secret" not in done.stdout + done.stderr
-    assert "includes" in done.stderr or "cannot open source file" in done.stderr
 
 
 @needs_cuda_wheels
-def test_a_source_includes_its_folder_its_repository_and_what_is_named(tmp_path: Path) -> None:
-    for folder in ("repository/.git", "repository/kernels", "repository/common", "elsewhere"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "repository/common/one.h").write_text("#define ONE 1\n")
-    (tmp_path / "elsewhere/two.h").write_text("#define FILE <three.h>\n#include FILE\n")
-    (tmp_path / "elsewhere/three.h").write_text("#define TWO 2\n")
-    place = tmp_path / "repository/kernels"
-    (place / "k.cu").write_text(
-        '// Do not #include this.\n#include "../common/one.h"\n#include <two.h>\n#include <cuda_fp16.h>\n'
-        'extern "C" __global__ void k(int *p) { *p = ONE + TWO; }\n'
+def test_a_source_includes_headers_beside_its_folder(tmp_path: Path) -> None:
+    for folder in ("common", "chapter"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "common/one.h").write_text("#define ONE 1\n")
+    (tmp_path / "chapter/k.cu").write_text(
+        '#include "../common/one.h"\nextern "C" __global__ void k(int *p) { *p = ONE; }\n'
     )
-    done = gpuprof("check", "k.cu", "--arch", "sm_80", "-I", tmp_path / "elsewhere", cwd=place)
+    done = gpuprof("check", "k.cu", "--arch", "sm_80", cwd=tmp_path / "chapter")
     assert done.returncode == 0, done.stderr
 
 

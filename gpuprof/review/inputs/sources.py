@@ -30,7 +30,6 @@ from gpuprof.code.tools.programs import NVCC_HINT, LimitReached, find_programs
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
 from gpuprof.review.inputs.file_bytes import read_bytes
-from gpuprof.review.inputs.includes import OwnFiles, refuse_foreign
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.signatures import argument_names, names_for
 from gpuprof.review.inputs.targets import DEFAULT_TARGET
@@ -51,29 +50,30 @@ _FLAG_HINT = (
     "options of NVRTC: https://docs.nvidia.com/cuda/nvrtc/#supported-compile-options; a value stands behind =, as in "
     "--flag=-maxrregcount=64"
 )
+_SYSTEM_HEADERS = ("/usr/include", "/usr/local/include", "/usr/lib/gcc")
 _LINES = {"nvrtc": "--generate-line-info", "nvcc": "-lineinfo"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """A source as it was typed, where it lies, what it says, and which files it may include."""
+    """A source as it was typed, where it lies, what it says, and the folders whose files messages may quote."""
 
     name: str
     path: Path
     text: str
-    files: OwnFiles
+    folders: tuple[str, ...]
 
     def quotes(self, file: str) -> bool:
-        """Tell whether what a compiler says of a file may be shown; `#line` can name any."""
-        return file == self.name or self.files.has(os.path.join(self.path.absolute().parent, file))  # noqa: PTH118
+        """Return whether a compiler's message about a file may be shown: `#include` and `#line` can name any file."""
+        path = os.path.realpath(self.path.absolute().parent / file)
+        return file == self.name or any(path.startswith(folder + os.sep) for folder in self.folders)
 
 
 def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
     """Yield the kernels of a source for each target. Raises InputError where it does not compile."""
     text = read_bytes(path, name, _MOST_SOURCE).decode("utf-8-sig", "replace")
-    files = OwnFiles.of(path, choice.request.include_folders, _headers(choice.targets or (DEFAULT_TARGET,)))
-    refuse_foreign(path, name, text, files)
-    source = _Source(name=name, path=path, text=text, files=files)
+    folders = _quoted_folders(path, choice)
+    source = _Source(name=name, path=path, text=text, folders=folders)
     declared = argument_names(text)
     notes = () if choice.targets else (f"{name}: compiled for {DEFAULT_TARGET}, since no --arch was given",)
     for target in choice.targets or (DEFAULT_TARGET,):
@@ -98,6 +98,15 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
                 for kernel in module.kernels
             ),
         )
+
+
+def _quoted_folders(source: Path, choice: KernelChoice) -> tuple[str, ...]:
+    """Return the source's folder, its repository, the folders of `-I`, and those of compilers' headers."""
+    folder = source.absolute().parent
+    repository = next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), folder)
+    headers = map(str, _headers(choice.targets or (DEFAULT_TARGET,)))
+    folders = (str(folder), str(repository), *choice.request.include_folders, *_SYSTEM_HEADERS, *headers)
+    return tuple(os.path.realpath(place) for place in folders)
 
 
 def _headers(targets: Iterable[str]) -> Iterator[Path]:
