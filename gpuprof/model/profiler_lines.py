@@ -25,7 +25,7 @@ _OUTPUT = re.compile(r"[\w.-]+")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _STARTER = re.compile(r"(?:.*/)?(?:env|sudo|doas|xargs|eval|exec)")
 _INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|c|tc|fi)?sh|python[\d.]*|perl|ruby|node)")
-_TEXT_OPTION = re.compile(r"-[A-Za-z]*[ce].*|--(?:command|eval).*")
+_TEXT_OPTION = re.compile(r"-[A-Zabdf-z]*[ce]|--(?:command|eval)")
 
 
 def may_be_copied(command: str) -> bool:
@@ -62,4 +62,4 @@ def _is_program(arguments: Sequence[str]) -> bool:
 
 def _takes_text(arguments: Sequence[str]) -> bool:
     """Tell whether an interpreter with these arguments may run one of them as a text."""
-    return arguments[:1] != [] and arguments[0].startswith("-") and any(map(_TEXT_OPTION.fullmatch, arguments))
+    return arguments[:1] != [] and arguments[0].startswith("-") and any(map(_TEXT_OPTION.match, arguments))
