@@ -53,13 +53,22 @@ def attribute(number: int, value: bytes) -> bytes:
     return struct.pack("<BBH", 4, number, len(value)) + value
 
 
-def cubin_file(*more: Content, symbols: bytes | None = None, names: bytes = b"\0kernel\0", info: bytes = b"") -> bytes:
+KERNEL = Content(".text.kernel", bytes(range(128)), info=24 << 24 | 1)
+
+
+def cubin_file(
+    *more: Content,
+    symbols: bytes | None = None,
+    names: bytes = b"\0kernel\0",
+    info: bytes = b"",
+    kernel: Content = KERNEL,
+) -> bytes:
     """A cubin for sm_90 with one kernel called kernel, of eight instructions; `symbols` instead of its own."""
     table = bytes(24) + symbol(1, 3, size=128) if symbols is None else symbols
-    kernel = (
+    sections = (
         Content(".strtab", names, kind=3),
         Content(".symtab", table, kind=2, link=1),
-        Content(".text.kernel", bytes(range(128)), info=24 << 24 | 1),
+        kernel,
         Content(".nv.info.kernel", info, kind=0x70000000, info=3),
     )
-    return elf_file(CUDA, (*kernel, *more))
+    return elf_file(CUDA, (*sections, *more))

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import gpuprof
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, opcode_of
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Finding, KernelProfile
+from gpuprof.read import source_text
 from tests.cuda_tools import needs_cuda_wheels
 from tests.kernels import Made, Program, busy, made
 from tests.real_sessions import loaded
@@ -106,6 +108,22 @@ def test_what_was_not_counted_is_said_to_be_of_the_code() -> None:
 def test_a_recorded_kernel_without_excess_has_nothing_to_place() -> None:
     kernel = recorded_kernel(RECORDED / "run" / "profile.ncu-rep", "saxpy")
     assert not [item for item in kernel.findings if item.rule == "uncoalesced-global"]
+
+
+@pytest.mark.parametrize("report", ["run/profile.ncu-rep", "full.ncu-rep"])
+def test_without_a_disassembler_recorded_findings_keep_file_and_line(
+    report: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
+    places = {
+        (kernel.name, finding.rule): (Path(finding.location.file or "").name, finding.location.line)
+        for kernel in gpuprof.load(RECORDED / report).kernels
+        for finding in kernel.findings
+        if finding.location is not None and finding.location.sass is None
+    }
+    assert places["transpose", "uncoalesced-global"] == ("launches.cu", 58)
+    assert places["transpose", "memory-latency"] == ("launches.cu", 58)
+    assert places["saxpy", "dram-bandwidth"] == ("launches.cu", 51)
 
 
 # Which access it is
@@ -210,6 +228,62 @@ def test_code_of_which_a_part_is_not_known_leaves_open_what_else_there_is() -> N
     assert line(ran("NOP", COLUMN).plus(excess)) == 2
     assert line(ran("", COLUMN).plus(excess)) is None
     assert line(ran("@@", COLUMN).plus(excess)) is None
+
+
+# Without text, where machine code tells what an instruction is and not which addresses it has
+
+LOAD_CODE, STORE_CODE, FROM_TILE, INTO_TILE, OTHER = 0x7981, 0x7986, 0x7984, 0x7388, 0x7918
+
+
+def encoded(*code: int | tuple[int, float], called: int = 0, weight: str = EXECUTED) -> Made:
+    """A launch of this machine code without text, each instruction on a line of its own, from 1 on.
+
+    The last ones, `called` of them, are of a function elsewhere, whose machine code is not known.
+    """
+    runs = [each if isinstance(each, tuple) else (each, 1000.0) for each in code]
+    own = len(runs) - called
+    items = tuple(
+        ProfiledInstruction(16 * at + (4096 if at >= own else 0), "", "k.cu", at + 1, {weight: count})
+        for at, (_, count) in enumerate(runs)
+    )
+    machine = b"".join(word.to_bytes(16, "little") for word, _ in runs[:own])
+    executed = {weight: {item.pc: item.counts[weight] for item in items}}
+    return made(busy(dram=90), histograms=executed, details=Program(items, machine=machine))
+
+
+def test_without_text_the_only_access_of_the_wasteful_kind_is_named() -> None:
+    launch = encoded(LOAD_CODE, STORE_CODE, LOAD_CODE, OTHER)
+    assert line(launch.plus(moved("ld", 2000, 8e3, 8e3), moved("st", 1000, 32e3, 4e3))) == 2
+    assert line(launch.plus(moved("ld", 2000, 64e3, 8e3), moved("st", 1000, 4e3, 4e3))) is None
+    assert by_code(finding(launch.plus(moved("st", 1000, 32e3, 4e3)))) == []
+
+
+def test_without_text_executions_tell_which_of_two_lines_it_can_be() -> None:
+    excess = moved("st", 10e3, 320e3, 40e3)
+    assert line(encoded((STORE_CODE, 1000.0), (STORE_CODE, 9000.0)).plus(excess)) == 2
+    assert line(encoded((STORE_CODE, 5000.0), (STORE_CODE, 5000.0)).plus(excess)) is None
+    assert line(encoded((STORE_CODE, 0.0), (STORE_CODE, 10e3)).plus(excess)) == 2
+
+
+def test_without_text_and_executions_the_only_access_is_named() -> None:
+    excess = moved("st", 1000, 32e3, 4e3)
+    assert line(encoded(LOAD_CODE, STORE_CODE, weight=SAMPLES).plus(excess)) == 2
+    assert line(encoded(STORE_CODE, STORE_CODE, weight=SAMPLES).plus(excess)) is None
+
+
+def test_without_text_a_called_function_may_be_the_cause() -> None:
+    excess = moved("st", 1000, 32e3, 4e3)
+    assert line(encoded(STORE_CODE, OTHER, OTHER).plus(excess)) == 1
+    assert line(encoded(STORE_CODE, OTHER, OTHER, called=1).plus(excess)) is None
+
+
+def test_without_text_the_only_access_of_shared_memory_has_the_conflicts() -> None:
+    told = conflicts(encoded(LOAD_CODE, FROM_TILE, STORE_CODE), 31e3, 32e3)
+    assert told.location is not None and (told.location.line, told.location.sass) == (2, None)
+    assert told.evidence[-1].value == 100
+    assert conflicts(encoded(INTO_TILE, FROM_TILE), 31e3, 32e3).location is None
+    rare = conflicts(encoded((INTO_TILE, 100.0), FROM_TILE), 31e3, 32e3)
+    assert rare.location is not None and rare.location.line == 2
 
 
 # What a report may lack

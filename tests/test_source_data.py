@@ -17,6 +17,7 @@ from gpuprof.read.source_data import NOWHERE, InstructionPlace, SourceData
 from gpuprof.read.source_lines import ProgramLines, source_lines
 from gpuprof.read.source_text import FunctionCode, TextStore
 from gpuprof.read.wire import message, number
+from tests.elf_files import KERNEL as CODE
 from tests.elf_files import Content, cubin_file
 from tests.test_line_table import END, SET_ADDRESS, special, table
 
@@ -128,18 +129,31 @@ def test_lines_are_told_without_a_disassembler(monkeypatch: pytest.MonkeyPatch) 
     }
 
 
-def with_lines() -> bytes:
-    """A cubin with a line table."""
+def test_lines_are_told_of_a_cubin_whose_machine_code_was_taken_out(store: TextStore, tool: Tool) -> None:
+    stripped = with_lines(Content(".text.kernel", kind=8, size=128, info=24 << 24 | 1))
+    data = SourceData(program(stripped, kernel=START))
+    assert data.places([START, START + 112, START + 128], store) == {
+        START: ("", "/src/a.cu", 7),
+        START + 112: ("", "/src/a.cu", 8),
+        START + 128: NOWHERE,
+    }
+    assert data.function("kernel") is None and tool.asked == []
+
+
+def with_lines(kernel: Content = CODE) -> bytes:
+    """A cubin with a line table; with `kernel` in place of its machine code."""
     lines = table(SET_ADDRESS + special(0, 6) + special(16, 1) + bytes([2, 112]) + END)
     place = lines.index(SET_ADDRESS) + 3
     relocation = place.to_bytes(8, "little") + (1 << 32 | 2).to_bytes(8, "little")
-    return cubin_file(Content(".debug_line", lines), Content(".rel.debug_line", relocation, kind=9, link=2))
+    more = Content(".debug_line", lines), Content(".rel.debug_line", relocation, kind=9, link=2)
+    return cubin_file(*more, kernel=kernel)
 
 
 def test_lines_come_from_the_cache_and_nonsense_in_it_is_worked_out_anew(tmp_path: Path) -> None:
     cache, real_lines = UserCache(tmp_path), with_lines()
     lines = source_lines(real_lines, cache)
-    assert lines is not None and lines.of("kernel")[32] == ("/src/a.cu", 8) and lines.of("other") == {}
+    assert lines is not None and list(lines.at("other", [0])) == [None]
+    assert list(lines.at("kernel", [0, 32, 1 << 40])) == [("/src/a.cu", 7), ("/src/a.cu", 8), None]
     (entry,) = tmp_path.iterdir()
     for nonsense in (
         b"[1]",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import gpuprof
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES, kernel_code
 from gpuprof.code.binary.encodings import opcodes_of
 from gpuprof.code.tools.disassemble import BRINGS_DISASSEMBLER, disassembler_for
 from gpuprof.code.tools.user_cache import UserCache
@@ -24,6 +24,7 @@ from gpuprof.read.source_text import FunctionCode, TextStore
 from tests.cuda_tools import needs_cuda_wheels
 from tests.elf_files import Content, cubin_file
 from tests.nvidias_spelling import spelled
+from tests.reviewed_code import TARGETS, compiled_cases
 from tests.test_real_reports import native_actions
 from tests.test_source_data import SECOND, START, Tool, program, with_lines
 
@@ -155,11 +156,43 @@ def test_opcodes_by_machine_code_are_those_of_the_text(real_report: Path) -> Non
     for code in dict.fromkeys(codes):
         for opcode, text in zip(opcodes_of(code.code), store.text(code) or (), strict=False):
             whole = opcode_of(text.text)
-            assert opcode.partition(".")[0] in ("", whole.partition(".")[0])
+            name = whole.partition(".")[0]
+            assert opcode.partition(".")[0] in ("", name, name.replace("REDG", "RED"))
             assert not opcode or width_of(opcode) == width_of(whole)
             assert (opcode in FP64_SEEDS) is whole.startswith(FP64_SEEDS)
             named += bool(opcode)
     assert named or all(disassembler_for(code.target) is None for code in codes)
+
+
+ACCESSES = """
+extern "C" __global__ void accesses(int* p, double* d, unsigned short* s, uint4* q, int n) {
+  __shared__ int tile[256];
+  int t = threadIdx.x, local[64];
+  for (int i = 0; i < 64; ++i) local[(i * n) & 63] = p[i * n + t];
+  tile[t] = s[t] + q[n].x + local[n & 63] + atomicAdd(p + t, 2) + atomicCAS(p + n, 1, t);
+  __syncthreads();
+  int* either = n & 1 ? p : tile;
+  asm volatile("red.global.add.s32 [%0], %1;" :: "l"(p + t + n), "r"(tile[255 - t]));
+  atomicAdd(tile + n, either[t] + atomicAdd(either + 1, n));
+  either[9] = max(min(tile[n], t), p[n]) + p[7] / n;
+  d[0] = atomicAdd(d + 4, 1.0) / d[5] + sqrt(d[6]) * t;
+  __threadfence_system();
+}
+"""
+NAMED = {"ATOM", "ATOMG", "ATOMS", "BAR", "LD", "LDG", "LDL", "LDS", "MEMBAR", "RED", "ST", "STG", "STL", "STS"}
+
+
+@needs_cuda_wheels
+@pytest.mark.parametrize("target", TARGETS)
+def test_opcodes_of_compiled_accesses_are_those_of_the_text(target: str) -> None:
+    case = compiled_cases(ACCESSES, target)["accesses"]
+    named = set()
+    for item, opcode in zip(case.code, opcodes_of(kernel_code(case.known.kernel.cubin, "accesses")), strict=False):
+        name, size = opcode.partition(".")[0], width_of(opcode)
+        assert name in ("", item.name, item.name.replace("REDG", "RED"))
+        assert not name or size == width_of(item.opcode)
+        named.add(name)
+    assert named >= NAMED
 
 
 def code_of(details: LaunchDetails) -> FunctionCode | None:

@@ -32,6 +32,8 @@ from gpuprof.model.session import Evidence, Location
 _Key = TypeVar("_Key", bound=Hashable)
 _EACH = {"load": "loads", "store": "stores"}
 _SHARED = "shared"
+_GLOBAL_OPCODES = {"LD": "load", "LDG": "load", "ST": "store", "STG": "store"}
+_SHARED_OPCODES = dict.fromkeys(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "LD", "ST", "ATOM"), _SHARED)
 _BANK_BYTES = 4
 
 
@@ -65,7 +67,7 @@ def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> CodeShape |
     `excess`: the sectors that loads and stores move for nothing, of those of them that do; None where their number was
     not counted. Of these accesses a line is named where those on it alone can cause most.
     """
-    runs = bool(case.recorded.launch.metrics.instances(EXECUTED))
+    runs = _counts_runs(case)
     every = [suspect for suspect in _suspects(case, counted=runs) if suspect.kind in excess]
     counted = excess if runs else dict.fromkeys(excess)
     causes = {
@@ -79,25 +81,57 @@ def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> CodeShape |
     return _told(case, alike, _only_line(alike, every, counted), _caused(alike, every, counted).share)
 
 
+def only_line(case: Case, excess: Mapping[str, float | None]) -> Location | None:
+    """Return the only line that can cause most excess whatever its addresses are: the text is not known."""
+    runs = _counts_runs(case)
+    named = _named_suspects(case, _GLOBAL_OPCODES, counted=runs)
+    every = [suspect for suspect in named if suspect.kind in excess]
+    return _place(case, _only_line(every, every, excess if runs else dict.fromkeys(excess)))
+
+
+def _named_suspects(case: Case, kinds: Mapping[str, str], *, counted: bool) -> Iterator[_Suspect]:
+    """Return accesses by their opcodes alone, each of which may touch as many places as a warp has lanes.
+
+    Nothing where some instructions are not of the kernel's own machine code: they could be accesses, too.
+    """
+    code = case.code
+    if not code or code[-1].pc - code[0].pc >= len(case.machine_code):
+        return
+    for item, opcode in zip(code, case.opcode_names, strict=True):
+        kind = kinds.get(opcode.partition(".")[0])
+        runs = item.counts.get(EXECUTED, 0.0) if counted else 1.0
+        if kind is not None and runs:
+            yield _Suspect(item, kind, None, a_request=LANES, most=LANES * runs)
+
+
+def _counts_runs(case: Case) -> bool:
+    return bool(case.recorded.launch.metrics.instances(EXECUTED))
+
+
 def conflicts_by_code(case: Case, conflicts: float) -> ConflictPlace | None:
     """Return the only line that can cause most of so many wavefronts from conflicts; None where others can, too."""
-    launch = _whole_code(case)
-    if launch is None or not case.recorded.launch.metrics.instances(EXECUTED):
-        return None
-    try:
-        most = _conflicts_at_most(launch)
-    except BROKEN_CODE:
-        return None
-    asked = ((item, most.get(item.pc, 0.0), item.counts.get(EXECUTED, 0.0)) for item in case.code)
-    every = [
-        _Suspect(item, _SHARED, None, a_request=extra, most=extra * runs) for item, extra, runs in asked if extra * runs
-    ]
+    every = _shared_suspects(case) if _counts_runs(case) else ()
     line = _only_line(every, every, {_SHARED: conflicts})
     place, share = _place(case, line), _caused(line, every, {_SHARED: conflicts}).share
     if place is None or share is None:
         return None
     meaning = "share of the conflicts that only this line can cause, by the code"
     return ConflictPlace(place, Evidence("", 100 * share, "%", threshold=MOST.value, meaning=meaning))
+
+
+def _shared_suspects(case: Case) -> Sequence[_Suspect]:
+    """Return the accesses of shared memory that run and can have conflicts."""
+    if not case.has_sass:
+        return tuple(_named_suspects(case, _SHARED_OPCODES, counted=True))
+    launch = _whole_code(case)
+    try:
+        most = _conflicts_at_most(launch) if launch is not None else {}
+    except BROKEN_CODE:
+        return ()
+    asked = ((item, most.get(item.pc, 0.0), item.counts.get(EXECUTED, 0.0)) for item in case.code)
+    return [
+        _Suspect(item, _SHARED, None, a_request=extra, most=extra * runs) for item, extra, runs in asked if extra * runs
+    ]
 
 
 @lru_cache(maxsize=32)

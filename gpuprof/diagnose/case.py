@@ -702,8 +702,8 @@ def _are_any_in(names: tuple[str, ...], listed: frozenset[str] | None) -> bool:
 
 @lru_cache(maxsize=512)
 def _places_of(opcodes: tuple[str, ...], starts: tuple[str, ...]) -> tuple[int, ...]:
-    """Return where the instructions are whose opcode starts so."""
-    return tuple(number for number, opcode in enumerate(opcodes) if opcode.startswith(starts))
+    """Return where the instructions are whose opcode, with a point behind it, starts so."""
+    return tuple(number for number, opcode in enumerate(opcodes) if f"{opcode}.".startswith(starts))
 
 
 def summed(items: Iterable[tuple[_Key, float]]) -> dict[_Key, float]:

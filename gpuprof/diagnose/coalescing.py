@@ -222,7 +222,8 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
         saving = saving.if_held(_coalesced(case, of_all).fraction, "local memory's share of L1 in L2 and DRAM, too")
     if excess.estimate is not None:
         saving = saving.if_held(excess.estimate, NVIDIA_ASSUMES)
-    shape = _shape(case) if saving.fraction >= LOW else None
+    is_notable = saving.fraction >= LOW
+    shape = _shape(case) if is_notable else None
     told = _advice(case, shape, excess)
     is_open = excess.may_be_single_words and shape is None
     if told.action in _WIDENING:
@@ -236,8 +237,8 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
         saving=saving,
         evidence=(*excess.evidence, *(shape.evidence if shape is not None else worst_request(case))),
         location=(shape.location if shape is not None else None)
-        or case.place_of(EXCESS_SECTORS)
-        or _place_of_excess(case),
+        or case.place_of(EXCESS_SECTORS, ALL_SECTORS)
+        or (_place_without_text(case) if is_notable else None),
     )
 
 
@@ -255,6 +256,16 @@ def _shape(case: Case) -> ExcessShape | CodeShape | None:
         return shape_of_excess(case)
     unused = _unused_sectors(case)
     return shape_by_code(case, unused) if unused else None
+
+
+def _place_without_text(case: Case) -> Location | None:
+    """Return the only line whose instructions can cause most of the excess, where no text says what they do."""
+    unused = _unused_sectors(case) if case.code and not case.has_sass else {}
+    if not unused:
+        return None
+    from gpuprof.diagnose.by_code import only_line
+
+    return only_line(case, unused)
 
 
 def _unused_sectors(case: Case) -> dict[str, float | None]:
@@ -533,11 +544,6 @@ def _many_wavefronts(case: Case) -> _Excess | None:
     text = f"{at_least}{ratio:.2g} L1 wavefronts per request"
     confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
     return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence=evidence, in_l1_alone=True)
-
-
-def _place_of_excess(case: Case) -> Location | None:
-    """Where a report counts sectors by instruction but no excess, the instruction with most sectors."""
-    return case.place_of(ALL_SECTORS)
 
 
 def _are_few_lanes_side_by_side(case: Case) -> bool:

@@ -66,8 +66,8 @@ def _diagnosed(case: Case) -> Diagnosis:
     missing = case.kernel.missing
     if case.code_error is not None:
         missing = (*missing, Missing("source and SASS", case.code_error, "profile again"))
-    elif code:
-        without_text = () if any(excerpt.has_text for excerpt in code) else (_NO_SOURCE,)
+    elif case.code:
+        without_text = (_NO_SOURCE,) if code and not any(excerpt.has_text for excerpt in code) else ()
         missing = (*missing, *case.recorded.launch.details.code_gaps(), *without_text)
     return Diagnosis(findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
 

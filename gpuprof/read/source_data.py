@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from gpuprof.code.binary.cubin_target import target_of
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES, Elf, ElfSection, cubin_elf, text_at
-from gpuprof.code.binary.line_program import FileAndLine
 from gpuprof.code.tools.user_cache import user_cache
 from gpuprof.errors import DamagedInput
 from gpuprof.read.protobuf import Malformed, MessageFields, fields
@@ -39,6 +38,9 @@ class InstructionPlace(NamedTuple):
 
 NOWHERE = InstructionPlace("", None, None)
 """An instruction of which nothing is known."""
+
+
+_NO_LINES = ProgramLines((), {})
 
 
 class FunctionSpan(NamedTuple):
@@ -99,10 +101,12 @@ class SourceData:
         store.learn(code for code in codes if code is not None)
         places = dict.fromkeys(pcs, NOWHERE)
         for span, inside in by_span.items():
-            lines, code = self._lines_of(span.symbol), self.function(span.symbol)
+            code = self.function(span.symbol)
             text = store.text(code) if code is not None else None
-            for pc in inside:
-                file, line = lines.get(pc - span.start, (None, None))
+            table = self._table if self._table is not None else _NO_LINES
+            lines = table.at(span.symbol, (pc - span.start for pc in inside))
+            for pc, position in zip(inside, lines, strict=True):
+                file, line = position or (None, None)
                 sass = text[(pc - span.start) // INSTRUCTION_BYTES].at(span.start) if text is not None else ""
                 places[pc] = InstructionPlace(sass, file, line)
         return places
@@ -126,12 +130,15 @@ class SourceData:
 
     @cached_property
     def _sections(self) -> Mapping[str, ElfSection]:
-        """The sections of functions by their symbols; none where the cubin is damaged."""
+        """The sections of functions by their symbols; none where the cubin is damaged.
+
+        Where the machine code was taken out of a cubin, its line table tells the lines of functions by their sizes.
+        """
         sections: dict[str, ElfSection] = {}
         elf, named = self._elf, 0
         try:
             for section in elf.sections if elf is not None else ():
-                if elf is not None and section.has_bytes and elf.starts(section, _TEXT) and self.cubin is not None:
+                if elf is not None and elf.starts(section, _TEXT) and self.cubin is not None:
                     name = text_at(self.cubin, elf.names_at + section.name)[len(_TEXT) :]
                     named += len(name)
                     if named > _MOST_NAMED_BYTES:
@@ -165,7 +172,7 @@ class SourceData:
     def _table(self) -> ProgramLines | None:
         """The line table of the cubin; None where it is broken."""
         if self._elf is None or self.cubin is None or self._elf.named(b".debug_line") is None:
-            return ProgramLines((), {})
+            return _NO_LINES
         return source_lines(self.cubin, user_cache())
 
     @property
@@ -177,16 +184,6 @@ class SourceData:
     def has_broken_lines(self) -> bool:
         """Tell whether the cubin has a line table that cannot be read."""
         return self._table is None
-
-    def _lines_of(self, symbol: str) -> Mapping[int, FileAndLine]:
-        """Return the lines of a function by offset; none where the table is broken."""
-        if symbol not in self._lines:
-            self._lines[symbol] = self._table.of(symbol) if self._table is not None else {}
-        return self._lines[symbol]
-
-    @cached_property
-    def _lines(self) -> dict[str, Mapping[int, FileAndLine]]:
-        return {}
 
     def _spans(self, own: tuple[str, int] | None) -> list[FunctionSpan]:
         """Return where functions lie, in order; none where they overlap, or where two addresses are told for one."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import msgspec
 
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.binary.line_program import FileAndLine
 from gpuprof.code.binary.line_table import LineRun, line_runs
 from gpuprof.code.tools.user_cache import UserCache, key_of
@@ -25,13 +25,16 @@ class ProgramLines(msgspec.Struct, frozen=True):
     files: tuple[str, ...]
     functions: dict[str, tuple[int, ...]]
 
-    def of(self, function: str) -> dict[int, FileAndLine]:
-        """Return the line of each instruction of a function that has one, by offset."""
-        numbers = iter(self.functions.get(function, ()))
-        lines: dict[int, FileAndLine] = {}
-        for start, end, place, line in zip(numbers, numbers, numbers, numbers, strict=True):
-            lines.update(dict.fromkeys(range(start, end, INSTRUCTION_BYTES), (self.files[place], line)))
-        return lines
+    def at(self, function: str, offsets: Iterable[int]) -> Iterator[FileAndLine | None]:
+        """Yield the line of each of these instructions of a function, by offset; None where it has none."""
+        numbers = self.functions.get(function, ())
+        starts = numbers[::4]
+        for offset in offsets:
+            first = 4 * (bisect_right(starts, offset) - 1)
+            if first < 0 or offset >= numbers[first + 1]:
+                yield None
+            else:
+                yield self.files[numbers[first + 2]], numbers[first + 3]
 
 
 def source_lines(cubin: bytes, cache: UserCache) -> ProgramLines | None:

@@ -67,12 +67,13 @@ class SourceReader:
         program = self._program(number)
         if program is None:
             return (_NO_CODE,)
+        lines = (_BROKEN_LINES,) if program.data.has_broken_lines else ()
         code = program.data.function(program.mangled)
         if code is None:
-            return (_BROKEN_CODE if program.data.is_broken else _NO_CODE,)
+            return (_BROKEN_CODE if program.data.is_broken else _NO_CODE, *lines)
         self._read(program)
-        gaps = self._store.without_text(code), _BROKEN_LINES if program.data.has_broken_lines else None
-        return tuple(gap for gap in gaps if gap is not None)
+        text = self._store.without_text(code)
+        return (text, *lines) if text is not None else lines
 
     def _program(self, number: int) -> LaunchProgram | None:
         """Return a launch's program; the questions on a launch come one behind another."""

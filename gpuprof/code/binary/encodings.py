@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _OPCODE = 0xFFF
-_MOV_OF_REGISTER, _NOP, _BRA = 0x202, 0x918, 0x947
+_MOV_OF_REGISTER, _NOP, _BRA, _CGAERRBAR = 0x202, 0x918, 0x947, 0x5AB
 _KIND, _MUFU = 0x1FF, 0x108
 """The bits of the opcode without those of what the operand is: a register, a constant or an immediate."""
 _FUNCTION, _FUNCTIONS, _SEEDS_FP64 = 10, 0xF, {6: "MUFU.RCP64H", 7: "MUFU.RSQ64H"}
@@ -19,11 +19,14 @@ _OPCODES = {
     0x007: "SEL", 0x00C: "ISETP", 0x010: "IADD3", 0x011: "LEA", 0x012: "LOP3", 0x016: "PRMT", 0x017: "IMNMX",
     0x019: "SHF", 0x01C: "PLOP3", 0x020: "FMUL", 0x021: "FADD", 0x023: "FFMA", 0x024: "IMAD", 0x025: "IMAD",
     0x027: "IMAD", 0x028: "DMUL", 0x029: "DADD", 0x02B: "DFMA", 0x030: "HADD2", 0x031: "HFMA2", 0x032: "HMUL2",
-    0x035: "HFMA2", 0x036: "VIADD", 0x037: "IMMA", 0x03C: "HMMA", 0x105: "F2I", 0x106: "I2F", 0x108: "MUFU",
-    0x111: "F2I", 0x112: "I2F", 0x11D: "BAR", 0x14D: "EXIT", 0x180: "LD", 0x181: "LDG", 0x183: "LDL", 0x185: "ST",
-    0x186: "STG", 0x187: "STL", 0x18F: "CCTL", 0x192: "MEMBAR", 0x1A9: "ATOMG", 0x1AB: "ERRBAR", 0x1AE: "LDGSTS",
+    0x036: "VIADD", 0x037: "IMMA", 0x03B: "LDSM", 0x03C: "HMMA", 0x03D: "BMMA", 0x03F: "DMMA", 0x044: "STSM",
+    0x07A: "QMMA", 0x105: "F2I", 0x106: "I2F", 0x108: "MUFU", 0x110: "F2F", 0x111: "F2I", 0x112: "I2F", 0x11D: "BAR",
+    0x14D: "EXIT", 0x180: "LD", 0x181: "LDG", 0x183: "LDL", 0x184: "LDS", 0x185: "ST", 0x186: "STG", 0x187: "STL",
+    0x188: "STS", 0x18A: "ATOM", 0x18B: "ATOM", 0x18C: "ATOMS", 0x18D: "ATOMS", 0x18E: "RED", 0x18F: "CCTL",
+    0x192: "MEMBAR", 0x1A2: "ATOM", 0x1A3: "ATOMG", 0x1A6: "REDG", 0x1A8: "ATOMG", 0x1A9: "ATOMG", 0x1AB: "ERRBAR",
+    0x1AE: "LDGSTS", 0x1C6: "FENCE", 0x1F0: "HGMMA", 0x1F1: "IGMMA", 0x1F3: "QGMMA",
 }  # fmt: skip
-"""The names that findings look for, as nvdisasm has them in 30,000 instructions of sm_70 to sm_90."""
+"""The names that findings look for, as nvdisasm has them in code of sm_70 to sm_120; RED is REDG from Hopper on."""
 _TARGET, _OPERAND = 16, 32
 """Bits at which the numbers of a move's registers begin."""
 _REGISTER = 0xFF
@@ -52,7 +55,8 @@ def opcodes_of(code: bytes) -> tuple[str, ...]:
 
 def _opcode(lower: int, upper: int) -> str:
     kind = lower & _KIND
-    name = _OPCODES.get(kind, "")
+    # Else it would be ERRBAR, which stands right before it.
+    name = _OPCODES.get(kind, "") if lower & _OPCODE != _CGAERRBAR else "CGAERRBAR"
     if kind == _MUFU:
         return _SEEDS_FP64.get(upper >> _FUNCTION & _FUNCTIONS, name)
     return name + _SIZES[upper >> _SIZE & 7] if kind in _SIZED else name
