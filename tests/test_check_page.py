@@ -16,6 +16,7 @@ from gpuprof.model.session import Evidence
 from gpuprof.present.check_page.build import page_lines
 from gpuprof.present.check_page.contents import ReviewContents, contents_of
 from gpuprof.present.check_page.memory import LoopItem
+from gpuprof.privacy.border import without_private
 from gpuprof.review.contract import Review
 from tests import reviews as made
 from tests.chromium import CHROMIUM, Browser, lowest_contrast
@@ -253,7 +254,7 @@ def test_no_folder_of_a_user_is_on_the_page() -> None:
         tools=("nvcc -I/home/alice/secret/include",),
         notes=("/home/alice/secret/lib.a: damaged",),
     )  # fmt: skip
-    page = page_of(review)
+    page = page_of(without_private(review))
     assert "kernel.cu" in page and "lib.a" in page
     assert "alice" not in page and "secret" not in page
 

@@ -160,7 +160,7 @@ def test_what_it_leaves_is_whole_and_reads_back(shown: Shown) -> None:
         } | versions
         assert (place / recording.file_name).read_bytes() == recording.report()
         left = json.loads((place / "session.json").read_text())
-        assert left["sources"][0]["file"] == f"{FOLDER}/{recording.name}/{recording.file_name}"
+        assert left["sources"][0]["file"] == recording.file_name
 
 
 def test_the_next_step_works_as_it_is_printed(shown: Shown) -> None:

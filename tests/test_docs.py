@@ -68,7 +68,7 @@ def prose(page: Path) -> str:
     return _FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
-def words_of(line: str) -> list[str]:
+def arguments_of(line: str) -> list[str]:
     """Split a shell line into words; operators such as | and > are words of their own."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
@@ -78,7 +78,7 @@ def words_of(line: str) -> list[str]:
 def gpuprof_calls(line: str) -> Iterator[list[str]]:
     """Yield the arguments of each gpuprof call in a shell line, without redirections."""
     call: list[str] = []
-    words = iter([*words_of(line.removeprefix("$ ")), ";"])
+    words = iter([*arguments_of(line.removeprefix("$ ")), ";"])
     for word in words:
         if word in {">", ">>", "<", "2>"}:
             next(words)
@@ -207,8 +207,8 @@ def test_tutorial_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
         for call in gpuprof_calls(line):
             result = CliRunner().invoke(cli, call)
             assert result.exit_code == 0, f"{line}: {result.output} {result.exception}"
-            if ">" in words_of(line):
-                Path(words_of(line)[-1]).write_bytes(result.stdout_bytes)
+            if ">" in arguments_of(line):
+                Path(arguments_of(line)[-1]).write_bytes(result.stdout_bytes)
     for program in blocks(TUTORIAL, "python"):
         exec(compile(program, str(TUTORIAL), "exec"), {})
     assert {path.name for path in Path().iterdir()} >= {"gpuprof-roofline", "one-kernel", "report.html", "session.json"}

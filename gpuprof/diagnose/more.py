@@ -12,7 +12,7 @@ from gpuprof.diagnose.nvidia_messages import PIPE_TOLD, STALLS_TOLD
 from gpuprof.diagnose.order import is_counted
 from gpuprof.diagnose.telling import escaped, telling_expression
 from gpuprof.model.kernel_names import parse_name
-from gpuprof.model.ncu_line import is_ncu, option_at, words_of
+from gpuprof.model.ncu_line import arguments_of, is_ncu, option_at
 from gpuprof.model.profiler_lines import FILTERS, KEPT
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Source
@@ -222,7 +222,7 @@ def _read(command: str | None) -> _NcuLine:
     """Read a recorded command line. ncu keeps it without quotes; gpuprof keeps it as a shell takes it."""
     if command is None or len(command) > _LONGEST or not command.isprintable():
         return _UNKNOWN
-    arguments = words_of(command)
+    arguments = arguments_of(command)
     if not arguments or not is_ncu(arguments[0]):
         return _UNKNOWN
     is_quoted = "'" in command and shlex.join(arguments) == command.strip()
