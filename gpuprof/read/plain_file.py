@@ -15,9 +15,10 @@ from gpuprof.errors import InputError
 from gpuprof.model.sources import STANDARD_INPUT
 from gpuprof.read.container import AGAIN, MAGIC
 from gpuprof.read.gzip_stream import Unzipped
-from gpuprof.read.identify import HEAD_BYTES, Look, is_packed, unzipped
-from gpuprof.read.report_bytes import room_for
+from gpuprof.read.identify import HEAD_BYTES, SQLITE, Look, is_packed, unzipped
+from gpuprof.read.report_bytes import room_for, room_for_text
 from gpuprof.read.spool import ByteStream, spooled
+from gpuprof.read.zstd_frames import STARTS as ZSTD
 
 STDIN = "-"
 _SALVAGE = f"{AGAIN}; --salvage shows what lies before the damage"
@@ -93,7 +94,9 @@ def _head(path: Path) -> bytes:
 
 def _unpacked(file: PlainFile, look: Look, stack: contextlib.ExitStack, *, salvage: bool) -> PlainFile:
     """Unpack a file. Raises InputError where that would be too large, DamagedInput where it cannot be unpacked."""
-    most = room_for(file.path.stat().st_size)
+    start = unzipped(look.head)
+    room = room_for if start.startswith((MAGIC, SQLITE, *ZSTD)) else room_for_text
+    most = room(file.path.stat().st_size)
 
     def check(size: int) -> None:
         if size > most:
@@ -102,7 +105,7 @@ def _unpacked(file: PlainFile, look: Look, stack: contextlib.ExitStack, *, salva
                 f"if you trust the file, unpack it: gunzip -k {shlex.quote(file.name)}",
             )
 
-    again = _SALVAGE if unzipped(look.head).startswith(MAGIC) else AGAIN
+    again = _SALVAGE if start.startswith(MAGIC) else AGAIN
     with file.path.open("rb") as packed:
         stream = Unzipped(packed, file.name, check, again, salvage=salvage)
         path = stack.enter_context(spooled(stream, file.name))

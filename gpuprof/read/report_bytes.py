@@ -26,6 +26,9 @@ shrinks far more is made to fill memory and disk."""
 _ALWAYS = 16 * 2**20
 """So much is unpacked whatever the size of the file: made-up reports of equal launches shrink to next to nothing."""
 
+_TEXT_ALWAYS, _MOST_TIMES_TEXT = 32 * 2**20, 32
+"""The same for exports and sessions: gzip makes real ones 15 to 90 times smaller, the smallest of them most."""
+
 
 class Content(Struct, frozen=True):
     """A report's bytes, the SHA-256 of its file, and for one that is compressed where that file is damaged."""
@@ -83,8 +86,17 @@ def _fill(spool: IO[bytes], path: Path, file: BinaryIO) -> Damage | None:
 
 
 def room_for(packed_size: int) -> int:
-    """Return how many bytes are unpacked at most."""
-    most = min(_MOST, max(_ALWAYS, _MOST_TIMES * packed_size))
+    """Return how many bytes of a report are unpacked at most."""
+    return _room(min(_MOST, max(_ALWAYS, _MOST_TIMES * packed_size)))
+
+
+def room_for_text(packed_size: int) -> int:
+    """Return how many bytes of a text, which is read into memory, are unpacked at most."""
+    return _room(min(_MOST, max(_TEXT_ALWAYS, _MOST_TIMES_TEXT * packed_size)))
+
+
+def _room(most: int) -> int:
+    """Return what the temporary folder has room for, of so many bytes."""
     try:
         return min(most, max(LARGE, shutil.disk_usage(tempfile.gettempdir()).free))
     except OSError:

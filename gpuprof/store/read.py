@@ -22,6 +22,9 @@ _FAULT = re.compile(r"(?s)(.*?)(?: - at `(\$[^`]*)`)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _LONGEST = 200
+_VALUES_ALWAYS, _BYTES_PER_VALUE = 2_000_000, 16
+"""A session may have so many values, and a further one for each 16 bytes: real ones have 22 bytes and more for each."""
+_SEPARATORS = (",", "[", "{")
 _AGAIN = "copy it again, or write it again from its reports: gpuprof show REPORT --format json"
 _MAKES_DECODER = threading.Lock()
 _MARK, _UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
@@ -32,6 +35,7 @@ def read_session(data: str | bytes, file: str) -> Session:
 
     Bytes are UTF-8, or UTF-16 with a mark, and take half the memory of their text.
     """
+    refuse_too_many_values(data, file)
     with hinted(_AGAIN), no_search_for_garbage():
         try:
             session = decoder_of(Session).decode(data.removeprefix(_MARK) if isinstance(data, bytes) else data)
@@ -41,6 +45,19 @@ def read_session(data: str | bytes, file: str) -> Session:
         for kernel in session.kernels:
             refuse_contradicting_work(kernel, file)
     return session
+
+
+def refuse_too_many_values(data: str | bytes, file: str) -> None:
+    """Raise InputError for JSON of more values than a session of its size can have: each takes memory."""
+    if len(data) <= _VALUES_ALWAYS:
+        return
+    if isinstance(data, str):
+        values = sum(map(data.count, _SEPARATORS))
+    else:
+        values = sum(map(data.count, map(str.encode, _SEPARATORS)))
+    most = _VALUES_ALWAYS + len(data) // _BYTES_PER_VALUE
+    if values > most:
+        raise InputError(f"{file} has some {values:,} values in {len(data):,} bytes, and {most:,} are read", _AGAIN)
 
 
 @contextmanager
