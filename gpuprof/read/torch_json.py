@@ -38,6 +38,7 @@ _MOST_DIMS = 64
 _EVENTS = "traceEvents"
 _FIELDS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "gpuprof")
 _SIGN = re.compile(r"[^ \t\n\r]")
+_COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 _FEWER = "trace fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
 _AGAIN = "copy it again; a trace is complete only once export_chrome_trace has returned"
 
@@ -111,7 +112,8 @@ class _Values:
 
     def __init__(self, texts: Iterator[str]) -> None:
         self._texts = texts
-        self._decode = json.JSONDecoder(parse_float=Decimal, strict=False).raw_decode
+        decoder = json.JSONDecoder(parse_float=Decimal, strict=False)
+        self._decode, self._scan = decoder.raw_decode, decoder.scan_once
         self._text = ""
         self._at = 0
 
@@ -137,8 +139,23 @@ class _Values:
             self._skip("]")
             return
         yield self.value()
+        yield from self._complete()
         while self._skip(",]") == ",":
             yield self.value()
+            yield from self._complete()
+
+    def _complete(self) -> Iterator[object]:
+        """Yield the further items of a list that are in memory, but for the last one or a broken one."""
+        text, scan = self._text, self._scan
+        while comma := _COMMA.match(text, self._at):
+            try:
+                value, end = scan(text, comma.end())
+            except (StopIteration, json.JSONDecodeError):
+                return
+            if end == len(text):
+                return
+            self._at = end
+            yield value
 
     def value(self) -> object:
         """Read a value of any kind."""

@@ -119,7 +119,7 @@ class _Events(Struct):
 
 def read_trace_file(path: Path, sha256: str) -> Trace:
     """Read a file that PyTorch's profiler wrote, as `read_torch_trace` does."""
-    with path.open("rb") as file:
+    with path.open("rb") as file, no_search_for_garbage():
         return read_torch_trace(file, str(path), sha256)
 
 
@@ -129,8 +129,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
     Raises DamagedInput for a broken one, InputError for one of an AMD GPU or of the CPU alone.
     """
     stream = TraceJson(file, name)
-    with no_search_for_garbage():
-        events = _sorted_out(stream.events())
+    events = _sorted_out(stream.events())
     stream.check_activities(len(events.gpu))
     trace = stream.fields
     used = device_numbers(map(_device_id, events.gpu), name)

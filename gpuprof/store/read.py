@@ -6,7 +6,7 @@ import gc
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar, get_args
@@ -35,7 +35,7 @@ def read_session(data: str | bytes, file: str) -> Session:
 
     Bytes are UTF-8, or UTF-16 with a mark, and take half the memory of their text.
     """
-    refuse_too_many_values(data, file)
+    refuse_too_many_values([data], len(data), file)
     with hinted(_AGAIN), no_search_for_garbage():
         try:
             session = decoder_of(Session).decode(data.removeprefix(_MARK) if isinstance(data, bytes) else data)
@@ -47,17 +47,20 @@ def read_session(data: str | bytes, file: str) -> Session:
     return session
 
 
-def refuse_too_many_values(data: str | bytes, file: str) -> None:
+def refuse_too_many_values(pieces: Iterable[str | bytes], size: int, file: str) -> None:
     """Raise InputError for JSON of more values than a session of its size can have: each takes memory."""
-    if len(data) <= _VALUES_ALWAYS:
+    if size <= _VALUES_ALWAYS:
         return
-    if isinstance(data, str):
-        values = sum(map(data.count, _SEPARATORS))
-    else:
-        values = sum(map(data.count, map(str.encode, _SEPARATORS)))
-    most = _VALUES_ALWAYS + len(data) // _BYTES_PER_VALUE
+    values = sum(_separators(piece) for piece in pieces)
+    most = _VALUES_ALWAYS + size // _BYTES_PER_VALUE
     if values > most:
-        raise InputError(f"{file} has some {values:,} values in {len(data):,} bytes, and {most:,} are read", _AGAIN)
+        raise InputError(f"{file} has some {values:,} values in {size:,} bytes, and {most:,} are read", _AGAIN)
+
+
+def _separators(piece: str | bytes) -> int:
+    if isinstance(piece, str):
+        return sum(map(piece.count, _SEPARATORS))
+    return sum(map(piece.count, map(str.encode, _SEPARATORS)))
 
 
 @contextmanager
