@@ -71,12 +71,10 @@ def with_field(text: str) -> bytes:
 
 def with_list(name: str, item: str, number: int, of: str | None = None) -> bytes:
     """A session in which the first list of that name has so many equal items."""
-    begin, _, rest = (of or session()).partition(f'"{name}": [')
-    depth, at = 1, 0
-    while depth:
-        depth += {"[": 1, "]": -1}.get(rest[at], 0)
-        at += 1
-    return (begin + f'"{name}": [' + ",".join([item] * number) + rest[at - 1 :]).encode()
+    text = of or session()
+    at = text.index(f'"{name}": [') + len(f'"{name}": ')
+    _, end = json.JSONDecoder().raw_decode(text, at)
+    return (text[:at] + "[" + ",".join([item] * number) + "]" + text[end:]).encode()
 
 
 def page(data: bytes) -> bytes:
@@ -210,7 +208,7 @@ def test_a_session_has_no_more_values_than_its_size_allows() -> None:
 
 @pytest.mark.parametrize(("name", "item"), [("ranges", '""'), ("ceilings", json.dumps(CEILING)), ("warnings", '""')])
 def test_a_list_that_no_session_has_is_refused(name: str, item: str) -> None:
-    with pytest.raises(DamagedInput, match="no session has more than"):
+    with pytest.raises(DamagedInput, match="`array` of length <= "):
         read_session(with_list(name, item, 20_000), "s.json")
 
 

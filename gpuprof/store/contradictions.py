@@ -9,18 +9,9 @@ from msgspec import Struct
 
 from gpuprof.errors import DamagedInput
 from gpuprof.model.field_types import Word
-from gpuprof.model.launch_times import MOST
 from gpuprof.model.session import KernelProfile, LaunchCount, RunTotals, RunVerdict, Session, Timeline
 from gpuprof.model.timed import TimedKernel
 
-_MOST_RECORDS = {"sources": 10_000, "devices": 1_000, "ceilings": 1_000, "denominators": 1_000}
-_MOST_WARNINGS = 10_000
-_MOST_OF_KERNEL = 1_000
-"""No session of gpuprof has a tenth of it. Views take time for each, or for each pair."""
-_LISTS_OF_KERNEL = (
-    *("ranges", "work", "traffic", "roofline", "throughput", "stalls", "findings", "missing", "pipes", "excerpts"),
-    "counts",
-)
 _PROFILERS = (["ncu"], ["nv-nsight-cu-cli"], ["gpuprof"])
 
 
@@ -45,9 +36,6 @@ def refuse_contradictions(session: Session, kernels: Sequence[Referred], file: s
 
     What a kernel did is looked at by `refuse_contradicting_work`.
     """
-    for name, most in _MOST_RECORDS.items():
-        _refuse_more(len(getattr(session, name)), most, name, file)
-    _refuse_more(sum(len(source.warnings) for source in session.sources), _MOST_WARNINGS, "warnings", file)
     _check_references(session, kernels, file)
     _check_judged(session, kernels, file)
     if session.run is not None:
@@ -56,17 +44,9 @@ def refuse_contradictions(session: Session, kernels: Sequence[Referred], file: s
 
 def refuse_contradicting_work(kernel: KernelProfile, file: str) -> None:
     """Raise DamagedInput where counts or lines of a kernel contradict each other."""
-    for name in _LISTS_OF_KERNEL:
-        _refuse_more(len(getattr(kernel, name)), _MOST_OF_KERNEL, f"{name} of kernel {kernel.id}", file)
     refuse_contradicting_counts(kernel.id, kernel.counts, file)
     if kernel.lines_dropped < 0:
         raise DamagedInput(f"{file} is damaged: kernel {kernel.id} has fewer than no lines left out")
-
-
-def _refuse_more(number: int, most: int, what: str, file: str) -> None:
-    """Raise DamagedInput where a list is longer than any session of gpuprof has it."""
-    if number > most:
-        raise DamagedInput(f"{file} is damaged: it has {number:,} {what}, and no session has more than {most:,}")
 
 
 def refuse_contradicting_counts(kernel: int, counts: Sequence[LaunchCount], file: str) -> None:
@@ -93,8 +73,6 @@ def _check_references(session: Session, kernels: Sequence[Referred], file: str) 
 def _check_times(kernel: Referred, file: str) -> None:
     """Refuse launches of a kernel that contradict each other."""
     times = kernel.launch_times
-    if times is not None:
-        _refuse_more(len(times.durations_s), MOST, f"durations of kernel {kernel.id}", file)
     fault = None
     if times is not None and (times.dropped < 0 or len(times.durations_s) + times.dropped > kernel.launches):
         fault = "lists other launches than it has"

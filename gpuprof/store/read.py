@@ -22,7 +22,7 @@ _FAULT = re.compile(r"(?s)(.*?)(?: - at `(\$[^`]*)`)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _LONGEST = 200
-_VALUES_ALWAYS, _BYTES_PER_VALUE = 2_000_000, 16
+_VALUES_ALWAYS, _BYTES_PER_VALUE = 1_000_000, 16
 """A session may have so many values, and a further one for each 16 bytes: real ones have 22 bytes and more for each."""
 _SEPARATORS = (",", "[", "{")
 _AGAIN = "copy it again, or write it again from its reports: gpuprof show REPORT --format json"
