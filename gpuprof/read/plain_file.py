@@ -32,13 +32,15 @@ def known_as(name: str) -> str:
 class PlainFile(Struct, frozen=True):
     """Where the bytes of a file lie, and what the user calls it. `damage` says what gzip could not unpack to its end.
 
-    `is_copy`: the place is a temporary file, gone when what was opened is closed.
+    `is_copy`: the place is a temporary file, gone when what was opened is closed. `packed_bytes` is the size of the
+    gzip file that it was unpacked from.
     """
 
     path: Path
     name: str
     is_copy: bool = False
     damage: str | None = None
+    packed_bytes: int | None = None
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
@@ -96,7 +98,8 @@ def _unpacked(file: PlainFile, look: Look, stack: contextlib.ExitStack, *, salva
     """Unpack a file. Raises InputError where that would be too large, DamagedInput where it cannot be unpacked."""
     start = unzipped(look.head)
     room = room_for if start.startswith((MAGIC, SQLITE, *ZSTD)) else room_for_text
-    most = room(file.path.stat().st_size)
+    packed_bytes = file.packed_bytes or file.path.stat().st_size
+    most = room(packed_bytes)
 
     def check(size: int) -> None:
         if size > most:
@@ -109,4 +112,5 @@ def _unpacked(file: PlainFile, look: Look, stack: contextlib.ExitStack, *, salva
     with file.path.open("rb") as packed:
         stream = Unzipped(packed, file.name, check, again, salvage=salvage)
         path = stack.enter_context(spooled(stream, file.name))
-    return PlainFile(path, file.name, is_copy=True, damage=file.damage or stream.damage)
+    damage = file.damage or stream.damage
+    return PlainFile(path, file.name, is_copy=True, damage=damage, packed_bytes=packed_bytes)

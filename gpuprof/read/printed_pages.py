@@ -8,7 +8,7 @@ from itertools import compress
 from msgspec import Struct
 
 from gpuprof.errors import InputError
-from gpuprof.model.recorded import FixedDetails, Metric, Report, RuleResult
+from gpuprof.model.recorded import FixedDetails, Metric, Report, RuleResult, names_of
 from gpuprof.read.details_labels import metric_name
 from gpuprof.read.printed_launch import RecordedLaunch, recorded_launch, with_devices
 from gpuprof.read.printed_numbers import MetricColumn, is_garbled, metric_of, printed_unit, with_points
@@ -43,6 +43,7 @@ def report_of(tables: Iterable[PrintedTable], text: str, file: str, sha256: str,
         tool_version=None,
         launches=launches,
         devices=devices,
+        names=names_of(launches),
         sections=tuple(dict.fromkeys(name for part in parts for name in part.sections)),
         warnings=(*problems, *(f"ncu reported an error: {message}" for message in said[:3])),
     )

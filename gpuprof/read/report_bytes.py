@@ -26,8 +26,9 @@ shrinks far more is made to fill memory and disk."""
 _ALWAYS = 16 * 2**20
 """So much is unpacked whatever the size of the file: made-up reports of equal launches shrink to next to nothing."""
 
-_TEXT_ALWAYS, _MOST_TIMES_TEXT = 32 * 2**20, 32
-"""The same for exports and sessions: gzip makes real ones 15 to 90 times smaller, the smallest of them most."""
+_TEXT_ALWAYS, _MOST_TIMES_TEXT, _SMALL = 48 * 2**20, 100, 10**6
+"""The same for exports and sessions, which are read into memory: so much of any, and 100 bytes more for each beyond a
+million, as gzip makes real ones 15 to 90 times smaller."""
 
 
 class Content(Struct, frozen=True):
@@ -92,7 +93,7 @@ def room_for(packed_size: int) -> int:
 
 def room_for_text(packed_size: int) -> int:
     """Return how many bytes of a text, which is read into memory, are unpacked at most."""
-    return _room(min(_MOST, max(_TEXT_ALWAYS, _MOST_TIMES_TEXT * packed_size)))
+    return _room(min(_MOST, _TEXT_ALWAYS + _MOST_TIMES_TEXT * max(0, packed_size - _SMALL)))
 
 
 def _room(most: int) -> int:

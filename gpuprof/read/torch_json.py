@@ -23,8 +23,10 @@ _ALWAYS = 16 * 2**20
 """So much is unpacked whatever the size of the file."""
 _EVENTS_ALWAYS, _BYTES_PER_EVENT = 60_000, 8
 """So many events of a packed trace are read, and one more for each 8 bytes: 15 real ones have 10 bytes and more."""
-_ACTIVITIES_ALWAYS, _BYTES_PER_ACTIVITY = 30_000, 32
-"""The same for what a GPU did, each of which is analysed: 14 real traces have 65 bytes and more for each."""
+_ACTIVITIES_ALWAYS, _BYTES_PER_ACTIVITY = 20_000, 32
+"""The same for what a GPU did, each of which is analysed, for each byte beyond a million: 14 real traces have 65 bytes
+and more for each."""
+_SMALL = 10**6
 _LARGEST_VALUE = 4 * 2**20
 """What an event, or a field beside the events, may take, in characters: the largest of 24 real traces has 7,000."""
 _PIECE = 2**18
@@ -76,7 +78,7 @@ class TraceJson:
 
     def check_activities(self, number: int) -> None:
         """Raise InputError if a GPU did more than such a file can have of it."""
-        self._check(number, "GPU activities", _ACTIVITIES_ALWAYS + self._size // _BYTES_PER_ACTIVITY)
+        self._check(number, "GPU activities", _ACTIVITIES_ALWAYS + max(0, self._size - _SMALL) // _BYTES_PER_ACTIVITY)
 
     def _check(self, number: int, what: str, most: int) -> None:
         if self._packed and number > most:
