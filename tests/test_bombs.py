@@ -21,6 +21,7 @@ import pytest
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.session import Session
 from gpuprof.read.files import read_file
+from gpuprof.read.report_bytes import room_for, room_for_text
 from gpuprof.read.torch_json import TraceJson
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
@@ -220,3 +221,19 @@ def test_a_session_of_ten_thousand_kernels_is_read(tmp_path: Path) -> None:
     place = tmp_path / "large.html"
     place.write_bytes(page(session_bytes(large)))
     assert read_file(str(place)) == large
+
+
+def test_a_small_file_has_no_more_launches_than_a_real_one(tmp_path: Path) -> None:
+    row = '"{}","1","k","1","7","","Duration","us","1"\n'
+    text = EXPORT + "".join(map(row.format, range(20_001)))
+    place = tmp_path / "many.csv.gz"
+    place.write_bytes(gzip.compress(text.encode(), 1))
+    with pytest.raises(InputError, match="20,001 launches") as caught:
+        read_file(str(place))
+    assert caught.value.hint is not None and "gunzip -k" in caught.value.hint
+
+
+def test_text_of_a_real_export_is_unpacked_from_few_bytes() -> None:
+    assert room_for_text(386_000) >= 87 * 386_000
+    assert room_for_text(20_000_000) >= 87 * 20_000_000 or room_for_text(20_000_000) == room_for(10**9)
+    assert room_for_text(1_000_000) < 64 * 2**20

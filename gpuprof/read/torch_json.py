@@ -114,8 +114,7 @@ class _Values:
 
     def __init__(self, texts: Iterator[str]) -> None:
         self._texts = texts
-        decoder = json.JSONDecoder(parse_float=Decimal, strict=False)
-        self._decode, self._scan = decoder.raw_decode, decoder.scan_once
+        self._decode = json.JSONDecoder(parse_float=Decimal, strict=False).raw_decode
         self._text = ""
         self._at = 0
 
@@ -148,11 +147,11 @@ class _Values:
 
     def _complete(self) -> Iterator[object]:
         """Yield the further items of a list that are in memory, but for the last one or a broken one."""
-        text, scan = self._text, self._scan
+        text, decode = self._text, self._decode
         while comma := _COMMA.match(text, self._at):
             try:
-                value, end = scan(text, comma.end())
-            except (StopIteration, json.JSONDecodeError):
+                value, end = decode(text, comma.end())
+            except json.JSONDecodeError:
                 return
             if end == len(text):
                 return
