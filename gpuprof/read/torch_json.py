@@ -176,12 +176,12 @@ class _Values:
 
     def next_sign(self) -> str:
         """Return the next character that is no space, and leave it there; none at the end."""
-        while (found := _SIGN.search(self._text, self._at)) is None:
+        while (sign := _SIGN.search(self._text, self._at)) is None:
             self._at = len(self._text)
             if not self._more():
                 return ""
-        self._at = found.start()
-        return found[0]
+        self._at = sign.start()
+        return sign[0]
 
     def _skip(self, signs: str) -> str:
         """Step over one of some characters, and return it. Raises ValueError where none of them comes next."""
