@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from gpuprof.collect.name_filter import by_name
 from gpuprof.collect.name_pieces import as_ncu_may_write
 from gpuprof.model.kernel_key import kernel_key
-from gpuprof.read.torch_json import trace_json
+from gpuprof.read.torch_json import TraceJson
 from tests.kernel_name_corpus import MADE_UP, Names, library_name, of_libraries
 from tests.readings import report_of
 
@@ -71,7 +72,7 @@ def test_real_kernels_are_found_by_the_names_that_pytorch_would_write(reports: P
 
 def test_kernels_of_real_pytorch_traces_keep_apart(reports: Path) -> None:
     for file in sorted((reports / "traces").glob("*v100.pt.trace.json.gz")):
-        events = trace_json(file.read_bytes(), file.name)["traceEvents"]
+        events = [one for one in TraceJson(BytesIO(file.read_bytes()), file.name).events() if isinstance(one, dict)]
         names = {one["name"] for one in events if one.get("cat", "").lower() == "kernel"}
         assert len(set(map(kernel_key, names))) == len(names) > 50
 

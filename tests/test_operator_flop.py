@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import pytest
 from msgspec import structs
 
@@ -9,7 +11,7 @@ from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.session import KernelProfile, OperatorFlop, Session
 from gpuprof.model.surveyed import joined
 from gpuprof.model.timeline import analyse_traces
-from gpuprof.model.trace import MatrixProduct
+from gpuprof.model.trace import MatrixProduct, Trace
 from gpuprof.present.flop_text import of_peak_text, operator_flop_text
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.read.torch_trace import read_torch_trace
@@ -165,8 +167,14 @@ def test_attention_may_leave_out_what_is_masked() -> None:
     assert not found.exact and found.operand_bytes is None
 
 
+def _transformer() -> Trace:
+    return read_torch_trace(BytesIO(TRANSFORMER.read_bytes()), "t", "0" * 64)
+
+
 def _of_transformer() -> Session:
-    return analyse_traces([read_torch_trace(TRANSFORMER.read_bytes(), "t", "0" * 64)], HardwareFinder(), "1").session
+    return analyse_traces(
+        [read_torch_trace(BytesIO(TRANSFORMER.read_bytes()), "t", "0" * 64)], HardwareFinder(), "1"
+    ).session
 
 
 def test_counters_saw_what_the_shapes_ask_for() -> None:
@@ -211,7 +219,9 @@ def test_a_product_on_the_pipes_for_scalars_is_told_in_a_trace() -> None:
 
 
 def test_a_profiled_kernel_keeps_what_its_operator_asked_for() -> None:
-    surveyed = analyse_traces([read_torch_trace(TRANSFORMER.read_bytes(), "t", "0" * 64)], HardwareFinder(), "1")
+    surveyed = analyse_traces(
+        [read_torch_trace(BytesIO(TRANSFORMER.read_bytes()), "t", "0" * 64)], HardwareFinder(), "1"
+    )
     again: list[KernelProfile] = [*joined(surveyed, surveyed).session.kernels]
     assert [one.operator_flop for one in again] == [one.operator_flop for one in surveyed.session.kernels]
 

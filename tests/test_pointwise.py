@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 
 import pytest
 
@@ -92,7 +93,7 @@ def recorded(name: str = "aten::add", us: float = 800, kernels: int = 1, rows: i
         events.append({**run, "args": {"device": 0, "stream": 7, "correlation": at + 1}})
     gpu = {"id": 0, "name": "NVIDIA A100 80GB PCIe", "computeMajor": 8, "computeMinor": 0, "numSms": 108}
     data = json.dumps({"deviceProperties": [gpu], "traceEvents": events}).encode()
-    return session(read_torch_trace(data, "t.json", "0" * 64))
+    return session(read_torch_trace(BytesIO(data), "t.json", "0" * 64))
 
 
 def only(found: Session) -> KernelProfile:

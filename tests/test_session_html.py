@@ -132,8 +132,8 @@ def test_gzip_is_read_too() -> None:
 def test_a_bomb_is_refused_before_it_is_unpacked(
     monkeypatch: pytest.MonkeyPatch, compress: Callable[[bytes], bytes]
 ) -> None:
-    monkeypatch.setattr(store_page, "LARGEST_SESSION", 1_000_000)
-    with pytest.raises(DamagedInput, match="larger than 1000000 bytes"):
+    monkeypatch.setattr(store_page, "LARGEST_SESSION", 2**20)
+    with pytest.raises(DamagedInput, match="larger than 1 MiB"):
         read_session_html(carrying(compress(b" " * 20_000_000)), "page.html")
 
 

@@ -104,7 +104,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path, m
         raise InputError(f"{name} has {size} bytes")
 
     monkeypatch.setattr("gpuprof.read.torch_json.check_size", refuse)
-    monkeypatch.setattr("gpuprof.read.torch_trace.read_torch_trace", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr("gpuprof.read.torch_trace.read_trace_file", lambda *_: pytest.fail("it was read"))
     with pytest.raises(InputError, match="has 19 bytes"):
         read_file(str(trace))
 

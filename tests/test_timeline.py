@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 
@@ -638,7 +639,7 @@ def test_an_openacc_program_waits_after_each_kernel_and_an_eager_one_launches_la
 
 
 def test_an_eager_training_of_small_kernels_launches_late() -> None:
-    recorded = read_torch_trace(TRANSFORMER.read_bytes(), "t", "0" * 64)
+    recorded = read_torch_trace(BytesIO(TRANSFORMER.read_bytes()), "t", "0" * 64)
     found = session(replace(recorded, from_start=True))
     gaps = device(found).gaps
     # By hand: 35 calls wait, four of them for a loss that the program prints.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from io import BytesIO
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from gpuprof.model.recorded import Missing
 from gpuprof.model.torch_flop import PRODUCTS, ProductFlop, path_of, product_flop
 from gpuprof.model.trace import MatrixProduct, TensorShape, Trace
-from gpuprof.read.torch_json import trace_json
+from gpuprof.read.torch_json import TraceJson
 from gpuprof.read.torch_trace import read_torch_trace, recorded_products
 from tests.torch_programs import PLAIN_TORCH, run_torch
 
@@ -38,10 +39,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
     folder = tmp_path_factory.mktemp("torch")
     (folder / "programs.py").write_bytes(RECORD.read_bytes())
     done = run_torch(["-W", "ignore", "programs.py", "."], folder, PLAIN_TORCH)
-    return {
-        name: Recorded(flop, trace_json((folder / f"{name}.json").read_bytes(), name)["traceEvents"])
-        for name, flop in json.loads(done.stdout).items()
-    }
+    return {name: Recorded(flop, events_of(folder / f"{name}.json")) for name, flop in json.loads(done.stdout).items()}
+
+
+def events_of(file: Path) -> list[dict[str, Any]]:
+    with file.open("rb") as opened:
+        return [event for event in TraceJson(opened, file.name).events() if isinstance(event, dict)]
 
 
 def by_operator(products: tuple[MatrixProduct, ...]) -> dict[str, float]:
@@ -89,7 +92,7 @@ def with_gpu(events: list[dict[str, Any]], names: tuple[str, ...]) -> Trace:
         made.append({**at, "cat": "kernel", "name": "ampere_sgemm_64x64_nn", "pid": 0, "tid": 7, "dur": 10})
     gpu = {"id": 0, "name": "NVIDIA A100 80GB PCIe", "computeMajor": 8, "computeMinor": 0, "numSms": 108}
     data = json.dumps({"deviceProperties": [gpu], "traceEvents": [*events, *made]}, default=float)
-    return read_torch_trace(data.encode(), "t.json", "0" * 64)
+    return read_torch_trace(BytesIO(data.encode()), "t.json", "0" * 64)
 
 
 def test_a_training_without_the_profilers_steps_has_those_of_its_optimizer(programs: dict[str, Recorded]) -> None:

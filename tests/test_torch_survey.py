@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def test_the_reader_takes_a_trace_for_what_it_is(torch: Surveyed) -> None:
     torch.run(f"{NET}\nimport os\nos.environ.update(RANK='3', WORLD_SIZE='8')\nnet(x)")
     (trace,) = torch.to.iterdir()
     with pytest.raises(InputError, match="only the CPU was traced"):
-        read_torch_trace(trace.read_bytes(), trace.name, "")
+        read_torch_trace(BytesIO(trace.read_bytes()), trace.name, "")
     written = json.loads(gzip.decompress(trace.read_bytes()))
     assert written["distributedInfo"] == {"rank": 3, "world_size": 8} and written["gpuprof"] == {"from_start": True}
 

@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from gpuprof.read import torch_json
 from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
 from gpuprof.read.timeline_parts import LaunchOrigin, open_at_places
-from gpuprof.read.torch_trace import read_torch_trace
+from gpuprof.read.torch_trace import read_torch_trace, read_trace_file
 from tests.readings import session_of, trace_of
 
 Event = dict[str, Any]
@@ -86,10 +87,10 @@ def test_times_of_a_v100_trace_keep_their_nanoseconds(reports: Path) -> None:
 
 
 def test_a_v100_trace_is_read_in_well_under_its_limit(reports: Path) -> None:
-    data = (reports / "traces" / "rank0-v100.pt.trace.json.gz").read_bytes()
+    path = reports / "traces" / "rank0-v100.pt.trace.json.gz"
     with alone():
         began = time.process_time()
-        read_torch_trace(data, "t", "")
+        read_trace_file(path, "")
         assert time.process_time() - began < 1.5
 
 
@@ -210,7 +211,7 @@ def gpu(cat: str, name: str, ts: float, dur: float | None, correlation: int, **a
 def read(*events: object, **header: object) -> Trace:
     """Read a trace of these events."""
     data = json.dumps({**header, "traceEvents": list(events)}).encode()
-    return read_torch_trace(data, "trace.json", "0" * 64)
+    return read_torch_trace(BytesIO(data), "trace.json", "0" * 64)
 
 
 def only(trace: Trace) -> Activity:
@@ -516,7 +517,7 @@ def test_events_far_behind_the_start_of_the_file_are_found(tmp_path: Path) -> No
 )
 def test_a_broken_trace_is_one_clear_error(data: bytes, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
-        read_torch_trace(data, "trace.json", "")
+        read_torch_trace(BytesIO(data), "trace.json", "")
     assert caught.value.hint and "trace.json" in caught.value.message
 
 
@@ -524,9 +525,9 @@ def test_a_gzip_bomb_is_stopped_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_json, "LARGEST", 10 * 2**20)
     bomb = gzip.compress(b'{"traceEvents": [' + b" " * 2**24)
     with pytest.raises(InputError, match="more than 10 MiB"):
-        read_torch_trace(bomb, "trace.json.gz", "")
+        read_torch_trace(BytesIO(bomb), "trace.json.gz", "")
     with pytest.raises(InputError, match="more than 10 MiB"):
-        read_torch_trace(b" " * (10 * 2**20 + 1), "trace.json", "")
+        read_torch_trace(BytesIO(b" " * (10 * 2**20 + 1)), "trace.json", "")
 
 
 def test_hip_calls_tell_an_amd_trace_that_names_no_gpu() -> None:
@@ -670,7 +671,7 @@ def test_any_events_are_read_or_refused_and_none_is_lost(events: list[Any], info
 def test_bytes_that_begin_like_a_trace_never_end_in_a_traceback(tail: bytes) -> None:
     for start in (b'{"traceEvents": [', b"\x1f\x8b\x08", b"[{"):
         with pytest.raises(GpuprofError):
-            read_torch_trace(start + tail, "trace.json", "")
+            read_torch_trace(BytesIO(start + tail), "trace.json", "")
 
 
 # --- nsys exports made by hand

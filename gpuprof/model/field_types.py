@@ -32,9 +32,12 @@ StallFamily = Literal["counter", "sampled", "sampled-not-issued"]
 Language = Literal["source", "sass"]
 
 
-def about(text: str) -> Meta:
-    """Return what a field means, for the schema and the reference."""
-    return Meta(description=text)
+def about(text: str, most: int | None = None) -> Meta:
+    """Return what a field means, for the schema and the reference, and how many items its list has at most.
+
+    Views take time for each item or each pair. The most is 10 and more times what sessions of real programs have.
+    """
+    return Meta(description=text, max_length=most)
 
 
 def _unit(name: str) -> Meta:

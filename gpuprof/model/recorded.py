@@ -6,7 +6,8 @@ Metric values are in the base units of `gpuprof.units`; percentages stay percent
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Annotated, NamedTuple, Protocol
 
 from msgspec import Struct, field
@@ -339,3 +340,8 @@ class Report(Struct, frozen=True):
 
     def __iter__(self) -> Iterator[Launch]:
         return iter(self.launches)
+
+
+def names_of(launches: Iterable[Launch]) -> frozenset[str]:
+    """Return the names of all metrics of launches: what none of them has is then looked for once, not in each."""
+    return frozenset(chain.from_iterable(launch.metrics.names() for launch in launches))

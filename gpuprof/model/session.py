@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from gpuprof.hardware.specs import Basis, Level
 from gpuprof.hardware.trust import Trust
@@ -64,8 +64,10 @@ class Source(Struct, frozen=True, kw_only=True):
     command: Annotated[str | None, about("command line, … for what can be private: the program, options of ncu")]
     driver: Annotated[str | None, about("version of the GPU's driver")] = None
     created_s: Annotated[Moment | None, about("when it was recorded, since 1970")] = None
-    warnings: Annotated[tuple[str, ...], about("what could not be read of it, in sentences")] = ()
-    samples: Annotated[tuple[GpuSamples, ...], about("clocks, power and temperature while the program ran")] = ()
+    warnings: Annotated[tuple[str, ...], about("what could not be read of it, in sentences", most=10_000)] = ()
+    samples: Annotated[
+        tuple[GpuSamples, ...], about("clocks, power and temperature while the program ran", most=1_000)
+    ] = ()
 
     @property
     def is_survey(self) -> bool:
@@ -180,7 +182,7 @@ class Occupancy(Struct, frozen=True):
 
     theoretical: Annotated[Fraction | None, about("what block size, registers and shared memory allow")]
     achieved: Annotated[Fraction | None, about("the average of the cycles in which an SM had warps")]
-    limiters: Annotated[tuple[Word, ...], about("what limits the theoretical one")]
+    limiters: Annotated[tuple[Word, ...], about("what limits the theoretical one", most=100)]
 
 
 class Stall(Struct, frozen=True):
@@ -231,9 +233,9 @@ class LaunchTimes(Struct, frozen=True, kw_only=True):
     Of more than 1,000 launches these are spread evenly over all, in no rhythm; `dropped` are the others.
     """
 
-    durations_s: Annotated[tuple[Seconds, ...], about("duration of each launch that is kept")]
+    durations_s: Annotated[tuple[Seconds, ...], about("duration of each launch that is kept", most=1_000)]
     sm_clocks_hz: Annotated[
-        tuple[Hertz, ...], about("average SM clock in each of them; empty where that is not known of all")
+        tuple[Hertz, ...], about("average SM clock in each of them; empty where that is not known of all", most=1_000)
     ] = ()
     dropped: Annotated[Whole, about("launches with a known duration that are not kept")] = 0
 
@@ -285,7 +287,7 @@ class CodeLine(Struct, frozen=True, kw_only=True):
     pc: Annotated[Whole | None, about("address of the instruction")]
     text: Annotated[str, about("the code; empty where the report knows the line and not what it says")]
     share: Annotated[Fraction, about("of the whole kernel's weight")]
-    stalls: Annotated[tuple[StallShare, ...], about("its main stall reasons")]
+    stalls: Annotated[tuple[StallShare, ...], about("its main stall reasons", most=100)]
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
@@ -294,7 +296,7 @@ class Excerpt(Struct, frozen=True, kw_only=True):
     language: Annotated[Language, about("source code or machine code")]
     file: Annotated[str | None, about("source file")]
     weight: Annotated[Word, about("what the shares count, such as samples")]
-    lines: Annotated[tuple[CodeLine, ...], about("the lines shown")]
+    lines: Annotated[tuple[CodeLine, ...], about("the lines shown", most=1_000)]
 
     @property
     def has_text(self) -> bool:
@@ -342,7 +344,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     confidence: Annotated[Confidence, about("how sure it is")]
     headline: Annotated[str, about("what was found")]
     why: Annotated[str, about("why it costs time")]
-    evidence: Annotated[tuple[Evidence, ...], about("what it rests on")]
+    evidence: Annotated[tuple[Evidence, ...], about("what it rests on", most=100)]
     action: Annotated[str, about("what to change, in one sentence")] = ""
     advice: Annotated[str, about("what to change, and how")]
     location: Annotated[Location | None, about("where")]
@@ -350,7 +352,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     gain_total: Annotated[Gain | None, about("what fixing it saves of the run's time")]
     gain_kind: Annotated[GainKind | None, about("whether that is an upper bound; null without a gain")] = None
     held: Annotated[str | None, about("what is held fixed, where it is not an upper bound")] = None
-    remains: Annotated[tuple[Remaining, ...], about("what the units still need after it, most first")] = ()
+    remains: Annotated[tuple[Remaining, ...], about("what the units still need after it, most first", most=100)] = ()
     cause: Annotated[Word | None, about("id of the finding of this kernel that explains it")] = None
     everywhere: Annotated[
         bool, about("whether it is of the run, and its kernel not its place: copies, or pauses over many kernels")
@@ -384,7 +386,7 @@ class RunVerdict(Struct, frozen=True, kw_only=True):
     state: Annotated[RunState, about("what its state is called")]
     ceiling: Annotated[str | None, about("the ceiling that the fraction is of")]
     fraction: Annotated[Fraction | None, about("how close it is to that ceiling")]
-    notes: Annotated[tuple[str, ...], about("notes on the whole, in sentences")] = ()
+    notes: Annotated[tuple[str, ...], about("notes on the whole, in sentences", most=100)] = ()
     unknown: Annotated[str | None, about("what cannot be told of it, and why")] = None
     command: Annotated[str | None, about("the command that would collect what is missing")] = None
 
@@ -414,7 +416,9 @@ class OperatorFlop(Struct, frozen=True, kw_only=True):
     exact: Annotated[
         bool, about("whether the kernel has to do all of them: not in attention, which masks, nor in convolutions")
     ]
-    utilisation: Annotated[tuple[Utilisation, ...], about("of the rated ceilings; empty where there is no spec")]
+    utilisation: Annotated[
+        tuple[Utilisation, ...], about("of the rated ceilings; empty where there is no spec", most=100)
+    ]
     operand_bytes: Annotated[
         ByteAmount | None, about("bytes of both matrices and the result, each once; null: no matrix product")
     ]
@@ -451,7 +455,7 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     name: Annotated[str, about("function name, as recorded")]
     demangled: Annotated[str, about("demangled name with parameters")]
     label: Annotated[str, about("short name, unique in the session")]
-    ranges: Annotated[tuple[str, ...], about("NVTX ranges or modules around the launch, outermost first")]
+    ranges: Annotated[tuple[str, ...], about("NVTX ranges or modules around the launch, outermost first", most=1_000)]
     grid: Annotated[Dim3 | None, about("blocks of the grid: x, y, z")]
     block: Annotated[Dim3 | None, about("threads per block: x, y, z")]
     registers_per_thread: Annotated[Whole | None, about("registers per thread")]
@@ -464,35 +468,41 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     time_share: Annotated[Fraction | None, about("of the time of all kernels")]
     sm_clock_hz: Annotated[Hertz | None, about("average SM clock while it ran")]
     throttled: Annotated[bool | None, about("whether the driver lowered the clocks in more than a few samples")]
-    work: Annotated[tuple[Work, ...], about("operations by compute path")]
-    traffic: Annotated[tuple[Traffic, ...], about("bytes by memory level")]
-    roofline: Annotated[tuple[RooflinePoint, ...], about("its points, by path, level and origin of the ceilings")]
-    throughput: Annotated[tuple[Throughput, ...], about("speed of light by unit")]
+    work: Annotated[tuple[Work, ...], about("operations by compute path", most=1_000)]
+    traffic: Annotated[tuple[Traffic, ...], about("bytes by memory level", most=1_000)]
+    roofline: Annotated[
+        tuple[RooflinePoint, ...], about("its points, by path, level and origin of the ceilings", most=1_000)
+    ]
+    throughput: Annotated[tuple[Throughput, ...], about("speed of light by unit", most=1_000)]
     occupancy: Annotated[Occupancy, about("resident warps")]
-    stalls: Annotated[tuple[Stall, ...], about("warp states, largest first within a family")]
-    findings: Annotated[tuple[Finding, ...], about("what the rules found, most important first")]
-    missing: Annotated[tuple[Missing, ...], about("what is not known, and why")]
+    stalls: Annotated[tuple[Stall, ...], about("warp states, largest first within a family", most=1_000)]
+    findings: Annotated[tuple[Finding, ...], about("what the rules found, most important first", most=1_000)]
+    missing: Annotated[tuple[Missing, ...], about("what is not known, and why", most=1_000)]
     waves: Annotated[
         Number | None, about("blocks of the grid over those that all SMs hold at once, by theoretical occupancy")
     ] = None
     scheduler: Annotated[Scheduler | None, about("what the warp schedulers did")] = None
-    pipes: Annotated[tuple[Pipe, ...], about("how busy the execution pipes were")] = ()
+    pipes: Annotated[tuple[Pipe, ...], about("how busy the execution pipes were", most=1_000)] = ()
     dram_clock_hz: Annotated[Hertz | None, about("average DRAM clock while it ran")] = None
-    excerpts: Annotated[tuple[Excerpt, ...], about("its hottest code")] = ()
+    excerpts: Annotated[tuple[Excerpt, ...], about("its hottest code", most=1_000)] = ()
     kind: Annotated[
         Word | None, about("what it does in a language model, such as attention-decode; null: nothing tells")
     ] = None
     launch_times: Annotated[
         LaunchTimes | None, about("the launches of a group one by one; null for a single launch")
     ] = None
-    counts: Annotated[tuple[LaunchCount, ...], about("what a launch did: instructions, requests, sectors")] = ()
+    counts: Annotated[
+        tuple[LaunchCount, ...], about("what a launch did: instructions, requests, sectors", most=1_000)
+    ] = ()
     sm_clock_source: Annotated[
         Word | None, about("what tells its SM clock: sm-cycles or gpc-cycles over the time, driver, or highest")
     ] = None
     sm_cycles_per_s: Annotated[
         Hertz | None, about("cycles counted of its SMs over the time, where that is not its SM clock")
     ] = None
-    lines: Annotated[tuple[LineWork, ...], about("source lines with most work, in the order of files and lines")] = ()
+    lines: Annotated[
+        tuple[LineWork, ...], about("source lines with most work, in the order of files and lines", most=1_000)
+    ] = ()
     lines_dropped: Annotated[Whole, about("lines of the kernel that are not among them")] = 0
     grid_size: Annotated[Whole | None, about("blocks of the grid, where its shape is not known")] = None
     block_size: Annotated[Whole | None, about("threads per block, where its shape is not known")] = None
@@ -521,7 +531,9 @@ class RunTotals(Struct, frozen=True, kw_only=True):
 class Exclusion(Struct, frozen=True, kw_only=True):
     """Kernels that the user did not want to hear of: they are not among the kernels, and count in the run's time."""
 
-    patterns: Annotated[tuple[str, ...], about("expressions and numbers that name them, as --exclude had them")]
+    patterns: Annotated[
+        tuple[str, ...], about("expressions and numbers that name them, as --exclude had them", most=1_000)
+    ]
     kernels: Annotated[Positive, about("how many: labels, or entries where a label stays in part")]
     launches: Annotated[Positive, about("their launches")]
     untimed: Annotated[Whole, about("those of the launches without a duration")]
@@ -602,7 +614,8 @@ class StripRow(Struct, frozen=True, kw_only=True):
         Whole | None, about("id of the kernel of this name that takes most time; null: all others, or no kernels")
     ]
     busy: Annotated[
-        tuple[Fraction, ...], about("of the time of each bin; kernels of several names at once share that time")
+        tuple[Fraction, ...],
+        about("of the time of each bin; kernels of several names at once share that time", most=10_000),
     ]
 
 
@@ -619,8 +632,8 @@ class TimeStrip(Struct, frozen=True, kw_only=True):
     """What a GPU did when, in bins of equal length from its first to its last activity, to be drawn."""
 
     bin_s: Annotated[Seconds, about("length of a bin")]
-    rows: Annotated[tuple[StripRow, ...], about("the kernels with most time of the run first")]
-    pauses: Annotated[tuple[LongPause, ...], about("the longest, in the order of time")]
+    rows: Annotated[tuple[StripRow, ...], about("the kernels with most time of the run first", most=1_000)]
+    pauses: Annotated[tuple[LongPause, ...], about("the longest, in the order of time", most=1_000)]
 
 
 class DeviceTimeline(Struct, frozen=True, kw_only=True):
@@ -633,7 +646,7 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
     busy_s: Annotated[Seconds, about("with any activity")]
     kernel_s: Annotated[Seconds, about("with a kernel")]
     gaps: Annotated[Gaps | None, about("its pauses")]
-    copies: Annotated[tuple[Copies, ...], about("by direction and memory")]
+    copies: Annotated[tuple[Copies, ...], about("by direction and memory", most=1_000)]
     communication: Annotated[Communication | None, about("exchange with other GPUs")]
     untimed: Annotated[Whole, about("activities without a time, which count as instants")]
     strip: Annotated[TimeStrip | None, about("what it did when; null: nothing took time, or an old session")] = None
@@ -689,12 +702,12 @@ class StepFlop(Struct, frozen=True, kw_only=True):
 
     count: Annotated[Whole, about("steps of the loop")]
     time_s: Annotated[Seconds, about("the step's time, or that of the GPU for what it launched where that is longer")]
-    flop: Annotated[tuple[PathFlop, ...], about("operations of the step")]
+    flop: Annotated[tuple[PathFlop, ...], about("operations of the step", most=100)]
     flop_per_s: Annotated[FlopPerSecond, about("operations over the time")]
     min_flop: Annotated[Flop, about("least of a step")]
     max_flop: Annotated[Flop, about("most of a step")]
     gpus: Annotated[Whole, about("GPUs that take part")]
-    utilisation: Annotated[tuple[Utilisation, ...], about("by path; fractions of several paths add up")]
+    utilisation: Annotated[tuple[Utilisation, ...], about("by path; fractions of several paths add up", most=100)]
 
 
 class ModelFlop(Struct, frozen=True, kw_only=True):
@@ -702,11 +715,11 @@ class ModelFlop(Struct, frozen=True, kw_only=True):
     said."""
 
     source: Annotated[Whole, about("index of its file among the sources")]
-    total: Annotated[tuple[PathFlop, ...] | None, about("of the whole trace")]
+    total: Annotated[Annotated[tuple[PathFlop, ...], Meta(max_length=100)] | None, about("of the whole trace")]
     step: Annotated[StepFlop | None, about("of a step")]
-    uncounted: Annotated[tuple[Uncounted, ...], about("what is not counted")]
+    uncounted: Annotated[tuple[Uncounted, ...], about("what is not counted", most=10_000)]
     uncounted_share: Annotated[Fraction | None, about("what they take of the kernels' time")]
-    missing: Annotated[tuple[Missing, ...], about("what is not known, and why")]
+    missing: Annotated[tuple[Missing, ...], about("what is not known, and why", most=1_000)]
 
 
 class MeasuredFlop(Struct, frozen=True):
@@ -720,15 +733,15 @@ class MeasuredFlop(Struct, frozen=True):
 class Timeline(Struct, frozen=True, kw_only=True):
     """What traces tell beyond the time of each kernel."""
 
-    devices: Annotated[tuple[DeviceTimeline, ...], about("what each GPU did")]
-    steps: Annotated[tuple[StepTimes, ...], about("steps of the program")]
+    devices: Annotated[tuple[DeviceTimeline, ...], about("what each GPU did", most=10_000)]
+    steps: Annotated[tuple[StepTimes, ...], about("steps of the program", most=10_000)]
     waits: Annotated[tuple[Wait, ...], about("what the GPUs were idle before, longest first")]
     rank: Annotated[Whole | None, about("rank of the only source")]
     ranks: Annotated[Whole | None, about("ranks of the distributed run")]
     peak_memory_bytes: Annotated[ByteCount | None, about("most that was allocated on a GPU")]
-    source_ranks: Annotated[tuple[Whole | None, ...], about("rank of each source")]
-    model_flop: Annotated[tuple[ModelFlop, ...], about("sources whose operators multiply matrices")] = ()
-    measured_flop: Annotated[tuple[MeasuredFlop, ...], about("where counters were collected too")] = ()
+    source_ranks: Annotated[tuple[Whole | None, ...], about("rank of each source", most=10_000)]
+    model_flop: Annotated[tuple[ModelFlop, ...], about("sources whose operators multiply matrices", most=10_000)] = ()
+    measured_flop: Annotated[tuple[MeasuredFlop, ...], about("where counters were collected too", most=100)] = ()
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -736,16 +749,16 @@ class Session(Struct, frozen=True, kw_only=True):
 
     schema_version: Annotated[SchemaVersion, about("version of this contract")]
     gpuprof_version: Annotated[str, about("version of the gpuprof that wrote it")]
-    sources: Annotated[tuple[Source, ...], about("files that it was made from")]
-    devices: Annotated[tuple[Device, ...], about("GPUs")]
-    ceilings: Annotated[tuple[Ceiling, ...], about("limits that percentages refer to")]
+    sources: Annotated[tuple[Source, ...], about("files that it was made from", most=10_000)]
+    devices: Annotated[tuple[Device, ...], about("GPUs", most=1_000)]
+    ceilings: Annotated[tuple[Ceiling, ...], about("limits that percentages refer to", most=1_000)]
     kernels: Annotated[tuple[KernelProfile, ...], about("launches, or groups of equal launches")]
     timeline: Annotated[Timeline | None, about("what traces tell; null without one")] = None
     verdict: Annotated[RunVerdict | None, about("the state of the run; null in sessions of version 1")] = None
     opportunities: Annotated[tuple[Opportunity, ...], about("what to change, the most worthwhile first")] = ()
     run: Annotated[RunTotals | None, about("the whole run's totals; null where the kernels are all of it")] = None
     denominators: Annotated[
-        tuple[Denominator, ...], about("facts of the specs that could be checked against the reports")
+        tuple[Denominator, ...], about("facts of the specs that could be checked against the reports", most=1_000)
     ] = ()
     excluded: Annotated[Exclusion | None, about("kernels that were left out on request; null: none")] = None
 

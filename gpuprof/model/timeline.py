@@ -20,7 +20,7 @@ from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import percentile
 from gpuprof.model.intervals import TimeInterval, length, merged, outside
 from gpuprof.model.mfu import launched_products, model_flop, operator_bytes, operator_flop, rated_ceilings
-from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report
+from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report, names_of
 from gpuprof.model.session import (
     Ceiling,
     Communication,
@@ -153,6 +153,7 @@ def as_report(trace: Trace) -> Report:
         driver=trace.driver,
         created_s=round(trace.created_s) if trace.created_s is not None else None,
         rank=trace.rank,
+        names=names_of(launches),
         warnings=trace.warnings,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pkgutil
+import shlex
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -18,6 +19,10 @@ from gpuprof.read.identify import Look, look_at
 from gpuprof.read.plain_file import STDIN, PlainFile, plain_file
 from gpuprof.read.readers import Readable, kind_of
 
+_LAUNCHES_ALWAYS, _BYTES_PER_LAUNCH, _SMALL = 20_000, 32, 10**6
+"""So many launches are read of any file, and one more for each 32 bytes beyond a million: packed or not, real files
+have 65 bytes and more for each."""
+
 
 def read_file(name: str, *, salvage: bool = False, groups: bool = False) -> Report | Session | Trace:
     """Read a report, what ncu prints, a timeline, a session or a page that carries one; `-` reads standard input.
@@ -28,6 +33,7 @@ def read_file(name: str, *, salvage: bool = False, groups: bool = False) -> Repo
     with plain_file(name, salvage=salvage) as file, file.named():
         try:
             content = _read(file, salvage=salvage, groups=groups)
+            _refuse_many(content, file.packed_bytes or file.path.stat().st_size, file.name)
         except OSError as error:
             raise InputError(f"{name:.100} cannot be read: {(error.strerror or str(error)).lower()}") from error
     if isinstance(content, Session):
@@ -60,6 +66,20 @@ def _read(file: PlainFile, *, salvage: bool, groups: bool) -> Report | Session |
     options = {"salvage": salvage} if kind.salvage else {}
     content: Report | Session | Trace = pkgutil.resolve_name(kind.reader)(*_arguments(look, kind), **options)
     return content
+
+
+def _refuse_many(content: Report | Session | Trace, size: int, name: str) -> None:
+    """Raise InputError if a file of that size has more launches than a real one: each of them is analysed."""
+    if isinstance(content, Session):
+        number = len(content.kernels)
+    else:
+        number = len(content.activities if isinstance(content, Trace) else content.launches)
+    most = _LAUNCHES_ALWAYS + max(0, size - _SMALL) // _BYTES_PER_LAUNCH
+    if number > most:
+        raise InputError(
+            f"{name} has {number:,} launches in {size:,} bytes, and {most:,} are read of so small a file",
+            f"if you trust the file, unpack it: gunzip -k {shlex.quote(name)}",
+        )
 
 
 def _arguments(look: Look, kind: Readable) -> list[Path | bytes | str]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpuprof.model.recorded import Report
-from gpuprof.read.printed_pages import report_of
+from gpuprof.read.printed_pages import refuse_too_many, report_of
 from gpuprof.read.printed_refusal import refusal
 from gpuprof.read.printed_table import PrintedRow, PrintedTable
 
@@ -22,6 +22,7 @@ def has_header(text: str) -> bool:
 
 def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
     """Read the launches of every table in the text. Raises InputError where there is no launch."""
+    refuse_too_many(text.count("\n"), "lines", text, file)
     tables = list(_tables(text))
     if not tables:
         raise refusal(text, file)

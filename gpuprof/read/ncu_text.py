@@ -25,7 +25,7 @@ from msgspec import Struct
 from gpuprof.model.recorded import Report
 from gpuprof.read.details_labels import RAW_NAMES_SECTION, section_of
 from gpuprof.read.printed_lines import bare_line, launch_in, lines_of
-from gpuprof.read.printed_pages import report_of
+from gpuprof.read.printed_pages import refuse_too_many, report_of
 from gpuprof.read.printed_refusal import other_page, refusal
 from gpuprof.read.printed_sections import COLUMNS, TextLaunch, TextMetric, TextRule
 from gpuprof.read.printed_table import PrintedTable
@@ -70,6 +70,7 @@ def has_launch(text: str) -> bool:
 
 def read_ncu_text(text: str, file: str, sha256: str) -> Report:
     """Read the launches that the text tells of. Raises InputError where there is none."""
+    refuse_too_many(text.count("\n"), "lines", text, file)
     pages = _pages_of(text)
     launches = pages.launches
     problems = [*pages.problems(is_whole=text.endswith(("\n", "\r")))]

@@ -63,6 +63,11 @@ _LATEST_NS = 10**18
 """No time of a timeline comes near it: it is 30 years."""
 _HEADER_BYTES = 100
 _GRAPH_KERNELS = "nsys profile --cuda-graph-trace=node"
+_STORED_TABLES = """
+SELECT name FROM sqlite_master AS tables
+WHERE type = 'table' AND rootpage > 0 AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(tables.name) WHERE hidden <> 0)
+"""
+"""Tables that hold all they give: views, virtual tables and computed columns can give far more than the file has."""
 _EXPORT = "export the report again: nsys export --type sqlite REPORT.nsys-rep"
 
 _Row = dict[str, Any]
@@ -135,7 +140,7 @@ class _Export:
         self._connection = connection
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
         connection.execute("PRAGMA trusted_schema = OFF")
-        self._tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        self._tables = {row[0] for row in connection.execute(_STORED_TABLES)}
         self._strings: dict[int, str] | None = None
 
     def has(self, *tables: str) -> bool:

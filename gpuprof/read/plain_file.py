@@ -18,9 +18,10 @@ from gpuprof.errors import InputError
 from gpuprof.model.sources import STANDARD_INPUT
 from gpuprof.read.container import AGAIN, MAGIC
 from gpuprof.read.gzip_stream import Unzipped
-from gpuprof.read.identify import HEAD_BYTES, Look, is_packed, unzipped
-from gpuprof.read.report_bytes import room_for
+from gpuprof.read.identify import HEAD_BYTES, SQLITE, Look, is_packed, unzipped
+from gpuprof.read.report_bytes import room_for, room_for_text
 from gpuprof.read.spool import ByteStream, spooled
+from gpuprof.read.zstd_frames import STARTS as ZSTD
 
 STDIN = "-"
 PATIENCE_S = 10.0
@@ -37,13 +38,15 @@ def known_as(name: str) -> str:
 class PlainFile(Struct, frozen=True):
     """Where the bytes of a file lie, and what the user calls it. `damage` says what gzip could not unpack to its end.
 
-    `is_copy`: the place is a temporary file, gone when what was opened is closed.
+    `is_copy`: the place is a temporary file, gone when what was opened is closed. `packed_bytes` is the size of the
+    gzip file that it was unpacked from.
     """
 
     path: Path
     name: str
     is_copy: bool = False
     damage: str | None = None
+    packed_bytes: int | None = None
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
@@ -131,7 +134,10 @@ def _head(path: Path) -> bytes:
 
 def _unpacked(file: PlainFile, look: Look, stack: contextlib.ExitStack, *, salvage: bool) -> PlainFile:
     """Unpack a file. Raises InputError where that would be too large, DamagedInput where it cannot be unpacked."""
-    most = room_for(file.path.stat().st_size)
+    start = unzipped(look.head)
+    room = room_for if start.startswith((MAGIC, SQLITE, *ZSTD)) else room_for_text
+    packed_bytes = file.packed_bytes or file.path.stat().st_size
+    most = room(packed_bytes)
 
     def check(size: int) -> None:
         if size > most:
@@ -140,8 +146,9 @@ def _unpacked(file: PlainFile, look: Look, stack: contextlib.ExitStack, *, salva
                 f"if you trust the file, unpack it: gunzip -k {shlex.quote(file.name)}",
             )
 
-    again = _SALVAGE if unzipped(look.head).startswith(MAGIC) else AGAIN
+    again = _SALVAGE if start.startswith(MAGIC) else AGAIN
     with file.path.open("rb") as packed:
         stream = Unzipped(packed, file.name, check, again, salvage=salvage)
         path = stack.enter_context(spooled(stream, file.name))
-    return PlainFile(path, file.name, is_copy=True, damage=file.damage or stream.damage)
+    damage = file.damage or stream.damage
+    return PlainFile(path, file.name, is_copy=True, damage=damage, packed_bytes=packed_bytes)

@@ -9,7 +9,7 @@ from itertools import compress
 from msgspec import Struct
 
 from gpuprof.errors import InputError
-from gpuprof.model.recorded import FixedDetails, Metric, Report, RuleResult
+from gpuprof.model.recorded import FixedDetails, Metric, Report, RuleResult, names_of
 from gpuprof.read.details_labels import metric_name
 from gpuprof.read.printed_launch import RecordedLaunch, recorded_launch, with_devices
 from gpuprof.read.printed_numbers import MetricColumn, is_garbled, metric_of, printed_unit, with_points
@@ -23,11 +23,16 @@ _ENDLESS = re.compile(r"[+-]?(?:inf(?:inity)?|[\d.,]+e\+?\d+)(?: \(.*\))?", re.I
 # ncu's marks and the names that message types have in `RuleResult.kind`.
 _RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "INF": "ok", "OK": "ok"}
 
+_MOST = {"lines": (400_000, 64), "launches": (60_000, 1_000)}
+"""So many are read of any text, and a further one for each of so many characters: of real exports a line has 100 and
+more, and a launch with more than its duration 2,000 and more."""
+
 
 def report_of(tables: Iterable[PrintedTable], text: str, file: str, sha256: str, kind: str) -> Report:
     """Make a report of the tables that ncu printed in a text. Raises InputError where they have no launch."""
     tables = [with_points(table) for table in tables]
     parts = [_details_launches(t) if t.is_details else _raw_launches(t) for t in tables]
+    refuse_too_many(sum(len(part.launches) for part in parts), "launches", text, file)
     launches, devices = with_devices([launch for part in parts for launch in part.launches])
     problems = [problem for table, part in zip(tables, parts, strict=True) for problem in table.problems(part.dropped)]
     if not launches:
@@ -43,9 +48,21 @@ def report_of(tables: Iterable[PrintedTable], text: str, file: str, sha256: str,
         tool_version=None,
         launches=launches,
         devices=devices,
+        names=names_of(launches),
         sections=tuple(dict.fromkeys(name for part in parts for name in part.sections)),
         warnings=(*problems, *(f"ncu reported an error: {message}" for message in said[:3])),
     )
+
+
+def refuse_too_many(number: int, what: str, text: str, file: str) -> None:
+    """Raise InputError for more lines or launches than ncu prints into a text of that length: each takes memory."""
+    always, characters = _MOST[what]
+    most = always + len(text) // characters
+    if number > most:
+        raise InputError(
+            f"{file} has {number:,} {what} in {len(text):,} characters, and {most:,} are read",
+            "print a part of the report: ncu --import FILE.ncu-rep --launch-count N --page raw --csv",
+        )
 
 
 class _TableLaunches(Struct):

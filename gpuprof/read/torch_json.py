@@ -1,57 +1,233 @@
-"""The JSON of a PyTorch trace: unpacked and parsed within bounds, its times exact to the nanosecond."""
+"""The JSON of a PyTorch trace, read as a stream: one event at a time, within bounds, times exact to the nanosecond."""
 
 from __future__ import annotations
 
-import io
+import codecs
 import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any
+from typing import Any, BinaryIO
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.read.gzip_stream import Unzipped
 from gpuprof.read.identify import GZIP, UTF16_MARKS
 
-LARGEST = 2 * 2**30
-"""What a trace may take when it is unpacked, in bytes: Python needs several times as much memory to read it."""
-_PIECE = 2**20
+LARGEST = 2**33
+"""What a trace may take when it is unpacked, in bytes. It is read piece by piece; what its kernels take is kept."""
+_MOST_TIMES = 100
+"""gzip makes 24 real traces 5 to 31 times smaller. What shrinks far more is made to fill memory, or to take hours."""
+_ALWAYS = 16 * 2**20
+"""So much is unpacked whatever the size of the file."""
+_EVENTS_ALWAYS, _BYTES_PER_EVENT = 60_000, 8
+"""So many events of a packed trace are read, and one more for each 8 bytes: 15 real ones have 10 bytes and more."""
+_ACTIVITIES_ALWAYS, _BYTES_PER_ACTIVITY = 20_000, 32
+"""The same for what a GPU did, each of which is analysed, for each byte beyond a million: 14 real traces have 65 bytes
+and more for each."""
+_SMALL = 10**6
+_LARGEST_VALUE = 4 * 2**20
+"""What an event, or a field beside the events, may take, in characters: the largest of 24 real traces has 7,000."""
+_PIECE = 2**18
+_BETWEEN_CHECKS = 1000
 _LATEST_US = 10**18
 """No time of a trace comes near it: it is 30 000 years, in microseconds."""
 _LARGEST_COUNT = 2**63
 _LARGEST_DIM = 2**31
 _MOST_DIMS = 64
 """PyTorch's own limit to the dimensions of a tensor."""
+_EVENTS = "traceEvents"
+_FIELDS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "gpuprof")
+_SIGN = re.compile(r"[^ \t\n\r]")
+_COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 _FEWER = "trace fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
 _AGAIN = "copy it again; a trace is complete only once export_chrome_trace has returned"
 
 
-def trace_json(data: bytes, name: str) -> dict[str, Any]:
-    """Return the trace as an object with its list of `traceEvents`; numbers with a point are exact decimals.
+class TraceJson:
+    """A trace as a stream of its events. `fields` are those beside the events that matter, once all have come."""
 
-    Raises DamagedInput for broken data and InputError for what is too large.
-    """
-    try:
-        text = _text(_unpacked(data, name) if data.startswith(GZIP) else data, name)
-        trace = json.loads(text, parse_float=Decimal, strict=False)
-    except (ValueError, RecursionError, ArithmeticError) as error:
-        raise DamagedInput(f"{name} is damaged: it is not valid JSON: {error!s:.100}", _AGAIN) from error
-    except MemoryError as error:
-        raise InputError(f"{name} is a trace too large for the memory of this machine", _FEWER) from error
-    if isinstance(trace, list):
-        trace = {"traceEvents": trace}
-    if not isinstance(trace, dict) or not isinstance(trace.get("traceEvents"), list):
-        raise DamagedInput(f"{name} is damaged: it has no list of traceEvents", _AGAIN)
-    return trace
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._name = name
+        self._size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        packed = file.read(len(GZIP)) == GZIP
+        file.seek(0)
+        self._packed = packed
+        self._values = _Values(_texts(_unpacked(file, name, self._size) if packed else file.read))
+        if not packed:
+            check_size(self._size, name)
+        self.fields: dict[str, Any] = {}
+
+    def events(self) -> Iterator[object]:
+        """Yield the events one by one; numbers with a point are exact decimals.
+
+        Raises DamagedInput for broken data and InputError for what is too large.
+        """
+        try:
+            for number, event in enumerate(self._read()):
+                if number % _BETWEEN_CHECKS == 0:
+                    self._check(number, "events", _EVENTS_ALWAYS + self._size // _BYTES_PER_EVENT)
+                yield event
+        except (ValueError, RecursionError, ArithmeticError) as error:
+            said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            raise DamagedInput(f"{self._name} is damaged: it is not valid JSON: {said:.100}", _AGAIN) from error
+        except MemoryError as error:
+            raise InputError(f"{self._name} is a trace too large for the memory of this machine", _FEWER) from error
+
+    def check_activities(self, number: int) -> None:
+        """Raise InputError if a GPU did more than such a file can have of it."""
+        self._check(number, "GPU activities", _ACTIVITIES_ALWAYS + max(0, self._size - _SMALL) // _BYTES_PER_ACTIVITY)
+
+    def _check(self, number: int, what: str, most: int) -> None:
+        if self._packed and number > most:
+            raise InputError(
+                f"{self._name} has more than {most:,} {what} in {self._size:,} packed bytes", _by_hand(self._name)
+            )
+
+    def _read(self) -> Iterator[object]:
+        """Read an object that has the list of events, or that list alone."""
+        if self._values.next_sign() == "[":
+            yield from self._values.items()
+        else:
+            yield from self._from_object()
+        if self._values.next_sign():
+            raise ValueError("something follows its end")
+
+    def _from_object(self) -> Iterator[object]:
+        lists = 0
+        for field in self._values.names():
+            if field == _EVENTS and self._values.next_sign() == "[":
+                yield from self._values.items()
+                lists += 1
+                continue
+            value = self._values.value()
+            if field in _FIELDS:
+                self.fields[field] = value
+        if lists != 1:
+            raise DamagedInput(f"{self._name} is damaged: it has {lists or 'no'} lists of {_EVENTS}", _AGAIN)
 
 
-def _unpacked(data: bytes, name: str) -> bytes:
-    """Unpack a gzip file, no more than a trace may have."""
-    stream = Unzipped(io.BytesIO(data), name, lambda size: check_size(size, name), _AGAIN)
-    return b"".join(iter(lambda: stream.read1(_PIECE), b""))
+class _Values:
+    """JSON whose text comes in pieces, of which no more is in memory than the value that is read."""
+
+    def __init__(self, texts: Iterator[str]) -> None:
+        self._texts = texts
+        self._decode = json.JSONDecoder(parse_float=Decimal, strict=False).raw_decode
+        self._text = ""
+        self._at = 0
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of an object's fields. The value of each is to be read before the next."""
+        self._skip("{")
+        if self.next_sign() == "}":
+            self._skip("}")
+            return
+        while True:
+            name = self.value()
+            if not isinstance(name, str):
+                raise ValueError("the name of a field is no text")
+            self._skip(":")
+            yield name
+            if self._skip(",}") == "}":
+                return
+
+    def items(self) -> Iterator[object]:
+        """Yield the items of a list."""
+        self._skip("[")
+        if self.next_sign() == "]":
+            self._skip("]")
+            return
+        yield self.value()
+        yield from self._complete()
+        while self._skip(",]") == ",":
+            yield self.value()
+            yield from self._complete()
+
+    def _complete(self) -> Iterator[object]:
+        """Yield the further items of a list that are in memory, but for the last one or a broken one."""
+        text, decode = self._text, self._decode
+        while comma := _COMMA.match(text, self._at):
+            try:
+                value, end = decode(text, comma.end())
+            except json.JSONDecodeError:
+                return
+            if end == len(text):
+                return
+            self._at = end
+            yield value
+
+    def value(self) -> object:
+        """Read a value of any kind."""
+        self.next_sign()
+        while True:
+            try:
+                value, end = self._decode(self._text, self._at)
+                if end < len(self._text) or not self._more():
+                    self._at = end
+                    return value
+            except json.JSONDecodeError:
+                rest = len(self._text) - self._at
+                if rest > _LARGEST_VALUE:
+                    raise ValueError(f"a value is broken, or takes more than {_LARGEST_VALUE:,} characters") from None
+                if not self._more():
+                    raise
+
+    def next_sign(self) -> str:
+        """Return the next character that is no space, and leave it there; none at the end."""
+        while (sign := _SIGN.search(self._text, self._at)) is None:
+            self._at = len(self._text)
+            if not self._more():
+                return ""
+        self._at = sign.start()
+        return sign[0]
+
+    def _skip(self, signs: str) -> str:
+        """Step over one of some characters, and return it. Raises ValueError where none of them comes next."""
+        sign = self.next_sign()
+        if not sign or sign not in signs:
+            raise ValueError(f"{sign or 'the end'} where {' or '.join(signs)} should come")
+        self._at += 1
+        return sign
+
+    def _more(self) -> bool:
+        """Add to the text as much as is left of it, so that a value of many pieces is not read many times."""
+        rest = self._text[self._at :]
+        pieces, added = [rest], 0
+        while added <= len(rest) and (piece := next(self._texts, "")):
+            pieces.append(piece)
+            added += len(piece)
+        self._text, self._at = "".join(pieces), 0
+        return added > 0
 
 
-def _text(data: bytes, name: str) -> str:
-    check_size(len(data), name)
-    return data.decode("utf-16" if data.startswith(UTF16_MARKS) else "utf-8-sig", "replace")
+def _unpacked(file: BinaryIO, name: str, size: int) -> Callable[[int], bytes]:
+    """Return what gives the next bytes that gzip has packed into so many, no more than a trace may have."""
+    most = min(LARGEST, max(_ALWAYS, _MOST_TIMES * size))
+
+    def check(unpacked: int) -> None:
+        check_size(unpacked, name)
+        if unpacked > most:
+            raise InputError(f"{name} is more than {most / 2**20:,.0f} MiB unpacked", _by_hand(name))
+
+    return Unzipped(file, name, check, _AGAIN).read1
+
+
+def _texts(read: Callable[[int], bytes]) -> Iterator[str]:
+    """Yield a text piece by piece."""
+    piece = read(_PIECE)
+    decoder = codecs.getincrementaldecoder("utf-16" if piece.startswith(UTF16_MARKS) else "utf-8-sig")("replace")
+    while piece:
+        if text := decoder.decode(piece):
+            yield text
+        piece = read(_PIECE)
+    if text := decoder.decode(b"", final=True):
+        yield text
+
+
+def _by_hand(name: str) -> str:
+    return f"if you trust the file, unpack it: gunzip -k {shlex.quote(name)}"
 
 
 def check_size(size: int, name: str) -> None:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct, field
 
@@ -29,7 +30,7 @@ from gpuprof.read.timeline_parts import (
     since_epoch,
     waits_for_gpu,
 )
-from gpuprof.read.torch_json import count, dims, nanoseconds, text_of, trace_json
+from gpuprof.read.torch_json import TraceJson, count, dims, nanoseconds, text_of
 from gpuprof.read.torch_program import products, steps, that_launched
 from gpuprof.read.torch_words import (
     COLLECTIVE_NAME,
@@ -40,6 +41,7 @@ from gpuprof.read.torch_words import (
     operator_with_shapes,
     product,
 )
+from gpuprof.store.read import no_search_for_garbage
 from gpuprof.units import format_si
 
 _CALL, _OPERATOR, _ANNOTATION, _PYTHON = "call", "operator", "annotation", "python"
@@ -53,6 +55,17 @@ _ROLES = {
     "python_function": _PYTHON,
 }
 """What events are, by their category: today's names and those of 2021."""
+_ARGS = {
+    name: name
+    for name in (
+        *("device", "stream", "correlation", "External id", "external id", "graph node id"),
+        *("grid", "block", "registers per thread", "shared memory", "bytes"),
+        *("Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs"),
+        *(COLLECTIVE_NAME, "Group size", "In msg nelems", "Out msg nelems", "dtype", "Seq"),
+        *("Process Group Name", "Process Group Ranks"),
+    )
+}
+"""The arguments of events that are kept; each name is in memory once."""
 _FLOWS = ("ac2g", "async")
 _STEP = re.compile(rf"{PROFILER_STEP}#\d+")
 _AMD_NAME = re.compile(r"\b(?:AMD|Radeon|Instinct|gfx\d+)", re.IGNORECASE)
@@ -106,13 +119,21 @@ class _Events(Struct):
     peak_memory_bytes: int | None = None
 
 
-def read_torch_trace(data: bytes, name: str, sha256: str) -> Trace:
+def read_trace_file(path: Path, sha256: str) -> Trace:
+    """Read a file that PyTorch's profiler wrote, as `read_torch_trace` does."""
+    with path.open("rb") as file, no_search_for_garbage():
+        return read_torch_trace(file, str(path), sha256)
+
+
+def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
     """Read a trace of PyTorch, compressed or not.
 
     Raises DamagedInput for a broken one, InputError for one of an AMD GPU or of the CPU alone.
     """
-    trace = trace_json(data, name)
-    events = _sorted_out(trace["traceEvents"])
+    stream = TraceJson(file, name)
+    events = _sorted_out(stream.events())
+    stream.check_activities(len(events.gpu))
+    trace = stream.fields
     used = device_numbers(map(_device_id, events.gpu), name)
     properties = _properties(trace.get("deviceProperties"))
     _refuse_amd(events, [properties.get(number, {}) for number in used], name)
@@ -186,7 +207,8 @@ def _add(event: dict[str, Any], events: _Events) -> None:
     if role is None or (role == _PYTHON and not str(event.get("name")).startswith(MODULE)):
         return
     lasted = duration if duration is not None and duration > 0 else None
-    name, args, process = text_of(event.get("name")) or "unnamed", _args(event), count(event.get("pid"))
+    args = {_ARGS[key]: value for key, value in _args(event).items() if key in _ARGS}
+    name, process = text_of(event.get("name")) or "unnamed", count(event.get("pid"))
     if role in (KERNEL, COPY, SET) and event.get("dur") is not None and (duration is None or duration < 0):
         events.impossible.append((name, f"{event['dur']} µs"))
     end, thread = start + (lasted or 0), _thread(event)

@@ -14,6 +14,8 @@ from gpuprof.model.profiler_lines import may_be_copied
 from gpuprof.model.session import KernelProfile, LaunchCount, RunTotals, RunVerdict, Session, Timeline
 from gpuprof.model.timed import TimedKernel
 
+_MOST_WARNINGS = 10_000
+"""Of all sources together: each is printed."""
 _PROFILERS = (["ncu"], ["nv-nsight-cu-cli"], ["gpuprof"])
 
 
@@ -38,6 +40,9 @@ def refuse_contradictions(session: Session, kernels: Sequence[Referred], file: s
 
     What a kernel did is looked at by `refuse_contradicting_work`.
     """
+    warnings = sum(len(source.warnings) for source in session.sources)
+    if warnings > _MOST_WARNINGS:
+        raise DamagedInput(f"{file} is damaged: it has {warnings:,} warnings, and {_MOST_WARNINGS:,} are read")
     _check_references(session, kernels, file)
     _check_judged(session, kernels, file)
     if session.run is not None:

@@ -24,9 +24,10 @@ from gpuprof.store.contradictions import (
     refuse_contradictions,
     without_foreign_command,
 )
-from gpuprof.store.read import decoder_of, no_search_for_garbage
+from gpuprof.store.read import decoder_of, no_search_for_garbage, refuse_too_many_values
 
 _BEGINS, _ENDS = b'"kernels": [', b"]"
+_PIECE = 2**20
 _SPACE = b" \t\r\n"
 _Asked = TypeVar("_Asked")
 
@@ -63,6 +64,8 @@ def read_groups(path: Path, file: str) -> Session | None:
     """
     try:
         with path.open("rb") as stream, no_search_for_garbage():
+            refuse_too_many_values(iter(lambda: stream.read(_PIECE), b""), path.stat().st_size, file)
+            stream.seek(0)
             return _groups(stream, file)
     except (_Other, InputError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None

@@ -6,7 +6,7 @@ import gc
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar, get_args
@@ -26,6 +26,9 @@ _FAULT = re.compile(r"(?s)(.*?)(?: - at `(\$[^`]*)`)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _LONGEST = 200
+_VALUES_ALWAYS, _BYTES_PER_VALUE = 1_000_000, 16
+"""A session may have so many values, and a further one for each 16 bytes: real ones have 22 bytes and more for each."""
+_SEPARATORS = (",", "[", "{")
 _AGAIN = "copy it again, or write it again from its reports: gpuprof show REPORT --format json"
 _MAKES_DECODER = threading.Lock()
 _MARK, _UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
@@ -36,6 +39,7 @@ def read_session(data: str | bytes, file: str) -> Session:
 
     Bytes are UTF-8, or UTF-16 with a mark, and take half the memory of their text.
     """
+    refuse_too_many_values([data], len(data), file)
     with hinted(_AGAIN), no_search_for_garbage():
         try:
             session = decoder_of(Session).decode(data.removeprefix(_MARK) if isinstance(data, bytes) else data)
@@ -45,6 +49,22 @@ def read_session(data: str | bytes, file: str) -> Session:
         for kernel in session.kernels:
             refuse_contradicting_work(kernel, file)
     return without_foreign_command(session)
+
+
+def refuse_too_many_values(pieces: Iterable[str | bytes], size: int, file: str) -> None:
+    """Raise InputError for JSON of more values than a session of its size can have: each takes memory."""
+    if size <= _VALUES_ALWAYS:
+        return
+    values = sum(_separators(piece) for piece in pieces)
+    most = _VALUES_ALWAYS + size // _BYTES_PER_VALUE
+    if values > most:
+        raise InputError(f"{file} has some {values:,} values in {size:,} bytes, and {most:,} are read", _AGAIN)
+
+
+def _separators(piece: str | bytes) -> int:
+    if isinstance(piece, str):
+        return sum(map(piece.count, _SEPARATORS))
+    return sum(map(piece.count, map(str.encode, _SEPARATORS)))
 
 
 @contextmanager
