@@ -23,7 +23,7 @@ from gpuprof.diagnose.case import EXECUTED, SAMPLES, stall_metric
 from gpuprof.diagnose.listing import ListedInstruction, Listing, listing_of
 from gpuprof.errors import InputError
 from gpuprof.model.analyse import analyse
-from gpuprof.model.recorded import CodeListing, ProfiledInstruction
+from gpuprof.model.recorded import SASS_TEXT, CodeListing, Missing, ProfiledInstruction
 from gpuprof.model.session import KernelProfile, StallShare
 from gpuprof.present.console_listing import print_listing
 from gpuprof.present.listing_out import csv_lines, markdown_lines
@@ -60,14 +60,14 @@ class Whole(Program):
 
 
 def listed(
-    *code: ProfiledInstruction, program: type[Whole] = Whole, label: str = "kernel", machine: bytes = b""
+    *code: ProfiledInstruction, program: type[Whole] = Whole, label: str = "kernel", gaps: tuple[Missing, ...] = ()
 ) -> tuple[KernelProfile, Listing]:
     """The kernel and its listing, of a launch with these instructions."""
     names = {name for each in code for name in each.counts}
     per_pc: dict[str, dict[str | int, float]] = {
         name: {each.pc: each.counts[name] for each in code if name in each.counts} for name in names
     }
-    details = program(code, {FILE: TEXT}, machine)
+    details = program(code, {FILE: TEXT}, gaps=gaps)
     launch = made({name: sum(values.values()) for name, values in per_pc.items()}, histograms=per_pc, details=details)
     analysis = analyse([builders.report(replace(launch, name=label).launch())], builders.hardware_of, "9.9")
     (kernel,) = session(replace(launch, name=label)).kernels
@@ -171,12 +171,13 @@ def test_without_any_weight_nothing_is_folded() -> None:
     assert "samples and stall reasons" in [missing.what for missing in listing.missing]
 
 
-def test_machine_code_that_nothing_reads_names_what_would_read_it() -> None:
-    _, without = listed(at(0x1000, 1, "", counts={SAMPLES: 1.0, EXECUTED: 1.0}))
-    _, unread = listed(at(0x1000, 1, "", counts={SAMPLES: 1.0, EXECUTED: 1.0}), machine=bytes(16))
-    assert [each.why for each in (*without.missing, *unread.missing)] == [
-        "the report has no machine code of it", "no nvdisasm at hand reads its machine code",
-    ]  # fmt: skip
+def test_machine_code_that_nothing_reads_is_missing_as_the_report_says_and_once() -> None:
+    unread = Missing(SASS_TEXT, "no nvdisasm at hand reads code for sm_90", "install one")
+    counts = {SAMPLES: 1.0, EXECUTED: 1.0}
+    _, without = listed(at(0x1000, 1, "", counts=counts), at(0x1010, 2, "", counts=counts), gaps=(unread,))
+    assert without.missing == (unread,)
+    _, other = listed(at(0x1000, 1, "EXIT", counts=counts), at(0x1010, 2, "", counts=counts), gaps=(unread,))
+    assert other.missing == ()
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

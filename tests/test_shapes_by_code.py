@@ -247,8 +247,8 @@ def encoded(*code: int | tuple[int, float], called: int = 0, weight: str = EXECU
         for at, (_, count) in enumerate(runs)
     )
     machine = b"".join(word.to_bytes(16, "little") for word, _ in runs[:own])
-    executed = {weight: {item.pc: item.counts[weight] for item in items}}
-    return made(busy(dram=90), histograms=executed, details=Program(items, machine=machine))
+    executed: dict[str | int, float] = {item.pc: item.counts[weight] for item in items}
+    return made(busy(dram=90), histograms={weight: executed}, details=Program(items, machine=machine))
 
 
 def test_without_text_the_only_access_of_the_wasteful_kind_is_named() -> None:

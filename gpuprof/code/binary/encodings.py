@@ -15,6 +15,8 @@ _FUNCTION, _FUNCTIONS, _SEEDS_FP64 = 10, 0xF, {6: "MUFU.RCP64H", 7: "MUFU.RSQ64H
 _SIZE, _SIZES = 9, (".U8", ".S8", ".U16", ".S16", "", ".64", ".128", "")
 """Where an access to global memory tells its size in the upper word."""
 _SIZED = frozenset((0x180, 0x181, 0x185, 0x186, 0x1AE))
+_COPY, _OF_BLACKWELL, _COPY_SIZE, _COPY_SIZES = 0x1AE, 1 << 19, 10, ("", ".64", ".128", "")
+"""A copy into shared memory tells its size elsewhere from Blackwell on, where one bit is set that was not before."""
 _OPCODES = {
     0x007: "SEL", 0x00C: "ISETP", 0x010: "IADD3", 0x011: "LEA", 0x012: "LOP3", 0x016: "PRMT", 0x017: "IMNMX",
     0x019: "SHF", 0x01C: "PLOP3", 0x020: "FMUL", 0x021: "FADD", 0x023: "FFMA", 0x024: "IMAD", 0x025: "IMAD",
@@ -59,6 +61,8 @@ def _opcode(lower: int, upper: int) -> str:
     name = _OPCODES.get(kind, "") if lower & _OPCODE != _CGAERRBAR else "CGAERRBAR"
     if kind == _MUFU:
         return _SEEDS_FP64.get(upper >> _FUNCTION & _FUNCTIONS, name)
+    if kind == _COPY and upper & _OF_BLACKWELL:
+        return name + _COPY_SIZES[upper >> _COPY_SIZE & 3]
     return name + _SIZES[upper >> _SIZE & 7] if kind in _SIZED else name
 
 
