@@ -116,18 +116,23 @@ def _after_gpuprof(words: Sequence[str], known: Known) -> Iterator[str]:
 def _program(words: Sequence[str], known: Known) -> Iterator[str]:
     """Yield the program that words start, with a sign for its arguments; of `env` and Python what they start."""
     place = 0
-    while place < len(words) and _ASSIGNED.match(words[place]):
-        if _OURS.fullmatch(words[place]):
-            yield words[place]
+    while place < len(words):
+        word = words[place]
+        if _OURS.fullmatch(word):
+            yield word
+        elif last_part(word) == "env" and not _ASSIGNED.match(word):
+            yield "env"
+            if words[place + 1 : place + 2] and words[place + 1].startswith("-"):
+                yield MASK
+                return
+        elif not _ASSIGNED.match(word):
+            break
         place += 1
     if place == len(words):
         return
     first, rest = words[place], words[place + 1 :]
     name = last_part(first)
-    if name == "env":
-        yield name
-        yield from _program(rest, known) if not rest or not rest[0].startswith("-") else (MASK,)
-    elif _PYTHON.fullmatch(name):
+    if _PYTHON.fullmatch(name):
         yield name
         yield from _after_python(rest, known)
     else:
