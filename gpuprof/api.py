@@ -22,7 +22,7 @@ from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 from gpuprof.notebook import LoadedSession
-from gpuprof.privacy.border import without_private
+from gpuprof.privacy.border import with_clean_labels, without_private
 from gpuprof.privacy.source_files import PathMap
 from gpuprof.read.files import read_file
 from gpuprof.read.plain_file import STDIN
@@ -71,12 +71,12 @@ def load_recorded(
     `path_maps` say where source folders of the reports lie in the repository. What the kernels were made from is as it
     was recorded.
     """
-    session, recorded = _recorded(paths, spec=spec, salvage=salvage, groups=groups)
+    session, recorded = _recorded(paths, spec=spec, salvage=salvage, groups=groups, keep_private=keep_private)
     return Loaded(LoadedSession.of(session if keep_private else without_private(session, path_maps)), recorded)
 
 
 def _recorded(
-    paths: Sequence[str | os.PathLike[str]], *, spec: str | None, salvage: bool, groups: bool
+    paths: Sequence[str | os.PathLike[str]], *, spec: str | None, salvage: bool, groups: bool, keep_private: bool
 ) -> tuple[Session, Mapping[int, Recorded]]:
     if not paths:
         raise InputError("no file given", "name a report: gpuprof show REPORT.ncu-rep")
@@ -89,7 +89,8 @@ def _recorded(
                 "timelines and reports with counters cannot be shown together",
                 "show them separately, or profile by the timeline: gpuprof run --survey TIMELINE -- PROGRAM",
             )
-        return diagnose(analyse_traces(traces, HardwareFinder(spec), __version__)), {}
+        analysis = analyse_traces(traces, HardwareFinder(spec), __version__)
+        return diagnose(analysis if keep_private else with_clean_labels(analysis)), {}
     sessions = [file for file in files if isinstance(file, Session)]
     reports = [file for file in files if isinstance(file, Report)]
     if sessions:
@@ -102,7 +103,8 @@ def _recorded(
         return grouped(session) if groups else session, {}
     analysis = analyse(reports, HardwareFinder(spec), __version__, one_of_a_kind=groups)
     numbers = (kernel.id for kernel in analysis.session.kernels)
-    return diagnose(analysis), dict(zip(numbers, analysis.recorded, strict=True))
+    session = diagnose(analysis if keep_private else with_clean_labels(analysis))
+    return session, dict(zip(numbers, analysis.recorded, strict=True))
 
 
 def listing(

@@ -36,7 +36,7 @@ from gpuprof.model.surveyed import ONLY_TIMES, joined, only_timed
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 from gpuprof.own_files import make_folder
-from gpuprof.privacy.border import without_private
+from gpuprof.privacy.border import with_clean_labels, without_private
 
 _BY_NUMBER = "leave out --launch-skip and --launch-count"
 _PROFILE_IT = "profile the program again"
@@ -64,8 +64,8 @@ def profiled(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutco
     if request.only_times:
         return timed(request, also)
     with _collecting(request, also) as (collector, finder):
-        session, error = _session(collector, finder)
-        return _outcome(session, request, error)
+        analysis, error = _analysed(collector, finder)
+        return _outcome(analysis, request, error)
 
 
 def timed(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutcome:
@@ -75,11 +75,12 @@ def timed(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutcome:
     """
     with _collecting(request, also) as (collector, finder):
         surveyed = _survey_analysis(collector.survey(), finder)
-        return _outcome(diagnose(only_timed(surveyed, ONLY_TIMES)), request, collector.ended_early())
+        return _outcome(only_timed(surveyed, ONLY_TIMES), request, collector.ended_early())
 
 
-def _outcome(session: Session, request: ProfileRequest, error: GpuprofError | None) -> ProfileOutcome:
-    """Return a session as it is kept: without what is excluded, and without what is private unless that is to stay."""
+def _outcome(analysis: Analysis, request: ProfileRequest, error: GpuprofError | None) -> ProfileOutcome:
+    """Return the diagnosed session as it is kept: without what is excluded and, unless that is to stay, private."""
+    session = diagnose(analysis if request.keep_private else with_clean_labels(analysis))
     session = without_excluded(session, request.exclude)
     return ProfileOutcome(session if request.keep_private else without_private(session), error)
 
@@ -219,29 +220,29 @@ def _read_survey(path: Path) -> Report | Trace:
     return recorded
 
 
-def _session(collector: Collector, finder: HardwareFinder) -> tuple[Session, GpuprofError | None]:
-    """Run the program as often as it takes; return the diagnosed session, and the error by which it is incomplete.
+def _analysed(collector: Collector, finder: HardwareFinder) -> tuple[Analysis, GpuprofError | None]:
+    """Run the program as often as it takes; return what it recorded, and the error by which that is incomplete.
 
     What a survey has timed is kept where the profile that follows it fails.
     """
     request = collector.request
     if request.selects_launches:
         arch = _arch(request.arch) if request.arch is not None else _arch_here()
-        return diagnose(_analysis(collector.profile(arch, None), finder)), collector.ended_early()
+        return _analysis(collector.profile(arch, None), finder), collector.ended_early()
     survey = collector.survey()
     plan, arch = _plan(collector, survey, finder)
     surveyed = _survey_analysis(survey, finder)
     if collector.was_stopped():
         # The survey was cut short: its times are all there is.
-        return diagnose(surveyed), collector.ended_early()
+        return surveyed, collector.ended_early()
     try:
         profile = collector.profile(arch, plan)
     except GpuprofError as failure:
         error = collector.ended_early() if collector.was_stopped() else failure
         request.on_event(ProfileRemark(f"{failure.message}; only the times of the survey are known"))
         lacking = Missing("counters", failure.message, failure.hint or _PROFILE_IT)
-        return diagnose(only_timed(surveyed, lacking)), error
-    return diagnose(joined(_analysis(profile, finder), surveyed)), collector.ended_early()
+        return only_timed(surveyed, lacking), error
+    return joined(_analysis(profile, finder), surveyed), collector.ended_early()
 
 
 def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> tuple[ProfilePlan, ArchSpec]:

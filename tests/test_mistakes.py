@@ -741,7 +741,7 @@ def test_the_exit_code_tells_where_stderr_takes_nothing(place: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("line", ["show a.ncu-rep", "show --format csv a.ncu-rep", "specs list", "--version"])
+@pytest.mark.parametrize("line", ["show a.ncu-rep", "show --format csv a.ncu-rep", "specs list", "specs", "--version"])
 def test_a_place_that_takes_no_output_is_an_output_that_cannot_be_written(place: Path, line: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = gpuprof(*line.split(), cwd=place, environ=environ(), onto={1: full.fileno()})

@@ -16,8 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import gpuprof
+from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.listing import Listing
 from gpuprof.diagnose.summary import summarised
+from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
     CodeLine,
@@ -35,14 +37,14 @@ from gpuprof.present.file_names import file_name
 from gpuprof.present.formats import FORMATS
 from gpuprof.present.html import render_html
 from gpuprof.present.notebook_html import notebook_html
-from gpuprof.privacy.border import KINDS, is_text, records_in, without_private
+from gpuprof.privacy.border import KINDS, is_text, records_in, with_clean_labels, without_private
 from gpuprof.privacy.commands import reduced_command
 from gpuprof.privacy.source_files import PathMap, SourceFiles
 from gpuprof.privacy.texts import KnownPaths, clean_code, clean_text
 from gpuprof.review.contract import Review
 from gpuprof.store.page import read_session_html
 from gpuprof.store.write import session_lines
-from tests import reviews
+from tests import builders, reviews
 from tests.cli import gpuprof as command_line
 from tests.ncu_bytes import A100, simple_report
 from tests.test_figures import TWO, kernel, session
@@ -318,6 +320,10 @@ def test_of_a_command_stays_what_is_known_to_be_harmless(command: str, shown: st
     assert reduced_command(shown) == shown
 
 
+def test_a_command_of_ten_thousand_programs_that_start_one_another_is_reduced() -> None:
+    assert reduced_command("env A=b " * 10_000 + "./app") == "env " * 10_000 + "./app"
+
+
 PARTS = [
     "a",
     "'",
@@ -466,6 +472,24 @@ def test_what_is_planted_in_a_report_reaches_no_output_of_any_command(tmp_path: 
     old.write_text(kept["show json"])
     for name, text in outputs_of(old, tmp_path):
         assert [secret for secret in planted if secret in text] == [], name
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ranges"),
+    [
+        (f"{'a' * 47}_{TOKENS[0]}", ()),
+        (f"{TOKENS[0]}{'_a' * 40}", ()),
+        (f"triton_poi_fused_add_{TOKENS[0]}_and_what_follows_it_in_a_long_name_0_1_2", ()),
+        (f"void f<lib::very::long::names::of::{TOKENS[0]}, int, float, double, float>(int)", ()),
+        ("Kernel", (f"load password={TOKENS[0]}",)),
+        ("Kernel", ("load https://R8R8R8R8:R8R8R8R8@R8R8R8R8.example/data/x",)),
+    ],
+)
+def test_a_label_that_is_cut_keeps_no_part_of_what_is_planted(kernel: str, ranges: tuple[str, ...]) -> None:
+    report = builders.report(replace(builders.launch(METRICS, name=kernel), ranges=ranges))
+    analysis = analyse([report], builders.hardware_of, "1")
+    text = "\n".join(session_lines(without_private(diagnose(with_clean_labels(analysis)))))
+    assert [part for part in ("a1B2", "o5P6", "R8R8") if part in text] == []
 
 
 def test_what_is_planted_in_texts_of_a_session_reaches_no_output(tmp_path: Path) -> None:

@@ -352,8 +352,8 @@ def test_a_closed_stdout_is_an_error_and_other_closed_streams_are_none(
 
 
 @pytest.mark.parametrize(
-    "line", ["show {}", "show {} --format json", "show {} --format csv", "compare {} {}", "specs list", "--help",
-             "--version", "doctor", "characterize --list"],
+    "line", ["show {}", "show {} --format json", "show {} --format csv", "compare {} {}", "specs list", "specs",
+             "--help", "--version", "doctor", "characterize --list"],
 )  # fmt: skip
 def test_what_prints_a_result_fails_where_stdout_is_closed(report: Path, line: str) -> None:
     done = gpuprof(*line.format(report, report).split(), onto={1: None})

@@ -248,7 +248,10 @@ def _explain_usage(error: click.ClickException) -> int:
     from gpuprof.cli.usage import wrong
 
     if type(error).__name__ == "NoArgsIsHelpError":
-        click.echo(error.format_message())
+        try:
+            click.echo(error.format_message())
+        except OSError as refused:
+            return _explain(refused)
         return 0
     told = wrong(error)
     _print_error(told.message, told.hint, told.usage)

@@ -18,6 +18,7 @@ from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Source
 from gpuprof.model.sources import STANDARD_INPUT, kind_named
 from gpuprof.model.surveyed import ONLY_TIMES
+from gpuprof.privacy.texts import clean_text
 
 PROGRAM = "PROGRAM"
 """Stands for a command line that the report does not keep."""
@@ -203,7 +204,8 @@ def _argument(name: str, value: str | None) -> Iterator[str]:
 
 
 def _file_name(kernel: KernelProfile) -> str:
-    name = re.sub(r"[^A-Za-z0-9_.]+", "-", kernel.name).strip("-.")[:_LONGEST_NAME]
+    """Return a name of a file for a kernel; what is left of a token that is cut could not be recognised any more."""
+    name = re.sub(r"[^A-Za-z0-9_.]+", "-", clean_text(kernel.name)).strip("-.")[:_LONGEST_NAME]
     return name or f"kernel-{kernel.id}"
 
 

@@ -9,7 +9,9 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_h
 
 from msgspec import Struct, structs
 
-from gpuprof.model.session import LineWork, Session, Source
+from gpuprof.model.analyse import Analysis
+from gpuprof.model.labels import label_kernels
+from gpuprof.model.session import KernelProfile, LineWork, Session, Source
 from gpuprof.model.sources import STANDARD_INPUT
 from gpuprof.privacy.commands import reduced_command
 from gpuprof.privacy.source_files import PathMap, SourceFiles
@@ -45,6 +47,25 @@ def without_private(record: Cleaned, path_maps: Sequence[PathMap] = ()) -> Clean
     cleaner = _Cleaner(KnownPaths.by(telling), SourceFiles(path_maps))
     named = cast("Cleaned", _with_short_names(record)) if isinstance(record, Session) else record
     return cleaner.record(named)
+
+
+def with_clean_labels(analysis: Analysis) -> Analysis:
+    """Return an analysis whose labels, and what is said by them, are made of names and ranges without what is private.
+
+    A label is cut: what it would keep of a token, or of a login, could not be recognised any more.
+    """
+    kernels = analysis.session.kernels
+    names = [clean_text(kernel.demangled) for kernel in kernels]
+    ranges = [tuple(map(clean_text, kernel.ranges)) for kernel in kernels]
+    if all(map(_stays, kernels, names, ranges)):
+        return analysis
+    labels = label_kernels(names, ranges)
+    labelled = tuple(structs.replace(kernel, label=label) for kernel, label in zip(kernels, labels, strict=True))
+    return structs.replace(analysis, session=structs.replace(analysis.session, kernels=labelled))
+
+
+def _stays(kernel: KernelProfile, name: str, ranges: tuple[str, ...]) -> bool:
+    return kernel.demangled == name and kernel.ranges == ranges
 
 
 def report_name(file: str) -> str:

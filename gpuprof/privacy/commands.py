@@ -116,18 +116,23 @@ def _after_gpuprof(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]
 def _program(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
     """Yield the program that arguments start, with a sign for its arguments; of `env` and Python what they start."""
     place = 0
-    while place < len(arguments) and _ASSIGNED.match(arguments[place]):
-        if _OURS.fullmatch(arguments[place]):
-            yield arguments[place]
+    while place < len(arguments):
+        word = arguments[place]
+        if _OURS.fullmatch(word):
+            yield word
+        elif last_part(word) == "env" and not _ASSIGNED.match(word):
+            yield "env"
+            if arguments[place + 1 : place + 2] and arguments[place + 1].startswith("-"):
+                yield MASK
+                return
+        elif not _ASSIGNED.match(word):
+            break
         place += 1
     if place == len(arguments):
         return
     first, rest = arguments[place], arguments[place + 1 :]
     name = last_part(first)
-    if name == "env":
-        yield name
-        yield from _program(rest, known) if not rest or not rest[0].startswith("-") else (MASK,)
-    elif _PYTHON.fullmatch(name):
+    if _PYTHON.fullmatch(name):
         yield name
         yield from _after_python(rest, known)
     else:

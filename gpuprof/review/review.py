@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpuprof.errors import GpuprofError, InputError
 from gpuprof.model.labels import label_kernels
 from gpuprof.privacy.border import without_private
+from gpuprof.privacy.texts import clean_text
 from gpuprof.read.plain_file import known_as
 from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels
 from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule, UnreviewedFile
@@ -33,7 +34,7 @@ def review(
             refuse(file, error)
 
     modules = tuple(modules_of(request, left_out if refuse is not None else None))
-    kernels = _labelled([kernel for module in modules for kernel in module.kernels])
+    kernels = _labelled([kernel for module in modules for kernel in module.kernels], request)
     if not any(module.kernels or module.form == "ptx" for module in modules):
         why = next((f": {note}" for module in modules for note in module.notes), "")
         raise InputError(_nothing(request) + why, READS)
@@ -68,9 +69,10 @@ def _read(request: ReviewRequest, modules: Iterable[InputModule], refused: Conta
     return tuple(name for name in map(known_as, request.files) if name in compiled or name not in refused)
 
 
-def _labelled(kernels: Sequence[CompiledKernel]) -> list[CompiledKernel]:
-    """Give each kernel its short name."""
-    labels = label_kernels([kernel.name for kernel in kernels])
+def _labelled(kernels: Sequence[CompiledKernel], request: ReviewRequest) -> list[CompiledKernel]:
+    """Give each kernel its short name, which is cut: made of a name without tokens unless those are to stay."""
+    names = [kernel.name if request.keep_private else clean_text(kernel.name) for kernel in kernels]
+    labels = label_kernels(names)
     return [replace(kernel, label=label) for kernel, label in zip(kernels, labels, strict=True)]
 
 
