@@ -31,6 +31,8 @@ _ASSIGNED = re.compile(r"[^\s=/\\]+=")
 _OURS = re.compile(r"GPUPROF_SURVEY_BY=[a-z]{1,20}")
 """What gpuprof sets to have a survey made in the program."""
 _LONGEST_NAME = 120
+_SIGNS = frozenset("\"'`$;&|<>=@~:")
+"""No name of a program has one that a shell reads."""
 _LONGEST = 100_000
 
 
@@ -166,7 +168,7 @@ def _after_python(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
 def _shown_path(path: str, known: KnownPaths) -> str:
     """Return the name of a program or file; a sign for its folders, so that it names no other one."""
     name = last_part(path)
-    is_name = name.isprintable() and 0 < len(name) <= _LONGEST_NAME and not set(name) & set("\"'`$;&|<>=@~:")
+    is_name = name.isprintable() and 0 < len(name) <= _LONGEST_NAME and name[0] != "-" and not set(name) & _SIGNS
     if not is_name or clean_text(name, known) != name:
         return MASK
     return name if name == path else f"{MASK}/{name}"
