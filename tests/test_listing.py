@@ -285,7 +285,7 @@ def test_what_has_no_code_says_what_has(transpose: Path, tmp_path: Path) -> None
     package.load(transpose).save(kept)
     done = gpuprof("show", "--sass", "#3", kept)
     assert "a session keeps no machine code of #3 transpose" in done.stderr
-    assert str(transpose) in done.stderr
+    assert transpose.name in done.stderr
     with pytest.raises(InputError, match="no machine code of #0 basic"):
         package.listing(recording(tmp_path, "a10g-sgemm"), kernel=0)
     with pytest.raises(InputError, match="there is no kernel 99"):
