@@ -40,7 +40,7 @@ from gpuprof.present.notebook_html import notebook_html
 from gpuprof.privacy.border import KINDS, is_text, records_in, with_clean_labels, without_private
 from gpuprof.privacy.commands import reduced_command
 from gpuprof.privacy.source_files import PathMap, SourceFiles
-from gpuprof.privacy.texts import Known, clean_code, clean_text
+from gpuprof.privacy.texts import Revealed, clean_code, clean_text
 from gpuprof.review.contract import Review
 from gpuprof.store.page import read_session_html
 from gpuprof.store.write import session_lines
@@ -130,7 +130,7 @@ def revealing() -> Session:
     ],
 )
 def test_private_folders_leave_every_text_and_division_stays(text: str, shown: str) -> None:
-    assert clean_text(text, Known(None, frozenset({"proj"}))) == shown
+    assert clean_text(text, Revealed(None, frozenset({"proj"}))) == shown
 
 
 def test_layers_that_are_named_like_paths_stay_and_paths_of_the_session_s_folders_go() -> None:

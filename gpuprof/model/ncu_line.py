@@ -47,15 +47,15 @@ def is_ncu(word: str) -> bool:
 def words_of(command: str) -> list[str]:
     """Return the words of a command line. ncu keeps it without quotes; gpuprof keeps it as a shell takes it."""
     try:
-        words = shlex.split(command)
+        arguments = shlex.split(command)
     except ValueError:
         return command.split()
-    return words if shlex.join(words) == command.strip() else command.split()
+    return arguments if shlex.join(arguments) == command.strip() else command.split()
 
 
-def option_at(words: Sequence[str], place: int) -> tuple[str, str | None, int] | None:
+def option_at(arguments: Sequence[str], place: int) -> tuple[str, str | None, int] | None:
     """Return an option's name, its value and how many words they are; None if it is not known or not complete."""
-    word = words[place]
+    word = arguments[place]
     attached: str | None = None
     if word.startswith("--"):
         name, equals, value = word[2:].partition("=")
@@ -69,4 +69,4 @@ def option_at(words: Sequence[str], place: int) -> tuple[str, str | None, int] |
         return None
     if attached is not None:
         return name, attached, 1
-    return (name, words[place + 1], 2) if place + 1 < len(words) else None
+    return (name, arguments[place + 1], 2) if place + 1 < len(arguments) else None

@@ -15,9 +15,9 @@ from gpuprof.model.session import KernelProfile, LineWork, Session, Source
 from gpuprof.model.sources import STANDARD_INPUT
 from gpuprof.privacy.commands import reduced_command
 from gpuprof.privacy.source_files import PathMap, SourceFiles
-from gpuprof.privacy.texts import Known, clean_code, clean_text, last_part
+from gpuprof.privacy.texts import Revealed, clean_code, clean_text, last_part
 
-Kept = TypeVar("Kept", bound=Struct)
+Cleaned = TypeVar("Cleaned", bound=Struct)
 TextKind = Literal["command", "report", "file", "text", "code"]
 KINDS: Mapping[str, TextKind] = {
     "command": "command",
@@ -37,15 +37,15 @@ are words of gpuprof, ncu and NVIDIA."""
 _OF_PATHS: frozenset[TextKind] = frozenset(("command", "report", "file"))
 
 
-def without_private(record: Kept, path_maps: Sequence[PathMap] = ()) -> Kept:
+def without_private(record: Cleaned, path_maps: Sequence[PathMap] = ()) -> Cleaned:
     """Return a record of a contract without what is private, at any depth; what needs no change stays the same object.
 
     Commands are reduced, reports are named without folders, source files by their path in their repository, and other
     texts lose tokens, logins, private folders and the names of users that paths give away.
     """
     telling = set(_telling(record))
-    cleaner = _Cleaner(Known.by(telling), SourceFiles(path_maps))
-    named = cast("Kept", _with_short_names(record)) if isinstance(record, Session) else record
+    cleaner = _Cleaner(Revealed.by(telling), SourceFiles(path_maps))
+    named = cast("Cleaned", _with_short_names(record)) if isinstance(record, Session) else record
     return cleaner.record(named)
 
 
@@ -116,7 +116,7 @@ def _with_short_names(session: Session) -> Session:
 class _Cleaner:
     """Rewrites records. A text that comes again is looked at once."""
 
-    def __init__(self, known: Known, files: SourceFiles) -> None:
+    def __init__(self, known: Revealed, files: SourceFiles) -> None:
         self._clean: Mapping[TextKind, Callable[[str], str]] = {
             "command": lambda text: reduced_command(text, known),
             "report": lambda file: clean_text(report_name(file), known),
@@ -127,7 +127,7 @@ class _Cleaner:
         self._plain: Mapping[TextKind, set[str | None]] = {kind: {None} for kind in self._clean}
         self._changes: Mapping[TextKind, dict[str, str]] = {kind: {} for kind in self._clean}
 
-    def record(self, record: Kept) -> Kept:
+    def record(self, record: Cleaned) -> Cleaned:
         """Rewrite every text below a record."""
         changes: dict[str, object] = {}
         texts, records = _fields(type(record))

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from gpuprof.model.ncu_line import is_ncu, option_at, words_of
-from gpuprof.privacy.texts import MASK, NOTHING_KNOWN, Known, clean_text, last_part, without_home
+from gpuprof.privacy.texts import MASK, NOTHING_KNOWN, Revealed, clean_text, last_part, without_home
 
 _NAMES = frozenset(["chips", "metrics", "rule", "section", "set"])
 """Options of ncu whose values are names that ncu has."""
@@ -34,60 +34,60 @@ _LONGEST_NAME = 120
 _LONGEST = 100_000
 
 
-def reduced_command(command: str, known: Known = NOTHING_KNOWN) -> str:
+def reduced_command(command: str, known: Revealed = NOTHING_KNOWN) -> str:
     """Return a command line with its program, and with the options of gpuprof and ncu that are known to be harmless.
 
     Its arguments are `…`, and so are the folders of paths. Assignments to the environment are left out. What is not
     recognised ends what is kept.
     """
-    words = words_of(without_home(command[:_LONGEST]))
-    kept = list(_reduced(words, known))
-    if kept == words and len(command) <= _LONGEST:
+    arguments = words_of(without_home(command[:_LONGEST]))
+    kept = list(_reduced(arguments, known))
+    if kept == arguments and len(command) <= _LONGEST:
         return command
-    is_quoted = shlex.join(words) == command.strip()
+    is_quoted = shlex.join(arguments) == command.strip()
     return shlex.join(kept) if is_quoted else " ".join(kept)
 
 
-def reduced_program(words: Sequence[str]) -> str:
+def reduced_program(arguments: Sequence[str]) -> str:
     """Return the words of a command as a shell takes them, reduced."""
-    return shlex.join(_reduced(words, NOTHING_KNOWN))
+    return shlex.join(_reduced(arguments, NOTHING_KNOWN))
 
 
-def _reduced(words: Sequence[str], known: Known) -> Iterator[str]:
-    first = words[0] if words else ""
+def _reduced(arguments: Sequence[str], known: Revealed) -> Iterator[str]:
+    first = arguments[0] if arguments else ""
     if is_ncu(first):
         yield last_part(first)
-        yield from _after_ncu(words, known)
-    elif list(words[:2]) == ["gpuprof", "run"]:
-        yield from words[:2]
-        yield from _after_gpuprof(words[2:], known)
+        yield from _after_ncu(arguments, known)
+    elif list(arguments[:2]) == ["gpuprof", "run"]:
+        yield from arguments[:2]
+        yield from _after_gpuprof(arguments[2:], known)
     else:
-        yield from _program(words, known)
+        yield from _program(arguments, known)
 
 
-def _after_ncu(words: Sequence[str], known: Known) -> Iterator[str]:
+def _after_ncu(arguments: Sequence[str], known: Revealed) -> Iterator[str]:
     """Yield the options of ncu that are known, as they were written, and the program."""
     place = 1
-    while place < len(words) and words[place].startswith("-"):
-        option = option_at(words, place)
+    while place < len(arguments) and arguments[place].startswith("-"):
+        option = option_at(arguments, place)
         if option is None:
             yield MASK
             return
         name, value, number = option
         shown = _shown_value(name, value, known) if value is not None else None
         if shown == value:
-            yield from words[place : place + number]
+            yield from arguments[place : place + number]
         elif number == 2:
-            yield words[place]
+            yield arguments[place]
             yield shown or MASK
         else:
-            written = words[place]
+            written = arguments[place]
             yield f"{written[: len(written) - len(value or '')]}{shown}"
         place += number
-    yield from _program(words[place:], known)
+    yield from _program(arguments[place:], known)
 
 
-def _shown_value(name: str, value: str, known: Known) -> str:
+def _shown_value(name: str, value: str, known: Revealed) -> str:
     """Return the value of an option of ncu; a sign for one that is not known to be harmless."""
     if name in _FILTERS:
         return clean_text(value, known)
@@ -98,39 +98,39 @@ def _shown_value(name: str, value: str, known: Known) -> str:
     return value if value in _WORDS or _NUMBERS.fullmatch(value) else MASK
 
 
-def _after_gpuprof(words: Sequence[str], known: Known) -> Iterator[str]:
+def _after_gpuprof(arguments: Sequence[str], known: Revealed) -> Iterator[str]:
     """Yield the options that gpuprof itself writes into a command, and the program behind `--`."""
     place = 0
-    while place + 1 < len(words) and words[place] in ("--kernel", "--survey"):
-        option, value = words[place : place + 2]
+    while place + 1 < len(arguments) and arguments[place] in ("--kernel", "--survey"):
+        option, value = arguments[place : place + 2]
         yield option
         yield clean_text(value, known) if option == "--kernel" else _shown_path(value, known)
         place += 2
-    if place < len(words) and words[place] == "--":
+    if place < len(arguments) and arguments[place] == "--":
         yield "--"
-        yield from _program(words[place + 1 :], known)
-    elif place < len(words):
+        yield from _program(arguments[place + 1 :], known)
+    elif place < len(arguments):
         yield MASK
 
 
-def _program(words: Sequence[str], known: Known) -> Iterator[str]:
+def _program(arguments: Sequence[str], known: Revealed) -> Iterator[str]:
     """Yield the program that words start, with a sign for its arguments; of `env` and Python what they start."""
     place = 0
-    while place < len(words):
-        word = words[place]
+    while place < len(arguments):
+        word = arguments[place]
         if _OURS.fullmatch(word):
             yield word
         elif last_part(word) == "env" and not _ASSIGNED.match(word):
             yield "env"
-            if words[place + 1 : place + 2] and words[place + 1].startswith("-"):
+            if arguments[place + 1 : place + 2] and arguments[place + 1].startswith("-"):
                 yield MASK
                 return
         elif not _ASSIGNED.match(word):
             break
         place += 1
-    if place == len(words):
+    if place == len(arguments):
         return
-    first, rest = words[place], words[place + 1 :]
+    first, rest = arguments[place], arguments[place + 1 :]
     name = last_part(first)
     if _PYTHON.fullmatch(name):
         yield name
@@ -141,15 +141,15 @@ def _program(words: Sequence[str], known: Known) -> Iterator[str]:
             yield MASK
 
 
-def _after_python(words: Sequence[str], known: Known) -> Iterator[str]:
+def _after_python(arguments: Sequence[str], known: Revealed) -> Iterator[str]:
     """Yield Python's switches and the script or module; a sign for what is neither, and for the rest."""
     place = 0
-    while place < len(words) and _PYTHON_SWITCHES.fullmatch(words[place]):
-        yield words[place]
+    while place < len(arguments) and _PYTHON_SWITCHES.fullmatch(arguments[place]):
+        yield arguments[place]
         place += 1
-    if place == len(words):
+    if place == len(arguments):
         return
-    word, rest = words[place], words[place + 1 :]
+    word, rest = arguments[place], arguments[place + 1 :]
     if word == "-m" and rest and _MODULE.fullmatch(rest[0]):
         yield word
         yield clean_text(rest[0], known)
@@ -163,7 +163,7 @@ def _after_python(words: Sequence[str], known: Known) -> Iterator[str]:
         yield MASK
 
 
-def _shown_path(path: str, known: Known) -> str:
+def _shown_path(path: str, known: Revealed) -> str:
     """Return the name of a program or file; a sign for its folders, so that it names no other one."""
     name = last_part(path)
     is_name = name.isprintable() and 0 < len(name) <= _LONGEST_NAME and not set(name) & set("\"'`$;&|<>=@~:")

@@ -80,22 +80,22 @@ _ORDINARY = frozenset({
 is no person; without this list `triton_poi_0` of a container with such a folder would be shown as `user_poi_0`."""
 
 
-class Known(NamedTuple):
+class Revealed(NamedTuple):
     """What the paths of a session give away: its owners, and the first folders of its files."""
 
     owners: re.Pattern[str] | None = None
     roots: frozenset[str] = frozenset()
 
     @classmethod
-    def by(cls, texts: Collection[str]) -> Known:
+    def by(cls, texts: Collection[str]) -> Revealed:
         """Return what texts with paths give away."""
         return cls(_owner_pattern(texts), _roots(texts))
 
 
-NOTHING_KNOWN = Known()
+NOTHING_KNOWN = Revealed()
 
 
-def clean_text(text: str, known: Known = NOTHING_KNOWN) -> str:
+def clean_text(text: str, known: Revealed = NOTHING_KNOWN) -> str:
     """Return a text without tokens, logins, private folders and the names of `known` owners.
 
     Paths below a home folder, below usual folders for data and below `known` roots are shortened to their last part.
@@ -105,7 +105,7 @@ def clean_text(text: str, known: Known = NOTHING_KNOWN) -> str:
     return _cleaned(text, known, code=False)
 
 
-def clean_code(text: str, known: Known = NOTHING_KNOWN) -> str:
+def clean_code(text: str, known: Revealed = NOTHING_KNOWN) -> str:
     """Return a line of source code like `clean_text`; what only looks like a secret in a text is left alone."""
     return _cleaned(text, known, code=True)
 
@@ -137,7 +137,7 @@ def is_in_home(path: str) -> bool:
     return any(part.lower() in _HOME_PARTS or part == "~" for part in _parts(path)[:-1])
 
 
-def _cleaned(text: str, known: Known, *, code: bool) -> str:
+def _cleaned(text: str, known: Revealed, *, code: bool) -> str:
     text = without_tokens(text)
     lower = text.lower()
     if any(map(lower.__contains__, _WORDS)):
