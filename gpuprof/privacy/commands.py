@@ -167,6 +167,6 @@ def _shown_path(path: str, known: Revealed) -> str:
     """Return the name of a program or file; a sign for its folders, so that it names no other one."""
     name = last_part(path)
     is_name = name.isprintable() and 0 < len(name) <= _LONGEST_NAME and not set(name) & set("\"'`$;&|<>=@~:")
-    if not is_name or clean_text(name, known) != name:
+    if not is_name or name.startswith("-") or clean_text(name, known) != name:
         return MASK
     return name if name == path else f"{MASK}/{name}"
