@@ -402,6 +402,7 @@ def planted_texts() -> dict[str, str]:
 
 
 PLANTED_COMMANDS = {
+    "s3cret22": "ncu A= -ps3cret22 ./app",
     "s3cret01": "./app s3cret01", "s3cret02": "./app --token s3cret02", "s3cret03": "./app --token=s3cret03",
     "s3cret04": "./app -p s3cret04", "s3cret05": "A=s3cret05 ./app", "s3cret06": "env A=s3cret06 ./app",
     "s3cret07": "ncu bash -c 'export K=s3cret07; ./app'", "s3cret08": "sshpass -p s3cret08 ssh ann@h ./app",

@@ -54,7 +54,7 @@ def arguments_of(command: str) -> list[str]:
 
 
 def option_at(arguments: Sequence[str], place: int) -> tuple[str, str | None, int] | None:
-    """Return an option's name, its value and how many arguments they are; None if it is not known or not complete."""
+    """Return an option's name, its value and how many words they are; None if it is not known or not complete."""
     word = arguments[place]
     attached: str | None = None
     if word.startswith("--"):

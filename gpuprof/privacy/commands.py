@@ -31,8 +31,6 @@ _ASSIGNED = re.compile(r"[^\s=/\\]+=")
 _OURS = re.compile(r"GPUPROF_SURVEY_BY=[a-z]{1,20}")
 """What gpuprof sets to have a survey made in the program."""
 _LONGEST_NAME = 120
-_SIGNS = frozenset("\"'`$;&|<>=@~:")
-"""No name of a program has one that a shell reads."""
 _LONGEST = 100_000
 
 
@@ -51,7 +49,7 @@ def reduced_command(command: str, known: KnownPaths = NOTHING_KNOWN) -> str:
 
 
 def reduced_program(arguments: Sequence[str]) -> str:
-    """Return the arguments of a command as a shell takes them, reduced."""
+    """Return the words of a command as a shell takes them, reduced."""
     return shlex.join(_reduced(arguments, NOTHING_KNOWN))
 
 
@@ -116,7 +114,7 @@ def _after_gpuprof(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]
 
 
 def _program(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
-    """Yield the program that arguments start, with a sign for its arguments; of `env` and Python what they start."""
+    """Yield the program that words start, with a sign for its arguments; of `env` and Python what they start."""
     place = 0
     while place < len(arguments):
         word = arguments[place]
@@ -168,7 +166,7 @@ def _after_python(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
 def _shown_path(path: str, known: KnownPaths) -> str:
     """Return the name of a program or file; a sign for its folders, so that it names no other one."""
     name = last_part(path)
-    is_name = name.isprintable() and 0 < len(name) <= _LONGEST_NAME and name[0] != "-" and not set(name) & _SIGNS
-    if not is_name or clean_text(name, known) != name:
+    is_name = name.isprintable() and 0 < len(name) <= _LONGEST_NAME and not set(name) & set("\"'`$;&|<>=@~:")
+    if not is_name or name.startswith("-") or clean_text(name, known) != name:
         return MASK
     return name if name == path else f"{MASK}/{name}"
