@@ -22,6 +22,7 @@ from gpuprof.notebook import LoadedSession
 from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.table import FINDING_COLUMNS, finding_rows, rows
+from gpuprof.privacy.border import without_private
 from gpuprof.store.write import session_lines
 from tests import builders, ncu_bytes
 from tests.hand_made import HOSTILE, finding, kernel, session
@@ -144,7 +145,7 @@ def test_colours_work_on_light_and_dark() -> None:
 def test_many_kernels_are_cut_and_folders_left_out() -> None:
     many = session(*(kernel(number) for number in range(30)))
     many = replace(many, sources=(replace(many.sources[0], file="/secret/place/hand.ncu-rep"),))
-    text = Outline(LoadedSession.of(many)._repr_html_()).text
+    text = Outline(LoadedSession.of(without_private(many))._repr_html_()).text
     assert "20 more are in to_dataframe()" in text
     assert "hand.ncu-rep" in text and "secret" not in text
 
@@ -327,7 +328,7 @@ def test_markdown_is_short_enough_for_a_review() -> None:
 
 def test_markdown_leaves_folders_out() -> None:
     secret = replace(TWO, sources=(replace(TWO.sources[0], file="/secret/place/hand.ncu-rep"),))
-    text = "\n".join(markdown(secret))
+    text = "\n".join(markdown(without_private(secret)))
     assert "Report: hand.ncu-rep (sha256" in text and "secret" not in text
 
 

@@ -11,6 +11,7 @@ from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 from gpuprof.model.run_totals import narrowed
 from gpuprof.model.session import Exclusion, KernelProfile, Session
+from gpuprof.privacy.texts import clean_text
 
 OPTION = "--exclude"
 
@@ -28,7 +29,9 @@ def without_excluded(session: Session, texts: Sequence[str]) -> Session:
     left = [kernel for kernel in session.kernels if kernel.id not in dropped]
     if not left:
         raise UsageError("every kernel is excluded", f"drop one of {', '.join(map(repr, texts))}")
-    used = tuple(pattern.text for pattern in patterns if any(_is_named(kernel, [pattern]) for kernel in gone))
+    used = tuple(
+        clean_text(pattern.text) for pattern in patterns if any(_is_named(kernel, [pattern]) for kernel in gone)
+    )
     now = _exclusion(gone, left, used)
     return summarised(replace(narrowed(session, left), excluded=_together(session.excluded, now)))
 
