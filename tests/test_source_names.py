@@ -18,6 +18,7 @@ from gpuprof.present.page.build import Choice, build_page
 from gpuprof.present.plot import render_svg
 from gpuprof.present.source_names import in_source, short_names, source_name
 from gpuprof.present.timeline_text import timeline_facts
+from gpuprof.privacy.border import without_private
 from tests.readings import session_of
 from tests.test_console import shown
 from tests.test_figures import HOSTILE, kernel, session
@@ -111,7 +112,8 @@ def test_terminal_markdown_and_notebook_name_the_file() -> None:
     assert any(line.startswith("0  gemm in old ") for line in lines)
     assert any(line.strip() == "gather.cu:41, gemm in old and new, uncoalesced-global," for line in lines)
     assert "#0 gemm in old" in lines
-    for private in ("\n".join(markdown_lines(read, list(read.kernels), 0)), notebook_html(read)):
+    clean = without_private(read)
+    for private in ("\n".join(markdown_lines(clean, list(clean.kernels), 0)), notebook_html(clean)):
         assert "gemm in file 2" in private and "new" not in private
 
 

@@ -40,7 +40,8 @@ _MOST_DIMS = 64
 _EVENTS = "traceEvents"
 _FIELDS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "gpuprof")
 _SIGN = re.compile(r"[^ \t\n\r]")
-_COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
+_COMMA = re.compile(r"(?<![ \t\n\r])[ \t\n\r]*,[ \t\n\r]*")
+"""What stands between two items. It is looked for right behind the first."""
 _FEWER = "trace fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
 _AGAIN = "copy it again; a trace is complete only once export_chrome_trace has returned"
 
