@@ -1008,5 +1008,6 @@ def test_any_cells_are_read_or_refused_and_no_kernel_is_lost(
         assert started == 0 and error.hint
         return
     assert len(trace.activities) == started
-    assert bool(trace.warnings) == (len(kernels) > started)
+    left_out = [warning for warning in trace.warnings if "impossible duration" not in warning]
+    assert bool(left_out) == (len(kernels) > started)
     assert all(one.start_s >= 0 and (one.duration_s is None or one.duration_s > 0) for one in trace.activities)

@@ -128,7 +128,7 @@ class _Values:
         while True:
             name = self.value()
             if not isinstance(name, str):
-                raise ValueError("the name of a field is no text")
+                raise ValueError("the name of a field is not a text")
             self._skip(":")
             yield name
             if self._skip(",}") == "}":
