@@ -149,7 +149,7 @@ def test_samples_of_another_gpu_are_not_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_nothing_to_go_on_with_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="run.jsonl cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"run\.jsonl cannot be read: No such file"):
         SampleFile(tmp_path / "run.jsonl", HEADER, resume=True)
     with pytest.raises(InputError, match="cannot be read"):
         SampleFile(tmp_path, HEADER, resume=True)

@@ -192,7 +192,8 @@ def test_a_command_whose_folders_are_left_out_says_so() -> None:
     assert made.verdict is not None
     told = replace(made.verdict, unknown="It is not known.", command="ncu -o again …/app PROGRAM")
     assert unknown_text(replace(made, verdict=told)) == (
-        "It is not known. To collect what is missing, with your command line for PROGRAM, with your folders and arguments for …:"
+        "It is not known. To collect what is missing, with your command line for PROGRAM, with your folders and "
+        "arguments for …:"
     )
 
 
