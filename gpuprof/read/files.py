@@ -19,7 +19,7 @@ from gpuprof.read.identify import Look, look_at
 from gpuprof.read.plain_file import STDIN, PlainFile, plain_file
 from gpuprof.read.readers import Readable, kind_of
 
-_LAUNCHES_ALWAYS, _BYTES_PER_LAUNCH, _SMALL = 20_000, 32, 10**6
+_LAUNCHES_ALWAYS, _BYTES_PER_LAUNCH, _SMALL = 15_000, 32, 10**6
 """So many launches are read of any file, and one more for each 32 bytes beyond a million: packed or not, real files
 have 65 bytes and more for each."""
 
