@@ -33,7 +33,7 @@ def read_file(name: str, *, salvage: bool = False, groups: bool = False) -> Repo
     with plain_file(name, salvage=salvage) as file, file.named():
         try:
             content = _read(file, salvage=salvage, groups=groups)
-            _refuse_many(content, file.packed_bytes or file.path.stat().st_size, file.name)
+            _refuse_many(content, file)
         except OSError as error:
             raise InputError(f"{name:.100} cannot be read: {(error.strerror or str(error)).lower()}") from error
     if isinstance(content, Session):
@@ -68,17 +68,18 @@ def _read(file: PlainFile, *, salvage: bool, groups: bool) -> Report | Session |
     return content
 
 
-def _refuse_many(content: Report | Session | Trace, size: int, name: str) -> None:
-    """Raise InputError if a file of that size has more launches than a real one: each of them is analysed."""
+def _refuse_many(content: Report | Session | Trace, file: PlainFile) -> None:
+    """Raise InputError if a file has more launches than a real one of its size: each of them is analysed."""
     if isinstance(content, Session):
         number = len(content.kernels)
     else:
         number = len(content.activities if isinstance(content, Trace) else content.launches)
+    size = file.packed_bytes or file.path.stat().st_size
     most = _LAUNCHES_ALWAYS + max(0, size - _SMALL) // _BYTES_PER_LAUNCH
     if number > most:
         raise InputError(
-            f"{name} has {number:,} launches in {size:,} bytes, and {most:,} are read of so small a file",
-            f"if you trust the file, unpack it: gunzip -k {shlex.quote(name)}",
+            f"{file.name} has {number:,} launches in {size:,} bytes; a file of that size may have {most:,}",
+            f"if you trust the file, unpack it: gunzip -k {shlex.quote(file.name)}" if file.packed_bytes else AGAIN,
         )
 
 

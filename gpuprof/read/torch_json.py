@@ -23,14 +23,9 @@ _ALWAYS = 16 * 2**20
 """So much is unpacked whatever the size of the file."""
 _EVENTS_ALWAYS, _BYTES_PER_EVENT = 60_000, 8
 """So many events of a packed trace are read, and one more for each 8 bytes: 15 real ones have 10 bytes and more."""
-_ACTIVITIES_ALWAYS, _BYTES_PER_ACTIVITY = 20_000, 32
-"""The same for what a GPU did, each of which is analysed, for each byte beyond a million: 14 real traces have 65 bytes
-and more for each."""
-_SMALL = 10**6
 _LARGEST_VALUE = 4 * 2**20
 """What an event, or a field beside the events, may take, in characters: the largest of 24 real traces has 7,000."""
 _PIECE = 2**18
-_BETWEEN_CHECKS = 1000
 _LATEST_US = 10**18
 """No time of a trace comes near it: it is 30 000 years, in microseconds."""
 _LARGEST_COUNT = 2**63
@@ -53,12 +48,11 @@ class TraceJson:
         self._name = name
         self._size = file.seek(0, os.SEEK_END)
         file.seek(0)
-        packed = file.read(len(GZIP)) == GZIP
+        self._packed = file.read(len(GZIP)) == GZIP
         file.seek(0)
-        self._packed = packed
-        self._values = _Values(_texts(_unpacked(file, name, self._size) if packed else file.read))
-        if not packed:
+        if not self._packed:
             check_size(self._size, name)
+        self._values = _Values(_texts(_unpacked(file, name, self._size) if self._packed else file.read))
         self.fields: dict[str, Any] = {}
 
     def events(self) -> Iterator[object]:
@@ -66,26 +60,20 @@ class TraceJson:
 
         Raises DamagedInput for broken data and InputError for what is too large.
         """
+        most = _EVENTS_ALWAYS + self._size // _BYTES_PER_EVENT
         try:
             for number, event in enumerate(self._read()):
-                if number % _BETWEEN_CHECKS == 0:
-                    self._check(number, "events", _EVENTS_ALWAYS + self._size // _BYTES_PER_EVENT)
+                if self._packed and number > most:
+                    raise InputError(
+                        f"{self._name} has more than {most:,} events in {self._size:,} packed bytes",
+                        _by_hand(self._name),
+                    )
                 yield event
         except (ValueError, RecursionError, ArithmeticError) as error:
             said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             raise DamagedInput(f"{self._name} is damaged: it is not valid JSON: {said:.100}", _AGAIN) from error
         except MemoryError as error:
             raise InputError(f"{self._name} is a trace too large for the memory of this machine", _FEWER) from error
-
-    def check_activities(self, number: int) -> None:
-        """Raise InputError if a GPU did more than such a file can have of it."""
-        self._check(number, "GPU activities", _ACTIVITIES_ALWAYS + max(0, self._size - _SMALL) // _BYTES_PER_ACTIVITY)
-
-    def _check(self, number: int, what: str, most: int) -> None:
-        if self._packed and number > most:
-            raise InputError(
-                f"{self._name} has more than {most:,} {what} in {self._size:,} packed bytes", _by_hand(self._name)
-            )
 
     def _read(self) -> Iterator[object]:
         """Read an object that has the list of events, or that list alone."""
