@@ -1,7 +1,6 @@
-"""Files at names that gpuprof has chosen, which others can foresee: no link is followed there, and no pipe waited for.
+"""Safe access to files with predictable names: links are not followed, and pipes and devices are refused.
 
-In a folder that others may write to, what lies under such a name may be theirs: a link to a file of the user's, a pipe
-that nobody writes into, a device.
+In a folder that other users can write to, someone may have put a link, a pipe or a device under such a name.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _NOT_PLAIN = "It is not a regular file"
 
 
 def open_plain(path: Path, mode: str) -> IO[bytes]:
-    """Open a regular file. Raises OSError, as `open` does, and for a link, a pipe or a device."""
+    """Open a regular file. Raises OSError as `open` does, and for a link, a pipe or a device."""
     try:
         file = open(path, mode, opener=_opened)  # noqa: SIM115
     except OSError as error:
@@ -39,18 +38,18 @@ def _opened(name: str, flags: int) -> int:
 
 
 def read_plain(path: Path, most: int = -1) -> bytes:
-    """Return what a regular file has, at most so many bytes. Raises OSError as `open_plain` does."""
+    """Return the contents of a regular file, at most `most` bytes. Raises OSError as `open_plain` does."""
     with open_plain(path, "rb") as file:
         return file.read(most)
 
 
 def draft_of(path: Path) -> Path:
-    """Return a name beside a file that nobody can foresee, for what is to take its place; open it with "x"."""
+    """Return an unpredictable name in the same folder for a draft of the file. Open it with mode "x"."""
     return path.with_name(f".gpuprof-{os.urandom(8).hex()}.tmp")
 
 
 def write_whole(path: Path, content: bytes | Iterable[bytes], mode: int = 0o666) -> None:
-    """Put a file in the place of whatever has its name, a link or pipe too; all of it or nothing. Raises OSError."""
+    """Write a file atomically, replacing a file, link or pipe of that name. Raises OSError."""
     draft = draft_of(path)
     try:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
@@ -62,13 +61,13 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], mode: int = 0o666)
 
 
 def refuse_linked(folder: Path) -> None:
-    """Raise UsageError for a folder whose name gpuprof has chosen, and that is a link to another one."""
+    """Raise UsageError if a folder that gpuprof named itself is a link."""
     if os.path.islink(folder):  # noqa: PTH114
         raise UsageError(f"{folder} is a link", "remove it, or choose another folder with -o")
 
 
 def make_folder(folder: Path, *, ours: bool) -> bool:
-    """Make a folder unless it is there; tell whether it was made. `ours`: gpuprof has chosen its name.
+    """Make a folder if it is missing, and return whether it was. `ours`: gpuprof named it, so it must not be a link.
 
     Raises OSError, and UsageError as `refuse_linked` does.
     """

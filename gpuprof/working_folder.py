@@ -1,7 +1,7 @@
-"""Keeps what lies in the working folder from being run: somebody else may have filled it.
+"""Keep files in the working folder from being executed; someone else may have put them there.
 
-It imports only what every Python has loaded when it starts, neither pathlib nor `__future__`: while the working folder
-is on the path, a file of that name in it would be run.
+This module imports only modules that Python has already loaded at start-up. Importing pathlib or `__future__` while the
+working folder is on the path would execute a file of that name.
 """
 
 import os
@@ -15,16 +15,16 @@ _left = False
 
 
 def leave() -> None:
-    """Take the working folder off the path of this process, whose program is gpuprof, before it imports anything."""
+    """Remove the working folder from `sys.path`. The command line calls this before it imports anything else."""
     global _left  # noqa: PLW0603
     _left = True
     sys.path[:] = trusted_path()
 
 
 def trusted_path() -> list[str]:
-    """Return `sys.path` without the working folder, and without what relative entries of PYTHONPATH name.
+    """Return `sys.path` without the working folder and without relative entries of PYTHONPATH.
 
-    Folders of this Python stay, and absolute entries of PYTHONPATH, even where one is the working folder.
+    Keep the folders of this Python and absolute entries of PYTHONPATH, even if one of them is the working folder.
     """
     import site
 
@@ -39,10 +39,10 @@ def trusted_path() -> list[str]:
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """Return the command that calls `main(arguments)` of a module of gpuprof in a Python of its own.
+    """Return a command that calls `main(arguments)` of a gpuprof module in a new Python process.
 
-    That Python has our path without the working folder. Isolated (`-I`), it reads neither PYTHONPATH nor the user's
-    `usercustomize`; Python 3.10 has no other way to leave the working folder out from the start.
+    The process gets `trusted_path()`. It runs isolated (`-I`), so it reads neither PYTHONPATH nor `usercustomize`;
+    Python 3.10 has no other way to keep the working folder off the path from the start.
     """
     import json
 
@@ -50,21 +50,21 @@ def python_command(module: str, *arguments: str) -> list[str]:
 
 
 def programs_path(environ: "Mapping[str, str]") -> str:
-    """Return PATH without its empty and relative entries, by which programs of the working folder would be run."""
+    """Return PATH without empty and relative entries, which could run programs from the working folder."""
     return os.pathsep.join(filter(os.path.isabs, environ.get("PATH", "").split(os.pathsep)))
 
 
 def program_on_path(name: str, environ: "Mapping[str, str]") -> str | None:
-    """Return the program that PATH has under a name, never one of the working folder; None if there is none."""
+    """Return the path of a program on PATH, never one in the working folder; None if there is none."""
     import shutil
 
     return shutil.which(name, path=programs_path(environ))
 
 
 def import_outside(package: str) -> None:
-    """Import a package that reads settings of the working folder when it is imported, without those.
+    """Import a package without the settings that it would read from the working folder.
 
-    Another program than gpuprof, such as a notebook, keeps its own settings.
+    Do nothing in another program, such as a notebook, which keeps its own settings.
     """
     import importlib
 
@@ -80,7 +80,7 @@ def import_outside(package: str) -> None:
 
 
 def _call(path: str, module: str, *arguments: str) -> None:
-    """Do in the other Python what `python_command` asks for; its gpuprof is that which this file is of."""
+    """Run in the new process what `python_command` asks for, with the gpuprof that this file belongs to."""
     import importlib.util
     import json
 

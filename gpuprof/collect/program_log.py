@@ -1,4 +1,4 @@
-"""What a program prints in a run that is not shown: its beginning and its end, so that the log does not fill a disk."""
+"""The log of a program's output: the first and the last MiB, so that it cannot fill the disk."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpuprof.errors import UsageError
 from gpuprof.own_files import open_plain
 
 MOST_BYTES = 2**20
-"""Of a run, so many bytes from its start and from its end: settings come first, errors last, and 10,000 lines fit."""
+"""Bytes kept from the start and from the end of each run: settings come first, errors last; about 10,000 lines."""
 
 
 class ProgramLog:
-    """The log of one run. `write` takes what the program prints, as it comes."""
+    """The log of one run."""
 
     def __init__(self, file: IO[bytes], most: int) -> None:
         self._file, self._most = file, most
@@ -24,7 +24,7 @@ class ProgramLog:
         self._dropped = 0
 
     def write(self, data: bytes) -> None:
-        """Write what belongs to the beginning, and keep what may be the end."""
+        """Append output: write the start to the file, and hold the newest bytes for the end."""
         head, rest = data[: self._left], data[self._left :]
         self._left -= len(head)
         self._tail += rest
@@ -35,10 +35,10 @@ class ProgramLog:
             self._file.flush()
 
     def end(self) -> None:
-        """Write the end, behind a line that says how much is left out before it."""
+        """Write the end, after a line that says how many bytes were left out."""
         self._cut()
         if self._dropped:
-            # What is left of a line would look like a whole one.
+            # A cut line would look complete.
             begins = self._tail.find(b"\n") + 1
             self._dropped += begins
             del self._tail[:begins]
@@ -54,7 +54,7 @@ class ProgramLog:
 
 @contextlib.contextmanager
 def program_log(path: Path, most: int = MOST_BYTES) -> Iterator[ProgramLog]:
-    """Give the log of a run, behind those of earlier ones. Raises UsageError where it cannot be opened."""
+    """Open the log and append a run to it. Raises UsageError if it cannot be opened."""
     try:
         file = open_plain(path, "ab")
     except OSError as error:

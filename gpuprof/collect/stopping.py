@@ -1,4 +1,4 @@
-"""Signals that end this process, noted while it profiles: the program is ended first, and what was recorded is kept."""
+"""Termination signals while profiling: the profiled program ends first, and what was recorded is kept."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpuprof.errors import GpuprofError, Interrupted
 
 
 class NotedSignals(NamedTuple):
-    """The signals that came, in their order, and what dealt with each before."""
+    """The signals received so far, and the handlers that were installed before."""
 
     came: list[int]
     handlers: Mapping[int, Any]
 
     def any(self) -> bool:
-        """Tell whether one has come."""
+        """Return whether a signal was received."""
         return bool(self.came)
 
     def hand_on(self) -> None:
-        """Let the signals that came take the effect that they would have had before."""
+        """Pass the received signals to the handlers that were installed before."""
         for sent in dict.fromkeys(self.came):
             handler = self.handlers[sent]
             if callable(handler):
@@ -32,7 +32,7 @@ class NotedSignals(NamedTuple):
                 signal.raise_signal(sent)
 
     def in_error(self, error: GpuprofError | None) -> GpuprofError | None:
-        """Return the error of what was ended; its exit code is that of the first signal, if one has come."""
+        """Return the error to raise, with the exit code of the first signal if there was one."""
         if not self.came:
             return error
         if not isinstance(error, Interrupted):
@@ -43,9 +43,9 @@ class NotedSignals(NamedTuple):
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[NotedSignals]:
-    """Note SIGTERM, SIGHUP and SIGQUIT, and not be ended by them; none that our caller has us ignore.
+    """Record SIGTERM, SIGHUP and SIGQUIT instead of ending. Signals that are ignored stay ignored.
 
-    An Interrupted that leaves the block gets the exit code of the first.
+    An Interrupted raised in the block gets the exit code of the first signal.
     """
     noted = NotedSignals([], handlers := {})
     if threading.current_thread() is threading.main_thread():

@@ -1,4 +1,4 @@
-"""A recorded command line of ncu: its arguments, and which of them are options with their values."""
+"""Parse recorded command lines of ncu."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NCU = re.compile(r"(?:.*[/\\])?(?:ncu|nv-nsight-cu-cli)(?:\.exe)?")
 
 
 def names(text: str) -> frozenset[str]:
-    """Return the names of a list that is written in one line."""
+    """Return the names in a space-separated list."""
     return frozenset(text.split())
 
 
@@ -40,12 +40,12 @@ _LETTERS = {
 
 
 def is_ncu(word: str) -> bool:
-    """Tell whether a word of a command line is ncu, with or without folders."""
+    """Return whether an argument names ncu, with or without folders."""
     return _NCU.fullmatch(word) is not None
 
 
 def arguments_of(command: str) -> list[str]:
-    """Return the arguments of a command line. ncu keeps it without quotes; gpuprof keeps it as a shell takes it."""
+    """Split a command line. ncu records it without quotes, gpuprof with the quotes that a shell needs."""
     try:
         arguments = shlex.split(command)
     except ValueError:
@@ -54,7 +54,7 @@ def arguments_of(command: str) -> list[str]:
 
 
 def option_at(arguments: Sequence[str], place: int) -> tuple[str, str | None, int] | None:
-    """Return an option's name, its value and how many words they are; None if it is not known or not complete."""
+    """Return an option's name, its value and their number of arguments; None if it is unknown or incomplete."""
     word = arguments[place]
     attached: str | None = None
     if word.startswith("--"):

@@ -1,4 +1,4 @@
-"""Command lines of profilers: what options of ncu take, which a repeated run needs, and which lines may be copied."""
+"""Which options of a profiler's command a repeated run needs, and which commands are safe to copy."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ KEPT = names(
     "nvtx-exclude support-32bit null-stdin graph-profiling launch-skip-before-match rename-kernels "
     "pipeline-boost-state source-folders"
 )
-"""What a program needs to be profiled in the same way, and what its launches are counted by.
+"""Options that a repeated run needs to profile in the same way.
 
-None names what is executed or loaded: who made the report would choose it.
+None of them names a file to execute or load, because the author of the report would choose it.
 """
 FILTERS = names("kernel-id kernel-name kernel-regex kernel-name-base kernel-regex-base filter-mode")
 _OF_NCU = KEPT | FILTERS | names("set import-source launch-skip launch-count")
@@ -29,7 +29,7 @@ _TEXT_OPTION = re.compile(r"-[A-Zabdf-z]*[ce]|--(?:command|eval)")
 
 
 def may_be_copied(command: str) -> bool:
-    """Tell whether a command of a session is of the shape that gpuprof gives it, and starts nothing but a program.
+    """Return whether a session's command has the form that gpuprof writes and starts only a program.
 
     It is `ncu` or `gpuprof run` with options that name no file to be executed or loaded; the program is not a text that
     a shell or an interpreter would run, and has no variables before it.
@@ -61,5 +61,5 @@ def _is_program(arguments: Sequence[str]) -> bool:
 
 
 def _takes_text(arguments: Sequence[str]) -> bool:
-    """Tell whether an interpreter with these arguments may run one of them as a text."""
+    """Return whether these arguments may make an interpreter run code from the command line."""
     return arguments[:1] != [] and arguments[0].startswith("-") and any(map(_TEXT_OPTION.match, arguments))

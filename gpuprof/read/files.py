@@ -20,8 +20,8 @@ from gpuprof.read.plain_file import STDIN, PlainFile, plain_file
 from gpuprof.read.readers import Readable, kind_of
 
 _LAUNCHES_ALWAYS, _BYTES_PER_LAUNCH, _SMALL = 15_000, 32, 10**6
-"""So many launches are read of any file, and one more for each 32 bytes beyond a million: packed or not, real files
-have 65 bytes and more for each."""
+"""Maximum number of launches: 15,000, plus one for each 32 bytes beyond a million. Real files, packed or not, have at
+least 65 bytes for each."""
 
 
 def read_file(name: str, *, salvage: bool = False, groups: bool = False) -> Report | Session | Trace:

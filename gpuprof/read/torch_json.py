@@ -1,4 +1,4 @@
-"""The JSON of a PyTorch trace, read as a stream: one event at a time, within bounds, times exact to the nanosecond."""
+"""Read the JSON of a PyTorch trace as a stream of events, within limits, with times exact to the nanosecond."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gpuprof.read.gzip_stream import Unzipped
 from gpuprof.read.identify import GZIP, UTF16_MARKS
 
 LARGEST = 2**33
-"""What a trace may take when it is unpacked, in bytes. It is read piece by piece; what its kernels take is kept."""
+"""Largest unpacked trace, in bytes. It is read in pieces; only what is needed of each event is kept."""
 _MOST_TIMES = 100
-"""gzip makes 24 real traces 5 to 31 times smaller. What shrinks far more is made to fill memory, or to take hours."""
+"""Largest ratio of unpacked to packed size. gzip shrinks 24 real traces 5 to 31 times."""
 _ALWAYS = 16 * 2**20
-"""So much is unpacked whatever the size of the file."""
+"""Bytes that are unpacked whatever the size of the file."""
 _EVENTS_ALWAYS, _BYTES_PER_EVENT = 60_000, 8
-"""So many events of a packed trace are read, and one more for each 8 bytes: 15 real ones have 10 bytes and more."""
+"""Maximum number of events of a packed trace: 60,000, plus one for each 8 bytes. 15 real ones have at least 10."""
 _LARGEST_VALUE = 4 * 2**20
-"""What an event, or a field beside the events, may take, in characters: the largest of 24 real traces has 7,000."""
+"""Characters of an event or of a field outside the events. The largest in 24 real traces has 7,000."""
 _PIECE = 2**18
 _LATEST_US = 10**18
 """No time of a trace comes near it: it is 30 000 years, in microseconds."""
@@ -36,13 +36,13 @@ _EVENTS = "traceEvents"
 _FIELDS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "gpuprof")
 _SIGN = re.compile(r"[^ \t\n\r]")
 _COMMA = re.compile(r"(?<![ \t\n\r])[ \t\n\r]*,[ \t\n\r]*")
-"""What stands between two items. It is looked for right behind the first."""
+"""The separator of two items, matched from the end of the first."""
 _FEWER = "trace fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
 _AGAIN = "copy it again; a trace is complete only once export_chrome_trace has returned"
 
 
 class TraceJson:
-    """A trace as a stream of its events. `fields` are those beside the events that matter, once all have come."""
+    """A trace as a stream of events. `fields` holds the needed fields outside the events once all events are read."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._name = name
@@ -56,9 +56,9 @@ class TraceJson:
         self.fields: dict[str, Any] = {}
 
     def events(self) -> Iterator[object]:
-        """Yield the events one by one; numbers with a point are exact decimals.
+        """Yield the events; numbers with a decimal point are Decimals.
 
-        Raises DamagedInput for broken data and InputError for what is too large.
+        Raises DamagedInput for broken data and InputError if a limit is exceeded.
         """
         most = _EVENTS_ALWAYS + self._size // _BYTES_PER_EVENT
         try:
@@ -76,7 +76,7 @@ class TraceJson:
             raise InputError(f"{self._name} is a trace too large for the memory of this machine", _FEWER) from error
 
     def _read(self) -> Iterator[object]:
-        """Read an object that has the list of events, or that list alone."""
+        """Read an object that holds the list of events, or the list alone."""
         if self._values.next_sign() == "[":
             yield from self._values.items()
         else:
@@ -99,7 +99,7 @@ class TraceJson:
 
 
 class _Values:
-    """JSON whose text comes in pieces, of which no more is in memory than the value that is read."""
+    """A reader of JSON text that arrives in pieces; it holds only the value being read."""
 
     def __init__(self, texts: Iterator[str]) -> None:
         self._texts = texts
@@ -108,7 +108,7 @@ class _Values:
         self._at = 0
 
     def names(self) -> Iterator[str]:
-        """Yield the names of an object's fields. The value of each is to be read before the next."""
+        """Yield the names of an object's fields. The caller reads each value before the next name."""
         self._skip("{")
         if self.next_sign() == "}":
             self._skip("}")
@@ -135,7 +135,7 @@ class _Values:
             yield from self._complete()
 
     def _complete(self) -> Iterator[object]:
-        """Yield the further items of a list that are in memory, but for the last one or a broken one."""
+        """Yield the items that are complete in memory, up to the last one or a broken one."""
         text, decode = self._text, self._decode
         while comma := _COMMA.match(text, self._at):
             try:
@@ -148,7 +148,7 @@ class _Values:
             yield value
 
     def value(self) -> object:
-        """Read a value of any kind."""
+        """Read one value."""
         self.next_sign()
         while True:
             try:
@@ -164,7 +164,7 @@ class _Values:
                     raise
 
     def next_sign(self) -> str:
-        """Return the next character that is no space, and leave it there; none at the end."""
+        """Return the next character that is not white space without consuming it; empty at the end."""
         while (sign := _SIGN.search(self._text, self._at)) is None:
             self._at = len(self._text)
             if not self._more():
@@ -173,7 +173,7 @@ class _Values:
         return sign[0]
 
     def _skip(self, signs: str) -> str:
-        """Step over one of some characters, and return it. Raises ValueError where none of them comes next."""
+        """Consume and return one of these characters. Raises ValueError if another one comes next."""
         sign = self.next_sign()
         if not sign or sign not in signs:
             raise ValueError(f"{sign or 'the end'} where {' or '.join(signs)} should come")
@@ -181,7 +181,7 @@ class _Values:
         return sign
 
     def _more(self) -> bool:
-        """Add to the text as much as is left of it, so that a value of many pieces is not read many times."""
+        """Read more text, at least as much as is left, so that a long value is not decoded once per piece."""
         rest = self._text[self._at :]
         pieces, added = [rest], 0
         while added <= len(rest) and (piece := next(self._texts, "")):
@@ -192,7 +192,7 @@ class _Values:
 
 
 def _unpacked(file: BinaryIO, name: str, size: int) -> Callable[[int], bytes]:
-    """Return what gives the next bytes that gzip has packed into so many, no more than a trace may have."""
+    """Return a function that reads unpacked bytes, within the limits for a packed trace."""
     most = min(LARGEST, max(_ALWAYS, _MOST_TIMES * size))
 
     def check(unpacked: int) -> None:
