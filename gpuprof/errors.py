@@ -61,7 +61,7 @@ class ProgramFailed(GpuprofError):
 
 
 class Interrupted(GpuprofError):
-    """The user stopped it; by another signal than Ctrl-C's: 128 and its number."""
+    """The user stopped it. For a signal other than SIGINT the exit code is 128 plus its number."""
 
     exit_code = 130
 

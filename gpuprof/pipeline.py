@@ -79,7 +79,7 @@ def timed(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfileOutcome:
 
 
 def _outcome(analysis: Analysis, request: ProfileRequest, error: GpuprofError | None) -> ProfileOutcome:
-    """Return the diagnosed session as it is kept: without what is excluded and, unless that is to stay, private."""
+    """Return the diagnosed session without excluded kernels and, by default, without private data."""
     session = diagnose(analysis if request.keep_private else with_clean_labels(analysis))
     session = without_excluded(session, request.exclude)
     return ProfileOutcome(session if request.keep_private else without_private(session), error)

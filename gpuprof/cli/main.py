@@ -142,10 +142,10 @@ def main() -> None:
 
 
 def _prepare_streams() -> None:
-    """Give standard output's errors its name, and standard error no errors: what it says changes no exit code.
+    """Name standard output in its errors, and ignore errors of standard error, which must not change the exit code.
 
-    A stream that the caller closed (`>&-`) gets its number back, so that no file is opened in its place: standard input
-    is empty, standard output refuses what is written, standard error swallows it.
+    Reopen the descriptor of a stream that the caller closed (`>&-`), so that no other file gets it: standard input is
+    empty, standard output refuses writes, and standard error discards them.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -156,7 +156,7 @@ def _prepare_streams() -> None:
 
 
 def _occupy(number: int, flags: int) -> None:
-    """Open the empty device under a number, for the programs that are started, too."""
+    """Open /dev/null under a descriptor that child processes inherit."""
     opened = os.open(os.devnull, flags)
     if opened != number:
         os.dup2(opened, number)
@@ -180,17 +180,17 @@ class _NamedOutput(io.FileIO):
 
 
 class _Talk(io.FileIO):
-    """Standard error: what it does not take is lost."""
+    """Standard error; output that it does not accept is discarded."""
 
     def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]
-        """Write bytes, as many as the system takes, or none."""
+        """Write bytes, and report them as written even if that fails."""
         with contextlib.suppress(OSError):
             return super().write(data)
         return memoryview(data).nbytes
 
 
 def _over(raw: type[io.FileIO], stream: TextIO) -> io.TextIOWrapper:
-    """Return a stream to the same place, and as it is set up, that writes by `raw`."""
+    """Return a stream to the same descriptor with the same settings that writes through `raw`."""
     buffer = io.BufferedWriter(raw(stream.fileno(), "wb", closefd=False))
     return io.TextIOWrapper(
         buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=bool(stream.line_buffering)

@@ -181,7 +181,7 @@ def excluding(function: Command) -> Command:
 
 
 def keeping(function: Command) -> Command:
-    """--keep-private: what is left out of sessions, pages and other output by default."""
+    """--keep-private: keep private data in sessions, pages and other output."""
     return click.option(
         "--keep-private",
         is_flag=True,

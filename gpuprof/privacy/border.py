@@ -1,4 +1,4 @@
-"""The border that sessions and reviews cross before anything is shown or written: what is private stays behind."""
+"""Remove private data from sessions and reviews before anything is shown or written."""
 
 from __future__ import annotations
 
@@ -32,16 +32,15 @@ KINDS: Mapping[str, TextKind] = {
         "text",
     ),
 }  # fmt: skip
-"""What the fields of a contract hold, by their names, that are texts which can be private. The texts of other fields
-are words of gpuprof, ncu and NVIDIA."""
+"""The kind of text in each field that can hold private data. Other texts are words of gpuprof, ncu and NVIDIA."""
 _OF_PATHS: frozenset[TextKind] = frozenset(("command", "report", "file"))
 
 
 def without_private(record: Cleaned, path_maps: Sequence[PathMap] = ()) -> Cleaned:
-    """Return a record of a contract without what is private, at any depth; what needs no change stays the same object.
+    """Return a session, review or listing without private data at any depth; unchanged parts stay the same objects.
 
-    Commands are reduced, reports are named without folders, source files by their path in their repository, and other
-    texts lose tokens, logins, private folders and the names of users that paths give away.
+    Commands are reduced to known options, reports are named without folders, and source files by their path in their
+    repository. Other texts lose tokens, logins, private folders and user names that paths reveal.
     """
     telling = set(_telling(record))
     cleaner = _Cleaner(KnownPaths.by(telling), SourceFiles(path_maps))
@@ -74,14 +73,14 @@ def report_name(file: str) -> str:
 
 
 def _telling(record: Struct) -> Iterator[str]:
-    """Yield the texts whose paths give away names of users and folders."""
+    """Yield the texts whose paths reveal the names of users and folders."""
     texts, records = _fields(type(record))
     for name, kind in texts:
         if kind in _OF_PATHS or name == "warnings":
             value = getattr(record, name)
             yield from (value,) if isinstance(value, str) else value or ()
     for name in records:
-        # The command of a verdict is made of those of the sources and of names of kernels.
+        # A verdict's command is built from the commands of the sources and names of kernels.
         if name != "verdict" and _leads_to_paths(type(record), name):
             value = getattr(record, name)
             parts = value if isinstance(value, tuple) else () if value is None else (value,)
@@ -93,7 +92,7 @@ def _telling(record: Struct) -> Iterator[str]:
 
 
 def _with_short_names(session: Session) -> Session:
-    """Return the session with its reports named without their folders in what is said of all of it."""
+    """Return the session with reports named without their folders in its warnings and its verdict."""
     names = {source.file: report_name(source.file) for source in session.sources}
     in_folders = sorted((file for file, name in names.items() if file != name), key=len, reverse=True)
     if not in_folders:
@@ -114,7 +113,7 @@ def _with_short_names(session: Session) -> Session:
 
 
 class _Cleaner:
-    """Rewrites records. A text that comes again is looked at once."""
+    """Rewrites records. Each distinct text is examined once."""
 
     def __init__(self, known: KnownPaths, files: SourceFiles) -> None:
         self._clean: Mapping[TextKind, Callable[[str], str]] = {
@@ -128,7 +127,7 @@ class _Cleaner:
         self._changes: Mapping[TextKind, dict[str, str]] = {kind: {} for kind in self._clean}
 
     def record(self, record: Cleaned) -> Cleaned:
-        """Rewrite every text below a record."""
+        """Return the record with every text in it cleaned."""
         changes: dict[str, object] = {}
         texts, records = _fields(type(record))
         for name, kind in texts:
@@ -146,7 +145,7 @@ class _Cleaner:
         return structs.replace(record, **changes) if changes else record
 
     def _below(self, value: Any) -> Any:
-        """Rewrite a record, or those of a list; or the lines of files, by number."""
+        """Clean a record, a list of records, or numbered lines by file."""
         if isinstance(value, Struct):
             return self.record(value)
         if isinstance(value, Mapping):
@@ -160,7 +159,7 @@ class _Cleaner:
         return value if all(map(is_, changed, value)) else tuple(changed)
 
     def _are_plain(self, records: Sequence[Struct]) -> bool:
-        """Tell quickly of records with texts alone, such as lines, whether all of these were seen and stay."""
+        """Return whether all texts of records without nested records are known to need no change: a fast path."""
         texts, below = _fields(type(records[0]))
         return not below and all(self._plain[kind].issuperset(map(attrgetter(name), records)) for name, kind in texts)
 
@@ -169,7 +168,7 @@ class _Cleaner:
         return text if changed is None else changed
 
     def _changed(self, text: str, kind: TextKind) -> str | None:
-        """Return a text without what is private; None where it stays."""
+        """Return the cleaned text; None if it needs no change."""
         if text in self._plain[kind]:
             return None
         changes = self._changes[kind]
@@ -184,7 +183,7 @@ class _Cleaner:
 
 @cache
 def _fields(record: type[Struct]) -> tuple[tuple[tuple[str, TextKind], ...], tuple[str, ...]]:
-    """Return the fields of a record that can hold what is private: texts by kind, and records with such."""
+    """Return the fields that can hold private data: texts with their kinds, and nested records."""
     texts: list[tuple[str, TextKind]] = []
     records = []
     for name, hint in get_type_hints(record, include_extras=True).items():
@@ -197,7 +196,7 @@ def _fields(record: type[Struct]) -> tuple[tuple[tuple[str, TextKind], ...], tup
 
 @cache
 def _leads_to_paths(record: type[Struct], name: str) -> bool:
-    """Tell whether the records of a field have paths or commands, at any depth."""
+    """Return whether the records in a field hold paths or commands at any depth."""
     return any(
         any(kind in _OF_PATHS for _, kind in _fields(part)[0])
         or any(_leads_to_paths(part, below) for below in _fields(part)[1])
@@ -206,7 +205,7 @@ def _leads_to_paths(record: type[Struct], name: str) -> bool:
 
 
 def is_text(hint: Any) -> bool:
-    """Tell whether a value of that type is a text or texts, and not only a word of gpuprof's."""
+    """Return whether a type holds free text rather than one of a fixed set of words."""
     if hint is str:
         return True
     if get_origin(hint) is Literal:
@@ -218,7 +217,7 @@ def is_text(hint: Any) -> bool:
 
 
 def records_in(hint: Any) -> Iterator[type[Struct]]:
-    """Yield the types of records that a value of that type can hold."""
+    """Yield the record types that a value of this type can hold."""
     if isinstance(hint, type) and get_origin(hint) is None:
         if issubclass(hint, Struct):
             yield hint

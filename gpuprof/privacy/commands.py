@@ -1,4 +1,4 @@
-"""A recorded command line by allow-list: which program ran, and how gpuprof and ncu were told to profile it."""
+"""Reduce a recorded command line to an allow-list: the program and the known options of gpuprof and ncu."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gpuprof.model.ncu_line import arguments_of, is_ncu, option_at
 from gpuprof.privacy.texts import MASK, NOTHING_KNOWN, KnownPaths, clean_text, last_part, without_home
 
 _NAMES = frozenset(["chips", "metrics", "rule", "section", "set"])
-"""Options of ncu whose values are names that ncu has."""
+"""Options whose values are names of ncu's own metrics, sections, sets, rules and chips."""
 _NAMES_OF_NCU = re.compile(r"[A-Za-z0-9_.,:*+|^$()\[\]?-]{1,20000}")
 _FILTERS = frozenset(["kernel-id", "kernel-name", "kernel-regex", "nvtx-exclude", "nvtx-include", "range-filter"])
-"""Options of ncu whose values name kernels and ranges, as sessions do."""
+"""Options whose values name kernels and ranges, which sessions also contain."""
 _FILES = frozenset(["export", "import", "log-file"])
 _WORDS = frozenset({
     "all", "application", "application-only", "app-range", "attach", "auto", "base", "boost", "buffer", "cuda",
@@ -22,23 +22,23 @@ _WORDS = frozenset({
     "per-gpu", "per-kernel", "per-launch-config", "per-nvtx", "ptx", "range", "raw", "relaxed", "reset", "sass",
     "session", "source", "stable", "strict", "values", "yes",
 })  # fmt: skip
-"""Values that options of ncu can have."""
+"""Fixed values of ncu's options."""
 _NUMBERS = re.compile(r"[0-9][0-9,]{0,40}")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]{0,9}(?:\.exe)?")
 _PYTHON_SWITCHES = re.compile(r"-[bBdEiIOPqsSuvx]{1,13}")
 _MODULE = re.compile(r"\w+(?:\.\w+){0,20}")
 _ASSIGNED = re.compile(r"[^\s=/\\]+=")
 _OURS = re.compile(r"GPUPROF_SURVEY_BY=[a-z]{1,20}")
-"""What gpuprof sets to have a survey made in the program."""
+"""The variable by which gpuprof starts a survey in the program."""
 _LONGEST_NAME = 120
 _LONGEST = 100_000
 
 
 def reduced_command(command: str, known: KnownPaths = NOTHING_KNOWN) -> str:
-    """Return a command line with its program, and with the options of gpuprof and ncu that are known to be harmless.
+    """Return a command line with its program and the options of gpuprof and ncu that are known to be harmless.
 
-    Its arguments are `…`, and so are the folders of paths. Assignments to the environment are left out. What is not
-    recognised ends what is kept.
+    `…` replaces arguments and folders. Environment assignments are left out. Everything after an unknown option is
+    dropped.
     """
     arguments = arguments_of(without_home(command[:_LONGEST]))
     kept = list(_reduced(arguments, known))
@@ -66,7 +66,7 @@ def _reduced(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
 
 
 def _after_ncu(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
-    """Yield the options of ncu that are known, as they were written, and the program."""
+    """Yield ncu's known options as written, and the program."""
     place = 1
     while place < len(arguments) and arguments[place].startswith("-"):
         option = option_at(arguments, place)
@@ -88,7 +88,7 @@ def _after_ncu(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
 
 
 def _shown_value(name: str, value: str, known: KnownPaths) -> str:
-    """Return the value of an option of ncu; a sign for one that is not known to be harmless."""
+    """Return an option's value, or `…` unless it is known to be harmless."""
     if name in _FILTERS:
         return clean_text(value, known)
     if name in _FILES:
@@ -99,7 +99,7 @@ def _shown_value(name: str, value: str, known: KnownPaths) -> str:
 
 
 def _after_gpuprof(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
-    """Yield the options that gpuprof itself writes into a command, and the program behind `--`."""
+    """Yield the options that gpuprof writes into commands, and the program after `--`."""
     place = 0
     while place + 1 < len(arguments) and arguments[place] in ("--kernel", "--survey"):
         option, value = arguments[place : place + 2]
@@ -142,7 +142,7 @@ def _program(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
 
 
 def _after_python(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
-    """Yield Python's switches and the script or module; a sign for what is neither, and for the rest."""
+    """Yield Python's switches and its script or module, and `…` for everything else."""
     place = 0
     while place < len(arguments) and _PYTHON_SWITCHES.fullmatch(arguments[place]):
         yield arguments[place]
@@ -164,7 +164,7 @@ def _after_python(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
 
 
 def _shown_path(path: str, known: KnownPaths) -> str:
-    """Return the name of a program or file; a sign for its folders, so that it names no other one."""
+    """Return the name of a program or file, with `…/` for its folders so that the result names no other file."""
     name = last_part(path)
     is_name = name.isprintable() and 0 < len(name) <= _LONGEST_NAME and not set(name) & set("\"'`$;&|<>=@~:")
     if not is_name or name.startswith("-") or clean_text(name, known) != name:

@@ -1,4 +1,4 @@
-"""Paths of source files: relative to their repository, so that they name the same file everywhere; else the name."""
+"""Shorten the paths of source files to their path in the repository, or to their name outside one."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from gpuprof.privacy.texts import MASK, clean_text, is_in_home, last_part
 
 _DRIVE = re.compile(r"[A-Za-z]:(?=/|$)")
 _LONGEST = 1000
-"""A path with more characters is none of a repository: Linux opens none with more than 4,096 bytes."""
+"""Longest path that is looked up. Linux opens none of more than 4,096 bytes."""
 _MOST_FILES = 2000
-"""Files that are looked for on this machine, of one session."""
+"""Maximum number of files per session that are looked up on this machine."""
 
 
 class PathMap(NamedTuple):
-    """What --path-map FROM=TO says: what lies below the folder `source` in a report lies below `target` here."""
+    """--path-map FROM=TO: files below the folder `source` in a report are below `target` here."""
 
     source: str
     target: str
 
 
 def repository_root(folder: Path | None = None) -> str | None:
-    """Return the root of the repository that a folder is in, the working folder by default; None if it is in none."""
+    """Return the root of the repository around a folder (default: the working folder); None outside one."""
     try:
         here = folder if folder is not None else Path.cwd()
     except OSError:
@@ -37,10 +37,10 @@ def repository_root(folder: Path | None = None) -> str | None:
 
 
 def path_in_repository(file: str, root: str | None, path_maps: Sequence[PathMap] = ()) -> str | None:
-    """Return the path of a file below the root of the repository, with slashes; None where it is not known to be there.
+    """Return a file's path relative to the repository root, with slashes; None if it is not known to be inside.
 
-    The first of `path_maps` that fits is taken. What it leads to, and a path that a report has without a root, is
-    relative to the root of the repository; an absolute path has to lie below that root.
+    The first matching path map applies. Its result, and any relative path in a report, counts as relative to the
+    repository root; an absolute path must be below that root.
     """
     if not file or len(file) > _LONGEST or not file.isprintable():
         return None
@@ -57,10 +57,10 @@ def path_in_repository(file: str, root: str | None, path_maps: Sequence[PathMap]
 
 
 class SourceFiles:
-    """The source files of a session, as they are kept: found in the repository of the working folder, or in their own.
+    """The shortened source paths of one session.
 
-    A path that a report has without a root stays, unless it leads out of its folder. Of a file in no repository the
-    name stays, behind `…/`, and a number where another one has the same.
+    A file is looked up in the repository of the working folder, then in its own. Relative paths stay unless they leave
+    their folder. A file outside a repository becomes `…/NAME`, or `…2/NAME` for a second file of that name.
     """
 
     def __init__(self, path_maps: Sequence[PathMap] = ()) -> None:
@@ -69,7 +69,7 @@ class SourceFiles:
         self._alone: Counter[str] = Counter()
 
     def kept(self, file: str) -> str:
-        """Return the path that is kept of a file."""
+        """Return the shortened path of a file."""
         if file and file not in self._kept:
             self._kept[file] = self._in_repository(file) or self._name(file)
         return self._kept.get(file, file)
@@ -95,7 +95,7 @@ class SourceFiles:
         return repository_root()
 
     def _found(self, file: str) -> str | None:
-        """Return the path of a file below the root of its repository, or the longest end of it that is a file here."""
+        """Return the path in the file's own repository, or its longest suffix that is a file in ours."""
         if len(file) > _LONGEST or not file.isprintable():
             return None
         path = _normal(file)
@@ -109,7 +109,7 @@ class SourceFiles:
 
 
 def _ends(path: str) -> Iterator[str]:
-    """Yield the ends of a path, the longest first."""
+    """Yield the suffixes of a path, longest first."""
     parts = [part for part in _DRIVE.sub("", path).split("/") if part not in ("", ".", "..", "~")]
     return ("/".join(parts[first:]) for first in range(len(parts)))
 
@@ -122,7 +122,7 @@ def _is_file(path: str) -> bool:
 
 
 def _normal(path: str) -> str:
-    """Return a path of either kind of system with slashes and without `.`, `..` and doubled slashes inside."""
+    """Return a normalized POSIX or Windows path with slashes."""
     if "\\" in path and ("/" not in path or re.match(r"[A-Za-z]:\\", path)):
         path = path.replace("\\", "/")
     normal = posixpath.normpath(path)
@@ -134,7 +134,7 @@ def _is_absolute(path: str) -> bool:
 
 
 def _below(path: str, folder: str) -> str | None:
-    """Return what is left of a path below a folder; None where it lies elsewhere. Drives tell no case apart."""
+    """Return a path relative to a folder; None if it is elsewhere. Windows paths ignore case."""
     if folder == ".":
         return None if _is_absolute(path) else path
     start = folder.rstrip("/") + "/"

@@ -1,4 +1,4 @@
-"""Texts without secrets, logins, folders and names of users. Every expression takes linear time."""
+"""Remove secrets, logins, private folders and user names from texts, in linear time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 MASK = "…"
-"""What is written in the place of what is left out."""
+"""Replaces what is left out."""
 
 _TOKEN = re.compile(
     r"(?<![A-Za-z])(?:"
@@ -18,12 +18,12 @@ _TOKEN = re.compile(
     r"|(?P<unsure>sk-[\w-]{20,}|eyJ[\w-]{8,}(?:\.[\w-]*)*)"
     r")"
 )
-"""Tokens that begin as their issuers have it: GitHub, GitLab, Hugging Face, npm, PyPI, NVIDIA, Docker, Databricks …"""
+"""Tokens with the prefixes of their issuers: GitHub, GitLab, Hugging Face, npm, PyPI, NVIDIA, Docker, Databricks …"""
 _BEGINNINGS = (
     "gh", "github_pat_", "glpat-", "hf_", "npm_", "pypi-", "nvapi-", "dckr_", "dapi", "gsk_", "r8_", "k_live_",
     "k_test_", "AKIA", "ASIA", "AIza", "ya29.", "GOCSPX-", "xox", "xapp-", "SG.", "sk-", "eyJ",
 )  # fmt: skip
-"""One of these is in each of them, and few texts have one: they are found much faster than a token is."""
+"""Every token contains one of these, and few texts do: a fast pre-check."""
 _RUN = re.compile(r"[A-Za-z0-9]{20,}")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[A-Za-z0-9+/=\s\\]*(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
@@ -46,19 +46,19 @@ _WANDB = re.compile(r"(\bwandb[^\n]{0,40}?)\b[0-9a-f]{40}\b", re.IGNORECASE)
 _LOGIN_IN_URL = re.compile(r"(?<=://)[^\s/@'\"<>]{1,256}@[\w.:-]*")
 _LOGIN = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]+(?:\.[\w-]+)*")
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}(?![\w(\[])")
-"""In code `a@b.T` is a product of matrices."""
+"""In code, `a@b.T` is a matrix product."""
 _MIXED = re.compile(r"(?=\D{0,200}\d)(?=[^A-Za-z]{0,200}[A-Za-z])[\w+/=-]{8,}")
 
 _LONG_KEY = 16
-"""A `key=` with fewer characters is one of a table: `key=uint32_t`."""
+"""A shorter value of `key=` is no secret, such as `key=uint32_t`."""
 
 _PART = r"[^\s/\\:;,()'\"<>|*?=&{}\[\]`]+"
 _PATH = re.compile(rf"(?:(?<!\w)[A-Za-z]:|~)?(?<![/\\])(?:[/\\]+{_PART})+[/\\]*")
 _RELATIVE = re.compile(r"[\w)\].*]")
-"""What stands before a slash that divides, ends a comment, or goes on with a path: `a/b`, `x[i]/y`, `1./dx`, `../c`."""
+"""A character before a slash that does not start a path: `a/b`, `x[i]/y`, `1./dx`, `../c`."""
 _AFTER_SLASHES = re.compile("//[^/]")
 _SHARE = re.compile(r"\\\\[^\\]+\\[^\\]+\\[^\\]")
-"""A folder that another machine shares: `\\\\host\\share\\file`."""
+"""A network share: `\\\\host\\share\\file`."""
 _HOME = re.compile(r"(?:[A-Za-z]:)?[/\\]+(?:root|(?:home|Users)[/\\]+[^/\\]+)[/\\]*", re.IGNORECASE)
 _WINDOWS_HOME = re.compile(r"[A-Za-z]:[/\\]{1,4}Users[/\\]{1,4}([^/\\:*?\"<>|\r\n]{1,60})(?=[/\\])", re.IGNORECASE)
 _OWNER = re.compile(rf"[/\\](?:home|Users)[/\\]{{1,4}}({_PART})", re.IGNORECASE)
@@ -81,14 +81,14 @@ is no person; without this list `triton_poi_0` of a container with such a folder
 
 
 class KnownPaths(NamedTuple):
-    """What the paths of a session give away: its owners, and the first folders of its files."""
+    """What the paths of a session reveal: user names, and the first folders of its files."""
 
     owners: re.Pattern[str] | None = None
     roots: frozenset[str] = frozenset()
 
     @classmethod
     def by(cls, texts: Collection[str]) -> KnownPaths:
-        """Return what texts with paths give away."""
+        """Collect what these texts reveal."""
         return cls(_owner_pattern(texts), _roots(texts))
 
 
@@ -106,24 +106,24 @@ def clean_text(text: str, known: KnownPaths = NOTHING_KNOWN) -> str:
 
 
 def clean_code(text: str, known: KnownPaths = NOTHING_KNOWN) -> str:
-    """Return a line of source code like `clean_text`; what only looks like a secret in a text is left alone."""
+    """Clean a line of source code, where fewer things that look like secrets are."""
     return _cleaned(text, known, code=True)
 
 
 def without_tokens(text: str) -> str:
-    """Return a text without what has the shape of a token or of a key."""
+    """Return a text without tokens and private keys."""
     if any(map(text.__contains__, _BEGINNINGS)):
         text = _TOKEN.sub(_masked_token, text)
     return _PRIVATE_KEY.sub(MASK, text) if "PRIVATE KEY" in text else text
 
 
 def without_home(text: str) -> str:
-    """Return a text with `~` for home folders of Windows, whose names can have spaces."""
+    """Replace Windows home folders, whose names can contain spaces, with `~`."""
     return _WINDOWS_HOME.sub("~", text)
 
 
 def last_part(path: str) -> str:
-    """Return the last part of a path of either kind of system: a home folder itself is `~`, `./app` stays."""
+    """Return the last part of a POSIX or Windows path; `~` for a home folder. `./app` stays."""
     parts = _parts(path)
     if parts[:-1] == ["."]:
         return path
@@ -133,7 +133,7 @@ def last_part(path: str) -> str:
 
 
 def is_in_home(path: str) -> bool:
-    """Tell whether a folder of a path is a home folder, or holds those."""
+    """Return whether a path is below a home folder."""
     return any(part.lower() in _HOME_PARTS or part == "~" for part in _parts(path)[:-1])
 
 
@@ -158,7 +158,7 @@ def _cleaned(text: str, known: KnownPaths, *, code: bool) -> str:
 
 
 def _masked_token(match: re.Match[str]) -> str:
-    """Return the sign for a token. `sk-` begins names of kernels, too, and `eyJ` a hash: a token is long and mixed."""
+    """Mask a token. Kernel names can also start with `sk-` and hashes with `eyJ`; a token is long and mixed."""
     unsure = match["unsure"]
     if unsure is None:
         return MASK
@@ -169,7 +169,7 @@ def _masked_token(match: re.Match[str]) -> str:
 
 
 def _masked_value(match: re.Match[str]) -> str:
-    """Put a sign for the value of a name that is one of a secret; numbers of tokens and ordinary keys stay."""
+    """Mask the value of a secret's name. Counts of tokens and ordinary keys stay."""
     name, value, separator = match["name"], match["value"], match["between"]
     if match["strong"] is None:
         if "=" not in separator or value.isdigit():
@@ -180,7 +180,7 @@ def _masked_value(match: re.Match[str]) -> str:
 
 
 def _masked_in_code(match: re.Match[str]) -> str:
-    """Put a sign for a value in code, where a name may stand for anything: a quoted text, or letters with digits."""
+    """Mask a value in code only if it is a quoted text or mixes letters and digits."""
     value = match["value"]
     is_text = value[0] in "'\"" and len(value) > 4 and (match["strong"] is not None or _MIXED.fullmatch(value[1:-1]))
     is_mixed = match["strong"] is not None and match["between"].strip() in "=:" and _MIXED.fullmatch(value)
@@ -201,7 +201,7 @@ def _roots(texts: Iterable[str]) -> frozenset[str]:
 
 
 def _owner_pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
-    """Return what matches the user names that folders in texts give away; None where there is none.
+    """Return a pattern for the user names that folders in texts reveal; None if there are none.
 
     Names of fewer than three characters and ordinary words of code are left alone.
     """
@@ -219,7 +219,7 @@ def _owner_pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _shortened(match: re.Match[str], roots: Collection[str]) -> str:
-    """Shorten a path within a text where it is private; the `//` of a comment stays."""
+    """Shorten a private path in a text; the `//` of a comment stays."""
     path, before = match[0], match.string[match.start() - 1 : match.start()]
     parts = _parts(path)
     if any(part.lower() in _HOME_PARTS for part in parts[:-1]):
@@ -232,7 +232,7 @@ def _shortened(match: re.Match[str], roots: Collection[str]) -> str:
 
 
 def _is_absolute(path: str, parts: list[str], before: str) -> bool:
-    """Tell whether it has folders below a root, drive or share. An address is none, nor are escapes: `"x:\\t%d\\n"`."""
+    """Return whether a match is an absolute path rather than a URL or escapes such as `"x:\\t%d\\n"`."""
     if _RELATIVE.match(before) or (before == ":" and _AFTER_SLASHES.match(path)):
         return False
     if path[0] == "/":

@@ -25,7 +25,7 @@ from gpuprof.read.zstd_frames import STARTS as ZSTD
 
 STDIN = "-"
 PATIENCE_S = 10.0
-"""So long a pipe is waited for that nobody writes into; a shell starts both sides of one at once."""
+"""How long to wait for a writer of a named pipe. A shell starts both sides at once."""
 _PAUSE_S = 0.05
 _SALVAGE = f"{AGAIN}; --salvage shows what lies before the damage"
 
@@ -92,7 +92,7 @@ def _opened(name: str, packed: Callable[[Look], bool], stack: contextlib.ExitSta
 
 
 class _Pipe:
-    """A named pipe: who writes into it is waited for, but not for ever. One without a name has its writer at once."""
+    """A pipe with a limited wait for its writer. An unnamed pipe always has one."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -106,7 +106,7 @@ class _Pipe:
         os.close(self._handle)
 
     def read1(self, size: int, /) -> bytes:
-        """Return what is there; none at the end. Raises OSError where nobody has opened the pipe to write."""
+        """Return available bytes; none at the end. Raises OSError if no writer opens the pipe in time."""
         while True:
             try:
                 data = os.read(self._handle, size)

@@ -27,8 +27,8 @@ _ALWAYS = 16 * 2**20
 """So much is unpacked whatever the size of the file: made-up reports of equal launches shrink to next to nothing."""
 
 _TEXT_ALWAYS, _MOST_TIMES_TEXT, _SMALL = 48 * 2**20, 100, 10**6
-"""The same for exports and sessions, which are read into memory: so much of any, and 100 bytes more for each beyond a
-million, as gzip makes real ones 15 to 90 times smaller."""
+"""Limits for exports and sessions, which are read into memory: 48 MiB, plus 100 bytes for each packed byte beyond a
+million. gzip shrinks real ones 15 to 90 times."""
 
 
 class Content(Struct, frozen=True):
@@ -87,17 +87,17 @@ def _fill(spool: IO[bytes], path: Path, file: BinaryIO) -> Damage | None:
 
 
 def room_for(packed_size: int) -> int:
-    """Return how many bytes of a report are unpacked at most."""
+    """Return the maximum unpacked size of a report."""
     return _room(min(_MOST, max(_ALWAYS, _MOST_TIMES * packed_size)))
 
 
 def room_for_text(packed_size: int) -> int:
-    """Return how many bytes of a text, which is read into memory, are unpacked at most."""
+    """Return the maximum unpacked size of a text, which is read into memory."""
     return _room(min(_MOST, _TEXT_ALWAYS + _MOST_TIMES_TEXT * max(0, packed_size - _SMALL)))
 
 
 def _room(most: int) -> int:
-    """Return what the temporary folder has room for, of so many bytes."""
+    """Return a size limited by the free space of the temporary folder."""
     try:
         return min(most, max(LARGE, shutil.disk_usage(tempfile.gettempdir()).free))
     except OSError:

@@ -146,7 +146,7 @@ def left_out(number: int) -> tuple[str, ...]:
 
 
 def impossible(durations: Sequence[tuple[str, object]]) -> tuple[str, ...]:
-    """Say which activities have a duration that nothing takes, if any: its value is not used."""
+    """Return a warning about activities with impossible durations, which are not used."""
     if not durations:
         return ()
     name, value = durations[0]

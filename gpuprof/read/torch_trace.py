@@ -65,7 +65,7 @@ _ARGS = {
         *("Process Group Name", "Process Group Ranks"),
     )
 }
-"""The arguments of events that are kept; each name is in memory once."""
+"""The arguments of events that are kept, as shared strings."""
 _FLOWS = ("ac2g", "async")
 _STEP = re.compile(rf"{PROFILER_STEP}#\d+")
 _AMD_NAME = re.compile(r"\b(?:AMD|Radeon|Instinct|gfx\d+)", re.IGNORECASE)

@@ -15,7 +15,7 @@ from gpuprof.model.session import KernelProfile, LaunchCount, RunTotals, RunVerd
 from gpuprof.model.timed import TimedKernel
 
 _MOST_WARNINGS = 10_000
-"""Of all sources together: each is printed."""
+"""Maximum for all sources together; each warning is printed."""
 _PROFILERS = (["ncu"], ["nv-nsight-cu-cli"], ["gpuprof"])
 
 
@@ -50,7 +50,7 @@ def refuse_contradictions(session: Session, kernels: Sequence[Referred], file: s
 
 
 def without_foreign_command(session: Session) -> Session:
-    """Return the session without a command to be copied that who made it could have had run, and not its user."""
+    """Return the session without its command unless that is safe to copy: its author may be a stranger."""
     verdict = session.verdict
     if verdict is None or verdict.command is None or may_be_copied(verdict.command):
         return session

@@ -23,8 +23,8 @@ LARGEST_SESSION = 256 * 1024 * 1024
 """What a session may take when it is unpacked. A page without one says so: 10 000 different kernels without their code
 take a quarter, with it they can take more."""
 _ALWAYS, _MOST_TIMES = 64 * 2**20, 40
-"""A session may be unpacked to so many bytes whatever its size, or to so many times its size if that is more. xz makes
-600 kernels of a real program 14 times smaller; 10 000 made-up ones that are nearly equal, 50 MB, 190 times."""
+"""A session may unpack to 64 MiB, or to 40 times its packed size if that is more. xz shrinks 600 kernels of a real
+program 14 times, and 10 000 nearly equal made-up ones (50 MB) 190 times."""
 _LARGEST_PAGE = LARGEST_SESSION
 _XZ, _XZ_MEMORY = b"\xfd7zXZ\x00", 128 * 1024 * 1024
 
@@ -167,7 +167,7 @@ def _from_xz(packed: bytes) -> bytes:
 
 
 def _room(packed_size: int) -> int:
-    """Return how many bytes a session of that packed size may have."""
+    """Return the maximum unpacked size of a session."""
     return min(LARGEST_SESSION, max(_ALWAYS, _MOST_TIMES * packed_size))
 
 

@@ -27,7 +27,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _LONGEST = 200
 _VALUES_ALWAYS, _BYTES_PER_VALUE = 1_000_000, 16
-"""A session may have so many values, and a further one for each 16 bytes: real ones have 22 bytes and more for each."""
+"""Maximum number of values: a million, plus one for each 16 bytes. Real sessions have at least 22 bytes for each."""
 _SEPARATORS = (",", "[", "{")
 _AGAIN = "copy it again, or write it again from its reports: gpuprof show REPORT --format json"
 _MAKES_DECODER = threading.Lock()
@@ -52,7 +52,7 @@ def read_session(data: str | bytes, file: str) -> Session:
 
 
 def refuse_too_many_values(pieces: Iterable[str | bytes], size: int, file: str) -> None:
-    """Raise InputError for JSON of more values than a session of its size can have: each takes memory."""
+    """Raise InputError if JSON has more values than a session of its size can have; each value takes memory."""
     if size <= _VALUES_ALWAYS:
         return
     values = sum(_separators(piece) for piece in pieces)

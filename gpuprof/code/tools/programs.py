@@ -39,19 +39,19 @@ _ANSWER_S = 10.0
 _MOST_OUTPUT = 2**20
 _KIND = "program version 1"
 _WITHIN = 'ulimit -v "$0" 2>/dev/null; ulimit -c 0; exec "$@"'
-"""What a shell does before it becomes a program. A limit that is set once the program runs comes too late for its
-children, and Python cannot safely set one between fork and exec while it has threads."""
+"""The shell sets the limit and then becomes the program. A limit set later would not hold for its children, and Python
+cannot safely set one between fork and exec while it has threads."""
 _NO_MEMORY = re.compile(
     r"catastrophic error: out of memory|LLVM ERROR: out of memory|out of memory allocating|virtual memory exhausted"
     r"|std::bad_alloc|Memory allocation fail|Cannot allocate memory|^MemoryError",
     re.MULTILINE,
 )
-"""How NVRTC and nvcc, LLVM, g++, ptxas, the system and Python say so."""
+"""Out-of-memory messages of NVRTC, nvcc, LLVM, g++, ptxas, the system and Python."""
 _VARIABLES = re.compile(
     r"PATH|HOME|TERM|LANG|LC_\w+|TZ|LD_\w+|CC|CXX|(?:CUDA|NVCC|NVRTC|NVVM|GPUPROF|GCC|CONDA|NIX|COVERAGE)_\w+"
     r"|(?:C_|CPLUS_)?INCLUDE_PATH|CPATH|LIBRARY_PATH|COMPILER_PATH|\w*ROOT|COMSPEC"
 )
-"""What compilers get of the environment: a source may include it, as /proc/self/environ, and secrets are in it."""
+"""Environment variables that compilers get. A source could include /proc/self/environ, which may hold secrets."""
 _MOST_SAID = 1024
 
 
@@ -66,14 +66,14 @@ class Program(NamedTuple):
 
 
 class CompileLimits(NamedTuple):
-    """What compiling a source for an architecture may take; `until_s`, by the monotonic clock, once it has begun."""
+    """Limits for compiling one source for one architecture. `until_s` is the deadline on the monotonic clock."""
 
     seconds: float = 60.0
     memory_bytes: int = 2 * 10**9
     until_s: float | None = None
 
     def begun(self) -> CompileLimits:
-        """Return the same, with the time running from now on."""
+        """Return the limits with the deadline counted from now."""
         return self._replace(until_s=time.monotonic() + self.seconds)
 
 
@@ -81,7 +81,7 @@ LIMITS = CompileLimits()
 
 
 class LimitReached(InputError):
-    """A source took a compiler more than its limits allow."""
+    """Compiling a source exceeded its limits."""
 
 
 class Outcome(NamedTuple):
@@ -111,7 +111,7 @@ def private_folder() -> Iterator[Path]:
 
 
 def compile_in(folder: Path, command: Sequence[str], limits: CompileLimits) -> Outcome:
-    """Run a compiler as `run_in` does. Raises LimitReached where it takes more than it may."""
+    """Run a compiler as `run_in` does. Raises LimitReached if it exceeds its limits."""
     patience_s = limits.seconds if limits.until_s is None else max(0.0, limits.until_s - time.monotonic())
     try:
         outcome = run_in(folder, command, patience_s, limits.memory_bytes)
@@ -125,7 +125,7 @@ def compile_in(folder: Path, command: Sequence[str], limits: CompileLimits) -> O
 
 
 def refuse_without_memory(said: str, limits: CompileLimits) -> None:
-    """Raise LimitReached where a compiler says that it got no more memory."""
+    """Raise LimitReached if a compiler reports that it ran out of memory."""
     if _NO_MEMORY.search(said):
         allowed, more = (format_si(amount * limits.memory_bytes, "B").replace(".00", "") for amount in (1, 2))
         raise LimitReached(
@@ -134,14 +134,14 @@ def refuse_without_memory(said: str, limits: CompileLimits) -> None:
 
 
 class NotFinished(EnvironmentProblem):
-    """A program took longer than it may."""
+    """A program exceeded its time limit."""
 
 
 def run_in(folder: Path, command: Sequence[str], patience_s: float, memory_bytes: int = LIMITS.memory_bytes) -> Outcome:
     """Run a program whose temporary files go into that folder; it and all that it started ends with the call.
 
-    Of the environment it gets what compilers read. Raises EnvironmentProblem where it cannot be started, NotFinished
-    where it takes longer than `patience_s`.
+    It gets only the environment variables that compilers read. Raises EnvironmentProblem if it cannot be started, and
+    NotFinished if it takes longer than `patience_s`.
     """
     environment = {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)}
     environment |= {"TMPDIR": str(folder), "TEMP": str(folder), "TMP": str(folder), "PATH": programs_path(os.environ)}
@@ -166,9 +166,9 @@ def run_in(folder: Path, command: Sequence[str], patience_s: float, memory_bytes
 
 
 def within(command: Sequence[str], memory_bytes: int = LIMITS.memory_bytes) -> list[str]:
-    """Return the command that runs another one with so much memory at most for each of its processes.
+    """Return a command that runs another one with a memory limit for each of its processes.
 
-    Raises FileNotFoundError where that is not there, which a shell would only print.
+    Raises FileNotFoundError if the program is missing, which a shell would only print.
     """
     if shutil.which(command[0]) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
@@ -193,7 +193,7 @@ def ended(command: Sequence[str], patience_s: float, **options: Any) -> int:
 
 
 def _wait(started: subprocess.Popen[bytes], patience_s: float) -> None:
-    """Wait for the end of a process. `Popen.wait` with a time limit looks 20 times a second: 0.2 s would be 25 ms more.
+    """Wait for a process to end. `Popen.wait` with a timeout polls 20 times a second, which adds up to 25 ms.
 
     Raises subprocess.TimeoutExpired.
     """
@@ -235,7 +235,7 @@ def _signals_after() -> Iterator[None]:
 
 
 def _end(started: subprocess.Popen[bytes]) -> None:
-    """End a program and what it started, which may run on though the program has ended."""
+    """Kill a program's process group; its children may still run after the program has ended."""
     try:
         os.killpg(started.pid, signal.SIGKILL)
     except (AttributeError, OSError):  # Windows has no groups of processes

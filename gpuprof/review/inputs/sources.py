@@ -56,7 +56,7 @@ _LINES = {"nvrtc": "--generate-line-info", "nvcc": "-lineinfo"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """A source as it was typed, where it lies, what it says, and the folders whose files messages may quote."""
+    """A source: its name as typed, its path, its text, and the folders whose files messages may quote."""
 
     name: str
     path: Path
@@ -110,7 +110,7 @@ def _quoted_folders(source: Path, choice: KernelChoice) -> tuple[str, ...]:
 
 
 def _headers(targets: Iterable[str]) -> Iterator[Path]:
-    """Yield the folders of headers that come with compilers."""
+    """Yield the compilers' header folders."""
     for nvrtc in filter(None, map(_nvrtc_for, targets)):
         yield from cuda_header_folders(nvrtc)
     for tool in find_programs("nvcc"):
