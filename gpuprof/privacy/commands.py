@@ -49,7 +49,7 @@ def reduced_command(command: str, known: KnownPaths = NOTHING_KNOWN) -> str:
 
 
 def reduced_program(arguments: Sequence[str]) -> str:
-    """Return the words of a command as a shell takes them, reduced."""
+    """Return the reduced command, quoted for a shell."""
     return shlex.join(_reduced(arguments, NOTHING_KNOWN))
 
 
