@@ -114,7 +114,7 @@ def _after_gpuprof(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]
 
 
 def _program(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
-    """Yield the program that words start, with a sign for its arguments; of `env` and Python what they start."""
+    """Yield the program and `…` for its arguments; for `env` and Python, the program or script that they start."""
     place = 0
     while place < len(arguments):
         word = arguments[place]
