@@ -38,7 +38,7 @@ help:
 
 $(RUNS): pyproject.toml lock.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12")'
-	@echo "making an environment in $(VENV), about 300 MB"
+	@echo "making an environment in $(VENV), about 340 MB"
 	@$(PYTHON) -m venv $(VENV)
 ifneq ($(LOCKED),)
 	@$(PIP) --require-hashes --requirement lock.txt

@@ -12,7 +12,7 @@ from gpuprof.diagnose.nvidia_messages import PIPE_TOLD, STALLS_TOLD
 from gpuprof.diagnose.order import is_counted
 from gpuprof.diagnose.telling import escaped, telling_expression
 from gpuprof.model.kernel_names import parse_name
-from gpuprof.model.ncu_line import arguments_of, is_ncu, option_at
+from gpuprof.model.ncu_line import VARIABLE, arguments_of, is_ncu, option_at
 from gpuprof.model.profiler_lines import FILTERS, KEPT
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Source
@@ -33,7 +33,6 @@ _LONGEST = 4000
 _LONGEST_NAME = 40
 _INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|c|tc)?sh|python[\d.]*)")
 _TEXT_OPTION = re.compile(r"-[A-Za-z]*c")
-_VARIABLE = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _SURVEYED_BY = "GPUPROF_SURVEY_BY="
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -251,7 +250,7 @@ def _program(command: str | None) -> tuple[str, ...] | None:
         _, *arguments = shlex.split(command)
     except ValueError:
         return None
-    return tuple(itertools.dropwhile(_VARIABLE.match, arguments)) or None
+    return tuple(itertools.dropwhile(VARIABLE.match, arguments)) or None
 
 
 def _takes_text(program: Sequence[str]) -> bool:

@@ -6,6 +6,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
+VARIABLE = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+"""The start of an environment assignment."""
 _NCU = re.compile(r"(?:.*[/\\])?(?:ncu|nv-nsight-cu-cli)(?:\.exe)?")
 
 

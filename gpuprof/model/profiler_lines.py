@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from gpuprof.model.ncu_line import SWITCHES, names
+from gpuprof.model.ncu_line import SWITCHES, VARIABLE, names
 
 KEPT = names(
     "target-processes target-processes-filter profile-from-start disable-profiler-start-stop replay-mode "
@@ -22,7 +22,6 @@ FILTERS = names("kernel-id kernel-name kernel-regex kernel-name-base kernel-rege
 _OF_NCU = KEPT | FILTERS | names("set import-source launch-skip launch-count")
 _OF_RUN = names("survey kernel")
 _OUTPUT = re.compile(r"[\w.-]+")
-_VARIABLE = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _STARTER = re.compile(r"(?:.*/)?(?:env|sudo|doas|xargs|eval|exec)")
 _INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|c|tc|fi)?sh|python[\d.]*|perl|ruby|node)")
 _TEXT_OPTION = re.compile(r"-[A-Zabdf-z]*[ce]|--(?:command|eval)")
@@ -52,7 +51,7 @@ def may_be_copied(command: str) -> bool:
 
 
 def _is_program(arguments: Sequence[str]) -> bool:
-    if not arguments or arguments[0].startswith("-") or _VARIABLE.match(arguments[0]) is not None:
+    if not arguments or arguments[0].startswith("-") or VARIABLE.match(arguments[0]) is not None:
         return False
     return _STARTER.fullmatch(arguments[0]) is None and not any(
         _INTERPRETER.fullmatch(name) is not None and _takes_text(arguments[place + 1 :])

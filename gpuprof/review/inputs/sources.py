@@ -28,6 +28,7 @@ from gpuprof.code.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_n
 from gpuprof.code.tools.nvrtc_child import compile_apart
 from gpuprof.code.tools.programs import NVCC_HINT, LimitReached, find_programs
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
+from gpuprof.privacy.source_files import repository_root
 from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
 from gpuprof.review.inputs.file_bytes import read_bytes
 from gpuprof.review.inputs.request import ReviewRequest
@@ -101,12 +102,11 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
 
 
 def _quoted_folders(source: Path, choice: KernelChoice) -> tuple[str, ...]:
-    """Return the source's folder, its repository, the folders of `-I`, and those of compilers' headers."""
+    """Return the source's repository, or its folder, the folders of `-I`, and those of compilers' headers."""
     folder = source.absolute().parent
-    repository = next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), folder)
+    own = repository_root(folder) or str(folder)
     headers = map(str, _headers(choice.targets or (DEFAULT_TARGET,)))
-    folders = (str(folder), str(repository), *choice.request.include_folders, *_SYSTEM_HEADERS, *headers)
-    return tuple(os.path.realpath(place) for place in folders)
+    return tuple(map(os.path.realpath, (own, *choice.request.include_folders, *_SYSTEM_HEADERS, *headers)))
 
 
 def _headers(targets: Iterable[str]) -> Iterator[Path]:
