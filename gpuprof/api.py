@@ -66,10 +66,9 @@ def load_recorded(
     keep_private: bool = False,
     path_maps: Sequence[PathMap] = (),
 ) -> Loaded:
-    """Do what `load` does, and return what the kernels were made from, too: their code is not in a session.
+    """Load as `load` does, and return the recorded launches as well, because a session does not hold their code.
 
-    `path_maps` say where source folders of the reports lie in the repository. What the kernels were made from is as it
-    was recorded.
+    `path_maps` map source folders of the reports to folders in the repository. The recorded launches are not cleaned.
     """
     session, recorded = _recorded(paths, spec=spec, salvage=salvage, groups=groups, keep_private=keep_private)
     return Loaded(LoadedSession.of(session if keep_private else without_private(session, path_maps)), recorded)
@@ -126,7 +125,7 @@ def listing(
 def listing_in(
     session: Session, kernel: KernelProfile, recorded: Mapping[int, Recorded], *, keep_private: bool
 ) -> Listing:
-    """Return the machine code of a kernel of what was loaded. Raises what `listing` raises."""
+    """Return the machine code of a loaded kernel. Raises as `listing` does."""
     from gpuprof.diagnose.listing import listing_of
 
     listing = listing_of(session, kernel, recorded.get(kernel.id))

@@ -277,7 +277,7 @@ class _Heard:
 
 
 def _kept_log(place: Path) -> contextlib.AbstractContextManager[ProgramLog]:
-    """Begin the log of a timed run, which replaces the one before. Raises OSError, and UsageError."""
+    """Start the log of a timed run, replacing the previous one. Raises OSError and UsageError."""
     for folder in (place.parent, place):
         make_folder(folder, ours=True)
     log = place.parent / PROGRAM_LOG
@@ -286,7 +286,7 @@ def _kept_log(place: Path) -> contextlib.AbstractContextManager[ProgramLog]:
 
 
 def _quiet(request: ProfileRequest, place: Path, log: ProgramLog) -> ProfileRequest:
-    """Return the request of a timed run, which replaces the one before; what the program prints is in its log."""
+    """Return the request for a timed run that replaces the previous one and logs the program's output."""
 
     def write(text: str) -> None:
         log.write(text.encode("utf-8", "backslashreplace"))

@@ -216,7 +216,7 @@ def _to_check(request: ReviewRequest) -> str:
 
 
 def _limits(limits: CompileLimits) -> list[str]:
-    """Return the limits of compilers as they are typed; none for those that hold anyway."""
+    """Return the options for compile limits that differ from the defaults."""
     from gpuprof.code.tools.programs import LIMITS
 
     options = [] if limits.seconds == LIMITS.seconds else ["--compile-timeout", f"{limits.seconds:g}"]

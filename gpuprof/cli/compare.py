@@ -146,7 +146,7 @@ class _Asked:
             update=options["update_baseline"],
             form=options["form"],
             outputs=outputs,
-            # Without what is private, paths are in the repository before anything is compared.
+            # Cleaning shortens paths to the repository, so path maps apply before it.
             look=CompareOptions(options["top"], repository_root(), path_maps if options["keep_private"] else ()),
             verbose=options["verbose"],
             spec=options["spec"],

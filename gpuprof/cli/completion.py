@@ -38,7 +38,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 def prepare() -> None:
-    """Let bash be answered in our words; click asks the bash of PATH for its version."""
+    """Complete for bash without click's check of its version, which runs the bash on PATH."""
     os.environ["PATH"] = programs_path(os.environ)
 
     from click import shell_completion

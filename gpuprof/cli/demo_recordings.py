@@ -77,7 +77,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _refuse_foreign(shipped: Sequence[Recording], folder: Path, *, force: bool) -> None:
-    """Raise UsageError where a file would be replaced that no demo has written, or lie in a linked folder."""
+    """Raise UsageError if a file that no demo wrote would be replaced, or if a folder is a link."""
     for recording in shipped:
         place = folder / recording.name
         refuse_linked(place)

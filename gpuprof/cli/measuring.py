@@ -45,7 +45,7 @@ def measure(wanted: Wanted, html: Path | None, form: str) -> int:
 
 
 class _Stop:
-    """Whether the user has asked to stop, and the exit code for it. Asking twice ends the program at once."""
+    """Whether the user asked to stop, and the exit code for that. A second request ends the program at once."""
 
     def __init__(self) -> None:
         self.wanted = False

@@ -31,7 +31,7 @@ _PACKAGES = (
     "nvidia-cuda-nvrtc-cu12",
     "nvidia-cuda-nvdisasm",
 )
-"""Python packages whose versions are of interest; none is a problem to be without."""
+"""Optional Python packages whose versions are listed."""
 _OF_CUDA_13 = {"cupy-cuda13x": "cupy-cuda12x", "nvidia-cuda-nvrtc": "nvidia-cuda-nvrtc-cu12"}
 """Packages with which a GPU is measured, and what does the same with a driver of CUDA 12."""
 

@@ -1,9 +1,9 @@
-"""Prints which packages a Python finds, without loading them: run by the user's Python, of whatever version."""
+"""Print which packages this Python finds, without importing them. The user's Python runs this, in any version."""
 
 import sys
 
 if __name__ == "__main__":
-    # Python has put this folder first, whose modules are not meant for others.
+    # Python put this folder first on the path; its modules must not shadow others.
     sys.path = [entry for entry in sys.path if entry != __file__.rpartition("/")[0]]
 
     import importlib.util

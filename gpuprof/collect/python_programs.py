@@ -29,9 +29,9 @@ def python_of(program: Sequence[str], path: str | None = None) -> str | None:
 
 
 def packages_of(python: str, names: Sequence[str], environ: Mapping[str, str]) -> frozenset[str]:
-    """Return which packages of these a Python finds, without loading them; none if it does not answer.
+    """Return which of these packages a Python finds, without importing them; none if it does not answer.
 
-    Nothing of the working folder is imported to answer, so what is there alone is not found.
+    The working folder is not searched.
     """
     folders = filter(os.path.isabs, environ.get("PYTHONPATH", "").split(os.pathsep))
     variables = {**environ, "PYTHONPATH": os.pathsep.join(folders)}

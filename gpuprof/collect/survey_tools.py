@@ -81,7 +81,7 @@ class SurveyCommand:
 
 
 def _remove(place: Path) -> None:
-    """Remove a file or folder, of a link the link alone."""
+    """Remove a file, a folder or a link, but not what a link points to."""
     if place.is_symlink() or not place.is_dir():
         place.unlink(missing_ok=True)
     else:

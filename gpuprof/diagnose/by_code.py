@@ -82,7 +82,7 @@ def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> CodeShape |
 
 
 def only_line(case: Case, excess: Mapping[str, float | None]) -> Location | None:
-    """Return the only line that can cause most excess whatever its addresses are: the text is not known."""
+    """Return the only line that can cause most of the excess, judged by opcodes and executions alone."""
     runs = _counts_runs(case)
     named = _named_suspects(case, _GLOBAL_OPCODES, counted=runs)
     every = [suspect for suspect in named if suspect.kind in excess]
@@ -90,9 +90,9 @@ def only_line(case: Case, excess: Mapping[str, float | None]) -> Location | None
 
 
 def _named_suspects(case: Case, kinds: Mapping[str, str], *, counted: bool) -> Iterator[_Suspect]:
-    """Return accesses by their opcodes alone, each of which may touch as many places as a warp has lanes.
+    """Yield accesses known by their opcodes alone. Each may touch one place per lane.
 
-    Nothing where some instructions are not of the kernel's own machine code: they could be accesses, too.
+    Yield nothing if some instructions are outside the kernel's own machine code, since they could be accesses too.
     """
     code = case.code
     if not code or code[-1].pc - code[0].pc >= len(case.machine_code):
@@ -120,7 +120,7 @@ def conflicts_by_code(case: Case, conflicts: float) -> ConflictPlace | None:
 
 
 def _shared_suspects(case: Case) -> Sequence[_Suspect]:
-    """Return the accesses of shared memory that run and can have conflicts."""
+    """Return the executed accesses to shared memory that can have bank conflicts."""
     if not case.has_sass:
         return tuple(_named_suspects(case, _SHARED_OPCODES, counted=True))
     launch = _whole_code(case)

@@ -648,7 +648,7 @@ class Case:
 
     @cached_property
     def opcode_names(self) -> tuple[str, ...]:
-        """The opcodes of the instructions: by their text; without one by machine code, as far as it tells them."""
+        """The opcodes of the instructions, from their text or else from machine code; empty if unknown."""
         first = None if self.has_sass else self._own_code
         if first is None:
             return tuple(map(opcode_of, self.sass))
@@ -702,7 +702,7 @@ def _are_any_in(names: tuple[str, ...], listed: frozenset[str] | None) -> bool:
 
 @lru_cache(maxsize=512)
 def _places_of(opcodes: tuple[str, ...], starts: tuple[str, ...]) -> tuple[int, ...]:
-    """Return where the instructions are whose opcode, with a point behind it, starts so."""
+    """Return the indices of the instructions whose opcode, followed by a point, has one of these prefixes."""
     return tuple(number for number, opcode in enumerate(opcodes) if f"{opcode}.".startswith(starts))
 
 

@@ -259,7 +259,7 @@ def _shape(case: Case) -> ExcessShape | CodeShape | None:
 
 
 def _place_without_text(case: Case) -> Location | None:
-    """Return the only line whose instructions can cause most of the excess, where no text says what they do."""
+    """Return the only line that can cause most of the excess if the report has no SASS text."""
     unused = _unused_sectors(case) if case.code and not case.has_sass else {}
     if not unused:
         return None

@@ -203,7 +203,7 @@ def _argument(name: str, value: str | None) -> Iterator[str]:
 
 
 def _file_name(kernel: KernelProfile) -> str:
-    """Return a name of a file for a kernel; what is left of a token that is cut could not be recognised any more."""
+    """Return a file name for a kernel. Clean it before cutting, because a cut token is not recognised."""
     name = re.sub(r"[^A-Za-z0-9_.]+", "-", clean_text(kernel.name)).strip("-.")[:_LONGEST_NAME]
     return name or f"kernel-{kernel.id}"
 

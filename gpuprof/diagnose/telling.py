@@ -32,12 +32,12 @@ def telling_expression(base: str, demangled: str, names: Iterable[str]) -> str:
 
 
 def _has(name: str, before: str, part: str) -> bool:
-    """Tell whether an expression matches behind the first `before`, and so behind any."""
+    """Return whether an expression matches after the first `before`, and so after any."""
     return re.compile(part).search(name, name.find(before) + len(before)) is not None
 
 
 def _candidates(base: str, demangled: str) -> Iterator[tuple[str, str]]:
-    """Yield what must be before, and an expression for what is behind."""
+    """Yield the text that must come first, and an expression for what follows."""
     yield "", escaped(base)
     own = re.search(rf"\b{escaped(base)}\b", demangled)
     if own is None:

@@ -33,9 +33,9 @@ Language = Literal["source", "sass"]
 
 
 def about(text: str, most: int | None = None) -> Meta:
-    """Return what a field means, for the schema and the reference, and how many items its list has at most.
+    """Return a field's description and the maximum length of its list.
 
-    Views take time for each item or each pair. The most is 10 and more times what sessions of real programs have.
+    The maximum is at least ten times what sessions of real programs have; it bounds the time of views.
     """
     return Meta(description=text, max_length=most)
 

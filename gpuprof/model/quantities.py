@@ -19,7 +19,7 @@ _OPCODE, _HFMA2_IMMEDIATE = 0xFFF, (0x435, 0x431)
 _INSTRUCTION = struct.Struct("<QQ")
 COLLECT = "collect with ncu --set full, or --set roofline for work and DRAM traffic"
 EXPORT_REPORT = "ncu --import FILE --csv --page raw > FILE.csv, and name that"
-"""The way out of what gpuprof does not know of a report."""
+"""What to type if gpuprof does not understand a report."""
 READ_REPORT = "the .ncu-rep may hold it, CSV and text leave out part of it; else collect with --set full"
 
 

@@ -62,7 +62,7 @@ class Missing(Struct, frozen=True):
 
 
 SASS_TEXT, SOURCE_LINES = "SASS text", "source lines"
-"""What of a kernel's code can be missing."""
+"""Parts of a kernel's code that can be missing."""
 
 
 class MetricTable(Protocol):
@@ -85,7 +85,7 @@ class MetricTable(Protocol):
         ...
 
     def is_strange(self, name: str) -> bool:
-        """Tell whether there is an entry of that name in a form that is not known: its value is missing."""
+        """Return whether the value of that name has an unknown form and is therefore missing."""
         ...
 
     def names(self) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class DictMetrics:
         return name in self._metrics
 
     def is_strange(self, name: str) -> bool:  # noqa: ARG002
-        """Return false: all that is held is known."""
+        """Return False: every value has a known form."""
         return False
 
     def names(self) -> tuple[str, ...]:
@@ -230,7 +230,7 @@ class LaunchDetails(Protocol):
         ...
 
     def code_gaps(self) -> tuple[Missing, ...]:
-        """Return what is not known of the kernel's code though it could be: SASS_TEXT, SOURCE_LINES."""
+        """Return what is missing of the kernel's code, with reasons: SASS_TEXT, SOURCE_LINES."""
         ...
 
 
@@ -268,7 +268,7 @@ class FixedDetails(Struct, frozen=True):
         return None
 
     def code_gaps(self) -> tuple[Missing, ...]:
-        """Return nothing: a text export has no code that could be read."""
+        """Return nothing: a text export has no code."""
         return ()
 
 
@@ -343,5 +343,5 @@ class Report(Struct, frozen=True):
 
 
 def names_of(launches: Iterable[Launch]) -> frozenset[str]:
-    """Return the names of all metrics of launches: what none of them has is then looked for once, not in each."""
+    """Return the names of all metrics, so that a metric that no launch has is looked up once."""
     return frozenset(chain.from_iterable(launch.metrics.names() for launch in launches))

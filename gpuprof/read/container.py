@@ -150,7 +150,7 @@ def section_names(message: bytes) -> str:
 
 
 class _MoreThanKnown(Malformed):
-    """A block that does not parse, and has a field that is not known: a newer ncu may have written it."""
+    """A block that does not parse and has an unknown field; a newer ncu may have written it."""
 
     def __init__(self, broken: Malformed, field: int) -> None:
         super().__init__(broken.at, f"{broken.why}, and it has a field {field}, which this gpuprof does not know")
@@ -178,7 +178,7 @@ def _version(data: Bytes) -> int:
 
 
 def blocks(data: Bytes) -> Iterator[ReportBlock]:
-    """Yield each block, after its payload was found whole. Raises Malformed where it is not."""
+    """Yield each block once its payload is known to be whole. Raises Malformed if it is not."""
     size = len(data)
     at = 8 + _length(data, 4)
     while at < size:

@@ -72,7 +72,7 @@ class FactsReader:
         self._shapes: dict[tuple[Dim3 | None, Dim3 | None], tuple[Dim3 | None, Dim3 | None]] = {}
 
     def facts(self, number: int) -> LaunchFacts:
-        """Return what the message of a launch says. Raises DamagedInput where it does not parse."""
+        """Return the facts of a launch. Raises DamagedInput if its message does not parse."""
         message = self._messages.split(number)
         try:
             return self._facts(message, NcuMetrics(self._messages, number))

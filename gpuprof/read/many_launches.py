@@ -19,7 +19,7 @@ _PATIENCE_S = 300.0
 
 
 def all_facts(messages: LaunchMessages, compute_capability: str | None) -> Iterator[LaunchFacts]:
-    """Yield what the message of each launch says, in their order. Raises DamagedInput.
+    """Yield the facts of each launch in order. Raises DamagedInput.
 
     Of a large report, the counters that the architecture's quantities are made of are decoded by the way.
     """

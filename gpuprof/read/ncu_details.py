@@ -55,7 +55,7 @@ class EmbeddedPrograms:
             return None
 
     def whole(self, reference: int | None) -> SourceData | None:
-        """Return the same; raises DamagedInput where it does not parse."""
+        """Return the parsed message. Raises DamagedInput if it does not parse."""
         if reference is None:
             return None
         if reference not in self._sources:
@@ -163,13 +163,13 @@ class NcuDetails(Struct, frozen=True):
         return self.programs.source(self.reference)
 
     def code_start(self) -> int | None:
-        """Return the kernel's address; None where neither its program nor the launch tells it."""
+        """Return the kernel's address; None if neither its program nor the launch has it."""
         source, listed = self._source(), function_addresses(self.metrics)
         start = source.starts.get(self.mangled) if source is not None else None
         return start if start is not None or len(listed) != 1 else listed[0]
 
     def code_gaps(self) -> tuple[Missing, ...]:
-        """Return what is not known of the kernel's code, and why. Raises DamagedInput as `instructions` does."""
+        """Return what is missing of the kernel's code, with reasons. Raises DamagedInput as `instructions` does."""
         return self.code.gaps(self.metrics.number_in_report)
 
     def _program(self) -> _Program:

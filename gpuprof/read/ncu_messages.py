@@ -101,7 +101,7 @@ class LaunchMessages:
             raise self.damaged(f"the value of {name}", broken) from broken
 
     def is_strange(self, launch: int, name: str) -> bool:
-        """Tell whether a launch has a metric of that name in a form that is not known."""
+        """Return whether a launch has a metric of that name in an unknown form."""
         message, number = self._message(launch), self._numbers[name]
         try:
             message.value(number), message.instances(number, self._keys)

@@ -72,7 +72,7 @@ class NcuMetrics:
         return self._source.lists(name) and self._source.has(self.number_in_report, name)
 
     def is_strange(self, name: str) -> bool:
-        """Tell whether there is an entry of that name in a form that is not known."""
+        """Return whether there is an entry of that name in an unknown form."""
         return self.has(name) and self._source.is_strange(self.number_in_report, name)
 
     def names(self) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ class _Launches(Struct, frozen=True):
 
 
 def _read(path: Path, content: Content, container: Container, *, salvage: bool) -> _Launches:
-    """Read the launches. Raises DamagedInput where one does not parse."""
+    """Read the launches. Raises DamagedInput if one does not parse."""
     messages = LaunchMessages(str(path), content.data, container.names, container.spans)
     warnings = _leave_out_broken(messages) if salvage else ()
     programs = EmbeddedPrograms(content.data, container.sources)

@@ -67,7 +67,7 @@ _STORED_TABLES = """
 SELECT name FROM sqlite_master AS tables
 WHERE type = 'table' AND rootpage > 0 AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(tables.name) WHERE hidden <> 0)
 """
-"""Tables that hold all they give: views, virtual tables and computed columns can give far more than the file has."""
+"""Only stored tables: views, virtual tables and computed columns can yield far more than the file holds."""
 _EXPORT = "export the report again: nsys export --type sqlite REPORT.nsys-rep"
 
 _Row = dict[str, Any]
@@ -238,7 +238,7 @@ def _graph_warning(graphs: int) -> tuple[str, ...]:
 
 
 def _launched(export: _Export) -> Iterator[_Launched | None]:
-    """Yield what the GPUs did; None for what has no start. What ends before it starts has a duration below 0."""
+    """Yield GPU activities; None for one without a start. One that ends before its start has a negative duration."""
     gpus = _Gpus(export)
     for row in export.rows(_KERNELS, _KERNEL_COLUMNS):
         name = export.string(row["demangledName"]) or export.string(row["shortName"]) or "unnamed"

@@ -19,13 +19,13 @@ from gpuprof.read.printed_table import LAUNCH_COLUMNS, Dropped, PrintedRow, Prin
 _DURATION = "gpu__time_duration.sum"
 _LONGEST_S = 1e9
 _ENDLESS = re.compile(r"[+-]?(?:inf(?:inity)?|[\d.,]+e\+?\d+)(?: \(.*\))?", re.IGNORECASE)
-"""Numbers that are none of a time, in words or beyond what a float takes."""
+"""Values that are no finite time: infinities, and exponents beyond a float."""
 # ncu's marks and the names that message types have in `RuleResult.kind`.
 _RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "INF": "ok", "OK": "ok"}
 
 _MOST = {"lines": (400_000, 64), "launches": (60_000, 1_000)}
-"""So many are read of any text, and a further one for each of so many characters: of real exports a line has 100 and
-more, and a launch with more than its duration 2,000 and more."""
+"""Maximum numbers for any text, plus one for each of so many characters. In real exports a line has at least 100
+characters, and a launch with more than its duration at least 2,000."""
 
 
 def report_of(tables: Iterable[PrintedTable], text: str, file: str, sha256: str, kind: str) -> Report:
@@ -55,7 +55,7 @@ def report_of(tables: Iterable[PrintedTable], text: str, file: str, sha256: str,
 
 
 def refuse_too_many(number: int, what: str, text: str, file: str) -> None:
-    """Raise InputError for more lines or launches than ncu prints into a text of that length: each takes memory."""
+    """Raise InputError for more lines or launches than ncu prints in a text of that length; each takes memory."""
     always, characters = _MOST[what]
     most = always + len(text) // characters
     if number > most:
@@ -120,7 +120,7 @@ def _raw_metrics(cells: Iterable[tuple[MetricColumn, str]], line: int, dropped: 
 
 
 def _is_impossible(cell: str, metric: Metric | None) -> bool:
-    """Tell a duration that no launch has: below 0, endless, or of years."""
+    """Return whether a duration is impossible: negative, infinite, or years."""
     if metric is None or isinstance(metric.value, str):
         return _ENDLESS.fullmatch(cell.strip()) is not None
     return not 0 <= metric.value <= _LONGEST_S

@@ -37,7 +37,7 @@ class InstructionPlace(NamedTuple):
 
 
 NOWHERE = InstructionPlace("", None, None)
-"""An instruction of which nothing is known."""
+"""An unknown instruction."""
 
 
 _NO_LINES = ProgramLines((), {})
@@ -130,7 +130,7 @@ class SourceData:
 
     @cached_property
     def _sections(self) -> Mapping[str, ElfSection]:
-        """The sections of functions by their symbols; none where the cubin is damaged.
+        """The sections of functions by symbol; empty if the cubin is damaged.
 
         Where the machine code was taken out of a cubin, its line table tells the lines of functions by their sizes.
         """
@@ -170,19 +170,19 @@ class SourceData:
 
     @cached_property
     def _table(self) -> ProgramLines | None:
-        """The line table of the cubin; None where it is broken."""
+        """The line table of the cubin; None if it is broken."""
         if self._elf is None or self.cubin is None or self._elf.named(b".debug_line") is None:
             return _NO_LINES
         return source_lines(self.cubin, user_cache())
 
     @property
     def is_broken(self) -> bool:
-        """Tell whether there is a cubin that cannot be read."""
+        """Return whether there is a cubin that cannot be read."""
         return bool(self._binaries) and self.target is None
 
     @property
     def has_broken_lines(self) -> bool:
-        """Tell whether the cubin has a line table that cannot be read."""
+        """Return whether the cubin has a line table that cannot be read."""
         return self._table is None
 
     def _spans(self, own: tuple[str, int] | None) -> list[FunctionSpan]:

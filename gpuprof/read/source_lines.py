@@ -26,7 +26,7 @@ class ProgramLines(msgspec.Struct, frozen=True):
     functions: dict[str, tuple[int, ...]]
 
     def at(self, function: str, offsets: Iterable[int]) -> Iterator[FileAndLine | None]:
-        """Yield the line of each of these instructions of a function, by offset; None where it has none."""
+        """Yield the source line of each of these instructions of a function; None if it has none."""
         numbers = self.functions.get(function, ())
         starts = numbers[::4]
         for offset in offsets:

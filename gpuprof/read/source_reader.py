@@ -55,7 +55,7 @@ class SourceReader:
         return program.data.sources() if program is not None else {}
 
     def places(self, number: int, pcs: Sequence[int]) -> dict[int, InstructionPlace]:
-        """Return text and source position of these instructions, as far as they are known."""
+        """Return the known texts and source positions of these instructions."""
         program = self._program(number)
         if program is None:
             return dict.fromkeys(pcs, NOWHERE)
@@ -63,7 +63,7 @@ class SourceReader:
         return program.data.places(pcs, self._store, program.own)
 
     def gaps(self, number: int) -> tuple[Missing, ...]:
-        """Return what is not known of the code of a launch's kernel, and why."""
+        """Return what is missing of the code of a launch's kernel, with reasons."""
         program = self._program(number)
         if program is None:
             return (_NO_CODE,)

@@ -49,7 +49,7 @@ class TextStore:
         return None if isinstance(text, Missing) else text
 
     def without_text(self, function: FunctionCode) -> Missing | None:
-        """Return why a function that was learned has no text; None where it has."""
+        """Return why a function has no text; None if it has."""
         text = self._texts.get(function)
         return text if isinstance(text, Missing) else None
 

@@ -30,7 +30,7 @@ ANSWER, REFUSAL = "answer", "refusal"
 
 def main(arguments: Sequence[str]) -> None:
     """Open the GPU that the command line names, say what it is, and serve it."""
-    # A terminal and `timeout` send them to the whole group: who started this process ends it, when results are written.
+    # A terminal and `timeout` signal the whole group. The parent ends this process after it has written the results.
     for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(which, signal.SIG_IGN)
     requests, replies = _channels()

@@ -11,12 +11,12 @@ _MOV_OF_REGISTER, _NOP, _BRA, _CGAERRBAR = 0x202, 0x918, 0x947, 0x5AB
 _KIND, _MUFU = 0x1FF, 0x108
 """The bits of the opcode without those of what the operand is: a register, a constant or an immediate."""
 _FUNCTION, _FUNCTIONS, _SEEDS_FP64 = 10, 0xF, {6: "MUFU.RCP64H", 7: "MUFU.RSQ64H"}
-"""Where a MUFU tells its function in the upper word."""
+"""Bits of the upper word with a MUFU's function."""
 _SIZE, _SIZES = 9, (".U8", ".S8", ".U16", ".S16", "", ".64", ".128", "")
-"""Where an access to global memory tells its size in the upper word."""
+"""Bits of the upper word with the size of a global memory access."""
 _SIZED = frozenset((0x180, 0x181, 0x185, 0x186, 0x1AE))
 _COPY, _OF_BLACKWELL, _COPY_SIZE, _COPY_SIZES = 0x1AE, 1 << 19, 10, ("", ".64", ".128", "")
-"""A copy into shared memory tells its size elsewhere from Blackwell on, where one bit is set that was not before."""
+"""From Blackwell on, LDGSTS encodes its size in other bits, and one more bit is set."""
 _OPCODES = {
     0x007: "SEL", 0x00C: "ISETP", 0x010: "IADD3", 0x011: "LEA", 0x012: "LOP3", 0x016: "PRMT", 0x017: "IMNMX",
     0x019: "SHF", 0x01C: "PLOP3", 0x020: "FMUL", 0x021: "FADD", 0x023: "FFMA", 0x024: "IMAD", 0x025: "IMAD",
@@ -28,7 +28,7 @@ _OPCODES = {
     0x192: "MEMBAR", 0x1A2: "ATOM", 0x1A3: "ATOMG", 0x1A6: "REDG", 0x1A8: "ATOMG", 0x1A9: "ATOMG", 0x1AB: "ERRBAR",
     0x1AE: "LDGSTS", 0x1C6: "FENCE", 0x1F0: "HGMMA", 0x1F1: "IGMMA", 0x1F3: "QGMMA",
 }  # fmt: skip
-"""The names that findings look for, as nvdisasm has them in code of sm_70 to sm_120; RED is REDG from Hopper on."""
+"""Opcodes that findings need, named as nvdisasm does for sm_70 to sm_120. RED is REDG from Hopper on."""
 _TARGET, _OPERAND = 16, 32
 """Bits at which the numbers of a move's registers begin."""
 _REGISTER = 0xFF
@@ -51,13 +51,13 @@ def moves_of(code: bytes) -> Moves:
 
 
 def opcodes_of(code: bytes) -> tuple[str, ...]:
-    """Return the opcode of each instruction: its name, and what findings ask of its modifiers; empty if not known."""
+    """Return the opcode of each instruction with the modifiers that findings need; empty if unknown."""
     return tuple(_opcode(lower, upper) for lower, upper in _words(code))
 
 
 def _opcode(lower: int, upper: int) -> str:
     kind = lower & _KIND
-    # Else it would be ERRBAR, which stands right before it.
+    # Without this check it would be read as ERRBAR.
     name = _OPCODES.get(kind, "") if lower & _OPCODE != _CGAERRBAR else "CGAERRBAR"
     if kind == _MUFU:
         return _SEEDS_FP64.get(upper >> _FUNCTION & _FUNCTIONS, name)

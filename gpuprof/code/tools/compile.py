@@ -17,7 +17,7 @@ DEFAULT_STANDARD = "c++17"
 _ERROR = re.compile(r"\berror\s*:|^ptxas fatal")
 _SAYS_ERROR = re.compile(r"\berror\b[^:]{0,40}:|\bfatal\b[^:]{0,40}:|^nvcc fatal")
 _PLACE = re.compile(r"^([^\s(].{0,4096}?)(?:\((\d{1,9})\)|:(\d{1,9}(?::\d{1,9})?)): ")
-"""How EDG, of NVRTC and nvcc, and how g++ name a place."""
+"""Places in messages of EDG (NVRTC, nvcc) and g++."""
 _PTXAS = re.compile(r"^ptxas [^,]{1,4096}, line \d+; error\s*: ")
 """Where ptxas says so of PTX that another compiler wrote to a temporary file: the line tells a user nothing."""
 _ABORTED = "Ptx assembly aborted due to errors"
@@ -70,7 +70,7 @@ def compiled_with(cubin: bytes, compiler: str, options: tuple[str, ...], log: st
 
 
 Quotable = Callable[[str], bool]
-"""Whether what a compiler says of a file may be shown: a source can include any file that its user may read."""
+"""Whether messages about a file may be shown. A source can include any file that its user can read."""
 
 
 def first_errors(log: str, quotable: Quotable) -> str:
@@ -89,7 +89,7 @@ def _error(line: str, quotable: Quotable) -> str:
         return _PTXAS.sub("ptxas: error: ", line)
     named = f"{place[1]}:{place[2] or place[3]}: "
     if not quotable(place[1]):
-        return f"{named}error, whose text is left out: the file is not of the source's folder"
+        return f"{named}error; its text is left out because the file is outside the source's repository"
     return named + line[place.end() :]
 
 

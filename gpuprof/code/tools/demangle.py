@@ -105,7 +105,7 @@ def _answers(names: Sequence[str], patience_s: float) -> list[str]:
 
 
 def _filter() -> list[str]:
-    """Return the program that demangles long names, with its options; nothing where there is none."""
+    """Return the command of a program that demangles long names; empty if there is none."""
     for name, *options in _FILTERS:
         program = program_on_path(name, os.environ)
         if program is not None:

@@ -27,7 +27,7 @@ _VOLTA_HINT = "put an nvdisasm of CUDA 12 on PATH: a toolkit's, or that in the p
 _LAST_WITH_VOLTA = (12, 9)
 """That of CUDA 12.8 reads sm_70, that of 13.1 does not, by their own lists; of 13.0 it is not known."""
 _OLD_TARGETS = ("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72")
-"""What nvdisasm of CUDA 13 no longer reads."""
+"""Targets that nvdisasm of CUDA 13 no longer reads."""
 _PATIENCE_S, _PATIENCE_S_PER_BYTE = 30.0, 0.0002
 """How long nvdisasm may take: an instruction takes 25 µs, this gives it a hundred times that."""
 _MOST_TEXT, _MOST_TEXT_PER_BYTE = 2**20, 256
@@ -62,7 +62,7 @@ class Disassembler(Program):
     __slots__ = ()
 
     def reads(self, target: str) -> bool:
-        """Tell whether it may know the target; the old ones that know Volta do not know the new."""
+        """Return whether a disassembler may know the target. Those that know Volta do not know the newest."""
         return self.version <= _LAST_WITH_VOLTA if target in _OLD_TARGETS else True
 
 
@@ -263,7 +263,7 @@ def disassembler_for(target: str) -> Disassembler | None:
 
 
 def brings(target: str, *, newer: bool = False) -> str:
-    """Say how to get an nvdisasm that reads the target; `newer`: than the one that does not know its code."""
+    """Return how to get an nvdisasm that reads the target. `newer`: the one found is too old."""
     if target in _OLD_TARGETS:
         return _VOLTA_HINT
     return "python -m pip install --upgrade nvidia-cuda-nvdisasm" if newer else BRINGS_DISASSEMBLER

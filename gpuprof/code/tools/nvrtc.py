@@ -64,7 +64,7 @@ class Nvrtc:
             code = self._library.nvrtcCompileProgram(program, len(options), texts)
             log = self._bytes(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
             if code not in {_OK, _COMPILATION_FAILED}:
-                # The other lines may be of files that the source includes.
+                # Other lines may quote files that the source includes.
                 own = "\n".join(line for line in log.split("\n") if line.startswith("nvrtc"))
                 raise EnvironmentProblem(f"{self}: {self._message(code)}: {own}")
             return CompileOutcome(self._bytes(program, "CUBIN") if code == _OK else None, log)

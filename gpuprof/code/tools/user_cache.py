@@ -78,7 +78,7 @@ def user_cache() -> UserCache:
 
 @cache
 def _cache_in(folder: Path | None) -> UserCache:
-    """Return the cache in a folder; none where a link leads to it, at a name that others can foresee."""
+    """Return the cache in a folder; None if the folder is a link."""
     linked = folder is not None and (folder.is_symlink() or folder.parent.is_symlink())
     return UserCache(None if linked else folder)
 

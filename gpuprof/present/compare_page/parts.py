@@ -39,7 +39,7 @@ class Span(Struct, frozen=True):
 
 
 def told(text: str, most: int = _LONGEST_SENTENCE) -> str:
-    """Return a sentence safe to show: nothing that hides, and not without end."""
+    """Return a printable sentence of limited length."""
     return cut_end(printable(text[: 8 * most]), most)
 
 
