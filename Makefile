@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 TESTS := $(VENV)/.tests
-KEPT := .test-cache
+# What `make test` leaves to `make test-rest`.
+REST := compilers or browser or torch or slow or field
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 # Packages are installed by version and hash. make clean test LOCKED= takes the newest of all instead.
 LOCKED ?= yes
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -23,12 +25,14 @@ DEMO := gpuprof-demo
 READING := $(addprefix tests/test_,container.py damaged_reports.py ncu_csv.py ncu_repz.py reading_files.py \
 	real_reports.py recordings.py session_json.py show.py)
 
-.PHONY: demo test test-all test-reading coverage docs constraints dist clean help
+.PHONY: demo test test-rest test-all test-reading snapshots coverage docs constraints dist clean help
 
 help:
 	@echo "make demo [REPORT=file.ncu-rep]   read recordings, or a report, and leave pages in $(DEMO)/"
-	@echo "make test                         lint, types and tests; the same in CI"
-	@echo "make test-all                     the same, and every variant of every kernel compiled and judged"
+	@echo "make test                         lint, types and the tests that need no compiler, browser or PyTorch"
+	@echo "make test-rest                    the other tests"
+	@echo "make test-all                     both, as in CI"
+	@echo "make snapshots                    write the snapshots of views in tests/__snapshots__ anew"
 	@echo "make test-reading                 the tests of reading reports alone"
 	@echo "make coverage                     which lines and branches the tests reach, in coverage/index.html"
 	@echo "make docs                         write docs/reference anew from the code"
@@ -61,25 +65,29 @@ demo: $(RUNS)
 	@$(BIN)/gpuprof demo $(if $(REPORT),'$(REPORT)' --force) --output $(DEMO)$(if $(REPORT),/report)
 	@echo "gpuprof is $(BIN)/gpuprof here"
 
-# Bytecode is written in any case: without it each process of the tests compiles all of them anew, for ten seconds.
+# mypy runs beside the tests. Bytecode is written in any case: without it every process rewrites all tests anew.
 test: $(TESTS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile
+	@$(BIN)/mypy >$(VENV)/.mypy.txt & types=$$!; $(PYTEST) -m 'not ($(REST))'; status=$$?; \
+		wait $$types || status=1; cat $(VENV)/.mypy.txt; exit $$status
 
-# What compilers made is kept in $(KEPT), or where GPUPROF_TEST_CACHE says; without it everything is compiled.
-test-all:
-	@GPUPROF_ALL_VARIANTS=1 $(MAKE) test
+test-rest: $(TESTS)
+	$(PYTEST) -m '$(REST)'
+
+test-all: test test-rest
+
+snapshots: $(TESTS)
+	$(PYTEST) --snapshot-update tests/test_snapshots.py
 
 test-reading: $(TESTS)
-	$(BIN)/python -m pytest -n auto --dist loadfile $(READING)
+	$(PYTEST) -m 'not ($(REST))' $(READING)
 
 # Slower than the tests, for what they start is measured, too. FILES= takes some tests.
 FILES ?=
 coverage: $(TESTS)
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report= $(FILES)
+	$(PYTEST) --cov --cov-report= $(FILES)
 	$(BIN)/python -m coverage html --quiet
 	$(BIN)/python -m coverage report --format=total
 
@@ -119,4 +127,4 @@ dist: $(TESTS)
 	@ls -l dist
 
 clean:
-	rm -rf $(VENV) .venv-torch .nvrtc .nvdisasm $(DEMO) coverage .coverage* dist .hypothesis .mypy_cache .pytest_cache .ruff_cache $(KEPT)
+	rm -rf $(VENV) .venv-torch .nvrtc .nvdisasm $(DEMO) coverage .coverage* dist .hypothesis .pytest_cache .ruff_cache

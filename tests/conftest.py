@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from gpuprof.code.tools import user_cache
 from tests import kept, kept_pictures, kept_runs, kept_tools
+from tests.field.folder import REPORTS as FIELD_REPORTS
 
 os.environ["GPUPROF_CACHE"] = "off"
 """What is kept between runs in the user's cache folder stays as it is; tests of that name a folder of their own."""
@@ -104,12 +105,6 @@ def pytest_runtest_makereport(
     return report
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Leave the order of files to this file: xdist would begin with those that have the most tests."""
-    if hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Bound what is kept, once for all processes of a run."""
     if not hasattr(session.config, "workerinput"):
@@ -121,44 +116,16 @@ def report_name(path: Path) -> str:
     return path.stem if path in REAL_REPORTS else f"h100-{path.parent.name}"
 
 
+def pytest_report_header() -> str:
+    """Say in one line whether reports of others are read."""
+    if FIELD_REPORTS is None:
+        return "without reports of others: GPUPROF_FIELD_REPORTS names no folder, so tests marked field are left out"
+    return f"reports of others: {FIELD_REPORTS}"
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes `real_report` once for each real report: those beside the checkout, and our own."""
+    """Run a test that takes `real_report` once for each report: our own, and those in GPUPROF_FIELD_REPORTS."""
     if "real_report" in metafunc.fixturenames:
-        metafunc.parametrize("real_report", [*REAL_REPORTS, *OWN_REPORTS], ids=report_name)
-
-
-_LONGEST = (
-    "test_damaged_reports",
-    "test_probe_gates",
-    "test_torch_survey",
-    "test_bottlenecks",
-    "test_bottleneck_results",
-    "test_nvrtc_releases",
-    "test_virtual_run",
-    "test_characterize_run",
-    "test_annotate",
-    "test_run",
-    "test_python_api",
-    "test_demo",
-    "test_ranks",
-    "test_browser",
-    "test_real_views",
-    "test_real_reports",
-    "test_served_gpu",
-    "test_compile",
-    "test_gate",
-)
-"""Files that take longest where nothing is kept: of files that several processes share, they must not come last. The
-first one forks for each of its readings, which takes the longer the more a process holds."""
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """Take a process more than there are processors: a good part of the tests waits for programs that they started."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors + 1
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files."""
-    places = {name: place for place, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+        others = sorted(FIELD_REPORTS.glob("*rep*")) if FIELD_REPORTS is not None else []
+        marked = [pytest.param(path, marks=pytest.mark.field, id=path.stem) for path in others]
+        metafunc.parametrize("real_report", [*OWN_REPORTS, *marked], ids=report_name)

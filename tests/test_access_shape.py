@@ -27,6 +27,7 @@ from tests.cuda_tools import needs_cuda_wheels
 from tests.kernels import Made, busy, counted_code, issued, made
 from tests.real_sessions import loaded
 from tests.steps import steps
+from tests.table import each_row
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 BLOCK = (256, 1, 1)
@@ -112,8 +113,8 @@ def names(shapes: Sequence[LaneShape | None]) -> set[str | None]:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(
+@each_row("target", TARGETS)
+@each_row(
     ("name", "kind", "expected"),
     [
         ("row_sums", "load", {"neighbours"}),
@@ -141,14 +142,14 @@ def test_shapes_of_real_kernels(target: str, name: str, kind: str, expected: set
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_rows_of_half_a_warp_are_partial(target: str) -> None:
     assert names(shapes_of(target, "tiles", "load", (16, 16, 1))) == {"partial"}
     assert names(shapes_of(target, "tiles", "load", (32, 8, 1))) == {"misaligned"}
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_lanes_of_two_rows_are_as_far_apart_as_most_of_them(target: str) -> None:
     bodies = [shape for shape in shapes_of(target, "bodies", "load", (16, 16, 1)) if shape is not None]
     assert {(shape.name, shape.apart) for shape in bodies} == {("structure", 36)}
@@ -156,7 +157,7 @@ def test_lanes_of_two_rows_are_as_far_apart_as_most_of_them(target: str) -> None
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_what_a_shape_is_told_with(target: str) -> None:
     # Nine floats of a body, of which x and y are neighbours; y, vx and the mass are not read one after the other.
     bodies = [shape for shape in shapes_of(target, "bodies", "load") if shape is not None]
@@ -179,7 +180,7 @@ PLANTED = {
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", ["sm_80", "sm_120a"])
+@each_row("target", ["sm_80", "sm_120a"])
 def test_planted_cases_have_the_shape_that_their_repair_is_for(target: str) -> None:
     cases = [case for case in load_cases() if case.planted_rule == "uncoalesced-global"]
     assert {case.name for case in cases} == set(PLANTED)
@@ -207,7 +208,7 @@ def of(*lines: str, block: tuple[int, int, int] = BLOCK) -> tuple[KernelAddresse
     return addresses, list(addresses.of.values())[-1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "offset", "stride"),
     [
         (["IMAD R4, R0, 0xc, R2"], 8, 12),
@@ -223,7 +224,7 @@ def test_an_address_is_a_sum_of_what_is_not_known(lines: list[str], offset: int,
     assert (access.offset, access.stride) == (offset, stride)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "looked_up"),
     [
         (["LEA R2, R0, R6, 0x2", "LDG.E R3, [R2.64]", "IMAD R4, R3, 0x4, RZ"], True),
@@ -398,9 +399,7 @@ def test_the_bytes_of_a_reference_product_are_neighbours(reports: Path) -> None:
     assert (narrow.cause, narrow.severity) == (finding.id, "info")
 
 
-@pytest.mark.parametrize(
-    "broken", ["S2R", "HFMA2", "BSYNC", "BRA 0xffff", "IMAD R4,,", "LDG.E [", "SHF.L R4, R0", "STL"]
-)
+@each_row("broken", ["S2R", "HFMA2", "BSYNC", "BRA 0xffff", "IMAD R4,,", "LDG.E [", "SHF.L R4, R0", "STL"])
 def test_code_that_no_compiler_wrote_leaves_the_advice_to_the_counters(broken: str) -> None:
     launch = counted_code((broken, 0.0, 0.0), *ROW, request("LDG.E R6, [R4.64]", 32, 28), request(broken, 0, 0))
     assert rule_of(launch).gain_kernel == pytest.approx(0.875)
@@ -423,7 +422,7 @@ def long_sum(count: int) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("long", [group, long_sum])
+@each_row("long", [group, long_sum])
 def test_work_grows_with_the_length_of_code_of_one_group_or_one_sum(long: Callable[[int], list[str]]) -> None:
     def lines_run(count: int) -> int:
         def run(begin: int) -> None:

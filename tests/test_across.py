@@ -25,6 +25,7 @@ from gpuprof.notebook import LoadedSession
 from tests import builders, hand_made
 from tests.kernels import CLOCK, REGISTERS, Made, Values, busy, lasting, made, operations, session
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 RULE = "launch-configurations"
 EXECUTED, THREADS = "smsp__inst_executed.sum", "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -107,7 +108,7 @@ def test_launches_that_only_scatter_are_no_better_configuration() -> None:
                 *(tiled(32, s, WORK) for s in (18e-6, 20e-6, 22e-6))) == []  # fmt: skip
 
 
-@pytest.mark.parametrize(("seconds", "speaks"), [(22.3e-6, True), (22.1e-6, False)])
+@each_row(("seconds", "speaks"), [(22.3e-6, True), (22.1e-6, False)])
 def test_a_tenth_of_the_time_is_worth_telling(seconds: float, speaks: bool) -> None:
     # 20 ÷ 22.3 = 0.897 and 20 ÷ 22.1 = 0.905
     assert bool(told(tiled(16, 20e-6, WORK), tiled(32, seconds, WORK))) is speaks
@@ -129,7 +130,7 @@ def test_equal_arithmetic_or_instructions_of_as_many_threads_are_proof() -> None
     assert sure(tiled(16, 20e-6, counts[0]), tiled(32, 65e-6, counts[1])) == ["measured"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("executed", "confidences"),
     [(1.005e6, ["measured"]), (1.02e6, ["inferred"]), (1.24e6, ["inferred"]), (1.26e6, [])],
 )
@@ -152,7 +153,7 @@ def test_as_many_threads_alone_are_inferred() -> None:
     assert sure(tiled(16, 20e-6), tiled(32, 65e-6)) == ["inferred"]
 
 
-@pytest.mark.parametrize(("more", "speaks"), [(1.005, True), (1.02, False), (2.0, False)])
+@each_row(("more", "speaks"), [(1.005, True), (1.02, False), (2.0, False)])
 def test_other_arithmetic_is_other_work(more: float, speaks: bool) -> None:
     other = operations(ffma=5e8 * more, fadd=0, fmul=0)
     assert bool(told(tiled(16, 20e-6, WORK), tiled(32, 65e-6, other))) is speaks
@@ -197,7 +198,7 @@ def test_what_threads_store_counts_however_scattered_it_is() -> None:
     assert not told(added(1, 1, 0.5, 1e6, LDG=2e6, STG=2.5e5), fast)
 
 
-@pytest.mark.parametrize(("loads", "stores", "speaks"), [(1e6, 1e6, True), (1.005e6, 1e6, True), (1.02e6, 1e6, False),
+@each_row(("loads", "stores", "speaks"), [(1e6, 1e6, True), (1.005e6, 1e6, True), (1.02e6, 1e6, False),
                                                          (1e6, 1.02e6, False), (0.0, 0.0, False)])  # fmt: skip
 def test_without_arithmetic_what_threads_load_and_store_tells_the_work(
     loads: float, stores: float, speaks: bool
@@ -278,7 +279,7 @@ def test_where_the_clocks_differ_the_smaller_gain_of_seconds_and_cycles_is_told(
     assert finding.gain_kernel == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize(("clock_hz", "confidence"), [(1.019e9, "measured"), (1.021e9, "inferred")])
+@each_row(("clock_hz", "confidence"), [(1.019e9, "measured"), (1.021e9, "inferred")])
 def test_two_percent_are_another_clock(clock_hz: float, confidence: Confidence) -> None:
     assert sure(tiled(16, 20e-6, WORK, clock_hz=clock_hz), tiled(32, 65e-6, WORK)) == [confidence]
 

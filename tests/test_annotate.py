@@ -18,6 +18,7 @@ from gpuprof.collect.annotate import INJECTED, annotated, surveyed
 from gpuprof.model.autotuning import RANGE
 from gpuprof.model.labels import MAX_LAUNCH_WIDTH, label_kernels
 from gpuprof.model.torch_ranges import launched_by, readable_range
+from tests.table import each_row
 from tests.torch_programs import (
     NET,
     PLAIN,
@@ -66,7 +67,7 @@ def test_code_on_the_command_line_runs(tmp_path: Path) -> None:
     same_with_and_without(["-c", SEEN, "a"], tmp_path)
 
 
-@pytest.mark.parametrize("way", ["spawn", "fork"])
+@each_row("way", ["spawn", "fork"])
 def test_multiprocessing_works_and_its_children_are_clean_too(tmp_path: Path, way: str) -> None:
     (tmp_path / "script.py").write_text(
         f"""
@@ -81,7 +82,7 @@ if __name__ == "__main__":
     assert same_with_and_without(["script.py"], tmp_path).startswith("[(2, [")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "code"),
     [
         ("import sys\nsys.exit(3)\n", 3),
@@ -97,7 +98,7 @@ def test_exits_exceptions_and_signals_are_the_program_s_own(tmp_path: Path, text
     same_with_and_without(["script.py"], tmp_path, code)
 
 
-@pytest.mark.parametrize("text", ["import sys\nsys.mine = 7\n", "raise RuntimeError('mine')\n", "import absent_one\n"])
+@each_row("text", ["import sys\nsys.mine = 7\n", "raise RuntimeError('mine')\n", "import absent_one\n"])
 def test_the_user_s_sitecustomize_still_runs(tmp_path: Path, text: str) -> None:
     own = tmp_path / "own"
     own.mkdir()
@@ -382,7 +383,7 @@ print(x.grad.sum())
     assert set(dynamo.names(text)) >= {"layers.1.mlp.up", "layers.1.mlp.up (backward)"}
 
 
-@pytest.mark.parametrize("what", ["torch.func.vmap(net.layers[0])(x)", "torch.func.jacrev(net.layers[0])(x).sum()"])
+@each_row("what", ["torch.func.vmap(net.layers[0])(x)", "torch.func.jacrev(net.layers[0])(x).sum()"])
 def test_function_transforms_work(dynamo: Torch, what: str) -> None:
     assert "layers.0.mlp.up" in dynamo.names(f"{NET}\nnet(x)\nprint({what}.sum())")
 
@@ -397,7 +398,7 @@ def test_strict_export_works(dynamo: Torch) -> None:
     dynamo.names(f"{NET}\nprint(torch.export.export(nn.Linear(8, 8), (x,), strict=True).graph)")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "how", ["net = torch.compile(net, backend='eager', fullgraph=True)", "net.compile(fullgraph=True, backend='eager')"]
 )
 def test_compiled_modules_compile_once_into_the_same_graph(dynamo: Torch, how: str) -> None:
@@ -484,7 +485,7 @@ net(x)
 # From ranges to labels
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "read"),
     [
         (
@@ -509,7 +510,7 @@ def test_ranges_of_torch_lose_their_counters_and_show_shapes(written: str, read:
 NODE = ("autograd::engine::evaluate_function: MmBackward0", "layers.3.up (backward)", "MmBackward0")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ranges", "label"),
     [
         (("Net", "layers.3", "layers.3.up", "aten::linear [2]", "aten::addmm [2, 3]×[3, 4]"),
@@ -602,7 +603,7 @@ def do_bench(function):
 """As triton/runtime/autotuner.py of Triton 3 is made: each candidate is timed by `_bench`."""
 
 
-@pytest.mark.parametrize("first", ["torch", "triton"])
+@each_row("first", ["torch", "triton"])
 def test_what_tritons_autotuner_tries_is_marked_whichever_is_loaded_first(fresh: Torch, first: str) -> None:
     place = fresh.folder / "triton/runtime"
     place.mkdir(parents=True)

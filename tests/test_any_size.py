@@ -11,6 +11,7 @@ from benchmarks.any_size import CASES, VIEWS, Aim, filled, has_code, in_turns, m
 from benchmarks.large_reports import write_large
 from benchmarks.measured_runs import Limits, Run, described, measured, one_after_the_other, ratio, tree_bytes
 from gpuprof.read.container import walk
+from tests.table import each_row
 
 FREE = Limits(60, 4e9)
 needs_proc = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux says how much memory")
@@ -65,7 +66,7 @@ def test_memory_of_a_process_that_is_gone_is_not_known() -> None:
     assert tree_bytes(2**30) == (None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("run", "is_reached"),
     [
         (taken(2.0, 300), True),

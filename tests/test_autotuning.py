@@ -15,6 +15,7 @@ from gpuprof.model.autotuning import RANGE, without_tries
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import KERNEL, TRY, Activity, Trace
 from tests.builders import FLOP_1, hardware_of, launch, report
+from tests.table import each_row
 
 
 def kernel(number: int, name: str, operator: str | None = None, *ranges: str) -> Activity:
@@ -72,7 +73,7 @@ def calls(operator: str, *called: list[str]) -> list[Activity]:
 CONV = "aten::cudnn_convolution"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("operator", "called"),
     [
         (CONV, [["set_up", "transpose", "k"], ["k"], ["k"]]),  # a first call that sets up a little

@@ -25,6 +25,7 @@ from gpuprof.read.report_bytes import room_for, room_for_text
 from gpuprof.read.torch_json import TraceJson
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
+from tests.table import each_row
 from tests.test_figures import TWO
 
 LARGEST = 1_000_000
@@ -173,7 +174,7 @@ def measuring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measuring]:
         yield Measuring(process)
 
 
-@pytest.mark.parametrize("name", BOMBS)
+@each_row("name", BOMBS)
 def test_a_small_file_takes_little_time_and_memory(name: str, measuring: Measuring, tmp_path: Path) -> None:
     data = BOMBS[name](tmp_path / "made")
     assert len(data) <= LARGEST, "it is to be small"
@@ -207,7 +208,7 @@ def test_a_session_has_no_more_values_than_its_size_allows() -> None:
         read_session(with_list("ranges", '""', 3_000_000), "s.json")
 
 
-@pytest.mark.parametrize(("name", "item"), [("ranges", '""'), ("ceilings", json.dumps(CEILING)), ("warnings", '""')])
+@each_row(("name", "item"), [("ranges", '""'), ("ceilings", json.dumps(CEILING)), ("warnings", '""')])
 def test_a_list_that_no_session_has_is_refused(name: str, item: str) -> None:
     with pytest.raises(DamagedInput, match="`array` of length <= "):
         read_session(with_list(name, item, 20_000), "s.json")

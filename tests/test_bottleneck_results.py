@@ -12,6 +12,7 @@ from benchmarks.diagnosis.agree import disagreements
 from benchmarks.diagnosis.case import Case
 from benchmarks.diagnosis.case_file import load_cases, read_case
 from tests import kept, kept_code, kept_tools
+from tests.table import each_row
 from tests.test_diagnosis_score import FILE, SOURCE
 
 CASES = load_cases()
@@ -19,7 +20,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="there i
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@each_row("case", CASES, ids=[case.name for case in CASES])
 def test_both_kernels_compute_the_same(case: Case) -> None:
     assert kept.judged("disagreements", key_of(case), lambda: list(disagreements(case))) == []
 

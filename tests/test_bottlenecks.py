@@ -24,11 +24,12 @@ from gpuprof.hardware.yaml_tree import BrokenSpec
 from gpuprof.resources import data_dir
 from tests import kept, kept_code, kept_tools
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 from tests.test_diagnosis_score import FILE, SOURCE
 
 CASES = load_cases()
 JUDGED = "planted-gates"
-every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+every_case = each_row("case", CASES, ids=[case.name for case in CASES])
 GIVEN_AWAY = re.compile(
     r"coalesc|conflict|spill|diverg|contention|bottleneck|imbalanc|occupanc|tail effect|unfused|narrow access",
     re.IGNORECASE,
@@ -70,7 +71,7 @@ def key_of(case: Case, target: str) -> str:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(("case", "target"), list(chosen()), ids=lambda one: one if isinstance(one, str) else one.name)
+@each_row(("case", "target"), list(chosen()), ids=lambda one: one if isinstance(one, str) else one.name)
 def test_the_cause_is_in_the_code_of_slow_and_gone_from_fixed(case: Case, target: str) -> None:
     answer, why, *_ = answers(target)[case.name]
     assert answer == ("pass" if target in case.targets else "unsupported"), why
@@ -149,7 +150,7 @@ def broken(folder: Path, old: str, new: str) -> str:
     return caught.value.problem
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "complaint"),
     [
         ("schema: 1", "schema: 2", "not one of"),
@@ -196,7 +197,7 @@ def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, old: str, new: s
         assert (complaint or "") in broken(tmp_path, old, new)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         SOURCE.replace("slow", "other"),
@@ -274,7 +275,7 @@ FOUR = "((const float4 *)in)[threadIdx.x]"
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "traits"),
     [
         ("launch: {grid: [n], block: [8]}", OTHER_BLOCKS, ("block",)),

@@ -35,6 +35,7 @@ from tests.kernels import (
     session,
     stalls,
 )
+from tests.table import each_row
 
 EXACT = 1e-9
 """What adding shares up can round."""
@@ -496,7 +497,7 @@ def surroundings(draw: st.DrawFn) -> Values:
     return values
 
 
-@pytest.mark.parametrize("waste", [pytest.param(item, id=f"{item.rule}: {item.what}") for item in WASTES])
+@each_row("waste", [pytest.param(item, id=f"{item.rule}: {item.what}") for item in WASTES])
 @tried(10)
 @given(surroundings(), parts, parts)
 def test_a_gain_never_falls_when_the_waste_grows(waste: Waste, around: Values, some: float, other: float) -> None:
@@ -507,7 +508,7 @@ def test_a_gain_never_falls_when_the_waste_grows(waste: Waste, around: Values, s
     assert more.gain_kernel is not None and more.gain_kernel >= less.gain_kernel - EXACT
 
 
-@pytest.mark.parametrize("waste", [pytest.param(item, id=f"{item.rule}: {item.what}") for item in WASTES])
+@each_row("waste", [pytest.param(item, id=f"{item.rule}: {item.what}") for item in WASTES])
 def test_a_launch_that_wastes_nearly_all_is_told_so(waste: Waste) -> None:
     # 30 % of the issue slots are used, 30 % of DRAM.
     assert wasting(waste, {**busy(dram=30, l2=30, l1=70, sm=30), **issued(30), **pipes(fma=50)}, 0.95) is not None

@@ -17,6 +17,7 @@ from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Evidence, Finding, Pipe, Stall
 from gpuprof.present.html import render_html
 from tests.chromium import CHROMIUM, Browser
+from tests.table import each_row
 from tests.test_figures import TWO, kernel, session
 from tests.test_page import diagnosed
 from tests.test_plot import many
@@ -80,7 +81,7 @@ def click_heading(browser: Browser, name: str) -> str:
     return found
 
 
-@pytest.mark.parametrize("scripts", [True, False])
+@each_row("scripts", [True, False])
 def test_page_opens_without_a_message_or_a_request(browser: Browser, tmp_path: Path, scripts: bool) -> None:
     open_page(browser, tmp_path, findings(), scripts=scripts)
     assert browser.messages() == []
@@ -172,7 +173,7 @@ def test_without_scripts_everything_is_there_and_points_lead_to_rows(browser: Br
     assert targets == ["#row-0", "#row-1"]
 
 
-@pytest.mark.parametrize("width", [420, 1280])
+@each_row("width", [420, 1280])
 def test_links_into_a_long_page_arrive(browser: Browser, tmp_path: Path, width: int) -> None:
     page = render_html(many(400), top=3)
     open_page(browser, tmp_path, page, width)
@@ -230,8 +231,8 @@ def test_the_policy_stops_foreign_scripts(browser: Browser, tmp_path: Path) -> N
     assert any("Content Security Policy" in message for message in browser.messages())
 
 
-@pytest.mark.parametrize("width", [360, 800, 1000, 1239, 1240, 1600])
-@pytest.mark.parametrize("scripts", [True, False])
+@each_row("width", [360, 800, 1000, 1239, 1240, 1600])
+@each_row("scripts", [True, False])
 def test_page_never_scrolls_sideways(browser: Browser, tmp_path: Path, width: int, scripts: bool) -> None:
     for page in (crowded(), findings()):
         open_page(browser, tmp_path, page, width=width, scripts=scripts)
@@ -268,7 +269,7 @@ CONTRASTS = """
 """
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@each_row("dark", [False, True])
 def test_every_text_stands_out_from_what_is_behind_it(browser: Browser, tmp_path: Path, dark: bool) -> None:
     open_page(browser, tmp_path, findings(), dark=dark)
     browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
@@ -301,7 +302,7 @@ def test_landmarks_headings_and_table_headers_are_named(browser: Browser, tmp_pa
 REGIONS = "[...document.querySelectorAll('.scroll')].filter(e => e.checkVisibility({contentVisibilityAuto: true}))"
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@each_row("width", [360, 1280])
 def test_only_what_scrolls_stops_the_tab_key(browser: Browser, tmp_path: Path, width: int) -> None:
     open_page(browser, tmp_path, findings(), width=width)
     browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")

@@ -27,6 +27,7 @@ from tests.kernels import (
     stalls,
 )
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 UNOPTIMISED = (
     "LDC R1, c[0x0][0x28]", "MOV R2, R3", "MOV R6, R6", "@P0 MOV R7, R7", "MOV.64 R8, R8", "IADD3 R6, R6, R7, RZ",
@@ -140,7 +141,7 @@ def test_a_guess_voids_nothing() -> None:
     assert launch.findings("debug-build") and launch.finding("integer-bound").cause is None
 
 
-@pytest.mark.parametrize("file", ["gpu_workshop-MW_Baseline.ncu-rep", "cutlass-384.ncu-rep", "sglang-profile.ncu-rep",
+@each_row("file", ["gpu_workshop-MW_Baseline.ncu-rep", "cutlass-384.ncu-rep", "sglang-profile.ncu-rep",
                                   "indexspaces.jl-profile.ncu-rep"])  # fmt: skip
 def test_optimised_kernels_of_real_reports_are_no_debug_builds(reports: Path, file: str) -> None:
     rules = {finding.rule for kernel in loaded(reports / file).kernels for finding in kernel.findings}
@@ -170,7 +171,7 @@ def test_mma_sync_has_a_quarter_of_the_rate_of_tcgen05() -> None:
     assert finding.gain_kernel == pytest.approx(0.7) and finding.confidence == "inferred"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("opcode", "device"),
     [
         ("HGMMA.64x256x16.F32.BF16", H100),
@@ -194,7 +195,7 @@ def test_little_matrix_work_is_no_matter_of_the_instruction() -> None:
     assert matrices("HMMA.16816.F32.BF16", 13.2e6).findings("old-architecture") == []
 
 
-@pytest.mark.parametrize(("name", "value", "told"), [("gemm", 0.0, 1), ("gemm", 5.0, 0), (CUBLAS, None, 1)])
+@each_row(("name", "value", "told"), [("gemm", 0.0, 1), ("gemm", 5.0, 0), (CUBLAS, None, 1)])
 def test_without_opcodes_the_pipe_of_wgmma_or_the_librarys_name_tell(name: str, value: float | None, told: int) -> None:
     launch = made(busy(dram=20, l2=30), lasting(), pipes(tensor=80), {GMMA: value} if value is not None else {})
     findings = replace(launch, device=H100, name=name).findings("old-architecture")
@@ -204,7 +205,7 @@ def test_without_opcodes_the_pipe_of_wgmma_or_the_librarys_name_tell(name: str, 
         assert findings[0].gain_kernel == pytest.approx(1 - 0.8 * 0.63) and findings[0].confidence == "inferred"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "told"),
     [
         (CUBLAS, True),

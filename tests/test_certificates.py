@@ -39,6 +39,7 @@ from gpuprof.model.launch_analysis import profile_launch
 from gpuprof.resources import data_dir
 from tests import builders
 from tests.readings import read_once, session_of
+from tests.table import each_row
 
 FFMA = frozenset({"smsp__ffma"})
 
@@ -58,7 +59,7 @@ def test_counters_within_one_percent_are_certified_for_the_release_that_counted_
     assert one.level_of("work.fp32", FFMA, None) == "checked"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("quantity", "ratio", "level"),
     [
         ("work.fp32", 1.011, None), ("work.fp32", 0.985, None), ("traffic.dram", 1.029, "certified"),
@@ -86,7 +87,7 @@ def test_the_best_of_several_files_counts() -> None:
     assert trust((), "work.fp32", metrics, "2025.3") == "none"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("level", "release", "expected"),
     [
         ("certified", "2025.3", "none"), ("certified", "2024.1", "checked"), ("certified", None, "checked"),
@@ -125,7 +126,7 @@ def test_a_certificate_reads_back_as_it_was_written(tmp_path: Path) -> None:
     assert (read.gpu, read.driver, read.date) == ("NVIDIA H200", "580.95", "2026-11-22")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("counted", "held"),
     [(5.0, 0.5), (0.0, 0.0), (-3.0, 0.0), (math.nan, 0.0), (2e7, 1e6), (math.inf, 1e6)],
 )
@@ -188,7 +189,7 @@ def test_newer_entries_win_and_older_ones_stay_with_their_origin() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("change", [{"arch": "sm_80"}, {"ncu": ("2024.1",)}, {"level": "checked"}])
+@each_row("change", [{"arch": "sm_80"}, {"ncu": ("2024.1",)}, {"level": "checked"}])
 def test_nothing_is_taken_over_from_another_architecture_release_or_level(change: dict[str, Any]) -> None:
     new = certificate(agreement())
     assert merged(new, replace(certificate(agreement(0.9, "work.fp64")), **change)) == new
@@ -201,7 +202,7 @@ def test_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
     assert on_file(new, path) == new
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "complaint"),
     [
         ("level: certified", "level: sure", "not one of"),
@@ -259,7 +260,7 @@ def test_specs_check_reports_a_certificate_with_the_name_of_another_architecture
     assert (finding.severity, finding.rule, finding.place.line) == ("error", "file-name", 3)
 
 
-@pytest.mark.parametrize("text", ["schema: 7", certificate_text(certificate(agreement()))])
+@each_row("text", ["schema: 7", certificate_text(certificate(agreement()))])
 def test_whoever_meets_a_broken_certificate_is_told_what_to_do(tmp_path: Path, text: str) -> None:
     path = specs_with(tmp_path, "sm_80-x.yaml", text)
     with pytest.raises(BrokenSpec) as caught:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.characterize.maths.change_points import Break, across_allocations, breaks
+from tests.table import each_row
 
 KIB, MIB = 2**10, 2**20
 SIZES = [4 * KIB * 2 ** (step / 8) for step in range(137)]
@@ -41,7 +42,7 @@ def places(found: tuple[Break, ...]) -> list[float]:
     return [one.last_before for one in found]
 
 
-@pytest.mark.parametrize("name", LEVELS)
+@each_row("name", LEVELS)
 def test_every_level_of_a_clean_staircase_is_found(name: str) -> None:
     found = breaks(SIZES, staircase(LEVELS[name]))
     assert places(found) == capacities(LEVELS[name])
@@ -51,7 +52,7 @@ def test_every_level_of_a_clean_staircase_is_found(name: str) -> None:
     assert all(one.kind == "step" and one.p < 0.01 for one in found)
 
 
-@pytest.mark.parametrize("name", LEVELS)
+@each_row("name", LEVELS)
 def test_one_percent_of_noise_moves_hardly_a_break(name: str) -> None:
     exact = 0
     for seed in range(12):
@@ -86,8 +87,8 @@ def ramp(total: float) -> Callable[[int], float]:
     return lambda index: 100 * (1 + total * index / len(SIZES))
 
 
-@pytest.mark.parametrize("total", [0.03, 0.3, 1.0, 3.0])
-@pytest.mark.parametrize("noise", [0.0, 0.005, 0.01])
+@each_row("total", [0.03, 0.3, 1.0, 3.0])
+@each_row("noise", [0.0, 0.005, 0.01])
 def test_slow_ramp_has_no_step(total: float, noise: float) -> None:
     generator = random.Random(5)
     curve = [ramp(total)(index) * generator.gauss(1, noise) for index in range(len(SIZES))]
@@ -151,7 +152,7 @@ def test_any_curve_gives_breaks_in_order_and_within_it(latencies: list[float]) -
     assert all(one.first_after is None or one.first_after > one.last_before for one in found)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sizes", "latencies", "why"),
     [
         ([1.0, 2.0], [1.0], "2 sizes, but 1 latencies"),

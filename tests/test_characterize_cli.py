@@ -20,6 +20,7 @@ from gpuprof.code.tools import nvrtc
 from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.errors import EnvironmentProblem, GpuprofError, UsageError
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
+from tests.table import each_row
 
 FMA, MMA = "twins/fma", "twins/mma"
 
@@ -111,7 +112,7 @@ def test_code_that_nothing_here_can_read_is_said_once_for_a_target(monkeypatch: 
     assert "not checked" in row["why"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "target", "why"),
     [
         ("mma", "sm_70", "needs sm_80 or newer"),
@@ -161,7 +162,7 @@ def error_of(*arguments: str) -> GpuprofError:
     return result.exception
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "message"),
     [
         (("--compile-only", "--arch", "sm_9"), "unknown target: --arch sm_9"),

@@ -19,6 +19,7 @@ from gpuprof.cli.characterize import command
 from gpuprof.errors import EnvironmentProblem, UsageError
 from tests import fake_probes
 from tests.fake_gpu import FakeGpu, Misbehaviour, compiled
+from tests.table import each_row
 from tests.test_characterize_run import LAWS
 
 
@@ -80,7 +81,7 @@ def test_load_of_a_power_probe_is_compiled_though_only_the_power_was_asked_for(g
     assert values["clocks/ffma-throughput energy"].unit == "J/FLOP"
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@each_row("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_ctrl_c_writes_what_was_measured_and_resume_goes_on(gpu: FakeGpu, tmp_path: Path, name: str) -> None:
     file = tmp_path / "a.measured.yaml"
 

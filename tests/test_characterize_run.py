@@ -57,6 +57,7 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.resources import data_dir
 from tests import fake_probes
 from tests.fake_gpu import DRAM_PEAK, PROPERTIES, SM_HZ, Call, FakeGpu, Law, Misbehaviour, compiled
+from tests.table import each_row
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
 DRAM = 0.9 * DRAM_PEAK
@@ -199,7 +200,7 @@ RECOVERED = {
 }
 
 
-@pytest.mark.parametrize("name", RECOVERED)
+@each_row("name", RECOVERED)
 def test_run_recovers_what_the_fake_has(whole: tuple[Characterization, Heard, FakeGpu], name: str) -> None:
     value, (wanted, tolerance) = whole[0].measured.values[name], RECOVERED[name]
     assert value.value == pytest.approx(wanted, rel=tolerance, abs=0)
@@ -212,7 +213,7 @@ VERIFIED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", VERIFIED)
+@each_row("name", VERIFIED)
 def test_value_that_passes_every_check_is_verified(whole: tuple[Characterization, Heard, FakeGpu], name: str) -> None:
     value = whole[0].measured.values[name]
     assert (value.verdict, value.reasons) == ("verified", ())
@@ -490,7 +491,7 @@ def test_residency_that_cudas_calculator_contradicts_is_rejected(tmp_path: Path)
 # Counters of ncu
 
 
-@pytest.mark.parametrize(("ratio", "verdict"), [(1.001, "verified"), (1.05, "rejected")])
+@each_row(("ratio", "verdict"), [(1.001, "verified"), (1.05, "rejected")])
 def test_counters_that_disagree_with_the_claimed_work_reject_the_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ratio: float, verdict: str
 ) -> None:
@@ -797,7 +798,7 @@ def test_every_regime_and_kind_of_data_has_a_value_of_its_own(tmp_path: Path) ->
 # Time that is short
 
 
-@pytest.mark.parametrize("kind", ["capacity", "chase", "in_flight", "sm_map", "copy"])
+@each_row("kind", ["capacity", "chase", "in_flight", "sm_map", "copy"])
 def test_time_that_is_short_costs_allocations_and_rounds_but_no_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -968,7 +969,7 @@ def test_half_written_line_is_measured_again(tmp_path: Path) -> None:
     assert set(map(str, keys(again.samples))) >= {str(key) for key in keys(whole.samples)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("probe", "setting"),
     [
         ("copies/host-to-device-pinned", "size"),
@@ -976,7 +977,7 @@ def test_half_written_line_is_measured_again(tmp_path: Path) -> None:
         ("instruction/ffma-throughput", "grid"),
     ],
 )
-@pytest.mark.parametrize("counters", [False, True])
+@each_row("counters", [False, True])
 def test_samples_that_lack_a_setting_cost_only_their_own_probe(
     tmp_path: Path,
     ncu_counts: Callable[[dict[str, float]], None],
@@ -1270,7 +1271,7 @@ def test_samples_without_a_measured_file_are_not_overwritten_either(tmp_path: Pa
         measure(tmp_path, [probe], FakeGpu([probe]))
 
 
-@pytest.mark.parametrize("name", ["fake.samples.jsonl", "fake.measured.yaml"])
+@each_row("name", ["fake.samples.jsonl", "fake.measured.yaml"])
 def test_link_that_others_put_is_not_written_through(tmp_path: Path, name: str) -> None:
     probe = fake_probes.launch(tmp_path / "probes")
     (tmp_path / "mine").mkdir()
@@ -1302,7 +1303,7 @@ def test_run_that_cannot_begin_leaves_the_samples_of_the_last_one(tmp_path: Path
     assert (tmp_path / "fake.samples.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("number", [0, 1, 29, 30])
+@each_row("number", [0, 1, 29, 30])
 def test_full_disk_ends_the_run_and_leaves_samples_to_go_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

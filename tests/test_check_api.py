@@ -15,6 +15,7 @@ from gpuprof.review import review as reviewing
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.options import arguments_of, block_of, bytes_of, grid_of, macros_of, targets_of
 from tests import reviews as made
+from tests.table import each_row
 
 
 def test_what_is_asked_for_in_python_is_the_request_of_the_command_line(
@@ -42,7 +43,7 @@ def test_what_is_asked_for_in_python_is_the_request_of_the_command_line(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [{"block": (0,)}, {"block": ()}, {"block": (1, 2, 3, 4)}, {"arch": "x"}, {"args": {"n": 1.5}},
      {"args": {"n": True}}, {"dynamic_shared": -1}, {"include": ["nowhere"]}, {"kernel": "["}],
@@ -54,7 +55,7 @@ def test_what_an_argument_cannot_be_is_a_usage_error(wrong: dict[str, Any]) -> N
     assert error.value.hint
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("files", "message"), [((), "no file given"), (("",), "an empty name"), (("a\0b",), "a zero byte in its name")]
 )
 def test_what_names_no_file_is_a_usage_error(files: tuple[str, ...], message: str) -> None:

@@ -27,6 +27,7 @@ from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.review import review
 from tests.device_code import FOLDER, needs_cuobjdump
 from tests.review_inputs import CACHE, modules, needs_nvcc
+from tests.table import each_row
 
 CODE = b"".join(number.to_bytes(16, "little") for number in range(10))
 
@@ -76,7 +77,7 @@ def test_one_that_hangs_is_asked_once_for_all_kernels_of_a_slice(
     assert all("did not answer within" in kernel.notes[0] for kernel in told)
 
 
-@pytest.mark.parametrize("garbage", [r"printf '\377'", "exit 1"])
+@each_row("garbage", [r"printf '\377'", "exit 1"])
 def test_one_that_does_not_tell_its_version_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, garbage: str
 ) -> None:
@@ -159,7 +160,7 @@ def test_no_compiler_at_all_is_a_problem_of_the_machine(tmp_path: Path, monkeypa
 
 
 @needs_nvcc
-@pytest.mark.parametrize("name", ["$(touch run).cu", "a`touch run`.cu", 'a";touch run;".cu', "a\\.cu"])
+@each_row("name", ["$(touch run).cu", "a`touch run`.cu", 'a";touch run;".cu', "a\\.cu"])
 def test_a_name_that_a_shell_would_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path(name).write_text("#include <vector>\n__global__ void k() {}\n")
@@ -228,7 +229,7 @@ except Interrupted as error:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", -15), ("SIGHUP", -1)])
+@each_row(("name", "code"), [("SIGINT", 130), ("SIGTERM", -15), ("SIGHUP", -1)])
 def test_what_a_review_started_ends_with_it_and_its_folder_goes(tmp_path: Path, name: str, code: int) -> None:
     temporary, begun = tmp_path / "temporary", tmp_path / "begun"
     temporary.mkdir()
@@ -258,7 +259,7 @@ subprocess.Popen = Started
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", -15), ("SIGHUP", -1)])
+@each_row(("name", "code"), [("SIGINT", 130), ("SIGTERM", -15), ("SIGHUP", -1)])
 def test_what_a_review_starts_while_the_signal_comes_ends_too(tmp_path: Path, name: str, code: int) -> None:
     begun = tmp_path / "begun"
     command = [sys.executable, "-c", _AT_ONCE + _WAITS, str(begun), name]
@@ -290,7 +291,7 @@ def test_the_signals_have_their_handlers_again_behind_the_block() -> None:
     assert [signal.getsignal(name) for name in names] == before
 
 
-@pytest.mark.parametrize("can_be_told", [True, False], ids=["as it ends", "by looking"])
+@each_row("can_be_told", [True, False], ids=["as it ends", "by looking"])
 def test_a_program_is_waited_for_as_long_as_it_runs(can_be_told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not can_be_told:
         monkeypatch.delattr(os, "pidfd_open", raising=False)
@@ -300,7 +301,7 @@ def test_a_program_is_waited_for_as_long_as_it_runs(can_be_told: bool, monkeypat
         programs.ended(["./no such program"], 60)
 
 
-@pytest.mark.parametrize("is_alone", [True, False])
+@each_row("is_alone", [True, False])
 def test_a_program_that_takes_too_long_is_ended(tmp_path: Path, is_alone: bool) -> None:
     note = tmp_path / "pid"
     with pytest.raises(subprocess.TimeoutExpired):

@@ -20,6 +20,7 @@ from gpuprof.review.contract import Review
 from gpuprof.review.inputs.request import ReviewRequest
 from tests import reviews as made
 from tests.cli import Done, gpuprof
+from tests.table import each_row
 
 Asked = list[ReviewRequest]
 
@@ -89,7 +90,7 @@ def test_where_no_block_is_known_the_next_command_gives_one(monkeypatch: pytest.
     assert check(tmp_path, "./-k.cubin").stderr == "next: gpuprof check ./-k.cubin --block 256\n"
 
 
-@pytest.mark.parametrize("words", [("-v",), ("--kernel", "gemm"), ("--format", "md"), ("--format", "json")])
+@each_row("words", [("-v",), ("--kernel", "gemm"), ("--format", "md"), ("--format", "json")])
 def test_what_is_told_in_depth_or_to_programs_has_no_next_command(
     asked: Asked, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
@@ -124,7 +125,7 @@ def test_a_file_that_exists_is_replaced_only_with_force_and_an_input_never(asked
     assert "is an input" in check(tmp_path, "a.json", "-o", "a.json", "--force").stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "message"),
     [
         ("", "gpuprof check needs a file"),
@@ -184,7 +185,7 @@ def test_top_comes_from_the_configuration_too(asked: Asked, tmp_path: Path) -> N
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize("error", [DamagedInput("k.cubin is cut short", "copy it again"), UsageError("no", "yes")])
+@each_row("error", [DamagedInput("k.cubin is cut short", "copy it again"), UsageError("no", "yes")])
 def test_an_error_is_one_message_and_its_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Any) -> None:
     def fail(*_: object) -> None:
         raise error
@@ -219,7 +220,7 @@ def test_progress_is_one_line_of_a_terminal_that_goes_at_the_end(monkeypatch: py
     assert pipe.getvalue() == ""
 
 
-@pytest.mark.parametrize("name", ["k.cubin", "k.PTX", "a b.fatbin"])
+@each_row("name", ["k.cubin", "k.PTX", "a b.fatbin"])
 def test_gpu_code_without_a_command_is_answered_with_the_line_to_type(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
     done = gpuprof(name, cwd=tmp_path)

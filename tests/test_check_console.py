@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import unicodedata
 
-import pytest
 from rich.console import Console
 
 from gpuprof.present.check_console import print_review
 from gpuprof.review.contract import Review
 from tests import reviews as made
+from tests.table import each_row
 from tests.test_check_formats import many, with_numbers
 from tests.test_compare_formats import HOSTILE_TEXTS, ODD_NUMBERS
 
@@ -198,8 +198,8 @@ def test_findings_on_files_and_notes_are_told_without_kernels() -> None:
     assert "One member was left out." in text
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@each_row("width", WIDTHS)
+@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_no_text_steers_a_terminal_or_leaves_the_columns(text: str, width: int) -> None:
     for verbose in (False, True):
         out = shown(made.everything(text, text), width=width, verbose=verbose)
@@ -210,7 +210,7 @@ def test_no_text_steers_a_terminal_or_leaves_the_columns(text: str, width: int) 
             assert len(line) <= width
 
 
-@pytest.mark.parametrize("number", ODD_NUMBERS)
+@each_row("number", ODD_NUMBERS)
 def test_odd_numbers_are_never_shown_as_numbers(number: float) -> None:
     text = shown(with_numbers(made.everything(), number), verbose=True)
     assert " nan" not in text and " inf" not in text

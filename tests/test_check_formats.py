@@ -23,6 +23,7 @@ from gpuprof.present.check_markdown import MARKER, ROWS
 from gpuprof.review.contract import Review
 from tests import reviews as made
 from tests.contracts import records_of, undescribed
+from tests.table import each_row
 from tests.test_compare_formats import HOSTILE_TEXTS, MOST_CHARACTERS, ODD_NUMBERS
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "check.schema.json"
@@ -43,8 +44,8 @@ def many(number: int, **changes: Any) -> Review:
     return made.review(*kernels)
 
 
-@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
-@pytest.mark.parametrize("form", FORMATS)
+@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@each_row("form", FORMATS)
 def test_no_text_of_a_file_steers_a_terminal_or_breaks_a_line(form: str, text: str) -> None:
     lines = list(FORMATS[form].lines(made.everything(text, text)))
     assert lines
@@ -53,7 +54,7 @@ def test_no_text_of_a_file_steers_a_terminal_or_breaks_a_line(form: str, text: s
     "\n".join(lines).encode("utf-8")
 
 
-@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_no_text_of_a_file_is_markup_in_markdown(text: str) -> None:
     page = text_of("md", made.everything(text, text))
     ours = re.sub(r"</?details>|</?summary>|<!-- gpuprof-check -->", "", page)
@@ -75,7 +76,7 @@ class _Tags(HTMLParser):
         assert not [name for name, _ in attrs if name.startswith("on")]
 
 
-@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_no_text_of_a_file_is_markup_in_html(text: str) -> None:
     plain, hostile = _Tags(), _Tags()
     plain.feed(text_of("html", made.everything()))
@@ -93,8 +94,8 @@ def with_numbers(value: Any, number: float) -> Any:
     return tuple(with_numbers(item, number) for item in value) if isinstance(value, tuple) else value
 
 
-@pytest.mark.parametrize("number", ODD_NUMBERS)
-@pytest.mark.parametrize("form", FORMATS)
+@each_row("number", ODD_NUMBERS)
+@each_row("form", FORMATS)
 def test_odd_numbers_are_written_and_never_as_numbers_that_they_are_not(form: str, number: float) -> None:
     text = text_of(form, with_numbers(made.everything(), number))
     if form == "json":
@@ -197,7 +198,7 @@ def test_markdown_fits_a_comment_however_much_there_is() -> None:
     assert "From the code alone, without a GPU: gpuprof 0.1.0 with NVRTC 13.1" in text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "form"),
     [("a.json", "json"), ("A.MD", "md"), ("a.markdown", "md"), ("a.htm", "html"), ("a.html", "html"), ("a.txt", None)],
 )

@@ -20,6 +20,7 @@ from gpuprof.privacy.border import without_private
 from gpuprof.review.contract import Review
 from tests import reviews as made
 from tests.chromium import CHROMIUM, Browser, lowest_contrast
+from tests.table import each_row
 from tests.test_html import Outline
 
 LONG = "kernel::with<a, rather, long, name, {}>::" + "x" * 15_000
@@ -267,7 +268,7 @@ def test_hostile_texts_are_text_everywhere() -> None:
     assert any("{{ 7 * 7 }}" in text for text in hostile.texts)
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@each_row("number", [0, 1])
 def test_reviews_without_kernels_and_kernels_without_anything_have_a_page(number: int) -> None:
     bare = made.kernel(loops=(), accesses=(), arguments=(), notes=(), occupancy=None, block=None, has_lines=False)
     page = page_of(made.review(*[bare] * number, files=(), tools=(), modules=()))
@@ -309,7 +310,7 @@ def opened(browser: Browser, folder: Path, review: Review, **options: Any) -> No
     browser.open(path, **options)
 
 
-@pytest.mark.parametrize("width", [420, 1000, 1400])
+@each_row("width", [420, 1000, 1400])
 def test_the_page_never_scrolls_sideways_and_reports_nothing(browser: Browser, tmp_path: Path, width: int) -> None:
     for review in (rich(), made.everything(LONG, LONG)):
         opened(browser, tmp_path, review, width=width)
@@ -371,7 +372,7 @@ def test_predicates_do_not_tell_places_of_one_line_apart() -> None:
     assert [(row.offset, row.times) for row in card.places] == [("0x0", "×5")]
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@each_row("dark", [False, True])
 def test_texts_stand_out_from_the_background(browser: Browser, tmp_path: Path, dark: bool) -> None:
     opened(browser, tmp_path, rich(), dark=dark)
     lowest = lowest_contrast(

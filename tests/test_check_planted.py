@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from benchmarks.check_planted import (
     IN_CODE,
     CodeVerdict,
@@ -17,6 +15,7 @@ from benchmarks.check_planted import (
 from benchmarks.diagnosis.case import FIXED, SLOW, TARGETS
 from benchmarks.diagnosis.case_file import load_cases
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 
 TARGET = "sm_90a"
 
@@ -29,7 +28,7 @@ def test_expectations_are_of_cases_that_there_are() -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("name", ["mixture-density", "image-patches"])
+@each_row("name", ["mixture-density", "image-patches"])
 def test_a_planted_habit_is_found_in_the_code_and_not_in_its_fixed_twin(name: str) -> None:
     cases = load_cases([name])
     told = list(planted_in_code(cases, TARGET))

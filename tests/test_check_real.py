@@ -20,6 +20,7 @@ from gpuprof.review.contract import Review
 from tests.cli import gpuprof as typed
 from tests.cuda_tools import needs_cuda_wheels
 from tests.readings import read_once
+from tests.table import each_row
 
 TRANSPOSE = """\
 __global__ void transpose(float *out, const float *in, int n) {
@@ -105,7 +106,7 @@ def test_an_expression_that_would_take_forever_is_refused(tmp_path: Path, monkey
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("form", ["table", "json", "md", "html"])
+@each_row("form", ["table", "json", "md", "html"])
 def test_a_reader_that_has_gone_ends_it_quietly(source: Path, form: str) -> None:
     reads, writes = os.pipe()
     os.close(reads)
@@ -126,7 +127,7 @@ def test_a_reader_that_goes_ends_it_quietly(source: Path) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("name", ["cutlass-report80.ncu-rep", "hyper-spec-m-profile.ncu-rep", "nukexc-profile.ncu-rep"])
+@each_row("name", ["cutlass-report80.ncu-rep", "hyper-spec-m-profile.ncu-rep", "nukexc-profile.ncu-rep"])
 def test_a_report_has_an_entry_for_each_launch_in_its_order(reports: Path, name: str) -> None:
     report = read_once(str(reports / name))
     assert isinstance(report, Report)

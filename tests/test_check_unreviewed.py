@@ -17,6 +17,7 @@ from gpuprof.review.contract import ReviewedKernel
 from tests import reviews as made
 from tests.cli import Done, gpuprof
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 WITHOUT_CODE = ("a100-gemm.ncu-rep", "a10g-sgemm.ncu-rep", "a40-beamformer.ncu-rep")
@@ -30,8 +31,8 @@ def check(folder: Path, *words: str) -> Done:
     return gpuprof("check", *words, cwd=folder, environ={**os.environ, "COLUMNS": "100"})
 
 
-@pytest.mark.parametrize("name", WITHOUT_CODE)
-@pytest.mark.parametrize("form", ["table", "json", "md", "html"])
+@each_row("name", WITHOUT_CODE)
+@each_row("form", ["table", "json", "md", "html"])
 def test_a_report_without_machine_code_is_no_clean_bill(tmp_path: Path, name: str, form: str) -> None:
     done = check(tmp_path, name, "--format", form)
     number = {"a100-gemm.ncu-rep": 2}.get(name, 3)
@@ -88,7 +89,7 @@ def sources(tmp_path: Path) -> Path:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("files", [("good.cu", "bad.cu"), ("bad.cu", "good.cu", "worse.cu")])
+@each_row("files", [("good.cu", "bad.cu"), ("bad.cu", "good.cu", "worse.cu")])
 def test_what_compiles_is_reviewed_beside_what_does_not_which_is_the_error(
     sources: Path, files: tuple[str, ...]
 ) -> None:
@@ -168,7 +169,7 @@ def unread() -> ReviewedKernel:
     )
 
 
-@pytest.mark.parametrize("form", sorted(FORMATS))
+@each_row("form", sorted(FORMATS))
 def test_every_format_names_the_kernels_that_were_not_reviewed(form: str) -> None:
     text = "\n".join(FORMATS[form].lines(made.review(made.kernel(0), unread())))
     assert WHY in text

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -31,6 +30,7 @@ from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sentences import kernel_sentence, whole_sentence
 from gpuprof.model.session import KernelProfile, Occupancy, Pipe, Scheduler, Stall, Throughput
 from tests.compare_builders import kernel, pair, pair_of, side
+from tests.table import each_row
 
 
 def time_of(ratio: float | None, verdict: TimeWord, base_s: float = 1e-5, *, comparable: bool = True) -> TimeChange:
@@ -368,7 +368,7 @@ def test_a_kernel_that_stores_nothing_any_more_is_told_before_all_causes() -> No
     assert back[0].sentence == "the base side stores nothing to global memory: check what it computes"
 
 
-@pytest.mark.parametrize("other", ["opcode.RED", "opcode.ATOMG", "opcode.UTMASTG", "opcode.UBLKCP"])
+@each_row("other", ["opcode.RED", "opcode.ATOMG", "opcode.UTMASTG", "opcode.UBLKCP"])
 def test_a_kernel_that_stores_in_another_way_is_not_said_to_store_nothing(other: str) -> None:
     stores, opcode = counted("global-store-requests", 1000, 0), counted("opcode.STG", 1000, 0)
     told = causes(busy(1e-5), busy(5e-6), counted("instructions", 1e6, 5e5), stores, opcode, counted(other, 0, 10))

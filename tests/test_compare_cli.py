@@ -24,6 +24,7 @@ from gpuprof.cli import patience
 from gpuprof.comparison.contract import Comparison
 from tests.cli import Done, gpuprof
 from tests.ncu_bytes import simple_report
+from tests.table import each_row
 from tests.test_measured_ceilings import made_up
 from tests.test_run import BASELINE
 
@@ -48,7 +49,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return str(paths[0]), str(paths[1])
 
 
-@pytest.mark.parametrize("form", ["table", "md"])
+@each_row("form", ["table", "md"])
 def test_two_files_are_set_side_by_side(files: tuple[str, str], form: str) -> None:
     done = compare(*files, "--format", form)
     assert done.returncode == 0, done.stderr
@@ -61,7 +62,7 @@ def test_json_has_both_values(files: tuple[str, str]) -> None:
     assert "850000000000" in text and "765000000000" in text
 
 
-@pytest.mark.parametrize("name", ["report.ncu-rep", "none.measured.yaml"])
+@each_row("name", ["report.ncu-rep", "none.measured.yaml"])
 def test_what_is_no_measured_file_is_told(files: tuple[str, str], name: str) -> None:
     done = compare(files[0], name)
     assert done.returncode == 5 and name in done.stderr and "Traceback" not in done.stderr
@@ -72,7 +73,7 @@ def test_a_measured_file_and_a_profile_cannot_be_compared(files: tuple[str, str]
     assert done.returncode == 5 and "describes a GPU" in done.stderr and "they cannot be compared" in done.stderr
 
 
-@pytest.mark.parametrize("option", [("--fail-on", "time:3%"), ("--kernel", "gemm"), ("-o", "x.md"), ("-v",)])
+@each_row("option", [("--fail-on", "time:3%"), ("--kernel", "gemm"), ("-o", "x.md"), ("-v",)])
 def test_options_about_profiles_are_refused_for_measured_files(files: tuple[str, str], option: tuple[str, ...]) -> None:
     done = compare(*files, *option)
     assert (done.returncode, done.stdout) == (2, "")
@@ -114,7 +115,7 @@ def last(done: Done) -> str:
     return done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("sides", [("-", "new.ncu-rep"), ("base.ncu-rep", "-")])
+@each_row("sides", [("-", "new.ncu-rep"), ("base.ncu-rep", "-")])
 def test_what_is_next_names_both_sides_where_one_came_through_a_pipe(place: Path, sides: tuple[str, str]) -> None:
     piped = {"-": "base.ncu-rep", "base.ncu-rep": "new.ncu-rep"}[sides[0]]
     text = gpuprof("show", "--format", "json", piped, cwd=place).stdout
@@ -134,7 +135,7 @@ def test_what_is_next_can_be_typed(place: Path) -> None:
     assert shown.returncode == 0 and "instructions" in shown.stdout and "next:" not in shown.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limits", "code"),
     [
         (["instructions:1%"], 6),
@@ -237,7 +238,7 @@ def test_every_format_is_written_at_once_before_the_exit_code(place: Path) -> No
     assert (place / "c.html").read_text().lower().startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize("form", ["json", "md", "junit", "sarif", "github", "gitlab"])
+@each_row("form", ["json", "md", "junit", "sarif", "github", "gitlab"])
 def test_every_format_goes_to_stdout(place: Path, form: str) -> None:
     done = compare("base.ncu-rep", "new.ncu-rep", "--format", form, "--fail-on", "registers", cwd=place)
     assert done.returncode == 6 and done.stdout and last(done).startswith("gate failed: registers of sgemm: ")
@@ -312,7 +313,7 @@ def test_a_baseline_that_is_a_link_stays_one(place: Path) -> None:
     assert (place / "stored.ncu-rep").read_bytes() == (place / "new.ncu-rep").read_bytes()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "told"),
     [
         (("base.ncu-rep", "base.ncu-rep"), "are the same file"),
@@ -344,7 +345,7 @@ def test_python_compares_as_the_command_does(place: Path) -> None:
     assert alone.gate is not None and alone.gate.passed and len(alone.kernels) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "told"),
     [
         ({"fail_on": ["time:3"]}, "fail_on 'time:3': '3' has no %"),
@@ -390,7 +391,7 @@ def test_a_real_report_is_the_same_as_itself(reports: Path) -> None:
 # Whoever types it, and whatever they type
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "told"),
     [
         (("--unclear", "fail"), "--unclear fail is about limits, and there are none"),
@@ -459,8 +460,8 @@ def test_a_read_only_baseline_is_left_alone_and_others_keep_who_may_read_them(pl
     assert (place / "base.ncu-rep").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("form", ["table", "json", "md", "junit", "sarif", "github", "gitlab"])
-@pytest.mark.parametrize(("limit", "code"), [("registers", 6), ("registers:100%", 141)])
+@each_row("form", ["table", "json", "md", "junit", "sarif", "github", "gitlab"])
+@each_row(("limit", "code"), [("registers", 6), ("registers:100%", 141)])
 def test_a_gate_that_fails_does_so_although_the_reader_of_the_pipe_has_gone(
     place: Path, form: str, limit: str, code: int
 ) -> None:
@@ -504,7 +505,7 @@ def test_an_expression_of_match_that_takes_too_long_is_given_up(place: Path, mon
     assert done.returncode == 2 and "--match: it takes longer than 0.2 s on the kernels' names" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["n" * 300, "n" * 200 + "/" + "n" * 300])
+@each_row("name", ["n" * 300, "n" * 200 + "/" + "n" * 300])
 def test_an_output_that_cannot_be_written_is_named_and_no_other_is_left(place: Path, name: str) -> None:
     before = sorted(path.name for path in place.iterdir())
     done = compare("base.ncu-rep", "new.ncu-rep", "-o", "c.md", "-o", f"json={name}", cwd=place)

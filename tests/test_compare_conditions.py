@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gpuprof.comparison.compare import compare
 from gpuprof.comparison.conditions.clocks import clock_shift
 from gpuprof.comparison.conditions.conditions import caches_alike, conditions_of, counts_rounded
@@ -16,6 +14,7 @@ from gpuprof.model.recorded import GpuSamples, Throttling
 from gpuprof.model.session import RunTotals
 from tests.compare_builders import device, kernel, run, side, source
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 LONG_S = (1e-3,)
 
@@ -97,7 +96,7 @@ def test_gpus_on_which_nothing_ran_do_not_count() -> None:
     assert names(side_of([own]), a_side()) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base", "new", "affects"),
     [("base", "none", "time"), ("locked", "none", "time"), ("locked", "base", ""), ("base", None, None)],
 )

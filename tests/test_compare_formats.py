@@ -31,6 +31,7 @@ from tests import made_comparisons as made
 from tests.conftest import REPORTS
 from tests.contracts import records_of, undescribed
 from tests.hand_made import HOSTILE
+from tests.table import each_row
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "comparison.schema.json"
 OPTIONS = CompareOptions(root=made.ROOT)
@@ -62,8 +63,8 @@ def many(number: int, label: str = "kernel_{}", **changes: Any) -> Compared:
 # Hostile input, in every format
 
 
-@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
-@pytest.mark.parametrize("form", FORMATS)
+@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@each_row("form", FORMATS)
 def test_no_text_of_a_report_steers_a_terminal_or_breaks_a_line(form: str, text: str) -> None:
     lines = list(FORMATS[form].lines(made.everything(text, text), OPTIONS))
     assert lines
@@ -79,13 +80,13 @@ _ESCAPED_BY_JSON = {"json": {"Cn", "Co"}}
 """JSON is the comparison as it is: it escapes what steers a terminal, and leaves characters that are only unknown."""
 
 
-@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
-@pytest.mark.parametrize("form", ["json", "sarif", "gitlab"])
+@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@each_row("form", ["json", "sarif", "gitlab"])
 def test_what_is_json_stays_json(form: str, text: str) -> None:
     json.loads(text_of(form, made.everything(text, text)))
 
 
-@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_what_is_xml_stays_xml(text: str) -> None:
     root = ElementTree.fromstring(text_of("junit", made.everything(text, text)).encode())
     assert {element.tag for element in root.iter()} == {
@@ -93,7 +94,7 @@ def test_what_is_xml_stays_xml(text: str) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_what_is_a_workflow_command_stays_one_command_a_line(text: str) -> None:
     lines = text_of("github", made.everything(text, text)).split("\n")
     assert all(
@@ -102,7 +103,7 @@ def test_what_is_a_workflow_command_stays_one_command_a_line(text: str) -> None:
     assert [line[: line.index(" ")] for line in lines] == ["::error", "::warning", "::notice"]
 
 
-@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_no_text_of_a_report_is_markup_in_markdown(text: str) -> None:
     page = text_of("md", made.everything(text, text))
     ours = re.sub(r"</?details>|</?summary>|<!-- gpuprof-compare -->", "", page)
@@ -129,8 +130,8 @@ def with_numbers(value: Any, number: float) -> Any:
     return tuple(with_numbers(item, number) for item in value) if isinstance(value, tuple) else value
 
 
-@pytest.mark.parametrize("number", ODD_NUMBERS)
-@pytest.mark.parametrize("form", FORMATS)
+@each_row("number", ODD_NUMBERS)
+@each_row("form", FORMATS)
 def test_odd_numbers_are_written_and_never_as_numbers_that_they_are_not(form: str, number: float) -> None:
     compared = made.everything()
     odd = Compared(with_numbers(compared.comparison, number), compared.pairs, compared.base, new=compared.new)
@@ -232,7 +233,7 @@ def test_a_kernel_that_breaks_a_limit_comes_first() -> None:
     assert rows[1].startswith("| small |") and rows[2].startswith("| large |")
 
 
-@pytest.mark.parametrize("label", ["kernel_{}", "void very::long::name<{}, int, float, " + "x_" * 200 + ">(float *)"])
+@each_row("label", ["kernel_{}", "void very::long::name<{}, int, float, " + "x_" * 200 + ">(float *)"])
 def test_the_comment_fits_with_500_kernels_and_counts_what_is_left_out(label: str) -> None:
     text = text_of("md", many(500, label), CompareOptions(top=0))
     assert len(text) <= MOST_CHARACTERS
@@ -244,7 +245,7 @@ def test_the_comment_fits_with_500_kernels_and_counts_what_is_left_out(label: st
     assert text.count("<details>") == text.count("</details>")
 
 
-@pytest.mark.parametrize("text", ["@" * 15_000, "<" * 15_000, "@ " * 7_000, "k" * 15_000])
+@each_row("text", ["@" * 15_000, "<" * 15_000, "@ " * 7_000, "k" * 15_000])
 def test_the_comment_fits_whatever_the_texts_are(text: str) -> None:
     whole = made.everything(text, text)
     kernels = [structs.replace(whole.comparison.kernels[0], id=number) for number in range(50)]
@@ -458,7 +459,7 @@ def test_without_a_path_map_nothing_of_real_reports_is_placed_and_their_folders_
 # The table of formats
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "form"),
     [
         ("a.json", "json"),

@@ -35,6 +35,7 @@ from gpuprof.comparison.sides import Run, Side
 from gpuprof.errors import InputError, UsageError
 from tests.compare_builders import kernel as profile
 from tests.compare_builders import run, source
+from tests.table import each_row
 
 TODAY = date(2026, 11, 23)
 
@@ -164,7 +165,7 @@ def test_no_limit_is_said_to_hold_for_a_kernel_of_which_one_side_alone_stores() 
 # Limits as they are written
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "limit"),
     [
         ("time:3%", ("time", 0.03, None)),
@@ -184,7 +185,7 @@ def test_a_limit_is_read_as_it_is_written(text: str, limit: tuple[str, float, st
     assert read.text == text
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@each_row("name", COUNTS)
 def test_every_count_can_have_a_limit(name: str) -> None:
     assert limit_of(f"{name}:1%") == GateLimit(f"{name}:1%", name, 0.01)
 
@@ -206,7 +207,7 @@ def test_any_text_is_a_limit_or_told_to_be_none(text: str) -> None:
 # Time
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "limit", "said"),
     [
         (time("slower", 1.05, 1.04, 1.06), "time:3%", "regression"),
@@ -236,7 +237,7 @@ def test_runs_that_are_not_alike_are_unclear_whatever_their_times() -> None:
     assert [check.word for check in gate_of(other, limits_of(["instructions"])).checks] == ["unclear"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("verdict", "ratio", "said"),
     [
         ("slower", 1.05, "regression"),
@@ -258,7 +259,7 @@ def test_the_time_of_the_run_has_a_limit_of_its_own(verdict: str, ratio: float |
 # Counts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "limit", "said"),
     [
         (count("instructions", 1000, 1020, "more"), "instructions:1%", "regression"),
@@ -320,7 +321,7 @@ def test_a_kernel_that_is_new_or_gone_breaks_no_limit() -> None:
     assert (gate.passed, gate.ok, gate.checks) == (True, 1, ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limit", "told"),
     [
         ("nope=time:3%", "no kernel matches 'nope'"),
@@ -337,7 +338,7 @@ def test_a_limit_that_nothing_is_held_against_is_told(limit: str, told: str) -> 
 # Exit codes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "unclear_fails", "code"),
     [
         (["same"], True, 0),
@@ -426,7 +427,7 @@ def test_what_is_unclear_is_accepted_as_far_as_its_interval() -> None:
     assert held(entry("time:5%"), unclear)[0][0].word == "unclear"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "told"),
     [
         (entry(kernel="nope"), "accepted.toml:1: no kernel matches 'nope'"),
@@ -468,7 +469,7 @@ WRONG: Mapping[str, str] = {
 }
 
 
-@pytest.mark.parametrize("text", WRONG, ids=range(len(WRONG)))
+@each_row("text", WRONG, ids=range(len(WRONG)))
 def test_a_wrong_file_is_told_with_its_line(text: str) -> None:
     with pytest.raises(InputError) as caught:
         entries(text)
@@ -480,7 +481,7 @@ def test_a_file_that_is_not_utf_8_is_told_with_its_line() -> None:
         accepted_of(b"#\n\xff", "accepted.toml")
 
 
-@pytest.mark.parametrize("until", ["2026-12-31", "'2026-12-31'", "2026-12-31T10:00:00Z"])
+@each_row("until", ["2026-12-31", "'2026-12-31'", "2026-12-31T10:00:00Z"])
 def test_a_day_may_be_written_as_a_date_or_a_text(until: str) -> None:
     assert entries(entry(until=until))[0].until == date(2026, 12, 31)
 
@@ -512,7 +513,7 @@ def test_a_narrowed_comparison_of_one_recording_with_itself_still_says_so() -> N
     assert narrowed(whole, ["a"]).comparison.sentence.startswith("both sides are the same recording")
 
 
-@pytest.mark.parametrize(("kernels", "exclude"), [(["nope"], ()), (["("], ()), ([], (".",))])
+@each_row(("kernels", "exclude"), [(["nope"], ()), (["("], ()), ([], (".",))])
 def test_nothing_left_is_an_error_that_names_what_there_is(kernels: list[str], exclude: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as caught:
         narrowed(compared(kernel("gemm"), kernel("conv")), kernels, exclude)

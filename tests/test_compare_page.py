@@ -40,6 +40,7 @@ from gpuprof.present.compare_page.contents import contents_of
 from gpuprof.present.compare_page.parts import span_of, span_reach
 from tests.chromium import CHROMIUM, Browser, lowest_contrast
 from tests.real_sessions import loaded
+from tests.table import each_row
 from tests.test_figures import BANDWIDTHS, HOSTILE, PEAKS, kernel, session
 from tests.test_html import Outline
 
@@ -523,7 +524,7 @@ def test_no_number_breaks_the_page(numbers: tuple[float | None, ...]) -> None:
     assert "--c:nan" not in page
 
 
-@pytest.mark.parametrize("sides", [(None, None), (None, 2), (2, None)])
+@each_row("sides", [(None, None), (None, 2), (2, None)])
 def test_an_empty_side_is_said_to_be_empty(sides: tuple[int | None, int | None]) -> None:
     base, new = (many(side) if side is not None else None for side in sides)
     page = comparison_page(of_runs(base, new))
@@ -598,7 +599,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield opened
 
 
-@pytest.mark.parametrize("width", [420, 1000, 1400])
+@each_row("width", [420, 1000, 1400])
 def test_the_page_never_scrolls_sideways_and_reports_nothing(browser: Browser, tmp_path: Path, width: int) -> None:
     path = tmp_path / "page.html"
     path.write_text(comparison_page(rich()))
@@ -642,7 +643,7 @@ def test_a_point_can_be_reached_by_keyboard_and_shows_its_row(browser: Browser, 
     assert "kernel_1" in browser.run("document.getElementById('readout').innerText")
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@each_row("dark", [False, True])
 def test_texts_stand_out_from_the_background(browser: Browser, tmp_path: Path, dark: bool) -> None:
     path = tmp_path / "page.html"
     path.write_text(comparison_page(rich()))

@@ -19,6 +19,7 @@ from gpuprof.errors import UsageError
 from gpuprof.model.session import KernelProfile, RunTotals
 from tests.compare_builders import kernel, run, side, source
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 Told = tuple[MatchKind, tuple[str, ...], tuple[str, ...]]
 
@@ -95,7 +96,7 @@ def test_another_input_beside_an_equal_one_is_not_a_change_of_it() -> None:
     assert Counter(pair.match for pair in pairs_of(base, new)) == {"exact": 1, "gone": 1, "new": 1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base", "new"),
     [(("model", "layer"), ("net", "layer")), (("layer", "a"), ("layer", "b")), (("old",), ("new",))],
 )
@@ -168,7 +169,7 @@ def test_names_that_share_most_of_what_they_say_are_renamed() -> None:
     assert alone(base, new) == "renamed"
 
 
-@pytest.mark.parametrize("names", [("kernel_a", "kernel_b"), ("add_kernel", "mul_kernel"), ("relu", "gelu")])
+@each_row("names", [("kernel_a", "kernel_b"), ("add_kernel", "mul_kernel"), ("relu", "gelu")])
 def test_names_that_share_only_what_all_have_are_not_paired(names: tuple[str, str]) -> None:
     assert alone(*map(kernel, names)) == "none"
 
@@ -270,7 +271,7 @@ def test_a_match_by_hand_of_many_shapes_keeps_them_apart() -> None:
     assert all(pair.match == "named" and pair.base[0].key.grid == pair.new[0].key.grid for pair in pairs)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("matches", "said"),
     [
         ([NamedMatch("nothing", "a")], ["nothing", "base side"]),
@@ -305,9 +306,7 @@ def test_no_side_at_all_is_empty() -> None:
     assert compare([], [], "0").comparison.kernels == ()
 
 
-@pytest.mark.parametrize(
-    "name", ["k" * 15_000, "a::" * 5_000 + "f", "f<" * 3_000, "_ZN3foo6kernelILi4EEvPf", "", "\x1b[31m"]
-)
+@each_row("name", ["k" * 15_000, "a::" * 5_000 + "f", "f<" * 3_000, "_ZN3foo6kernelILi4EEvPf", "", "\x1b[31m"])
 def test_names_that_no_one_would_write_are_paired(name: str) -> None:
     assert alone(kernel(name), kernel(name)) == "exact"
     assert sum(len(pair.base) for pair in pairs_of(side(kernel(name)), side(kernel(name + "x", ranges=("r",))))) == 1
@@ -331,7 +330,7 @@ def test_a_kernel_that_is_gone_from_a_part_of_a_run_may_have_run() -> None:
     assert not compare([base], [run(kernel("a"))], "0").comparison.notes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "option"),
     [
         ("/opt/ncu -k regex:gemm -o out ./app", "-k"),
@@ -414,7 +413,7 @@ def test_the_order_of_launches_and_files_tells_nothing(
     assert by_key(compare(sides(base), sides(new), "0").pairs) == by_key(compare(sides(base), sides(turned), "0").pairs)
 
 
-@pytest.mark.parametrize("order", [1, -1])
+@each_row("order", [1, -1])
 def test_of_launches_of_the_same_time_that_with_most_known_speaks(order: int) -> None:
     """Else whether a kernel was renamed hung on which of its launches came first."""
     flop = {"fp32": 1e9}

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -19,6 +18,7 @@ from gpuprof.model.session import KernelProfile
 from gpuprof.model.trace import Trace
 from gpuprof.read.files import read_file
 from tests.compare_builders import kernel, run, source
+from tests.table import each_row
 
 MIRRORED = {"faster": "slower", "slower": "faster", "less": "more", "more": "less", "new": "gone", "gone": "new"}
 FACTORS = some.sampled_from([0.3, 0.97, 0.999, 1.0, 1.0004, 1.02, 1.5, 4.0])
@@ -89,7 +89,7 @@ def test_counters_that_a_side_did_not_collect_are_no_loss_of_work() -> None:
         assert not [cause for cause in change.causes if cause.direction != "neutral"]
 
 
-@pytest.mark.parametrize("runs", [1, 2, 3, 5, 10])
+@each_row("runs", [1, 2, 3, 5, 10])
 def test_equal_launches_of_a_recorded_kernel_are_no_change(reports: Path, runs: int) -> None:
     """Launches of one configuration in a real trace, the first ones held against those that follow."""
     words: Counter[str] = Counter()

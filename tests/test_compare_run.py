@@ -28,6 +28,7 @@ from gpuprof.comparison.looks import Pace, Since, TurnsLook, Waited, next_look, 
 from tests.cli import GPUPROF, Done, gpuprof
 from tests.compare_builders import kernel, run
 from tests.ncu_bytes import simple_report
+from tests.table import each_row
 from tests.test_run import FAILED, NO_DRIVER, REFUSED_COUNTERS, STANDIN, Bench, bench, value_after
 from tests.test_surveys import GEMMS, RECORDS, hand_made_trace
 
@@ -336,7 +337,7 @@ def test_programs_that_pytorch_times_are_timed_by_it_again(two: Two, reports: Pa
 # What goes wrong
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "says"),
     [
         (("--run",), "--run needs two programs behind --"),
@@ -384,9 +385,7 @@ def test_no_ncu_is_told_before_anything_is_run(two: Two) -> None:
     assert not (two.folder / "out").exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["base/session.json", "new/report.html", "new/survey.ncu-rep", "samples/new-07.session.json"]
-)
+@each_row("name", ["base/session.json", "new/report.html", "new/survey.ncu-rep", "samples/new-07.session.json"])
 def test_nothing_is_replaced_without_force(two: Two, name: str) -> None:
     place = two.folder / "out" / name
     place.parent.mkdir(parents=True)

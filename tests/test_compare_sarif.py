@@ -7,7 +7,6 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from gpuprof.present.compare_sarif import MOST_RESULTS, lines
 from gpuprof.privacy.source_files import PathMap, path_in_repository
 from tests import hand_made
 from tests import made_comparisons as made
+from tests.table import each_row
 from tests.test_compare_formats import HOSTILE_TEXTS
 
 ROOTED = CompareOptions(root=made.ROOT)
@@ -126,7 +126,7 @@ def cause(location: str, direction: str = "slower") -> ChangeCause:
     return ChangeCause(mechanism="m", sentence="s", direction=direction, certainty="counted", location=location)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kernel", "line"),
     [
         (without(causes=(cause("gather.cu:7", "faster"), cause("gather.cu:9"))), 9),
@@ -169,7 +169,7 @@ def test_a_regression_without_a_line_is_told_and_is_no_result_that_github_would_
     assert run["invocations"][0]["exitCode"] == 6
 
 
-@pytest.mark.parametrize("options", [CompareOptions(), CompareOptions(root="/home/me/other")], ids=["no root", "other"])
+@each_row("options", [CompareOptions(), CompareOptions(root="/home/me/other")], ids=["no root", "other"])
 def test_files_outside_of_the_repository_are_counted_and_not_guessed(options: CompareOptions) -> None:
     compared = made.compared(made.change(), gate=made.gate(made.check()))
     run = run_of(compared, options)
@@ -180,7 +180,7 @@ def test_files_outside_of_the_repository_are_counted_and_not_guessed(options: Co
     assert left_out_texts(compared, ROOTED) == ()
 
 
-@pytest.mark.parametrize("root", [None, "/home/me/other", made.ROOT])
+@each_row("root", [None, "/home/me/other", made.ROOT])
 def test_no_document_names_a_folder_of_the_machine_that_recorded(root: str | None) -> None:
     compared = made.compared(made.change(), gate=made.gate(made.check()), base=made.side("/home/me/base.ncu-rep"))
     assert "/home/me" not in "\n".join(lines(compared, CompareOptions(root=root)))
@@ -237,7 +237,7 @@ def test_results_of_kernels_with_one_name_have_fingerprints_of_their_own() -> No
     assert len(set(prints(made.compared(*kernels, *alike)))) == 8
 
 
-@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_no_text_of_a_report_is_a_link_or_a_place(text: str) -> None:
     run = run_of(made.everything(text, text))
     messages = [result["message"]["text"] for result in run["results"]] + [text for _, _, text in told(run)]
@@ -249,7 +249,7 @@ def test_no_text_of_a_report_is_a_link_or_a_place(text: str) -> None:
 # Where a file lies in the repository
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "path"),
     [
         ("/home/me/project/src/a.cu", "src/a.cu"),
@@ -302,7 +302,7 @@ def test_no_path_leaves_the_repository(file: str, source: str, target: str) -> N
         assert path is None or (not path.startswith("/") and ".." not in path.split("/") and path not in ("", "."))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "place"),
     [
         ("a.cu:12", Place("a.cu", 12)),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from gpuprof.comparison.compare import compare
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.session import KernelProfile
 from tests.compare_builders import kernel, run
 from tests.steps import steps
+from tests.table import each_row
 
 Made = Callable[[int, int], KernelProfile]
 
@@ -34,7 +33,7 @@ CASES: dict[str, Made] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_row("case", CASES)
 def test_twice_as_much_takes_at_most_little_more_than_twice_the_steps(case: str) -> None:
     def counted(number: int) -> int:
         sides = [run(*(CASES[case](side, place) for place in range(number))) for side in (0, 1)]

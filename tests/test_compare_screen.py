@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
@@ -37,6 +36,7 @@ from gpuprof.present.text import tolerate
 from tests import made_comparisons as made
 from tests.hand_made import HOSTILE
 from tests.readings import session_of
+from tests.table import each_row
 
 WIDTHS = (60, 80, 100, 140, 200)
 LONG = "void cutlass::Kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, " + "x" * 220
@@ -112,8 +112,8 @@ def test_a_real_report_against_another_takes_a_screen(real_report: Path, reports
             assert max(map(cell_len, lines)) <= width
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("label", ["kernel_{}", LONG + "{}", "{}" + WIDE, "{}" + HOSTILE * 4])
+@each_row("width", WIDTHS)
+@each_row("label", ["kernel_{}", LONG + "{}", "{}" + WIDE, "{}" + HOSTILE * 4])
 def test_all_at_once_takes_a_screen(label: str, width: int) -> None:
     lines = lines_of(crowded(160, label), width)
     assert len(lines) + 1 <= 30, "\n".join(lines)
@@ -121,7 +121,7 @@ def test_all_at_once_takes_a_screen(label: str, width: int) -> None:
     assert len([line for line in lines if re.search(r"−20 %|\+18 %|  0 %| – ", line)]) >= 2, "kernels have room"
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 6, 12, 500])
+@each_row("count", [0, 1, 2, 3, 6, 12, 500])
 def test_any_number_of_changed_kernels_takes_a_screen_and_uses_it(count: int) -> None:
     lines = lines_of(made.compared(*many(count)))
     assert len(lines) + 1 <= 30
@@ -175,7 +175,7 @@ def test_what_the_figures_say_is_not_said_again_below_them() -> None:
     assert "a launch\n" not in text.replace("time of a launch", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sentence", "verdict", "reasons"),
     [
         ("1.8x faster: FP64 21.4 → 9.10 GFLOP", "1.8x faster", "FP64 21.4 → 9.10 GFLOP"),
@@ -214,7 +214,7 @@ def test_an_unclear_kernel_says_between_what_it_lies_and_what_would_settle_it() 
     )
 
 
-@pytest.mark.parametrize("width", (60, 80))
+@each_row("width", (60, 80))
 def test_two_files_whose_long_names_begin_alike_are_told_apart(width: int) -> None:
     start = "/data/softmax-of-the-attention-of-the-decoder-"
     base, new = (made.side(f"{start}{end}.ncu-rep", gpus=("NVIDIA H100 80GB HBM3",)) for end in ("26b457a", "71fb9e5"))
@@ -285,9 +285,7 @@ def coloured(verdict: Any) -> str:
     return next(line for line in out.getvalue().splitlines() if re.match(r"(\x1b\[\d+m)*0  a", line))
 
 
-@pytest.mark.parametrize(
-    ("verdict", "colour"), [("slower", "31"), ("faster", "32"), ("unclear", "33"), ("new", "36"), ("gone", "36")]
-)
+@each_row(("verdict", "colour"), [("slower", "31"), ("faster", "32"), ("unclear", "33"), ("new", "36"), ("gone", "36")])
 def test_a_verdict_has_its_colour_and_its_word(verdict: str, colour: str) -> None:
     assert re.search(rf"\x1b\[(?:1;)?{colour}m *{verdict}\b", coloured(verdict))
 
@@ -376,7 +374,7 @@ def test_a_finding_that_went_without_a_gain_says_what_the_kernel_takes_instead()
     assert "promised at most 7.0 %, gained nothing: the kernel takes +180 %" in flat
 
 
-@pytest.mark.parametrize("width", [60, 80, 100])
+@each_row("width", [60, 80, 100])
 def test_in_depth_hostile_and_wide_names_keep_the_width(width: int) -> None:
     for name in (HOSTILE, WIDE, LONG):
         cause = ChangeCause(mechanism="x", sentence=name, direction="slower", certainty="guess", location=name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,9 +28,10 @@ from gpuprof.present.compare_text import (
 )
 from gpuprof.units import factor, signed_percent
 from tests import made_comparisons as made
+from tests.table import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "text"),
     [
         (0.18, "+18 %"),
@@ -54,7 +54,7 @@ def test_a_change_has_its_sign_and_two_digits_and_is_whole_only_where_all_of_it_
     assert signed_percent(change) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ratio", "text"),
     [(1.18, "+18 %"), (2.5, "+150 %"), (12.34, "12x"), (0.4, "−60 %"), (0.0, "−100 %"), (None, "not known")],
 )
@@ -62,7 +62,7 @@ def test_a_ratio_is_percent_below_tenfold_and_a_factor_from_there(ratio: float |
     assert change_text(ratio) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ratio", "text"),
     [(1.18, "slower by 18 %"), (0.5625, "1.8x faster"), (0.82, "faster by 18 %"), (3.0, "3.0x slower")],
 )
@@ -74,7 +74,7 @@ def test_a_factor_has_two_digits() -> None:
     assert factor(1.84) == "1.8x"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base", "new", "unit", "name", "text"),
     [
         (40.0, 72.0, "register", "registers", "40 → 72"),
@@ -104,7 +104,7 @@ def test_unlike_values_never_read_the_same(base: float, ratio: float, unit: str)
     assert before != after
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text"),
     [
         ("dram-bytes", "DRAM bytes"),

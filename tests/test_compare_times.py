@@ -21,6 +21,7 @@ from gpuprof.comparison.timing.quantiles import student_t, wins_needed
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.model.session import KernelProfile, Occupancy
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 SPEAKER = KernelProfile(
     id=0, source=0, device=0, rank=None, process=None, stream=None, name="k", demangled="k()", label="k", ranges=(),
@@ -223,7 +224,7 @@ def test_side_without_durations_is_unknown_and_is_named() -> None:
     assert told.reason == "no durations on the new side"
 
 
-@pytest.mark.parametrize("match", ["new", "gone"])
+@each_row("match", ["new", "gone"])
 def test_kernel_of_one_side_is_new_or_gone(match: Any) -> None:
     side = (kernel([[1.0]]),)
     told = time_change(Pair(match, side if match == "gone" else (), side if match == "new" else ()))

@@ -15,6 +15,7 @@ from gpuprof.model.groups import spread
 from gpuprof.model.session import DeviceTimeline, Exclusion, Gaps, RunTotals, StepTimes, Timeline
 from tests.compare_builders import kernel, run, side
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 
 def totals(base: Side, new: Side) -> dict[str, QuantityChange]:
@@ -108,7 +109,7 @@ def test_nothing_is_told_of_two_empty_sides() -> None:
     assert totals(side(), side()) == {}
 
 
-@pytest.mark.parametrize("time", [nan, inf, -1.0])
+@each_row("time", [nan, inf, -1.0])
 def test_a_time_that_is_none_is_missing(time: float) -> None:
     odd = kernel("a", [1e-3], time_total_s=time, duration_s=time)
     assert totals(side(odd), side(kernel("a", [2e-3])))["gpu-time"].base is None

@@ -21,6 +21,7 @@ from gpuprof.comparison.work.tolerances import can_tell, tolerance_of
 from gpuprof.comparison.work.verdict import work_change
 from tests.compare_builders import kernel, pair, pair_of, side
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 MB = 1e6
 Range = tuple[float, float, float]
@@ -60,7 +61,7 @@ def test_half_a_percent_more_instructions_in_one_launch_are_more_work() -> None:
     assert count_of(change, "instructions").tolerance == pytest.approx(0.001005)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base", "new", "word"),
     [
         (1_247_136, 1_429_632, "same"),  # set_halo_values_x_419_gpu, V100: the same code twice

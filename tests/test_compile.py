@@ -30,6 +30,7 @@ from gpuprof.code.tools.disassemble import Disassembler, disassemble, disassembl
 from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
+from tests.table import each_row
 
 DEFAULT = {"CHAINS": "8", "UNROLL": "16"}
 
@@ -106,7 +107,7 @@ def test_a_cubin_is_for_its_target_and_the_same_each_time(probe: Probe) -> None:
 
 @needs_cuda_wheels
 @pytest.mark.usefixtures("tools_themselves")
-@pytest.mark.parametrize(
+@each_row(
     ("statement", "target", "why"),
     [
         ('asm volatile("fma.rn.bf16x2 %0, %0, %0, %0;" : "+r"(*p));', "sm_75", "requires .target sm_80 or higher"),
@@ -134,7 +135,7 @@ def test_what_the_compiler_is_too_old_for_is_unsupported(probe: Probe, tmp_path:
 
 @needs_cuda_wheels
 @pytest.mark.usefixtures("tools_themselves")
-@pytest.mark.parametrize(
+@each_row(
     ("statement", "why"),
     [
         ("undeclared = 1;", 'one.cu(1): error: identifier "undeclared" is undefined'),
@@ -242,7 +243,7 @@ def test_every_version_of_the_compiler_is_found_once_newest_first(
     assert find_nvrtc()[0].path.is_relative_to(tmp_path / "b")
 
 
-@pytest.mark.parametrize("part", ["", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"])
+@each_row("part", ["", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"])
 def test_the_compiler_that_the_user_names_comes_first(
     libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
@@ -253,7 +254,7 @@ def test_the_compiler_that_the_user_names_comes_first(
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="a library that crashes is made by a C compiler")
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "#include <stdlib.h>\n__attribute__((constructor)) static void start(void) { abort(); }",
@@ -278,7 +279,7 @@ def test_library_that_crashes_when_it_is_loaded_or_answers_nonsense_is_none(
         find_nvrtc.cache_clear()
 
 
-@pytest.mark.parametrize("named", ["a", "nothing", "text"])
+@each_row("named", ["a", "nothing", "text"])
 def test_what_the_user_names_and_is_no_compiler_is_an_error(
     libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
@@ -322,9 +323,7 @@ def test_bytes_that_are_no_cubin_are_damaged_input(content: bytes) -> None:
             kernel_code(start + content, "kernel")
 
 
-@pytest.mark.parametrize(
-    ("table", "entry_size", "names"), [(64, 0, 0), (64, 63, 0), (2**63, 64, 0), (64, 64, 65535), (10**6, 64, 0)]
-)
+@each_row(("table", "entry_size", "names"), [(64, 0, 0), (64, 63, 0), (2**63, 64, 0), (64, 64, 65535), (10**6, 64, 0)])
 def test_headers_that_cannot_be_are_damaged_input(table: int, entry_size: int, names: int) -> None:
     head = bytearray(64)
     head[:6], head[0x12:0x14] = b"\x7fELF\x02\x01", struct.pack("<H", 190)

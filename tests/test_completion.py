@@ -16,6 +16,7 @@ from gpuprof.read.readers import KINDS, Readable
 from tests.cli import Done, gpuprof
 from tests.shells import KINDS as SHELLS
 from tests.shells import Kind, shell
+from tests.table import each_row
 
 
 @pytest.fixture
@@ -58,9 +59,7 @@ def test_commands_are_completed(folder: Path) -> None:
     assert answers("gpuprof --v", folder) == ["--version"]
 
 
-@pytest.mark.parametrize(
-    "command", ["show", "report", "roofline", "run", "demo", "characterize", "compare", "check", "doctor"]
-)
+@each_row("command", ["show", "report", "roofline", "run", "demo", "characterize", "compare", "check", "doctor"])
 def test_every_option_is_completed(command: str, folder: Path) -> None:
     known = cli.get_command(click.Context(cli), command)
     assert known is not None
@@ -78,7 +77,7 @@ def test_the_words_of_an_option_are_completed(folder: Path) -> None:
     assert answers("gpuprof run --set ", folder) == ["times", "roofline", "diagnose", "full"]
 
 
-@pytest.mark.parametrize("command", ["show", "report", "roofline", "demo", "specs match"])
+@each_row("command", ["show", "report", "roofline", "demo", "specs match"])
 def test_files_that_can_be_read_are_completed_and_folders(command: str, folder: Path) -> None:
     assert answers(f"gpuprof {command} ", folder) == [
         "<dir>", "-dash.csv", "a.ncu-rep", "a.nsight-cuprof-report", "it's $HOME.csv", "my first report.ncu-repz",
@@ -92,7 +91,7 @@ def test_files_that_can_be_read_are_completed_and_folders(command: str, folder: 
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("before", ["", "--base ", "--base a.ncu-rep --new ", "--base=a.ncu-rep --new "])
+@each_row("before", ["", "--base ", "--base a.ncu-rep --new ", "--base=a.ncu-rep --new "])
 def test_both_sides_of_a_comparison_are_completed_with_measured_files_too(before: str, folder: Path) -> None:
     (folder / "a.measured.yaml").touch()
     listed = ["<dir>", "a.ncu-rep", "a.nsight-cuprof-report", "a.measured.yaml"]
@@ -124,7 +123,7 @@ def test_a_name_that_would_break_the_answer_is_left_out(tmp_path: Path) -> None:
     assert answers("gpuprof show a", tmp_path) == ["<dir>", "a,b.csv"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "roofline -- ",
@@ -176,14 +175,14 @@ def test_a_line_that_is_not_finished_is_not_judged(folder: Path) -> None:
     assert answers("gpuprof run --kernel -- ", folder) == ["<file>"]
 
 
-@pytest.mark.parametrize("place", ["x", "", None])
+@each_row("place", ["x", "", None])
 def test_a_question_that_no_shell_asks_is_answered_by_silence(folder: Path, place: str | None) -> None:
     environ = {**os.environ, "_GPUPROF_COMPLETE": "bash_complete", "COMP_WORDS": "gpuprof "}
     done = gpuprof(cwd=folder, environ=environ if place is None else {**environ, "COMP_CWORD": place})
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
 
 
-@pytest.mark.parametrize("how", ["bash_source", "zsh_source", "fish_source"])
+@each_row("how", ["bash_source", "zsh_source", "fish_source"])
 def test_what_a_shell_is_told_defines_a_function(how: str, folder: Path) -> None:
     assert "_gpuprof_completion" in asked("", folder, at=0, how=how).stdout
 
@@ -194,7 +193,7 @@ def test_an_unknown_shell_is_an_error(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
 
 
-@pytest.mark.parametrize("kind", SHELLS, ids=lambda kind: kind.name)
+@each_row("kind", SHELLS, ids=lambda kind: kind.name)
 def test_a_real_shell_completes(kind: Kind, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind.place is None:
         pytest.skip(f"{kind.name} is not installed")
@@ -214,7 +213,7 @@ def test_a_real_shell_completes(kind: Kind, folder: Path, tmp_path: Path, monkey
         assert on.line("gpuprof roofline -- train") == ["gpuprof", "roofline", "--", "train.py"]
 
 
-@pytest.mark.parametrize("line", ["gpuprof ", "gpuprof show --", "gpuprof roofline ", "gpuprof show --spec h"])
+@each_row("line", ["gpuprof ", "gpuprof show --", "gpuprof roofline ", "gpuprof show --spec h"])
 def test_an_answer_loads_nothing_heavy(line: str, folder: Path) -> None:
     count = len(line.split()) - (0 if line.endswith(" ") else 1)
     environ = {**os.environ, "_GPUPROF_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(count)}

@@ -16,6 +16,7 @@ from gpuprof.errors import InputError
 from tests.cli import Done, gpuprof, process
 from tests.conftest import REPORTS
 from tests.ncu_bytes import simple_report
+from tests.table import each_row
 from tests.test_run import BASELINE, Bench, bench
 
 __all__ = ["bench"]
@@ -46,7 +47,7 @@ def test_it_is_found_in_the_working_folder(tmp_path: Path) -> None:
     assert values(tmp_path) == {"top": 3}
 
 
-@pytest.mark.parametrize("mark", ["folder", "file"])
+@each_row("mark", ["folder", "file"])
 def test_it_is_found_above_up_to_the_root_of_a_repository(tmp_path: Path, mark: str) -> None:
     below = tmp_path / "repository" / "src" / "kernels"
     below.mkdir(parents=True)
@@ -184,7 +185,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("text", WRONG, ids=lambda text: text[:20])
+@each_row("text", WRONG, ids=lambda text: text[:20])
 def test_what_is_wrong_is_told_with_the_file(tmp_path: Path, text: str) -> None:
     put(tmp_path / "gpuprof.toml", text)
     with pytest.raises(InputError) as raised:
@@ -193,7 +194,7 @@ def test_what_is_wrong_is_told_with_the_file(tmp_path: Path, text: str) -> None:
     assert raised.value.hint and len(raised.value.message) < 300
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "told"),
     [(b"top = 1\nspec = '\xff'\n", "gpuprof.toml:2: not UTF-8"), (b"\xff\xfet\0o\0", "gpuprof.toml:1: not UTF-8")],
 )
@@ -276,7 +277,7 @@ def test_the_command_line_wins(report: Path) -> None:
     assert shown(report, "--top", "2").stderr.startswith("from gpuprof.toml: exclude 1 pattern\n")
 
 
-@pytest.mark.parametrize("how", ["option", "variable"])
+@each_row("how", ["option", "variable"])
 def test_it_can_be_done_without(report: Path, how: str) -> None:
     put(report.parent / "gpuprof.toml", "this is no TOML")
     options = ["--no-config"] if how == "option" else []
@@ -317,7 +318,7 @@ def test_report_and_roofline_take_what_they_have(report: Path) -> None:
         assert "1 kernel is excluded" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["run", "roofline"])
+@each_row("command", ["run", "roofline"])
 def test_a_program_is_profiled_by_it(bench: Bench, command: str) -> None:
     put(bench.folder / "gpuprof.toml", 'exclude = ["fill"]\nset = "full"\ncoverage = 50\n')
     done = bench.run("--dry-run", command=command)

@@ -22,6 +22,7 @@ from gpuprof.hardware.yaml_tree import BrokenSpec
 from tests import fake_probes
 from tests.cuda_tools import kernel_of
 from tests.fake_gpu import GIB, MIB, PROPERTIES, FakeGpu
+from tests.table import each_row
 
 PROBES = [probe for probe in load_probes(probe_folder()) if probe.kernel is not None]
 SMS = {
@@ -31,7 +32,7 @@ SMS = {
 }
 CARDS = {4: 2, 6: 3, 8: 32, 16: 64, 24: 72, 141: 50}
 """Gigabytes of memory, MiB of L2."""
-cards = pytest.mark.parametrize(("memory_gb", "l2_mib"), CARDS.items())
+cards = each_row(("memory_gb", "l2_mib"), CARDS.items())
 
 
 def planned(probe: Probe, target: str, properties: Properties) -> Iterator[Configuration]:
@@ -62,7 +63,7 @@ def card(memory_gb: int, l2_mib: int) -> Properties:
 # Blocks
 
 
-@pytest.mark.parametrize("target", SMS)
+@each_row("target", SMS)
 def test_no_launch_is_planned_that_an_sm_has_no_room_for(target: str) -> None:
     properties = SMS[target]
     for probe in PROBES:
@@ -74,7 +75,7 @@ def test_no_launch_is_planned_that_an_sm_has_no_room_for(target: str) -> None:
             assert (one.blocks or 1) * one.shape.shared_bytes <= shared, f"{probe.id}: {one.config}"
 
 
-@pytest.mark.parametrize(("target", "most"), [("sm_75", 2), ("sm_86", 3), ("sm_90a", 4)])
+@each_row(("target", "most"), [("sm_75", 2), ("sm_86", 3), ("sm_90a", 4)])
 def test_all_blocks_are_all_that_fit_the_most_first(target: str, most: int) -> None:
     found = {one.blocks for one in planned(the("bandwidth/dram-read"), target, SMS[target])}
     assert found == set(range(1, most + 1))
@@ -89,7 +90,7 @@ def test_many_small_blocks_are_tried_in_steps_up_to_the_most() -> None:
     assert max(shared, key=lambda count: count or 0) == 32
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("threads", "shared_bytes", "target", "most"),
     [
         (512, 0, "sm_86", 3),
@@ -190,7 +191,7 @@ class Recorder(FakeGpu):
         super().scatter(memory, stride, words)
 
 
-@pytest.mark.parametrize(("size", "evicted"), [(64 * MIB, True), (2 * MIB, False)])
+@each_row(("size", "evicted"), [(64 * MIB, True), (2 * MIB, False)])
 def test_what_a_large_chase_has_left_in_l2_is_evicted_once(tmp_path: Path, size: int, evicted: bool) -> None:
     probe = fake_probes.chase(tmp_path, size=f"least: {size // MIB} MiB")
     gpu = Recorder([probe])

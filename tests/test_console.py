@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec import Struct, structs
 from msgspec.structs import replace
 from rich.console import Console
@@ -26,6 +25,7 @@ from tests.cli import gpuprof as run
 from tests.formats import written
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.readings import session_of
+from tests.table import each_row
 
 
 class Ascii(io.StringIO):
@@ -152,14 +152,14 @@ def test_the_command_that_collects_the_rest_can_be_copied() -> None:
     assert max(map(len, lines_of(block)[:-1])) <= 80
 
 
-@pytest.mark.parametrize("command", ["app 'half a quote " + "x " * 60, 'app "x', "app \\", HOSTILE, "a\nb"])
+@each_row("command", ["app 'half a quote " + "x " * 60, 'app "x', "app \\", HOSTILE, "a\nb"])
 def test_a_command_that_no_shell_takes_apart_stays_on_one_line(command: str) -> None:
     lines = lines_of(shown(told(command)))
     (place,) = (index for index, line in enumerate(lines) if line.endswith("To collect what is missing:"))
     assert lines[place + 1].startswith("   ") and lines[place + 2] == ""
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 160])
+@each_row("width", [60, 80, 100, 160])
 def test_verdict_and_repairs_fit_every_width(width: int) -> None:
     long = "x" * 400
     what = session(
@@ -215,7 +215,7 @@ def test_schedulers_and_hit_rates_are_among_the_facts() -> None:
     assert "pipes busy LSU 40 %, ALU 20 %, FMA 10 %, XU 5.0 %" in text
 
 
-@pytest.mark.parametrize(("width", "stall", "rule"), [(80, False, False), (100, True, False), (120, True, True)])
+@each_row(("width", "stall", "rule"), [(80, False, False), (100, True, False), (120, True, True)])
 def test_wide_terminals_have_the_main_stall_and_the_first_finding(width: int, stall: bool, rule: bool) -> None:
     table = shown(TWO, width=width).split("#  kernel")[1].split("\n\n#0")[0]
     assert ("Long Scoreboard" in table) is stall
@@ -285,7 +285,7 @@ def test_a_very_long_headline_wraps_inside_its_column() -> None:
     assert max(map(len, lines_of(text))) <= 80
 
 
-@pytest.mark.parametrize("number", [0.0, 1e-30, 1.0, 1e30])
+@each_row("number", [0.0, 1e-30, 1.0, 1e30])
 def test_numbers_that_no_gpu_has_are_shown(number: float) -> None:
     odd = with_every_float(kernel(0, finding(), finding("tail-effect", severity="info")), number)
     assert isinstance(odd, KernelProfile)

@@ -14,6 +14,7 @@ from gpuprof.read.container import walk
 from gpuprof.read.files import read_file
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests import ncu_bytes
+from tests.table import each_row
 
 TWO = ncu_bytes.simple_report(
     [("first", {**ncu_bytes.A100, "gpu__time_duration.sum": 1000.0}), ("second", {"gpu__time_duration.sum": 3000.0})],
@@ -56,7 +57,7 @@ def test_the_metrics_of_a_launch_win_over_its_message(tmp_path: Path) -> None:
     assert (launch.grid, launch.block) == ((5, 6, 7), (32, 2, 1))
 
 
-@pytest.mark.parametrize("cut", [len(TWO) - 1, len(TWO) - 40, len(TWO) // 2, 20, 11, 9, 5, 4])
+@each_row("cut", [len(TWO) - 1, len(TWO) - 40, len(TWO) // 2, 20, 11, 9, 5, 4])
 def test_a_cut_report_is_damaged_at_the_block_that_was_cut(cut: int) -> None:
     damage = walk(TWO[:cut]).damage
     if cut == 4:

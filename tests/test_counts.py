@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from gpuprof.collect.metrics import metrics_of
@@ -18,6 +17,7 @@ from gpuprof.model.recorded import DictMetrics, Launch, Metric
 from gpuprof.model.session import KernelProfile, LaunchCount
 from tests import builders
 from tests.real_sessions import loaded
+from tests.table import each_row
 from tests.test_ncu_commands import CHIPS, arch
 
 INSTRUCTIONS = "smsp__inst_executed.sum"
@@ -70,12 +70,12 @@ def test_opcodes_are_added_up_without_their_modifiers() -> None:
     assert counts_of({}, opcodes) == {"opcode.LDG": 7.0, "opcode.FFMA": 3.0}
 
 
-@pytest.mark.parametrize("name", ["\x1b[31mFFMA", "<b>", "", "lower", "A" * 41, 7, "É", "FFMA\n"])
+@each_row("name", ["\x1b[31mFFMA", "<b>", "", "lower", "A" * 41, 7, "É", "FFMA\n"])
 def test_what_is_no_opcode_is_not_counted(name: str | int) -> None:
     assert counts_of({}, {name: 1.0, "FFMA": 2.0}) == {"opcode.FFMA": 2.0}
 
 
-@pytest.mark.parametrize("count", [float("nan"), float("inf"), -1.0])
+@each_row("count", [float("nan"), float("inf"), -1.0])
 def test_what_no_gpu_counts_is_not_counted(count: float) -> None:
     assert counts_of({INSTRUCTIONS: count}, {"FFMA": count}) == {}
 

@@ -25,6 +25,7 @@ from tests.conftest import REAL_REPORTS
 from tests.cuda_tools import needs_cuda_wheels
 from tests.device_code import cubin_for, needs_cuobjdump
 from tests.elf_files import Content, attribute, cubin_file, symbol
+from tests.table import each_row
 from tests.test_nvrtc_releases import nvrtc_of
 
 SOURCE = """
@@ -73,7 +74,7 @@ def by_name(read: Cubin) -> dict[str, CubinKernel]:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_a_cubin_says_what_its_kernels_take(target: str, tmp_path: Path) -> None:
     data = cubin(tmp_path, target, "-lineinfo")
     read = read_cubin(data)
@@ -94,7 +95,7 @@ def test_a_cubin_says_what_its_kernels_take(target: str, tmp_path: Path) -> None
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120"])
+@each_row("target", ["sm_80", "sm_90a", "sm_120"])
 def test_functions_inside_a_kernel_and_those_that_it_calls_are_named(target: str, tmp_path: Path) -> None:
     kernels = by_name(read_cubin(cubin(tmp_path, target)))
     inner = kernels["bounded"].inner
@@ -113,7 +114,7 @@ def test_functions_inside_a_kernel_and_those_that_it_calls_are_named(target: str
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(("release", "target"), [("12.9", "sm_52"), ("12.9", "sm_70"), ("12.9", "sm_90a"),
+@each_row(("release", "target"), [("12.9", "sm_52"), ("12.9", "sm_70"), ("12.9", "sm_90a"),
                                                  ("12.9", "sm_100a"), ("12.9", "sm_120f"), ("13.0", "sm_75"),
                                                  ("13.0", "sm_90a"), ("13.0", "sm_100f")])  # fmt: skip
 def test_older_compilers_say_it_otherwise_and_mean_the_same(release: str, target: str, tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_older_compilers_say_it_otherwise_and_mean_the_same(release: str, target
 
 @needs_cuda_wheels
 @needs_cuobjdump
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_registers_stack_and_shared_memory_are_those_of_cuobjdump(target: str, tmp_path: Path) -> None:
     """cuobjdump counts what the driver reserves from Hopper on, where the kernel has a section for shared memory."""
     file = tmp_path / "source.cubin"
@@ -179,7 +180,7 @@ def test_what_is_to_be_linked_calls_what_is_elsewhere_and_does_not_know_its_stac
     assert kernel.static_shared_bytes == 2048, "the linker adds what the driver reserves"
 
 
-@pytest.mark.parametrize("path", REAL_REPORTS, ids=lambda path: path.name)
+@each_row("path", REAL_REPORTS, ids=lambda path: path.name)
 def test_a_real_cubin_says_what_ncu_recorded_of_the_launch(path: Path) -> None:
     """ncu records at least the 16 registers that the driver gives a thread."""
     checked = 0
@@ -227,7 +228,7 @@ def test_a_kernel_made_by_hand_is_read() -> None:
     assert kernel.parameters == (CubinParameter(ordinal=0, offset=8, size_bytes=4),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("info", "why"),
     [
         (b"\4\x17\x0c\0", "truncated within its attributes"),
@@ -246,7 +247,7 @@ def test_attributes_that_cannot_be_are_not_known() -> None:
     assert (kernel.max_threads, kernel.required_block) == (None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("symbols", "why"),
     [
         (bytes(24) + symbol(1, 77), "section or symbol that it does not have"),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.diagnosis import host_run
 from benchmarks.diagnosis.host_run import KernelFailed, NotForTheHost, compile_case, run
 from gpuprof.errors import EnvironmentProblem, UsageError
+from tests.table import each_row
 
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile for the host with")
 pytestmark = needs_gxx
@@ -530,7 +531,7 @@ def test_a_mask_without_the_own_lane_is_an_error(wrong: Launch) -> None:
 WRITER = "writes: thread (2, 0, 0) of block (1, 0, 0)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("at", "told"),
     [
         (100, "writes: block (1, 0, 0) has written past the end of out"),
@@ -553,14 +554,14 @@ def test_a_read_far_beyond_a_buffer_is_reported(wrong: Launch) -> None:
     assert "reads: thread (0, 0, 0) of block (0, 0, 0) reads 0 bytes past the end of argument 1" in told
 
 
-@pytest.mark.parametrize("at", [8, 5000])
+@each_row("at", [8, 5000])
 def test_a_write_beyond_dynamic_shared_memory_is_reported(wrong: Launch, at: int) -> None:
     assert "past the end of dynamic shared memory, which is 32 bytes long" in failure(
         wrong, "beyond_shared", zeros(1), u32(at), shared=32
     )
 
 
-@pytest.mark.parametrize(("at", "line"), [(8, 42), (11, 42), (7, None)])
+@each_row(("at", "line"), [(8, 42), (11, 42), (7, None)])
 def test_an_index_beyond_an_array_is_reported(wrong: Launch, at: int, line: int | None) -> None:
     if line is None:
         wrong("beyond_array", 1, 1, zeros(1), u32(at))
@@ -603,7 +604,7 @@ def test_arguments_of_other_kinds_are_refused(right: Launch) -> None:
         right("early", 1, 32, zeros(4), zeros(4), u32(4), cluster=(2, 1, 1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "told"),
     [
         (

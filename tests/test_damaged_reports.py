@@ -20,6 +20,7 @@ from gpuprof.read.files import read_file
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.store.write import session_lines
 from tests.conftest import OWN_REPORTS, REAL_REPORTS, report_name
+from tests.table import each_row
 
 pytestmark = pytest.mark.usefixtures("tools_themselves")
 
@@ -91,7 +92,7 @@ def silent_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fork", silent_fork)
 
 
-@pytest.mark.parametrize("path", SMALL, ids=report_name)
+@each_row("path", SMALL, ids=report_name)
 def test_damage_is_an_error_or_changes_no_launch_count(path: Path, tmp_path: Path) -> None:
     whole = len(read_ncu_rep(path).launches)
     target = tmp_path / path.name

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gpuprof.code.tools.demangle import demangled
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.read.ncu_rep import read_ncu_rep
+from tests.table import each_row
 
 
 def has_demangler() -> bool:
@@ -56,7 +57,7 @@ def test_names_are_those_of_the_kernels_in_a_report(real_report: Path) -> None:
 
 
 @needs_demangler
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "_Z" + "1a" * 50_000,
@@ -81,7 +82,7 @@ def test_after_many_names_that_end_the_demangler_the_rest_stays() -> None:
     assert texts == {"_Z3fooi": "foo(int)", **{name: name for name in names}}
 
 
-@pytest.mark.parametrize("problem", ["no Python", "no process", "no end"])
+@each_row("problem", ["no Python", "no process", "no end"])
 def test_names_stay_where_no_demangler_answers(problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], **_: object) -> object:
         if problem == "no end":

@@ -39,6 +39,7 @@ from gpuprof.recordings import recordings
 from gpuprof.store.page import read_session_html
 from tests.cli import Done, gpuprof, process
 from tests.hand_made import HOSTILE, finding, kernel, session
+from tests.table import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
 TRANSPOSE, STORY, CUTLASS, BEAMFORMER = recordings()
@@ -111,7 +112,7 @@ def test_the_other_recordings_are_told_by_their_pages_and_what_to_fix_first(show
         assert re.match(r" {6}[≤~] [56]\d %  \w", first)
 
 
-@pytest.mark.parametrize("columns", [60, 80, 140])
+@each_row("columns", [60, 80, 140])
 def test_the_story_fits_where_it_is_printed(columns: int, shown: Shown, tmp_path: Path) -> None:
     done = demo(cwd=tmp_path, environ={"COLUMNS": str(columns)})
     lines = done.stdout.splitlines()
@@ -231,7 +232,7 @@ def said_of(*kernels: KernelProfile) -> list[str]:
     return [saved_text(repair) for repair in repairs(kernels)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("bound", "after_s", "said"),
     [
         (0.9, 2e-3, "at most 90 % promised, 80 % saved: 10.0 ms → 2.00 ms in b"),
@@ -337,7 +338,7 @@ def test_others_without_rooflines_are_not_called_drawn() -> None:
 # What must not happen.
 
 
-@pytest.mark.parametrize("name", ["session.json", "report.html", STORY.file_name])
+@each_row("name", ["session.json", "report.html", STORY.file_name])
 def test_a_file_that_no_demo_wrote_is_replaced_only_with_force(name: str, tmp_path: Path) -> None:
     place = tmp_path / FOLDER / STORY.name / name
     place.parent.mkdir(parents=True)
@@ -437,7 +438,7 @@ def test_ctrl_c_leaves_no_scratch_folder(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "said"),
     [
         (("--spec", "l4"), "--spec needs a report, or --run"),
@@ -653,7 +654,7 @@ def on_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ on this machine")
-@pytest.mark.parametrize("backwards", [False, True])
+@each_row("backwards", [False, True])
 def test_the_kernels_of_the_program_compute_what_they_say(backwards: bool, on_host: Path) -> None:
     side, gemm = SIDE, GEMM
     cells = np.arange(side * side, dtype=np.float32) * 7 % 61

@@ -30,6 +30,7 @@ from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests import builders
 from tests.readings import report_of, session_of, unpacked
+from tests.table import each_row
 
 RECORDINGS = {recording.name: recording for recording in recordings()}
 BOARD_CLOCKS = {"cuda_learning_mojo-profile", "cudacode-profile"}
@@ -89,7 +90,7 @@ PLANTED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", PLANTED)
+@each_row("case", PLANTED)
 def test_a_planted_wrong_number_is_told(case: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file, (right, wrong) in case.edits.items():
         text = (data_dir("specs") / file).read_text(encoding="utf-8")
@@ -102,7 +103,7 @@ def test_a_planted_wrong_number_is_told(case: Planted, tmp_path: Path, monkeypat
     assert wrong_ones[case.fact].disagreement == case.kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "spec", "fits"),
     [
         ("cutlass-384.ncu-rep", "a100-40gb-pcie", "a100-80gb-pcie"),
@@ -187,7 +188,7 @@ def test_a_small_share_of_dram_implies_nothing() -> None:
     assert of_metrics(values).dram_bytes_per_cycle is None
 
 
-@pytest.mark.parametrize("missing", ["sectors", "share", "cycles"])
+@each_row("missing", ["sectors", "share", "cycles"])
 def test_what_a_report_lacks_is_no_peak(missing: str) -> None:
     # 80 slices × 2 sectors × 32 B = 5120 B a cycle: 1.6e6 sectors in 20 % of 50 000 cycles are 160 a cycle.
     names = {
@@ -210,7 +211,7 @@ def test_matrix_work_over_busy_cycles_is_the_rate_of_the_tensor_pipe() -> None:
     assert str(key) == INT8 and peak.value == pytest.approx(4096)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "histogram",
     [
         {"IMMA.16832.S8.S8": 1e6, "HMMA.16816.F32": 1e6},
@@ -225,9 +226,7 @@ def test_mixed_work_of_the_tensor_pipe_implies_no_rate(histogram: Mapping[str, f
     assert not tensor(histogram).tensor
 
 
-@pytest.mark.parametrize(
-    ("opcodes", "rate"), [({"IADD3": 3e6, "MOV": 1e6, "FFMA": 5e6}, 64), ({"IADD3": 4e6, "NEWOP": 1.0}, None)]
-)
+@each_row(("opcodes", "rate"), [({"IADD3": 3e6, "MOV": 1e6, "FFMA": 5e6}, 64), ({"IADD3": 4e6, "NEWOP": 1.0}, None)])
 def test_integer_instructions_over_busy_cycles_are_the_rate_of_the_alu(
     opcodes: Mapping[str, float], rate: float | None
 ) -> None:

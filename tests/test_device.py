@@ -26,6 +26,7 @@ from gpuprof.collect.nvml import Nvml
 from gpuprof.errors import EnvironmentProblem
 from tests.fake_gpu import PROPERTIES
 from tests.standin_cuda import CudaError, StandinCuda
+from tests.table import each_row
 
 CUBIN = b"any bytes"
 SHA = hashlib.sha256(CUBIN).hexdigest()
@@ -174,7 +175,7 @@ def test_other_processes_are_counted_once_each_and_without_this_one() -> None:
     assert (others.processes, others.busy) == (2, 0.37)
 
 
-@pytest.mark.parametrize("answer", [RuntimeError("not supported"), None])
+@each_row("answer", [RuntimeError("not supported"), None])
 def test_question_that_the_driver_does_not_answer_is_unknown(answer: Any) -> None:
     nvml = view(nvmlDeviceGetPowerUsage=answer, nvmlDeviceGetUtilizationRates=answer)
     assert nvml.telemetry().power_w is None
@@ -206,7 +207,7 @@ def test_without_a_driver_it_is_no_gpu(monkeypatch: pytest.MonkeyPatch, cuda: St
         open_gpu()
 
 
-@pytest.mark.parametrize("index", [-1, 2])
+@each_row("index", [-1, 2])
 def test_gpu_number_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, cuda: StandinCuda, index: int) -> None:
     monkeypatch.setattr(device, "_cupy", lambda: (cuda, cuda))
     with pytest.raises(EnvironmentProblem, match=f"there is no GPU {index}; this process sees 2"):
@@ -231,7 +232,7 @@ def test_pattern_fills_memory_to_its_end(gpu: CudaGpu) -> None:
     assert gpu.read(memory, 1000) == bytes(1000)
 
 
-@pytest.mark.parametrize("sent", [1, 2, 100])
+@each_row("sent", [1, 2, 100])
 def test_words_are_scattered_and_nothing_between_them_is_touched(
     gpu: CudaGpu, monkeypatch: pytest.MonkeyPatch, sent: int
 ) -> None:
@@ -295,7 +296,7 @@ def test_cooperative_launch_is_one(gpu: CudaGpu, cuda: StandinCuda) -> None:
     assert "launchKernel" not in cuda.calls
 
 
-@pytest.mark.parametrize(("way", "runs"), [("synchronous", 6), ("queued", 6), ("graph", 11)])
+@each_row(("way", "runs"), [("synchronous", 6), ("queued", 6), ("graph", 11)])
 def test_rows_of_launches_run_each_of_them(gpu: CudaGpu, cuda: StandinCuda, way: Any, runs: int) -> None:
     gpu.launches(gpu.load(CUBIN, SHA, "nothing"), LaunchConfiguration(1, 32), [], 5, way)
     assert cuda.calls.count("nothing ran") == runs
@@ -322,8 +323,8 @@ PLACES = [("pinned", "device"), ("device", "pinned"), ("pageable", "device"), ("
           ("device", "device"), ("device", "peer"), ("peer", "device")]  # fmt: skip
 
 
-@pytest.mark.parametrize(("source", "target"), PLACES)
-@pytest.mark.parametrize("size", [1, 4096, 5 * 2**20])
+@each_row(("source", "target"), PLACES)
+@each_row("size", [1, 4096, 5 * 2**20])
 def test_copies_arrive_and_memory_is_given_back(
     gpu: CudaGpu, cuda: StandinCuda, source: Any, target: Any, size: int
 ) -> None:
@@ -350,7 +351,7 @@ def test_copy_that_does_nothing_is_an_error(gpu: CudaGpu, monkeypatch: pytest.Mo
 # Errors
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "kind"),
     [
         ("cudaErrorMemoryAllocation: out of memory", OutOfMemory),

@@ -37,6 +37,7 @@ from gpuprof.read.wire import message, number
 from tests.cuda_tools import needs_cuda_wheels
 from tests.ncu_bytes import A100, block, report, session_details
 from tests.ncu_bytes import launch as launch_message
+from tests.table import each_row
 
 RECORDINGS = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
 STANDIN = Path(__file__).with_name("standin_ncu.py")
@@ -187,7 +188,7 @@ def cuda_of_cupy(monkeypatch: pytest.MonkeyPatch, **driver: Any) -> SimpleNamesp
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(("repeated", "length"), [(3, 3), (3, 2), (3, 20), (1, 7)])
+@each_row(("repeated", "length"), [(3, 3), (3, 2), (3, 20), (1, 7)])
 def test_a_buffer_is_filled_by_doubling_a_pattern(monkeypatch: pytest.MonkeyPatch, repeated: int, length: int) -> None:
     runtime = cuda_of_cupy(monkeypatch)
     filling = Pattern(np.arange(repeated, dtype=np.int64), length)
@@ -392,7 +393,7 @@ THREE = ("particle-step", "matrix-transpose", "scaled-add")
 TOGETHER = ("slow", "fixed", "slow", "fixed", "fixed")
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), None])
+@each_row("order", [(0, 1, 2, 3, 4), None])
 def test_the_report_of_several_cases_is_cut_into_one_a_case(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...] | None
 ) -> None:
@@ -487,7 +488,7 @@ def test_a_report_of_an_older_version_is_recorded_again(tmp_path: Path, monkeypa
     assert recorded(out) == {"particle-step": load_cases(["particle-step"])[0].digest()}
 
 
-@pytest.mark.parametrize("names", [("slow",), ("slow", "fixed", "fixed"), ("slow", "other")])
+@each_row("names", [("slow",), ("slow", "fixed", "fixed"), ("slow", "other")])
 def test_a_report_without_each_kernel_once_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
 ) -> None:
@@ -533,7 +534,7 @@ def test_without_a_gpu_nothing_is_recorded(tmp_path: Path, monkeypatch: pytest.M
 # What is cut out of a report
 
 
-@pytest.mark.parametrize("file", ["names-of-templates/every", "run-launches/full", "passes/diagnose/profile"])
+@each_row("file", ["names-of-templates/every", "run-launches/full", "passes/diagnose/profile"])
 def test_a_launch_that_is_cut_out_of_a_report_is_the_same(file: str, tmp_path: Path) -> None:
     """In reports of ncu: what is read of a launch alone is what is read of it among others, its code, too."""
     report_file = RECORDINGS / f"{file}.ncu-rep"

@@ -19,6 +19,7 @@ from gpuprof.model.session import Finding, Location, Occupancy
 from tests.hand_made import finding, kernel
 from tests.kernels import busy
 from tests.ncu_bytes import A100, simple_report
+from tests.table import each_row
 
 SOURCE = """\
 // Doubles.
@@ -110,7 +111,7 @@ def test_a_rule_that_is_silent_has_no_place(tmp_path: Path) -> None:
     assert (found.right, found.place, found.first, found.predicted, found.gain_right) == (False, None, None, None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "named"),
     [
         (Location(file="doubles.cu", line=7, pc=None, sass=None), False),
@@ -158,7 +159,7 @@ def test_kernels_at_different_clocks_are_a_doubt(tmp_path: Path) -> None:
     assert found.doubts == ("fixed ran at 1.200 × the clock of slow",)
 
 
-@pytest.mark.parametrize(("gain", "times", "held"), [(0.6, (2e-3, 1e-3), True), (0.4, (2e-3, 1e-3), False)])
+@each_row(("gain", "times", "held"), [(0.6, (2e-3, 1e-3), True), (0.4, (2e-3, 1e-3), False)])
 def test_a_told_gain_is_an_upper_bound_or_not(
     tmp_path: Path, gain: float, times: tuple[float, float], held: bool
 ) -> None:
@@ -231,7 +232,7 @@ def test_nvidias_messages_come_by_scope_and_speedup_and_in_our_names() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "ours"),
     [
         ("The kernel achieved 2% of this device's fp32 peak performance and 52% of its fp64 peak performance.",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from benchmarks.diagnosis.case import Room
 from benchmarks.diagnosis.compiled import CompiledKernel
 from benchmarks.diagnosis.twins import ITS_OWN, instructions_per_byte, second_causes, width
 from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.registry import RULES
+from tests.table import each_row
 from tests.test_diagnosis_score import case
 
 LOAD = Instruction(0, "LDG.E.CONSTANT", ("R2", "desc[UR4][R2.64]"), None)
@@ -79,7 +78,7 @@ def test_a_kernel_without_a_slow_twin_has_no_second_cause(tmp_path: Path) -> Non
     assert list(second_causes(case(tmp_path), {"fixed": kernel("LDG.E")}, {"fixed": Room(132, 8)})) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("opcode", "size"),
     [("LDG.E", 4), ("LDG.E.U8.CONSTANT", 1), ("LDG.E.S16", 2), ("LDG.E.64", 8), ("LDGSTS.E.BYPASS.128", 16)],
 )

@@ -16,6 +16,7 @@ from gpuprof.code.tools.disassemble import Disassembler, disassemble, disassembl
 from gpuprof.errors import EnvironmentProblem
 from tests.cuda_tools import needs_cuda_wheels
 from tests.reviewed_code import TARGETS
+from tests.table import each_row
 
 SOURCE = """
 __device__ __noinline__ double slow(double x, double y) { return fmod(x, y) / (y + 1); }
@@ -112,7 +113,7 @@ def test_instructions_that_are_not_known_cost_their_kernels_alone(
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "moved"),
     [
         ("@P0 BRA 0x10000000030", "@P0 BRA 0x50"),

@@ -31,6 +31,7 @@ from gpuprof.read.readers import has_name_of_a_file
 from gpuprof.recordings import recordings
 from tests.builders import ADD, FLOP_1
 from tests.ncu_bytes import A100, simple_report
+from tests.table import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -54,8 +55,8 @@ def page_id(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=page_id)
-every_how_to = pytest.mark.parametrize("page", HOW_TO, ids=page_id)
+every_page = each_row("page", PAGES, ids=page_id)
+every_how_to = each_row("page", HOW_TO, ids=page_id)
 
 
 def blocks(page: Path, *languages: str) -> list[str]:
@@ -138,7 +139,7 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
             assert anchor in {slug(heading) for heading in headings}, f"{target} has no such heading"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != FROM_PROBES], ids=page_id)
+@each_row("page", [page for page in PAGES if page != FROM_PROBES], ids=page_id)
 def test_pages_keep_to_the_vocabulary(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     banned = importlib.import_module("banned_words").banned
@@ -177,7 +178,7 @@ def test_options_in_how_to_pages_exist(page: Path) -> None:
         assert set(_OPTION.findall(code)) <= allowed | NCU_OPTIONS | {"--help"}, code
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each_row("name", COMMANDS)
 def test_every_command_has_a_page_that_names_all_its_options(name: str) -> None:
     text = (DOCS / "how-to" / f"{name}.md").read_text(encoding="utf-8")
     assert f"gpuprof {name}" in text
@@ -245,7 +246,7 @@ def test_example_of_a_tree_is_what_explain_prints(tmp_path: Path, monkeypatch: p
     assert shown.startswith(example)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "explanation" / "changes.md"], ids=page_id)
+@each_row("page", [ROOT / "README.md", DOCS / "explanation" / "changes.md"], ids=page_id)
 def test_example_of_a_cause_is_what_compare_says(page: Path, reports: Path) -> None:
     files = (reports / f"gpu_workshop-MW_{version}.ncu-rep" for version in ("Baseline", "DivToMult"))
     first = gpuprof.compare(*files).comparison.kernels[0]
@@ -265,7 +266,7 @@ def test_the_table_of_planted_changes_of_work_is_that_of_the_benchmark() -> None
     assert [page[number] for number in exact] == [rows[number] for number in exact]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "toml")], ids=page_id)
+@each_row("page", [page for page in PAGES if blocks(page, "toml")], ids=page_id)
 def test_configurations_on_a_page_can_be_read(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for text in blocks(page, "toml"):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from gpuprof.diagnose.summary import summarised
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.sass_opcodes import may_write_memory
 from gpuprof.present.fix_text import fixes, fixes_note
 from tests.kernels import Made, busy, coded, lasting, made, session
+from tests.table import each_row
 
 GEMM = "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<float>>(T1::Params)"
 READS: dict[str | int, float] = {
@@ -28,7 +27,7 @@ def running(*more: tuple[str, float], name: str = GEMM, seconds: float = 1e-3) -
     return made(busy(l2=6), lasting(seconds), histograms={WARP_OPCODES: {**READS, **dict(more)}}, grid=SMALL, name=name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "opcode",
     ["STG.E.128", "ST.E", "RED.E.ADD", "REDG.E.ADD", "ATOM.E.ADD", "ATOMG.E.CAS", "SUST.P", "UTMASTG.2D", "UTMAREDG.2D",
      "UBLKRED", "UBLKCP.G.S", "UBLKCP", "USTGR", "UREDGR"],
@@ -38,7 +37,7 @@ def test_whatever_writes_to_memory_is_no_kernel_without_effect(opcode: str) -> N
     assert running((opcode, 1.0)).findings("stores-nothing") == []
 
 
-@pytest.mark.parametrize("opcode", ["STS", "STL.64", "STSM.16.M88.4", "STAS", "ATOMS.ADD", "REDUX", "UBLKCP.S.G",
+@each_row("opcode", ["STS", "STL.64", "STSM.16.M88.4", "STAS", "ATOMS.ADD", "REDUX", "UBLKCP.S.G",
                                     "UTMALDG.2D", "UTMAPF", "UBLKPF", "LDGSTS.E", "S2R", "SYNCS"])  # fmt: skip
 def test_what_stays_in_the_block_is_no_store(opcode: str) -> None:
     assert not may_write_memory(opcode)

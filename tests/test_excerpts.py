@@ -11,6 +11,7 @@ from gpuprof.diagnose.case import EXECUTED, SAMPLES, opcode_of, stall_metric
 from gpuprof.model.recorded import Missing, ProfiledInstruction
 from gpuprof.model.session import Excerpt, KernelProfile, StallShare
 from tests.kernels import Made, Program, busy, issued, made, pipes, stalls
+from tests.table import each_row
 
 FILE = "src/k.cu"
 TEXT = "\n".join(f"line {number};" for number in range(1, 101))
@@ -262,7 +263,7 @@ def test_why_there_is_no_text_of_sass_is_missing_once_and_the_lines_stay() -> No
 # Nothing to show.
 
 
-@pytest.mark.parametrize(
+@each_row(
     "launch",
     [
         pytest.param(made(busy(dram=50)), id="no program"),
@@ -389,7 +390,7 @@ def test_without_a_matching_instruction_a_finding_has_no_place() -> None:
     assert place(launch, "fp32-compute-bound") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sass_text", "opcode"),
     [
         ("LDG.E.S8 R20, [R30.64]", "LDG.E.S8"),
@@ -404,7 +405,7 @@ def test_an_opcode_is_told_from_its_guard(sass_text: str, opcode: str) -> None:
     assert opcode_of(sass_text) == opcode
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "family", "metric"),
     [
         ("wait", "counter", "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"),

@@ -21,6 +21,7 @@ from gpuprof.present.plan_text import plan_lines
 from gpuprof.store.page import read_session_html
 from tests import hand_made
 from tests.cli import gpuprof
+from tests.table import each_row
 from tests.test_run import BASELINE, STANDIN, Bench, bench, value_after
 
 __all__ = ["bench"]
@@ -94,7 +95,7 @@ def test_a_missing_time_is_not_zero() -> None:
     assert exclusion_text(both).startswith("2 kernels are excluded (60 % of the time and 1 launch without a duration):")
 
 
-@pytest.mark.parametrize("pattern", ["fill", r"fill\(float", "^fill$", "#1", "FILL|fil"])
+@each_row("pattern", ["fill", r"fill\(float", "^fill$", "#1", "FILL|fil"])
 def test_a_pattern_is_matched_as_that_of_kernel(pattern: str) -> None:
     assert labels(without_excluded(RUN, [pattern])) == ["gemm", "memset"]
     assert [item.label for item in select.select_kernels(RUN, [pattern])] == ["fill"]
@@ -110,7 +111,7 @@ def test_a_session_without_any_kernel_left_is_refused() -> None:
         without_excluded(RUN, ["gemm", "fill|memset"])
 
 
-@pytest.mark.parametrize("broken", ["(", "[z-a]", "*", "a{3,1}", "(?P<a>x)(?P<a>y)", "x{99999999999}"])
+@each_row("broken", ["(", "[z-a]", "*", "a{3,1}", "(?P<a>x)(?P<a>y)", "x{99999999999}"])
 def test_a_broken_expression_is_named(broken: str) -> None:
     with pytest.raises(UsageError, match=r"^--exclude .* is not a regular expression: "):
         without_excluded(RUN, [broken])
@@ -220,7 +221,7 @@ def test_a_program_of_excluded_kernels_alone_is_refused_after_its_survey(bench: 
     assert done.stderr.endswith("error: every kernel in the survey is excluded\nhint: exclude fewer with --exclude\n")
 
 
-@pytest.mark.parametrize("wrong", ["(", "#3"])
+@each_row("wrong", ["(", "#3"])
 def test_a_wrong_pattern_is_told_before_the_program_runs(bench: Bench, wrong: str) -> None:
     done = bench.run("--exclude", wrong)
     assert (done.returncode, bench.calls, bench.left()) == (2, [], [])

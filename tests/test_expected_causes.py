@@ -15,6 +15,7 @@ from benchmarks.verdicts.report import markdown, text
 from benchmarks.verdicts.told import Headline, ReportTold, Told, told_before
 from benchmarks.verdicts.totals import AIMS, BROKEN, FIRST, GUESS, SET_UP_HEADLINE, Score, lost, number_of, scored
 from gpuprof.diagnose.registry import RULES
+from tests.table import each_row
 
 TO_COME = {"clock-drift"}
 """Causes that experts name, of rules that are not all there."""
@@ -68,7 +69,7 @@ def test_without_a_cause_anything_claimed_is_wrong_and_facts_are_right() -> None
     assert not judgement(expected(), Told("low-occupancy", "low", 0.3, "guess")).right
 
 
-@pytest.mark.parametrize(("severity", "right"), [("info", True), ("low", True), ("medium", False), ("high", False)])
+@each_row(("severity", "right"), [("info", True), ("low", True), ("medium", False), ("high", False)])
 def test_nothing_to_repair_is_right_without_an_alarm(severity: str, right: bool) -> None:
     assert judgement(expected(NOTHING), Told("memory-latency", severity, 0.3)).right == right
     assert judgement(expected(SET_UP), Told("memory-latency", severity, 0.3)).right == right
@@ -132,7 +133,7 @@ def outcome(*findings: Told, pair: Pair = PAIR) -> Outcome:
     return item
 
 
-@pytest.mark.parametrize(("gain", "broken"), [(0.3, True), (0.389, True), (0.391, False), (0.9, False), (None, False)])
+@each_row(("gain", "broken"), [(0.3, True), (0.389, True), (0.391, False), (0.9, False), (None, False)])
 def test_a_bound_is_broken_by_a_gain_above_it(gain: float | None, broken: bool) -> None:
     assert outcome(Told("l1-bandwidth", "high", gain)).is_broken == broken
 

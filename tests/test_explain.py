@@ -16,6 +16,7 @@ from gpuprof.model.session import Location, Occupancy, Scheduler, Stall, Through
 from tests.cli import gpuprof as run
 from tests.hand_made import finding, kernel
 from tests.readings import session_of
+from tests.table import each_row
 
 
 def nodes(tree: ExplanationNode) -> Iterator[ExplanationNode]:
@@ -158,7 +159,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "kind", "name"), PLACES)
+@each_row(("rule", "kind", "name"), PLACES)
 def test_a_finding_hangs_where_it_belongs(rule: str, kind: str, name: str | None) -> None:
     tree = explain(kernel(0, finding(rule)))
     (parent,) = [node for node in nodes(tree) if any(child.kind == "finding" for child in node.children)]
@@ -288,7 +289,7 @@ def test_explain_works_for_every_real_report(real_report: Path) -> None:
     assert done.stdout.isascii() and max(map(len, done.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("more", [["--kernel", "x"], ["--format", "csv"], ["--format", "md"]])
+@each_row("more", [["--kernel", "x"], ["--format", "csv"], ["--format", "md"]])
 def test_explain_excludes_what_it_cannot_be_combined_with(more: list[str]) -> None:
     done = run("show", "--explain", "x", *more, "report.ncu-rep")
     assert done.returncode == 2 and "cannot be combined" in done.stderr

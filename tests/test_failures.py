@@ -8,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.collect.failures import failures_in, failures_of, ncu_lines, unknown_failure
 from gpuprof.errors import EnvironmentProblem, ProgramFailed, UsageError
+from tests.table import each_row
 
 CASES = (
     (
@@ -77,7 +77,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize(("text", "cause", "hint"), CASES, ids=[case[1] for case in CASES])
+@each_row(("text", "cause", "hint"), CASES, ids=[case[1] for case in CASES])
 def test_a_known_failure_ends_in_its_cause_and_what_to_type(text: str, cause: str, hint: str) -> None:
     (failure,) = failures_in(f"==PROF== Connected to process 7\n{text}\n")
     assert failure.cause == cause
@@ -109,7 +109,7 @@ def test_a_failed_program_is_no_problem_of_the_environment() -> None:
 SHUT_DOWN = "==PROF== Trying to shutdown target application\n"
 
 
-@pytest.mark.parametrize("code", [9, 15])
+@each_row("code", [9, 15])
 def test_what_ncu_ends_itself_is_not_blamed_on_the_program(code: int) -> None:
     end = (
         f"==PROF== Trying to shutdown target application\n==ERROR== The application returned an error code ({code}).\n"
@@ -141,7 +141,7 @@ def test_refused_metrics_are_named_over_all_messages() -> None:
     assert failure.remedy == "without-metrics"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "names"),
     [
         (
@@ -235,7 +235,7 @@ def verdict(one: dict[str, Any]) -> Verdict:
     return Verdict(one["id"], cause, one["cause"], one["also"], message)
 
 
-@pytest.mark.parametrize("file", WORKED_WITH)
+@each_row("file", WORKED_WITH)
 def test_every_transcript_that_was_worked_with_is_named_rightly(file: str) -> None:
     assert [one for one in verdicts(file) if not one.is_right] == []
 
@@ -275,15 +275,13 @@ def test_a_program_that_prints_what_ncu_says_misleads_nobody() -> None:
     assert [failure.cause for failure in failures_of(log, lie)] == ["program-failed", "no-kernels"]
 
 
-@pytest.mark.parametrize(
-    "place", ["ERR_NVGPUCTRPERM/a.out", "LaunchFailed/a.out", "disk full/a.out", "no space left on device"]
-)
+@each_row("place", ["ERR_NVGPUCTRPERM/a.out", "LaunchFailed/a.out", "disk full/a.out", "no space left on device"])
 def test_a_path_in_the_log_is_no_cause(place: str) -> None:
     log = f"==PROF== Connected to process 7 (/home/me/{place})\n==PROF== Report: /{place}/profile.ncu-rep\n"
     assert failures_of(log, "") == ()
 
 
-@pytest.mark.parametrize("code", [9, 15])
+@each_row("code", [9, 15])
 def test_a_program_that_ends_so_by_itself_is_said_to_have(code: int) -> None:
     (failure,) = failures_of(f"==ERROR== The application returned an error code ({code}).\n", "")
     assert (failure.cause, failure.code) == ("program-failed", code) and "may have been" in failure.what

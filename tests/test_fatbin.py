@@ -16,6 +16,7 @@ from gpuprof.code.tools import cuobjdump
 from gpuprof.code.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from tests.device_code import FOLDER, cubin_for, entries, needs_cuobjdump
+from tests.table import each_row
 
 PACKED = ("zstd.fatbin", "lz4.fatbin", "packed.fatbin")
 """The three ways in which fatbinary compresses."""
@@ -44,7 +45,7 @@ def test_the_entries_of_a_fat_binary_have_kind_and_target() -> None:
     assert b".target sm_90" in read[2].content()
 
 
-@pytest.mark.parametrize("name", PACKED)
+@each_row("name", PACKED)
 def test_compressed_entries_have_kind_and_target_before_they_are_unpacked(name: str) -> None:
     read = entries(name)
     assert {(item.kind, item.target, item.compressed) for item in read} == {
@@ -57,7 +58,7 @@ def test_compressed_entries_have_kind_and_target_before_they_are_unpacked(name: 
 
 @needs_cuobjdump
 @pytest.mark.usefixtures("emptied")
-@pytest.mark.parametrize("name", PACKED)
+@each_row("name", PACKED)
 def test_compressed_code_is_that_of_the_same_source_uncompressed(name: str) -> None:
     for item in entries(name):
         if item.kind == "sass":
@@ -68,7 +69,7 @@ def test_compressed_code_is_that_of_the_same_source_uncompressed(name: str) -> N
 
 @needs_cuobjdump
 @pytest.mark.usefixtures("emptied")
-@pytest.mark.parametrize("name", PACKED)
+@each_row("name", PACKED)
 def test_compressed_ptx_is_that_of_the_same_source_uncompressed(name: str) -> None:
     (plain,) = (item for item in entries("plain.fatbin") if item.kind == "ptx")
     (packed,) = (item for item in entries(name) if item.kind == "ptx")
@@ -111,7 +112,7 @@ def test_containers_lie_one_behind_the_other_with_zeros_between() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("flags", "kind", "target"),
     [(0x100011, 1, "compute_90a"), (0x200011, 2, "sm_90f"), (0x11, 8, "sm_90"), (0x11, 64, "sm_90")],
 )
@@ -121,7 +122,7 @@ def test_a_target_has_the_letter_of_its_flags(flags: int, kind: int, target: str
     assert item.kind == {1: "ptx", 2: "sass", 8: "lto", 64: "other"}[kind]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "why"),
     [
         (b"junk" * 8, "has no container at byte 0, but 6a756e6b"),
@@ -138,7 +139,7 @@ def test_what_cannot_be_is_damage(data: bytes, why: str) -> None:
         list(fatbin_entries(data))
 
 
-@pytest.mark.parametrize("at", [64, 68, 72, 92])
+@each_row("at", [64, 68, 72, 92])
 def test_a_table_of_packed_entries_that_does_not_add_up_is_damage(at: int) -> None:
     """`at` is an offset in the header of the second entry: the count, the length, a kind, what is further in it."""
     data = bytearray((FOLDER / "packed.fatbin").read_bytes())

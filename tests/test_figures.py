@@ -29,6 +29,7 @@ from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.plot import render_svg
 from gpuprof.present.roofline_figure import RooflineFigure
 from gpuprof.store.write import encoded
+from tests.table import each_row
 
 PEAKS = {"fp64": 5e12, "fp32": 1e13, "int32": 5e12, "tensor.fp16": 1e14}
 BANDWIDTHS = {"l1": 1e13, "l2": 4e12, "dram": 1e12}
@@ -258,7 +259,7 @@ def test_rated_roof_of_a_cache_does_not_exist() -> None:
     assert [group.why for group in figure.left_out] == ["datasheets rate no L2 bandwidth"]
 
 
-@pytest.mark.parametrize(("origin", "how"), [("measured", "gpuprof characterize"), ("at-clock", "--spec NAME|FILE")])
+@each_row(("origin", "how"), [("measured", "gpuprof characterize"), ("at-clock", "--spec NAME|FILE")])
 def test_what_gives_a_missing_ceiling_depends_on_its_origin(origin: str, how: str) -> None:
     bare = session(replace(kernel(0, {"fp32": 1e9}, {"dram": 1e9}), roofline=()))
     (group,) = overview(bare, ceiling=origin).left_out
@@ -273,7 +274,7 @@ def test_estimated_work_makes_a_hollow_point() -> None:
     assert [point.estimated for point in figure.points] == [True]
 
 
-@pytest.mark.parametrize("certificate", ["certified", "checked", None])
+@each_row("certificate", ["certified", "checked", None])
 def test_counters_that_something_vouches_for_make_a_full_point(certificate: Trust | None) -> None:
     """Older sessions do not say what vouches for their counters: nothing is claimed of them."""
     figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, certificate=certificate)))

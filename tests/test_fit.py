@@ -18,6 +18,7 @@ from gpuprof.characterize.maths.fit import (
     scaling,
     slope_interval,
 )
+from tests.table import each_row
 
 positive = st.floats(1e-9, 1e9)
 
@@ -199,7 +200,7 @@ def test_bandwidth_that_is_flat_from_the_start_shows_no_latency() -> None:
     assert found.misfit == "the smallest value saturates already: the latency does not show"
 
 
-@pytest.mark.parametrize("first", [0.951, 0.97, 0.999, 1.0, 1.03])
+@each_row("first", [0.951, 0.97, 0.999, 1.0, 1.03])
 def test_rise_of_one_point_within_the_noise_of_the_plateau_is_none(first: float) -> None:
     found = saturation([(512.0, 5.0 * first), (1024.0, 5.001), (2048.0, 4.999), (4096.0, 5.002), (8192.0, 5.0)])
     assert (found.latency, found.knee) == (None, None)
@@ -291,9 +292,7 @@ def test_saturation_lies_between_the_points_around_it(points: list[tuple[float, 
         assert max(y for x, y in points if x <= found.low) < wanted <= dict(points)[found.high]
 
 
-@pytest.mark.parametrize(
-    "points", [[(1.0, 1.0)] * 5, [(1.0, 1.0), (2.0, -1.0), (3.0, 3.0)], [(1, 1), (2, float("nan")), (3, 3)]]
-)
+@each_row("points", [[(1.0, 1.0)] * 5, [(1.0, 1.0), (2.0, -1.0), (3.0, 3.0)], [(1, 1), (2, float("nan")), (3, 3)]])
 def test_points_that_determine_nothing_are_refused(points: list[tuple[float, float]]) -> None:
     with pytest.raises(ValueError, match=r"x are needed|not above zero"):
         saturation(points)

@@ -31,6 +31,7 @@ from gpuprof.resources import data_dir
 from tests import fake_probes
 from tests.cuda_tools import needs_cuda_wheels
 from tests.fake_gpu import PROPERTIES, FakeFunction, FakeGpu, compiled
+from tests.table import each_row
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
 REFUSED = "CUDA_ERROR_NO_BINARY_FOR_GPU"
@@ -93,7 +94,7 @@ def no_code(_version: tuple[int, int]) -> bool:
 NEW, MIDDLE, OLD = Standin((13, 5)), Standin((13, 0)), Standin((12, 9))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cuda", "version"),
     [("12.4", (12, 9)), ("12.8", (12, 9)), ("13.0", (13, 5)), ("13.5", (13, 5)), ("14.1", (13, 5)), (None, (13, 5))],
 )
@@ -125,7 +126,7 @@ def test_a_compiler_that_does_not_know_the_target_is_passed_over(probe: Probe, h
     assert gpu.tried == [(12, 9)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cuda", "target", "found", "message", "hint"),
     [
         ("12.8", "sm_80", (NEW, MIDDLE),
@@ -154,7 +155,7 @@ def test_where_no_compiler_fits_the_error_names_both_sides_and_what_to_install(
     assert caught.value.hint == hint
 
 
-@pytest.mark.parametrize(("cuda", "package"), [("12.8", "nvidia-cuda-nvrtc-cu12"), ("13.0", "nvidia-cuda-nvrtc")])
+@each_row(("cuda", "package"), [("12.8", "nvidia-cuda-nvrtc-cu12"), ("13.0", "nvidia-cuda-nvrtc")])
 def test_without_any_compiler_the_hint_names_the_package_for_the_driver(
     probe: Probe, monkeypatch: pytest.MonkeyPatch, cuda: str, package: str
 ) -> None:

@@ -14,6 +14,7 @@ from gpuprof.characterize.gates.gate import Judgement, judge
 from gpuprof.characterize.probes.probe import Count, GateRules, IntegerProduct
 from gpuprof.code.sass.instruction import parse_sass
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, recorded, twin_named
+from tests.table import each_row
 
 TARGETS = ("sm_75", "sm_90a", "sm_100a", "sm_120a")
 
@@ -57,7 +58,7 @@ def answer(name: str, given: GateRules, *, clocked: bool = True) -> Judgement:
     return judge(given, {}, recorded(name), clocked=clocked)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "given", "why"),
     [
         ("ffma-sm_70", rules({"FFMA": 16}), "16 FFMA and 3 others in the loop"),
@@ -75,7 +76,7 @@ def test_code_as_it_is_meant_passes(name: str, given: GateRules, why: str) -> No
     assert answer(name, given)[:2] == ("pass", why)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "given", "why"),
     [
         ("ffma-sm_70", rules({"FFMA": 32}), "16 FFMA in the loop, not 32"),
@@ -164,13 +165,13 @@ def chain(*registers: str) -> str:
     return "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate([*lines, "@P0 BRA 0x0", "EXIT"]))
 
 
-@pytest.mark.parametrize(("registers", "gate"), [("2222", "pass"), ("2", "pass"), ("2424", "fail"), ("2244", "fail")])
+@each_row(("registers", "gate"), [("2222", "pass"), ("2", "pass"), ("2424", "fail"), ("2244", "fail")])
 def test_a_chain_is_one(registers: str, gate: str) -> None:
     given = rules({"LDG": len(registers)}, chained=("LDG",))
     assert judge(given, {}, parse_sass(chain(*registers)), clocked=False).gate == gate
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "why"),
     [
         (("LDG.E R4, [R2.64]", "LDG.E R5, [R2.64+0x4]", "LOP3.LUT R1, R4, R5, R1, 0x96, !PT"), None),
@@ -185,7 +186,7 @@ def test_loads_that_are_meant_to_be_in_flight_together(lines: tuple[str, ...], w
     assert (why or "2 LDG") in found.why
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "why"),
     [
         (("ATOMG.E.INC R6, [R8.64], R9", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "@P1 BRA 0x0"), None),
@@ -358,7 +359,7 @@ def _bad_variants(twin: Twin, folder: Path) -> Iterator[Variant]:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("name", ["fma", "read", "mma"])
+@each_row("name", ["fma", "read", "mma"])
 def test_the_good_twin_passes(name: str, answers: dict[Case, Judgement]) -> None:
     found = [answer.gate for (twin, _, _), answer in answers.items() if twin == name]
     assert len(found) >= len(TARGETS)
@@ -366,7 +367,7 @@ def test_the_good_twin_passes(name: str, answers: dict[Case, Judgement]) -> None
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("name", TWINS)
+@each_row("name", TWINS)
 def test_bad_twin_is_caught_on_every_target(name: str, answers: dict[Case, Judgement]) -> None:
     of_twin = [found for (twin, _, _), found in answers.items() if twin == name]
     assert len(of_twin) >= len(TARGETS) - 1
@@ -375,7 +376,7 @@ def test_bad_twin_is_caught_on_every_target(name: str, answers: dict[Case, Judge
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(
+@each_row(
     ("target", "rotating", "constant"),
     [
         ("sm_89", "pass", "pass"),
@@ -392,7 +393,7 @@ def test_fp8_is_native_emulated_or_merged(
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_two_chains_are_no_latency(target: str, answers: dict[Case, Judgement]) -> None:
     assert answers["chase", target, 0].gate == "pass"
     two = answers["chase", target, 1]

@@ -20,6 +20,7 @@ from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import RunTimes, SideKernel
 from gpuprof.comparison.timing.noise import Samples, estimate
 from gpuprof.comparison.timing.verdict import time_change
+from tests.table import each_row
 from tests.test_compare_times import kernel
 
 KERNELS = read_kernels()
@@ -52,8 +53,8 @@ def _kernel(seconds: fast.Array, cycles: fast.Array | None) -> SideKernel:
     return structs.replace(kernel([[1.0]]), times=times)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
+@each_row("order", ORDERS)
+@each_row("condition", CONDITIONS, ids=lambda condition: condition.name)
 def test_verdicts_of_arrays_are_those_of_the_tool(condition: Condition, order: Order) -> None:
     paired = order == "ABBA, told"
     for runs in RUNS:
@@ -66,10 +67,8 @@ def test_verdicts_of_arrays_are_those_of_the_tool(condition: Condition, order: O
                 assert own.noise == pytest.approx(verdicts.spreads[pair], rel=1e-9)
 
 
-@pytest.mark.parametrize("runs", [1, 3, 10])
-@pytest.mark.parametrize(
-    "condition", [own for own in CONDITIONS if not (own.gap or own.drift or own.heat or own.throttled)]
-)
+@each_row("runs", [1, 3, 10])
+@each_row("condition", [own for own in CONDITIONS if not (own.gap or own.drift or own.heat or own.throttled)])
 def test_simulated_runs_have_the_noise_that_the_condition_states(condition: Condition, runs: int) -> None:
     sides = simulated(condition, "base, then new", runs, 4000)
     changes = np.log(np.median(sides.new_s, axis=2)).mean(axis=1) - np.log(np.median(sides.base_s, axis=2)).mean(axis=1)
@@ -124,7 +123,7 @@ def test_aims_that_are_missed_are_named() -> None:
     ]
 
 
-@pytest.mark.parametrize("pairs", ["0", "-1"])
+@each_row("pairs", ["0", "-1"])
 def test_no_pairs_are_no_benchmark_that_passes(pairs: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["--pairs", pairs])

@@ -50,6 +50,7 @@ from gpuprof.read.ncu_rep import read_ncu_rep as read_report
 from tests.hand_made import kernel
 from tests.ncu_bytes import A100, simple_report
 from tests.standin_gpu import HELP_2024, HELP_2025, METRICS, OPTIONS_2024, Machine, read_json, tools
+from tests.table import each_row
 from tests.test_measured_ceilings import made_up
 from tests.torch_programs import PLAIN_TORCH, run_torch
 
@@ -364,7 +365,7 @@ def cut_in_the_middle(kit: Kit, machine: Machine, step: Step, at: str) -> None:
     machine.calls.clear()
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
+@each_row("elsewhere", [False, True])
 def test_a_cut_step_goes_on_behind_the_last_command_that_was_done(
     kit: Kit, machine: Machine, *, elsewhere: bool
 ) -> None:
@@ -384,9 +385,7 @@ def test_a_cut_step_goes_on_behind_the_last_command_that_was_done(
     assert (kit.places.result("run-triton") / "run" / "session.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("changed", "ran"), [("alone.out.txt", ["alone", "full"]), ("the program", ["gpuprof", "alone", "full"])]
-)
+@each_row(("changed", "ran"), [("alone.out.txt", ["alone", "full"]), ("the program", ["gpuprof", "alone", "full"])])
 def test_what_is_gone_or_has_changed_since_a_cut_runs_again(
     kit: Kit, machine: Machine, changed: str, ran: list[str]
 ) -> None:
@@ -464,7 +463,7 @@ def killed_between(kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch, 
     machine.calls.clear()
 
 
-@pytest.mark.parametrize("what", ["replace", "remember"])
+@each_row("what", ["replace", "remember"])
 def test_a_call_that_is_killed_while_it_keeps_loses_nothing(
     kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -695,7 +694,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("name", ["kit.json", "manifest.json"])
+@each_row("name", ["kit.json", "manifest.json"])
 def test_results_of_another_gpu_are_not_mixed_with_these(kit: Kit, machine: Machine, name: str) -> None:
     (kit.places.out / name).write_text('{"gpu": "NVIDIA L4"}')
     with pytest.raises(UsageError, match="has results of NVIDIA L4, this is NVIDIA H200"):
@@ -869,7 +868,7 @@ def test_later_planted_cases_can_be_asked_for_alone(kit: Kit, machine: Machine) 
     assert run_steps(kit, named("planted-2"), steps(), again=True) == {"planted-2": "well"}
 
 
-@pytest.mark.parametrize("held_out", [False, True])
+@each_row("held_out", [False, True])
 def test_the_rates_of_a_score_are_told(kit: Kit, held_out: bool) -> None:
     """From the very table that the score prints."""
     cases = {half(case.name): case for case in load_cases() if case.planted_rule != "none"}
@@ -974,7 +973,7 @@ def test_a_measured_file_is_held_against_what_the_kernels_were_written_for(
     ]
 
 
-@pytest.mark.parametrize(("product", "dram"), [("h100-sxm", 3.15e12), ("h200-sxm", 4.52e12), ("b200", None)])
+@each_row(("product", "dram"), [("h100-sxm", 3.15e12), ("h200-sxm", 4.52e12), ("b200", None)])
 def test_each_product_has_the_aims_of_its_memory(product: str, dram: float | None) -> None:
     value = MeasuredValue(dram or 1e12, "B/s", "verified", evidence=MeasuredEvidence(limit=8e12))
     name = "bandwidth/dram-read SCHEDULE=Static"
@@ -995,7 +994,7 @@ def test_every_aim_is_a_value_that_a_probe_of_the_library_has() -> None:
 # What is sent
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kept"),
     [
         (f'{{"file": "{PRIVATE}/a.cu"}}', '{"file": "/gpuprof/a.cu"}'),
@@ -1023,7 +1022,7 @@ def test_compressed_texts_are_opened_for_it() -> None:
     assert gzip.decompress(data) == b"/gpuprof/train.py of user on host"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "data", "why"),
     [
         ("page.html", b"", "of the kind .html"),
@@ -1054,7 +1053,7 @@ def test_a_short_name_among_numbers_of_a_report_is_no_name() -> None:
     assert in_report(b"run by bob today", names) == b"run by xxx today"
 
 
-@pytest.mark.parametrize("name", ["cudacode-profile", "gpu_workshop-MW_DivToMult"])
+@each_row("name", ["cudacode-profile", "gpu_workshop-MW_DivToMult"])
 def test_a_real_report_reads_the_same_without_its_names(reports: Path, tmp_path: Path, name: str) -> None:
     data = (reports / f"{name}.ncu-rep").read_bytes()
     people = re.findall(rb"/home/([^/\x00-\x20]+)/", data)
@@ -1300,7 +1299,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@each_row("what", HOSTILE)
 def test_a_pack_that_the_kit_would_not_write_is_refused_and_nothing_is_written(what: str, tmp_path: Path) -> None:
     file, root = tmp_path / "x.tar.gz", checkout(tmp_path)
     file.write_bytes(hostile(*HOSTILE[what]))
@@ -1319,7 +1318,7 @@ def test_a_pack_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPa
         read_pack(hostile(member(f"{IN_STEP}/x.txt"), data=bytes(2**11)))
 
 
-@pytest.mark.parametrize("cut", [1, 20, 200, 900])
+@each_row("cut", [1, 20, 200, 900])
 def test_a_pack_that_is_cut_or_altered_is_told(cut: int, tmp_path: Path) -> None:
     data = a_pack(tmp_path, {"x.txt": os.urandom(1000), "step.json": b"{}"}).read_bytes()
     for bad in (data[:-cut], data[:cut] + b"\xff\xff" + data[cut + 2 :], b"", b"no archive"):
@@ -1330,7 +1329,7 @@ def test_a_pack_that_is_cut_or_altered_is_told(cut: int, tmp_path: Path) -> None
         assert cut < 100 and bad != b"", "only what ends the archive may be missing"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("names", "why"),
     [
         (("a.tar.gz.part1", "a.tar.gz.part3"), "part 2 of a.tar.gz is missing"),
@@ -1428,7 +1427,7 @@ def test_the_formulas_of_the_story_are_those_of_pytorch(tmp_path: Path) -> None:
     assert run_torch(("formulas.py",), tmp_path, PLAIN_TORCH).stdout.split() == ["True"] * 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "told"),
     [
         ("heat: 100 steps, checksum 1.0, last change 0.1, 312.500 ms on the GPU: right\n", (312.5, "on the GPU")),

@@ -13,6 +13,7 @@ from gpuprof.model.recorded import Launch
 from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import KernelProfile, Session
 from tests import builders
+from tests.table import each_row
 
 
 def launches() -> list[Launch]:
@@ -57,7 +58,7 @@ def test_both_ways_give_the_same_groups() -> None:
     assert at_once.verdict == later.verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("durations", "place"),
     [
         ([None, None], 0),

@@ -15,6 +15,7 @@ from gpuprof.code.binary.host_binary import DeviceCode, binary_kind, device_code
 from gpuprof.errors import DamagedInput, InputError
 from tests.device_code import FOLDER, cubin_for
 from tests.elf_files import AARCH64, CUDA, X86_64, Content, cubin_file, elf_file
+from tests.table import each_row
 
 PLAIN = (FOLDER / "plain.fatbin").read_bytes()
 
@@ -35,7 +36,7 @@ def member(name: bytes, content: bytes) -> bytes:
     return header + b"`\n" + content + b"\n" * (len(content) % 2)
 
 
-@pytest.mark.parametrize("name", ["first.o", "lib.so", "zstd.fatbin"])
+@each_row("name", ["first.o", "lib.so", "zstd.fatbin"])
 def test_objects_libraries_and_fat_binaries_have_the_code_that_they_were_compiled_to(name: str) -> None:
     (code,) = device_code(FOLDER / name)
     assert (code.member, code.form) == ("", "fatbin")
@@ -50,7 +51,7 @@ def test_code_that_is_to_be_linked_is_read_where_there_is_no_other(tmp_path: Pat
     assert linked.part.read() == PLAIN
 
 
-@pytest.mark.parametrize("machine", [X86_64, AARCH64])
+@each_row("machine", [X86_64, AARCH64])
 def test_programs_of_both_kinds_of_hosts_are_read(machine: int, tmp_path: Path) -> None:
     (code,) = codes(tmp_path, elf_file(machine, [Content(".text", b"x" * 99), Content(".nv_fatbin", PLAIN)]))
     assert code.part.read() == PLAIN
@@ -107,7 +108,7 @@ def test_of_a_library_of_gigabytes_only_the_code_is_read(tmp_path: Path) -> None
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "why", "hint"),
     [
         (b"!<thin>\n" + bytes(60), "thin archive", "ar rc"),
@@ -135,7 +136,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
         list(device_code(tmp_path / "missing"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "why"),
     [
         (elf_file(X86_64, [Content(".nv_fatbin", b"", size=10_000)]), "ends before its fat binaries do"),

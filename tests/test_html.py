@@ -29,6 +29,7 @@ from gpuprof.present.session_text import verdict_text
 from gpuprof.privacy.border import without_private
 from gpuprof.store.write import session_lines
 from tests import kept_pictures
+from tests.table import each_row
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_plot import many
 
@@ -291,7 +292,7 @@ def test_roofline_writes_three_files_and_says_so(saved: str, tmp_path: Path) -> 
     assert "next: gpuprof show" in err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("name", ["mine.png", "mine.SVG", "mine.html"])
+@each_row("name", ["mine.png", "mine.SVG", "mine.html"])
 def test_roofline_writes_one_file_where_the_ending_names_its_kind(saved: str, tmp_path: Path, name: str) -> None:
     _, err = run("roofline", saved, "-o", str(tmp_path / "new" / name))
     assert [path.name for path in (tmp_path / "new").iterdir()] == [name]
@@ -334,7 +335,7 @@ def test_roofline_without_points_still_writes_and_says_why(tmp_path: Path) -> No
     assert (tmp_path / "figures" / "roofline.svg").exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "why", "how"),
     [
         ("--ceiling measured", "no measured ceiling known", "gpuprof characterize measures them on that GPU"),

@@ -14,6 +14,7 @@ from gpuprof.model.ceilings import Hardware
 from gpuprof.model.session import Session
 from tests import builders
 from tests.kernels import Histograms, Made, busy, issued, made, pipes, told
+from tests.table import each_row
 
 RULE = "branch-divergence"
 ACTIVE = "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -59,7 +60,7 @@ ISSUES = (issued(60), {"sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 1
 FULL = {"sm__warps_active.avg.pct_of_peak_sustained_active": 96.0}
 
 
-@pytest.mark.parametrize("also", [{}, {ACTIVE: 28.0}], ids=["predicates alone", "with branches"])
+@each_row("also", [{}, {ACTIVE: 28.0}], ids=["predicates alone", "with branches"])
 def test_idle_lanes_cost_issue_slots_where_those_are_the_busiest_unit(also: dict[str, float]) -> None:
     # 60 % × (1 − 25.6 ÷ 32); the guess that warps lack work says less.
     launch = made(*ISSUES, FULL, {ON: 25.6}, also)
@@ -85,13 +86,13 @@ def test_a_run_collects_what_the_rule_reads() -> None:
     assert rule is not None and {ACTIVE, ON} <= set(rule.metrics)
 
 
-@pytest.mark.parametrize("active", [10.0, 23.9])
+@each_row("active", [10.0, 23.9])
 def test_where_branches_leave_few_threads_that_alone_is_told(active: float) -> None:
     (finding,) = made({ACTIVE: active, ON: 5.0}).findings(RULE)
     assert finding.headline.startswith("Branch divergence")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "launch",
     [
         made({ACTIVE: 32.0, ON: idle_lanes.THREADS.value}),
@@ -121,7 +122,7 @@ TCGEN05: Histograms = {WARP_OPCODES: {"UTCHMMA.2CTA": 100.0, "IADD3": 900.0}}
 MMA_SYNC: Histograms = {WARP_OPCODES: {"HMMA.16816.F32.BF16": 100.0, "IADD3": 900.0}}
 
 
-@pytest.mark.parametrize(("values", "says"), [({ACTIVE: 8.0}, True), (LOOP, False)], ids=["few", "predicates"])
+@each_row(("values", "says"), [({ACTIVE: 8.0}, True), (LOOP, False)], ids=["few", "predicates"])
 def test_few_active_threads_are_a_fact_where_one_thread_issues_for_all(values: dict[str, float], says: bool) -> None:
     told = made(values, busy(dram=30), histograms=TCGEN05).findings(RULE)
     assert [finding.severity for finding in told] == (["info"] if says else [])
@@ -143,7 +144,7 @@ def case_of(launch: Made, hardware: Hardware | None = None) -> Case:
     return Case(session.kernels[0], analysis.recorded[0])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "headline"),
     [
         ("an average of 12.5 threads being active per cycle.", "Branch divergence: 12.5 of 32"),

@@ -9,6 +9,7 @@ import pytest
 from gpuprof.collect.installation import Ncu, choose_ncu, find_ncu
 from gpuprof.collect.machine import InstalledGpu, Machine, gpus_here
 from gpuprof.errors import EnvironmentProblem
+from tests.table import each_row
 
 BANNER = "NVIDIA (R) Nsight Compute Command Line Profiler\\nVersion {} (build 1) (public-release)"
 
@@ -52,7 +53,7 @@ def test_all_places_are_looked_at_and_links_count_once(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("driver", "version"),
     [("580.65.06", (2025, 3)), ("550.54.15", (2024, 1)), ("470.82.01", (2024, 1)), (None, (2025, 3))],
 )
@@ -91,7 +92,7 @@ def test_a_folder_may_be_named(tmp_path: Path) -> None:
     assert choose_ncu({"PATH": ""}, str(tmp_path)).path == tmp_path / "ncu"
 
 
-@pytest.mark.parametrize(("text", "code"), [("ls (GNU coreutils) 9.1", 0), (BANNER.format("2024.1"), 1), ("", 0)])
+@each_row(("text", "code"), [("ls (GNU coreutils) 9.1", 0), (BANNER.format("2024.1"), 1), ("", 0)])
 def test_another_program_is_not_taken_for_ncu(tmp_path: Path, text: str, code: int) -> None:
     other = program(tmp_path / "ncu", text, code)
     assert find_ncu({"PATH": str(tmp_path)}, Machine(tmp_path)) == ()

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
+from tests.table import each_row
 
 START = "import signal; from gpuprof.cli.interrupt import end_at_once; end_at_once();"
 INTERRUPTED = 130
@@ -76,7 +76,7 @@ def test_both_ways_to_start_look_after_it_before_they_import_the_commands() -> N
     assert python(code).stdout == "False False\n"
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@each_row("name", ["SIGTERM", "SIGHUP"])
 def test_other_ends_leave_nothing_either(tmp_path: Path, name: str) -> None:
     code = f"""import os, signal, sys
 from pathlib import Path

@@ -28,6 +28,7 @@ from gpuprof.model.ceilings import Hardware
 from gpuprof.model.quantities import Clocks
 from gpuprof.resources import data_dir
 from tests import fake_probes
+from tests.table import each_row
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
 PROBES = {probe.id: probe for probe in load_probes(probe_folder())}
@@ -83,7 +84,7 @@ def ranges(name: str, where: Place) -> Iterator[tuple[Probe, dict[str, str], Exp
                     break
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
+@each_row("name", PRODUCTS)
 def test_no_published_range_is_rejected_by_the_floor_or_the_limit_of_its_probe(name: str) -> None:
     where = place(name)
     for probe, assignment, one in ranges(name, where):
@@ -99,7 +100,7 @@ def test_no_published_range_is_rejected_by_the_floor_or_the_limit_of_its_probe(n
         assert one.low * scale > 1.5 * floor_of(limit) * (bound.in_unit(probe.unit) or 0), f"{probe.id}: near its floor"
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
+@each_row("name", PRODUCTS)
 def test_published_ranges_lie_within_limits_that_are_confirmed_or_assumed(name: str) -> None:
     # A doubt is for a spec that is wrong; no published value needs it yet.
     where = place(name)
@@ -129,7 +130,7 @@ SLOW = [
 ]
 
 
-@pytest.mark.parametrize(("probe", "name", "value"), SLOW)
+@each_row(("probe", "name", "value"), SLOW)
 def test_probe_that_is_slow_by_nature_is_believed(probe: str, name: str, value: float) -> None:
     where = place(name)
     assignment = next(kernel.assignments(where.target)) if (kernel := PROBES[probe].kernel) is not None else {}
@@ -269,7 +270,7 @@ def test_capacity_counts_allocations_that_have_fewer_points(tmp_path: Path) -> N
     assert not any("allocations show this step" in reason for reason in value.reasons)
 
 
-@pytest.mark.parametrize(("sizes", "after"), [(FINE, 2.0**20.25), (FINE[::2], 2.0**20.5), (FINE[1::2], 2.0**20.25)])
+@each_row(("sizes", "after"), [(FINE, 2.0**20.25), (FINE[::2], 2.0**20.5), (FINE[1::2], 2.0**20.25)])
 def test_interval_of_a_capacity_reaches_to_the_next_size_that_was_measured(
     tmp_path: Path, sizes: Sequence[float], after: float
 ) -> None:
@@ -289,7 +290,7 @@ def test_capacity_names_the_allocations_that_had_too_few_points(tmp_path: Path) 
 # Floors in probe files
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limit", "why"),
     [
         ("{bandwidth: shared, floor: 2 %}", "why"),

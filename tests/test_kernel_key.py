@@ -6,7 +6,6 @@ import re
 from io import BytesIO
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 
 from gpuprof.collect.name_filter import by_name
@@ -15,6 +14,7 @@ from gpuprof.model.kernel_key import kernel_key
 from gpuprof.read.torch_json import TraceJson
 from tests.kernel_name_corpus import MADE_UP, Names, library_name, of_libraries
 from tests.readings import report_of
+from tests.table import each_row
 
 PAIRS = (
     ("mathKernel1(float*)", "mathKernel1(float *)"),
@@ -35,13 +35,13 @@ PAIRS = (
 """A name as C++ libraries write it, and as NVIDIA's tools do."""
 
 
-@pytest.mark.parametrize(("library", "nvidia"), PAIRS)
+@each_row(("library", "nvidia"), PAIRS)
 def test_a_kernel_has_one_key_under_both_names_and_its_expression_finds_it(library: str, nvidia: str) -> None:
     assert kernel_key(library) == kernel_key(nvidia)
     assert re.search(by_name([library]).expression, nvidia)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other"),
     [
         ("f(float*)", "f(double*)"),

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -26,6 +25,7 @@ from gpuprof.present.page.parts import LabelledText
 from gpuprof.present.page.section import kernel_section
 from tests import hand_made
 from tests.kernels import DURATION, busy, lasting, made, operations, pipes, session, stalls
+from tests.table import each_row
 from tests.test_timeline import kernel as activity
 from tests.test_timeline import session as traced
 from tests.test_timeline import trace
@@ -46,7 +46,7 @@ def names_of_kinds() -> Iterator[tuple[str, str]]:
             kind = line
 
 
-@pytest.mark.parametrize("kind", sorted({kind for kind, _ in names_of_kinds()}))
+@each_row("kind", sorted({kind for kind, _ in names_of_kinds()}))
 def test_names_of_public_libraries_tell_their_kind(kind: str) -> None:
     names = [name for known, name in names_of_kinds() if known == kind]
     assert {name: kind_by_name(name) for name in names} == dict.fromkeys(names, None if kind == "-" else kind)
@@ -69,7 +69,7 @@ def kind_in(name: str, *ranges: str) -> str | None:
     return kernel_kind(hand_made.kernel(demangled=name, ranges=ranges))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "ranges", "kind"),
     [
         ("my_pass", ("aten::native_layer_norm [8, 4096]",), "norm"),
@@ -93,7 +93,7 @@ def test_operators_tell_what_the_name_does_not(name: str, ranges: tuple[str, ...
     assert kind_in(name, *ranges) == kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("operator", "kind"),
     [
         (f"aten::mm [{FEW_ROWS - 1}, 1000]×[1000, 2048]", "gemm-low-reuse"),
@@ -127,7 +127,7 @@ def point(path: str, bound: str) -> RooflinePoint:
                          fraction_of_roof=0.25, ceiling="at-clock", bound=bound)  # type: ignore[arg-type]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "bound", "kind"),
     [("tensor.bf16", "memory", "gemm-low-reuse"), ("tensor.bf16", "compute", "gemm"), ("fp32", "memory", "gemm")],
 )
@@ -144,9 +144,7 @@ def test_ranges_tell_the_phase_of_attention() -> None:
     assert kind_in(name, "decoder.layers.3") == "attention"
 
 
-@pytest.mark.parametrize(
-    "word", ["moe_", "flash_attn_", "all_", "dequant_", "_", "A", "kv_cache_set_", "bmm_t1x", "_ZN1a"]
-)
+@each_row("word", ["moe_", "flash_attn_", "all_", "dequant_", "_", "A", "kv_cache_set_", "bmm_t1x", "_ZN1a"])
 def test_long_names_are_read_in_no_time(word: str) -> None:
     started = time.process_time()
     kind_by_name(word * 20_000)
@@ -190,7 +188,7 @@ def test_what_is_called_an_exchange_and_fills_a_unit_is_told_so() -> None:
     assert waiting.profile().findings == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "dram", "speaks"),
     [
         ("my_gemm", 20, True),
@@ -276,9 +274,7 @@ def test_a_library_s_own_all_reduce_is_communication_of_a_timeline() -> None:
     assert not is_communication("block_all_reduce_sum")
 
 
-@pytest.mark.parametrize(
-    "patterns", [kind.alternatives for _, kind in kernel_kinds._WORDS], ids=lambda patterns: patterns[0]
-)
+@each_row("patterns", [kind.alternatives for _, kind in kernel_kinds._WORDS], ids=lambda patterns: patterns[0])
 @given(data=st.data())
 @settings(max_examples=6)
 def test_every_word_of_a_kind_has_one_of_the_parts_that_are_looked_for_first(
@@ -289,7 +285,7 @@ def test_every_word_of_a_kind_has_one_of_the_parts_that_are_looked_for_first(
         assert any(part in text for part in kernel_kinds._PARTS_OF_WORDS), text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "jpeg_quantization_kernel", "penalty_method_step", "penalties_contact", "rotary_engine_sim", "rope_simulation",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gpuprof.model.kernel_names import harmless, parse_name
 from gpuprof.model.name_tree import Type, tokens_of, tree_of, walk
 from gpuprof.model.type_words import callable_name, first_dtype, short
+from tests.table import each_row
 
 
 def _type(text: str) -> Type:
@@ -24,7 +23,7 @@ def test_tokens_begin_at_the_function_and_end_with_what_stood_before_it() -> Non
     assert parse_name("void at::scale<4>(int)").tokens == ("scale", "<", "4", ">", "(", "int", ")", "void", "at", "::")
 
 
-@pytest.mark.parametrize("text", ["ampere_sgemm_128x64_nn", "Memcpy HtoD (Pageable -> Device)", "step 12"])
+@each_row("text", ["ampere_sgemm_128x64_nn", "Memcpy HtoD (Pageable -> Device)", "step 12"])
 def test_text_that_is_no_function_stays_as_it_is(text: str) -> None:
     name = parse_name(text)
     assert name.plain

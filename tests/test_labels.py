@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.model.labels import MAX_WIDTH, TARGET_WIDTH, label_kernels, short_name
+from tests.table import each_row
 
 
 def _label(name: str) -> str:
@@ -192,22 +192,22 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "label"), PYTORCH)
+@each_row(("name", "label"), PYTORCH)
 def test_pytorch_kernel_is_called_by_its_operation_and_type(name: str, label: str) -> None:
     assert _label(name) == label
 
 
-@pytest.mark.parametrize(("name", "label"), MATRIX_LIBRARIES)
+@each_row(("name", "label"), MATRIX_LIBRARIES)
 def test_matrix_library_kernel_keeps_its_tile_and_types(name: str, label: str) -> None:
     assert _label(name) == label
 
 
-@pytest.mark.parametrize(("name", "label"), OTHERS)
+@each_row(("name", "label"), OTHERS)
 def test_other_kernel_is_called_what_its_author_calls_it(name: str, label: str) -> None:
     assert _label(name) == label
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "base"),
     [
         ("void at::native::<unnamed>::foo<float, 4>(float*)", "foo"),
@@ -324,7 +324,7 @@ def test_escape_sequences_and_direction_overrides_are_made_visible() -> None:
     assert _label("bad\x1b[31m\x07\u202eevil") == "bad�[31m��evil"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["<" * 20_000, "a<" * 20_000, "(a" * 20_000, "[" * 20_000, "{lambda" * 9_000, "a<b>::" * 8_000],
 )

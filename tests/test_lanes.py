@@ -27,6 +27,7 @@ from gpuprof.code.sass.instruction import Instruction, parse_sass
 from gpuprof.code.tools.compile import compiler_for
 from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 LANES = range(32)
@@ -67,7 +68,7 @@ CTAID = "S2R R2, SR_CTAID.X"
 # Values
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "value"),
     [
         (["MOV R0, 0x30"], lambda lane: 0x30),
@@ -151,7 +152,7 @@ def test_an_instruction_without_a_rule_may_write_every_register_from_the_first_i
     assert held(TID, "HMMA.16816.F32 R12, R4, R8, R12", "MOV R0, R1") == every(LANES)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("instruction", "last"),
     [
         ("HMMA.16816.F32 R24, R12, R20, R24", 27),
@@ -195,12 +196,12 @@ def test_what_stands_for_all_full_warps_holds_for_each(block: tuple[int, int, in
             assert rest.pop() % (1 << known.align) == 0
 
 
-@pytest.mark.parametrize("block", [(256, 1, 1), (48, 1, 1), (16, 16, 1), (8, 8, 8), (32, 5, 3), (1, 64, 1), (4, 4, 9)])
+@each_row("block", [(256, 1, 1), (48, 1, 1), (16, 16, 1), (8, 8, 8), (32, 5, 3), (1, 64, 1), (4, 4, 9)])
 def test_blocks_whose_warps_are_alike_have_one_that_stands_for_all(block: tuple[int, int, int]) -> None:
     assert any_warp(block) is not None
 
 
-@pytest.mark.parametrize("block", [(16, 1, 1), (48, 2, 1), (12, 12, 1), (16, 3, 2), (31, 1, 1)])
+@each_row("block", [(16, 1, 1), (48, 2, 1), (12, 12, 1), (16, 3, 2), (31, 1, 1)])
 def test_blocks_whose_warps_differ_have_none(block: tuple[int, int, int]) -> None:
     assert any_warp(block) is None
 
@@ -217,7 +218,7 @@ def test_a_sample_of_warps_stands_for_all(block: tuple[int, int, int], most: int
 # Arguments
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "pointers_at"),
     [
         (["IMAD.WIDE R2, R0, 0x4, c[0x0][0x160]"], {0x160}),
@@ -389,7 +390,7 @@ def test_a_copy_has_a_shared_and_a_global_side() -> None:
     assert (ways(found[0]), sectors(found[0]), ways(found[1]), sectors(found[1])) == (1, None, None, 16)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "width"),
     [
         ("LDG.E.U8.CONSTANT R0, [R2.64]", 1), ("STS.U16 [R2], R0", 2), ("LDG.E R0, [R2.64]", 4),
@@ -520,7 +521,7 @@ def test_a_call_may_write_what_its_function_writes() -> None:
     assert (ways(first), ways(second)) == (1, None)
 
 
-@pytest.mark.parametrize("target", ["0x7000", "0x0"])
+@each_row("target", ["0x7000", "0x0"])
 def test_a_call_of_a_function_elsewhere_keeps_what_it_cannot_return(target: str) -> None:
     """Not even 0 is in this code: it stands where an absolute address comes when the code is linked."""
     lines = (TID, "MOV R17, R1", "MOV R4, R1", f"CALL.ABS.NOINC {target}")
@@ -543,7 +544,7 @@ def request(
     return Access(0, "LDX", space, "load", width, tuple(places), start, 256, tuple(active))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("width", "stride", "start", "count"),
     [(4, 4, 0, 4), (4, 4, 4, 5), (4, 8, 0, 8), (4, 32, 0, 32), (4, 132, 0, 32), (4, 0, 28, 1), (8, 8, 0, 8),
      (16, 16, 0, 16), (16, 16, 8, 17), (4, 48, 0, 32), (1, 1, 0, 1), (2, 2, 30, 3), (32, 32, 0, 32), (4, -4, 124, 4)],
@@ -552,7 +553,7 @@ def test_sectors_are_the_pieces_of_32_bytes_that_are_touched(width: int, stride:
     assert sectors(request("global", width, [stride * lane for lane in LANES], start=start)) == count
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("width", "stride", "passes", "degree"),
     [(4, 4, 1, 1), (4, 0, 1, 1), (4, 8, 2, 2), (4, 128, 32, 32), (4, 132, 1, 1), (4, 12, 1, 1), (4, 64, 16, 16),
      (8, 8, 2, 1), (8, 16, 4, 2), (8, 256, 32, 16), (8, 264, 2, 1), (8, 0, 1, 1), (16, 0, 2, 1),
@@ -769,8 +770,8 @@ def costs(found: Sequence[Access], space: str, kind: str) -> dict[int | None, in
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(
+@each_row("target", TARGETS)
+@each_row(
     ("name", "loads", "stores"),
     [
         ("coalesced", {4: 1}, {4: 1}),
@@ -789,8 +790,8 @@ def test_sectors_of_real_kernels(target: str, name: str, loads: dict[int, int], 
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("name", "load"), [("transposed", 32), ("padded", 1), ("swizzled", 1)])
+@each_row("target", TARGETS)
+@each_row(("name", "load"), [("transposed", 32), ("padded", 1), ("swizzled", 1)])
 def test_ways_of_a_transposed_tile(target: str, name: str, load: int) -> None:
     found = of_kernel(target, name, (32, 8, 1))
     assert costs(found, "shared", "store").keys() == {1}
@@ -799,7 +800,7 @@ def test_ways_of_a_transposed_tile(target: str, name: str, load: int) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_ways_of_doubles(target: str) -> None:
     """A stride of 16 bytes puts 2 of 16 lanes on each bank; one of 17 doubles puts each on another."""
     found = of_kernel(target, "doubles", (32, 1, 1))
@@ -807,7 +808,7 @@ def test_ways_of_doubles(target: str) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_lanes_of_a_reduction(target: str) -> None:
     """All lanes of the first warp in the first turns; only the first lane at the end."""
     found = of_kernel(target, "reduced")
@@ -817,8 +818,8 @@ def test_lanes_of_a_reduction(target: str) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("n", [3, 64])
+@each_row("target", TARGETS)
+@each_row("n", [3, 64])
 def test_compiled_expressions_give_what_they_say(target: str, n: int) -> None:
     constants = constants_for(target, (32, 1, 1), None, [POINTER, ArgumentBytes(4, n)])
     found = accesses(instructions(target)["expressions"], (32, 1, 1), constants)
@@ -830,7 +831,7 @@ def test_compiled_expressions_give_what_they_say(target: str, n: int) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_arguments_that_are_not_given_are_the_same_for_all_lanes(target: str) -> None:
     code = instructions(target)["rows"]
     constants = constants_for(target, (256, 1, 1), None, [POINTER, POINTER, ArgumentBytes(4)])

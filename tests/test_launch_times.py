@@ -18,6 +18,7 @@ from gpuprof.model.session import DurationSpread, LaunchTimes
 from gpuprof.model.surveyed import joined
 from tests import builders, hand_made
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 DURATION, CLOCK = "gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second"
 
@@ -75,7 +76,7 @@ def test_of_any_number_of_launches_the_kept_ones_are_spread_evenly(count: int) -
     assert all(span * count // len(kept) <= place < (span + 1) * count // len(kept) for span, place in enumerate(kept))
 
 
-@pytest.mark.parametrize("period", [2, 3, 5, 10, 12, 24, 32])
+@each_row("period", [2, 3, 5, 10, 12, 24, 32])
 def test_a_rhythm_of_the_program_is_not_that_of_what_is_kept(period: int) -> None:
     # Every tenth of 10,000 launches would always be the same layer of a network of ten.
     times = launch_times([float(place % period) for place in range(10_000)], no_clock)

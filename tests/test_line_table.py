@@ -23,6 +23,7 @@ from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.errors import DamagedInput
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 
 PACKAGED = Path(__file__).parents[1] / "recordings"
 SPECIAL = 13
@@ -108,7 +109,7 @@ def test_rows_worked_out_by_hand() -> None:
     assert line_tables(cubin(table(PROGRAM))) == {"k": expected}
 
 
-@pytest.mark.parametrize("version", [2, 3, 4, 5])
+@each_row("version", [2, 3, 4, 5])
 def test_all_versions_say_the_same(version: int) -> None:
     name = "/src/b.cu" if version == 5 else "/src/a.cu"
     file = b"" if version < 5 else bytes([4]) + uleb(0)
@@ -152,7 +153,7 @@ def test_a_function_lies_where_its_symbol_says() -> None:
     assert line_tables(cubin(lines, addend=48))["k"] == {48: ("/src/a.cu", 9)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("folder", "file", "path"),
     [("/a", "b.cu", "/a/b.cu"), ("/a/", "b.cu", "/a/b.cu"), ("/a", "/b.cu", "/b.cu"), (".", "b.cu", "b.cu"),
      ("/a/.", "b/./c.cu", "/a/b/c.cu"), ("/a", "../b.cu", "/a/../b.cu")],
@@ -166,7 +167,7 @@ def test_a_cubin_without_a_table_has_no_lines() -> None:
     assert line_tables(cubin(table(PROGRAM)).replace(b".debug_line", b".debug_rows")) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "message"),
     [
         (b"no ELF", "not a 64-bit little-endian ELF file"),
@@ -218,7 +219,7 @@ def test_reports_have_the_lines_that_nvidias_reader_says(real_report: Path) -> N
     _compare_with_reader(real_report)
 
 
-@pytest.mark.parametrize("name", ["a100-gemm", "a40-beamformer"])
+@each_row("name", ["a100-gemm", "a40-beamformer"])
 def test_packaged_recordings_have_the_lines_that_nvidias_reader_says(name: str, tmp_path: Path) -> None:
     report = tmp_path / "packaged.ncu-rep"
     report.write_bytes(gzip.decompress((PACKAGED / f"{name}.ncu-rep.gz").read_bytes()))
@@ -265,7 +266,7 @@ extern "C" __global__ void second(double* out, double a) {
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@each_row("target", ["sm_75", "sm_80", "sm_90", "sm_120"])
 def test_lines_are_those_that_nvdisasm_prints(target: str, tmp_path: Path) -> None:
     compiled = find_nvrtc()[0].compile(SOURCE, "lines.cu", [f"-arch={target}", "-lineinfo"]).cubin
     assert compiled is not None
@@ -292,7 +293,7 @@ def _printed(file: Path) -> Mapping[str, Mapping[int, tuple[str, int]]]:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ to write a table of DWARF 5")
-@pytest.mark.parametrize("version", [2, 4, 5])
+@each_row("version", [2, 4, 5])
 def test_tables_that_gcc_writes_are_read(version: int, tmp_path: Path) -> None:
     """A linked file, without relocations: the rows count from no place, and their lines are those of the source."""
     source = tmp_path / "unit.cc"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from gpuprof.diagnose.case import EXECUTED, SAMPLES
 from gpuprof.diagnose.line_work import MOST
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import KernelProfile, LineWork
 from tests.kernels import Program, made
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 FILE, OTHER = "src/k.cu", "src/a.cuh"
 TEXT = "\n".join(f"line {number};" for number in range(1, 101))
@@ -102,7 +101,7 @@ def test_samples_weigh_lines_where_instructions_were_not_counted() -> None:
     assert [work.number for work in profile.lines] == list(range(36, 100))
 
 
-@pytest.mark.parametrize("number", [0, 101, 2**31])
+@each_row("number", [0, 101, 2**31])
 def test_a_line_outside_of_its_file_has_no_text(number: int) -> None:
     assert [work.text for work in kernel(at(0, number, executed=1.0)).lines] == [""]
 

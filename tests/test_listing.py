@@ -32,6 +32,7 @@ from tests import builders
 from tests.cli import gpuprof
 from tests.hand_made import HOSTILE, finding
 from tests.kernels import Program, made, session
+from tests.table import each_row
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 FILE = "src/k.cu"
@@ -180,7 +181,7 @@ def test_machine_code_that_nothing_reads_is_missing_as_the_report_says_and_once(
     assert other.missing == ()
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
+@each_row("width", [60, 80, 200])
 def test_hostile_names_and_long_lines_stay_on_the_sheet(width: int) -> None:
     long = f"FFMA R1, {'R2, ' * 200}{HOSTILE}"
     kernel, listing = listed(
@@ -264,7 +265,7 @@ def test_which_of_several_launches_is_shown_is_said(transpose: Path) -> None:
     assert "is shown, the longest" in several.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "message"),
     [
         ("--sass #3 --kernel saxpy", "--sass and --kernel cannot be combined"),
@@ -320,7 +321,7 @@ REAL: dict[str, dict[int, tuple[int, int | None, dict[int, tuple[int, int]]]]] =
 single ones; a device function is a table of its own there."""
 
 
-@pytest.mark.parametrize("name", REAL)
+@each_row("name", REAL)
 def test_real_reports_list_what_ncu_prints(reports: Path, name: str) -> None:
     loaded = load_recorded(reports / f"{name}.ncu-rep")
     for number, (count, samples, single) in REAL[name].items():

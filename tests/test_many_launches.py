@@ -24,6 +24,7 @@ from gpuprof.store.write import session_lines
 from gpuprof.workers import Worth, processors
 from tests import ncu_bytes
 from tests.conftest import REAL_REPORTS
+from tests.table import each_row
 
 pytestmark = pytest.mark.skipif(processors() == 1 and not hasattr(os, "fork"), reason="this system cannot fork")
 needs_reports = pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout")
@@ -54,7 +55,7 @@ def facts(launch: Launch) -> tuple[object, ...]:
 
 
 @needs_reports
-@pytest.mark.parametrize("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
+@each_row("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
 def test_two_processes_read_what_one_reads(path: Path, several: Here) -> None:
     several(False)
     alone = read_ncu_rep(path)
@@ -68,8 +69,8 @@ def test_two_processes_read_what_one_reads(path: Path, several: Here) -> None:
 
 
 @needs_reports
-@pytest.mark.parametrize("path", REAL_REPORTS[:8], ids=[path.stem for path in REAL_REPORTS[:8]])
-@pytest.mark.parametrize("groups", [False, True], ids=["launches", "groups"])
+@each_row("path", REAL_REPORTS[:8], ids=[path.stem for path in REAL_REPORTS[:8]])
+@each_row("groups", [False, True], ids=["launches", "groups"])
 def test_two_processes_find_what_one_finds(path: Path, groups: bool, several: Here) -> None:
     sessions: list[Session] = []
     for on in (False, True):
@@ -126,9 +127,7 @@ def test_in_a_worker_of_a_pool_nothing_is_forked() -> None:
         assert pool.apply(processors) == 1
 
 
-@pytest.mark.parametrize(
-    ("amount", "processes"), [(0, 1), (999, 1), (1_000, 4), (1_249, 4), (1_250, 5), (4_000, 16), (10**9, 64)]
-)
+@each_row(("amount", "processes"), [(0, 1), (999, 1), (1_000, 4), (1_249, 4), (1_250, 5), (4_000, 16), (10**9, 64)])
 def test_no_more_processes_start_than_the_work_is_worth(
     amount: int, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ from gpuprof.model.session import Finding
 from tests import builders
 from tests.cuda_tools import needs_cuda_wheels
 from tests.kernels import WAVES, Made, busy, coded, lasting, made, operations, pipes, session
+from tests.table import each_row
 
 RULE = "tensor-cores-idle"
 NAMES = (
@@ -71,17 +72,17 @@ LIBRARY = (
 )
 
 
-@pytest.mark.parametrize(("name", "is_product"), NAMES)
+@each_row(("name", "is_product"), NAMES)
 def test_a_name_says_whether_a_kernel_multiplies_matrices(name: str, is_product: bool) -> None:
     assert is_product_by_name(name) == is_product
 
 
-@pytest.mark.parametrize(("name", "of_type"), LIBRARY)
+@each_row(("name", "of_type"), LIBRARY)
 def test_a_library_says_in_the_name_that_its_product_takes_no_tensor_cores(name: str, of_type: str | None) -> None:
     assert plain_library_type(name) == of_type
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "volta_h884gemm_128x64_ldg8_nn", "volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_exp_small_nhwc_tn_v1",
@@ -98,7 +99,7 @@ def test_a_name_with_a_matrix_instruction_is_of_tensor_cores(name: str) -> None:
     assert multiplies_on_tensor_cores(name) and plain_library_type(name) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "volta_sgemm_128x64_nn", "ampere_sgemm_32x32_sliced1x4_tn", "ampere_scudnn_128x64_relu_small_nn_v1",
@@ -257,8 +258,8 @@ def compiled(target: str) -> Mapping[str, tuple[ProfiledInstruction, ...]]:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("name", KERNELS)
+@each_row("target", ["sm_80", "sm_90"])
+@each_row("name", KERNELS)
 def test_code_of_a_product_is_told_from_that_of_other_loops_of_multiply_adds(name: str, target: str) -> None:
     seen = outer_products(compiled(target)[name])
     if name.startswith("product_"):
@@ -360,7 +361,7 @@ def test_a_product_without_multiply_adds_is_none() -> None:
     assert made(lasting(), pipes(tensor=0, alu=3, fma=9), name="cutlass::Kernel<B2bGemm>").findings(RULE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "confidence"),
     [("convolution2D(float *)", "guess"), ("conv2d_implicit_gemm(float *)", "inferred"), ("matmul", "inferred")],
 )
@@ -459,7 +460,7 @@ def test_integers_of_8_bits_that_are_multiplied_in_fp32_become_integer_products(
     assert "TF32" in floats.action
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "ranges", "is_told"),
     [
         ("gemm(const float *)", (), False), ("gemm(const float *)", ("warmup",), False),
@@ -501,7 +502,7 @@ def test_no_remainder_is_named_where_what_dram_and_l2_need_is_unknown() -> None:
     assert known.finding("tensor-cores-idle").remains
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "is_library"),
     [("cutlass3x_sm100_tensorop_s64x256x32gemm_f8_f8", True), ("void cutlass::Kernel<cutlass_gemm>(int)", False)],
 )
@@ -510,9 +511,7 @@ def test_the_code_of_a_librarys_kernel_is_not_to_be_changed(name: str, is_librar
     assert finding.action.startswith("Let the library") == is_library
 
 
-@pytest.mark.parametrize(
-    "kind", ["cutlass_80_tensorop_s16816gemm_f16_256x128_32x3_nn", "sm80_xmma_fprop_implicit_gemm"]
-)
+@each_row("kind", ["cutlass_80_tensorop_s16816gemm_f16_256x128_32x3_nn", "sm80_xmma_fprop_implicit_gemm"])
 def test_nobody_is_told_to_change_the_grid_of_a_librarys_kernel(kind: str) -> None:
     for name in (kind, f"void cutlass::Kernel2<{kind}>(Params)"):
         finding = made({WAVES: 1.07}, lasting(), name=name).finding("tail-effect")

@@ -50,6 +50,7 @@ from gpuprof.hardware.yaml_fields import quantity
 from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree, parse_tree
 from gpuprof.resources import data_dir
 from gpuprof.units import RESULT_UNITS
+from tests.table import each_row
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -215,7 +216,7 @@ ONE_LINE = [
 ]
 
 
-@pytest.mark.parametrize(("key", "indent"), ONE_LINE)
+@each_row(("key", "indent"), ONE_LINE)
 def test_a_key_may_be_missing_unless_it_must_be_there(key: FileKey, indent: int) -> None:
     line = re.compile(rf"^{' ' * indent}{key.name}: .*\n", re.MULTILINE)
     text, removed = line.subn("", ALL_KEYS.read_text(encoding="utf-8"), count=1)
@@ -310,7 +311,7 @@ def broken(find: str, put: str) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("find", "put", "why"),
     [
         ("kind: measured", "kind: gpu", "kind must be measured"),
@@ -434,7 +435,7 @@ def test_measured_file_belongs_to_a_gpu_of_the_same_product() -> None:
     assert belongs(FULL, structs.replace(RECORDED, name="a renamed H200"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "device",
     [
         structs.replace(RECORDED, sm_count=16),  # a MIG slice
@@ -602,7 +603,7 @@ def test_latency_above_its_range_is_an_outlier_as_well() -> None:
     assert (found.word, found.causes) == ("high", ("no recorded condition explains it",))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "conditions", "cause"),
     [
         (slow_tensor(throttling=("power cap",)), {}, "the clocks were held back to 1.980 GHz: power cap"),

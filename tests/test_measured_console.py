@@ -52,6 +52,7 @@ from gpuprof.present.text import tolerate
 from gpuprof.resources import data_dir
 from gpuprof.units import parse_quantity
 from tests.hand_made import HOSTILE
+from tests.table import each_row
 from tests.test_console import Ascii
 
 CLOCK = 1.755e9
@@ -224,7 +225,7 @@ def line_with(text: str, name: str) -> str:
 # Amounts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "unit", "text"),
     [
         (4.512e12, "B/s", "4.51 TB/s"),
@@ -287,7 +288,7 @@ def in_range(name: str, low: float, high: float) -> dict[str, Published]:
     return {f"bandwidth/{name}": Published(low, high, "made up")}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("low", "high", "answer"),
     [
         (3.8e12, 4e12, "This Made-up GPU is normal: the one value with a published range lies within it."),
@@ -367,7 +368,7 @@ def test_several_values_of_a_probe_stand_below_its_name_and_title() -> None:
     assert [line.split()[1] for line in lines[start + 1 : start + 3]] == ["WIDTH=4", "WIDTH=16"]
 
 
-@pytest.mark.parametrize("width", [60, 80, 99, 100, 120, 200])
+@each_row("width", [60, 80, 99, 100, 120, 200])
 def test_no_line_is_wider_than_the_terminal_and_no_number_loses_its_unit(width: int) -> None:
     lines = printed(width=width).splitlines()
     assert max(map(len, lines)) <= width
@@ -396,7 +397,7 @@ def test_best_of_several_ways_to_measure_a_ceiling_is_named() -> None:
     assert "Outside the published range" not in text
 
 
-@pytest.mark.parametrize(("width", "whose"), [(80, f"  {DYNAMIC}"), (60, "")])
+@each_row(("width", "whose"), [(80, f"  {DYNAMIC}"), (60, "")])
 def test_ceilings_stand_at_the_top_from_dram_inwards(width: int, whose: str) -> None:
     l2 = value(9e12, "B/s", 16e12, ceiling="l2")
     lines = printed(seen(replace(TWO_WAYS, values={"bandwidth/l2-read": l2, **TWO_WAYS.values})), width).splitlines()
@@ -411,7 +412,7 @@ def test_without_ceilings_there_is_no_heading_of_them() -> None:
     assert "Ceilings" not in printed(seen(replace(MADE_UP, values={"latency/l1": value(33.0, "cycle")})))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("static", "said"),
     [
         (4.4999e12, "the same as SCHEDULE=Dynamic: less than 0.5 % below"),
@@ -556,7 +557,7 @@ def seen_hostile() -> View:
     return view_of(measured, assess(measured, published, GPU), titles)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@each_row("width", [60, 80, 120])
 def test_hostile_texts_are_text(width: int) -> None:
     text = printed(seen_hostile(), width=width)
     assert not any(unicodedata.category(char) in {"Cc", "Cf"} for char in text if char != "\n")
@@ -662,7 +663,7 @@ def test_how_far_it_is_takes_one_line_whatever_the_name() -> None:
     assert line.endswith("…")
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@each_row("width", [60, 80, 120])
 def test_live_lines_fit_the_terminal(width: int) -> None:
     lines = lived(*map(result, VALUES), width=width).splitlines()
     assert len(lines) >= 27
@@ -786,7 +787,7 @@ def test_two_files_of_one_name_are_told_apart_by_their_date() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ratio", "text"),
     [(1.031, "+3.1 %"), (0.996, "−0.40 %"), (1.0002, "0 %"), (2.5, "+150 %"), (0.8, "−20 %"), (None, "")],
 )

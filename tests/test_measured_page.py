@@ -29,6 +29,7 @@ from gpuprof.characterize.present.page.scales import AxisScale, height_scale, ti
 from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.normal import Published
 from tests.chromium import CHROMIUM, Browser
+from tests.table import each_row
 from tests.test_browser import CONTRASTS
 from tests.test_html import Outline
 from tests.test_measured_console import (
@@ -151,7 +152,7 @@ def test_a_row_says_everything_of_a_value() -> None:
     assert (row.normal, row.standing, row.verdict) == ("low", "worse", "verified")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "at", "beyond", "outside"),
     [(250.0, "50.0", "", False), (200.0, "33.3", "", False), (302.0, "67.3", "", False), (340.0, "80.0", "", True),
      (90.0, "0.0", "below", True), (410.0, "100.0", "above", True)],
@@ -198,7 +199,7 @@ def test_evidence_has_code_scaling_clocks_and_limit() -> None:
     assert verdict == ("verified",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("counted", "of", "text"),
     [(3, None, " on 3 allocations"), (1, 1, " on 1 allocation"), (2, 3, " on 2 of 3 allocations"), (None, None, "")],
 )
@@ -454,7 +455,7 @@ def test_a_value_lies_where_its_logarithm_does() -> None:
     assert AxisScale(0.0, 40.0, logarithmic=False).part(10.0) == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("scale", "unit", "texts"),
     [
         (AxisScale(1024.0, 32768.0, logarithmic=True), "B", ["1 KiB", "2 KiB", "4 KiB", "8 KiB", "16 KiB", "32 KiB"]),
@@ -542,7 +543,7 @@ def wide_page() -> str:
 
 
 @in_a_browser
-@pytest.mark.parametrize("scripts", [True, False])
+@each_row("scripts", [True, False])
 def test_page_opens_without_a_message_or_a_request(browser: Browser, tmp_path: Path, scripts: bool) -> None:
     open_page(browser, tmp_path, page(), scripts=scripts)
     assert browser.messages() == []
@@ -551,7 +552,7 @@ def test_page_opens_without_a_message_or_a_request(browser: Browser, tmp_path: P
 
 
 @in_a_browser
-@pytest.mark.parametrize("width", [360, 800, 1000, 1280, 1600])
+@each_row("width", [360, 800, 1000, 1280, 1600])
 def test_page_never_scrolls_sideways(browser: Browser, tmp_path: Path, width: int) -> None:
     for text in (page(), hostile_page(), wide_page()):
         open_page(browser, tmp_path, text, width=width)
@@ -560,7 +561,7 @@ def test_page_never_scrolls_sideways(browser: Browser, tmp_path: Path, width: in
 
 
 @in_a_browser
-@pytest.mark.parametrize("dark", [False, True])
+@each_row("dark", [False, True])
 def test_every_text_stands_out_from_what_is_behind_it(browser: Browser, tmp_path: Path, dark: bool) -> None:
     open_page(browser, tmp_path, page(), dark=dark)
     browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")

@@ -40,6 +40,7 @@ from gpuprof.resources import data_dir
 from tests import fake_probes
 from tests.fake_gpu import PROPERTIES, FakeGpu, Misbehaviour, compiled
 from tests.ncu_bytes import simple_report
+from tests.table import each_row
 
 ARCH = SpecLibrary(folders=(data_dir("specs"),)).arch("sm_80")
 GIB = 2**30
@@ -80,7 +81,7 @@ def test_order_is_no_stride_that_a_prefetcher_could_follow() -> None:
     assert np.bincount(np.abs(steps)).max() < 20
 
 
-@pytest.mark.parametrize("address", [4095, 4096 + 8, 4096 + 32 * 4])
+@each_row("address", [4095, 4096 + 8, 4096 + 32 * 4])
 def test_address_that_is_no_node_leads_nowhere(address: int) -> None:
     assert chase(4096, 128, 32, None, 0).after(address, 1) is None
 
@@ -93,7 +94,7 @@ def test_buffer_of_one_node_is_no_chase() -> None:
 # Contents
 
 
-@pytest.mark.parametrize(("kind", "worst"), [
+@each_row(("kind", "worst"), [
     ("f64", 0.0), ("f32", 2**-24), ("f16", 2**-11), ("bf16", 2**-8), ("e4m3", 2**-4), ("e5m2", 2**-3),
 ])  # fmt: skip
 def test_encoded_numbers_are_the_nearest_of_their_type(kind: str, worst: float) -> None:
@@ -115,7 +116,7 @@ def test_bf16_rounds_to_even() -> None:
     assert decoded(encoded(values, "bf16"), "bf16").tolist() == [1.0, 1 + 2**-6, 1 + 2**-7]
 
 
-@pytest.mark.parametrize("kind", ["bits", "f16", "e4m3"])
+@each_row("kind", ["bits", "f16", "e4m3"])
 def test_random_bytes_fill_the_pattern_and_use_most_bit_patterns(kind: str) -> None:
     content = random_bytes(kind)
     assert len(content) == PATTERN_BYTES
@@ -178,7 +179,7 @@ def test_right_product_is_right_and_one_wrong_element_is_named() -> None:
     assert (wrong(HALF, a, b, values.tobytes()) or "").startswith("1 of 384 elements of the product are wrong: D[3, 5]")
 
 
-@pytest.mark.parametrize("change", ["rows of A swapped", "B turned", "nothing stored", "one step of k left out"])
+@each_row("change", ["rows of A swapped", "B turned", "nothing stored", "one step of k left out"])
 def test_layouts_that_are_mixed_up_are_wrong(change: str) -> None:
     a, b, d = product_of(HALF)
     left, right = np.frombuffer(a, np.float16).reshape(16, 32), np.frombuffer(b, np.float16).reshape(24, 32)
@@ -202,7 +203,7 @@ def test_sparse_operand_holds_the_elements_that_the_tile_names() -> None:
     assert wrong(replace(tile, held=(1, 3)), a, b, d) is not None
 
 
-@pytest.mark.parametrize(("kind", "content", "numbers"), [
+@each_row(("kind", "content", "numbers"), [
     ("s8", b"\x01\xff\x80", [1, -1, -128]),
     ("s4", b"\xf1\x78", [1, -1, -8, 7]),
     ("b1", b"\x05", [1, 0, 1, 0, 0, 0, 0, 0]),
@@ -216,7 +217,7 @@ def test_small_types_are_read_as_the_instructions_read_them(kind: str, content: 
     assert elements(content, kind).tolist() == numbers
 
 
-@pytest.mark.parametrize(("by", "ones"), [("and", 2), ("xor", 4)])
+@each_row(("by", "ones"), [("and", 2), ("xor", 4)])
 def test_bits_are_multiplied_by_and_or_by_xor(by: str, ones: int) -> None:
     tile = Tile(1, 1, 8, 1, "b1", "b1", "s32", by=by)
     assert wrong(tile, b"\x0f", b"\x35", ones.to_bytes(4, "little")) is None
@@ -269,7 +270,7 @@ def test_no_sweep_or_parameter_of_the_library_is_called_like_a_word_of_our_own()
         assert not ours & {*probe.sweeps, *parameters}, probe.id
 
 
-@pytest.mark.parametrize("target", all_targets())
+@each_row("target", all_targets())
 def test_every_probe_of_the_library_has_points_on_every_target_that_it_names(target: str) -> None:
     for probe in load_probes(probe_folder()):
         if probe.kernel is None or target not in probe.targets:
@@ -323,7 +324,7 @@ H200 = where("H200", "sm_90a", sm_count=132, memory_gib=140, l2_mib=50, shared_k
 A100 = where("A100", "sm_80", sm_count=108, memory_gib=80, l2_mib=40, shared_kib=163)
 
 
-@pytest.mark.parametrize("mode", EFFORTS)
+@each_row("mode", EFFORTS)
 def test_every_point_has_its_time_within_what_the_mode_takes(mode: str) -> None:
     steps = plan(load_probes(probe_folder()), H200, mode, EFFORTS[mode]).steps
     assert all(0 < step.least_s <= step.seconds for step in steps)
@@ -383,7 +384,7 @@ def test_probe_for_other_targets_is_left_out_with_the_reason() -> None:
     assert not {step.probe.id for step in found.steps} & set(left_out)
 
 
-@pytest.mark.parametrize(("name", "beside"), [
+@each_row(("name", "beside"), [
     ("h200.measured.yaml", "h200.samples.jsonl"), ("mine.yaml", "mine.samples.jsonl"), ("plain", "plain.samples.jsonl"),
 ])  # fmt: skip
 def test_samples_lie_beside_the_measured_file(name: str, beside: str) -> None:
@@ -427,7 +428,7 @@ def test_counts_are_differences_so_that_set_up_drops_out() -> None:
     assert counted(few, counted_launch(), ARCH, ["traffic.dram"]) == {}
 
 
-@pytest.mark.parametrize(("ratio", "state"), [(1.0, "passed"), (1.019, "passed"), (0.981, "passed"), (1.03, "failed")])
+@each_row(("ratio", "state"), [(1.0, "passed"), (1.019, "passed"), (0.981, "passed"), (1.03, "failed")])
 def test_counters_within_two_percent_pass(ratio: float, state: str) -> None:
     found = CountedAndClaimed({"traffic.dram": 1e9}, {"traffic.dram": ratio * 1e9})
     assert counter_check(found.claimed, found.counted).state == state

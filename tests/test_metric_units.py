@@ -19,6 +19,7 @@ from gpuprof.read.wire import message, number
 from gpuprof.units import ncu_unit
 from tests import kept, ncu_bytes
 from tests.conftest import SHARED
+from tests.table import each_row
 
 CHIPS = {"gv100": 320, "tu102": 354, "ga100": 368, "ga102": 370, "ga10b": 379, "gh100": 384, "ad102": 402}
 """The attribute `implementation` of each chip, by which NVIDIA's reader knows its metrics."""
@@ -98,7 +99,7 @@ def test_units_of_real_reports_are_those_of_nvidia_s_reader(real_report: Path) -
     assert compared > 100
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each_row("chip", CHIPS)
 def test_units_of_what_ncu_offers_are_those_of_nvidia_s_reader(chip: str) -> None:
     if chip not in USUAL_CHIPS and not kept.EVERYTHING:
         pytest.skip("tried with GPUPROF_ALL_VARIANTS=1")
@@ -121,7 +122,7 @@ def test_for_a_chip_that_it_does_not_know_nvidia_s_reader_guesses_and_gpuprof_do
     assert unit_of(name) == "byte/s"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "unit"),
     [
         ("gpu__time_duration.sum", "ns"),

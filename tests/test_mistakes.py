@@ -29,6 +29,7 @@ from gpuprof.read import plain_file
 from gpuprof.read.recognise import recognised
 from tests.cli import GPUPROF, Done, gpuprof
 from tests.ncu_bytes import A100, simple_report
+from tests.table import each_row
 from tests.test_run import STANDIN, value_after
 
 NCU_OPTIONS = Path(__file__).parent / "data" / "ncu_options.txt"
@@ -85,8 +86,8 @@ def dry(place: Path, *arguments: str) -> list[str]:
 # Programs without --
 
 
-@pytest.mark.parametrize("command", ["run", "roofline"])
-@pytest.mark.parametrize(
+@each_row("command", ["run", "roofline"])
+@each_row(
     ("options", "program"),
     [
         ((), ("train.py", "--epochs", "3")),
@@ -147,7 +148,7 @@ def test_a_file_without_a_command_is_shown(place: Path) -> None:
     assert missing.returncode == 5 and missing.stderr.startswith("error: b.ncu-rep: no such file\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "message", "hint"),
     [
         ("./app --size 4", "./app is a program, not a command", "gpuprof run -- ./app --size 4"),
@@ -202,7 +203,7 @@ def test_gpuprof_alone_says_what_to_type_first(place: Path) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", ["run", "show", "roofline", "report", "compare", "check"])
+@each_row("name", ["run", "show", "roofline", "report", "compare", "check"])
 def test_help_ends_with_examples_that_can_be_typed(place: Path, name: str) -> None:
     text = typed(place, name, "--help").stdout
     examples = re.findall(r"^  (gpuprof .*)$", text.partition("\nExamples:\n")[2], re.MULTILINE)
@@ -213,7 +214,7 @@ def test_help_ends_with_examples_that_can_be_typed(place: Path, name: str) -> No
 # Files for programs, and programs for files
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content", "what"),
     [
         ("a.ncu-rep", None, "an ncu report"),
@@ -232,7 +233,7 @@ def test_a_file_to_read_is_not_run(place: Path, name: str, content: str | None, 
     assert said == (f"{name} is {what}, not a program", f"gpuprof show {name}")
 
 
-@pytest.mark.parametrize("content", ['#!/bin/sh\necho \'"ID","Process ID"\'\n', "\x7fELF\0\0", "text", "{}", "[1]", ""])
+@each_row("content", ['#!/bin/sh\necho \'"ID","Process ID"\'\n', "\x7fELF\0\0", "text", "{}", "[1]", ""])
 def test_what_may_be_a_program_is_not_taken_for_a_file_to_read(tmp_path: Path, content: str) -> None:
     file = tmp_path / "file"
     file.write_text(content)
@@ -247,13 +248,13 @@ def test_real_reports_are_recognised_by_their_content(reports: Path, tmp_path: P
     assert names
 
 
-@pytest.mark.parametrize(("name", "what"), [("./app", "a program"), ("train.py", "a Python script")])
+@each_row(("name", "what"), [("./app", "a program"), ("train.py", "a Python script")])
 def test_a_program_is_not_read(place: Path, name: str, what: str) -> None:
     done = typed(place, "show", name)
     assert done.returncode == 5 and done.stderr.startswith(f"error: {name} is {what}, not a report\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "message", "hint"),
     [
         ("./nope", "./nope: no such file", ""),
@@ -274,7 +275,7 @@ def test_a_program_is_not_read(place: Path, name: str, what: str) -> None:
         ("", "the program is an empty word", "name it: gpuprof run -- ./app"),
     ],
 )
-@pytest.mark.parametrize("dry_run", [False, True])
+@each_row("dry_run", [False, True])
 def test_what_is_wrong_with_a_program_is_said(place: Path, word: str, message: str, hint: str, dry_run: bool) -> None:
     options = ("--dry-run",) * dry_run
     assert error_and_hint(typed(place, "run", *options, "--", word)) == (message, hint)
@@ -290,7 +291,7 @@ def test_a_program_in_a_closed_folder_is_not_called_missing(place: Path, monkeyp
         assert message == f"{name}: permission denied"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "message"),
     [
         ("b.ncu-rep", "b.ncu-rep: no such file"),
@@ -320,7 +321,7 @@ def test_options_are_taken_by_ncus_names(place: Path) -> None:
     assert value_after(argv, "--clock-control") == "base"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "expression", "base"),
     [
         (("--kernel-name", "gemm"), "regex:^gemm$", "function"),
@@ -336,7 +337,7 @@ def test_ncus_way_to_name_kernels_means_what_it_means_to_ncu(
     assert (value_after(argv, "--kernel-name"), value_after(argv, "--kernel-name-base")) == (expression, base)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base", "names"), [("function", ["void ns::gemm<float>(int)"]), ("demangled", ["gemm"])]
 )  # fmt: skip
 def test_the_functions_own_name_is_compared_in_a_plan_too(base: KernelBase, names: list[str]) -> None:
@@ -348,7 +349,7 @@ def test_the_functions_own_name_is_compared_in_a_plan_too(base: KernelBase, name
     assert {kernel.demangled for kernel in plan.kernels} == {*names, "gemm"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "message"),
     [
         (("--section", "Occupancy"), "gpuprof run has no option --section"),
@@ -374,7 +375,7 @@ def test_what_ncu_has_and_gpuprof_has_not_is_an_error_with_a_way(
     assert said == message and hint and "--help" not in hint
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "hint"),
     [
         (("-i", "a.ncu-rep"), "gpuprof show a.ncu-rep"),
@@ -409,7 +410,7 @@ def test_every_option_that_is_explained_is_one_of_ncu_and_none_of_ours() -> None
 # Names of what is written
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "message", "hint"),
     [
         ("roofline a.ncu-rep -o x.jpg", "rooflines are drawn as .svg, .png, .pdf and .html", "-o DIR leaves .svg"),
@@ -454,7 +455,7 @@ def test_equal_figures_are_equal_pdfs(place: Path) -> None:
 # Dry runs, and how errors are written
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         ("--ncu", "nope"),
@@ -481,7 +482,7 @@ def test_a_dry_run_needs_no_ncu_and_says_so(place: Path) -> None:
     assert done.returncode == 0 and done.stdout.splitlines()[-1].startswith("ncu ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "said"),
     [
         ("show", ["gpuprof show needs a file", "usage: gpuprof show [OPTIONS] FILE...", "gpuprof show report.ncu-rep"]),
@@ -515,8 +516,8 @@ def test_an_error_of_usage_reads_as_every_other(place: Path, line: str, said: li
     assert all(told.startswith(expected) for told, expected in zip(lines[1:-1], said[1:-1], strict=True))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(
+@each_row("name", COMMANDS)
+@each_row(
     "wrong", [("--no-such-option",), ("--format", "no-such-form"), ("-o",), ("--top", "many"), ("a", "b", "c", "d")]
 )
 def test_no_path_prints_clicks_own_words(place: Path, name: str, wrong: tuple[str, ...]) -> None:
@@ -531,7 +532,7 @@ def test_the_one_line_help_of_a_command_fits_a_line() -> None:
     assert all(2 + width + 2 + len(text) <= 80 for text in COMMANDS.values())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "message", "hint"),
     [
         ("--base a", "--base has a, and --new is missing", "gpuprof compare --base BASE... --new NEW..."),
@@ -590,7 +591,7 @@ def test_a_wrong_comparison_is_answered_with_what_to_type(
     assert said.startswith(message) and hinted.startswith(hint or "") and hinted
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "message", "hint"),
     [
         ("folder a.ncu-rep", "folder is a folder", "name a file in it: folder/REPORT.ncu-rep"),
@@ -623,7 +624,7 @@ def test_what_cannot_be_compared_is_an_input_that_cannot_be_used(
 # Odd names, and hints that can be typed
 
 
-@pytest.mark.parametrize("name", ["a b.ncu-rep", "it's.ncu-rep", "a\nb.ncu-rep", "\udcff.ncu-rep", "-o.ncu-rep", "-o"])
+@each_row("name", ["a b.ncu-rep", "it's.ncu-rep", "a\nb.ncu-rep", "\udcff.ncu-rep", "-o.ncu-rep", "-o"])
 def test_what_is_next_can_be_typed_whatever_the_name(place: Path, name: str) -> None:
     shutil.copy(place / "a.ncu-rep", place / name)
     done = typed(place, "--", name)
@@ -635,7 +636,7 @@ def test_what_is_next_can_be_typed_whatever_the_name(place: Path, name: str) -> 
     )
 
 
-@pytest.mark.parametrize("command", [(), ("show",)])
+@each_row("command", [(), ("show",)])
 def test_the_pattern_for_the_reports_of_a_folder_can_be_typed(place: Path, command: tuple[str, ...]) -> None:
     (place / "my results").mkdir()
     shutil.copy(place / "a.ncu-rep", place / "my results")
@@ -644,7 +645,7 @@ def test_the_pattern_for_the_reports_of_a_folder_can_be_typed(place: Path, comma
     assert listed.stdout == "my results/a.ncu-rep\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "message", "hint"),
     [
         (("",), "the first word is empty", "gpuprof --help lists the commands"),
@@ -678,7 +679,7 @@ def test_what_is_wrong_is_said_as_it_is(place: Path, words: tuple[str, ...], mes
     assert said == message and hinted.startswith(hint)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("texts", "expression"),
     [((), None), (("gemm|conv",), "gemm|conv"), (("^gemm", "a|b"), "(?:^gemm)|(?:a|b)")],
 )
@@ -690,7 +691,7 @@ def test_kernels_to_profile_are_what_any_of_the_expressions_names(
         expression_of((*texts, "#3"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("texts", "message"),
     [
         (("a", "("), "--kernel '(' is not a regular expression: missing ), unterminated subpattern at position 0"),
@@ -711,13 +712,13 @@ def test_flags_of_a_lone_expression_are_kept() -> None:
     assert expression_of((r"\\1", "(?:a)")) == r"(?:\\1)|(?:(?:a))"
 
 
-@pytest.mark.parametrize("words", [(), ("run",), ("run", "--")])
+@each_row("words", [(), ("run",), ("run", "--")])
 def test_a_name_that_no_file_can_have_is_typed_wrongly(place: Path, words: tuple[str, ...]) -> None:
     message, _ = error_and_hint(typed(place, *words, "a" * 5000))
     assert message == f"{'a' * 80}…: the name is too long"
 
 
-@pytest.mark.parametrize(("name", "what"), [("my app", "a program"), ("go", "a script")])
+@each_row(("name", "what"), [("my app", "a program"), ("go", "a script")])
 def test_a_program_where_a_report_belongs_is_told_with_a_line_to_type(place: Path, name: str, what: str) -> None:
     shutil.copy("/bin/true", place / "my app")
     (place / "go").write_text("#!/bin/sh\n")
@@ -741,7 +742,7 @@ def test_the_exit_code_tells_where_stderr_takes_nothing(place: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("line", ["show a.ncu-rep", "show --format csv a.ncu-rep", "specs list", "specs", "--version"])
+@each_row("line", ["show a.ncu-rep", "show --format csv a.ncu-rep", "specs list", "specs", "--version"])
 def test_a_place_that_takes_no_output_is_an_output_that_cannot_be_written(place: Path, line: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = gpuprof(*line.split(), cwd=place, environ=environ(), onto={1: full.fileno()})
@@ -790,8 +791,8 @@ def test_a_report_over_a_link_to_itself_replaces_the_link(place: Path) -> None:
     assert (place / "loop").read_text().startswith("<!DOCTYPE html>")
 
 
-@pytest.mark.parametrize("refused", ["exists", "is_dir", "open", "unlink"])
-@pytest.mark.parametrize("output", ["out.html", "new/out.html"])
+@each_row("refused", ["exists", "is_dir", "open", "unlink"])
+@each_row("output", ["out.html", "new/out.html"])
 def test_a_place_that_takes_nothing_is_told_and_nothing_stays(
     tmp_path: Path, refused: str, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

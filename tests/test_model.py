@@ -28,6 +28,7 @@ from gpuprof.notebook import LoadedSession
 from gpuprof.present.table import rows
 from tests import builders
 from tests.kernels import Program
+from tests.table import each_row
 
 
 def work_of(path: str, values: Mapping[str, float | str], **instances: dict[str | int, float]) -> Work | None:
@@ -72,7 +73,7 @@ def test_packed_half_instructions_count_both_lanes() -> None:
     assert work.basis == "estimated", "without the program, constant loads cannot be told from arithmetic"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "expected"),
     [
         (0x000FE200000001FF_00000000FF057435, True),  # HFMA2.MMA R5, -RZ, RZ, 0, 0
@@ -118,7 +119,7 @@ def test_an_idle_tensor_pipe_proves_that_there_was_no_tensor_work() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("opcode", "path", "accumulator", "instruction", "flop"),
     [
         ("HMMA.16816.F32", "tensor.fp16", "fp32", "mma.sync", 4096),
@@ -144,7 +145,7 @@ def test_a_matrix_opcode_carries_path_shape_and_flop(
     assert (found.key, found.flop) == (ComputeKey(path, accumulator, instruction), flop)
 
 
-@pytest.mark.parametrize("opcode", ["HFMA2.MMA", "IMAD.WIDE", "FFMA", "WARPGROUP.ARRIVE", ""])
+@each_row("opcode", ["HFMA2.MMA", "IMAD.WIDE", "FFMA", "WARPGROUP.ARRIVE", ""])
 def test_other_opcodes_are_no_matrix_instructions(opcode: str) -> None:
     assert matrix_opcode(opcode) is None
 
@@ -262,7 +263,7 @@ def test_an_estimate_from_percent_of_peak_says_so() -> None:
     assert isinstance(evaluate(chain, "traffic.dram", table, Clocks(duration_s=2.0)), Missing)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("resources", "fraction", "limiters"),
     [
         # 256 threads, 32 registers: 8 blocks of 8 warps fill 64 warps.
@@ -345,7 +346,7 @@ def test_too_few_samples_give_no_shares_and_say_so() -> None:
     assert "stalls" not in str(profile_launch(builders.launch({name: 52.0}), 0, 0, builders.a100()).profile.missing)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "values",
     [
         # 60 % of the warp states each time, the rest in states that were not collected.
@@ -406,7 +407,7 @@ def test_being_selected_is_not_a_stall() -> None:
     assert main_stall(profile_launch(builders.launch(values), 0, 0, builders.a100()).profile) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limiters", "text"),
     [
         ((), ""),
@@ -454,7 +455,7 @@ def test_a_fraction_of_active_cycles_says_so_and_is_no_match_for_the_others() ->
     assert [(unit.unit, unit.definition) for unit in kernel.throughput] == [("sm", None), ("l1", "of active cycles")]
 
 
-@pytest.mark.parametrize("elapsed", ["sm__cycles_elapsed.max", "gpc__cycles_elapsed.max"])
+@each_row("elapsed", ["sm__cycles_elapsed.max", "gpc__cycles_elapsed.max"])
 def test_l1_of_active_cycles_is_told_of_all_cycles_where_both_were_counted(elapsed: str) -> None:
     # 80 % of the cycles in which an average SM had work, which are three quarters of all.
     active: dict[str, float | str] = {
@@ -493,7 +494,7 @@ def test_counters_of_the_whole_sm_count_like_those_of_its_parts() -> None:
     assert work_of("fp32", whole) == work_of("fp32", builders.FLOP_1)
 
 
-@pytest.mark.parametrize("value", [-1e-6, math.inf, -math.inf])
+@each_row("value", [-1e-6, math.inf, -math.inf])
 def test_an_impossible_duration_is_told_and_not_used(value: float) -> None:
     kernel = profile_launch(builders.launch({"gpu__time_duration.sum": value}), 0, 0, builders.a100()).profile
     assert kernel.duration_s is None
@@ -520,7 +521,7 @@ def test_limiters_of_an_unknown_architecture_are_those_of_the_report() -> None:
     assert whole.occupancy.limiters == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "limiters"),
     [
         # The chosen carve-out holds as many blocks as the registers allow: which is why it was chosen.
@@ -565,7 +566,7 @@ def test_shared_memory_of_an_unknown_architecture_limits_by_all_that_there_is(
     assert profile_launch(builders.launch(values), 0, 0, hardware).profile.occupancy.limiters == limiters
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "waves"),
     [
         # 64 blocks on 108 SMs: 2 blocks of 96 registers an SM, as computed and as reported.
@@ -586,7 +587,7 @@ def test_waves_follow_from_the_grid_and_the_blocks_that_fit(more: dict[str, floa
     assert kernel.waves == (pytest.approx(waves) if waves is not None else None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "shared"),
     [
         ({"static": 16.0, "dynamic": 24120.0}, 24136),
@@ -603,7 +604,7 @@ def test_shared_memory_of_a_block_is_without_what_the_driver_reserves(
     assert profile_launch(builders.launch(dict(names)), 0, 0, builders.a100()).profile.shared_memory_per_block == shared
 
 
-@pytest.mark.parametrize(("achieved", "theoretical", "limiters"), [
+@each_row(("achieved", "theoretical", "limiters"), [
     # 96 registers: two blocks of 8 of 64 warps. Of one block no more than 12.5 % would have run.
     (24.0, 0.25, ("registers",)), (20.0, 0.25, ("registers",)), (18.0, None, ()), (12.6, None, ()),
 ])  # fmt: skip
@@ -634,7 +635,7 @@ def test_achieved_occupancy_is_also_what_the_schedulers_held() -> None:
 DRAM_CLOCK = "dram__cycles_elapsed.avg.per_second"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "device", "ceiling", "clock"),
     [
         # 5120 bit are 640 B, twice a clock.
@@ -670,7 +671,7 @@ def test_dram_moves_what_its_recorded_clock_allows(
     assert ("highest" in limit.source) == (clock == 1.6e9)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "fraction"),
     [
         ({"dram__throughput.avg.pct_of_peak_sustained_elapsed": 40.0}, 0.4),
@@ -711,7 +712,7 @@ def test_an_idle_part_of_the_tensor_pipe_says_nothing_of_the_whole() -> None:
     assert profile_launch(builders.launch({name: 0.0}), 0, 0, builders.a100()).profile.pipes == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "issue"),
     [
         ({"sm__inst_executed.avg.per_cycle_active": 1.2}, 0.3),
@@ -724,7 +725,7 @@ def test_issue_slots_are_told_by_instructions_per_cycle(values: dict[str, float]
     assert scheduler is not None and scheduler.issue_active == pytest.approx(issue)
 
 
-@pytest.mark.parametrize(("suffix", "value"), [("ratio", 8.0), ("pct", 25.0)])
+@each_row(("suffix", "value"), [("ratio", 8.0), ("pct", 25.0)])
 def test_bytes_of_a_sector_are_told_as_such_or_in_percent(suffix: str, value: float) -> None:
     name = f"smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.{suffix}"
     chain = builders.a100().arch.counters["bytes-per-sector.ld"]
@@ -735,7 +736,7 @@ def test_bytes_of_a_sector_are_told_as_such_or_in_percent(suffix: str, value: fl
 FP16_32, FP16_16 = ComputeKey("tensor.fp16", "fp32", "mma.sync"), ComputeKey("tensor.fp16", "fp16", "mma.sync")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("gpu", "split", "reach"),
     [
         ("rtx-3090", {FP16_32: 1e9}, 0.5),

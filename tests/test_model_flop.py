@@ -39,6 +39,7 @@ from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests import hand_made
 from tests.readings import session_of
+from tests.table import each_row
 
 H100 = RecordedDevice("NVIDIA H100 80GB HBM3", "9.0", sm_count=132)
 BF16, FP32 = "c10::BFloat16", "float"
@@ -227,7 +228,7 @@ def test_without_shapes_flop_are_missing_and_the_remedy_is_told() -> None:
     )
 
 
-@pytest.mark.parametrize(("ms", "told"), [(0.1, True), (0.2, False)])
+@each_row(("ms", "told"), [(0.1, True), (0.2, False)])
 def test_much_time_in_what_is_not_counted_leaves_no_mfu(ms: float, told: bool) -> None:
     # 0.1 of 1.6 ms, and 0.2 of 1.7.
     one = a_loop()
@@ -244,7 +245,7 @@ def test_much_time_in_what_is_not_counted_leaves_no_mfu(ms: float, told: bool) -
     assert "at least 412 GFLOP in the trace" in said["model FLOP"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "multiplies"),
     [
         ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas", True),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from gpuprof.collect.monitor import DriverSample, Monitor, summaries
 from gpuprof.collect.nvml import Nvml
 from gpuprof.model.recorded import GpuSamples, Throttling
 from gpuprof.model.surveyed import was_throttled
 from gpuprof.present.session_text import samples_text
+from tests.table import each_row
 
 IDLE, POWER, APPLICATION, HEAT = 0x1, 0x4, 0x2, 0x40
 
@@ -78,7 +77,7 @@ def test_what_the_driver_does_not_say_is_missing() -> None:
     assert samples_text(one) == "NVIDIA H200: 1 sample, 60 °C, throttling not known"
 
 
-@pytest.mark.parametrize(("throttled", "samples", "told"), [(0, 100, False), (4, 100, False), (5, 100, True)])
+@each_row(("throttled", "samples", "told"), [(0, 100, False), (4, 100, False), (5, 100, True)])
 def test_one_sample_is_no_throttling(throttled: int, samples: int, told: bool) -> None:
     ones = [sample(1980, POWER)] * throttled + [sample(1980)] * (samples - throttled)
     assert was_throttled(summaries(ones)) is told

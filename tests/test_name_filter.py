@@ -22,6 +22,7 @@ from gpuprof.read.torch_json import TraceJson
 from tests import kept_tools
 from tests.kernel_name_corpus import MADE_UP, Names, library_name, of_libraries, renamed
 from tests.readings import report_of
+from tests.table import each_row
 
 GEMV = (
     "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, __nv_bfloat16, __nv_bfloat16, "
@@ -99,7 +100,7 @@ def test_every_kernel_of_real_exports_and_traces_is_found(reports: Path) -> None
         assert finds(name, name) and finds(name, renamed(name))
 
 
-@pytest.mark.parametrize(("library", "export"), [(GEMV, "rtx5090-details.csv"), (COPY, "rtx5090-details-2.csv")])
+@each_row(("library", "export"), [(GEMV, "rtx5090-details.csv"), (COPY, "rtx5090-details-2.csv")])
 def test_names_that_a_real_ncu_has_simplified_are_found(library: str, export: str, reports: Path) -> None:
     (name,) = csv_names(reports / "csv" / export)
     assert finds(library, name)
@@ -125,7 +126,7 @@ def many(number: int) -> list[str]:
     return [f"void space::kernel<{'x' * 120}<{one % 7}>, {one}>(int)" for one in range(number)]
 
 
-@pytest.mark.parametrize("number", [10, 300, 3000])
+@each_row("number", [10, 300, 3000])
 def test_many_long_names_stay_short_enough_for_the_compiler(number: int) -> None:
     wanted, symbols = many(number), [f"_Z{one:05}{'y' * 300}" for one in range(number)]
     for made, names in ((by_name(wanted), wanted), (by_symbol(symbols), symbols)):
@@ -145,7 +146,7 @@ def test_names_that_are_cut_still_differ_from_the_others() -> None:
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wanted",
     [
         [GEMV, *many(200)],

@@ -27,6 +27,7 @@ from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from tests.conftest import SHARED
+from tests.table import each_row
 
 CHIPS = {
     "gv100": "sm_70", "tu102": "sm_75", "ga100": "sm_80", "ga102": "sm_86", "ga10b": "sm_87", "ad102": "sm_89",
@@ -79,7 +80,7 @@ COMMANDS: dict[str, dict[str, object]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each_row("name", COMMANDS)
 def test_real_ncu_accepts_the_command_line(real_ncu: Path, tmp_path: Path, name: str) -> None:
     made = command(real_ncu, tmp_path, **COMMANDS[name])
     done = subprocess.run(made.argv(), capture_output=True, text=True, check=False, timeout=60)
@@ -95,7 +96,7 @@ def _expected(line: str) -> bool:
     return "failed to connect to the CUDA driver" in line or "The application returned an error code" in line
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each_row("name", COMMANDS)
 def test_only_options_of_real_ncus_help_are_passed(real_ncu: Path, tmp_path: Path, name: str) -> None:
     known = options_of(real_ncu)
     assert known.has("metrics") and not known.has("no-such-option")
@@ -118,8 +119,8 @@ def test_an_option_that_real_ncu_refuses_is_named(real_ncu: Path, tmp_path: Path
     assert "options" in causes
 
 
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("chip", CHIPS)
+@each_row("name", SETS)
+@each_row("chip", CHIPS)
 def test_every_metric_exists_on_the_chip(chip: str, name: str) -> None:
     place = SHARED / "ncu-metrics" / f"{chip}.csv.gz"
     if not place.exists():
@@ -150,7 +151,7 @@ def test_a_shell_line_is_one_line_of_the_same_words(words: list[str]) -> None:
     assert done.stdout.decode().split("\0")[:-1] == words
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "words"),
     [("on/off\n   yes/no", ("on", "off")), ("yes/no", ("yes", "no")), ("0 or 1", ("1", "0")), ("", ("on", "off"))],
 )

@@ -21,6 +21,7 @@ from gpuprof.read.ncu_csv import read_ncu_csv
 from gpuprof.read.printed_launch import short_name
 from gpuprof.read.printed_numbers import MetricColumn, metric_of
 from gpuprof.units import ncu_unit
+from tests.table import each_row
 
 PUSH_POP = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
 START_STOP = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
@@ -127,7 +128,7 @@ class TestRawPage:
         assert grid_size is not None
         assert grid_size.digits is None, "a whole number is printed exactly"
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("cell", "number"),
         [
             ("1 200 345", 1200345),
@@ -142,14 +143,14 @@ class TestRawPage:
         assert value(only(report), "a__x.sum") == pytest.approx(number)
         assert value(only(report), "b__y.sum") == 7
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("cell", "number"),
         [("1,788,903", 1788903), ("17,88,903", 1788903), ("1,00,50,45,526.96", 1005045526.96), ("65,537", 65537)],
     )
     def test_groups_of_digits_are_of_three_or_as_in_india_of_two(self, cell: str, number: float) -> None:
         assert value(only(read(raw_page({"m__x.sum": ("", [cell])}))), "m__x.sum") == number
 
-    @pytest.mark.parametrize("cell", ["17,88,90", "1,7,889", "17,,889", ",889", "178,89,903"])
+    @each_row("cell", ["17,88,90", "1,7,889", "17,,889", ",889", "178,89,903"])
     def test_other_groups_are_no_number(self, cell: str) -> None:
         assert value(only(read(raw_page({"m__x.sum": ("", [cell])}))), "m__x.sum") == cell
 
@@ -161,7 +162,7 @@ class TestRawPage:
         assert (launch.process, launch.process_name, launch.context, launch.stream) == (41, "app", 1, 7)
         assert launch.metrics.names() == ("m__x.sum",)
 
-    @pytest.mark.parametrize("cell", ["", "n/a", "(!) n/a", "nan", "-nan", "inf", "-inf", "no data", "1e999"])
+    @each_row("cell", ["", "n/a", "(!) n/a", "nan", "-nan", "inf", "-inf", "no data", "1e999"])
     def test_what_is_not_a_value_is_missing_and_not_zero(self, cell: str) -> None:
         launch = only(read(raw_page({"a__x.sum": ("inst", [cell]), "b__x.sum": ("inst", ["5"])})))
         assert launch.metrics.names() == ("b__x.sum",)
@@ -249,7 +250,7 @@ class TestRawPage:
         assert [launch.device for launch in report.launches] == [0, 1, 0]
         assert len(report.devices) == 2
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("cell", "ranges"),
         [
             ("", ()),
@@ -391,7 +392,7 @@ class TestDetailsPage:
         assert metric_name(section, "SM [%]", "%") == "sm__throughput.avg.pct_of_peak_sustained_elapsed"
         assert metric_name(section, "Memory Frequency", "Hz") == "dram__cycles_elapsed.avg.per_second"
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("label", "metric"),
         [
             ("Memory [%]", "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"),
@@ -492,7 +493,7 @@ class TestMixedOutput:
 
 
 class TestUnreadable:
-    @pytest.mark.parametrize(
+    @each_row(
         ("text", "message"),
         [
             ("", "is empty"),
@@ -559,7 +560,7 @@ class TestUnreadable:
             return
         assert report.launches
 
-    @pytest.mark.parametrize(("page", "values"), pages)
+    @each_row(("page", "values"), pages)
     def test_a_cut_file_gives_a_prefix_and_a_warning_or_an_error(self, page: str, values: tuple[str, ...]) -> None:
         whole = read(page)
         for cut in range(len(page)):
@@ -577,7 +578,7 @@ class TestUnreadable:
 
 
 class TestShortName:
-    @pytest.mark.parametrize(
+    @each_row(
         ("demangled", "name"),
         [
             ("warmingUp(float *)", "warmingUp"),
@@ -636,7 +637,7 @@ def differs(ours: float | str | None, theirs: object, unit: str, tolerance: floa
 
 
 class TestRealPages:
-    @pytest.mark.parametrize("stem", exported("raw"))
+    @each_row("stem", exported("raw"))
     def test_a_raw_page_equals_the_report_it_was_printed_from(self, stem: str) -> None:
         folder = shared_reports()
         path = folder / "ncu-2024.1-export" / f"{stem}.raw.csv"
@@ -660,7 +661,7 @@ class TestRealPages:
         assert wrong == []
         assert compared > 250 * len(rows)
 
-    @pytest.mark.parametrize("stem", exported("details"))
+    @each_row("stem", exported("details"))
     def test_a_details_page_equals_the_report_it_was_printed_from(self, stem: str) -> None:
         folder = shared_reports()
         path = folder / "ncu-2024.1-export" / f"{stem}.details.csv"
@@ -745,7 +746,7 @@ class TestRealPages:
             read(text)
 
 
-@pytest.mark.parametrize("label", ["gpu__time_active.avg", "Made Up (gpu__time_active.avg)"])
+@each_row("label", ["gpu__time_active.avg", "Made Up (gpu__time_active.avg)"])
 def test_a_label_that_is_or_holds_the_name_of_a_metric_stands_for_it(label: str) -> None:
     report = read(details_page(("GPU Speed Of Light Throughput", label, "usecond", "9.25")))
     assert value(only(report), "gpu__time_active.avg") == pytest.approx(9.25e-6)
@@ -818,7 +819,7 @@ def test_a_number_has_the_value_and_the_digits_that_are_printed(cell: str) -> No
         assert (metric.value, metric.digits) == as_printed(cell)
 
 
-@pytest.mark.parametrize("cell", ["-1,000.00", "inf", "-inf", "1e400", "1e300", "-0.5"])
+@each_row("cell", ["-1,000.00", "inf", "-inf", "1e400", "1e300", "-0.5"])
 def test_an_impossible_duration_is_told_and_not_used(cell: str) -> None:
     raw = (
         '"ID","Process ID","Kernel Name","gpu__time_duration.sum","l.sum"\n"","","","ns","inst"\n'

@@ -29,6 +29,7 @@ from gpuprof.read.zstd_frames import MAGIC, Broken, unpacked
 from tests import builders, ncu_bytes
 from tests.cli import gpuprof as command
 from tests.readings import report_of
+from tests.table import each_row
 from tests.zstd_bytes import SKIPPED, compressed, frame, stored, unknown, zeros
 
 LAUNCH = {**ncu_bytes.A100, **builders.FLOP_1}
@@ -103,7 +104,7 @@ def test_a_session_names_the_compressed_file_and_its_hash(tmp_path: Path) -> Non
         assert source.sha256 == file_bytes.digest_of(file)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         PACKED, compressed(PLAIN, checksum=False), compressed(PLAIN, size=False), IN_FRAMES, SKIPPED + PACKED,
@@ -113,7 +114,7 @@ def test_a_session_names_the_compressed_file_and_its_hash(tmp_path: Path) -> Non
     ],
     ids=["plain", "no checksum", "no size", "frames", "notes first", "notes between", "no size, stored", "stored"],
 )  # fmt: skip
-@pytest.mark.parametrize("name", ["a.ncu-repz", "A.NCU-REPZ", "a.ncu-rep", "a.ncu-rep.zst", "unnamed"])
+@each_row("name", ["a.ncu-repz", "A.NCU-REPZ", "a.ncu-rep", "a.ncu-rep.zst", "unnamed"])
 def test_whatever_the_name_and_the_frames_it_is_read(data: bytes, name: str, tmp_path: Path, emptied: Path) -> None:
     found = read_file(str(written(tmp_path, data, name)))
     assert isinstance(found, Report)
@@ -133,7 +134,7 @@ def test_compressed_reports_are_read_and_suggested_in_the_terminal(tmp_path: Pat
     assert "has a.ncu-repz" in command("show", tmp_path / "b.ncu-repz").stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "name", "message"),
     [
         (compressed(b"text"), "a.ncu-repz", "is not a compressed report: its content does not start with NVR"),
@@ -154,7 +155,7 @@ def test_what_is_no_report_says_so(data: bytes, name: str, message: str, tmp_pat
             read_file(str(written(tmp_path, data, name)), salvage=salvage)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "at", "why"),
     [
         (IN_FRAMES + b"more", len(IN_FRAMES), "the data after the zstd frames is not a zstd frame"),
@@ -245,7 +246,7 @@ def bomb(count: int, declared: int | None = None) -> bytes:
     return frame(stored(PLAIN), *[zeros()] * count, zeros(last=True), declared=declared)
 
 
-@pytest.mark.parametrize("declared", [None, 10 * 2**30])
+@each_row("declared", [None, 10 * 2**30])
 def test_what_unpacks_to_10_gib_is_refused_soon_and_in_little_memory(
     declared: int | None, tmp_path: Path, emptied: Path
 ) -> None:
@@ -306,7 +307,7 @@ def failing(error: BaseException) -> Callable[..., Iterator[bytes]]:
     return half
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "message", "hint"),
     [
         (
@@ -338,7 +339,7 @@ def test_no_call_gives_more_than_a_block() -> None:
         list(unpacked(io.BytesIO(frame(zeros(2**21 - 1, last=True))), "a", 2**40))
 
 
-@pytest.mark.parametrize("name", ["a.ncu-repz", "a.other"])
+@each_row("name", ["a.ncu-repz", "a.other"])
 def test_without_the_library_it_says_what_to_install(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from gpuprof.read.files import read_file
 from gpuprof.read.ncu_csv import read_ncu_csv
 from gpuprof.read.ncu_text import has_launch, read_ncu_text
 from gpuprof.read.recognise import recognised
+from tests.table import each_row
 
 LAUNCH = "void scale<float, (int)4>(float *, int) (16, 2, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 8.0"
 TABLE = """    Section: GPU Speed Of Light Throughput
@@ -100,7 +101,7 @@ def test_a_page_of_details_is_read_with_its_launch_its_values_and_its_rules() ->
     assert (second.kind, second.message, second.speedup_percent) == ("ok", "Another one.", None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         lambda page: "\n".join(f">  {line}" for line in page.splitlines()),
@@ -223,7 +224,7 @@ def test_pipes_of_the_charts_are_read_where_their_labels_mean_one_metric() -> No
     }
 
 
-@pytest.mark.parametrize("break_at", ["(256, 1, 1),", "Context 1,", "Context 1, Stream 7,"])
+@each_row("break_at", ["(256, 1, 1),", "Context 1,", "Context 1, Stream 7,"])
 def test_a_launch_s_line_that_was_broken_behind_a_comma_is_one(break_at: str) -> None:
     page = PAGE.replace(f"{break_at} ", f"{break_at} \n      ")
     assert page != PAGE and has_launch(page)
@@ -311,7 +312,7 @@ def test_sections_without_a_launch_s_line_are_a_launch_of_an_unknown_kernel(tmp_
     assert session.verdict is not None and "--kernel-name" not in (session.verdict.command or "")
 
 
-@pytest.mark.parametrize("label", ["{}: ", "[1,{}]<stdout>: ", "[1,{}]<stdout>:", "[rank{}]: ", "[default{}]:"])
+@each_row("label", ["{}: ", "[1,{}]<stdout>: ", "[1,{}]<stdout>:", "[rank{}]: ", "[default{}]:"])
 def test_mixed_lines_of_several_ranks_are_read_rank_by_rank(label: str) -> None:
     other = PAGE.replace("scale<", "other<").replace("250,000", "990,000")
     pages = [page.splitlines() for page in (PAGE, other)]
@@ -397,7 +398,7 @@ REWRITTEN = """# scale_all
 """
 
 
-@pytest.mark.parametrize("page", [PAGE, f"{TABLE}{RULES}{TABLE}", REWRITTEN], ids=["named", "unnamed", "rewritten"])
+@each_row("page", [PAGE, f"{TABLE}{RULES}{TABLE}", REWRITTEN], ids=["named", "unnamed", "rewritten"])
 def test_a_damaged_page_is_read_or_refused_and_nothing_else(page: str) -> None:
     chance = random.Random(len(page))
     for _ in range(300):
@@ -414,7 +415,7 @@ def test_a_damaged_page_is_read_or_refused_and_nothing_else(page: str) -> None:
             assert has_launch(damaged)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "A text.\n\n----- ---- -----\nName  Unit Value\n----- ---- -----\nDuration us 12\n----- ---- -----\n",
@@ -513,7 +514,7 @@ def test_rows_whose_value_stands_under_the_label_in_wide_columns_are_read_by_the
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "told"),
     [
         ("      250,000\n", "      25,000\n", "does not end where the table does"),
@@ -620,7 +621,7 @@ def test_sections_behind_an_unknown_mark_are_told() -> None:
     assert "2 rows were dropped" in report.warnings[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "-" * 100_000,
@@ -651,7 +652,7 @@ def test_csv_is_read_before_text_and_the_text_beside_it_is_told() -> None:
     assert report.warnings == ("the launches that ncu printed as text, beside the CSV, are not read",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("    Section: Occupancy\n    See the table below.\n", "sections, and no number of theirs"),

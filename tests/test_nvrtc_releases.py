@@ -24,6 +24,7 @@ from gpuprof.code.tools.disassemble import find_disassemblers
 from gpuprof.code.tools.nvrtc import Nvrtc
 from tests import kept, kept_tools
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 from tests.test_probe_gates import PROBES, judges, key_of
 
 FOLDER = Path(__file__).resolve().parents[1] / ".nvrtc"
@@ -69,7 +70,7 @@ def key(nvrtc: Nvrtc) -> str | None:
 
 @needs_cuda_wheels
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("release", RELEASES)
+@each_row("release", RELEASES)
 def test_gates_are_passed_by_the_code_of_each_release(release: str) -> None:
     nvrtc = nvrtc_of(release)
     assert str(nvrtc) == f"NVRTC {release}"

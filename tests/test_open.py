@@ -14,6 +14,7 @@ import pytest
 from gpuprof.collect.browser import open_in_browser
 from tests import builders, ncu_bytes
 from tests.cli import GPUPROF, Done, gpuprof, process
+from tests.table import each_row
 from tests.test_run import SMALL, Bench, bench
 
 __all__ = ["bench"]
@@ -63,7 +64,7 @@ def test_the_page_of_a_report_is_opened(folder: Path) -> None:
     assert "not opened" not in done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "page"),
     [
         ((), "gpuprof-roofline/roofline.html"),
@@ -83,7 +84,7 @@ def test_the_demo_opens_a_page_with_a_roofline_and_that_of_a_report(folder: Path
     assert opened(folder, "demo", "--open", "a.ncu-rep", "-o", "mine")[1] == folder / "mine" / "report.html"
 
 
-@pytest.mark.parametrize(("command", "page"), [("run", "report.html"), ("roofline", "roofline.html")])
+@each_row(("command", "page"), [("run", "report.html"), ("roofline", "roofline.html")])
 def test_the_page_of_a_program_is_opened_also_where_it_failed(
     bench: Bench, reports: Path, command: str, page: str
 ) -> None:
@@ -117,7 +118,7 @@ def test_a_browser_outlives_the_command_and_is_not_ended_with_its_terminal(folde
         assert int(group) != command.pid
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variables", "why"),
     [
         ({}, "there is no display here"),
@@ -156,7 +157,7 @@ def test_a_python_that_cannot_be_started_is_said(tmp_path: Path, monkeypatch: py
     assert why == "no browser could be started: No such file or directory"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "option"),
     [
         (("roofline", "a.ncu-rep", "--format", "json"), "--format json"),

@@ -16,6 +16,7 @@ from gpuprof.present.flop_text import of_peak_text, operator_flop_text
 from gpuprof.present.markdown import markdown_lines
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.store.read import read_session
+from tests.table import each_row
 from tests.test_timeline import TRANSFORMER, kernel, session, trace
 
 BF16, FLOAT = "c10::BFloat16", "float"
@@ -75,7 +76,7 @@ def test_a_product_of_one_row_is_told_by_its_bytes() -> None:
     assert faster is not None and faster.dram_fraction is None and of_peak_text(faster) == "bf16 2.6 %"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "path", "ceilings", "text"),
     [
         (SIMT, "fp32", ["fp32"], "fp32 62 %"),
@@ -97,7 +98,7 @@ def test_the_name_of_a_kernel_tells_where_fp32_is_multiplied(
     assert of_peak_text(found) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "microseconds", "of", "said"),
     [
         ("ampere_bf16_s16816gemm", 100, product(), "reaches 38 % of rated BF16 throughput by its operator's shapes"),

@@ -30,6 +30,7 @@ from gpuprof.model.session import DurationSpread, Evidence, Finding, KernelProfi
 from gpuprof.store.write import session_lines
 from tests import builders, hand_made
 from tests.kernels import CLOCK, DURATION, REGISTERS, WAVES, Made, busy, issued, lasting, made, pipes, session, stalls
+from tests.table import each_row
 from tests.test_rules import EXAMPLES, EXCESS, LOAD_REQUESTS, LOAD_SECTORS, TOTAL, Example
 
 
@@ -182,7 +183,7 @@ def test_kernels_without_durations_come_by_what_they_gain_of_themselves() -> Non
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headlines", "common"),
     [
         (("Latency-bound: no unit is more than 1.6 % busy", "Latency-bound: no unit is more than 52 % busy"),
@@ -280,7 +281,7 @@ def test_the_spread_of_a_group_is_by_nearest_rank() -> None:
     assert together.kernels[0].duration_s == 12.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "percent", "expected"),
     [
         ([15.0, 20.0, 35.0, 40.0, 50.0], 5, 15.0),
@@ -300,7 +301,7 @@ def test_a_percentile_is_the_smallest_value_that_so_many_do_not_exceed(
     assert percentile(values, percent) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"grid": (1, 1, 1)}, {"block": (64, 1, 1)}, {"demangled": "other"}, {"ranges": ("step",)}, {"device": 1},
@@ -508,7 +509,7 @@ def test_no_number_is_too_odd_to_diagnose(some: list[Launch]) -> None:
     assert_sound(diagnose(analyse([builders.report(*some)], builders.hardware_of, "9.9")))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "values",
     [
         pytest.param({REGISTERS: -1.0}, id="registers below zero"),

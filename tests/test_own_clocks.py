@@ -16,6 +16,7 @@ from gpuprof.model.sm_clocks import held_clock, sm_clock
 from gpuprof.store.read import read_session
 from tests import builders, hand_made
 from tests.readings import report_of, session_of
+from tests.table import each_row
 
 H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
 FULL, DIAGNOSE = H100 / "run-launches" / "full.ncu-rep", H100 / "run-launches" / "run" / "profile.ncu-rep"
@@ -44,7 +45,7 @@ def as_run(path: Path, *samples: GpuSamples) -> Session:
 # The slices of L2.
 
 
-@pytest.mark.parametrize("path", SETS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@each_row("path", SETS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_no_peak_of_the_spec_differs_from_what_the_recordings_imply(path: Path) -> None:
     checks = session_of(path).denominators
     assert {"l2_bandwidth", "boost_clock", "memory_rate", "fp64"} <= {check.fact for check in checks}
@@ -161,7 +162,7 @@ def test_a_clock_is_the_drivers_else_that_of_gpcs_else_what_was_counted() -> Non
 # What is said of it.
 
 
-@pytest.mark.parametrize("folder", ["run-launches", "run-transformer", "graphs"])
+@each_row("folder", ["run-launches", "run-transformer", "graphs"])
 def test_clocks_that_the_driver_saw_unmoved_do_not_differ(folder: str) -> None:
     recording = recorded(folder)
     assert list(clock_notes(recording)) == []
@@ -170,7 +171,7 @@ def test_clocks_that_the_driver_saw_unmoved_do_not_differ(folder: str) -> None:
     assert list(clock_notes(blind)) == []
 
 
-@pytest.mark.parametrize("path", SETS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@each_row("path", SETS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_no_report_of_an_unmoved_clock_is_said_to_have_two(path: Path) -> None:
     assert list(clock_notes(session_of(path))) == []
 
@@ -179,7 +180,7 @@ def clocked(number: int, seconds: float, hz: float, source: str | None = "sm-cyc
     return hand_made.kernel(number, duration_s=seconds, sm_clock_hz=hz, sm_clock_source=source)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "least_apart"),
     # 1.02 × 1.25 ÷ 0.75, 1.02 × 1.10 ÷ 0.90, 1.02.
     [(19e-6, 1.70), (20e-6, 1.2467), (99e-6, 1.2467), (100e-6, 1.02)],

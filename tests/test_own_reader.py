@@ -20,10 +20,11 @@ from gpuprof.read.protobuf import as_bytes, as_int, fields
 from gpuprof.read.wire import message, number
 from tests import ncu_bytes
 from tests.conftest import REAL_REPORTS
+from tests.table import each_row
 
 OWN_REPORTS = sorted((Path(__file__).parent / "data" / "gpu").rglob("*.ncu-rep"))
 """Recorded on an H100 with ncu 2025.3: kernels, graphs as a whole and by their nodes, every counter set."""
-at_hand = pytest.mark.parametrize(
+at_hand = each_row(
     "path", [*REAL_REPORTS, *OWN_REPORTS], ids=["-".join(path.parts[-2:]) for path in (*REAL_REPORTS, *OWN_REPORTS)]
 )
 

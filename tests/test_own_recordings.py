@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from benchmarks.passes import arch_of
 from gpuprof.collect.failures import failures_of
 from gpuprof.collect.metrics import metrics_of
@@ -17,6 +15,7 @@ from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.model.session import KernelProfile
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests.readings import session_of
+from tests.table import each_row
 
 H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
 SETS = ("passes/roofline", "passes/diagnose", "passes/full")
@@ -66,7 +65,7 @@ def test_no_sm_works_for_two_microseconds_of_every_kernel() -> None:
     )
 
 
-@pytest.mark.parametrize("report", ["run-launches/full", "run-launches/run/profile", "graphs/run/profile"])
+@each_row("report", ["run-launches/full", "run-launches/run/profile", "graphs/run/profile"])
 def test_no_repair_saves_more_than_the_time_in_which_sms_work(report: str) -> None:
     recorded = read_ncu_rep(H100 / f"{report}.ncu-rep").launches
     for launch, kernel in zip(recorded, session_of(H100 / f"{report}.ncu-rep").kernels, strict=True):
@@ -82,7 +81,7 @@ def test_no_repair_saves_more_than_the_time_in_which_sms_work(report: str) -> No
 # Counts
 
 
-@pytest.mark.parametrize("counters", SETS)
+@each_row("counters", SETS)
 def test_saxpy_is_counted_to_the_byte(counters: str) -> None:
     for kernel in kernels(f"{counters}/profile.ncu-rep", "saxpy"):
         assert [work.flop for work in kernel.work if work.path == "fp32"] == [2 * FLOATS]
@@ -91,7 +90,7 @@ def test_saxpy_is_counted_to_the_byte(counters: str) -> None:
         assert 2 * 4 * FLOATS <= traffic(kernel, "dram") <= 3 * 4 * FLOATS
 
 
-@pytest.mark.parametrize("report", ["run-launches/full.ncu-rep", "run-launches/run/profile.ncu-rep"])
+@each_row("report", ["run-launches/full.ncu-rep", "run-launches/run/profile.ncu-rep"])
 def test_a_transpose_that_writes_with_a_stride_moves_a_sector_for_each_float(report: str) -> None:
     (kernel,) = kernels(report, "transpose")
     assert traffic(kernel, "l2") == (4 + 32) * FLOATS
@@ -115,7 +114,7 @@ def test_one_launch_has_the_same_place_in_the_roofline_by_every_set() -> None:
 # Names and numbers
 
 
-@pytest.mark.parametrize("mode", ["per-launch-config-function", "global-function"])
+@each_row("mode", ["per-launch-config-function", "global-function"])
 def test_invocations_are_counted_over_all_streams(mode: str) -> None:
     """Ten launches of each kernel, five on each of two streams: the tenth comes."""
     assert re.findall(r'"1:\d+:(\w+):10"', log(f"two-streams/{mode}-10")) == ["left", "right"]
@@ -157,13 +156,13 @@ def test_template_arguments_are_written_with_their_types() -> None:
 # Failures
 
 
-@pytest.mark.parametrize("name", ["no-suffix", "no-suffix-beside"])
+@each_row("name", ["no-suffix", "no-suffix-beside"])
 def test_a_metric_without_a_suffix_that_is_unknown_is_told_and_left_out(name: str) -> None:
     first, *_ = failures_of(log(f"unknown-metrics/{name}"), "")
     assert (first.remedy, first.metrics) == ("without-metrics", ("sm__no_such_metric",))
 
 
-@pytest.mark.parametrize("name", WELL)
+@each_row("name", WELL)
 def test_what_went_well_is_no_failure(name: str) -> None:
     assert [failure.cause for failure in failures_of(log(name), "") if not failure.note] in ([], ["stopped"])
 
@@ -177,7 +176,7 @@ def names_listed() -> Iterator[str]:
         yield from (line.partition(",")[0] for line in table.read_text().splitlines())
 
 
-@pytest.mark.parametrize("name", ["roofline", "diagnose"])
+@each_row("name", ["roofline", "diagnose"])
 def test_every_metric_of_a_set_is_one_that_this_gpu_has(name: str) -> None:
     listed = set(names_listed())
     missing = {metric.partition(".")[0] for metric in metrics_of(arch_of("sm_90"), name)} - listed

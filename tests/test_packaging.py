@@ -19,6 +19,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from tests.table import each_row
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -43,8 +45,8 @@ def test_ci_tries_every_python_from_the_oldest_that_is_supported_and_the_pins_ar
     assert checked.split() == PYTHONS
 
 
-@pytest.mark.parametrize("system", ["linux", "darwin"])
-@pytest.mark.parametrize("python", PYTHONS)
+@each_row("system", ["linux", "darwin"])
+@each_row("python", PYTHONS)
 def test_every_requirement_has_one_pinned_version_that_it_allows(python: str, system: str) -> None:
     here = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": system}
 
@@ -63,12 +65,12 @@ def test_every_requirement_has_one_pinned_version_that_it_allows(python: str, sy
 PIN = re.compile(r"[a-z0-9.-]+==[\w.+]+( ; [^\\]*)?$")
 
 
-@pytest.mark.parametrize("file", ["constraints.txt", ".ci/constraints-torch.txt"])
+@each_row("file", ["constraints.txt", ".ci/constraints-torch.txt"])
 def test_pins_are_exact_and_name_no_place(file: str) -> None:
     assert [line for line in lines_of(file) if not PIN.match(line)] == []
 
 
-@pytest.mark.parametrize("file", ["lock.txt", "lock-dev.txt"])
+@each_row("file", ["lock.txt", "lock-dev.txt"])
 def test_locks_have_the_pinned_versions_each_with_its_hashes_and_name_no_place(file: str) -> None:
     pins = set()
     for entry in "\n".join(lines_of(file)).replace(" \\\n    ", "\0").splitlines():
@@ -192,7 +194,7 @@ def test_packages_that_hold_everything_pass(checkout: Path, check_dist: ModuleTy
     assert list(check_dist.problems_of(built(checkout / "dist", WHEEL, SDIST))) == []
 
 
-@pytest.mark.parametrize("name", sorted(WHEEL))
+@each_row("name", sorted(WHEEL))
 def test_a_wheel_that_lacks_a_file_is_refused(checkout: Path, check_dist: ModuleType, name: str) -> None:
     (problem,) = check_dist.problems_of(built(checkout / "dist", WHEEL - {name}, SDIST))
     assert problem.endswith(f"whl lacks {name}")
@@ -203,7 +205,7 @@ def test_a_wheel_with_a_file_that_is_not_tracked_is_refused(checkout: Path, chec
     assert problem.endswith("whl has gpuprof/draft.py, which is not tracked")
 
 
-@pytest.mark.parametrize("name", sorted(SDIST))
+@each_row("name", sorted(SDIST))
 def test_an_sdist_that_lacks_a_file_is_refused(checkout: Path, check_dist: ModuleType, name: str) -> None:
     (problem,) = check_dist.problems_of(built(checkout / "dist", WHEEL, SDIST - {name}))
     assert problem.endswith(f"tar.gz lacks {name}")

@@ -37,6 +37,7 @@ from gpuprof.present.page.memory_path import MemoryPath, memory_path
 from gpuprof.present.page.parts import label
 from gpuprof.present.page.stalls import STALL_COLOURS, stall_parts
 from gpuprof.present.plot import contrast_ratio
+from tests.table import each_row
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_html import Outline
 
@@ -425,7 +426,7 @@ def test_columns_that_no_row_fills_are_left_out() -> None:
     assert heads(diagnosed()) == ["#", "Kernel", "Launches", "Time", "Share", *counters, "First finding"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "cut"),
     [
         # 119 characters stay at most, a third of them or more of the end.

@@ -14,6 +14,7 @@ import pytest
 from benchmarks.passes import CHIPS, arch_of, counters_of, find_cupti, main
 from gpuprof.collect.metrics import forecast_passes, metrics_of
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
+from tests.table import each_row
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "tests" / "data" / "gpu" / "nvidia-h100-80gb-hbm3" / "passes"
@@ -79,8 +80,8 @@ def scheduler() -> Iterator[Asked]:
         yield Asked(process)
 
 
-@pytest.mark.parametrize("name", ["roofline", "diagnose"])
-@pytest.mark.parametrize("arch", CHIPS)
+@each_row("name", ["roofline", "diagnose"])
+@each_row("arch", CHIPS)
 def test_the_forecast_is_what_the_scheduler_says(scheduler: Asked, arch: str, name: str) -> None:
     metrics = counters_of(arch_of(arch), name)
     unknown = scheduler.unknown(CHIPS[arch], metrics)
@@ -114,8 +115,8 @@ def test_opcodes_tell_tensor_work_in_one_pass_where_single_warps_do_it() -> None
         assert THREAD_OPCODES in metrics_of(arch_of(arch), "diagnose")
 
 
-@pytest.mark.parametrize("name", ["roofline", "diagnose"])
-@pytest.mark.parametrize("arch", CHIPS)
+@each_row("name", ["roofline", "diagnose"])
+@each_row("arch", CHIPS)
 def test_the_clock_of_the_gpcs_takes_no_pass(scheduler: Asked, arch: str, name: str) -> None:
     clock, metrics = "gpc__cycles_elapsed.avg.per_second", counters_of(arch_of(arch), name)
     unknown = scheduler.unknown(CHIPS[arch], metrics)

@@ -7,7 +7,6 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-import pytest
 from msgspec import structs
 from PIL import Image
 
@@ -15,6 +14,7 @@ from gpuprof.model.session import Session
 from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.plot import contrast_ratio, draw, page_colours, render_png, render_svg
 from gpuprof.present.roofline_figure import RooflineFigure
+from tests.table import each_row
 from tests.test_figures import HOSTILE, TWO, kernel, session
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -84,7 +84,7 @@ def test_style_of_the_user_changes_nothing() -> None:
         assert matplotlib.rcParams["font.size"] == 30
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@each_row("theme", ["light", "dark"])
 def test_png_is_wide_enough_and_has_the_background_of_its_theme(theme: str) -> None:
     picture = Image.open(io.BytesIO(render_png(overview(TWO), "dark" if theme == "dark" else "light")))
     assert picture.width > 1600
@@ -128,7 +128,7 @@ def test_svg_calls_for_nothing_else() -> None:
     assert re.findall(r'(?:href|src)="(?!#)', svg) == []
 
 
-@pytest.mark.parametrize("theme", ["light", "page"])
+@each_row("theme", ["light", "page"])
 def test_hostile_name_is_text_everywhere(theme: str) -> None:
     figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=HOSTILE)))
     svg = render_svg(figure, "page" if theme == "page" else "light")
@@ -179,7 +179,7 @@ def _label_boxes(figure: RooflineFigure) -> Iterator[tuple[str, object]]:
             yield text.get_text(), extent
 
 
-@pytest.mark.parametrize("count", [1, 2, 12, 60])
+@each_row("count", [1, 2, 12, 60])
 def test_labels_lie_inside_the_frame_and_not_on_each_other(count: int) -> None:
     boxes = list(_label_boxes(overview(many(count))))
     assert len(boxes) >= 1
@@ -206,7 +206,7 @@ def test_figure_without_points_and_roofs_draws() -> None:
     assert "<svg" in render_svg(overview(TWO, device=9))
 
 
-@pytest.mark.parametrize("level", ["l1", "l2"])
+@each_row("level", ["l1", "l2"])
 def test_a_roof_above_the_frame_of_a_level_without_points_draws(level: str) -> None:
     fast = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}))
     roofs = tuple(structs.replace(one, value=9e13) for one in fast.ceilings if one.kind == "compute")

@@ -11,6 +11,7 @@ from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.torch_pointwise import pointwise_bytes
 from gpuprof.present.flop_text import of_peak_text, operator_bytes_text
 from gpuprof.read.torch_trace import read_torch_trace
+from tests.table import each_row
 from tests.test_timeline import session
 
 BF16, HALF, FLOAT, SCALAR = "c10::BFloat16", "c10::Half", "float", "Scalar"
@@ -18,7 +19,7 @@ BIG = (64, 1024, 4096)
 """268 435 456 elements."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "shapes", "dtypes", "moved"),
     [
         # Two read and one written, of 2 bytes each.
@@ -43,7 +44,7 @@ def test_each_operand_and_the_result_count_once(
     assert pointwise_bytes(name, shapes, dtypes) == moved
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "shapes", "dtypes"),
     [
         # With a place for the result: a third tensor of a sum, a second one of an exponential.

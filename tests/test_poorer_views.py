@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from gpuprof._version import __version__
@@ -17,6 +16,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import DictMetrics, FixedDetails, LaunchDetails, Metric, Report
 from gpuprof.model.session import Session
 from gpuprof.read.files import read_file
+from tests.table import each_row
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 FILES = sorted(path.name for path in RECORDINGS.glob("*.ncu-rep.gz"))
@@ -65,8 +65,8 @@ def poorer(report: Report, pattern: str) -> Report:
     return replace(report, launches=tuple(launches), names=kept, sections=())
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("name", FILES)
+@each_row("view", VIEWS)
+@each_row("name", FILES)
 def test_less_that_was_collected_is_never_told_as_more(name: str, view: str) -> None:
     full, less = told(recorded(name)), told(poorer(recorded(name), VIEWS[view]))
     assert less.verdict is not None and len(less.kernels) == len(full.kernels)

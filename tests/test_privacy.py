@@ -47,6 +47,7 @@ from gpuprof.store.write import session_lines
 from tests import builders, reviews
 from tests.cli import gpuprof as command_line
 from tests.ncu_bytes import A100, simple_report
+from tests.table import each_row
 from tests.test_figures import TWO, kernel, session
 from tests.test_run import Bench, bench
 
@@ -100,7 +101,7 @@ def revealing() -> Session:
     return replace(read, verdict=told)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("a / b, c/d/e and x[i]/y/z", "a / b, c/d/e and x[i]/y/z"),
@@ -141,7 +142,7 @@ def test_layers_that_are_named_like_paths_stay_and_paths_of_the_session_s_folder
     assert shown.ranges == (names[0], "load images", "images")
 
 
-@pytest.mark.parametrize("path", ["/home/ann/a.ncu-rep", "C:\\Users\\ann\\a.ncu-rep", "a.ncu-rep"])
+@each_row("path", ["/home/ann/a.ncu-rep", "C:\\Users\\ann\\a.ncu-rep", "a.ncu-rep"])
 def test_a_file_is_its_name(path: str) -> None:
     assert file_name(path) == "a.ncu-rep"
 
@@ -165,8 +166,8 @@ def owned(command: str, word: str) -> Session:
     return replace(read, sources=(replace(read.sources[0], command=command),))
 
 
-@pytest.mark.parametrize("command", ["/home/jdoe/x", "C:\\Users\\jdoe\\x.exe", "/tmp/torchinductor_jdoe/a.py"])
-@pytest.mark.parametrize("word", ["jdoe", "JDoe"])
+@each_row("command", ["/home/jdoe/x", "C:\\Users\\jdoe\\x.exe", "/tmp/torchinductor_jdoe/a.py"])
+@each_row("word", ["jdoe", "JDoe"])
 def test_a_name_that_a_folder_gives_away_leaves_ranges_labels_and_code(command: str, word: str) -> None:
     page = render_html(without_private(owned(command, word)))
     assert "jdoe" not in page.lower()
@@ -193,9 +194,7 @@ def test_lines_lose_their_folders_and_their_owner() -> None:
     assert (shown.file, shown.text) == ("…/gather.cu", 'f("data"); // by user')
 
 
-@pytest.mark.parametrize(
-    "word", ["main", "user", "test", "li", "data", "max", "nvidia", "float", "warp", "cutlass", "triton"]
-)
+@each_row("word", ["main", "user", "test", "li", "data", "max", "nvidia", "float", "warp", "cutlass", "triton"])
 def test_ordinary_words_stay_in_names_and_code(word: str) -> None:
     read = owned(f"/home/{word}/x", word)
     assert without_private(read).kernels is read.kernels
@@ -207,8 +206,8 @@ def test_words_of_ours_are_not_taken_for_names() -> None:
     assert [ceiling.level for ceiling in shown.ceilings] == [ceiling.level for ceiling in TWO.ceilings]
 
 
-@pytest.mark.parametrize("token", TOKENS)
-@pytest.mark.parametrize("around", ["load {} x", "f<{}>", "_Z40{}Pf", "token is '{}'"])
+@each_row("token", TOKENS)
+@each_row("around", ["load {} x", "f<{}>", "_Z40{}Pf", "token is '{}'"])
 def test_tokens_are_masked_in_texts_and_code(token: str, around: str) -> None:
     if token.startswith(("-", "pypi-", "glpat", "nvapi", "xox", "sk-", "eyJ", "AI")) and around.startswith("_Z"):
         pytest.skip("no name of a function")
@@ -217,7 +216,7 @@ def test_tokens_are_masked_in_texts_and_code(token: str, around: str) -> None:
         assert token[5:20] not in shown and "…" in shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("step token=abcdef", "step token=…"),
@@ -242,7 +241,7 @@ def test_values_of_secret_names_and_logins_are_masked(text: str, shown: str) -> 
     assert clean_text(text) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "int token = tokens_of_expert[index1234];", "if (key == 3 && secret != 0)", "out = x@w.T + q@k.transpose(0)",
@@ -267,14 +266,14 @@ def test_names_of_real_kernels_stay() -> None:
     assert [name for name in names if not name.startswith("#") and clean_text(name) != name] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "piece",
     [
         "/", "\\", "/a", "a/", "~/", "token", "password=", "a@", "://", "--", "-----BEGIN ", "eyJ", "sk-", "ghp_",
         "wandb ", "C:/Users/", "/home/", "torchinductor_", "bearer ", "@a.b", "key='", "x.", "SG.",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("clean", [clean_text, clean_code, reduced_command])
+@each_row("clean", [clean_text, clean_code, reduced_command])
 def test_time_grows_with_the_length_of_a_text_and_not_with_its_square(piece: str, clean: object) -> None:
     assert callable(clean)
     text = piece * (200_000 // len(piece))
@@ -284,7 +283,7 @@ def test_time_grows_with_the_length_of_a_text_and_not_with_its_square(piece: str
     assert time.process_time() - started_s < 5.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "shown"),
     [
         ("ncu --set full -o out ./app", "ncu --set full -o out ./app"),
@@ -475,7 +474,7 @@ def test_what_is_planted_in_a_report_reaches_no_output_of_any_command(tmp_path: 
         assert [secret for secret in planted if secret in text] == [], name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kernel", "ranges"),
     [
         (f"{'a' * 47}_{TOKENS[0]}", ()),
@@ -554,7 +553,7 @@ OURS = {
 """Texts that gpuprof, ncu and the driver write, and no user."""
 
 
-@pytest.mark.parametrize("record", [Session, Review, Listing])
+@each_row("record", [Session, Review, Listing])
 def test_every_text_of_a_contract_is_looked_at_or_is_ours(record: type[Struct]) -> None:
     unknown = [f"{kind.__name__}.{name}" for kind, name in texts_in(record, set()) if name not in {*KINDS, *OURS}]
     assert unknown == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from gpuprof.characterize.gates.check import check, variants
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
@@ -15,6 +13,7 @@ from gpuprof.code.lanes.constants import POINTER, ArgumentBytes, constants_for
 from gpuprof.code.sass.instruction import Instruction
 from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from tests.cuda_tools import kernel_of, needs_cuda_wheels
+from tests.table import each_row
 
 PROBES = [
     probe
@@ -40,8 +39,8 @@ def wavefronts_of(probe: Probe, target: str, code: Sequence[Instruction], thread
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", ["sm_80", "sm_120a"])
-@pytest.mark.parametrize("probe", PROBES, ids=[probe.name for probe in PROBES])
+@each_row("target", ["sm_80", "sm_120a"])
+@each_row("probe", PROBES, ids=[probe.name for probe in PROBES])
 def test_accesses_take_as_many_passes_as_the_probe_says(probe: Probe, target: str) -> None:
     (one,) = check([next(variants(probe, target))])
     tool = disassembler_for(target)

@@ -20,6 +20,7 @@ from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.resources import data_dir
 from tests import kept, kept_code, kept_tools
 from tests.cuda_tools import kernel_of, needs_cuda_wheels
+from tests.table import each_row
 
 PROBES = [probe for probe in load_probes(probe_folder()) if probe.kernel is not None]
 JUDGES = ("code", "hardware", "characterize/gates", "characterize/probes")
@@ -84,7 +85,7 @@ def targets_of(number: int, probe: Probe, known_good: frozenset[str]) -> tuple[s
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("number", range(len(PROBES)), ids=[probe.id for probe in PROBES])
+@each_row("number", range(len(PROBES)), ids=[probe.id for probe in PROBES])
 def test_kernel_passes_its_gate_on_every_target_that_it_names(
     number: int,
     checked: dict[str, tuple[Checked, ...]],
@@ -110,7 +111,7 @@ def test_kernel_passes_its_gate_on_every_target_that_it_names(
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("name", ["ffma", "fadd", "fmul", "hfma2", "hfma2-bf16"])
+@each_row("name", ["ffma", "fadd", "fmul", "hfma2", "hfma2-bf16"])
 def test_what_takes_every_issue_slot_leaves_less_than_a_percent_to_its_loop(name: str) -> None:
     """A scheduler of Hopper issues one instruction a clock, and its pipe takes one: the loop's own cost rate."""
     (probe,) = (probe for probe in PROBES if probe.id == f"instruction/{name}-throughput")

@@ -43,9 +43,10 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.hardware.yaml_tree import BrokenSpec
 from tests.cuda_tools import kernel_of
+from tests.table import each_row
 
 PROBES = load_probes(probe_folder())
-every_probe = pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.id)
+every_probe = each_row("probe", PROBES, ids=lambda probe: probe.id)
 
 GOOD = """\
 schema: 1
@@ -305,7 +306,7 @@ BAD = {
 """A mistake: the old text, the new, how the line begins that the error names, and the rule."""
 
 
-@pytest.mark.parametrize("name", BAD)
+@each_row("name", BAD)
 def test_an_error_names_file_line_and_rule(name: str, tmp_path: Path) -> None:
     old, new, line, problem = BAD[name]
     assert GOOD.count(old) == 1
@@ -318,7 +319,7 @@ def test_an_error_names_file_line_and_rule(name: str, tmp_path: Path) -> None:
     assert text.splitlines()[caught.value.place.line - 1].strip().startswith(line)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "problem"),
     [
         ("transfer: {from: pinned, to: device}\n", "", "method copy needs transfer"),
@@ -363,7 +364,7 @@ def test_the_tile_that_is_checked(tmp_path: Path) -> None:
     assert dense.resolved(values) == Tile(16, 32, 16, 2, "e3m2 in bytes", "e3m2", "f32")
 
 
-@pytest.mark.parametrize("new", ["check: tile", TILE.replace("check: tile", "check: sum") + "}"])
+@each_row("new", ["check: tile", TILE.replace("check: tile", "check: sum") + "}"])
 def test_a_check_of_a_tile_needs_the_tile(tmp_path: Path, new: str) -> None:
     with pytest.raises(BrokenSpec, match="check tile needs tile, and no other has it"):
         read_probe(write(tmp_path, GOOD.replace("check: sum", new)))
@@ -420,7 +421,7 @@ def test_any_changed_character_gives_a_probe_or_an_error_with_its_line(
 # Targets
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "targets"),
     [
         ("sm_90", ("sm_90a",)),

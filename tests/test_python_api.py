@@ -35,6 +35,7 @@ from gpuprof.notebook import LoadedSession
 from gpuprof.recordings import recordings
 from tests import builders, ncu_bytes
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 from tests.test_docs import blocks
 from tests.test_run import FAILED, NO_DRIVER, STANDIN, Bench
 
@@ -127,7 +128,7 @@ def test_the_folder_is_named_for_the_program_as_on_the_command_line(place: Place
     assert (place.folder / "gpuprof-train" / "session.json").is_file()
 
 
-@pytest.mark.parametrize("name", ["session.json", "profile.ncu-rep", "program.log"])
+@each_row("name", ["session.json", "profile.ncu-rep", "program.log"])
 def test_nothing_is_replaced_unless_it_is_allowed(place: Place, name: str) -> None:
     place.whole()
     (place.folder / "out").mkdir()
@@ -190,7 +191,7 @@ def test_the_signature_is_that_of_the_request_and_each_argument_is_described() -
     assert all(f"`{name}`" in described for name in shown.parameters)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wrong", "says"),
     [
         ({"program": "./app --size 4"}, "program must be a list of words, not './app --size 4'"),
@@ -297,7 +298,7 @@ def test_a_line_tells_nothing_of_launches_that_another_tool_does_not_count(monke
 ONE_OF_FOUR = "profile: 1 of 4 launches, 60 s, about 3:00 min left"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "live", "shown"),
     [(1, True, ""), (2, False, ""), (2, True, f"\r{ONE_OF_FOUR}\r{ONE_OF_FOUR}\r{' ' * len(ONE_OF_FOUR)}\r")],
 )
@@ -347,7 +348,7 @@ def test_much_output_neither_blocks_nor_is_lost(place: Place) -> None:
     assert sum(map(len, got)) == 20_000_000 and set("".join(got)) == {"x"}
 
 
-@pytest.mark.parametrize(("output", "shown"), [("discard", ("", "")), ("stderr", ("", "err\nout Ω\n"))])
+@each_row(("output", "shown"), [("discard", ("", "")), ("stderr", ("", "err\nout Ω\n"))])
 def test_what_the_program_prints_is_discarded_or_goes_to_stderr(
     place: Place, capfd: pytest.CaptureFixture[str], output: str, shown: tuple[str, str]
 ) -> None:
@@ -382,7 +383,7 @@ class Refuses(io.StringIO):
         raise RuntimeError(text)
 
 
-@pytest.mark.parametrize("stream", [None, Refuses()])
+@each_row("stream", [None, Refuses()])
 def test_a_stderr_that_is_missing_or_fails_does_not_hold_the_program_up(
     place: Place, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None
 ) -> None:
@@ -414,7 +415,7 @@ def test_a_program_that_prints_faster_than_its_output_is_taken_is_ended_in_time(
     assert time.monotonic() - began < 8
 
 
-@pytest.mark.parametrize("which", ["output", "on_event"])
+@each_row("which", ["output", "on_event"])
 def test_what_a_function_raises_ends_the_program(place: Place, which: str) -> None:
     place.whole()
 
@@ -589,7 +590,7 @@ def state() -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@each_row("fails", [False, True])
 def test_nothing_of_the_process_is_left_changed(place: Place, fails: bool) -> None:
     place.whole(code=0)
     place.profile(overwrite=True)  # what is read and found once a process
@@ -625,7 +626,7 @@ DAEMONS = (
 """Starts processes with an empty environment, in sessions of their own, whose parents end at once."""
 
 
-@pytest.mark.parametrize("then", ["true", "exec sleep 300"])
+@each_row("then", ["true", "exec sleep 300"])
 def test_a_daemon_with_an_empty_environment_is_ended_and_leaves_no_zombie(place: Place, then: str) -> None:
     place.whole()
     place.profile("sh", "-c", DAEMONS.replace("{}", then))

@@ -16,6 +16,7 @@ from gpuprof.collect.frameworks import PREALLOCATORS, remark_on, variables_for
 from gpuprof.collect.machine import Machine
 from gpuprof.collect.python_imports import imported, is_without_torch, isolated_by
 from gpuprof.collect.survey_tools import CUPTI, NCU, TORCH, tools_for
+from tests.table import each_row
 from tests.test_run import Bench, bench
 from tests.test_surveys import machine_with_driver
 
@@ -43,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("program", "names", "without_torch"),
     [
         (("python3", "arrays.py"), {"numpy", "cupy", "cupyx"}, True),
@@ -82,7 +83,7 @@ def test_any_file_may_be_called_a_program(tmp_path_factory: pytest.TempPathFacto
     assert names is None or all(isinstance(name, str) for name in names)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "option"),
     [
         ("python3 -I x.py", "-I"), ("python3 -uE x.py", "-E"), ("python3 -X -S x.py", None), ("python3 x.py -I", None),
@@ -94,7 +95,7 @@ def test_a_python_that_is_told_to_load_nothing_is_known(words: str, option: str 
     assert isolated_by(words.split()) == option
 
 
-@pytest.mark.parametrize("option", ["-I", "-E", "-S"])
+@each_row("option", ["-I", "-E", "-S"])
 def test_such_a_python_runs_the_program_as_it_is(option: str) -> None:
     code = (
         "import sys; print('sitecustomize' in sys.modules, [str(one) for one in sys.meta_path if 'Watch' in str(one)])"
@@ -118,7 +119,7 @@ def python_with(folder: Path, *packages: str) -> str:
     return str(place)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("packages", "words", "tools"),
     [
         (("torch",), ("arrays.py",), (NCU,)),
@@ -156,7 +157,7 @@ def test_a_program_of_which_nothing_is_known_leaves_room_too_but_a_binary_does_n
     assert variables_for((str(binary),), {}) == {}
 
 
-@pytest.mark.parametrize("launcher", ["uv run", "conda run -n env", "poetry run"])
+@each_row("launcher", ["uv run", "conda run -n env", "poetry run"])
 def test_launchers_of_environments_pass_on_what_marks_the_program(bench: Bench, reports: Path, launcher: str) -> None:
     name, *words = launcher.split()
     place = bench.folder / "bin" / name
@@ -183,7 +184,7 @@ def test_the_remark_on_memory_is_told_once_in_a_run(bench: Bench, reports: Path)
     assert done.stderr.count("JAX would take nearly all GPU memory") == 1
 
 
-@pytest.mark.parametrize("launcher", [("torchrun", "--nproc-per-node", "2"), ("mpirun", "-n", "2", "python3")])
+@each_row("launcher", [("torchrun", "--nproc-per-node", "2"), ("mpirun", "-n", "2", "python3")])
 def test_a_launcher_of_ranks_is_looked_through(folder: Path, launcher: tuple[str, ...]) -> None:
     assert variables_for((*launcher, "model.py"), {}) == {PREALLOCATE: "false"}
     assert variables_for((*launcher, "arrays.py"), {}) == {}

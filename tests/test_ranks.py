@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.collect.ranks import ALL, RANK, launcher_of, of_rank, rank_files, script_text
+from tests.table import each_row
 from tests.test_run import Bench, bench
 from tests.test_surveys import GEMMS, RECORDS, hand_made_trace
 from tests.torch_programs import TORCH_PYTHON
@@ -30,7 +31,7 @@ for rank in 0 1; do OMPI_COMM_WORLD_RANK=$rank "$@" || exit $?; done
 """Stands in for mpirun: runs two ranks, one after the other."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "own"),
     [
         ("mpirun -n 4 true --x", "true --x"),
@@ -50,9 +51,7 @@ def test_the_own_command_of_mpi_ranks_is_found(line: str, own: str) -> None:
     assert shlex.join(words) == line.removesuffix(own) + f"/tmp/rank.sh {own}" and variables == {}
 
 
-@pytest.mark.parametrize(
-    "line", ["python train.py", "true", "mpirun --version", "python -m train", "./mpirun_test", "mpirun-wrapper"]
-)
+@each_row("line", ["python train.py", "true", "mpirun --version", "python -m train", "./mpirun_test", "mpirun-wrapper"])
 def test_other_programs_have_no_ranks_to_start(line: str) -> None:
     found = launcher_of(shlex.split(line))
     assert found is None
@@ -176,7 +175,7 @@ def test_the_dry_run_writes_the_script_before_it_starts_the_ranks(bench: Bench) 
     assert (bench.folder / "out/rank.sh").read_text().startswith("#!/bin/sh\nrank=")
 
 
-@pytest.mark.parametrize("ranks", ["some", "-1", "0,1", ""])
+@each_row("ranks", ["some", "-1", "0,1", ""])
 def test_a_rank_is_a_number_or_all(bench: Bench, ranks: str) -> None:
     done = bench.run("--ranks", ranks)
     assert done.returncode == 2 and "--ranks" in done.stderr

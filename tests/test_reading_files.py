@@ -22,12 +22,13 @@ from gpuprof.present.text import printable
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests import builders, hand_made, ncu_bytes
 from tests.cli import gpuprof as command
+from tests.table import each_row
 
 CSV = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
 IDLE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+@each_row("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
 def test_csv_is_read_in_the_encodings_that_shells_write(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     mark = b"\xff\xfe" if encoding == "utf-16-le" else b""
@@ -38,7 +39,7 @@ def test_csv_is_read_in_the_encodings_that_shells_write(encoding: str, tmp_path:
 _REPORT = ncu_bytes.simple_report([("k", {"gpu__time_duration.sum": 5.0})])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content"),
     [
         ("a.ncu-rep.gz", _REPORT),
@@ -64,7 +65,7 @@ def test_a_packed_session_is_read_again(tmp_path: Path) -> None:
     assert command("a.ncu-rep.gz", cwd=tmp_path).stderr.startswith("error: a.ncu-rep.gz: no such file")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("packed", "message"),
     [
         (gzip.compress(_REPORT)[:-20], "is damaged: it cannot be unpacked"),
@@ -154,7 +155,7 @@ def test_links_that_a_report_cannot_satisfy_are_dropped_but_one() -> None:
     assert restricted.counters["work.fp32"] == arch.counters["work.fp32"][:1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [("a\x1b[31mb", "a\\x1b[31mb"), ("x\u202ey", "x\\u202ey"), ("naïve κ", "naïve κ"), ("tab\there", "tab\\x09here")],
 )
@@ -170,7 +171,7 @@ def test_markdown_mentions_nobody() -> None:
     assert escape("@someone at user@host") == "@&#8203;someone at user@&#8203;host"
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@sum", "＝1+1", "＋1", "－1", "＠sum", "\t=1+1", "\r=1+1"])
+@each_row("name", ["=1+1", "+1", "-1", "@sum", "＝1+1", "＋1", "－1", "＠sum", "\t=1+1", "\r=1+1"])
 def test_a_spreadsheet_takes_no_name_for_a_formula(name: str) -> None:
     (row,) = csv.DictReader(csv_lines(hand_made.session(hand_made.kernel(label=name))))
     assert row["label"].startswith(("'", "\\x"))

@@ -26,6 +26,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.store.write import session_lines
 from tests.readings import read_once, report_of, session_of
+from tests.table import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "docs" / "reference" / "session.schema.json"
@@ -181,7 +182,7 @@ def test_the_reference_product_is_uncoalesced_at_its_byte_load(reports: Path) ->
     assert first.location.sass.startswith("LDG.E.S8")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "rule"),
     [
         ("basic", "uncoalesced-global"),
@@ -212,7 +213,7 @@ def test_the_beamformer_spills_first(reports: Path) -> None:
     assert first.location.sass.split()[0].startswith(("LDL", "STL"))
 
 
-@pytest.mark.parametrize("name", ["indexspaces.jl-profile.ncu-rep", "indexspaces.jl-profile-3176628.ncu-rep"])
+@each_row("name", ["indexspaces.jl-profile.ncu-rep", "indexspaces.jl-profile-3176628.ncu-rep"])
 def test_fills_that_reach_dram_are_told_so_and_raise_no_alarm(reports: Path, name: str) -> None:
     fills = [
         kernel

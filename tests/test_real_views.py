@@ -19,6 +19,7 @@ from gpuprof.store.read import read_session
 from gpuprof.store.write import session_lines
 from tests import test_notebook
 from tests.readings import page_of, session_of, shown_session_of
+from tests.table import each_row
 from tests.test_console import flat, shown
 from tests.test_figures import digits
 from tests.test_groups import summary
@@ -38,7 +39,7 @@ def test_a_page_is_whole_and_no_phrase_is_broken_by_what_is_missing(real_report:
     assert not re.search(r"not collected (each|in all|achieved|median|theoretical)|known for base", text)
 
 
-@pytest.mark.parametrize("name", ["sglang-profile.ncu-rep", "nukexc-profile.ncu-rep", "csv/bert-torch-details.csv"])
+@each_row("name", ["sglang-profile.ncu-rep", "nukexc-profile.ncu-rep", "csv/bert-torch-details.csv"])
 def test_a_page_of_single_launches_is_whole(reports: Path, name: str) -> None:
     assert_whole(Outline(render_html(session_of(reports / name), top=1)))
 

@@ -22,11 +22,12 @@ from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.wire import message, number
 from gpuprof.recordings import Recording, recordings
 from tests.readings import report_of, session_of, unpacked
+from tests.table import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
 ALL = recordings()
 OF_OTHERS = tuple(one for one in ALL if one.origin is not None)
-each = pytest.mark.parametrize("recording", OF_OTHERS, ids=[one.name for one in OF_OTHERS])
+each = each_row("recording", OF_OTHERS, ids=[one.name for one in OF_OTHERS])
 OWN = {"h100-transpose": "nvidia-h100-80gb-hbm3/run-launches/run/profile.ncu-rep"}
 """Our own, and where they are in the data of the tests, with the command that made them."""
 

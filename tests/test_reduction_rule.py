@@ -12,6 +12,7 @@ from gpuprof.diagnose.reduction import steps_of
 from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.model.recorded import ProfiledInstruction
 from tests.kernels import Histograms, Made, Program, busy, issued, made, session, stalls
+from tests.table import each_row
 
 TRUE = "thread_inst_executed_true"
 LOOP = (
@@ -89,7 +90,7 @@ def test_without_threads_of_each_instruction_those_of_each_opcode_tell() -> None
     assert replace(launch, histograms=tried).findings("reduction-tree") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("what", "line"),
     [
         ("a shuffle", "SHFL.DOWN PT, R9, R4, 0x10, 0x1f"),
@@ -106,14 +107,12 @@ def test_a_shuffle_that_never_runs_is_none() -> None:
     assert len(steps_of(("@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ", *LOOP))) == 1
 
 
-@pytest.mark.parametrize(
-    "combined", ["FMNMX R4, R3, R2, !PT", "IMAD.IADD R4, R3, 0x1, R2", "IADD3 R4, R3, R2, RZ", "DADD R4, R2, R8"]
-)
+@each_row("combined", ["FMNMX R4, R3, R2, !PT", "IMAD.IADD R4, R3, 0x1, R2", "IADD3 R4, R3, R2, RZ", "DADD R4, R2, R8"])
 def test_sums_and_extremes_of_any_type_are_steps(combined: str) -> None:
     assert len(steps_of((*LOOP[:7], f"@!P1 {combined}", *LOOP[8:]))) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line", ["FFMA R4, R3, R2, R9", "FMUL R4, R3, R2", "LDG.E R4, [R8.64]", "MOV R4, R9", "IMAD.WIDE R4, R3, 0x4, R2"]
 )
 def test_a_store_of_anything_else_is_no_step(line: str) -> None:
@@ -136,7 +135,7 @@ SHARED = "smsp__sass_inst_executed_op_shared_{}.sum"
 RATE = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum.per_second"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("loads", "stores", "spoken"),
     [
         # 8 warps store once, then 4, 2, 1 and five times 1; each step loads two values.
@@ -169,7 +168,7 @@ def test_a_rate_of_passes_tells_a_tree_with_the_duration() -> None:
     assert len(made(rates, {"gpu__time_active.sum": 1.002e-3}).findings("reduction-tree")) == 1
 
 
-@pytest.mark.parametrize("threads", [128, 384])
+@each_row("threads", [128, 384])
 def test_stores_of_small_or_odd_blocks_tell_no_tree(threads: int) -> None:
     warps = threads // 32
     counted = {SHARED.format("ld"): 864 * 25.0, SHARED.format("st"): 864 * (2.0 * warps + 4)}

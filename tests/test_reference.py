@@ -18,6 +18,7 @@ from gpuprof.store.write import session_lines
 from tests import builders
 from tests.cli import gpuprof
 from tests.readings import session_of
+from tests.table import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -43,7 +44,7 @@ def test_real_sessions_fit_the_schema(real_report: Path, schema: jsonschema.Draf
     schema.validate(to_json(session_of(real_report)))
 
 
-@pytest.mark.parametrize("field", ["schema_version", "kernels", "devices"])
+@each_row("field", ["schema_version", "kernels", "devices"])
 def test_the_schema_refuses_a_session_without_a_field(field: str, schema: jsonschema.Draft202012Validator) -> None:
     session = to_json(analyse([builders.report(builders.launch({}))], builders.hardware_of, "1").session)
     assert isinstance(session, dict)
@@ -55,7 +56,7 @@ EXCEPTIONS = [
     GpuprofError,
     *(kind for kind in vars(errors).values() if GpuprofError in getattr(kind, "__mro__", ())[1:]),
 ]
-every_exception = pytest.mark.parametrize("kind", EXCEPTIONS, ids=lambda kind: kind.__name__)
+every_exception = each_row("kind", EXCEPTIONS, ids=lambda kind: kind.__name__)
 
 
 @every_exception

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-import pytest
-
 from gpuprof.collect.name_filter import by_name, by_symbol
 from gpuprof.diagnose.telling import telling_expression
 from gpuprof.model import kernel_kinds
@@ -17,6 +15,7 @@ from gpuprof.read.printed_launch import short_name
 from gpuprof.review.inputs.signatures import argument_names
 from gpuprof.units import parse_quantity
 from tests.regular_expressions import Pattern, attacks, find_expressions, may_be_exponential
+from tests.table import each_row
 
 _SHORT = (16, 22, 30, 40, 55, 75, 100)
 """Lengths at which exponential growth shows before it takes minutes."""
@@ -90,7 +89,7 @@ def test_no_expression_takes_more_than_linear_time() -> None:
     assert not slow
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "method"),
     [
         (r"\s+$", "search"),
@@ -107,7 +106,7 @@ def test_more_than_linear_time_is_seen(expression: str, method: str) -> None:
     assert superlinear(re.compile(expression, re.MULTILINE), {method}) is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "method"),
     [
         (r"\s+$", "match"),
@@ -123,7 +122,7 @@ def test_linear_time_is_none_of_it(expression: str, method: str) -> None:
     assert superlinear(re.compile(expression), {method}) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "read",
     [
         lambda: telling_expression("k", "k x y z", [50_000 * "k "]),

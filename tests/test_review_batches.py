@@ -27,6 +27,7 @@ from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.reviewed import reviewed_kernel
 from gpuprof.workers import done_by_workers, processors
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 
 TARGET = "sm_90"
 _SOURCE = "".join(
@@ -124,7 +125,7 @@ def test_launches_of_the_same_code_are_reviewed_once(monkeypatch: pytest.MonkeyP
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("code", [b"", b"\xff" * 160, b"\0" * 24, bytes(range(160))])
+@each_row("code", [b"", b"\xff" * 160, b"\0" * 24, bytes(range(160))])
 def test_code_that_cannot_be_read_costs_its_kernel_a_note(code: bytes) -> None:
     chosen = kernels(4)
     chosen[2] = broken(chosen[2], code)
@@ -164,7 +165,7 @@ def test_no_nvdisasm_at_all_is_an_error_with_a_way_out(monkeypatch: pytest.Monke
     assert disassemblers_for([]) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "hint"),
     [
         ("sm_70", "put an nvdisasm of CUDA 12 on PATH"),
@@ -186,7 +187,7 @@ def test_code_that_no_nvdisasm_here_reads_is_answered_with_the_one_that_does(
 # Padding
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "left"),
     [
         (["EXIT", "BRA 0x10", "NOP", "NOP"], 1),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
 from gpuprof.review.rules.files import file_findings
+from tests.table import each_row
 
 NAME = "lib.so"
 WITH_LINES = b"\x7fELF .shstrtab\0.debug_line\0"
@@ -38,12 +37,12 @@ def told(modules: list[InputModule], *targets: str) -> list[CodeFinding]:
     return list(file_findings(modules, ReviewRequest(files=(NAME,), targets=targets)))
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_86", "sm_89"])
+@each_row("target", ["sm_80", "sm_86", "sm_89"])
 def test_machine_code_runs_on_its_own_major_version_from_its_minor_version_on(target: str) -> None:
     assert told([module("sm_80")], target) == []
 
 
-@pytest.mark.parametrize(("code", "target"), [("sm_86", "sm_80"), ("sm_80", "sm_90"), ("sm_90a", "sm_100")])
+@each_row(("code", "target"), [("sm_86", "sm_80"), ("sm_80", "sm_90"), ("sm_90a", "sm_100")])
 def test_what_does_not_run_is_told_of(code: str, target: str) -> None:
     (finding,) = told([module(code)], target)
     assert finding.rule == "no-sass-for-target"

@@ -17,13 +17,14 @@ from gpuprof.review.inputs.targets import compiles_for, runs_on, target_named
 from tests.cuda_tools import needs_cuda_wheels
 from tests.device_code import FOLDER, needs_cuobjdump
 from tests.review_inputs import CACHE, kernels, modules, needs_ptxas
+from tests.table import each_row
 
 PLAIN = FOLDER / "plain.fatbin"
 """Uncompressed code for sm_80, sm_90a and sm_100f, and PTX for compute_90."""
 CUBIN = next(iter(sorted(CACHE.glob("*/row_sums.cubin"))))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "target"),
     [("sm_90", "sm_90"), ("90a", "sm_90a"), ("9.0", "sm_90"), ("10.0f", "sm_100f"), ("sm120", "sm_120")],
 )
@@ -31,12 +32,12 @@ def test_architectures_are_read_as_users_write_them(written: str, target: str) -
     assert target_named(written) == target_named(target) == target
 
 
-@pytest.mark.parametrize("written", ["", "sm_", "sm_9", "hopper", "sm_90b", "sm_9000", "90\n0", "９0"])
+@each_row("written", ["", "sm_", "sm_9", "hopper", "sm_90b", "sm_9000", "90\n0", "９0"])
 def test_what_is_no_architecture_is_refused(written: str) -> None:
     assert target_named(written) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "chip", "runs"),
     [
         ("sm_80", "sm_86", True),
@@ -51,7 +52,7 @@ def test_machine_code_runs_within_a_major_number(code: str, chip: str, runs: boo
     assert runs_on(code, chip) is runs
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ptx", "chip", "compiles"),
     [
         ("compute_80", "sm_120", True),
@@ -96,7 +97,7 @@ def test_code_of_an_older_chip_stands_in_for_a_newer_one_and_what_else_there_is_
 
 @needs_ptxas
 @needs_cuobjdump
-@pytest.mark.parametrize("name", ["plain.fatbin", "lz4.fatbin", "zstd.fatbin"])
+@each_row("name", ["plain.fatbin", "lz4.fatbin", "zstd.fatbin"])
 def test_ptx_is_compiled_for_an_architecture_without_machine_code(name: str) -> None:
     listed = modules(FOLDER / name, targets=("sm_120",))
     assert [(module.target, module.form, len(module.kernels)) for module in listed if module.kernels] == [
@@ -139,7 +140,7 @@ def test_a_target_that_nothing_runs_on_is_told_with_what_there_is() -> None:
     assert "sm_80" in refused.value.hint or "sm_90a" in refused.value.hint
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content", "what"),
     [
         ("empty.cubin", b"", "is empty"),
@@ -164,7 +165,7 @@ def test_what_has_no_code_or_is_broken_is_refused(tmp_path: Path, name: str, con
         modules(path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "what"),
     [
         ("/no/such/file.cu", "no such file"),

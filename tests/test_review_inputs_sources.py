@@ -26,6 +26,7 @@ from gpuprof.review.inputs.signatures import argument_names, names_for
 from tests.cli import gpuprof
 from tests.cuda_tools import needs_cuda_wheels
 from tests.review_inputs import CACHE, SAXPY, kernels, modules, needs_nvcc, needs_ptxas
+from tests.table import each_row
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_arguments_have_the_names_of_the_declaration_and_values_by_name_or_numbe
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(
+@each_row(
     ("key", "value", "what"),
     [
         ("m", 1, "no kernel has an argument of that name"),
@@ -161,14 +162,14 @@ def test_flags_reach_the_compiler_and_are_among_its_options(tmp_path: Path) -> N
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(
+@each_row(
     ("flag", "said"),
     [
         ("-no-such-flag", "nvrtc: error: unrecognized option -no-such-flag found"),
         ("-maxrregcount=many", "expects an integer value"),
     ],
 )
-@pytest.mark.parametrize("has_nvcc", [True, False])
+@each_row("has_nvcc", [True, False])
 def test_a_flag_that_no_compiler_knows_ends_in_the_words_of_nvrtc(
     saxpy: str, monkeypatch: pytest.MonkeyPatch, flag: str, said: str, has_nvcc: bool
 ) -> None:
@@ -181,7 +182,7 @@ def test_a_flag_that_no_compiler_knows_ends_in_the_words_of_nvrtc(
 
 @needs_cuda_wheels
 @needs_nvcc
-@pytest.mark.parametrize("flag", ["-ptx", "-dlto", "--dryrun", "--help"])
+@each_row("flag", ["-ptx", "-dlto", "--dryrun", "--help"])
 def test_a_flag_that_leaves_no_machine_code_is_refused(saxpy: str, flag: str) -> None:
     with pytest.raises(UsageError) as refused:
         modules(saxpy, targets=("sm_90",), flags=("-use_fast_math", flag))
@@ -216,7 +217,7 @@ def test_a_missing_header_has_two_ways_out(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [{"defines": ("N=3",)}, {"standard": "c++20"}, {"flags": ("-use_fast_math",)}, {"folders": (".",)}],
 )
@@ -290,7 +291,7 @@ def test_a_program_that_does_not_end_is_ended_with_what_it_started(emptied: Path
     assert not _runs(started)
 
 
-@pytest.mark.parametrize("code", [0, 3])
+@each_row("code", [0, 3])
 def test_what_a_program_leaves_running_is_ended_with_it(emptied: Path, code: int) -> None:
     with private_folder() as folder:
         told = run_in(folder, ["sh", "-c", f"sleep 60 & echo $! > {emptied.parent}/pid; exit {code}"], 20)
@@ -313,7 +314,7 @@ def test_a_program_gets_no_secrets_and_no_more_memory_than_it_may(
         run_in(folder, ["./none"], 20)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         "k.cu(1): error: x\nk.cu(1): catastrophic error: out of memory",
@@ -355,7 +356,7 @@ extern "C" __global__ void k(int *p) { *p = F<24, 1>::v; }
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(
+@each_row(
     ("source", "options", "said"),
     [
         (macros(31), ("--compile-timeout", "2"), "longer than 2 s"),
@@ -391,7 +392,7 @@ def test_limits_that_are_none_are_refused(tmp_path: Path) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("included", ["../secret.txt", "linked.h"])
+@each_row("included", ["../secret.txt", "linked.h"])
 def test_messages_of_a_compiler_quote_no_file_that_is_not_the_sources(tmp_path: Path, included: str) -> None:
     place = tmp_path / "sources"
     place.mkdir()
@@ -528,7 +529,7 @@ def test_an_error_in_ptx_names_its_line(tmp_path: Path) -> None:
         modules(source)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parameters", "names"),
     [
         ("", ()),
@@ -547,7 +548,7 @@ def test_names_of_parameters_are_read_as_they_are_declared(parameters: str, name
     assert argument_names(f"__global__ void k({parameters}) {{}}") == {"k": [names]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "declaration",
     [
         "__global__ void __launch_bounds__(256, 2) k(int n) {}",

@@ -14,6 +14,7 @@ from gpuprof.code.binary.line_table import line_tables
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.review.kernel import CompiledKernel
 from tests.review_inputs import CACHE, modules
+from tests.table import each_row
 
 SIGNATURE = "tt.func public @row_sums(%rows: !tt.ptr<f32>, %sums: !tt.ptr<f32>, %width: i32) attributes {} {\n"
 
@@ -78,7 +79,7 @@ def test_the_block_of_the_metadata_stands_against_another_one(copied: Path) -> N
     assert row_sums(copied).notes == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "block", "shared"),
     [
         ({"num_warps": "many"}, (128, 1, 1), 16),
@@ -100,7 +101,7 @@ def test_what_the_metadata_cannot_mean_is_not_known(
     assert (kernel.shape.block, kernel.shape.dynamic_shared_bytes) == (block, shared)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
+@each_row("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
 def test_broken_metadata_are_told_and_the_code_is_read_all_the_same(copied: Path, content: bytes) -> None:
     (copied / "row_sums.json").write_bytes(content)
     (module,) = modules(copied)
@@ -110,7 +111,7 @@ def test_broken_metadata_are_told_and_the_code_is_read_all_the_same(copied: Path
     assert module.kernels[0].shape.dynamic_shared_bytes is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("signature", "names"),
     [
         (SIGNATURE, ("rows", "sums", "width")),

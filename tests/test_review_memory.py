@@ -22,6 +22,7 @@ from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.memory import accesses_of, assumptions_of
 from gpuprof.review.reviewed import reviewed_kernel
+from tests.table import each_row
 
 TID = "S2R R1, SR_TID.X"
 TID_Y = "S2R R2, SR_TID.Y"
@@ -178,7 +179,7 @@ def test_passes_that_may_be_served_together_are_not_known() -> None:
     assert "lanes share words" in access.unknown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("width", "mask", "passes", "needs"),
     [
         ("128", "0x0", 2.0, 2.0),
@@ -207,7 +208,7 @@ def test_one_lane_alone_takes_one_wavefront_however_wide() -> None:
     assert costs(TID, *alone, "LDS.128 R4, [0x10]", block=(32, 1, 1)) == [("shared", 1.0, 1.0)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "LEA R3, R1, R1, 0xffffffff",
@@ -254,7 +255,7 @@ class _Details(FixedDetails, frozen=True, kw_only=True):
         return self.counted
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("per_request", "lanes", "tags", "outcome"),
     [
         (4.0, 32.0, 1.0, "right"),
@@ -271,7 +272,7 @@ def test_counts_are_judged_by_what_can_have_run(per_request: float, lanes: float
     assert counted("LDG.E R9, [R2.64]", per_request, lanes=lanes, tags=tags)[0] == outcome
 
 
-@pytest.mark.parametrize("name", ["cutlass-report80.ncu-rep", "indexspaces.jl-profile.ncu-rep"])
+@each_row("name", ["cutlass-report80.ncu-rep", "indexspaces.jl-profile.ncu-rep"])
 def test_what_is_known_is_what_ncu_counted(reports: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     main([str(reports / name)])
     lines = capsys.readouterr().out.splitlines()
@@ -281,7 +282,7 @@ def test_what_is_known_is_what_ncu_counted(reports: Path, name: str, capsys: pyt
     assert all(left == right for left, right in _launches_as_recorded(lines))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("launch", "lines", "requests"),
     [
         (2, 2 * 1, 2 + 2 + 32 + 8),

@@ -12,6 +12,7 @@ from gpuprof.review.registry import CODE_RULES
 from gpuprof.review.rules.memory import RULES
 from tests.code_cases import Dims, case_of
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 
 pytestmark = needs_cuda_wheels
 
@@ -40,7 +41,7 @@ def only(source: str, target: str = "sm_90", block: Dims = (256, 1, 1), names: S
     return finding
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_a_tile_without_padding_conflicts_and_the_padding_is_told(target: str) -> None:
     finding = only(TRANSPOSE.format(32), target, TILE)
     assert finding.rule == "shared-bank-conflict"
@@ -49,12 +50,12 @@ def test_a_tile_without_padding_conflicts_and_the_padding_is_told(target: str) -
     assert [place.line for place in finding.places] == [3]
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_a_padded_tile_is_clean(target: str) -> None:
     assert rules_of(TRANSPOSE.format(33), target, TILE) == []
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_columns_are_a_stride(target: str) -> None:
     finding = only(f"{HEAD}(float* o, const float* a) {{ {INDEX}\no[i * 1024] = a[i]; }}", target)
     assert finding.headline == "Uncoalesced global access: 32 sectors per request, 4 needed (a store)"
@@ -64,7 +65,7 @@ def test_columns_are_a_stride(target: str) -> None:
     assert [place.line for place in finding.places] == [2]
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_members_of_structures_are_one_finding_for_loads_and_stores(target: str) -> None:
     source = f"struct P {{ float x, y, z, w, u; }}; {HEAD}(P* p, float d) {{ {INDEX} p[i].x += d * p[i].z; }}"
     finding = only(source, target)
@@ -78,7 +79,7 @@ def test_words_of_one_thread_are_its_neighbours_and_not_narrow_as_well() -> None
     assert finding.action == "Read a thread's neighbouring words in one wide access, or interleave its index"
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_a_stride_by_an_argument_is_a_guess_with_both_costs(target: str) -> None:
     source = f"{HEAD}(float* o, const float* a, int n) {{ {INDEX} o[i] = a[i * n]; }}"
     finding = only(source, target, names=("o", "a", "n"))
@@ -95,8 +96,8 @@ def test_the_argument_as_given_decides() -> None:
     assert (finding.certainty, finding.evidence[0].value, finding.evidence[0].threshold) == ("from code", 16.0, 4.0)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(
+@each_row("target", TARGETS)
+@each_row(
     "body",
     [
         pytest.param(f"(float4* o, const float4* a, int n) {{ {LOOP} o[i] = a[i]; }}", id="copy of 16 bytes"),
@@ -124,7 +125,7 @@ def test_what_is_well_done_is_passed_over(target: str, body: str) -> None:
     assert rules_of(HEAD + body, target) == []
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_lanes_that_move_two_bytes_are_narrow(target: str) -> None:
     source = f"{HEAD}(unsigned short* o, const unsigned short* a) {{ {INDEX} o[i] = a[i] + 1; }}"
     finding = only(source, target)
@@ -132,7 +133,7 @@ def test_lanes_that_move_two_bytes_are_narrow(target: str) -> None:
     assert finding.headline == "Narrow accesses: 2 of 2 global accesses move at most 2 B per thread"
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_looked_up_words_side_by_side_could_be_one_access(target: str) -> None:
     source = (
         f"{HEAD}(float* o, const float* a, const int* at) {{ {INDEX} const float* p = a + 4 * at[i];\n"
@@ -143,7 +144,7 @@ def test_looked_up_words_side_by_side_could_be_one_access(target: str) -> None:
     assert (finding.certainty, {place.line for place in finding.places}) == ("from code", {2})
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_a_warp_that_adds_to_one_address_contends(target: str) -> None:
     source = f"{HEAD}(float* o, const float* a, int n) {{ {INDEX} if (i < n) atomicAdd(o, a[i]); }}"
     finding = only(source, target)
@@ -151,7 +152,7 @@ def test_a_warp_that_adds_to_one_address_contends(target: str) -> None:
     assert finding.certainty == "from code"
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_counters_in_global_memory_are_a_guess_and_in_shared_memory_the_fix(target: str) -> None:
     counts = f"{HEAD}(int* o, const int* a, int n) {{ {LOOP} atomicAdd(o + a[i], 1); }}"
     finding = only(counts, target)
@@ -163,7 +164,7 @@ def test_counters_in_global_memory_are_a_guess_and_in_shared_memory_the_fix(targ
     assert rules_of(own, target) == []
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_eight_lanes_of_a_warp_are_not_one_that_leads(target: str) -> None:
     source = f"{HEAD}(int* o, const int* a, int n) {{ {LOOP} if (threadIdx.x % 4 == 0) atomicAdd(o + a[i], 1); }}"
     assert rules_of(source, target) == ["atomic-contention"]
@@ -241,7 +242,7 @@ def test_two_rows_that_a_warp_reads_a_word_of_are_not_uncoalesced() -> None:
     assert "uncoalesced-global" not in rules_of(source, block=(16, 16, 1))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_lanes_whose_places_no_formula_tells_are_a_stride_if_they_move_much(target: str) -> None:
     block = (16, 16, 1)
     finding = only(f"{HEAD}(float* o, const float* a, int n) {{ {INDEX} o[i] = a[n + ~i * 9]; }}", target, block)
@@ -256,7 +257,7 @@ def test_lanes_that_lie_apart_by_more_than_a_stride_have_no_factor() -> None:
     assert finding.why.startswith("How far apart the lanes are depends on argument 1.")
 
 
-@pytest.mark.parametrize(("words", "rules"), [(5, []), (8, ["narrow-access"])])
+@each_row(("words", "rules"), [(5, []), (8, ["narrow-access"])])
 def test_rows_of_which_only_some_are_aligned_are_not_narrow(words: int, rules: list[str]) -> None:
     """Rows of 20 bytes begin at a multiple of 8 for one thread and not for the next."""
     sums = " + ".join(f"a[r * {words} + {word}]" for word in range(words))

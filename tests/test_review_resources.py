@@ -31,6 +31,7 @@ from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
 from gpuprof.review.rules import resources as rules
 from tests.cuda_tools import needs_cuda_wheels
 from tests.reviewed_code import compiled_cases
+from tests.table import each_row
 
 LEAST_REGISTERS = 16
 """What reports say of kernels that need fewer: the driver allocates no less."""
@@ -171,7 +172,7 @@ def test_a_block_that_does_not_fit_is_no_occupancy() -> None:
     assert [step.to for step in computed.steps] == [64]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shared", "dynamic", "sass", "said"),
     [
         (0, None, "STS [R0], R1",
@@ -282,7 +283,7 @@ def test_of_instructions_that_could_not_be_read_nothing_is_said() -> None:
     assert (unread.spills, unread.barriers) == (None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sass", "barriers"),
     [
         ("EXIT", 0),
@@ -332,7 +333,7 @@ _PROPERTIES = re.compile(
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@each_row("target", ["sm_75", "sm_80", "sm_90", "sm_120"])
 def test_spills_are_those_that_ptxas_reports(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its marks in the cubin, and without them by the addresses."""
     options = [f"-arch={target}", "-maxrregcount=32", "--ptxas-options=-v"]
@@ -384,7 +385,7 @@ def test_spills_are_told_with_their_instructions() -> None:
     assert capped.action.startswith("Raise the register cap")
 
 
-@pytest.mark.parametrize("address", ["[R3]", "[R10]", "[R10+0x4]", "[R1+UR4]"])
+@each_row("address", ["[R3]", "[R10]", "[R10+0x4]", "[R1+UR4]"])
 def test_an_indexed_array_is_told_where_it_is_indexed(address: str) -> None:
     sass = f"STL.128 [R1], R4\nIMAD R3, R0, 0x4, R1\nLDL R2, {address}"
     (finding,) = findings(made(sass=sass), "local-memory-spill")
@@ -435,7 +436,7 @@ extern "C" __global__ void table(float* a, const int* k) {
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@each_row("target", ["sm_75", "sm_80", "sm_90", "sm_120"])
 def test_the_array_of_a_sine_is_not_one_of_the_source(target: str) -> None:
     cases = compiled_cases(SINES, target)
     told = {name: findings(case.known, "local-memory-spill") for name, case in cases.items()}
@@ -458,7 +459,7 @@ def test_occupancy_without_the_dynamic_shared_memory_is_at_most_that() -> None:
     assert finding.headline == "Occupancy: at most 19 % theoretical, limited by registers"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("registers", "sass"),
     [
         (128, "EXIT"),
@@ -478,7 +479,7 @@ def test_a_block_that_does_not_fit_is_told() -> None:
     assert finding.certainty == "from code"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("threads", "headline"),
     [
         (48, "Block size: blocks of 48 threads fill 24 of 32 lanes per warp"),

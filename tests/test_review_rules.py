@@ -11,6 +11,7 @@ from gpuprof.review.registry import CODE_RULES
 from gpuprof.review.rules import arithmetic, build, control
 from tests.cuda_tools import needs_cuda_wheels
 from tests.reviewed_code import TARGETS, case_of, compiled_cases, told
+from tests.table import each_row
 
 SOURCE = """
 #define KERNEL(name) extern "C" __global__ void name(const float *a, const float *b, float *c, int n, int d)
@@ -205,8 +206,8 @@ def of_kernel(name: str, target: str, rule: str, *options: str) -> list[CodeFind
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("name", "rule", "headline"), FOUND)
+@each_row("target", TARGETS)
+@each_row(("name", "rule", "headline"), FOUND)
 def test_a_kernel_that_shows_a_habit_is_told_of_it(name: str, rule: str, headline: str, target: str) -> None:
     findings = of_kernel(name, target, rule)
     assert [finding.headline[: len(headline)] for finding in findings] == [headline]
@@ -215,14 +216,14 @@ def test_a_kernel_that_shows_a_habit_is_told_of_it(name: str, rule: str, headlin
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("name", "rule"), SILENT)
+@each_row("target", TARGETS)
+@each_row(("name", "rule"), SILENT)
 def test_a_near_miss_is_not_told_of(name: str, rule: str, target: str) -> None:
     assert of_kernel(name, target, rule) == []
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_the_line_of_the_literal_is_named(target: str) -> None:
     (finding,) = of_kernel("literal", target, "fp64-bound")
     lines = {place.line for place in finding.places}
@@ -231,7 +232,7 @@ def test_the_line_of_the_literal_is_named(target: str) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_an_fp32_division_has_the_eight_instructions_that_ptxas_writes(target: str) -> None:
     """A reciprocal, its check, five multiply-adds and a jump, as read in the listing of each architecture."""
     operations = compiled_cases(SOURCE, target)["divides"].operations
@@ -240,7 +241,7 @@ def test_an_fp32_division_has_the_eight_instructions_that_ptxas_writes(target: s
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_an_fp64_division_is_counted_up_to_the_jump_to_its_slow_path(target: str) -> None:
     """A seed, eight FP64 instructions, a multiply-add and a comparison of the result, and the jump."""
     operations = compiled_cases(SOURCE, target)["fp64_divides"].operations
@@ -248,14 +249,14 @@ def test_an_fp64_division_is_counted_up_to_the_jump_to_its_slow_path(target: str
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_a_divisor_that_does_not_change_is_told_of_where_the_loop_divides(target: str) -> None:
     (finding,) = of_kernel("indexes", target, "integer-bound")
     assert finding.places[0].sass.startswith("IMAD.HI")
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
+@each_row("target", ["sm_75", "sm_80", "sm_90"])
 def test_a_division_by_warpsize_is_called_that(target: str) -> None:
     (finding,) = of_kernel("indexes_by_warps", target, "integer-bound")
     assert finding.headline.startswith("Integer division or modulo by warpSize: ")
@@ -270,7 +271,7 @@ def test_divisions_outside_of_loops_are_not_told_to_leave_a_loop() -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_sums_that_the_compiler_may_not_fuse_are_told_of(target: str) -> None:
     (finding,) = of_kernel("adds_products", target, "non-fused-fp", "--fmad=false")
     assert finding.evidence[0].value == pytest.approx(50)
@@ -278,16 +279,14 @@ def test_sums_that_the_compiler_may_not_fuse_are_told_of(target: str) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_code_for_a_debugger_is_told_of(target: str) -> None:
     (finding,) = of_kernel("divides", target, "debug-build", "--device-debug")
     assert 16 <= finding.evidence[0].value <= 44
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(
-    ("target", "newer"), [("sm_80", None), ("sm_90", "wgmma"), ("sm_100", "tcgen05"), ("sm_120", None)]
-)
+@each_row(("target", "newer"), [("sm_80", None), ("sm_90", "wgmma"), ("sm_100", "tcgen05"), ("sm_120", None)])
 def test_older_matrix_instructions_are_told_of_where_there_are_newer(target: str, newer: str | None) -> None:
     case = compiled_cases(MMA, target)["multiplies"]
     assert [newer in finding.headline for finding in told(case, RULES, "old-architecture") if newer] == [True] * bool(
@@ -297,7 +296,7 @@ def test_older_matrix_instructions_are_told_of_where_there_are_newer(target: str
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(("target", "compile_for"), [("sm_90", True), ("sm_90a", False), ("sm_100a", False)])
+@each_row(("target", "compile_for"), [("sm_90", True), ("sm_90a", False), ("sm_100a", False)])
 def test_older_matrix_instructions_are_left_to_tiles_of_few_rows(target: str, compile_for: bool) -> None:
     (finding,) = told(compiled_cases(MMA, target)["multiplies"], RULES, "old-architecture")
     assert "mma.sync is what is left" in finding.advice

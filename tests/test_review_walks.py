@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gpuprof.code.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.code.lanes.access import every_access
 from gpuprof.code.lanes.effects import effect_of, names_of
@@ -18,6 +16,7 @@ from gpuprof.review.code import KernelCode
 from gpuprof.review.memory import accesses_of, assumptions_of
 from gpuprof.review.walks import MOST_INSTRUCTIONS
 from tests.cuda_tools import recorded
+from tests.table import each_row
 from tests.test_review_memory import TID, known
 
 BLOCK = (256, 1, 1)
@@ -50,7 +49,7 @@ def test_a_kernel_that_is_too_long_says_so_of_each_access() -> None:
     assert [access.unknown for access in accesses_of(short, {})] == [""]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("length", "said"),
     [
         (2_000, []),
@@ -122,7 +121,7 @@ def test_a_walk_for_some_addresses_tells_of_others_which_lanes_run_them() -> Non
 SAMPLES = (constant(0), constant(3), UNIFORM, value(range(LANES)), value(range(LANES), 5))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "bulk-copy-sm_90a",

@@ -18,6 +18,7 @@ from gpuprof.read.files import read_file
 from gpuprof.read.metric_units import unit_of
 from gpuprof.read.ncu_text import has_launch, read_ncu_text
 from gpuprof.read.recognise import recognised
+from tests.table import each_row
 
 TIME = "gpu__time_duration.sum"
 DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -201,7 +202,7 @@ def test_rows_with_labels_units_or_values_of_others_are_left_out_and_counted() -
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "is_read"),
     [
         ("Achieved Occupancy | 93.19", True),
@@ -250,7 +251,7 @@ def test_columns_that_compare_or_say_something_are_no_launches() -> None:
     )
 
 
-@pytest.mark.parametrize("head", ["Theoretical", "Predicted by the model", "Estimated"])
+@each_row("head", ["Theoretical", "Predicted by the model", "Estimated"])
 def test_a_column_of_what_was_worked_out_is_no_launch(head: str) -> None:
     text = f"| Metric | {head} | Measured |\n|---|---|---|\n| DRAM Throughput | 92.50 % | 71.30 % |\n"
     assert values(text, DRAM) == [71.3]
@@ -294,7 +295,7 @@ def test_numbers_as_heads_are_kernels_that_another_table_names() -> None:
     assert [launch.name for launch in read(text).launches] == ["first_of_them", "second"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("between", "launches"),
     [
         ("## Memory Workload Analysis\n", 1),
@@ -336,7 +337,7 @@ def test_tables_beside_output_of_ncu_are_not_read_and_told() -> None:
     assert report.warnings == ("the tables of ncu that are rewritten in this text, beside its output, are not read",)
 
 
-@pytest.mark.parametrize("mark", ["", "- ", "* **"], ids=["plain", "list", "bold"])
+@each_row("mark", ["", "- ", "* **"], ids=["plain", "list", "bold"])
 def test_lines_of_label_and_value_are_read_if_all_of_them_are_ncu_s(mark: str) -> None:
     colon = ":**" if "**" in mark else ":"
     lines = [("Duration", "99.49 us"), ("DRAM Throughput", "28.55%"), ("Registers Per Thread", "16")]
@@ -348,7 +349,7 @@ def test_lines_of_label_and_value_are_read_if_all_of_them_are_ncu_s(mark: str) -
         assert not has_launch(text.replace("16\n", f"16\n{other}\n"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "| Parameter | Value |\n|---|---|\n| Block Size | 256 |\n| Grid Size | 4096 |\n| Duration | 12.00 ms |\n",
@@ -365,7 +366,7 @@ def test_labels_that_programs_have_as_well_are_no_table_of_ncu(text: str, tmp_pa
         read_file(str(tmp_path / "README.md"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "| | one | other |\n|---|---|---|\n| DRAM throughput | 46.79% | 53.56% |\n",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
@@ -15,6 +14,7 @@ from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.roofline_text import print_rooflines
 from tests.cli import gpuprof
 from tests.readings import session_of
+from tests.table import each_row
 from tests.test_figures import TWO, kernel, session
 
 LONG = "void cutlass::Kernel<cutlass::gemm::kernel::GemmUniversal<" + "cute::tuple<int>, " * 15 + "float>>(Params)"
@@ -69,8 +69,8 @@ def test_a_kernel_alone_has_a_line_for_each_level_and_is_named_once(reports: Pat
     assert [row[:2] for row in rows[1:]] == [["FP64", "L2"], ["FP64", "DRAM"]]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", [LONG, "核" * 150, "kernel"])
+@each_row("width", WIDTHS)
+@each_row("name", [LONG, "核" * 150, "kernel"])
 def test_no_line_is_wider_than_the_terminal(width: int, name: str) -> None:
     made = session(*(replace(item, label=name) for item in TWO.kernels))
     text = printed(made, width)

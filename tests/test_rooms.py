@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import gpuprof
 from gpuprof.characterize.methods import table
 from gpuprof.characterize.probes import probe
+from tests.table import each_row
 
 ROOT = Path(gpuprof.__file__).parent
 PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
@@ -125,7 +124,7 @@ def test_the_architecture_page_has_the_same_rooms_in_the_same_order() -> None:
     assert {name: set(re.findall(r"`(\w+)`", without)) for name, without in rows if without.strip()} == NOTHING_OF
 
 
-@pytest.mark.parametrize("name", ROOMS)
+@each_row("name", ROOMS)
 def test_a_room_imports_from_those_before_it(name: str) -> None:
     allowed = {*BASE, *ROOMS[: ROOMS.index(name) + 1]} - NOTHING_OF.get(name, set())
     modules = [module for module in imports() if room(module) == name]
@@ -152,13 +151,13 @@ def test_imports_make_no_circle() -> None:
     assert not waiting, f"each of these imports another one of them: {', '.join(sorted(waiting))}"
 
 
-@pytest.mark.parametrize("package", ONLY_IN)
+@each_row("package", ONLY_IN)
 def test_a_border_is_touched_in_its_rooms_only(package: str) -> None:
     touching = {room(module) for module, names in imports().items() if package in {one.split(".")[0] for one in names}}
     assert touching == ONLY_IN[package]
 
 
-@pytest.mark.parametrize("name", STEPS)
+@each_row("name", STEPS)
 def test_the_folders_of_a_room_have_an_order_too(name: str) -> None:
     folder = ROOT / name
     assert {path.name for path in folder.iterdir() if (path / "__init__.py").is_file()} == set(STEPS[name])
@@ -180,7 +179,7 @@ def test_every_method_that_a_probe_can_name_can_be_run() -> None:
     assert tuple(table.METHODS) == probe.METHODS
 
 
-@pytest.mark.parametrize(("name", "folder"), [(name, folder) for name in STEPS for folder in STEPS[name]])
+@each_row(("name", "folder"), [(name, folder) for name in STEPS for folder in STEPS[name]])
 def test_a_folder_of_a_room_imports_from_those_before_it(name: str, folder: str) -> None:
     allowed = {*STEPS[name][: STEPS[name].index(folder) + 1]}
     modules = [module for module in imports() if room(module) == name and step(module) == folder]

@@ -20,6 +20,7 @@ from gpuprof.read.rule_messages import rule_results
 from gpuprof.read.wire import message, number, varint
 from tests import ncu_bytes
 from tests.conftest import REAL_REPORTS
+from tests.table import each_row
 
 RULE_RESULTS = 19
 KINDS = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
@@ -75,7 +76,7 @@ def focus() -> bytes:
     return message(8, number(1, 7) + message(2, b"x__y.sum") + varint(3 << 3 | 1) + struct.pack("<d", 2.0))
 
 
-@pytest.mark.parametrize("path", REAL_REPORTS, ids=lambda path: path.stem)
+@each_row("path", REAL_REPORTS, ids=lambda path: path.stem)
 def test_rules_of_real_reports_are_those_of_nvidia_s_reader(path: Path, reports: Path) -> None:
     data = path.read_bytes()
     ours = [
@@ -90,7 +91,7 @@ def test_rules_of_real_reports_are_those_of_nvidia_s_reader(path: Path, reports:
     assert ours == read_by_nvidia(data)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rules",
     [
         *([rule(said(kind=kind, title="A title"))] for kind in range(5)),
@@ -111,13 +112,13 @@ def test_rules_of_any_form_are_read_as_nvidia_s_reader_does(rules: list[bytes]) 
     assert [finding for entry in rules for finding in rule_results(entry)] == read_by_nvidia(report(rules))[0]
 
 
-@pytest.mark.parametrize("percent", [None, math.nan, math.inf])
+@each_row("percent", [None, math.nan, math.inf])
 def test_a_speed_up_without_a_number_is_missing_and_not_zero(percent: float | None) -> None:
     (finding,) = rule_results(rule(said() + speedup(2, percent)))
     assert (finding.speedup_percent, finding.speedup_scope) == (None, "global")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"", message(1, b"Rule"), rule(said(kind=None)), rule(said(kind=5)), rule(message(1, number(2, 1))),

@@ -72,6 +72,7 @@ from tests.kernels import (
     stalls,
     told,
 )
+from tests.table import each_row
 
 TOTAL = "memory_l2_theoretical_sectors_global"
 EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"
@@ -504,14 +505,14 @@ def test_every_rule_has_an_example() -> None:
     assert {example.rule for example in EXAMPLES} == {rule.id for rule in RULES} - OF_SEVERAL
 
 
-@pytest.mark.parametrize("example", named(EXAMPLES))
+@each_row("example", named(EXAMPLES))
 def test_a_rule_speaks_with_the_gain_worked_out_by_hand(example: Example) -> None:
     found = example.launch.finding(example.rule)
     assert found.gain_kernel == (pytest.approx(example.gain) if example.gain is not None else None)
     assert (found.severity, found.confidence) == (example.severity, example.confidence)
 
 
-@pytest.mark.parametrize("example", named(EXAMPLES))
+@each_row("example", named(EXAMPLES))
 def test_a_headline_holds_its_number_with_the_unit(example: Example) -> None:
     headline = example.launch.finding(example.rule).headline
     assert example.says in headline
@@ -521,7 +522,7 @@ def test_a_headline_holds_its_number_with_the_unit(example: Example) -> None:
     )
 
 
-@pytest.mark.parametrize("example", named(EXAMPLES))
+@each_row("example", named(EXAMPLES))
 def test_why_and_advice_are_sentences(example: Example) -> None:
     found = example.launch.finding(example.rule)
     for text in (found.why, found.advice):
@@ -530,7 +531,7 @@ def test_why_and_advice_are_sentences(example: Example) -> None:
     assert not found.headline.endswith(".") and "None" not in found.headline
 
 
-@pytest.mark.parametrize("example", named(EXAMPLES))
+@each_row("example", named(EXAMPLES))
 def test_evidence_names_its_metric_and_what_the_value_was_held_against(example: Example) -> None:
     found = example.launch.finding(example.rule)
     assert all(item.unit and item.meaning and math.isfinite(item.value) for item in found.evidence)
@@ -538,7 +539,7 @@ def test_evidence_names_its_metric_and_what_the_value_was_held_against(example: 
     assert any(item.threshold is not None for item in found.evidence), "nothing was held against a threshold"
 
 
-@pytest.mark.parametrize("example", named(EXAMPLES))
+@each_row("example", named(EXAMPLES))
 def test_evidence_of_a_recorded_metric_has_its_recorded_value(example: Example) -> None:
     found = example.launch.finding(example.rule)
     for item in found.evidence:
@@ -552,7 +553,7 @@ COMPUTED = ("launch__grid_size", "launch__block_size", REPORTED_OCCUPANCY, "rule
 """Told from the launch itself, computed from it, and NVIDIA's messages."""
 
 
-@pytest.mark.parametrize("example", named(EXAMPLES))
+@each_row("example", named(EXAMPLES))
 def test_evidence_rests_on_what_was_recorded(example: Example) -> None:
     recorded = {*example.launch.values, *example.launch.histograms}
     for item in example.launch.finding(example.rule).evidence:
@@ -565,7 +566,7 @@ def busy_metric(unit: str) -> str:
     return next(iter(busy(**{unit: 0})))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "what", "metric", "value", "unit", "threshold"),
     [
         ("dram-bandwidth", "busy", busy_metric("dram"), 70, "%", limits.BUSY),
@@ -660,7 +661,7 @@ def test_every_rule_is_tried_without_what_it_looks_at() -> None:
     }
 
 
-@pytest.mark.parametrize(("example", "need"), NEEDED)
+@each_row(("example", "need"), NEEDED)
 def test_a_rule_is_silent_without_its_metric(example: Example, need: str) -> None:
     assert example.launch.findings(example.rule)
     # Waves also follow from the registers.
@@ -686,7 +687,7 @@ def test_a_launch_without_metrics_has_no_findings() -> None:
     assert made(grid=None, block=None).profile().findings == ()
 
 
-@pytest.mark.parametrize("rule", [rule.id for rule in RULES])
+@each_row("rule", [rule.id for rule in RULES])
 def test_all_metrics_at_zero_are_no_defect(rule: str) -> None:
     # What ran has a duration, a clock, waves and warps: two waves of 8 blocks on 108 SMs.
     names = {name for example in EXAMPLES for name in example.launch.values} - {DURATION, CLOCK, WAVES, ACTIVE}
@@ -728,7 +729,7 @@ def test_a_share_of_instructions_is_not_called_one_of_sectors() -> None:
     assert LOCAL_LOADS_RUN in [item.metric for item in found.evidence]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("registers", "block", "full"),
     [
         (255.0, (256, 1, 1), True),
@@ -783,9 +784,7 @@ def test_loads_and_stores_count_by_their_sectors() -> None:
     assert counted.gain_kernel == pytest.approx(0.125)
 
 
-@pytest.mark.parametrize(
-    ("excess", "passes"), [(400.0, "1.67 times as many as needed"), (1000.0, "several wavefronts.")]
-)
+@each_row(("excess", "passes"), [(400.0, "1.67 times as many as needed"), (1000.0, "several wavefronts.")])
 def test_conflicts_are_told_as_passes(excess: float, passes: str) -> None:
     # 1000 ÷ (1000 − 400)
     assert passes in made({SHARED_WAVES: 1000.0, SHARED_EXCESS: excess}).finding("shared-bank-conflict").why
@@ -795,7 +794,7 @@ def test_kernels_without_loads_have_no_unused_bytes() -> None:
     assert made(busy(dram=40), {PER_SECTOR_LOAD: 0.0, PER_SECTOR_STORE: 32.0}).findings("uncoalesced-global") == []
 
 
-@pytest.mark.parametrize("sectors", [4.0, 8.0, 16.0])
+@each_row("sectors", [4.0, 8.0, 16.0])
 def test_requests_of_four_to_sixteen_bytes_a_thread_are_coalesced(sectors: float) -> None:
     loads = {LOAD_SECTORS: 100 * sectors, LOAD_REQUESTS: 100.0}
     assert made(busy(dram=50), loads).findings("uncoalesced-global") == []
@@ -891,7 +890,7 @@ def test_of_loads_and_stores_the_one_is_named_that_wastes_its_sectors() -> None:
         assert found.headline == f"Uncoalesced global access: {text}"
 
 
-@pytest.mark.parametrize("unit", ["sm", "smsp"])
+@each_row("unit", ["sm", "smsp"])
 def test_conflicts_that_instrumentation_counts_by_kind_are_those_of_each_warp(unit: str) -> None:
     name = f"{unit}__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum"
     # The hardware's counter of plain loads has none of those of matrix loads.
@@ -1075,7 +1074,7 @@ def test_a_spill_gains_no_more_than_what_waits_for_it_by_the_code() -> None:
     assert every.gain_kernel == pytest.approx(0.1, rel=0.01)
 
 
-@pytest.mark.parametrize(("place", "text"), [(1, "LD.E R4, [R2.64]"), (3, "BRX R2 -0x60"), (3, "")])
+@each_row(("place", "text"), [(1, "LD.E R4, [R2.64]"), (3, "BRX R2 -0x60"), (3, "")])
 def test_what_waits_for_a_spill_is_unknown_where_other_code_may_access_it(place: int, text: str) -> None:
     code = [text if number == place else sass for number, sass in enumerate(SPILLING)]
     found = spilling((1, 50, 1, 0, 2, 0, 2, 44, 0), *code).finding("local-memory-spill")
@@ -1233,7 +1232,7 @@ def of_rule(rule: str, findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.rule == rule]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "told"),
     [("NVIDIA GeForce RTX 2080 Ti", 1), ("Tesla T4", 1), ("Some RTX card", 1), ("NVIDIA GeForce GTX 1660 Ti", 0),
      ("NVIDIA GeForce GTX 1650", 0), ("NVIDIA T400", 0), ("", 0)],
@@ -1244,7 +1243,7 @@ def test_a_product_without_tensor_cores_has_none_that_are_idle(name: str, told: 
     assert len(of_rule("tensor-cores-idle", on(name, "7.5", 68)(launch))) == told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "capability", "sms", "ahead"),
     [("Tesla V100-SXM2-16GB", "7.0", 80, "(into registers)"), ("Tesla T4", "7.5", 40, "(into registers)"),
      ("NVIDIA A100-SXM4-40GB", "8.0", 108, "(cp.async; num_stages"), (H100.name, "9.0", 132, "(cp.async, TMA; num"),
@@ -1285,14 +1284,14 @@ def test_half_of_the_tensor_pipe_is_the_roof_where_sums_in_fp32_have_half_of_the
     assert of_rule("tensor-compute-bound", on("NVIDIA GeForce RTX 3090", "8.6", 82)(unknown)) == []
 
 
-@pytest.mark.parametrize("what", ["busy", "near its ceiling", "full of little work"])
+@each_row("what", ["busy", "near its ceiling", "full of little work"])
 def test_a_full_pipe_saves_what_the_same_instructions_leave(what: str) -> None:
     example = next(example for example in COMPUTE if (example.rule, example.what) == ("fp32-compute-bound", what))
     finding = example.launch.finding("fp32-compute-bound")
     assert (finding.gain_kind, finding.held) == ("fixed-work", "the same instructions")
 
 
-@pytest.mark.parametrize("rule", ["integer-bound", "special-function-bound"])
+@each_row("rule", ["integer-bound", "special-function-bound"])
 def test_a_full_pipe_of_what_can_be_avoided_is_no_roof(rule: str) -> None:
     example = next(example for example in COMPUTE if (example.rule, example.what) == (rule, "full"))
     finding = example.launch.finding(rule)
@@ -1366,7 +1365,7 @@ def test_a_part_of_l2_that_carries_no_bytes_is_no_bandwidth() -> None:
     assert made(busy(dram=10, l2=20, l1=90, sm=15, memory=50)).findings("l1-bandwidth")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dram", "action"),
     [
         (1e9, "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory"),
@@ -1426,7 +1425,7 @@ ALWAYS_ACTIVE = {"sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 1e6}
 ACHIEVED = "The kernel achieved {} of this device's fp32 peak performance and 0% of its fp64 peak performance."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "text", "gain"),
     [
         # 71 % of the active cycles, which are 90 % of all.
@@ -1450,7 +1449,7 @@ def test_fewer_accesses_promise_nothing_where_nothing_tells_of_the_arithmetic() 
         assert "l2" not in {item.unit for item in found.remains}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "compute_capability", "gain"),
     [
         # 4 × 60 % instructions a cycle; at most 0.8 of them are accesses, with a pass each: 1.6 ÷ 4 stay.
@@ -1509,7 +1508,7 @@ def test_warps_that_wait_longer_than_memory_takes_seem_to_wait_for_the_host() ->
     assert FAR.findings("latency-bound") == [] and FAR.findings("load-imbalance") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "also",
     [
         busy(sm=5),
@@ -1582,7 +1581,7 @@ def test_what_a_level_is_not_busy_for_stays_with_the_rest_of_the_time() -> None:
     assert found.gain_kernel == pytest.approx(0.73) and found.held == "the rest of its time unchanged"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "work"),
     [
         (ACHIEVED.format("47%"), {"fp32": 0.47, "fp64": 0.0}),
@@ -1624,7 +1623,7 @@ def test_l1_of_active_cycles_is_no_limit_over_elapsed_ones() -> None:
     assert active.findings("l1-bandwidth") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "capability", "wavefronts", "requests", "passes"),
     [
         # A naive product of A10G: a warp's two loads touch 32 lines and 1, and 32 + 1 passes are 16.5 a request.
@@ -1669,12 +1668,12 @@ def test_all_misses_to_the_host_gain_what_memory_costs() -> None:
 # Launch.
 
 
-@pytest.mark.parametrize("waves", [0.5, 1.0, 2.0, 3.0, 5.0, 5.5, 100.3])
+@each_row("waves", [0.5, 1.0, 2.0, 3.0, 5.0, 5.5, 100.3])
 def test_whole_waves_and_many_of_them_have_no_tail(waves: float) -> None:
     assert made({WAVES: waves}).findings("tail-effect") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("waves", "gain"),
     [(1.07, 0.465), (1.6, 0.2), (2.0001, 0.9999 / 3), (2.5, 0.5 / 3), (4.5, 0.1)],
 )
@@ -1690,7 +1689,7 @@ def test_sms_that_idle_because_of_the_last_round_are_a_tail_and_no_imbalance() -
     assert seen.findings("load-imbalance") == []
 
 
-@pytest.mark.parametrize(("waves", "active"), [(1.5, 400.0), (1.05, 880.0)])
+@each_row(("waves", "active"), [(1.5, 400.0), (1.05, 880.0)])
 def test_sms_that_idle_for_another_time_than_the_last_round_takes_are_both(waves: float, active: float) -> None:
     seen = made({WAVES: waves, "sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": active})
     assert seen.finding("tail-effect").confidence == "inferred"
@@ -1700,7 +1699,7 @@ def test_sms_that_idle_for_another_time_than_the_last_round_takes_are_both(waves
 AVERAGE_ALONE = made({"sm__cycles_active.avg": 700.0, "sm__cycles_elapsed.max": 1000.0}, lasting(1e-4), busy(sm=35))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "launch",
     [
         # A launch can take 3 of 12 µs: 5 % are left. Two of three rounds are full. Half of the SMs have a block.
@@ -1725,7 +1724,7 @@ def test_more_work_in_flight_gains_nothing_while_sms_have_no_work() -> None:
     assert waits.finding("latency-bound").gain_kernel == pytest.approx(0.99 * 0.5)
 
 
-@pytest.mark.parametrize(("dram", "explained"), [(74.8, True), (69.0, False)])
+@each_row(("dram", "explained"), [(74.8, True), (69.0, False)])
 def test_a_unit_that_is_busy_for_longer_than_full_rounds_last_explains_the_tail(dram: float, explained: bool) -> None:
     # 2.08 of 3 rounds: were the last as long as the others, no unit could be busy for more than 69.3 % of the time.
     launched = made({WAVES: 2.08}, busy(dram=dram, l2=35, l1=20, memory=dram, sm=13))
@@ -1733,7 +1732,7 @@ def test_a_unit_that_is_busy_for_longer_than_full_rounds_last_explains_the_tail(
     assert (tail.cause == limit.id) == explained
 
 
-@pytest.mark.parametrize(("sm", "explained"), [(70.0, True), (65.0, False)])
+@each_row(("sm", "explained"), [(70.0, True), (65.0, False)])
 def test_a_busy_sm_explains_the_tail_whichever_pipe_it_is_busy_with(sm: float, explained: bool) -> None:
     # 1⅓ of 2 rounds: were both as long, the first one would have to be busier than all of the time above 66.7 %.
     launched = made({WAVES: 4 / 3}, busy(dram=15, l2=15, memory=15, sm=sm), pipes(alu=53))
@@ -1840,7 +1839,7 @@ def test_waves_that_nvidias_rule_tells_show_a_small_grid() -> None:
     assert finding.gain_kernel == pytest.approx(0.75 * 0.999) and finding.evidence[1].value == 0.2
 
 
-@pytest.mark.parametrize(("memory", "confidence"), [(95.0, "inferred"), (30.0, "guess")])
+@each_row(("memory", "confidence"), [(95.0, "inferred"), (30.0, "guess")])
 def test_bytes_that_nvidias_rule_finds_unused_show_uncoalesced_loads(memory: float, confidence: str) -> None:
     text = (
         "The memory access pattern for global loads from L1TEX might not be optimal. On average, only 4.0 of the 32 "
@@ -1902,7 +1901,7 @@ def test_conflicts_of_loads_and_stores_are_added_up() -> None:
     assert both.finding("shared-bank-conflict").gain_kernel == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(("kind", "word"), [("ld", "load"), ("st", "store")])
+@each_row(("kind", "word"), [("ld", "load"), ("st", "store")])
 def test_conflicts_of_one_way_are_of_its_wavefronts_where_those_alone_were_counted(kind: str, word: str) -> None:
     alone = {CONFLICTS_OF.format(kind): 300.0, PASSES_OF.format(kind): 600.0}
     told = made(alone, grid=(1, 1, 1)).finding("shared-bank-conflict")
@@ -1928,7 +1927,7 @@ def test_l1_that_is_far_busier_than_what_issues_accesses_takes_many_passes() -> 
     assert made(busy(l1=96), {issued: 6.0}, some_shared).findings("uncoalesced-global") == []
 
 
-@pytest.mark.parametrize("level", ["L1", "L1TEX", "L2", "DRAM"])
+@each_row("level", ["L1", "L1TEX", "L2", "DRAM"])
 def test_the_bytes_used_of_a_sector_are_told_of_the_level_that_they_cost_most_in(level: str) -> None:
     text = (
         f"The memory access pattern for global loads from {level} might not be optimal. On average, only 5.0 of the 32 "
@@ -1938,7 +1937,7 @@ def test_the_bytes_used_of_a_sector_are_told_of_the_level_that_they_cost_most_in
     assert nvidia_messages.load_sectors((said,)) == nvidia_messages.LoadSectors(5.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "told"),
     [
         ("close to 64% of this device's fp32 peak performance and 0%", {"fp32": 0.64, "fp64": 0.0}),
@@ -2011,7 +2010,7 @@ def test_passes_that_follow_from_a_bound_are_told_as_that() -> None:
     assert many.finding("l1-bandwidth").action == "Let a warp's threads touch consecutive addresses and different banks"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "compute_capability", "cycles"),
     [("NVIDIA A100", "8.0", 1), ("NVIDIA GeForce RTX 2080 Ti", "7.5", 2)],
 )
@@ -2029,7 +2028,7 @@ def test_counted_conflicts_cost_no_more_than_the_cycles_that_they_take(
     assert found.gain_kernel == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize(("conflicts", "explains"), [(7e6, True), (4.5e6, False)], ids=["most", "fewer than half"])
+@each_row(("conflicts", "explains"), [(7e6, True), (4.5e6, False)], ids=["most", "fewer than half"])
 def test_conflicts_that_are_most_passes_come_before_the_bandwidth_that_they_take(
     conflicts: float, explains: bool
 ) -> None:
@@ -2058,7 +2057,7 @@ def test_accesses_that_are_wide_already_or_scattered_are_not_to_be_made_wider() 
 SECTORS_OF_LOADS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("proof", "action"),
     [
         (stalls(mio_throttle=50), "Read shared memory with fewer and wider loads"),
@@ -2216,7 +2215,7 @@ def test_a_grid_under_one_wave_is_no_imbalance() -> None:
     assert made(uneven, {WAVES: 1.5}).findings("load-imbalance")
 
 
-@pytest.mark.parametrize(("more", "gain"), [(issued(75), 0.25), (busy(sm=85), 0.15), ({}, 0.4)])
+@each_row(("more", "gain"), [(issued(75), 0.25), (busy(sm=85), 0.15), ({}, 0.4)])
 def test_a_gap_of_occupancy_gains_no_more_than_idle_slots_and_the_busiest_unit(
     more: dict[str, float], gain: float
 ) -> None:
@@ -2225,12 +2224,12 @@ def test_a_gap_of_occupancy_gains_no_more_than_idle_slots_and_the_busiest_unit(
     assert found.gain_kernel == pytest.approx(gain)
 
 
-@pytest.mark.parametrize(("more", "gain"), [(issued(75), 0.25), (busy(sm=85), 0.15), ({}, 0.5)])
+@each_row(("more", "gain"), [(issued(75), 0.25), (busy(sm=85), 0.15), ({}, 0.5)])
 def test_missing_warps_gain_no_more_than_idle_slots_and_the_busiest_unit(more: dict[str, float], gain: float) -> None:
     assert made(HALF_OCCUPANCY, more).finding("low-occupancy").gain_kernel == pytest.approx(gain)
 
 
-@pytest.mark.parametrize(("more", "gain"), [(busy(sm=85), 0.15), ({}, 0.3)])
+@each_row(("more", "gain"), [(busy(sm=85), 0.15), ({}, 0.3)])
 def test_an_uneven_load_gains_no_more_than_the_busiest_unit_leaves(more: dict[str, float], gain: float) -> None:
     uneven = {"sm__cycles_active.max": 1000.0, "sm__cycles_active.avg": 700.0}
     assert made(uneven, more).finding("load-imbalance").gain_kernel == pytest.approx(gain)
@@ -2278,7 +2277,7 @@ def test_uneven_slices_of_an_unknown_l2_do_not_gain_zero() -> None:
     assert found.gain_kernel is None or found.gain_kernel > 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "limiter", "advice"),
     [
         ({REGISTERS: 64.0}, "registers", "fewer registers"),
@@ -2336,7 +2335,7 @@ def test_full_occupancy_has_no_limiter() -> None:
     assert made({REGISTERS: 32.0}).findings("low-occupancy") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         pytest.param(busy(sm=75), id="a unit is busy"),
@@ -2348,7 +2347,7 @@ def test_low_occupancy_is_a_guess_unless_the_schedulers_starve(change: dict[str,
     assert starved.plus(change).finding("low-occupancy").confidence == "guess"
 
 
-@pytest.mark.parametrize(("blocks", "text"), [(107, "107 blocks for 108 SMs"), (1, "1 block for 108 SMs")])
+@each_row(("blocks", "text"), [(107, "107 blocks for 108 SMs"), (1, "1 block for 108 SMs")])
 def test_one_block_is_singular(blocks: int, text: str) -> None:
     assert text in made({WAVES: 0.5}, grid=(blocks, 1, 1)).finding("small-grid").headline
 
@@ -2368,9 +2367,7 @@ def test_a_fence_of_hardly_any_time_is_no_part_of_a_barrier() -> None:
     assert stall_metric("membar") not in [item.metric for item in found.evidence]
 
 
-@pytest.mark.parametrize(
-    "rule", ["memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss"]
-)
+@each_row("rule", ["memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss"])
 def test_waits_cost_nothing_while_nearly_every_cycle_issues(rule: str) -> None:
     for example in LATENCY:
         if example.rule == rule:
@@ -2395,7 +2392,7 @@ def test_a_cache_that_nothing_hits_is_told_so() -> None:
     assert found.why.startswith("0 % of accesses hit in L1, 0 % of the rest in L2.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "rule"),
     [
         ("for a scoreboard dependency on a L1TEX (local, global, surface, texture) operation", "memory-latency"),
@@ -2406,9 +2403,7 @@ def test_a_cache_that_nothing_hits_is_told_so() -> None:
         ("for the L1 instruction queue for local and global (LG) memory operations to be not full", "memory-latency"),
     ],
 )
-@pytest.mark.parametrize(
-    "share", ["This represents", "Read on about local and global memory. This stall type represents"]
-)
+@each_row("share", ["This represents", "Read on about local and global memory. This stall type represents"])
 def test_a_text_export_without_warp_states_has_the_stall_that_nvidias_rule_tells(
     words: str, rule: str, share: str
 ) -> None:
@@ -2433,7 +2428,7 @@ MEMORY_WAITS = made(stalls(long_scoreboard=50), issued(20))
 HALF_WAVE = {WAVES: 0.4}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("launched", "rule", "cause"),
     [
         (MEMORY_WAITS, "memory-latency", None),
@@ -2488,7 +2483,7 @@ def test_fp64_instructions_in_the_texture_queue_do_not_wait_for_memory() -> None
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "launched",
     [
         replace(TEXTURE_QUEUE, histograms={WARP_OPCODES: {"DFMA": 10.0, "@P0 TEX.LL": 5.0}}),
@@ -2998,7 +2993,7 @@ def test_every_threshold_is_tried_on_both_sides() -> None:
     assert {(rule.id, threshold) for rule in rules for threshold in rule.thresholds} <= tried
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rule",
     ["fp64-bound", "fp32-compute-bound", "integer-bound", "special-function-bound", "tensor-compute-bound"],
 )
@@ -3008,7 +3003,7 @@ def test_what_makes_a_pipe_the_limit_is_listed_with_its_rule(rule: str) -> None:
     assert {compute.PIPE_BUSY, compute.SM_PIPE, compute.THROTTLED} <= set(listed.thresholds)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "edge", [pytest.param(edge, id=f"{edge.rule}: {edge.threshold.name} {edge.threshold.value:g}") for edge in EDGES]
 )
 def test_a_threshold_decides_just_on_each_side_of_it(edge: Edge) -> None:
@@ -3049,7 +3044,7 @@ def verdict(gain: float | None, confidence: Confidence = "measured", settled: bo
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("about", "gain", "confidence", "settled", "severity"),
     [
         ("defect", HIGH, "measured", False, "high"),
@@ -3076,7 +3071,7 @@ def test_severity_follows_gain_confidence_and_what_can_be_repaired(
     assert finding_of(rule, verdict(gain, confidence, settled), 0.5).severity == severity
 
 
-@pytest.mark.parametrize(("gain", "kept"), [(1.7, 1.0), (-0.2, 0.0), (0.4, 0.4)])
+@each_row(("gain", "kept"), [(1.7, 1.0), (-0.2, 0.0), (0.4, 0.4)])
 def test_a_gain_is_a_fraction_of_the_time(gain: float, kept: float) -> None:
     for saving in (Saving(1.0, "bound").no_more_than(gain), Saving(1.0, "bound").if_held(gain, "the rest")):
         found = finding_of(RULES[0], structs.replace(verdict(1.0), saving=saving), 0.5)
@@ -3088,7 +3083,7 @@ def test_without_a_share_of_the_run_nothing_is_gained_for_it() -> None:
     assert (found.gain_kernel, found.gain_total) == (0.4, None)
 
 
-@pytest.mark.parametrize("example", named(EXAMPLES))
+@each_row("example", named(EXAMPLES))
 def test_severities_and_confidences_are_those_of_the_contract(example: Example) -> None:
     for found in example.launch.profile().findings:
         assert found.severity in SEVERITIES and found.confidence in CONFIDENCES
@@ -3250,7 +3245,7 @@ def test_much_fp32_work_that_nvidias_rule_tells_fills_a_busy_sm() -> None:
     assert told_none.finding("integer-bound").headline.startswith("Instruction throughput: ")
 
 
-@pytest.mark.parametrize(("loads", "spoken"), [(32.0, True), (20.0, False)])
+@each_row(("loads", "spoken"), [(32.0, True), (20.0, False)])
 def test_counts_alone_let_one_guess_that_shared_memory_is_the_limit(loads: float, spoken: bool) -> None:
     name = "smsp__sass_inst_executed_op_shared_ld.sum"
     counted = {"smsp__inst_executed.sum": 100e6, name: loads * 1e6}

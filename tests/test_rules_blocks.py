@@ -21,6 +21,7 @@ from tests.kernels import (
     pipes,
     stalls,
 )
+from tests.table import each_row
 
 THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
 ACTIVE = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -41,14 +42,14 @@ def cause_of(launch: Made, rule: str) -> str | None:
 # Lanes.
 
 
-@pytest.mark.parametrize(("threads", "gain"), [(1, 31 / 32), (31, 1 / 32), (33, 31 / 64), (96 + 24, 8 / 128)])
+@each_row(("threads", "gain"), [(1, 31 / 32), (31, 1 / 32), (33, 31 / 64), (96 + 24, 8 / 128)])
 def test_the_lanes_that_a_block_leaves_empty_are_the_gain(threads: int, gain: float) -> None:
     found = of_block(threads, busy(sm=20)).finding("block-size")
     assert found.gain_kernel == pytest.approx(gain)
     assert (found.gain_kind, found.held) == ("fixed-work", "the same speed per warp")
 
 
-@pytest.mark.parametrize("threads", [32, 64, 256, 1000, 1024])
+@each_row("threads", [32, 64, 256, 1000, 1024])
 def test_whole_warps_and_the_last_one_of_a_large_block_are_no_defect(threads: int) -> None:
     # 1000 threads leave 24 of 1024 lanes empty: 2.3 %.
     assert of_block(threads, IDLE).findings("block-size") == []
@@ -60,7 +61,7 @@ def test_a_block_of_two_dimensions_is_filled_by_their_product() -> None:
     assert made(IDLE, block=(10, 10, 1)).finding("block-size").gain_kernel == pytest.approx(28 / 128)
 
 
-@pytest.mark.parametrize("block", [None, (0, 1, 1)])
+@each_row("block", [None, (0, 1, 1)])
 def test_a_block_of_unknown_size_is_not_judged(block: tuple[int, int, int] | None) -> None:
     assert made(IDLE, {THREADS: 4.0}, block=block).findings("block-size") == []
 
@@ -136,7 +137,7 @@ def test_larger_blocks_of_as_much_shared_memory_a_warp_reach_no_more_than_it_all
     assert FEW_WARPS.plus(shared).finding("block-size").gain_kernel == pytest.approx(1 - 32 / 54)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "launch",
     [
         pytest.param(FEW_WARPS.plus({REGISTERS: 128.0}), id="registers allow fewer warps than the blocks are"),
@@ -252,7 +253,7 @@ def test_sms_that_are_idle_while_a_short_kernel_starts_and_ends_need_more_work_a
     assert found.action.startswith("Do more in each launch") and found.confidence == "inferred"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "launch",
     [
         pytest.param(SHORT_LAUNCH.plus(lasting(1e-3, 2e9)), id="no launch takes 0.3 ms"),
@@ -268,13 +269,13 @@ def test_idle_sms_that_are_not_the_launch(launch: Made) -> None:
     assert not [found for found in launch.findings("load-imbalance") if found.action.startswith("Do more in each")]
 
 
-@pytest.mark.parametrize(("more", "gain"), [(busy(dram=55), 0.45), (issued(58), 0.42), ({}, 0.5)])
+@each_row(("more", "gain"), [(busy(dram=55), 0.45), (issued(58), 0.42), ({}, 0.5)])
 def test_filled_places_gain_no_more_than_slots_and_units_leave(more: Values, gain: float) -> None:
     found = SHORT.plus(more).finding("short-blocks")
     assert found.gain_kernel == pytest.approx(gain) and found.confidence == "inferred"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "severity", "confidence"),
     [
         (busy(l1=70), "low", "guess"),
@@ -290,7 +291,7 @@ def test_where_more_warps_may_find_no_room_short_blocks_are_a_guess(
     assert (found.severity, found.confidence) == (severity, confidence)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "launch",
     [
         pytest.param(SHORT.plus({ACTIVE: 95.0}), id="the places are filled"),

@@ -18,6 +18,7 @@ from gpuprof.diagnose.reduction import steps_of
 from gpuprof.model.recorded import ProfiledInstruction
 from tests.cuda_tools import needs_cuda_wheels
 from tests.kernels import Histograms, Program, made
+from tests.table import each_row
 
 pytestmark = needs_cuda_wheels
 
@@ -121,13 +122,13 @@ def told(lines: tuple[str, ...]) -> bool:
     return bool(made(histograms=counts, details=Program(code)).findings("debug-build"))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_code_for_a_debugger_moves_registers_onto_themselves_and_no_other_code_does(target: str) -> None:
     assert all(told(code.lines) for code in code_of(target, "--device-debug").values())
     assert not any(told(code.lines) for code in code_of(target, "--generate-line-info").values())
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_words_of_instructions_tell_the_same_moves_as_their_text(target: str) -> None:
     for code in (*code_of(target, "--device-debug").values(), *code_of(target, "--generate-line-info").values()):
         by_text = sum(re.fullmatch(r"(?:@\S+ )?MOV(?:\.64)? (R\d+), \1", line) is not None for line in code.lines)
@@ -136,7 +137,7 @@ def test_words_of_instructions_tell_the_same_moves_as_their_text(target: str) ->
         assert moves.instructions == sum("NOP" not in line for line in code.lines)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_only_reductions_in_shared_memory_have_their_steps(target: str) -> None:
     code = code_of(target, "--generate-line-info")
     assert {name: len(steps_of(tuple(kernel.lines))) for name, kernel in code.items()} == STEPS

@@ -23,6 +23,7 @@ from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.program_log import MOST_BYTES
 from tests.cli import GPUPROF, Done, gpuprof
 from tests.standin_ncu import HELP
+from tests.table import each_row
 
 STANDIN = Path(__file__).with_name("standin_ncu.py")
 SMALL = "cuda_learning_mojo-profile.ncu-rep"
@@ -171,7 +172,7 @@ def test_an_nsys_export_is_a_survey(bench: Bench, reports: Path) -> None:
     assert bench.calls == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "says"),
     [
         ("traces/cpu-only.pt.trace.json.gz", "is a trace without GPU activity"),
@@ -200,7 +201,7 @@ def test_launches_chosen_by_number_need_no_survey(bench: Bench, reports: Path) -
     assert value_after(words, "--kill") == "yes"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("gpus", "says"),
     [
         (("NVIDIA H100, 9.0", "NVIDIA H100, 9.0"), None),
@@ -350,7 +351,7 @@ def test_metrics_are_left_out_until_none_is_refused(bench: Bench, reports: Path)
     assert {"profile.1.log", "profile.2.log"} <= set(bench.left())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "hint"),
     [
         ("decode", "hint: a range that is pushed and popped, as Python's are, is --range decode/; else check --kernel"),
@@ -428,7 +429,7 @@ NEW_HELP = """
 """Two options as newer releases were seen to have them; the texts are ours."""
 
 
-@pytest.mark.parametrize(("more", "no"), [("", None), (NEW_HELP, "off"), (NEW_HELP.replace("on/off\n", "\n"), "no")])
+@each_row(("more", "no"), [("", None), (NEW_HELP, "off"), (NEW_HELP.replace("on/off\n", "\n"), "no")])
 def test_only_options_that_this_ncu_knows_are_passed(bench: Bench, more: str, no: str | None) -> None:
     known = [line for line in HELP.splitlines() if "--graph-profiling" not in line]
     bench.environ["STANDIN_HELP"] = "\n".join(known) + more
@@ -523,7 +524,7 @@ def test_set_times_runs_the_program_once_and_counts_nothing(bench: Bench) -> Non
     assert {"session.json", "report.html"} <= set(bench.left()) and "profile.ncu-rep" not in bench.left()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "said"),
     [
         (("--kernel", "a"), "--set times times every kernel"),
@@ -628,7 +629,7 @@ def left_running(bench: Bench) -> list[str]:
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.parametrize("sent", [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM])
+@each_row("sent", [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM])
 def test_a_signal_ends_all_processes_and_is_the_exit_code(bench: Bench, sent: signal.Signals) -> None:
     bench.steps({"program": True})
     child = bench.start(program=("bash", "-c", GRANDCHILDREN))
@@ -655,7 +656,7 @@ def test_a_signal_in_the_profile_shows_what_the_survey_has_timed(bench: Bench, r
     assert {"survey.ncu-rep", "session.json", "report.html"} <= set(bench.left())
 
 
-@pytest.mark.parametrize("command", ["roofline", "compare"])
+@each_row("command", ["roofline", "compare"])
 def test_other_commands_that_profile_end_by_a_signal_as_run_does(bench: Bench, command: str) -> None:
     bench.steps({"program": True})
     programs = ("bash", "-c", GRANDCHILDREN)
@@ -745,7 +746,7 @@ FIXED = (
 """Names of files in a folder of results."""
 
 
-@pytest.mark.parametrize("target", ["mine", "missing"])
+@each_row("target", ["mine", "missing"])
 def test_no_link_in_the_folder_is_written_through(bench: Bench, reports: Path, target: str) -> None:
     report = str(reports / SMALL)
     bench.steps({"report": report, "log": "==PROF== a\n"}, {"report": report, "log": "", "program": True})
@@ -771,7 +772,7 @@ def test_no_pipe_in_the_folder_is_waited_for(bench: Bench, reports: Path) -> Non
     assert child.returncode == 0, err
 
 
-@pytest.mark.parametrize("put", ["link", "pipe"])
+@each_row("put", ["link", "pipe"])
 def test_a_lock_that_is_no_file_is_refused(bench: Bench, put: str) -> None:
     (bench.folder / "out").mkdir()
     place = bench.folder / "out/.gpuprof-run"
@@ -843,7 +844,7 @@ def test_the_log_of_the_program_has_its_beginning_and_its_end(bench: Bench, repo
     assert int(middle.replace(b",", b"")) == len(lines) - len(head) - len(tail)
 
 
-@pytest.mark.parametrize("name", ["survey.log", "profile.log", "program.log"])
+@each_row("name", ["survey.log", "profile.log", "program.log"])
 def test_a_file_of_the_user_is_no_log_of_ours(bench: Bench, name: str) -> None:
     (bench.folder / "out").mkdir()
     (bench.folder / "out" / name).write_text("mine")
@@ -915,7 +916,7 @@ def test_another_tools_injection_is_kept_from_the_program(bench: Bench, reports:
     assert done.stdout.startswith("injected: \n")
 
 
-@pytest.mark.parametrize(("options", "says"), [((), "1 "), (("--annotate", "off"), " ")])
+@each_row(("options", "says"), [((), "1 "), (("--annotate", "off"), " ")])
 def test_a_program_is_annotated_unless_told_not_to(bench: Bench, reports: Path, options: tuple[str], says: str) -> None:
     report = str(reports / SMALL)
     bench.environ.pop("PYTHONPATH", None)
@@ -954,7 +955,7 @@ def test_roofline_of_a_script_leaves_reports_session_and_pictures(bench: Bench, 
     assert again.returncode == 2 and len(bench.calls) == 2
 
 
-@pytest.mark.parametrize(("options", "says"), [((), "needs a file or a program"), (("a.json",), "cannot be combined")])
+@each_row(("options", "says"), [((), "needs a file or a program"), (("a.json",), "cannot be combined")])
 def test_roofline_is_of_files_or_of_a_program(bench: Bench, options: tuple[str, ...], says: str) -> None:
     program = ["--", "true"] if options else []
     done = gpuprof("roofline", *options, *program, cwd=bench.folder)
@@ -966,7 +967,7 @@ def test_a_module_runs_under_the_python_on_path(bench: Bench) -> None:
     assert done.stdout.splitlines()[1].endswith("/python3 -m json.tool --indent 2")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "program", "says"),
     [
         ((), ("no-such-program",), "no-such-program: not found on PATH"),

@@ -36,6 +36,7 @@ from gpuprof.present.session_text import limit_text
 from tests import builders, hand_made
 from tests.kernels import busy, lasting, made, operations, pipes, session
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 NCU = "/opt/nvidia/nsight-compute/2024.1.1/target/linux-desktop-glibc_2_11_3-x64/ncu"
 
@@ -193,7 +194,7 @@ def test_a_launch_that_a_group_speaks_for_is_a_part_of_the_run() -> None:
     assert chosen(run(group), [group]).run is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "ranges", "does", "nothing_but"),
     [
         ("matmul", ("gpuprof: autotuning",), "is an autotuner trial", "autotuner trials"),
@@ -259,7 +260,7 @@ def test_the_load_store_unit_is_told_as_memory_although_the_sm_counts_it() -> No
     assert "keeps L1 65 % busy" in verdict.sentence
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "state", "text"),
     [
         ("small-grid", "unfilled", "does not fill the GPU: headline at gather.cu:41. No unit is more than 40 % busy."),
@@ -523,7 +524,7 @@ def test_ncu_takes_two_dashes_for_an_option_so_that_none_stand_before_the_progra
     assert " -- " not in command(command=f"{NCU} ./a.out")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("version", "starts", "names"),
     [
         ("2025.2.1.0", "ncu --set full --import-source yes ", "--kernel-name work"),
@@ -539,7 +540,7 @@ def test_options_are_those_of_the_release(version: str | None, starts: str, name
     assert line.startswith(starts) and names in line
 
 
-@pytest.mark.parametrize(
+@each_row(
     "recorded",
     [None, "", "python x.py", f"{NCU}", f"{NCU} --set full -o", f"{NCU} --new-option 3 ./a.out", f"{NCU} -z ./a.out",
      f"{NCU} ./a.out\nrm -rf /", f"{NCU} ./a.out \x1b[31m", f"{NCU} {'x ' * 3000}", "\x00"],
@@ -551,7 +552,7 @@ def test_a_program_that_cannot_be_told_is_a_placeholder_that_is_explained(record
     assert unknown_text(read).endswith(". To collect what is missing, with your command line for PROGRAM:")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "option"),
     [
         ("operator()", r"'regex:^operator\(\)$'"),
@@ -584,7 +585,7 @@ def test_a_quoted_line_of_gpuprof_keeps_its_arguments_whole() -> None:
     assert shlex.split(command(command=recorded))[-3:] == ["python", "-c", "a = 'b c'"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("program", "shown"),
     [
         ("bash -c cd /data && ./a.out", "PROGRAM"),
@@ -615,7 +616,7 @@ _CUTLASS = "void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_f16_{}>(T1::Par
 _ADD = "void at::vectorized_elementwise_kernel<4, at::{0}, at::Array<char *, 3> >(int, at::{0}, at::Array<char *, 3>)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("own", "others", "expression"),
     [
         ("work(int)", ["other(int)"], "work"),
@@ -680,7 +681,7 @@ def test_what_a_survey_timed_alone_takes_the_program_from_the_profile_beside() -
     assert command_for_more(both, both.kernels[0]) == "gpuprof run --kernel work -- ./a.out 3"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("recorded", "shown"),
     [
         (f"{NCU} --metrics gpu__time_duration.sum -o p ./a.out 3", "./a.out 3"),
@@ -775,7 +776,7 @@ REAL = [
 ]
 
 
-@pytest.mark.parametrize(("file", "text", "line"), REAL)
+@each_row(("file", "text", "line"), REAL)
 def test_real_reports_are_told_in_a_sentence(reports: Path, file: str, text: str, line: str | None) -> None:
     verdict = loaded(reports / file).verdict
     assert verdict is not None and text in verdict.sentence

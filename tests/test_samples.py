@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gpuprof.characterize.record.samples import SampleFile, SamplesHeader, entry_line, header_line, read_samples
 from gpuprof.characterize.record.series import CHOSEN, OBSERVED, Observed, RunNote, Sample, Series, SeriesConfig
 from gpuprof.errors import DamagedInput, InputError
+from tests.table import each_row
 
 HEADER = SamplesHeader("0.1.0", "NVIDIA H200", "10de:2335", "580.1", "2026-01-02T03:04:05Z")
 SWEEP = Series(
@@ -155,7 +156,7 @@ def test_nothing_to_go_on_with_is_an_error(tmp_path: Path) -> None:
         SampleFile(tmp_path, HEADER, resume=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "why"),
     [
         (b"", "its first line is missing"),
@@ -185,7 +186,7 @@ def damaged(**changes: object) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "why"),
     [
         ({"probe": None}, "names no probe"),
@@ -222,7 +223,7 @@ def test_line_that_no_run_writes_is_damage_with_its_number(changes: dict[str, ob
     assert why in message
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [b"{}", b"{", b'{"probe":NaN}', b'{"probe":"a","probe":"b"}', b"9" * 10_000, b"\xff", b'{"a":' * 50_000],
 )

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from gpuprof.code.sass.operands import (
 )
 from gpuprof.code.sass.writes import may_write
 from tests.cuda_tools import RECORDED, recorded
+from tests.table import each_row
 
 
 def one(text: str) -> Instruction:
@@ -38,7 +38,7 @@ def opcodes(loop: Loop) -> Counter[str]:
     return Counter(item.opcode for item in loop.instructions)
 
 
-@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+@each_row("file", RECORDED, ids=lambda file: file.stem)
 def test_every_line_with_an_address_is_an_instruction(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     code = parse_sass(text)
@@ -66,7 +66,7 @@ def test_an_opcode_is_matched_by_whole_words() -> None:
     assert not one("FFMA2 R2, R2, R4, R6").is_a("FFMA")
 
 
-@pytest.mark.parametrize("text", ["NOP", "@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ", "@!UPT UIADD3 URZ, URZ, URZ, URZ"])
+@each_row("text", ["NOP", "@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ", "@!UPT UIADD3 URZ, URZ, URZ, URZ"])
 def test_fillers_are_idle(text: str) -> None:
     assert one(text).idle
 
@@ -89,7 +89,7 @@ def test_moving_there_and_back_changes_nothing(distance: int, file: Path) -> Non
 # Loops
 
 
-@pytest.mark.parametrize("name", ["ffma-sm_70", "ffma-sm_120a"])
+@each_row("name", ["ffma-sm_70", "ffma-sm_120a"])
 def test_a_counted_loop_is_found_and_the_padding_is_none(name: str) -> None:
     (loop,) = find_loops(recorded(name))
     assert opcodes(loop)["FFMA"] == 16
@@ -186,7 +186,7 @@ def test_natural_loops_are_those_of_the_definition(graph: list[list[int]]) -> No
 # Operands
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "registers"),
     [
         ("FFMA R4, R4, R2.reuse, R3", ("R4",)),
@@ -241,7 +241,7 @@ def test_an_instruction_waits_for_predicates_too() -> None:
     assert waits_for(one("IADD3.X R26, RZ, RZ, R26, P0, !PT"), one("IADD3 R24, P0, R24, 0x1, RZ"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("links", "chains"),
     [
         ("1111", 1),
@@ -265,7 +265,7 @@ LOADED = one("LDG.E R2, [R8.64]")
 PRODUCT = one("FFMA R4, R4, R2, R3")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("loop", "before", "zeros"),
     [
         ([one("FFMA R4, RZ, R2, R3")], [], 1),
@@ -289,7 +289,7 @@ def test_zero_factors(loop: list[Instruction], before: list[Instruction], zeros:
     assert zero_factors("FFMA", loop, before) == zeros
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("opcode", "first", "count"),
     [
         ("DMMA.16x8x4", "R4", 4), ("HMMA.16816.F32", "R4", 4), ("LDSM.16.M88.4", "R8", 4), ("LDSM.16.MT88.2", "R8", 2),
@@ -304,7 +304,7 @@ def test_an_instruction_writes_as_many_registers_as_it_is_wide(opcode: str, firs
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "registers"),
     [
         ("F2F.F32.F64 R5, R2", 1), ("F2F.F64.F32 R4, R2", 2), ("F2I.F64.TRUNC R5, R2", 1),

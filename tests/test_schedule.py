@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.diagnosis.host_run import compile_case, run
 from gpuprof.characterize.probes.library import probe_folder
+from tests.table import each_row
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile for the host with")
 
@@ -54,7 +55,7 @@ def compiled(folder: Path, schedule: str) -> Path:
     return compile_case(source, folder)
 
 
-@pytest.mark.parametrize("schedule", ["Static", "Dynamic"])
+@each_row("schedule", ["Static", "Dynamic"])
 def test_a_launch_moves_a_ticket_for_each_warp_and_iteration_and_all_places_alike(
     tmp_path: Path, schedule: str
 ) -> None:
@@ -84,7 +85,7 @@ extern "C" __global__ void walk(u32 *places, u64 bytes, u32 chunk, u32 turns) {
 """
 
 
-@pytest.mark.parametrize(("size", "chunk"), [(1600 * 1024, 65536), (1650 * 1024 + 128, 32768), (131072, 65536)])
+@each_row(("size", "chunk"), [(1600 * 1024, 65536), (1650 * 1024 + 128, 32768), (131072, 65536)])
 def test_blocks_walk_through_a_buffer_of_l2_from_places_of_their_own(tmp_path: Path, size: int, chunk: int) -> None:
     (tmp_path / "probe.cuh").write_text(PROBE)
     shutil.copy(SOURCES / "walk.cuh", tmp_path)

@@ -6,7 +6,6 @@ import io
 import re
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -22,6 +21,7 @@ from gpuprof.present.text import cut_end, cut_middle, without_shared_start
 from tests.cli import gpuprof as run
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.readings import session_of
+from tests.table import each_row
 
 WIDTHS = (60, 80, 100, 140, 200)
 LONG = "void at::native::<unnamed>::vectorized_elementwise_kernel<(int)4, at::native::BinaryFunctor<float, " + "x" * 200
@@ -61,8 +61,8 @@ def test_a_real_report_takes_a_screen_with_the_next_command(real_report: Path) -
     assert max(map(len, commands_aside(text))) <= 100
 
 
-@pytest.mark.parametrize("count", [1, 3, 500])
-@pytest.mark.parametrize("label", ["kernel_{}", LONG + "{}", "{}" + LONG])
+@each_row("count", [1, 3, 500])
+@each_row("label", ["kernel_{}", LONG + "{}", "{}" + LONG])
 def test_any_number_of_kernels_with_any_names_takes_a_screen(count: int, label: str) -> None:
     text = screen(many(count, label))
     assert len(text.splitlines()) + 1 <= 30
@@ -70,7 +70,7 @@ def test_any_number_of_kernels_with_any_names_takes_a_screen(count: int, label: 
     assert len([line for line in text.splitlines() if "≤" in line and "saved" not in line]) == min(count, 5)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@each_row("width", WIDTHS)
 def test_every_width_is_kept_and_texts_stop_at_120(width: int, reports: Path) -> None:
     for text in (
         screen(many(500, LONG + "{}"), width),
@@ -90,8 +90,8 @@ def test_a_kernel_is_a_line_and_its_name_is_cut_in_the_middle() -> None:
     ]
 
 
-@pytest.mark.parametrize("width", [80, 100, 140])
-@pytest.mark.parametrize("name", ["核函数矩阵乘法" * 45, "מכפלת_מטריצות_" * 22, HOSTILE * 4])
+@each_row("width", [80, 100, 140])
+@each_row("name", ["核函数矩阵乘法" * 45, "מכפלת_מטריצות_" * 22, HOSTILE * 4])
 def test_wide_and_hostile_names_take_a_screen(name: str, width: int) -> None:
     lines = screen(many(500, name + "{}"), width).splitlines()
     assert len(lines) + 1 <= 30
@@ -176,8 +176,8 @@ def test_a_type_is_not_glued_to_the_word_behind_it() -> None:
     assert Sheet(60).wrapped("it saves ≤ 5 %", 60 - 11) == ["it saves", "≤ 5 %"]
 
 
-@pytest.mark.parametrize("width", [100, 140])
-@pytest.mark.parametrize("name", ["sglang-profile.ncu-rep", "traces/rank0-v100.pt.trace.json.gz"])
+@each_row("width", [100, 140])
+@each_row("name", ["sglang-profile.ncu-rep", "traces/rank0-v100.pt.trace.json.gz"])
 def test_no_line_of_a_command_ends_before_the_value_of_its_option(name: str, width: int, reports: Path) -> None:
     read = session_of(reports / name, groups=True)
     assert read.verdict is not None and read.verdict.command is not None

@@ -27,6 +27,7 @@ from gpuprof.resources import data_dir
 from tests import fake_probes
 from tests.fake_gpu import PROPERTIES, compiled
 from tests.hostile_gpu import OPENER
+from tests.table import each_row
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
 ROOT = Path(__file__).resolve().parents[1]
@@ -125,7 +126,7 @@ def test_errors_come_back_as_what_they_are(opened: Open, tmp_path: Path) -> None
     assert gpu.free_bytes() > 0
 
 
-@pytest.mark.parametrize(("deed", "said"), [
+@each_row(("deed", "said"), [
     ("memory", "the host has too little memory left"), ("bug", "IndexError: list index out of range"),
 ])  # fmt: skip
 def test_what_goes_wrong_in_the_other_process_is_told_and_it_goes_on(
@@ -165,7 +166,7 @@ def test_kernel_that_hangs_is_given_up_and_the_gpu_opened_again(
     assert launch(gpu, tmp_path) > 0
 
 
-@pytest.mark.parametrize(("deed", "said"), [
+@each_row(("deed", "said"), [
     ("abort", r"was ended by SIGABRT: free\(\): invalid pointer"),
     ("killed", "was ended by SIGKILL, perhaps for lack of memory"),
 ])  # fmt: skip
@@ -318,7 +319,7 @@ def test_probes_that_do_no_harm_all_have_values(opened: Open, tmp_path: Path) ->
     assert all(value.value is not None for value in values.values())
 
 
-@pytest.mark.parametrize("deed", ["hang", "abort", "trap"])
+@each_row("deed", ["hang", "abort", "trap"])
 def test_probe_that_hangs_or_traps_costs_that_probe(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
 ) -> None:
@@ -367,9 +368,7 @@ main()
 """
 
 
-@pytest.mark.parametrize(
-    ("sent", "times"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGHUP, 1)]
-)
+@each_row(("sent", "times"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGHUP, 1)])
 def test_a_signal_ends_a_run_that_hangs_and_twice_at_once(tmp_path: Path, sent: signal.Signals, times: int) -> None:
     fake_probes.every(tmp_path / "probes")
     file = tmp_path / "a.measured.yaml"

@@ -33,6 +33,7 @@ from gpuprof.store.schema import schema_of_session
 from gpuprof.store.write import session_lines
 from tests import builders, hand_made
 from tests.readings import session_of, unpacked
+from tests.table import each_row
 from tests.test_page import diagnosed
 from tests.test_timeline import kernel, trace
 from tests.test_timeline import session as session_of_traces
@@ -59,7 +60,7 @@ def schema() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(schema_of_session())
 
 
-@pytest.mark.parametrize("recording", recordings(), ids=lambda recording: recording.place.name)
+@each_row("recording", recordings(), ids=lambda recording: recording.place.name)
 def test_the_schema_takes_sessions_of_recordings(recording: Recording, schema: jsonschema.Draft202012Validator) -> None:
     schema.validate(json.loads(text_of(session_of(unpacked(recording)))))
 
@@ -75,7 +76,7 @@ def test_the_schema_takes_findings_code_timelines_and_parts_of_a_run(schema: jso
         schema.validate(json.loads(text_of(made)) | {"run": run})
 
 
-@pytest.mark.parametrize("name", OLDER)
+@each_row("name", OLDER)
 def test_older_sessions_follow_the_schema_of_their_version(name: str) -> None:
     first = json.loads((DATA / "session.schema.v1.json").read_text(encoding="utf-8"))
     validator = jsonschema.Draft202012Validator(first)
@@ -93,7 +94,7 @@ def test_a_session_of_the_first_gpuprof_is_read() -> None:
     assert read_session(text_of(read), "again.json") == read
 
 
-@pytest.mark.parametrize("name", OLDER)
+@each_row("name", OLDER)
 def test_a_session_of_version_1_is_loaded_as_version_2(name: str, tmp_path: Path) -> None:
     loaded = gpuprof.load(DATA / name)
     assert loaded.schema_version == 2 and loaded.verdict is not None and loaded.verdict.kernel is not None
@@ -179,7 +180,7 @@ print(len(sessions), all(session == sessions[0] for session in sessions))
 # Numbers that are not finite
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@each_row("number", [math.nan, math.inf, -math.inf])
 def test_a_number_that_is_not_finite_is_refused_by_its_place(number: float) -> None:
     spoiled = hand_made.session(
         hand_made.kernel(0),
@@ -223,8 +224,8 @@ def floats(value: object, *path: str | int) -> Any:
 # Damage
 
 
-@pytest.mark.parametrize("value", ["\x1b[31m" * 100_000, ["x"] * 100_000, {"a": "\u202e" * 100_000}, 10**4000])
-@pytest.mark.parametrize("field", ["ceiling", "intensity", "path"])
+@each_row("value", ["\x1b[31m" * 100_000, ["x"] * 100_000, {"a": "\u202e" * 100_000}, 10**4000])
+@each_row("field", ["ceiling", "intensity", "path"])
 def test_a_message_about_damage_is_short_and_harmless(field: str, value: object) -> None:
     document = json.loads(text_of(diagnosed()))
     document["kernels"][0]["roofline"][0][field] = value
@@ -243,7 +244,7 @@ LONE = "\udcff"
 """What stands for a byte that is not UTF-8; in JSON an escape, or half of a pair."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "value", "place"),
     [
         ("grid", [LONE, 1, 1], "grid[0]"),
@@ -285,7 +286,7 @@ def test_a_word_that_is_none_is_refused_without_the_pattern_of_words() -> None:
     )
 
 
-@pytest.mark.parametrize("reason", ["</script>", "\x00", "x" * 61, ""])
+@each_row("reason", ["</script>", "\x00", "x" * 61, ""])
 def test_a_reason_of_the_driver_is_a_word(reason: str) -> None:
     samples = {
         "gpu": 0, "name": "A100", "samples": 2, "sm_clock_min_hz": None, "sm_clock_median_hz": None,
@@ -341,7 +342,7 @@ def test_missing_values_are_listed_in_the_order_of_the_steps() -> None:
 # What does without
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "--help", "--version", "doctor", "show --help", "run --help",

@@ -27,6 +27,7 @@ from gpuprof.read.files import read_file
 from gpuprof.store import page as store_page
 from gpuprof.store.page import read_session_html
 from gpuprof.store.write import session_lines
+from tests.table import each_row
 from tests.test_figures import TWO
 
 BLOCK = re.compile(r'(<script type="application/octet-stream" id="gpuprof-session">\n)(.*?)(\n</script>)', re.DOTALL)
@@ -76,7 +77,7 @@ def test_only_chosen_kernels_are_carried() -> None:
     assert verdict_text(back) == verdict_text(TWO)
 
 
-@pytest.mark.parametrize("start", ["<!doctype HTML>", "\ufeff\n<!DOCTYPE html>", "<html>", "<!-- saved -->\n<html>"])
+@each_row("start", ["<!doctype HTML>", "\ufeff\n<!DOCTYPE html>", "<html>", "<!-- saved -->\n<html>"])
 def test_html_without_a_session_is_no_csv(tmp_path: Path, start: str) -> None:
     path = tmp_path / "other.html"
     path.write_text(f"{start}<title>other</title><script>1</script>", encoding="utf-8")
@@ -85,7 +86,7 @@ def test_html_without_a_session_is_no_csv(tmp_path: Path, start: str) -> None:
     assert caught.value.hint is not None and "gpuprof report" in caught.value.hint
 
 
-@pytest.mark.parametrize("part", [0.1, 0.5])
+@each_row("part", [0.1, 0.5])
 def test_a_page_that_is_cut_off_before_its_session_is_damaged(part: float) -> None:
     with pytest.raises(DamagedInput, match="is cut off before its session"):
         read_session_html(page().encode()[: int(part * len(page()))], "page.html")
@@ -102,7 +103,7 @@ def test_a_kernel_that_looks_like_the_block_is_not_read() -> None:
     assert read_session_html(render_html(hostile).encode(), "page.html").kernels[0].label == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "words"),
     [
         (lambda text: text[: text.index("</script>") - 50].encode(), "is cut off or has invalid characters"),
@@ -128,7 +129,7 @@ def test_gzip_is_read_too() -> None:
     assert read_session_html(carrying(gzip.compress(text_of(clean).encode())), "page.html") == clean
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+@each_row("compress", [gzip.compress, lzma.compress])
 def test_a_bomb_is_refused_before_it_is_unpacked(
     monkeypatch: pytest.MonkeyPatch, compress: Callable[[bytes], bytes]
 ) -> None:

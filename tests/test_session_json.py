@@ -30,6 +30,7 @@ from gpuprof.store.write import session_lines, session_pieces
 from tests import builders, hand_made
 from tests.cli import gpuprof as typed
 from tests.formats import written
+from tests.table import each_row
 
 COUNT = {"name": "instructions", "value": 5.0, "unit": "inst", "metric": "m", "low": 5.0, "high": 5.0}
 WHOLE = {
@@ -77,14 +78,14 @@ def test_older_sessions_know_nothing_of_certificates_and_charts_claim_nothing() 
     assert not any(note.startswith("Hollow") for note in overview(old).notes)
 
 
-@pytest.mark.parametrize("level", ["certified", "checked", "none", None])
+@each_row("level", ["certified", "checked", "none", None])
 def test_certificates_are_read_back(level: str | None) -> None:
     data = json.loads(text_of(example()))
     data["kernels"][0]["work"][0]["certificate"] = level
     assert read_session(json.dumps(data), "s.json").kernels[0].work[0].certificate == level
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "words"),
     [
         ({"schema_version": 3}, "newer than the 2"),
@@ -104,7 +105,7 @@ def test_a_session_that_breaks_the_contract_is_refused(change: dict[str, object]
         read_session(json.dumps(data), "s.json")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "value"),
     [
         (("kernels", 0, "roofline", 0, "intensity"), 0),
@@ -148,7 +149,7 @@ def found() -> Session:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "value", "message"),
     [
         (("kernels", 1, "id"), 0, "two kernels have the number 0"),
@@ -252,7 +253,7 @@ NOT_TO_BE_COPIED = (
 )
 
 
-@pytest.mark.parametrize("command", NOT_TO_BE_COPIED)
+@each_row("command", NOT_TO_BE_COPIED)
 def test_a_command_that_others_could_have_had_run_is_not_shown(command: str, tmp_path: Path) -> None:
     data = json.loads(text_of(found()))
     data["verdict"] |= {"command": command, "unknown": "It was timed, not profiled."}
@@ -263,7 +264,7 @@ def test_a_command_that_others_could_have_had_run_is_not_shown(command: str, tmp
         assert done.returncode == 0 and "evil" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "gpuprof run -- PROGRAM",
@@ -368,7 +369,7 @@ def test_bytes_are_read_as_their_text_is() -> None:
             read_session(bad, "s.json")
 
 
-@pytest.mark.parametrize("on", [True, False])
+@each_row("on", [True, False])
 def test_the_search_for_garbage_is_afterwards_as_it_was(on: bool) -> None:
     was_on = gc.isenabled()
     try:
@@ -387,7 +388,7 @@ def test_a_file_comes_in_pieces_of_a_line() -> None:
     assert max(map(len, pieces)) < len(b"".join(pieces)) / 2
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "{}", '{"schema_version": NaN}', "[" * 100_000, '{"a": 1}'])
+@each_row("text", ["{", "[1]", "{}", '{"schema_version": NaN}', "[" * 100_000, '{"a": 1}'])
 def test_other_json_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         read_session(text, "s.json")

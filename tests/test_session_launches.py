@@ -36,6 +36,7 @@ from tests.cli import gpuprof as gpuprof_cli
 from tests.cli import process
 from tests.conftest import REAL_REPORTS
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 needs_reports = pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout")
 RECORDED = Path(__file__).parent / "data" / "gpu"
@@ -281,7 +282,7 @@ def test_a_number_is_looked_for_among_groups_first(tmp_path: Path, monkeypatch: 
     assert "1 kernel is excluded (5.6 % of the time)" in of_launches
 
 
-@pytest.mark.parametrize("number", [3, 0, 7, 99])
+@each_row("number", [3, 0, 7, 99])
 def test_a_number_names_a_group_or_one_of_its_launches(number: int, tmp_path: Path) -> None:
     content = session_bytes(many())
     path = tmp_path / "s.json"
@@ -297,7 +298,7 @@ def test_a_number_names_a_group_or_one_of_its_launches(number: int, tmp_path: Pa
 
 
 @needs_reports
-@pytest.mark.parametrize("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
+@each_row("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
 def test_sessions_of_real_reports(path: Path, tmp_path: Path) -> None:
     session = loaded(path)
     content = session_bytes(session)

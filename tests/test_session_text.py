@@ -25,6 +25,7 @@ from tests import builders
 from tests.cli import gpuprof as run
 from tests.hand_made import finding, kernel, session
 from tests.readings import shown_session_of
+from tests.table import each_row
 from tests.test_console import flat, shown
 from tests.test_html import Outline
 
@@ -69,7 +70,7 @@ def test_kernels_of_different_names_are_called_kernels() -> None:
     assert row_noun((kernel(0), kernel(1, label="other", launches=7))) == ("kernel", "s")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "verdict", "rows"),
     [
         ("hyper-spec-m-profile.ncu-rep", "1 kernel, 8 launches, 2 launch configurations: ", "2 launch configurations"),
@@ -208,7 +209,7 @@ def test_nothing_to_repair_is_said_where_enough_is_known() -> None:
 # One finding
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "text"),
     [
         ({}, "at most 30 % of this kernel's time, 15 % of the run"),
@@ -227,7 +228,7 @@ def test_at_most_is_said_of_bounds_alone(changes: dict[str, Any], text: str) -> 
     assert gain_text(finding(**changes)) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("unit", "text"),
     [
         ("dram", "then DRAM still needs 62 % of this kernel's time"),
@@ -306,7 +307,7 @@ def test_work_of_one_path_that_is_missing_everywhere_is_named() -> None:
     assert without_point(whole).why == "no floating-point work"
 
 
-@pytest.mark.parametrize("name", ["nukexc-profile.ncu-rep", "hyper-spec-m-profile.ncu-rep", "csv/rtx5090-details.csv"])
+@each_row("name", ["nukexc-profile.ncu-rep", "hyper-spec-m-profile.ncu-rep", "csv/rtx5090-details.csv"])
 def test_real_reports_without_work_say_so(reports: Path, name: str) -> None:
     read = shown_session_of(reports / name)
     facts = page_facts(read)
@@ -401,7 +402,7 @@ def test_what_tells_rows_of_one_name_and_grid_apart_stands_in_them() -> None:
     assert "registers time" not in flat(shown(read((50, 0), (50, 0))))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("occupancy", "text"),
     [
         (Occupancy(0.5, 0.4, ("registers",)), "40 % achieved of 50 % theoretical, limited by registers"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from gpuprof.model.session import KernelProfile
 from tests import hand_made
 from tests.kernel_name_corpus import of_libraries
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 MAKES_DATA = [
     # PyTorch's rand, randn and zeros, as ncu, PyTorch's traces and ncu with --rename-kernels name them.
@@ -94,12 +94,12 @@ def kernel(name: str, number: int = 0, launches: int = 1) -> KernelProfile:
     return hand_made.kernel(number, name=name, demangled=name, launches=launches)
 
 
-@pytest.mark.parametrize("name", MAKES_DATA)
+@each_row("name", MAKES_DATA)
 def test_random_numbers_and_fills_are_set_up(name: str) -> None:
     assert makes_data(kernel(name))
 
 
-@pytest.mark.parametrize("name", WORKS)
+@each_row("name", WORKS)
 def test_what_computes_is_no_set_up(name: str) -> None:
     assert not makes_data(kernel(name))
 
@@ -138,13 +138,13 @@ def test_a_cast_that_is_fused_with_other_work_is_work() -> None:
     assert set_up_kernels([kernel("triton_poi_fused__to_copy_mul_0", 0), kernel("gemm", 1)]) == frozenset()
 
 
-@pytest.mark.parametrize("name", ["warmingUp", "warmup", "warm_up_gpu", "warmup_kernel", "gpuWarmUp", "cuda_warmup"])
+@each_row("name", ["warmingUp", "warmup", "warm_up_gpu", "warmup_kernel", "gpuWarmUp", "cuda_warmup"])
 def test_what_warms_the_gpu_up_is_set_up(name: str) -> None:
     run = [kernel(f"{name}(float *)", 0), kernel("mathKernel1(float *)", 1)]
     assert set_up_kernels(run) == {0} and roles_of(run[:1]) == {"warm-up"}
 
 
-@pytest.mark.parametrize("name", ["warm_start_solver", "swarm_update", "warp_up", "global_warming_up_model"])
+@each_row("name", ["warm_start_solver", "swarm_update", "warp_up", "global_warming_up_model"])
 def test_what_only_sounds_like_it_works(name: str) -> None:
     assert set_up_kernels([kernel(name, 0), kernel("mathKernel1", 1)]) == frozenset()
 
@@ -166,7 +166,7 @@ def test_a_very_long_name_is_judged_at_once() -> None:
     assert not makes_data(kernel("raft::random::" * 20_000))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "share"),
     [("csv/bert-torch-details.csv", 0.05), ("sglang-profile.ncu-rep", 1.0), ("cutlass-384.ncu-rep", 0.0),
      ("gpu_workshop-MW_Baseline.ncu-rep", 0.0), ("indexspaces.jl-profile.ncu-rep", 0.0)],

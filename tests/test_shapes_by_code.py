@@ -14,6 +14,7 @@ from gpuprof.read import source_text
 from tests.cuda_tools import needs_cuda_wheels
 from tests.kernels import Made, Program, busy, made
 from tests.real_sessions import loaded
+from tests.table import each_row
 from tests.test_access_shape import compiled
 
 RECORDED = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3" / "run-launches"
@@ -110,7 +111,7 @@ def test_a_recorded_kernel_without_excess_has_nothing_to_place() -> None:
     assert not [item for item in kernel.findings if item.rule == "uncoalesced-global"]
 
 
-@pytest.mark.parametrize("report", ["run/profile.ncu-rep", "full.ncu-rep"])
+@each_row("report", ["run/profile.ncu-rep", "full.ncu-rep"])
 def test_without_a_disassembler_recorded_findings_keep_file_and_line(
     report: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,13 +319,13 @@ def test_without_code_nothing_is_named() -> None:
     assert (finding(launch).location, by_code(finding(launch))) == (None, [])
 
 
-@pytest.mark.parametrize("broken", ["BRX R2 -0x10", "HFMA2", "BRA 0xffff", "IMAD R4,,", "LDG.E [", "S2R"])
+@each_row("broken", ["BRX R2 -0x10", "HFMA2", "BRA 0xffff", "IMAD R4,,", "LDG.E [", "S2R"])
 def test_code_that_cannot_be_followed_does_not_stop_the_rule(broken: str) -> None:
     assert finding(ran(broken, COLUMN).plus(moved("ld", 1000, 32e3, 4e3))).gain_kernel is not None
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize(
+@each_row(
     ("name", "kind", "sectors", "action"),
     [
         ("transposed", "st", 32, TOO_MANY_ADDRESSES),

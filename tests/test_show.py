@@ -22,6 +22,7 @@ from gpuprof.present.html import render_html
 from tests import builders, ncu_bytes
 from tests.cli import gpuprof, process
 from tests.conftest import REPORTS
+from tests.table import each_row
 
 HOSTILE = 'evil<"\x1b[31m|`$(x)`\u202e>'
 
@@ -97,7 +98,7 @@ def test_two_reports_are_one_run(report: Path, tmp_path: Path) -> None:
     assert sum(kernel["time_share"] for kernel in session["kernels"]) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("options", [[], ["--format", "json"], ["--kernel", "zz"]])
+@each_row("options", [[], ["--format", "json"], ["--kernel", "zz"]])
 def test_a_process_of_its_own_prints_and_ends_as_the_one_of_the_tests(report: Path, options: list[str]) -> None:
     here, there = gpuprof("show", *options, report), process("show", *options, report)
     assert (here.returncode, here.stdout, here.stderr) == (there.returncode, there.stdout, there.stderr)
@@ -151,7 +152,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
+@each_row("name", sorted(FILES))
 def test_a_file_that_is_no_report_is_named_for_what_it_is(name: str, tmp_path: Path) -> None:
     content, words = FILES[name]
     path = tmp_path / name
@@ -170,7 +171,7 @@ def test_a_missing_file_and_a_directory_say_what_to_do(tmp_path: Path, report: P
     assert folder.returncode == 5 and "is a folder" in folder.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [
         ["show"],
@@ -205,7 +206,7 @@ def test_a_part_of_a_run_reads_back_with_the_same_figures(report: Path, tmp_path
         assert gpuprof("show", again).stdout.splitlines()[:2] == part
 
 
-@pytest.mark.parametrize("force", [[], ["--force"]])
+@each_row("force", [[], ["--force"]])
 def test_a_folder_is_no_page(report: Path, tmp_path: Path, force: list[str]) -> None:
     done = gpuprof("report", report, "-o", tmp_path, *force)
     assert done.returncode == 2
@@ -272,7 +273,7 @@ def test_json_imports_neither_numpy_nor_pandas_nor_rich(report: Path) -> None:
         assert heavy not in done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "pair"),
     [
         ("--format json -v", "--format json and -v"),
@@ -293,7 +294,7 @@ def test_an_option_that_would_be_ignored_is_refused(report: Path, options: str, 
     assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
 
 
-@pytest.mark.parametrize("options", ["--format csv --top 0", "--format md --top 1", "--explain #0 --format json"])
+@each_row("options", ["--format csv --top 0", "--format md --top 1", "--explain #0 --format json"])
 def test_options_that_say_what_is_printed_are_taken(report: Path, options: str) -> None:
     assert gpuprof("show", report, *options.split()).returncode == 0
 
@@ -312,7 +313,7 @@ def test_several_kernels_are_all_shown_and_a_pattern_that_names_none_is_told(tmp
     assert [group["kernels"] for figure in json.loads(drawn)["figures"] for group in figure["left_out"]] == [[0, 2]]
 
 
-@pytest.mark.parametrize("command", ["report", "roofline"])
+@each_row("command", ["report", "roofline"])
 def test_a_second_place_to_write_to_is_refused(report: Path, tmp_path: Path, command: str) -> None:
     done = gpuprof(command, report, "-o", "one.html", "-o", "two.html", cwd=tmp_path)
     told = "error: -o names two places: one.html and two.html\nhint: name one of them\n"
@@ -320,7 +321,7 @@ def test_a_second_place_to_write_to_is_refused(report: Path, tmp_path: Path, com
     assert list(tmp_path.glob("*.html")) == []
 
 
-@pytest.mark.parametrize("form", ["csv", "json"])
+@each_row("form", ["csv", "json"])
 def test_the_top_of_a_configuration_does_not_shorten_what_has_every_launch(
     report: Path, tmp_path: Path, form: str
 ) -> None:
@@ -340,7 +341,7 @@ def test_a_closed_pipe_is_no_error(report: Path) -> None:
     assert "Traceback" not in done.stderr and "error" not in done.stderr
 
 
-@pytest.mark.parametrize(("closed", "code"), [((0,), 0), ((2,), 0), ((1,), 2), ((1, 2), 2), ((0, 1, 2), 2)])
+@each_row(("closed", "code"), [((0,), 0), ((2,), 0), ((1,), 2), ((1, 2), 2), ((0, 1, 2), 2)])
 def test_a_closed_stdout_is_an_error_and_other_closed_streams_are_none(
     report: Path, tmp_path: Path, closed: tuple[int, ...], code: int
 ) -> None:
@@ -351,7 +352,7 @@ def test_a_closed_stdout_is_an_error_and_other_closed_streams_are_none(
     assert ("cannot write standard output: it is closed" in done.stderr) == (closed == (1,))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line", ["show {}", "show {} --format json", "show {} --format csv", "compare {} {}", "specs list", "specs",
              "--help", "--version", "doctor", "characterize --list"],
 )  # fmt: skip
@@ -362,7 +363,7 @@ def test_what_prints_a_result_fails_where_stdout_is_closed(report: Path, line: s
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("line", ["show {}", "report {} --force -o {}.html", "roofline {} --force -o {}.svg"])
+@each_row("line", ["show {}", "report {} --force -o {}.html", "roofline {} --force -o {}.svg"])
 def test_a_stderr_that_takes_nothing_changes_no_exit_code(report: Path, tmp_path: Path, line: str) -> None:
     copy = shutil.copy(report, tmp_path / "a.ncu-rep")
     whole = gpuprof(*line.format(copy, copy).split())
@@ -408,7 +409,7 @@ def test_a_name_of_any_length_is_read_from_a_csv() -> None:
     assert json.loads(done.stdout)["kernels"][0]["demangled"] == name
 
 
-@pytest.mark.parametrize("pattern", ["a{999999999999}", "#" + "9" * 5000, "(" * 5000 + ")" * 5000, "[[b]z"])
+@each_row("pattern", ["a{999999999999}", "#" + "9" * 5000, "(" * 5000 + ")" * 5000, "[[b]z"])
 def test_an_odd_pattern_is_a_usage_error(report: Path, pattern: str) -> None:
     done = gpuprof("show", "--kernel", pattern, report)
     assert done.returncode == 2, done.stderr
@@ -416,7 +417,7 @@ def test_an_odd_pattern_is_a_usage_error(report: Path, pattern: str) -> None:
 
 
 @pytest.mark.skipif(not REPORTS.is_dir(), reason="no real reports lie beside the checkout (../shared/reports)")
-@pytest.mark.parametrize("name", ["rtx5090-details.csv", "rtx5090-roofline-section.csv", "bert-torch-details.csv"])
+@each_row("name", ["rtx5090-details.csv", "rtx5090-roofline-section.csv", "bert-torch-details.csv"])
 def test_real_csv_exports_are_shown(name: str) -> None:
     done = gpuprof("show", REPORTS / "csv" / name)
     assert done.returncode == 0, done.stderr

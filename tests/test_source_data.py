@@ -19,6 +19,7 @@ from gpuprof.read.source_text import FunctionCode, TextStore
 from gpuprof.read.wire import message, number
 from tests.elf_files import KERNEL as CODE
 from tests.elf_files import Content, cubin_file
+from tests.table import each_row
 from tests.test_line_table import END, SET_ADDRESS, special, table
 
 START = 0x7F00_0000_0100
@@ -72,7 +73,7 @@ def test_instructions_are_told_by_address_jumps_as_addresses_and_called_function
     }
 
 
-@pytest.mark.parametrize("pc", [0, START - 16, START + 8, START + 128, SECOND + 64])
+@each_row("pc", [0, START - 16, START + 8, START + 128, SECOND + 64])
 def test_nothing_is_told_of_an_address_outside_or_between(pc: int, store: TextStore) -> None:
     data = SourceData(program(kernel=START, second=SECOND))
     assert data.places([pc], store) == {pc: NOWHERE}
@@ -92,7 +93,7 @@ def test_a_launch_may_tell_the_address_itself(store: TextStore) -> None:
     assert data.places([START], store, ("kernel", START))[START].sass == "IADD3 R0, RZ, RZ, RZ"
 
 
-@pytest.mark.parametrize("cubin", [b"", b"no cubin", TWO[:700], cubin_file()[:64]])
+@each_row("cubin", [b"", b"no cubin", TWO[:700], cubin_file()[:64]])
 def test_without_a_whole_cubin_nothing_is_known(cubin: bytes, store: TextStore) -> None:
     data = SourceData(program(cubin, kernel=START))
     assert data.places([START], store) == {START: NOWHERE} and data.function("kernel") is None
@@ -184,7 +185,7 @@ def test_text_is_asked_once_and_then_comes_from_memory_and_from_the_cache(
     assert len(tool.asked) == 1 and list(again.text(KERNEL) or ()) == list(listing(KERNEL.code))
 
 
-@pytest.mark.parametrize("content", [b"", b"NOP", b"NOP\n" * 6, b"\n".join([b"BRA \tno"] * 8), b"\xff\n" * 7])
+@each_row("content", [b"", b"NOP", b"NOP\n" * 6, b"\n".join([b"BRA \tno"] * 8), b"\xff\n" * 7])
 def test_nonsense_in_the_cache_is_read_anew(content: bytes, store: TextStore, tool: Tool, tmp_path: Path) -> None:
     store.learn([KERNEL])
     (entry,) = (tmp_path / "cache").iterdir()

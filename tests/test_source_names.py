@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from gpuprof.diagnose.summary import summarised
@@ -20,6 +19,7 @@ from gpuprof.present.source_names import in_source, short_names, source_name
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.privacy.border import without_private
 from tests.readings import session_of
+from tests.table import each_row
 from tests.test_console import shown
 from tests.test_figures import HOSTILE, kernel, session
 from tests.test_page import UNCOALESCED
@@ -43,7 +43,7 @@ def _two_files(first: str = "/home/someone/run-base.ncu-rep", second: str = "/da
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("files", "names"),
     [
         (("a/MW_Baseline.ncu-rep", "b/MW_DivToMult.ncu-rep"), ("Baseline", "DivToMult")),

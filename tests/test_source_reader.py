@@ -25,6 +25,7 @@ from tests.cuda_tools import needs_cuda_wheels
 from tests.elf_files import Content, cubin_file
 from tests.nvidias_spelling import spelled
 from tests.reviewed_code import TARGETS, compiled_cases
+from tests.table import each_row
 from tests.test_real_reports import native_actions
 from tests.test_source_data import SECOND, START, Tool, program, with_lines
 
@@ -77,9 +78,7 @@ def test_what_is_read_ahead_is_bounded(tool: Tool, monkeypatch: pytest.MonkeyPat
     assert [sum(map(len, asked)) for asked in tool.asked] == [128]
 
 
-@pytest.mark.parametrize(
-    ("target", "hint"), [("sm_90", BRINGS_DISASSEMBLER), ("sm_72", "CUDA 12"), ("sm_70", "CUDA 12")]
-)
+@each_row(("target", "hint"), [("sm_90", BRINGS_DISASSEMBLER), ("sm_72", "CUDA 12"), ("sm_70", "CUDA 12")])
 def test_without_a_disassembler_lines_are_there_and_what_brings_text_is_said(
     target: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,7 +187,7 @@ NAMED = {"ATOM", "ATOMG", "ATOMS", "BAR", "LD", "LDG", "LDL", "LDS", "MEMBAR", "
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_opcodes_of_compiled_accesses_are_those_of_the_text(target: str) -> None:
     case = compiled_cases(ACCESSES, target)["accesses"]
     named = set()
@@ -207,7 +206,7 @@ def code_of(details: LaunchDetails) -> FunctionCode | None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("name", ["cutlass-report80.ncu-rep", "cutlass-report-s8-persist.ncu-rep"])
+@each_row("name", ["cutlass-report80.ncu-rep", "cutlass-report-s8-persist.ncu-rep"])
 def test_without_a_disassembler_findings_keep_file_and_line(
     name: str, reports: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

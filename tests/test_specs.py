@@ -32,6 +32,7 @@ from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree
 from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
 from gpuprof.resources import data_dir
+from tests.table import each_row
 
 SPECS = data_dir("specs")
 PACKAGED = SpecLibrary(folders=(SPECS,))
@@ -147,14 +148,14 @@ def packaged_archs() -> list[ArchSpec]:
     return [arch for arch in archs if arch is not None]
 
 
-@pytest.mark.parametrize("arch", [arch for arch in packaged_archs() if arch.ncu_chip], ids=lambda arch: arch.name)
+@each_row("arch", [arch for arch in packaged_archs() if arch.ncu_chip], ids=lambda arch: arch.name)
 def test_counter_names_exist_on_the_chip(arch: ArchSpec) -> None:
     known = chip_metrics(arch.ncu_chip or "")
     wanted = {name.partition(".")[0] for links in arch.counters.values() for name in first_terms(links[0])}
     assert sorted(name for name in wanted if not name.startswith(NOT_LISTED) and name not in known) == []
 
 
-@pytest.mark.parametrize("arch", [arch for arch in packaged_archs() if arch.ncu_chip], ids=lambda arch: arch.name)
+@each_row("arch", [arch for arch in packaged_archs() if arch.ncu_chip], ids=lambda arch: arch.name)
 def test_stall_reasons_exist_on_the_chip(arch: ArchSpec) -> None:
     known = chip_metrics(arch.ncu_chip or "")
     missing = [r for r in arch.stalls if f"smsp__average_warps_issue_stalled_{r}_per_issue_active" not in known]
@@ -247,7 +248,7 @@ def test_compute_keys() -> None:
     assert str(key_of("tensor.fp16  fp32   wgmma")) == "tensor.fp16 fp32 wgmma"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["", "fp31", "fp32 fp32", "tensor.fp16", "tensor.fp16 fp32", "tensor.fp16 fp32 mma", "tensor.fp16 x wgmma"]
 )
 def test_wrong_compute_keys_name_the_line(text: str) -> None:
@@ -309,7 +310,7 @@ BAD_YAML = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_YAML)
+@each_row("name", BAD_YAML)
 def test_bad_yaml_names_the_line(name: str) -> None:
     text, line, problem = BAD_YAML[name]
     with pytest.raises(BrokenSpec, match=problem) as caught:
@@ -318,7 +319,7 @@ def test_bad_yaml_names_the_line(name: str) -> None:
     assert str(caught.value).startswith(f"f.yaml:{line}: ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "line", "problem"),
     [
         (b"a: 1\nb: \xff\n", 2, "not UTF-8"),
@@ -335,13 +336,13 @@ def test_bad_files_name_the_line(tmp_path: Path, data: bytes, line: int, problem
     assert caught.value.place == FileLine(str(path), line)
 
 
-@pytest.mark.parametrize("name", ["missing.yaml", ".", "nul\0byte.yaml"])
+@each_row("name", ["missing.yaml", ".", "nul\0byte.yaml"])
 def test_files_that_cannot_be_read_are_spec_errors(tmp_path: Path, name: str) -> None:
     with pytest.raises(BrokenSpec, match="cannot be read"):
         load_tree(tmp_path / name)
 
 
-@pytest.mark.parametrize("text", ["9" * 5000, "³", "-1", "0", "1.5", "", "four"])
+@each_row("text", ["9" * 5000, "³", "-1", "0", "1.5", "", "four"])
 def test_what_is_no_whole_number_above_zero_names_the_line(text: str) -> None:
     with pytest.raises(BrokenSpec, match=r"^f\.yaml:7: times: .* is not a whole number from 1 on"):
         whole(YamlNode(text, FileLine("f.yaml", 7)), "times")
@@ -460,7 +461,7 @@ def test_a_base_that_is_its_own_base_is_an_error(tmp_path: Path) -> None:
     assert finding.message == "bases are nested too deeply"
 
 
-@pytest.mark.parametrize("name", ["../gpu/a100-80gb-pcie", "sm_80/../sm_90", "base", "", "sm_"])
+@each_row("name", ["../gpu/a100-80gb-pcie", "sm_80/../sm_90", "base", "", "sm_"])
 def test_architecture_names_lead_nowhere_else(name: str) -> None:
     assert PACKAGED.arch(name) is None
 
@@ -568,7 +569,7 @@ def test_sm_count_and_memory_tell_products_of_one_name_apart(tmp_path: Path) -> 
     assert ambiguous == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "spec"),
     [
         ("cuda_learning_mojo-profile.ncu-rep", "gtx-1660-ti"),
@@ -702,7 +703,7 @@ MOVED = {"dram above l2": "dram:", "matches nothing": "schema:", "unknown key": 
 """Where the finding is not at the line that was changed: a text of its line."""
 
 
-@pytest.mark.parametrize("name", GPU_RULES)
+@each_row("name", GPU_RULES)
 def test_a_broken_product_is_found_at_its_line(tmp_path: Path, name: str) -> None:
     old, new, rule, message = GPU_RULES[name]
     text, line = changed(GPU, old, new)
@@ -717,7 +718,7 @@ def test_a_broken_product_is_found_at_its_line(tmp_path: Path, name: str) -> Non
     assert str(finding).startswith(f"{tmp_path / 'gpu' / 'toy.yaml'}:{line}: {finding.severity}: ")
 
 
-@pytest.mark.parametrize("rule", ["rated-peak", "rated-clock", "rated-dram"])
+@each_row("rule", ["rated-peak", "rated-clock", "rated-dram"])
 def test_a_noted_contradiction_is_information(tmp_path: Path, rule: str) -> None:
     old, new = {
         "rated-peak": (FP32, FP32.replace("12.8", "13.1")),
@@ -735,7 +736,7 @@ def test_a_note_does_not_excuse_a_sparse_figure(tmp_path: Path) -> None:
     assert only(check_text(tmp_path, text)).severity == "error"
 
 
-@pytest.mark.parametrize("peak", ["12.55 TFLOP/s", "13.05 TFLOP/s"])
+@each_row("peak", ["12.55 TFLOP/s", "13.05 TFLOP/s"])
 def test_peaks_within_two_percent_are_clean(tmp_path: Path, peak: str) -> None:
     text, _ = changed(GPU, "12.8 TFLOP/s", peak)
     assert check_text(tmp_path, text).findings == ()
@@ -774,7 +775,7 @@ ARCH_MOVED = {
 }
 
 
-@pytest.mark.parametrize("name", ARCH_RULES)
+@each_row("name", ARCH_RULES)
 def test_a_broken_architecture_is_found_at_its_line(tmp_path: Path, name: str) -> None:
     old, new, rule, message = ARCH_RULES[name]
     text, line = changed(ARCH, old, new)
@@ -802,7 +803,7 @@ def compiling(entry: str, text: str) -> str:
     return text.replace("compute_capability:", f"compile: {entry}\ncompute_capability:")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "message"),
     [
         ("{target: sm_78, source: guide}", "target 'sm_78' is neither sm_77 nor sm_77a"),
@@ -848,7 +849,7 @@ def test_removing_what_the_base_does_not_have_is_a_warning(tmp_path: Path) -> No
     assert check_text(tmp_path, CHILD.replace("fp64", "fp32"), "sm_78").findings == ()
 
 
-@pytest.mark.parametrize("source", ['{kind: measured, text: "a run"}', "null"])
+@each_row("source", ['{kind: measured, text: "a run"}', "null"])
 def test_a_child_cannot_redefine_the_evidence_of_its_base(tmp_path: Path, source: str) -> None:
     base = write_arch(tmp_path)
     text = CHILD.replace('other: {kind: measured, text: "a run"}', f"guide: {source}").replace("fp64", "fp32")

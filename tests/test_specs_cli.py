@@ -18,6 +18,7 @@ from gpuprof.resources import data_dir
 from tests import ncu_bytes
 from tests.cli import gpuprof
 from tests.readings import session_of
+from tests.table import each_row
 from tests.test_specs import ARCH, GPU, changed, for_a100, write_arch, write_gpu
 
 
@@ -46,15 +47,15 @@ def test_list_fits_eighty_columns_and_names_every_product() -> None:
     assert {"sm_70", "sm_90", "sm_121"} <= names
 
 
-@pytest.mark.parametrize("columns", [60, 100])
-@pytest.mark.parametrize("words", [("list",), ("show", "h200-sxm"), ("show", "sm_90")])
+@each_row("columns", [60, 100])
+@each_row("words", [("list",), ("show", "h200-sxm"), ("show", "sm_90")])
 def test_lines_are_as_wide_as_the_terminal_but_for_words_that_are_wider(columns: int, words: tuple[str, ...]) -> None:
     done = gpuprof("specs", *words, environ={**os.environ, "COLUMNS": str(columns)})
     wide = [line.split() for line in done.stdout.splitlines() if len(line) > columns]
     assert done.returncode == 0 and all(len(words) == 1 for words in wide), wide
 
 
-@pytest.mark.parametrize("words", [("list",), ("show", "h200-sxm"), ("show", "sm_90")])
+@each_row("words", [("list",), ("show", "h200-sxm"), ("show", "sm_90")])
 def test_a_terminal_without_unicode_gets_ascii(words: tuple[str, ...]) -> None:
     done = gpuprof("specs", *words, encoding="ascii")
     assert done.returncode == 0 and done.stdout.isascii() and "sm_90" in done.stdout
@@ -123,7 +124,7 @@ def test_show_gives_an_architecture_as_json() -> None:
     assert shown["counters"]["duration"][0]["terms"] == {"gpu__time_duration.sum": 1.0}
 
 
-@pytest.mark.parametrize("name", ["sm_77", "nothing of that kind"])
+@each_row("name", ["sm_77", "nothing of that kind"])
 def test_show_of_an_unknown_name_is_an_input_error(name: str) -> None:
     error = specs("show", name).exception
     assert isinstance(error, InputError)
@@ -241,7 +242,7 @@ def test_a_product_without_its_variant_is_answered_with_its_variants() -> None:
     assert "hint: did you mean a100-40gb-pcie, a100-40gb-sxm, a100-80gb-pcie, a100-80gb-sxm? " in done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("how", "terms", "text"),
     [
         ("total", (("a", 1.0), ("b", 2.0)), "a + 2 × b"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.nvidias_spelling import spelled
+from tests.table import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "spelling"),
     [
         ("      @!P0  IADD3 R4, R4, -0x20, RZ", "@!P0 IADD3 R4, R4, -0x20, RZ"),

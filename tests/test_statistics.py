@@ -20,6 +20,7 @@ from gpuprof.characterize.maths.statistics import (
     rounds,
     stop_reason,
 )
+from tests.table import each_row
 
 times = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40)
 
@@ -60,7 +61,7 @@ def test_estimate_scales_with_its_samples(values: list[float], factor: float) ->
     assert other.half_width == pytest.approx(one.half_width, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("values", [[], [1.0, float("nan")], [float("inf")]])
+@each_row("values", [[], [1.0, float("nan")], [float("inf")]])
 def test_samples_that_are_none_or_no_numbers_are_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match="sample"):
         estimate(values)

@@ -26,6 +26,7 @@ from gpuprof.read.spool import spooled
 from tests import builders, ncu_bytes
 from tests.cli import GPUPROF
 from tests.conftest import REPORTS
+from tests.table import each_row
 from tests.zstd_bytes import compressed
 
 PLAIN = ncu_bytes.simple_report([("gemm", {**ncu_bytes.A100, **builders.FLOP_1})])
@@ -45,7 +46,7 @@ def read(data: bytes, monkeypatch: pytest.MonkeyPatch) -> object:
     return read_file("-")
 
 
-@pytest.mark.parametrize("data", [PLAIN, compressed(PLAIN), CSV], ids=["ncu-rep", "ncu-repz", "csv"])
+@each_row("data", [PLAIN, compressed(PLAIN), CSV], ids=["ncu-rep", "ncu-repz", "csv"])
 def test_a_report_of_each_kind_is_read_under_the_name_of_standard_input(
     data: bytes, emptied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,7 +55,7 @@ def test_a_report_of_each_kind_is_read_under_the_name_of_standard_input(
     assert (report.file, len(report.launches)) == ("standard input", 1)
 
 
-@pytest.mark.parametrize("name", ["miniweather-gp100.nsys.sqlite", "small-h100.pt.trace.json"])
+@each_row("name", ["miniweather-gp100.nsys.sqlite", "small-h100.pt.trace.json"])
 def test_timelines_are_read_as_from_their_files(
     name: str, reports: Path, emptied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,7 +71,7 @@ def test_a_damaged_report_is_told_by_the_name_of_standard_input(emptied: Path, m
     assert "gpuprof-" not in f"{raised.value.message} {raised.value.hint}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "told"),
     [
         (b"", "standard input is empty"),
@@ -121,7 +122,7 @@ def test_a_stream_that_fails_is_told(emptied: Path) -> None:
         raise AssertionError("there is nothing to read")
 
 
-@pytest.mark.parametrize("command", ["show", "report", "roofline"])
+@each_row("command", ["show", "report", "roofline"])
 def test_the_commands_read_a_piped_report(command: str, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -152,9 +153,7 @@ def test_two_pipes_are_two_reports(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 3, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)]
-)
+@each_row(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)])
 def test_a_signal_leaves_nothing_of_it(sent: signal.Signals, code: int, tmp_path: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     started = subprocess.Popen(

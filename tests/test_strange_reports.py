@@ -15,6 +15,7 @@ from gpuprof.read.container import walk
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.wire import message, number, prefixed
 from tests import ncu_bytes
+from tests.table import each_row
 
 DURATION, OPCODES, CYCLES = "gpu__time_duration.sum", "sass__inst_executed_per_opcode", "sm__cycles_active.avg"
 NAMES = (DURATION, OPCODES, CYCLES, "device__attribute_display_name")
@@ -44,7 +45,7 @@ def facts(made: Report) -> list[tuple[object, ...]]:
     ]
 
 
-@pytest.mark.parametrize("version", [0, 3, 8])
+@each_row("version", [0, 3, 8])
 def test_another_format_is_refused_with_the_way_out_and_salvage_reads_what_it_can(tmp_path: Path, version: int) -> None:
     data = report(launch("a"), launch("b"), version=version)
     with pytest.raises(
@@ -126,7 +127,7 @@ STRANGE = (
 )
 
 
-@pytest.mark.parametrize("content", STRANGE)
+@each_row("content", STRANGE)
 def test_a_value_of_an_unknown_form_is_missing_and_no_zero(tmp_path: Path, content: bytes) -> None:
     data = report(launch("a"), launch("b", message(13, number(1, 2) + content)), launch("c"))
     for salvage in (False, True):
@@ -195,7 +196,7 @@ def test_a_message_that_does_not_parse_is_an_error_or_left_out(tmp_path: Path) -
     assert [one.name for one in read(tmp_path, data, salvage=True).launches] == ["a"]
 
 
-@pytest.mark.parametrize(("field", "kind"), [(7, "range"), (8, "command list"), (9, "graph")])
+@each_row(("field", "kind"), [(7, "range"), (8, "command list"), (9, "graph")])
 def test_results_that_are_no_kernels_have_metrics_and_a_kind(tmp_path: Path, field: int, kind: str) -> None:
     metric = message(4, number(1, 0) + message(2, number(5, 7000)))
     payload = prefixed(number(1, 1) + number(2, 1) + metric)

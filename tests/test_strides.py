@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from gpuprof.review.memory import accesses_of
 from gpuprof.review.strides import cost_words, costs_of_values, kernel_addresses, stride_arguments, unknown_causes
 from tests.code_cases import case_of
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 
 TARGETS = ("sm_75", "sm_90", "sm_120")
 HEAD = 'extern "C" __global__ void k'
@@ -48,7 +48,7 @@ def sass(*lines: str) -> tuple[Instruction, ...]:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_a_stride_that_is_an_argument_is_named_with_what_it_costs(target: str) -> None:
     assert causes(STRIDED, target) == [
         "the stride from lane to lane is argument 2 (n) × 4 B: 1 → 4 sectors, 8 or more → 32"
@@ -63,7 +63,7 @@ def test_an_argument_without_a_name_goes_by_its_place() -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_rows_that_threads_walk_along_have_the_same_stride_in_all_unrolled_loops(target: str) -> None:
     said = causes(ROWS, target)
     assert said
@@ -71,13 +71,13 @@ def test_rows_that_threads_walk_along_have_the_same_stride_in_all_unrolled_loops
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_a_looked_up_address_is_a_gather_with_the_line_of_its_index(target: str) -> None:
     assert causes(GATHER, target) == ["the address follows from what is loaded from memory at kernels.cu:3 (a gather)"]
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_lanes_of_a_tile_are_told_from_the_warps(target: str) -> None:
     assert causes(TILED, target) == [
         "the stride from lane to lane is argument 2 (n) × 4 B: 1 → 4 sectors, 8 or more → 32"
@@ -142,7 +142,7 @@ def test_what_no_way_through_a_branch_writes_is_known_behind_it() -> None:
     assert (item.stride, item.base) == (4, "1·c[0x0][0x160] + 4·lanes 0")
 
 
-@pytest.mark.parametrize("load", ["ULDC UR4, c[0x0][RZ]", "MOV R6, c[0x0][RZ]", "LDC R6, c[0x0][0x0]"])
+@each_row("load", ["ULDC UR4, c[0x0][RZ]", "MOV R6, c[0x0][RZ]", "LDC R6, c[0x0][0x0]"])
 def test_the_first_word_of_the_bank_has_no_number(load: str) -> None:
     """It is blockDim.x on sm_90 and older; a block of 64 threads is known."""
     code = sass("S2R R0, SR_TID.X", load, f"IMAD R2, R0, {load.split()[1]} RZ", "LDG.E R3, [R2.64]", "EXIT")

@@ -19,6 +19,7 @@ from gpuprof.present.page.strips import timeline_drawings
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests.chromium import CHROMIUM, Browser
+from tests.table import each_row
 from tests.test_figures import TWO
 from tests.test_timeline import A100, copy, device, kernel, session, trace
 
@@ -137,7 +138,7 @@ def test_a_session_gives_the_same_drawing_when_it_is_read_again() -> None:
     assert list(timeline_drawings(again)) == list(timeline_drawings(found))
 
 
-@pytest.mark.parametrize("bins", [(), (0.5,)])
+@each_row("bins", [(), (0.5,)])
 def test_rows_of_unlike_bins_are_damage(bins: tuple[float, ...]) -> None:
     found = some()
     assert found.timeline is not None
@@ -180,7 +181,7 @@ def test_many_launches_are_a_small_picture() -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-@pytest.mark.parametrize("dark", [False, True])
+@each_row("dark", [False, True])
 def test_a_browser_shows_the_drawing_with_its_name(tmp_path: Path, dark: bool) -> None:
     path = tmp_path / "page.html"
     path.write_text(render_html(some(HOSTILE)), encoding="utf-8")

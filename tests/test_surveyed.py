@@ -10,6 +10,7 @@ from gpuprof.model.recorded import Launch
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.surveyed import joined
 from tests import builders
+from tests.table import each_row
 
 INSTRUCTIONS = "smsp__inst_executed.sum"
 UP, DOWN = "aten::mm [64, 64]×[64, 256]", "aten::mm [64, 256]×[256, 64]"
@@ -47,7 +48,7 @@ def test_a_kernel_of_another_module_has_the_counters_of_the_same_operator() -> N
     assert counts(profiled, surveyed) == {f"a / {UP}": 1, f"b / {DOWN}": 2, f"b / {UP}": 1}
 
 
-@pytest.mark.parametrize(("took_us", "instructions"), [(121, None), (66, None), (60, 1), (33, 1), (17, 1), (16, None)])
+@each_row(("took_us", "instructions"), [(121, None), (66, None), (60, 1), (33, 1), (17, 1), (16, None)])
 def test_of_another_operator_only_what_takes_about_as_long_is_the_same(
     took_us: float, instructions: float | None
 ) -> None:

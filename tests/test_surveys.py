@@ -18,6 +18,7 @@ from gpuprof.collect.survey_tools import find_nsys, tools_for
 from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
 from tests.cli import gpuprof
+from tests.table import each_row
 from tests.test_run import Bench, bench, value_after
 from tests.torch_programs import TORCH_PYTHON
 
@@ -171,7 +172,7 @@ def test_the_dry_run_shows_how_the_survey_is_made(bench: Bench) -> None:
     assert survey.startswith("env GPUPROF_SURVEY_TO=") and survey.endswith(f"{sys.executable} x.py")
 
 
-@pytest.mark.parametrize("named", ["no-such-file", "cupy", ""])
+@each_row("named", ["no-such-file", "cupy", ""])
 def test_a_survey_is_a_tool_or_a_file(bench: Bench, named: str) -> None:
     done = bench.run("--survey", named)
     assert done.returncode == 2 and "auto, torch, nsys, cupti, ncu" in done.stderr

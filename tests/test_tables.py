@@ -22,13 +22,14 @@ from gpuprof.read.files import read_file
 from gpuprof.read.identify import look_at
 from gpuprof.read.readers import KINDS, Readable, has_name_of_a_file, kind_of
 from tests.cli import gpuprof
+from tests.table import each_row
 from tests.test_ncu_csv import raw_page
 
 READABLE = [kind for kind in KINDS if isinstance(kind, Readable)]
 WRITERS = [writer for form in FORMATS.values() for writer in (form.kernels, form.times, form.tree) if writer]
 
 
-@pytest.mark.parametrize("place", sorted({kind.reader for kind in READABLE}))
+@each_row("place", sorted({kind.reader for kind in READABLE}))
 def test_every_reader_is_where_its_row_says(place: str) -> None:
     assert place.startswith(("gpuprof.read.", "gpuprof.store."))
     assert callable(pkgutil.resolve_name(place))
@@ -48,14 +49,14 @@ def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:
     assert {kind.kind for kind in READABLE if kind.told} == {kind.kind for kind in READABLE}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name", ["a.ncu-rep", "A.NCU-REPZ", "a.nsight-cuprof-report", "a.csv", "a.json", "a.json.gz", "a.sqlite", "a.html"]
 )
 def test_the_name_of_a_file_to_read_is_known_by_its_end(name: str) -> None:
     assert has_name_of_a_file(name)
 
 
-@pytest.mark.parametrize("word", ["train.py", "python", "csv", "./a.out", "a.nsys-rep", ""])
+@each_row("word", ["train.py", "python", "csv", "./a.out", "a.nsys-rep", ""])
 def test_other_words_are_no_names_of_files_to_read(word: str) -> None:
     assert not has_name_of_a_file(word)
 
@@ -69,7 +70,7 @@ def test_what_no_other_row_knows_is_text_of_ncu(tmp_path: Path) -> None:
     assert kind_of(look_at(tmp_path / "any", "standard input")) is KINDS[-1]
 
 
-@pytest.mark.parametrize("place", sorted({writer.place for writer in WRITERS}))
+@each_row("place", sorted({writer.place for writer in WRITERS}))
 def test_every_writer_is_where_its_row_says(place: str) -> None:
     assert place.startswith(("gpuprof.present.", "gpuprof.store."))
     assert callable(pkgutil.resolve_name(place))
@@ -80,7 +81,7 @@ def test_defaults_are_rows() -> None:
     assert DEFAULT_SET in SETS
 
 
-@pytest.mark.parametrize("group", get_args(Group))
+@each_row("group", get_args(Group))
 def test_every_group_of_a_set_adds_metrics(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     arch = SpecLibrary().arch("sm_90")
     assert arch is not None
@@ -109,7 +110,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path, m
         read_file(str(trace))
 
 
-@pytest.mark.parametrize("form", FORMATS.values(), ids=list(FORMATS))
+@each_row("form", FORMATS.values(), ids=list(FORMATS))
 def test_warnings_stand_beside_what_cannot_hold_them(form: Format, tmp_path: Path) -> None:
     text = raw_page({"a__x.sum": ("inst", ["1", "2"]), "b__x.sum": ("inst", ["3", "4"])})
     (tmp_path / "a.csv").write_text(text.removesuffix(',"4"\n') + "\n")

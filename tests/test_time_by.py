@@ -30,6 +30,7 @@ from tests.cli import process
 from tests.hand_made import HOSTILE, kernel, session
 from tests.readings import trace_of
 from tests.real_sessions import loaded
+from tests.table import each_row
 
 MLP = "layers.0.mlp"
 BACKWARD = ("autograd::engine::evaluate_function: AddmmBackward0", "AddmmBackward0")
@@ -258,7 +259,7 @@ def test_no_line_is_wider_than_the_terminal_and_the_rest_is_one_row(
     assert not hidden or f"and {hidden} more" in lines[-1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "by"),
     [
         *(("rank0-v100.pt.trace.json.gz", by) for by in GROUPINGS),
@@ -344,7 +345,7 @@ def test_long_names_leave_out_the_longest_kernel_first_and_then_lose_their_middl
     assert name in wide and "a_kernel_of_its_own" in wide
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("by", "kind", "ranges", "message", "hint"),
     [
         (
@@ -417,7 +418,7 @@ def test_markdown_is_a_table_of_the_first_and_the_rest(saved: Path) -> None:
     assert lines[5] == "| … and 3 more |  | 6 | 4.50 ms | 56 % |  |"
 
 
-@pytest.mark.parametrize("form", ["table", "json", "csv", "md"])
+@each_row("form", ["table", "json", "csv", "md"])
 def test_hostile_names_are_harmless_in_every_format(form: str, tmp_path: Path) -> None:
     path = tmp_path / "session.json"
     evil = launched(0, "k", 1e-3, HOSTILE, "日本語の範囲" * 20)
@@ -436,7 +437,7 @@ def test_the_command_line_says_what_is_next_and_picks_kernels(saved: Path) -> No
     assert "adam" in by_number.stdout and "gemm" not in by_number.stdout
 
 
-@pytest.mark.parametrize("option", [("--explain", "gemm"), ("--sort", "launch"), ("--items-per-step", "3")])
+@each_row("option", [("--explain", "gemm"), ("--sort", "launch"), ("--items-per-step", "3")])
 def test_options_that_say_nothing_of_groups_are_refused(saved: Path, option: tuple[str, str]) -> None:
     done = run("show", "--by", "operator", *option, saved)
     assert done.returncode == 2
@@ -451,7 +452,7 @@ def test_a_run_without_modules_ends_with_what_would_record_them(tmp_path: Path) 
     assert done.stderr.startswith("error: no kernel was launched in a PyTorch module\nhint: gpuprof run -- python ")
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 140, 200])
+@each_row("width", [60, 80, 100, 140, 200])
 def test_the_terminal_is_wide_enough_for_real_names(reports: Path, width: int) -> None:
     trace = reports / "traces" / "alexnet-a100.pt.trace.json.gz"
     for by in ("operator", "range", "kernel"):

@@ -28,6 +28,7 @@ from gpuprof.read.torch_words import collective, memory
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests.readings import session_of
+from tests.table import each_row
 from tests.test_console import shown
 
 TRANSFORMER = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
@@ -132,7 +133,7 @@ def test_communication_that_nothing_runs_beside_is_exposed() -> None:
     assert talk.bus_bytes_per_s == pytest.approx(25e9)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "factor"),
     [
         ("all_reduce", 1.5),
@@ -239,7 +240,7 @@ def test_one_step_has_no_rate() -> None:
     assert "no rate" in text and "items" not in text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ranks", "says"),
     [((3, 5), ["rank 3", "rank 5"]), ((0, 0), ["first", "second"]), ((None, 1), ["first", "second"])],
 )
@@ -316,7 +317,7 @@ def test_the_gpu_of_one_of_several_ranks_is_named_by_it() -> None:
     assert gaps.gain_total == pytest.approx(80 / 200)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("files", "named"),
     [
         (("runs/busy.json", "runs/idle.json"), "GPU 0 of idle.json is idle 80 % of 100 µs"),
@@ -385,7 +386,7 @@ def test_time_that_launches_without_a_time_may_have_filled_is_not_idle() -> None
     assert [finding.rule for each in found.kernels for finding in each.findings if finding.rule == "launch-gaps"] == []
 
 
-@pytest.mark.parametrize(("unsure_us", "confidence"), [(19, "inferred"), (21, "guess")])
+@each_row(("unsure_us", "confidence"), [(19, "inferred"), (21, "guess")])
 def test_much_idle_time_that_may_be_filled_makes_a_guess(unsure_us: float, confidence: str) -> None:
     # 100 µs of pauses, of which so many come after a launch without a time.
     launches = [kernel("a", 0, 10), kernel("a", 110 - unsure_us, None), kernel("a", 110, 10)]
@@ -451,14 +452,14 @@ def test_a_gpu_that_hardly_rests_has_no_launch_gaps() -> None:
     assert [finding.rule for one in found.kernels for finding in one.findings] == []
 
 
-@pytest.mark.parametrize(("pause_us", "told"), [(9.9, False), (10.1, True)])
+@each_row(("pause_us", "told"), [(9.9, False), (10.1, True)])
 def test_a_tenth_of_idle_time_is_told(pause_us: float, told: bool) -> None:
     # 10 % of 100 µs.
     found = session(trace(kernel("a", 0, 50), kernel("b", 50 + pause_us, 50 - pause_us)))
     assert any(finding.rule == "launch-gaps" for one in found.kernels for finding in one.findings) is told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pauses_us", "says"),
     [
         # Under 20 µs: 19 of 59, and 38 of 59. From 1 ms on: 1000 of 1998, and 1000 of 2001.
@@ -485,7 +486,7 @@ def waiting(*waits_us: tuple[float, float]) -> Trace:
     return replace(trace(*(kernel(f"k{at}", at * 60, 10) for at in range(11))), host_waits=waits)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wait_us", "share"),
     [
         ((5.0, 12.0), 0.1),  # from before the end of a kernel to shortly after it
@@ -615,7 +616,7 @@ def test_idle_time_comes_first_also_where_it_is_told_of_a_kernel_that_only_sets_
     assert not found.opportunities[0].set_up
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "waits"),
     [
         ("cudaStreamSynchronize", True), ("cudaDeviceSynchronize", True), ("cudaEventSynchronize", True),
@@ -807,7 +808,7 @@ def test_exposed_copies_and_launch_gaps_count_no_time_twice() -> None:
     assert found.verdict.notes[0].startswith("The GPU is idle 21 % of 999 µs")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("direction", "memory", "says", "action"),
     [
         ("host to device", "pageable", "from pageable memory", "pinned memory"),
@@ -826,12 +827,12 @@ def test_what_helps_exposed_copies_depends_on_direction_and_memory(
     assert says in finding.headline and action in finding.action
 
 
-@pytest.mark.parametrize("direction", ["device to device", "host to host", "copy"])
+@each_row("direction", ["device to device", "host to host", "copy"])
 def test_other_copies_are_not_exposed(direction: str) -> None:
     assert of_rule(feeding(None, direction), "exposed-copies") == []
 
 
-@pytest.mark.parametrize(("us", "told"), [(49, False), (51, True)])
+@each_row(("us", "told"), [(49, False), (51, True)])
 def test_few_exposed_copies_are_no_finding(us: float, told: bool) -> None:
     found = session(trace(moved(0, us, 1000), kernel("a", us, 1000 - us)))
     assert bool(of_rule(found, "exposed-copies")) is told
@@ -888,7 +889,7 @@ def test_copies_are_held_against_a_link_that_is_known() -> None:
     assert "They reach 20 % of the 450 GB/s of the link to the host." in finding.why
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "kind"),
     [
         ("Memcpy HtoD (Pageable -> Device)", "pageable"),
@@ -921,7 +922,7 @@ def test_exposed_communication_is_something_to_change() -> None:
     assert found.opportunities[0].rule == "exposed-communication"
 
 
-@pytest.mark.parametrize(("us", "told"), [(4.9, False), (5.1, True)])
+@each_row(("us", "told"), [(4.9, False), (5.1, True)])
 def test_little_exposed_communication_is_no_finding(us: float, told: bool) -> None:
     assert bool(of_rule(talking(us, 80 - us), "exposed-communication")) is told
 
@@ -1007,7 +1008,7 @@ def test_where_now_this_rank_and_now_that_one_is_last_none_is_named() -> None:
     assert finding.action.startswith("Make the steps of the ranks equally long")
 
 
-@pytest.mark.parametrize(("times", "names_one"), [(("late", "early"), False), (("late",) * 4 + ("early",), True)])
+@each_row(("times", "names_one"), [(("late", "early"), False), (("late",) * 4 + ("early",), True)])
 def test_of_two_ranks_one_is_named_that_is_late_far_more_often_than_the_other(
     times: tuple[str, ...], names_one: bool
 ) -> None:
@@ -1028,7 +1029,7 @@ ALONE = (kernel("a", 0, 70), reduction(70, 20))
 WAITING = (kernel("a", 0, 40), reduction(40, 50))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("other", "ranks"),
     [
         ((*WAITING, reduction(100, 5)), (0, 1)),

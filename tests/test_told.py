@@ -13,6 +13,7 @@ from gpuprof.model.recorded import FixedDetails, RuleResult
 from gpuprof.model.told import OR_MORE, ToldWarps, bottleneck, told_warps
 from gpuprof.present.session_text import limit_text
 from tests.kernels import Made, busy, lasting, made, session
+from tests.table import each_row
 
 HEAVIER = (
     "Memory is more heavily utilized than Compute: Look at the Memory Workload Analysis {}to identify the {} "
@@ -47,7 +48,7 @@ def told(launch: Made, *texts: str) -> Made:
     return replace(launch, details=FixedDetails(said(*texts)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "sm", "unit", "at_least"),
     [
         (HEAVIER.format("section ", "L2"), None, "l2", 0.6),
@@ -65,7 +66,7 @@ def test_the_level_that_a_rule_names_is_busy_from_its_threshold_on(
     assert found is not None and found.unit == unit and found.at_least == pytest.approx(at_least)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Memory is more heavily utilized than Compute: Look at it to see where the memory system bottleneck is.",
@@ -77,7 +78,7 @@ def test_where_a_rule_names_no_level_none_is_bounded(text: str) -> None:
     assert bottleneck(said(text)) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("texts", "warps"),
     [
         ((ISSUE.format("kernel"),), ToldWarps(0.125, 3.0, 0.25)),
@@ -155,7 +156,7 @@ def test_the_level_that_a_rule_names_is_no_less_busy_than_those_that_were_collec
     assert [finding.rule for finding in named.profile().findings][:1] == ["dram-bandwidth"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "units", "says"),
     [
         (WELL_USED.format("This workload", "DRAM", "Memory"), {"sm": 50.0}, "is at 80 % or more of DRAM bandwidth"),

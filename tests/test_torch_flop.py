@@ -18,6 +18,7 @@ from gpuprof.model.torch_flop import PRODUCTS, ProductFlop, path_of, product_flo
 from gpuprof.model.trace import MatrixProduct, TensorShape, Trace
 from gpuprof.read.torch_json import TraceJson
 from gpuprof.read.torch_trace import read_torch_trace, recorded_products
+from tests.table import each_row
 from tests.torch_programs import PLAIN_TORCH, run_torch
 
 RECORD = Path(__file__).with_name("torch_flop_programs.py")
@@ -57,7 +58,7 @@ def by_operator(products: tuple[MatrixProduct, ...]) -> dict[str, float]:
     return dict(found)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["mlp", "conv", "conv_transposed", "conv_grouped", "conv_1d_3d", "attention", "lower_types", "fused_attention"],
 )
@@ -188,7 +189,7 @@ def test_fp4_elements_come_in_pairs() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dtype", "path"),
     [
         ("float", "fp32"), ("double", "fp64"), ("c10::Half", "tensor.fp16"), ("c10::BFloat16", "tensor.bf16"),
@@ -203,7 +204,7 @@ def test_a_data_type_asks_for_a_path_of_work(dtype: str, path: str) -> None:
 # --- unknown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("product", "why"),
     [
         (MatrixProduct("aten::mm", 0.0, None), "no shapes"),

@@ -29,6 +29,7 @@ from gpuprof.read.nsys_sqlite import read_nsys_sqlite
 from gpuprof.read.timeline_parts import LaunchOrigin, open_at_places
 from gpuprof.read.torch_trace import read_torch_trace
 from tests.readings import session_of, trace_of
+from tests.table import each_row
 
 Event = dict[str, Any]
 
@@ -300,12 +301,12 @@ def test_a_launch_without_its_call_is_found_by_the_arrow_and_then_by_the_operato
     assert only(unrelated).operator is None, "some traces repeat the correlation where the operator's id belongs"
 
 
-@pytest.mark.parametrize("dur", [None, 0, -3, "7", float("nan")])
+@each_row("dur", [None, 0, -3, "7", float("nan")])
 def test_a_kernel_without_a_duration_stays_a_launch(dur: Any) -> None:
     assert only(read(gpu("kernel", "k", 1, dur, 5))).duration_s is None
 
 
-@pytest.mark.parametrize("dur", [-3, -0.5, 1e300])
+@each_row("dur", [-3, -0.5, 1e300])
 def test_an_impossible_duration_is_told_and_not_used(dur: float) -> None:
     trace = read(gpu("kernel", "good", 1, 2, 5), gpu("kernel", "bad", 9, dur, 6))
     assert [activity.duration_s for activity in trace.activities] == [2e-6, None]
@@ -327,7 +328,7 @@ def test_a_kernel_without_a_start_is_left_out_and_counted() -> None:
     assert trace.warnings == ("1 GPU activity has no start time and is left out",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "direction"),
     [
         ("Memcpy HtoD (Pageable -> Device)", "host to device"),
@@ -364,7 +365,7 @@ def test_a_communication_kernel_tells_its_collective() -> None:
     assert only(read(gpu("kernel", "gemm", 1, 2, 5, **COLLECTIVE))).collective is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("args", "expected"),
     [
         (("_allgather_base", 10, 80, "Float"), Collective("all_gather", 40, 8)),
@@ -494,7 +495,7 @@ def test_events_far_behind_the_start_of_the_file_are_found(tmp_path: Path) -> No
     assert isinstance(trace, Trace) and only(trace).name == "k"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "words"),
     [
         (b'{"traceEvents": [', "not valid JSON"),
@@ -527,7 +528,7 @@ def test_hip_calls_tell_an_amd_trace_that_names_no_gpu() -> None:
         read(event("cuda_runtime", "hipLaunchKernel", 1, 2, correlation=5), gpu("kernel", "k", 3, 2, 5))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "header", "says", "hint"),
     [
         # From 10 µs on, and 2 s after.
@@ -797,7 +798,7 @@ def test_copies_and_settings_of_memory_have_direction_and_bytes(tmp_path: Path) 
     assert [(one.name, one.bytes) for one in trace.activities if one.kind == SET] == [("set", 256)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "source", "target", "memory"),
     [
         (1, 0, 2, "pageable"),

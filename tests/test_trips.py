@@ -6,7 +6,6 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from gpuprof.code.tools.compile import compiler_for, target_options
 from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests.cuda_tools import needs_cuda_wheels
+from tests.table import each_row
 
 TARGETS = ("sm_75", "sm_80", "sm_86", "sm_90a", "sm_100a", "sm_120a")
 
@@ -54,7 +54,7 @@ def test_a_counter_is_followed_to_its_limit(first: int, step: int, limit: int, h
     assert counted(*turn, begin=f"MOV R0, {number}") == simulated(first, step, limit, how)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("turn", "turns"),
     [
         (["VIADD R0, R0, 0x1", "ISETP.NE.AND P0, PT, R0, 0x8, PT", "@P0 BRA 0x10"], 8),
@@ -148,7 +148,7 @@ def compiled(target: str) -> dict[str, tuple[Instruction, ...]]:
 
 
 @needs_cuda_wheels
-@pytest.mark.parametrize("target", TARGETS)
+@each_row("target", TARGETS)
 def test_compiled_loops_have_the_trips_of_their_source(target: str) -> None:
     trips = {
         name: [trip_counts(code, {}).get(loop.header) for loop in sorted(find_loops(code))]

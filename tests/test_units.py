@@ -21,11 +21,12 @@ from gpuprof.units import (
     round_step,
     significant,
 )
+from tests.table import each_row
 
 SCALED = ("FLOP/s", "OP/s", "bit/s", "B/s", "FLOP", "bit", "Hz", "B", "W")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value", "unit"),
     [
         ("4.8 TB/s", 4.8e12, "B/s"),
@@ -49,9 +50,7 @@ def test_quantities(text: str, value: float, unit: str) -> None:
     assert quantity.value == pytest.approx(value, rel=1e-15)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "MHz", "1 Mhz", "1 GiHz", "1 XB", "1,5 GB", "1 GB/sec", "0x10 B", "nan B", "1e400 B"]
-)
+@each_row("text", ["", "MHz", "1 Mhz", "1 GiHz", "1 XB", "1,5 GB", "1 GB/sec", "0x10 B", "nan B", "1e400 B"])
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_quantity(text)
@@ -99,7 +98,7 @@ def test_what_format_binary_writes_can_be_read_back(value: float) -> None:
     assert parse_quantity(format_binary(value, digits=6)).value == pytest.approx(value, rel=1e-5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "unit", "text"),
     [
         (4.8e12, "B/s", "4.80 TB/s"),
@@ -130,7 +129,7 @@ def test_significant_digits_are_kept(value: float, digits: int) -> None:
     assert float(significant(value, digits)) == pytest.approx(value, rel=10.0 ** (1 - digits) * 0.51)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("unit", "factor", "base"),
     [
         ("Gbyte/second", 1e9, "byte/s"),
@@ -161,13 +160,11 @@ def test_any_ncu_unit_has_a_base(unit: str) -> None:
     assert (again, again_factor) == (base, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("waves", "text"), [(1.3333, "1.33 waves"), (1.0, "1 wave"), (0.07, "0.07 waves"), (0.0, "under 0.01 waves")]
-)
+@each_row(("waves", "text"), [(1.3333, "1.33 waves"), (1.0, "1 wave"), (0.07, "0.07 waves"), (0.0, "under 0.01 waves")])
 def test_waves(waves: float, text: str) -> None:
     assert format_waves(waves) == text
 
 
-@pytest.mark.parametrize(("least", "step"), [(1, 1), (1.01, 2), (2, 2), (3, 5), (6, 10), (0.012, 0.02), (700, 1000)])
+@each_row(("least", "step"), [(1, 1), (1.01, 2), (2, 2), (3, 5), (6, 10), (0.012, 0.02), (700, 1000)])
 def test_the_step_of_a_scale_is_round_and_not_below(least: float, step: float) -> None:
     assert round_step(least) == pytest.approx(step)

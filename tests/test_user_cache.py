@@ -11,6 +11,7 @@ import pytest
 
 from gpuprof.code.tools import programs, user_cache
 from gpuprof.code.tools.user_cache import UserCache, cache_folder, key_of
+from tests.table import each_row
 
 KEY = key_of("kind", b"what it follows from")
 CONTENT = b"BRA 0x10\n" * 100
@@ -98,7 +99,7 @@ def test_parts_of_a_key_do_not_run_together() -> None:
     assert len({key_of("ab", "c"), key_of("a", "bc"), key_of("abc"), key_of("", "abc")}) == 4
 
 
-@pytest.mark.parametrize("off", ["off", " OFF ", "0", "no"])
+@each_row("off", ["off", " OFF ", "0", "no"])
 def test_the_user_can_switch_it_off(off: str) -> None:
     assert cache_folder({"GPUPROF_CACHE": off}, "linux") is None
 

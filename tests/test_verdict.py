@@ -43,6 +43,7 @@ from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.quantities import Clocks
 from gpuprof.resources import data_dir
+from tests.table import each_row
 
 PACKAGED = SpecLibrary(folders=(data_dir("specs"),))
 TERA = 1e12
@@ -143,7 +144,7 @@ TOO_MUCH = [
 ]
 
 
-@pytest.mark.parametrize("case", TOO_MUCH, ids=lambda case: case.what)
+@each_row("case", TOO_MUCH, ids=lambda case: case.what)
 def test_published_value_above_the_physical_limit_is_rejected(case: Impossible) -> None:
     limit = physical_limit(case.limit, product(case.product), Clocks(sm_hz=case.sm_hz))
     verdict = judge([*GOOD[:3], limit_check(case.value, case.unit, limit)])
@@ -158,9 +159,7 @@ EMULATED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("value", "name", "sm_hz", "why"), [case[1:] for case in EMULATED], ids=[case[0] for case in EMULATED]
-)
+@each_row(("value", "name", "sm_hz", "why"), [case[1:] for case in EMULATED], ids=[case[0] for case in EMULATED])
 def test_published_rate_of_emulated_fp8_is_held_against_the_instruction_that_ran(
     value: float, name: str, sm_hz: float, why: str
 ) -> None:
@@ -225,7 +224,7 @@ DISAGREEING = [
 ]
 
 
-@pytest.mark.parametrize("case", DISAGREEING, ids=lambda case: case.what)
+@each_row("case", DISAGREEING, ids=lambda case: case.what)
 def test_published_value_that_another_way_to_the_same_thing_contradicts_is_rejected(case: Contradicted) -> None:
     # The other numbers are published too: the same suite's, the corrected ones, or the next version's.
     check = agreement_check("agreement", case.value, case.other, case.unit, case.where, case.tolerance)
@@ -254,7 +253,7 @@ def test_value_that_passes_every_check_is_verified() -> None:
     assert judge(GOOD) == Verdict("verified")
 
 
-@pytest.mark.parametrize("left_out", ["gate", "scaling", "clock", "limit"])
+@each_row("left_out", ["gate", "scaling", "clock", "limit"])
 def test_value_that_lacks_one_of_the_four_checks_is_only_plausible(left_out: str) -> None:
     verdict = judge([check for check in GOOD if check.name != left_out])
     assert verdict == Verdict("plausible", (f"{left_out} was not checked",))
@@ -301,7 +300,7 @@ def test_verified_means_that_nothing_failed_and_nothing_is_missing(states: list[
     assert (word == "verified") == (not {"failed", "missing"} & set(states) and "passed" in states)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("gate", "state"),
     [("pass", "passed"), ("emulated", "passed"), ("fail", "failed"), ("unsupported", "failed"), (None, "missing")],
 )
@@ -323,7 +322,7 @@ def test_clock_that_one_side_does_not_tell_is_missing() -> None:
 HELD = ("power cap",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kernel_hz", "held", "state"),
     [(1.5e9, HELD, "passed"), (1.38e9, HELD, "passed"), (1.99e9, HELD, "passed"), (1.35e9, HELD, "missing"),
      (2.05e9, HELD, "missing"), (1.5e9, (), "failed")],
@@ -353,7 +352,7 @@ def test_clock_that_differs_names_both() -> None:
     assert check.why == "the SM clock was 1.580 GHz in the kernel and 1.965 GHz by NVML"
 
 
-@pytest.mark.parametrize(("value", "state"), [(1.004, "passed"), (1.006, "failed"), (0.11, "passed"), (0.09, "failed")])
+@each_row(("value", "state"), [(1.004, "passed"), (1.006, "failed"), (0.11, "passed"), (0.09, "failed")])
 def test_limit_may_be_exceeded_by_half_a_percent_and_missed_by_a_factor_of_ten(value: float, state: str) -> None:
     limit = Bound(name="shared", value=1.0, unit="B/s", source="by hand", clock_hz=1e9)
     assert limit_check(value, "B/s", limit).state == state
@@ -500,7 +499,7 @@ def test_slices_of_l2_at_its_own_clock_are_certain() -> None:
     assert limit.confirmed and limit.behind is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "sm_hz", "most"),
     [("h200-sxm", 1.98e9, 10.2e12), ("h200-sxm", 1.4e9, 10.2e12), ("h100-sxm", 1.98e9, 7e12),
      ("gh200-96gb", 1.98e9, 8.3e12), ("a40", 1.74e9, 2.5e12), ("v100-sxm2-16gb", 1.38e9, 2.5e12)],
@@ -533,8 +532,8 @@ def driver_says(bus: int) -> Hardware:
     return Hardware.of(arch, gpu, RecordedDevice(name=gpu.title, sm_count=132, memory_bus_bits=bus))
 
 
-@pytest.mark.parametrize("bus", [5120, 6016, 6144, 8192])
-@pytest.mark.parametrize("dram_hz", [3.0e9, 3.125e9, 3.201e9, None])
+@each_row("bus", [5120, 6016, 6144, 8192])
+@each_row("dram_hz", [3.0e9, 3.125e9, 3.201e9, None])
 def test_dram_of_an_h200_at_4_75_tb_per_s_is_never_rejected_and_8_tb_per_s_always(
     bus: int, dram_hz: float | None
 ) -> None:
@@ -544,7 +543,7 @@ def test_dram_of_an_h200_at_4_75_tb_per_s_is_never_rejected_and_8_tb_per_s_alway
     assert limit_check(8e12, "B/s", limit).state == "failed"
 
 
-@pytest.mark.parametrize(("bus", "confirmed"), [(384, True), (512, True), (5120, False), (6144, False)])
+@each_row(("bus", "confirmed"), [(384, True), (512, True), (5120, False), (6144, False)])
 def test_bus_that_only_the_driver_gives_is_certain_where_it_is_no_hbm(bus: int, confirmed: bool) -> None:
     found = PACKAGED.arch("sm_90")
     assert found is not None
@@ -580,7 +579,7 @@ def test_number_of_sms_that_a_spec_doubts_is_certain_once_the_device_says_it() -
     assert bound("fp32", replace(doubted, device=RecordedDevice(sm_count=132)), Clocks(sm_hz=1e9)).confirmed
 
 
-@pytest.mark.parametrize(("name", "rate", "certain"), [
+@each_row(("name", "rate", "certain"), [
     ("gh200-96gb", 450e9, True), ("gb200", 450e9, False), ("gb10", 273e9, True), ("jetson-agx-orin", 204.8e9, True),
 ])  # fmt: skip
 def test_host_memory_that_is_not_behind_pcie_is_bound_by_what_the_spec_says_of_its_link(
@@ -607,7 +606,7 @@ def test_dram_of_an_unknown_product_is_bound_by_the_attributes_of_its_device() -
     assert bound("dram", Hardware.of(found, None, device), Clocks()).value == pytest.approx(3.352 * TERA, rel=0.001)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("link", "giga"), [(PcieLink(5, 16), 63.0), (PcieLink(4, 16), 31.5), (PcieLink(3, 8), 7.88), (PcieLink(1, 16), 4.0)]
 )
 def test_pcie_is_bound_by_generation_width_and_coding(link: PcieLink, giga: float) -> None:
@@ -653,7 +652,7 @@ def test_probe_may_name_a_fraction_of_a_limit_or_a_rate_of_its_own() -> None:
     assert named.name == "tensor.fp16 fp32 mma.sync"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "opcodes", "executed"),
     [
         ("fp32", {"FFMA": 64}, "fp32"),

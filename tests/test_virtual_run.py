@@ -32,6 +32,7 @@ from gpuprof.hardware.specs import GpuSpec
 from gpuprof.resources import data_dir
 from tests import kept, kept_code
 from tests.fake_gpu import Misbehaviour, compiled
+from tests.table import each_row
 from tests.virtual_gpu import H200, VirtualGpu
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
@@ -223,7 +224,7 @@ def products() -> dict[str, GpuSpec]:
     return {gpu.name: gpu for gpu in every if gpu.number("sm_count")}
 
 
-@pytest.mark.parametrize("name", sorted(products()))
+@each_row("name", sorted(products()))
 def test_every_product_has_time_for_each_of_its_points(library: tuple[Probe, ...], name: str) -> None:
     gpu = products()[name]
     arch = LIBRARY.arch(gpu.arch)

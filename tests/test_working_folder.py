@@ -25,6 +25,7 @@ from gpuprof.collect.machine import Machine
 from gpuprof.collect.python_programs import packages_of
 from gpuprof.working_folder import program_on_path, python_command, trusted_path
 from tests.ncu_bytes import simple_report
+from tests.table import each_row
 from tests.test_run import STANDIN
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -171,7 +172,7 @@ def test_every_command_has_an_invocation() -> None:
     assert set(INVOCATIONS) == set(COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_row("command", COMMANDS)
 def test_no_command_runs_what_is_in_the_working_folder(hostile: Hostile, command: str) -> None:
     for arguments, code, said in INVOCATIONS[command]:
         done = hostile.gpuprof(command, *arguments)
@@ -181,7 +182,7 @@ def test_no_command_runs_what_is_in_the_working_folder(hostile: Hostile, command
         assert "matplotlibrc" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["check", "report"])
+@each_row("command", ["check", "report"])
 def test_relative_entries_of_pythonpath_are_left_out(tmp_path: Path, command: str) -> None:
     hostile = Hostile(tmp_path, "relative")
     for arguments, code, _ in INVOCATIONS[command]:
@@ -196,9 +197,7 @@ def test_completion_runs_nothing_of_the_working_folder(hostile: Hostile) -> None
     assert "complete -o nosort" in source.stdout and "plain,show" in words.stdout
 
 
-@pytest.mark.parametrize(
-    "module", ["characterize.counted_run", "characterize.on_gpu.gpu_server", "code.tools.nvrtc_child"]
-)
+@each_row("module", ["characterize.counted_run", "characterize.on_gpu.gpu_server", "code.tools.nvrtc_child"])
 def test_a_python_of_ours_imports_nothing_of_the_working_folder(hostile: Hostile, module: str) -> None:
     arguments = {"characterize.on_gpu.gpu_server": ("gpuprof.characterize.on_gpu.device:open_gpu", "0")}
     command = python_command(f"gpuprof.{module}", *arguments.get(module, ("0", "1,2")))

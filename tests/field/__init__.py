@@ -1,0 +1,1 @@
+"""Tests on reports of other people's programs, which the repository does not hold."""
