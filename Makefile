@@ -25,13 +25,14 @@ DEMO := gpuprof-demo
 READING := $(addprefix tests/test_,container.py damaged_reports.py ncu_csv.py ncu_repz.py reading_files.py \
 	real_reports.py recordings.py session_json.py show.py)
 
-.PHONY: demo test test-rest test-all test-reading snapshots coverage docs constraints dist clean help
+.PHONY: demo test test-rest test-all test-reading golden snapshots coverage docs constraints dist clean help
 
 help:
 	@echo "make demo [REPORT=file.ncu-rep]   read recordings, or a report, and leave pages in $(DEMO)/"
 	@echo "make test                         lint, types and the tests that need no compiler, browser or PyTorch"
 	@echo "make test-rest                    the other tests"
 	@echo "make test-all                     both, as in CI"
+	@echo "make golden                       write what tests/golden holds of recorded files anew"
 	@echo "make snapshots                    write the snapshots of views in tests/__snapshots__ anew"
 	@echo "make test-reading                 the tests of reading reports alone"
 	@echo "make coverage                     which lines and branches the tests reach, in coverage/index.html"
@@ -76,6 +77,9 @@ test-rest: $(TESTS)
 	$(PYTEST) -m '$(REST)'
 
 test-all: test test-rest
+
+golden: $(TESTS)
+	$(BIN)/python -m benchmarks.golden $(if $(GPUPROF_FIELD_REPORTS),--field $(GPUPROF_FIELD_REPORTS))
 
 snapshots: $(TESTS)
 	$(PYTEST) --snapshot-update tests/test_snapshots.py
