@@ -14,7 +14,7 @@ from tests.field.folder import folder
 from tests.test_golden import GOLDEN, ROOT, expected
 
 
-@pytest.mark.parametrize("question", permissive_inputs(ROOT, folder()), ids=lambda item: item.name)
+@pytest.mark.parametrize("question", list(permissive_inputs(ROOT, folder())), ids=lambda item: item.name)
 def test_others_reports_say_what_the_corpus_holds(question: GoldenInput) -> None:
     if question.kind == "check" and not find_disassemblers():
         pytest.skip("nvdisasm is missing")
