@@ -194,7 +194,7 @@ def test_packages_that_hold_everything_pass(checkout: Path, check_dist: ModuleTy
     assert list(check_dist.problems_of(built(checkout / "dist", WHEEL, SDIST))) == []
 
 
-@each_row("name", sorted(WHEEL))
+@pytest.mark.parametrize("name", sorted(WHEEL))
 def test_a_wheel_that_lacks_a_file_is_refused(checkout: Path, check_dist: ModuleType, name: str) -> None:
     (problem,) = check_dist.problems_of(built(checkout / "dist", WHEEL - {name}, SDIST))
     assert problem.endswith(f"whl lacks {name}")
@@ -205,7 +205,7 @@ def test_a_wheel_with_a_file_that_is_not_tracked_is_refused(checkout: Path, chec
     assert problem.endswith("whl has gpuprof/draft.py, which is not tracked")
 
 
-@each_row("name", sorted(SDIST))
+@pytest.mark.parametrize("name", sorted(SDIST))
 def test_an_sdist_that_lacks_a_file_is_refused(checkout: Path, check_dist: ModuleType, name: str) -> None:
     (problem,) = check_dist.problems_of(built(checkout / "dist", WHEEL, SDIST - {name}))
     assert problem.endswith(f"tar.gz lacks {name}")

@@ -17,6 +17,7 @@ from gpuprof.recordings import Recording
 from gpuprof.recordings import recordings as all_recordings
 from tests.cli import gpuprof
 from tests.readings import unpacked
+from tests.test_failures import transcripts
 
 ROOT = Path(__file__).resolve().parents[1]
 H100 = Path("tests/data/gpu/nvidia-h100-80gb-hbm3")
@@ -113,7 +114,8 @@ def run(*arguments: object) -> str:
 
 
 def _path(argument: object, recordings: dict[str, Recording]) -> str:
-    return str(unpacked(recordings[argument])) if argument in recordings else str(argument)  # type: ignore[index]
+    recording = recordings.get(str(argument))
+    return str(unpacked(recording)) if recording is not None else str(argument)
 
 
 def page_text(tmp_path: Path, *arguments: object) -> str:
@@ -143,6 +145,10 @@ def test_page_of_a_trace(tmp_path: Path, view: SnapshotAssertion) -> None:
 
 def test_page_of_a_comparison(tmp_path: Path, view: SnapshotAssertion) -> None:
     assert page_text(tmp_path, "compare", "a10g-sgemm", "a10g-sgemm", *STEP) == view
+
+
+def test_messages_for_what_ncu_prints_when_it_fails(view: SnapshotAssertion) -> None:
+    assert "\n".join(f"{item.name}: {item.message}" for item in transcripts()) == view
 
 
 @pytest.mark.compilers
