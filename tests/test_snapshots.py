@@ -110,7 +110,10 @@ def run(*arguments: object) -> str:
     given = [_path(argument, recordings) for argument in arguments]
     done = gpuprof(*given, cwd=ROOT, environ={**os.environ, "COLUMNS": "100"})
     text = done.stdout + done.stderr + (f"exit code {done.returncode}\n" if done.returncode else "")
-    return text.replace(str(unpacked(recordings["a40-beamformer"]).parent), "RECORDINGS")
+    folders = {str(unpacked(recordings["a40-beamformer"]).parent): "RECORDINGS", f"{ROOT}/": ""}
+    for folder, name in folders.items():
+        text = text.replace(folder, name)
+    return text
 
 
 def _path(argument: object, recordings: dict[str, Recording]) -> str:
