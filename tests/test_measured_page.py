@@ -29,10 +29,7 @@ from gpuprof.characterize.present.page.scales import AxisScale, height_scale, ti
 from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredEvidence, MeasuredValue
 from gpuprof.characterize.sheet.normal import Published
 from tests.chromium import CHROMIUM, Browser
-from tests.table import each_row
-from tests.test_browser import CONTRASTS
-from tests.test_html import Outline
-from tests.test_measured_console import (
+from tests.measured_sheets import (
     CURVES,
     LITTLE,
     MADE_UP,
@@ -45,6 +42,9 @@ from tests.test_measured_console import (
     tensor,
     value,
 )
+from tests.table import each_row
+from tests.test_browser import CONTRASTS
+from tests.test_html import Outline
 
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
