@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,10 +115,11 @@ class Heard:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_waiting_for_the_disk() -> Iterator[None]:
-    """Files that nobody keeps need not be safe from power cuts."""
+def no_waiting_for_disk_and_chance() -> Iterator[None]:
+    """Files that nobody keeps need not be safe from power cuts, and no cache prefetches on a fake."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _file: None)
+        patch.setattr("gpuprof.characterize.on_gpu.chase.random_cycle", lambda nodes, *_: np.arange(nodes, dtype="u4"))
         yield
 
 

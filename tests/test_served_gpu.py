@@ -50,8 +50,8 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
         return there[-1]
 
     yield start
-    for one in there:
-        one.close()
+    for gpu in there:
+        gpu.close()
 
 
 def process_of(gpu: ServedGpu) -> int:
@@ -79,28 +79,24 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
 def launch(gpu: ServedGpu, tmp_path: Path, patience_s: float = 5.0) -> float:
     """Launch the fake's FFMA probe once."""
     probe = fake_probes.ffma(tmp_path / "probes")
-    code = next(one.compiled for one in compiled([probe], "sm_80", lambda *_: None)[probe.id])
-    assert code is not None
-    assert probe.kernel is not None
+    code = next(checked.compiled for checked in compiled([probe], "sm_80", lambda *_: None)[probe.id])
+    assert code is not None and probe.kernel is not None
     function = gpu.load(code.cubin, code.sha256, probe.kernel.entry)
     clocks, sink = gpu.allocate(RECORD_BYTES * 8), gpu.allocate(8 * 256 * 4)
-    words: dict[str, np.generic] = {
-        "clocks": np.uint64(clocks.address),
-        "sink": np.uint64(sink.address),
-        "iterations": np.uint32(100),
-    }
-    arguments: list[np.generic] = [words.get(one.kind, np.float32(1)) for one in probe.kernel.arguments]
+    given: dict[str, np.generic] = {
+        "clocks": np.uint64(clocks.address), "sink": np.uint64(sink.address), "iterations": np.uint32(100),
+    }  # fmt: skip
+    arguments: list[np.generic] = [given.get(argument.kind, np.float32(1)) for argument in probe.kernel.arguments]
     timed = gpu.time(function, LaunchConfiguration(8, 256), arguments, clocks, watched=True, patience_s=patience_s)
-    assert timed.records is not None
+    assert timed.records is not None and timed.telemetry is not None
     assert len(timed.records) == 8
-    assert timed.telemetry is not None
     return timed.seconds
 
 
 # Calls
 
 
-def test_calls_cross_to_the_other_process_and_their_results_come_back(opened: Open, tmp_path: Path) -> None:
+def test_calls_results_and_errors_cross_between_the_processes(opened: Open, tmp_path: Path) -> None:
     gpu = opened()
     assert gpu.properties == PROPERTIES
     assert process_of(gpu) != os.getpid()
@@ -112,37 +108,50 @@ def test_calls_cross_to_the_other_process_and_their_results_come_back(opened: Op
     gpu.release(memory)
     assert gpu.copies("pinned", "device", 1 << 20, 3) > 0
     gpu.end_copies()
-    assert gpu.telemetry().power_w == 100
-    assert gpu.others().processes == 0
-
-
-def test_errors_come_back_as_what_they_are(opened: Open, tmp_path: Path) -> None:
-    gpu = opened()
-    with pytest.raises(OutOfMemory, match="cannot be allocated") as caught:
+    assert (gpu.telemetry().power_w, gpu.others().processes) == (100, 0)
+    with pytest.raises(OutOfMemory) as caught:
         gpu.allocate(2**50)
     assert not caught.value.fatal
-    with pytest.raises(DeviceError, match="not the one that was checked"):
+    with pytest.raises(DeviceError):
         gpu.load(b"{}", "0" * 64, "kernel")
     assert gpu.free_bytes() > 0
 
 
-@each_row(("deed", "said"), [
-    ("memory", "the host has too little memory left"), ("bug", "IndexError: list index out of range"),
+@each_row(("deed", "said", "fatal"), [
+    ("memory", "too little memory", False), ("bug", "IndexError", False), ("abort", r"SIGABRT: free\(\)", True),
+    ("killed", "SIGKILL", True),
 ])  # fmt: skip
-def test_what_goes_wrong_in_the_other_process_is_told_and_it_goes_on(
-    opened: Open, tmp_path: Path, deed: str, said: str
+def test_what_goes_wrong_in_the_other_process_is_told(
+    opened: Open, tmp_path: Path, deed: str, said: str, fatal: bool
 ) -> None:
     gpu = opened(f"instruction_ffma_throughput:{deed}")
     with pytest.raises(DeviceError, match=said) as caught:
         launch(gpu, tmp_path)
-    assert not caught.value.fatal
+    assert caught.value.fatal == fatal
+    if fatal:
+        gpu.restart()
     assert gpu.free_bytes() > 0
 
 
-def test_gpu_that_cannot_be_opened_is_told_with_what_to_do(opened: Open) -> None:
-    with pytest.raises(EnvironmentProblem, match="there is no GPU 0") as caught:
+def test_gpu_that_cannot_be_opened_or_opened_again_is_an_error(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EnvironmentProblem, match="GPU 0") as missing:
         opened("open:missing")
-    assert caught.value.hint == "choose one with --device"
+    assert "--device" in (missing.value.hint or "")
+    gpu = opened()
+    monkeypatch.setenv("HOSTILE", "open:abort")
+    with pytest.raises(DeviceError) as caught:
+        gpu.restart()
+    assert caught.value.fatal
+
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "temporarily unavailable")
+
+    monkeypatch.setattr("subprocess.Popen", refused)
+    with pytest.raises(DeviceError, match="temporarily unavailable") as caught:
+        gpu.restart()
+    assert caught.value.fatal
+    with pytest.raises(EnvironmentProblem):
+        opened()
 
 
 # What hangs or dies
@@ -153,38 +162,17 @@ def test_kernel_that_hangs_is_given_up_and_the_gpu_opened_again(
 ) -> None:
     gpu = opened("instruction_ffma_throughput:hang")
     first = process_of(gpu)
-    with pytest.raises(Hung, match=r"instruction_ffma_throughput did not end within \d+ s") as caught:
+    with pytest.raises(Hung, match="instruction_ffma_throughput") as caught:
         launch(gpu, tmp_path, patience_s=0.1)
     assert caught.value.fatal
     assert wait_until(lambda: has_ended(first))
-    with pytest.raises(DeviceError, match="has ended") as after:
+    with pytest.raises(DeviceError) as after:
         gpu.free_bytes()
     assert after.value.fatal
     monkeypatch.setenv("HOSTILE", "")
     gpu.restart()
     assert process_of(gpu) != first
     assert launch(gpu, tmp_path) > 0
-
-
-@each_row(("deed", "said"), [
-    ("abort", r"was ended by SIGABRT: free\(\): invalid pointer"),
-    ("killed", "was ended by SIGKILL, perhaps for lack of memory"),
-])  # fmt: skip
-def test_process_that_dies_is_told_by_how_it_ended(opened: Open, tmp_path: Path, deed: str, said: str) -> None:
-    gpu = opened(f"instruction_ffma_throughput:{deed}")
-    with pytest.raises(DeviceError, match=said) as caught:
-        launch(gpu, tmp_path)
-    assert caught.value.fatal
-    gpu.restart()
-    assert gpu.free_bytes() > 0
-
-
-def test_gpu_that_cannot_be_opened_again_is_lost(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = opened()
-    monkeypatch.setenv("HOSTILE", "open:abort")
-    with pytest.raises(DeviceError, match="cannot be opened") as caught:
-        gpu.restart()
-    assert caught.value.fatal
 
 
 def test_process_that_does_not_read_a_large_request_does_not_hold_the_user(
@@ -233,29 +221,13 @@ def test_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(
         patch.setattr(gpu, "_stop", interrupted)
         gpu.others()
     assert wait_until(lambda: has_ended(child))
-    with pytest.raises(DeviceError, match="has ended"):
+    with pytest.raises(DeviceError):
         gpu.free_bytes()
 
 
 def test_ctrl_c_that_ends_the_process_while_it_starts_is_the_users_wish(opened: Open) -> None:
     with pytest.raises(Stopped):
         opened("open:killed", lambda: True)
-
-
-def test_process_that_cannot_be_started_is_told_and_loses_the_gpu(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpu = opened()
-
-    def refused(*_: object, **__: object) -> None:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
-    monkeypatch.setattr("subprocess.Popen", refused)
-    with pytest.raises(DeviceError, match="cannot start a process for the GPU: Resource temporarily") as caught:
-        gpu.restart()
-    assert caught.value.fatal
-    with pytest.raises(EnvironmentProblem, match="cannot start a process"):
-        opened()
 
 
 def test_modules_in_the_folder_that_the_user_is_in_are_not_taken(
@@ -306,19 +278,14 @@ def test_other_process_ends_with_this_one_however_that_ends(tmp_path: Path) -> N
 
 def run_of(gpu: ServedGpu, tmp_path: Path, tell: Tell = silence) -> Characterization:
     probes = [
-        one for one in fake_probes.every(tmp_path / "probes")
-        if one.id in {"instruction/ffma-throughput", "latency/l2", "bank-conflict/load-4", "launch/null-queued"}
+        probe for probe in fake_probes.every(tmp_path / "probes")
+        if probe.id in {"instruction/ffma-throughput", "latency/l2", "bank-conflict/load-4", "launch/null-queued"}
     ]  # fmt: skip
     wanted = Wanted(probes, "quick", named=True, output=tmp_path / "a.measured.yaml", force=True)
     return characterize(gpu, wanted, library=LIBRARY, tell=tell, compile_all=compiled)
 
 
-def test_probes_that_do_no_harm_all_have_values(opened: Open, tmp_path: Path) -> None:
-    values = run_of(opened(), tmp_path).measured.values
-    assert "bank-conflict/load-4" in values
-    assert all(value.value is not None for value in values.values())
-
-
+@pytest.mark.slow
 @each_row("deed", ["hang", "abort", "trap"])
 def test_probe_that_hangs_or_traps_costs_that_probe(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
@@ -327,8 +294,7 @@ def test_probe_that_hangs_or_traps_costs_that_probe(
     run = run_of(opened(f"bank_conflict_load_4:{deed}"), tmp_path)
     assert run.outcome.cut_short is None
     values = run.measured.values
-    (why,) = values["bank-conflict/load-4"].reasons
-    assert why.startswith("the process that held the GPU had to be started again: ")
+    assert len(values["bank-conflict/load-4"].reasons) == 1
     assert {name for name, value in values.items() if value.value is None} == {"bank-conflict/load-4"}
     assert '"what":"died"' in run.samples.read_text()
 
@@ -345,8 +311,8 @@ def test_process_that_ends_between_two_probes_costs_none(opened: Open, tmp_path:
     run = run_of(gpu, tmp_path, told)
     assert process_of(gpu) != first
     assert run.outcome.cut_short is None
-    reasons = [reason for value in run.measured.values.values() for reason in value.reasons]
-    assert not [reason for reason in reasons if "ended" in reason]
+    assert "bank-conflict/load-4" in run.measured.values
+    assert all(value.value is not None for value in run.measured.values.values())
     assert '"what":"lost"' in run.samples.read_text()
 
 
@@ -368,7 +334,8 @@ main()
 """
 
 
-@each_row(("sent", "times"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGHUP, 1)])
+@pytest.mark.slow
+@each_row(("sent", "times"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGHUP, 1)])
 def test_a_signal_ends_a_run_that_hangs_and_twice_at_once(tmp_path: Path, sent: signal.Signals, times: int) -> None:
     fake_probes.every(tmp_path / "probes")
     file = tmp_path / "a.measured.yaml"
@@ -385,21 +352,18 @@ def test_a_signal_ends_a_run_that_hangs_and_twice_at_once(tmp_path: Path, sent: 
         assert wait_until(lambda: samples.exists() and "bank-conflict" in samples.read_text(), 60)
         time.sleep(1.0)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        began = time.monotonic()
         for _ in range(times):
             # The terminal sends it to all processes of the group, and so does `timeout`.
             os.killpg(process.pid, sent)
             time.sleep(0.2)
         _, said = process.communicate(timeout=30)
-        passed = time.monotonic() - began
     finally:
         process.kill()
         process.communicate()
     assert process.returncode == 128 + sent
     assert "Traceback" not in said
-    assert passed < (6.0 if times == 1 else 2.0)
     assert children
-    assert all(wait_until(lambda one=int(child): has_ended(one)) for child in children)  # type: ignore[misc]
+    assert all(wait_until(lambda child=int(child): has_ended(child)) for child in children)  # type: ignore[misc]
     if times == 1:
-        assert "interrupted: --resume measures" in said
+        assert "--resume" in said
         assert file.is_file()
