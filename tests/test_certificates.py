@@ -340,9 +340,10 @@ def test_measure_goes_on_with_the_probes_that_are_missing_and_adds_to_what_is_th
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / NAME).write_text(certificate_text(certificate(agreement(1.0, "work.fp64"), agreement(2.0))))
-    standin = Characterize(tmp_path, monkeypatch, certificate_text(certificate(agreement(1.5))))
-    assert standin.measure(PROBES[0]) == 1
+    standin = Characterize(tmp_path, monkeypatch, certificate_text(certificate(agreement(1.0))))
+    assert standin.measure(PROBES[0]) == 0
     assert standin.measure("--minutes", "0.01", *PROBES) == LEFT
+    standin.text = certificate_text(certificate(agreement(1.5)))
     assert standin.measure("--archive", str(tmp_path / "done.tar.gz"), *PROBES) == 1
     assert standin.probes == list(PROBES)
     assert {(each.quantity, each.lowest) for each in read_certificate(tmp_path / NAME).agreements} == {

@@ -172,7 +172,7 @@ printable = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, ma
 
 
 @given(printable, printable, printable, st.lists(printable, max_size=3).map(tuple))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_text_survives_the_file(device: str, method: str, quantity: str, reasons: tuple[str, ...]) -> None:
     value = replace(L1, method=method, reasons=reasons, configuration={quantity: device})
     measured = sheet(**{quantity: value})
@@ -285,7 +285,7 @@ files = any_of(
 
 
 @given(files)
-@settings(max_examples=33, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_file_reads_back_to_six_digits_and_is_then_written_alike(measured: Measured) -> None:
     again = replace(read_back(measured), file="")
     assert flat(again) == {where: rounded(value) for where, value in flat(measured).items()}
@@ -456,7 +456,8 @@ def slow_tensor(**changes: object) -> MeasuredValue:
 def test_value_within_the_published_range_is_normal_and_has_all_ratios() -> None:
     read = assessed(sheet(read=READ), DRAM)
     assert (read.word, read.causes) == ("normal", ())
-    assert (read.of_rated, read.of_limit) == (pytest.approx(4.5 / 4.8), pytest.approx(4.5 / 4.8128))
+    assert read.of_rated == pytest.approx(4.5 / 4.8)
+    assert read.of_limit == pytest.approx(4.5 / 4.8128)
     assert read.expected is not None
     assert read.expected.low == pytest.approx(0.92 * 4.8128e12)
 

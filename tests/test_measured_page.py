@@ -55,16 +55,16 @@ def page() -> str:
 
 
 def family(name: str, measured: Measured = MADE_UP, published: dict[str, Published] | None = None) -> Family:
-    (found,) = (one for one in build_page(seen(measured, published)).families if one.title == name)
-    return found
+    (family_,) = (each for each in build_page(seen(measured, published)).families if each.title == name)
+    return family_
 
 
 def figure(
     name: str, curves: Mapping[str, Curve] = CURVES, values: Mapping[str, MeasuredValue] = VALUES
 ) -> CurveFigure:
     drawn = figures(replace(MADE_UP, curves=curves, values=values), TITLES)
-    (found,) = (one for several in drawn.values() for one in several if one.name == name)
-    return found
+    (figure_,) = (each for several in drawn.values() for each in several if each.name == name)
+    return figure_
 
 
 # The whole page
@@ -107,7 +107,7 @@ def test_hostile_texts_are_text_everywhere() -> None:
     assert outline.tags.count("script") == 1
     assert len(outline.ids) == len(set(outline.ids))
     assert "\x1b" not in text and "\u202e" not in text
-    assert sum("<img src=x onerror=alert(1)>" in found for found in outline.texts) > 20
+    assert sum("<img src=x onerror=alert(1)>" in shown for shown in outline.texts) > 20
 
 
 def test_page_of_many_values_is_small_and_one_of_none_has_no_table() -> None:
@@ -193,7 +193,7 @@ def test_ceiling_of_a_level_is_its_highest_believed_value() -> None:
 
 
 def rates(**values: MeasuredValue) -> tuple[RatesOfType, ...]:
-    named = {f"tensor/{name.replace('_', ' ')}": one for name, one in values.items()}
+    named = {f"tensor/{name.replace('_', ' ')}": rate for name, rate in values.items()}
     return family("Tensor", replace(MADE_UP, values=named)).rates
 
 
@@ -343,9 +343,9 @@ amounts = st.floats(-1e25, 1e25).filter(lambda number: number == 0 or abs(number
     st.sampled_from(["B", "s", "cycle", "", "B/s"]),
     st.sampled_from(["B", "cycle", "B/s"]),
 )
-@settings(max_examples=66, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_whatever_is_drawn_lies_inside_the_frame(points: list[list[Any]], x_unit: str, y_unit: str) -> None:
-    drawn = plot([PlottedSeries("", tuple(sorted(one))) for one in points], (x_unit, y_unit))
+    drawn = plot([PlottedSeries("", tuple(sorted(each))) for each in points], (x_unit, y_unit))
     for x, y in places(drawn):
         assert float(drawn.left) - 5 <= x <= float(drawn.right) + 5
         assert float(drawn.top) - 5 <= y <= float(drawn.bottom) + 5
@@ -361,11 +361,11 @@ def places(drawn: Plot) -> Iterator[tuple[float, float]]:
 
 @given(st.lists(st.floats(1e3, 1e9), min_size=1, max_size=6))
 @settings(max_examples=33, deadline=None)
-def test_labels_of_what_was_found_do_not_cover_each_other(found: list[float]) -> None:
+def test_labels_of_reference_lines_do_not_cover_each_other(places_: list[float]) -> None:
     drawn = plot(
         [PlottedSeries("", ((1e3, 1.0), (1e9, 2.0)))],
         ("B", "cycle"),
-        [ReferenceLine(one, "100.5 MiB") for one in found],
+        [ReferenceLine(place, "100.5 MiB") for place in places_],
     )
     boxes = [(float(label.y), float(label.x), float(label.x) + 7.0 * len(label.text)) for label in drawn.columns]
     for index, (row, start, end) in enumerate(boxes):
