@@ -117,6 +117,7 @@ def test_calls_results_and_errors_cross_between_the_processes(opened: Open, tmp_
     assert gpu.free_bytes() > 0
 
 
+@pytest.mark.slow
 @each_row(("deed", "said", "fatal"), [
     ("memory", "too little memory", False), ("bug", "IndexError", False), ("abort", r"SIGABRT: free\(\)", True),
     ("killed", "SIGKILL", True),
@@ -133,6 +134,7 @@ def test_what_goes_wrong_in_the_other_process_is_told(
     assert gpu.free_bytes() > 0
 
 
+@pytest.mark.slow
 def test_gpu_that_cannot_be_opened_or_opened_again_is_an_error(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EnvironmentProblem, match="GPU 0") as missing:
         opened("open:missing")
@@ -175,6 +177,7 @@ def test_kernel_that_hangs_is_given_up_and_the_gpu_opened_again(
     assert launch(gpu, tmp_path) > 0
 
 
+@pytest.mark.slow
 def test_process_that_does_not_read_a_large_request_does_not_hold_the_user(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +197,7 @@ def test_process_that_does_not_read_a_large_request_does_not_hold_the_user(
     assert wait_until(lambda: has_ended(child))
 
 
+@pytest.mark.slow
 def test_time_in_which_this_process_was_stopped_is_no_patience_lost(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +210,7 @@ def test_time_in_which_this_process_was_stopped_is_no_patience_lost(
     assert gpu.free_bytes() > 0
 
 
+@pytest.mark.slow
 def test_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,11 +230,13 @@ def test_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(
         gpu.free_bytes()
 
 
+@pytest.mark.slow
 def test_ctrl_c_that_ends_the_process_while_it_starts_is_the_users_wish(opened: Open) -> None:
     with pytest.raises(Stopped):
         opened("open:killed", lambda: True)
 
 
+@pytest.mark.slow
 def test_modules_in_the_folder_that_the_user_is_in_are_not_taken(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +306,7 @@ def test_probe_that_hangs_or_traps_costs_that_probe(
     assert '"what":"died"' in run.samples.read_text()
 
 
+@pytest.mark.slow
 def test_process_that_ends_between_two_probes_costs_none(opened: Open, tmp_path: Path) -> None:
     gpu = opened()
     first = process_of(gpu)
