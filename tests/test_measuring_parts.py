@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.characterization import samples_path
 from gpuprof.characterize.counted_run import launch
 from gpuprof.characterize.counters import ToCount, _count, claimed, command, counted, counted_each, metrics_for
 from gpuprof.characterize.judge.verdict import counter_check
@@ -153,19 +152,14 @@ def test_right_product_is_right_and_a_wrong_element_is_named() -> None:
     assert "1 of 384" in why and "D[3, 5]" in why
 
 
-@each_row("change", ["rows of A swapped", "B turned", "nothing stored", "one step of k left out"])
-def test_layouts_that_are_mixed_up_are_wrong(change: str) -> None:
+def test_layouts_that_are_mixed_up_are_wrong() -> None:
     a, b, d = product_of(HALF)
     left, right = np.frombuffer(a, np.float16).reshape(16, 32), np.frombuffer(b, np.float16).reshape(24, 32)
-    if change == "rows of A swapped":
-        a = left[[8, *range(1, 8), 0, *range(9, 16)]].tobytes()
-    elif change == "B turned":
-        b = right.reshape(32, 24).T.tobytes()
-    elif change == "nothing stored":
-        d = b"\xff" * len(d)
-    else:
-        a = np.where(np.arange(32) < 16, left, 0).astype(np.float16).tobytes()
-    assert wrong(HALF, a, b, d) is not None
+    swapped = left[[8, *range(1, 8), 0, *range(9, 16)]].tobytes()
+    a_step_of_k_left_out = np.where(np.arange(32) < 16, left, 0).astype(np.float16).tobytes()
+    for mixed in ((swapped, b, d), (a, right.reshape(32, 24).T.tobytes(), d), (a, b, b"\xff" * len(d)),
+                  (a_step_of_k_left_out, b, d)):  # fmt: skip
+        assert wrong(HALF, *mixed) is not None
 
 
 def test_sparse_operand_holds_the_elements_that_the_tile_names() -> None:
@@ -337,13 +331,6 @@ def test_probe_for_other_targets_is_left_out_with_the_reason() -> None:
     assert not {step.probe.id for step in planned.steps} & set(left_out)
 
 
-@each_row(("name", "beside"), [
-    ("h200.measured.yaml", "h200.samples.jsonl"), ("mine.yaml", "mine.samples.jsonl"), ("plain", "plain.samples.jsonl"),
-])  # fmt: skip
-def test_samples_lie_beside_the_measured_file(name: str, beside: str) -> None:
-    assert samples_path(Path("a") / name) == Path("a") / beside
-
-
 # Counters
 
 
@@ -435,10 +422,10 @@ def test_counts_come_out_of_the_report_that_ncu_leaves(tmp_path: Path, monkeypat
     ncu = standin(tmp_path, monkeypatch, report=str(tmp_path / "made.ncu-rep"))
     lost = fake_probes.ffma(tmp_path)
     asked = [ToCount(probe, series_of(probe.id), claims), ToCount(lost, series_of(lost.id), {"work.fp32": 1.0})]
-    found = _count(ncu, asked, ARCH, 0)
-    assert list(found) == [probe.id]
-    assert found[probe.id].counted == pytest.approx({"traffic.dram": total})
-    assert found[probe.id].each == pytest.approx({("traffic.dram", frozenset({"dram__bytes"})): total})
+    made = _count(ncu, asked, ARCH, 0)
+    assert list(made) == [probe.id]
+    assert made[probe.id].counted == pytest.approx({"traffic.dram": total})
+    assert made[probe.id].each == pytest.approx({("traffic.dram", frozenset({"dram__bytes"})): total})
 
 
 @pipes_are_left_open
@@ -452,11 +439,11 @@ def test_report_of_an_h100_is_counted_by_every_chain_that_it_has(
     assert probe.kernel is not None
     saxpy = replace(probe, kernel=replace(probe.kernel, entry="saxpy"))
     claims = {"traffic.dram": 1.0, "work.fp32": 1.0}
-    found = _count(ncu, [ToCount(saxpy, series_of(probe.id), claims)], hopper, 0)[probe.id]
+    made = _count(ncu, [ToCount(saxpy, series_of(probe.id), claims)], hopper, 0)[probe.id]
     # Two launches of as much work: nothing is between them but what L2 had kept.
-    assert found.counted == {"traffic.dram": pytest.approx(0, abs=1e6), "work.fp32": 0.0}
-    assert {quantity for quantity, _ in found.each} == set(claims)
-    assert ("work.fp32", frozenset({"sass__thread_inst_executed_true_per_opcode"})) in found.each
+    assert made.counted == {"traffic.dram": pytest.approx(0, abs=1e6), "work.fp32": 0.0}
+    assert {quantity for quantity, _ in made.each} == set(claims)
+    assert ("work.fp32", frozenset({"sass__thread_inst_executed_true_per_opcode"})) in made.each
 
 
 @pipes_are_left_open

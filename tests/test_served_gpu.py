@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -195,39 +192,6 @@ def test_process_that_does_not_read_a_large_request_does_not_hold_the_user(
     finally:
         signal.alarm(0)
     assert wait_until(lambda: has_ended(child))
-
-
-@pytest.mark.slow
-def test_time_in_which_this_process_was_stopped_is_no_patience_lost(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpu = opened()
-    child, looks = process_of(gpu), itertools.count()
-    os.kill(child, signal.SIGSTOP)
-    monkeypatch.setattr(served_gpu, "_LONGEST_LOOK_S", 0.1)
-    monkeypatch.setattr(served_gpu, "time", SimpleNamespace(monotonic=lambda: 3600.0 * next(looks)))
-    threading.Timer(0.5, os.kill, (child, signal.SIGCONT)).start()
-    assert gpu.free_bytes() > 0
-
-
-@pytest.mark.slow
-def test_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a notebook Ctrl-C is an exception, wherever it is raised."""
-    gpu = opened()
-
-    def interrupted() -> bool:
-        raise KeyboardInterrupt
-
-    child = process_of(gpu)
-    os.kill(child, signal.SIGSTOP)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(gpu, "_stop", interrupted)
-        gpu.others()
-    assert wait_until(lambda: has_ended(child))
-    with pytest.raises(DeviceError):
-        gpu.free_bytes()
 
 
 @pytest.mark.slow
