@@ -417,8 +417,8 @@ def test_counts_come_out_of_the_report_that_ncu_leaves(tmp_path: Path, monkeypat
     # A launch before the two, as that of clusters, does not count; nor does what other probes have launched between.
     counts = [("bandwidth_dram_read", 7e6), ("bandwidth_dram_read", 5e6 + total / 3), ("other", 1e6),
               ("bandwidth_dram_read", 5e6 + 4 * total / 3)]  # fmt: skip
-    made = simple_report([(name, {"dram__bytes.sum": count}) for name, count in counts])
-    (tmp_path / "made.ncu-rep").write_bytes(made)
+    report = simple_report([(name, {"dram__bytes.sum": count}) for name, count in counts])
+    (tmp_path / "made.ncu-rep").write_bytes(report)
     ncu = standin(tmp_path, monkeypatch, report=str(tmp_path / "made.ncu-rep"))
     lost = fake_probes.ffma(tmp_path)
     asked = [ToCount(probe, series_of(probe.id), claims), ToCount(lost, series_of(lost.id), {"work.fp32": 1.0})]
