@@ -129,6 +129,10 @@ def test_answer_follows_the_published_range(name: str, low: float, high: float, 
 def test_answer_counts_what_it_rests_on() -> None:
     assert "2 of 6" in normal_sentence(seen())
     assert "21 values" in normal_sentence(seen(published={}))
+    published = {f"bandwidth/{name}": Published(1.0, 2.0, "made up") for name in ("a", "b")}
+    for rate, named in ((1.5, "all 2 values"), (9.0, "of 2 values")):
+        view = seen(only(a=value(1.5, "B/s"), b=value(rate, "B/s")), published)
+        assert named in normal_sentence(view) and "not normal" not in normal_sentence(view)
     unmeasured_view = seen(only(fp4=missing("unsupported", "no FP4")))
     assert normal_sentence(unmeasured_view) == normal_sentence(seen(only())) == printed(seen(only())).splitlines()[0]
 
