@@ -29,28 +29,15 @@ GPU = SpecLibrary(folders=(data_dir("specs"),)).gpu("h200-sxm")
 
 def value(number: float | None, unit: str, limit: float | None = None, **changes: object) -> MeasuredValue:
     """A verified value with an interval of 0.2 % to both sides."""
+    low, high = (number * 0.998, number * 1.002) if number is not None else (None, None)
+    evidence = MeasuredEvidence(
+        gate="pass", opcodes={"LDG.E.128": 4}, cubin_sha256="0123456789abcdef" * 4, scaling_residual=0.0012,
+        clock_hz=CLOCK, nvml_clock_hz=CLOCK * 1.001, limit=limit, limit_source="made up" if limit else None,
+    )  # fmt: skip
     made = MeasuredValue(
-        value=number,
-        unit=unit,
-        verdict="verified",
-        low=number * 0.998 if number is not None else None,
-        high=number * 1.002 if number is not None else None,
-        regime="short",
-        statistic="median",
-        samples=33,
-        method="16-byte loads over 8 GiB",
-        configuration={"block": "512", "DEPTH": "4"},
-        evidence=MeasuredEvidence(
-            gate="pass",
-            opcodes={"LDG.E.128": 4},
-            cubin_sha256="0123456789abcdef" * 4,
-            scaling_residual=0.0012,
-            clock_hz=CLOCK,
-            nvml_clock_hz=CLOCK * 1.001,
-            limit=limit,
-            limit_source="made up" if limit else None,
-        ),
-    )
+        number, unit, "verified", low=low, high=high, regime="short", statistic="median", samples=33,
+        method="16-byte loads over 8 GiB", configuration={"block": "512", "DEPTH": "4"}, evidence=evidence,
+    )  # fmt: skip
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -119,9 +106,7 @@ def staircase(first: int, last: int, steps: dict[float, float]) -> tuple[tuple[f
     return tuple((size, next(cycles for capacity, cycles in steps.items() if size <= capacity)) for size in sizes)
 
 
-LITTLE = tuple(
-    (512.0 * warps, min(4.4e12, 4.4e12 * 512 * warps / 41e3)) for warps in (1, 2, 4, 8, 16, 32, 64, 128, 256)
-)
+LITTLE = tuple((512.0 * 2**step, min(4.4e12, 4.4e12 * 512 * 2**step / 41e3)) for step in range(9))
 CURVES = {
     "latency/l1-capacity stride=32 B": Curve("B", "cycle", staircase(14, 20, {2.0**18: 33.0, 2.0**30: 270.0})),
     "latency/l1-capacity stride=128 B": Curve("B", "cycle", staircase(14, 20, {2.0**18: 34.0, 2.0**30: 281.0})),
@@ -130,8 +115,6 @@ CURVES = {
     ),
     "bandwidth/dram-in-flight": Curve("B", "B/s", tuple((x, 0.98 * y) for x, y in LITTLE)),
     "bank-conflict/load-4": Curve("ways", "cycle", tuple((float(way), 0.5 + way) for way in (1, 2, 4, 8, 16, 32))),
-    "bank-conflict/load-8": Curve("ways", "cycle", tuple((float(way), 1.0 + 2 * way) for way in (1, 2, 4, 8, 16, 32))),
-    "bank-conflict/load-16": Curve("ways", "cycle", tuple((float(way), 2.0 + 4 * way) for way in (1, 2, 4, 8, 16, 32))),
 }
 
 TITLES = {
@@ -142,10 +125,6 @@ TITLES = {
     "latency/l1-capacity": "Bytes that L1 holds, from the cycles of a load against the size walked",
     "latency/l2-capacity": "Bytes that L2 holds, from the cycles of a load against the size walked",
     "bank-conflict/load-4": "Cycles of an SM per shared load of 4 bytes, against the lanes that share a bank",
-    "bank-conflict/load-8": "Cycles of an SM per shared load of 8 bytes, against the lanes that share a bank",
-    "bank-conflict/load-16": "Cycles of an SM per shared load of 16 bytes, against the lanes that share a bank",
-    "tensor/wgmma-bf16-f32": "BF16 matrix multiplies with FP32 accumulators through wgmma, per SM and clock",
-    "atomics/global-cas": "Compare-and-swap on global memory",
 }
 
 MADE_UP = Measured(
@@ -177,13 +156,9 @@ def only(**values: MeasuredValue) -> Measured:
 def hostile() -> Measured:
     """Every text that a file can hold is hostile."""
     evidence = replace(
-        VALUES["bandwidth/dram-read"].evidence,
-        gate=HOSTILE,
-        limit_name=HOSTILE,
-        limit_source=HOSTILE,
-        opcodes={HOSTILE: 1},
-        counters={HOSTILE: 1.0},
-    )
+        VALUES["bandwidth/dram-read"].evidence, gate=HOSTILE, limit_name=HOSTILE, limit_source=HOSTILE,
+        opcodes={HOSTILE: 1}, counters={HOSTILE: 1.0},
+    )  # fmt: skip
     rejected = value(1e12, "B/s", verdict="rejected", reasons=(HOSTILE,), throttling=(HOSTILE,))
     bad = replace(rejected, method=HOSTILE, configuration={HOSTILE: HOSTILE}, evidence=evidence)
     return replace(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,11 @@ from gpuprof.characterize.gates import table
 from gpuprof.characterize.probes import library
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe, all_targets
-from gpuprof.cli import characterize as module
 from gpuprof.cli.characterize import command
 from gpuprof.code.tools import nvrtc
 from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.errors import EnvironmentProblem, GpuprofError, UsageError
-from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
+from tests.cuda_tools import needs_cuda_wheels, twin_named
 from tests.table import each_row
 
 FMA, MMA = "twins/fma", "twins/mma"
@@ -66,39 +64,6 @@ def test_a_failed_gate_ends_with_1_and_names_the_variant() -> None:
     result = characterize("--compile-only", "--only", "twins/chase", "--arch", "sm_80", "--format", "json")
     (row,) = json.loads(result.stdout)["kernels"]
     assert (result.return_value, row["gate"], row["opcodes"]["LDG.E.64"]) == (1, "fail", 16)
-
-
-@needs_cuda_wheels
-@pytest.mark.compilers
-def test_emulation_is_said(twins: tuple[Probe, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    (probe,) = (probe for probe in twins if probe.name == "fp8-mma")
-    kernel = replace(kernel_of(probe), parameters=(("STEPS", ("4",)), ("REPEAT", ("1",))), left_out=())
-    monkeypatch.setattr(library, "load_probes", lambda folder: (replace(probe, kernel=kernel),))
-    result = characterize("--compile-only", "--arch", "sm_89", "--arch", "sm_90a", "--format", "json")
-    assert [row["gate"] for row in json.loads(result.stdout)["kernels"]] == ["pass", "emulated"]
-    assert result.return_value == 0
-
-
-@needs_cuda_wheels
-@pytest.mark.compilers
-def test_code_that_nothing_here_can_read_is_not_checked_and_said_once_for_a_target(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gpuprof.characterize.gates.check.disassembler_for", lambda target: None)
-    result = characterize("--compile-only", "--only", FMA, "--only", MMA, "--arch", "sm_80")
-    assert result.return_value == 0
-    assert sum("not checked" in line for line in result.stdout.splitlines()) == 1
-    assert [line.split()[-1] for line in result.stdout.splitlines() if line.startswith("twins/")] == ["?", "?"]
-    form = characterize("--compile-only", "--only", FMA, "--arch", "sm_80", "--format", "json")
-    (row,) = json.loads(form.stdout)["kernels"]
-    assert row["gate"] == "unsupported"
-
-
-def test_an_unsupported_target_says_what_is_needed(twins: tuple[Probe, ...]) -> None:
-    by_name = {probe.name: probe for probe in twins}
-    for name, target, needed in (("mma", "sm_70", "sm_80"), ("mma", "sm_75", "sm_80"), ("fp8-mma", "sm_80", "sm_89")):
-        assert needed in table.why_not(by_name[name], target)
-    assert "sm_90a, sm_100a" in table.why_not(replace(twins[0], targets=("sm_90a", "sm_100a")), "sm_120a")
 
 
 def test_list_names_every_probe(twins: tuple[Probe, ...], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,16 +118,3 @@ def test_what_is_missing_is_an_environment_problem_that_says_what_to_do(monkeypa
     for needed, error in errors.items():
         assert isinstance(error, EnvironmentProblem)
         assert needed in (error.hint or "")
-
-
-def test_progress_is_told_only_to_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert module._progress() is None
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    tell = module._progress()
-    assert tell is not None
-    tell(1, 2)
-    assert capsys.readouterr().err.startswith("\r1 of 2")
-    tell(2, 2)
-    assert capsys.readouterr().err == "\r\x1b[K"

@@ -54,12 +54,6 @@ def test_values_go_where_a_profile_of_this_gpu_finds_them(gpu: FakeGpu, tmp_path
     assert "Fake GPU of the tests" in result.stdout
 
 
-def test_load_of_a_power_probe_is_compiled_though_only_the_power_was_asked_for(gpu: FakeGpu, tmp_path: Path) -> None:
-    file = tmp_path / "a.measured.yaml"
-    characterize("--only", "clocks/ffma-throughput", "-o", str(file))
-    assert load_measured(file).values["clocks/ffma-throughput"].value == 100
-
-
 def test_json_has_the_values_in_base_units_and_the_page_is_not_overwritten(gpu: FakeGpu, tmp_path: Path) -> None:
     page, file = tmp_path / "page.html", tmp_path / "a.measured.yaml"
     result = characterize("--only", "latency/l2", "--format", "json", "--html", str(page), "-o", str(file))

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import re
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpuprof.characterize.on_gpu import device, device_copies, device_launches
 from gpuprof.characterize.on_gpu.device import CudaGpu, open_gpu
-from gpuprof.characterize.on_gpu.environment import notes
 from gpuprof.characterize.on_gpu.nvml_view import NvmlView
-from gpuprof.characterize.on_gpu.processors import bind_near, listed, numbers
 from gpuprof.characterize.record.gpu import (
-    RECORD,
-    RECORD_BYTES,
     DeviceError,
     Hung,
     LaunchConfiguration,
     Memory,
-    Others,
     OutOfMemory,
 )
 from gpuprof.collect.nvml import Nvml
 from gpuprof.errors import EnvironmentProblem
-from tests.fake_gpu import PROPERTIES
 from tests.standin_cuda import CudaError, StandinCuda
 from tests.table import each_row
 
@@ -118,39 +108,6 @@ def test_settings_and_telemetry_are_read_in_base_units() -> None:
     assert (others.processes, others.busy) == (2, 0.37)
 
 
-def test_processors_on_the_side_of_the_gpu_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 128)
-    asked = view(nvmlDeviceGetCpuAffinity=[0xFFFF_0000_0000_FFFF, 0x1]).settings().cpus
-    assert asked == "0-15,48-64"
-    assert numbers(asked) == {*range(16), *range(48, 65)}
-    assert view().settings().cpus is None
-
-
-@given(st.sets(st.integers(0, 300)))
-def test_list_of_processors_is_read_back(processors: set[int]) -> None:
-    assert numbers(listed(processors)) == processors
-
-
-def test_process_that_holds_the_gpu_keeps_to_the_processors_beside_it_where_it_may(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kept: list[object] = []
-
-    def refused(_process: int, _processors: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {2, 3, 4}, raising=False)
-    monkeypatch.setattr("os.sched_setaffinity", lambda _process, to: kept.append(to), raising=False)
-    for near in ("3-8", "9-12", None):
-        bind_near(near)
-    assert kept == [{3, 4}]
-    monkeypatch.setattr("os.sched_setaffinity", refused, raising=False)
-    bind_near("3-8")
-    told = {cpus: [note for note in notes(replace(PROPERTIES, cpus=cpus), Others(0, 0.0)) if "(9-12)" in note]
-            for cpus in ("9-12", "3-8")}  # fmt: skip
-    assert [len(note) for note in told.values()] == [1, 0]
-
-
 def test_kernel_that_does_not_end_is_given_up(gpu: CudaGpu, cuda: StandinCuda) -> None:
     function = gpu.load(CUBIN, SHA, "nothing")
     cuda.hangs = True
@@ -159,13 +116,6 @@ def test_kernel_that_does_not_end_is_given_up(gpu: CudaGpu, cuda: StandinCuda) -
     assert caught.value.fatal
     # A context in which something hangs is asked nothing that would wait for it.
     assert "streamSynchronize" not in cuda.calls[cuda.calls.index("eventQuery") :]
-
-
-def test_launch_that_ended_while_this_process_was_stopped_is_not_given_up() -> None:
-    answers = iter([600, 0])
-    runtime = SimpleNamespace(eventQuery=lambda _event: next(answers))
-    device_launches.wait_for(runtime, 1, -1.0)
-    assert next(answers, None) is None
 
 
 def test_what_the_driver_does_not_answer_is_unknown() -> None:
@@ -197,22 +147,7 @@ def test_gpu_that_cannot_be_opened_is_an_environment_problem(
         open_gpu()
 
 
-def test_properties_are_those_of_the_device(gpu: CudaGpu) -> None:
-    made = gpu.properties
-    assert (made.name, made.compute_capability, made.sm_count, made.l2_bytes) == ("Stand-in", "8.0", 4, 2**20)
-    assert (made.memory_bus_bits, made.shared_per_block, made.cuda, made.peers) == (384, 2**16, "13.1", (1,))
-    assert (made.driver, made.power_limit_w) == ("580.1", 650.0)
-
-
 # Memory
-
-
-def test_pattern_fills_memory_to_its_end(gpu: CudaGpu) -> None:
-    memory = gpu.allocate(1000)
-    gpu.repeat(memory, b"abcdefg")
-    assert gpu.read(memory, 1000) == (b"abcdefg" * 143)[:1000]
-    gpu.zero(memory)
-    assert gpu.read(memory, 1000) == bytes(1000)
 
 
 @each_row("sent", [1, 2, 100])
@@ -263,13 +198,6 @@ def test_launch_has_its_shared_memory_carveout_and_kind(gpu: CudaGpu, cuda: Stan
     cuda.calls.clear()
     gpu.time(function, LaunchConfiguration(1, 32, cooperative=True), [], None)
     assert "launchCooperativeKernel" in cuda.calls and "launchKernel" not in cuda.calls
-
-
-@each_row(("way", "runs"), [("synchronous", 6), ("queued", 6), ("graph", 11)])
-def test_rows_of_launches_run_each_of_them(gpu: CudaGpu, cuda: StandinCuda, way: Any, runs: int) -> None:
-    cuda.calls.clear()
-    gpu.launches(gpu.load(CUBIN, SHA, "nothing"), LaunchConfiguration(1, 32), [], 5, way)
-    assert cuda.calls.count("nothing ran") == runs
 
 
 def test_queued_launches_wait_until_all_are_in_the_queue(gpu: CudaGpu, cuda: StandinCuda) -> None:
@@ -333,7 +261,3 @@ def test_error_after_which_nothing_works_is_fatal(gpu: CudaGpu, cuda: StandinCud
     with pytest.raises(DeviceError, match="cudaErrorIllegalAddress") as caught:
         gpu.time(gpu.load(CUBIN, SHA, "nothing"), LaunchConfiguration(1, 32), [], None)
     assert caught.value.fatal
-
-
-def test_record_is_the_struct_of_the_kernels() -> None:
-    assert np.dtype(RECORD).itemsize == RECORD_BYTES == 4 * ctypes.sizeof(ctypes.c_uint64) + 8

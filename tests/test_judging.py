@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from gpuprof.characterize.judge.limits import Bound, PcieLink, physical_limit, probe_limit
-from gpuprof.characterize.judge.verdict import CEILING_FLOOR, limit_check
-from gpuprof.characterize.methods import curve, slope
+from gpuprof.characterize.judge.verdict import limit_check
+from gpuprof.characterize.methods import slope
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Expected, Probe, target_of
 from gpuprof.characterize.probes.probe_file import read_probe
@@ -23,7 +23,6 @@ from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import assess
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.hardware.yaml_tree import BrokenSpec
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.quantities import Clocks
 from gpuprof.resources import data_dir
@@ -108,32 +107,6 @@ def test_no_published_range_is_rejected_by_the_floor_or_the_limit_of_its_probe(n
     assert "bandwidth/dram-read" in held
 
 
-SLOW = [
-    ("async-copy/dsm-read", "h200-sxm", 6.0),
-    ("async-copy/dsm-read", "h200-sxm", 12.0),
-    ("async-copy/dsm-bulk", "h100-sxm", 20.0),
-    ("copies/host-to-device-pageable", "h100-sxm", 4e9),
-]
-
-
-@each_row(("probe", "name", "value"), SLOW)
-def test_probe_that_is_slow_by_nature_is_believed(probe: str, name: str, value: float) -> None:
-    where = place(name)
-    assignment = next(kernel.assignments(where.target)) if (kernel := PROBES[probe].kernel) is not None else {}
-    bound, limit = bound_of(PROBES[probe], where, assignment), PROBES[probe].limit(where.target, assignment)
-    assert bound is not None and limit is not None
-    assert limit_check(value, PROBES[probe].unit, bound, floor_of(limit)).state == "passed"
-    assert limit_check(value / 20, PROBES[probe].unit, bound, floor_of(limit)).state == "failed"
-
-
-def test_floor_of_a_probe_has_a_reason_and_is_lower_than_that_of_all_probes() -> None:
-    for probe in PROBES.values():
-        for limit in probe.limits:
-            assert (limit.floor is None) == (limit.why is None), probe.id
-            assert floor_of(limit) == (CEILING_FLOOR if limit.floor is None else limit.floor)
-            assert floor_of(limit) <= CEILING_FLOOR, probe.id
-
-
 # What a run makes of it
 
 
@@ -215,64 +188,7 @@ def test_value_above_an_unconfirmed_limit_is_plausible_and_its_file_reads_back(t
 # On how many allocations it rests
 
 
-def walk(probe: Probe, size: float, cycles: float, allocation: int) -> Series:
-    """Samples of a walk of 16 loads an iteration."""
-    values = {"DEPTH": 4, "size": size}
-    config = replace(SAMPLED, values=values, block=32, grid=1, allocation=allocation, regime="short")
-    seen = Observed(sms=132, result="correct")
-    counts = (100000, 200000, 400000) * 3
-    samples = [Sample(count, 16 * count * cycles / SM_HZ, 16 * count * cycles, SM_HZ, 0) for count in counts]
-    return Series(probe=probe.id, config=config, seen=seen, round=FINAL, samples=tuple(samples))
-
-
-def capacity_of(folder: Path, *measured: Sequence[float]) -> MeasuredValue:
-    """What is read off a step at 1 MiB, which each allocation has at its sizes."""
-    probe, where = fake_probes.capacity(folder), place("h200-sxm")
-    series = [
-        walk(probe, size, 200.0 if size <= 2**20 else 500.0, number)
-        for number, sizes in enumerate(measured)
-        for size in sizes
-    ]
-    (result,) = curve.reduce(probe, series, Judging(where.hardware, where.target))
-    return result.value
-
-
-FINE = [2.0 ** (16 + step / 4) for step in range(33)]
-
-
-def test_capacity_counts_the_allocations_that_show_its_step(tmp_path: Path) -> None:
-    value = capacity_of(tmp_path, FINE, FINE[::2], FINE[::2])
-    assert (value.value, value.allocations, value.of_allocations) == (2**20, 3, 3)
-    assert not any("allocations" in reason for reason in value.reasons)
-    fewer = capacity_of(tmp_path, FINE, FINE, FINE[::4])
-    assert (fewer.allocations, fewer.of_allocations) == (2, 3)
-    assert any("2 of 2 allocations" in reason for reason in fewer.reasons)
-    (why,) = capacity_of(tmp_path, FINE[:11], FINE[11:22]).reasons
-    assert why.startswith("11 sizes") and "12" in why
-    probe = fake_probes.dram(tmp_path)
-    assert judged(tmp_path, timed(probe, 4.5e12)).allocations == 1
-    assert judged(tmp_path, *(timed(probe, 4.5e12, allocation=number) for number in range(3))).allocations == 3
-
-
-@each_row(("sizes", "after"), [(FINE, 2.0**20.25), (FINE[::2], 2.0**20.5), (FINE[1::2], 2.0**20.25)])
-def test_interval_of_a_capacity_reaches_to_the_next_size_that_was_measured(
-    tmp_path: Path, sizes: Sequence[float], after: float
-) -> None:
-    value = capacity_of(tmp_path, sizes, sizes, sizes)
-    assert value.low == value.value == max(size for size in sizes if size <= 2**20)
-    assert value.high == pytest.approx(after)
-
-
 # Floors in probe files
-
-
-@each_row("floor", ["floor: 2 %", "floor: 0 %, why: slow", "floor: 100 %, why: slow", "floor: 2 B, why: slow"])
-def test_floor_without_a_reason_or_that_is_none_is_refused(tmp_path: Path, floor: str) -> None:
-    with pytest.raises(BrokenSpec, match=r"floor|why"):
-        fake_probes.write_probe(
-            tmp_path, "instruction", "slow", f"limit: {{bandwidth: shared, {floor}}}\n", unit="result/clk/SM",
-            work="{result: 64}", arguments="clocks, iterations, sink",
-        )  # fmt: skip
 
 
 def test_floor_of_a_file_decides_what_is_too_little(tmp_path: Path) -> None:

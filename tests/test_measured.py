@@ -6,7 +6,7 @@ The numbers of the files here are made up to test with; no GPU gave them.
 from __future__ import annotations
 
 import re
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from gpuprof.characterize.judge.regime import REGIMES
 from gpuprof.characterize.sheet.ceilings import MeasuredCeilings, belongs, find_measured, newest, per_second
 from gpuprof.characterize.sheet.forms import (
-    FLAG,
-    NUMBER_BY_NAME,
-    TEXT,
-    TEXT_BY_NAME,
-    TEXTS,
-    WHOLE,
-    WHOLE_BY_NAME,
-    KeyForm,
     quantity_text,
 )
-from gpuprof.characterize.sheet.keys import keys_of, names_of
 from gpuprof.characterize.sheet.measured import (
     Conditions,
     Curve,
@@ -47,42 +37,26 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.hardware.yaml_fields import quantity
-from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree, parse_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, parse_tree
 from gpuprof.resources import data_dir
 from gpuprof.units import RESULT_UNITS
 from tests.table import each_row
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+    pass
 
 H200 = SpecLibrary(folders=(data_dir("specs"),)).gpu("h200-sxm")
 CLOCK = 1.98e9
 
 READ = MeasuredValue(
-    value=4.5e12,
-    unit="B/s",
-    verdict="verified",
-    low=4.49e12,
-    high=4.51e12,
-    ceiling="dram",
-    regime="short",
-    statistic="median",
-    samples=33,
-    method="16-byte loads over 8 GiB",
-    configuration={"block": "512", "unroll": "8"},
+    value=4.5e12, unit="B/s", verdict="verified", low=4.49e12, high=4.51e12, ceiling="dram", regime="short",
+    statistic="median", samples=33, method="16-byte loads over 8 GiB", configuration={"block": "512", "unroll": "8"},
     evidence=MeasuredEvidence(
-        gate="8 LDG.E.128 in the loop",
-        opcodes={"LDG.E.128": 8, "LOP3.LUT": 32},
-        cubin_sha256="0" * 64,
-        scaling_residual=0.0012,
-        clock_hz=CLOCK,
-        nvml_clock_hz=CLOCK,
-        limit=4.8128e12,
-        limit_name="dram",
-        limit_source="memory clock 3200 MHz × 2 × 6016 bit ÷ 8",
-        counters={"dram bytes": 1.001},
+        gate="8 LDG.E.128 in the loop", opcodes={"LDG.E.128": 8, "LOP3.LUT": 32}, cubin_sha256="0" * 64,
+        scaling_residual=0.0012, clock_hz=CLOCK, nvml_clock_hz=CLOCK, limit=4.8128e12, limit_name="dram",
+        limit_source="memory clock 3200 MHz × 2 × 6016 bit ÷ 8", counters={"dram bytes": 1.001},
     ),
-)
+)  # fmt: skip
 L1 = MeasuredValue(
     33.0, "cycle", "plausible", ("no disassembler",), low=32.9, high=33.2, evidence=MeasuredEvidence(clock_hz=CLOCK)
 )
@@ -157,96 +131,12 @@ def test_amounts_survive_the_text_to_six_digits_and_bytes_exactly(value: float, 
     assert quantity(YamlNode(quantity_text(float(size), "B"), FileLine("here", 1)), "it").value == size
 
 
-printable = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=30).filter(
-    lambda text: text.upper() not in {"TODO", "TBD", "FIXME", "?", "XXX"}
-)
-
-
 ALL_KEYS = Path(__file__).parent / "data" / "all-keys.measured.yaml"
 """A file with every key, as gpuprof 0.1 wrote it before the fields declared it."""
 
 
 def test_file_with_every_key_is_written_again_byte_for_byte() -> None:
     assert measured_text(load_measured(ALL_KEYS)) == ALL_KEYS.read_text(encoding="utf-8")
-
-
-def test_the_kept_file_has_every_key() -> None:
-    top = load_tree(ALL_KEYS).mapping("it")
-    (curve,) = top["curves"].mapping("curves").values()
-    values = [value.mapping("it") for value in top["values"].mapping("values").values()]
-    assert {*top} == {"schema", "kind", *names_of(Measured)}
-    for name, record in (("device", MeasuredDevice), ("conditions", Conditions)):
-        assert (*top[name].mapping(name),) == names_of(record)
-    assert set().union(*values) == {*names_of(MeasuredValue)}
-    assert set().union(*(value["evidence"].mapping("it") for value in values if "evidence" in value)) == {
-        *names_of(MeasuredEvidence)
-    }
-    assert (*curve.mapping("curve"),) == names_of(Curve)
-
-
-def flat(content: Any, name: str = "") -> dict[str, Any]:
-    """Return every number and text of a record by where it stands."""
-    if is_dataclass(content):
-        content = {entry.name: getattr(content, entry.name) for entry in fields(content)}
-    if isinstance(content, tuple):
-        content = dict(enumerate(content))
-    if not isinstance(content, dict):
-        return {name: content}
-    parts = [flat(value, f"{name}/{part}") for part, value in content.items()]
-    return {where: value for part in parts for where, value in part.items()}
-
-
-def rounded(value: Any) -> Any:
-    return pytest.approx(value, rel=1e-5) if isinstance(value, float) else value
-
-
-numbers = st.floats(1, 1e20) | st.integers(0, 2**50).map(float)
-SAMPLES: dict[KeyForm, st.SearchStrategy[Any]] = {
-    TEXT: printable,
-    TEXTS: st.lists(printable, max_size=3).map(tuple),
-    FLAG: st.booleans(),
-    WHOLE: st.integers(0, 10**12),
-    TEXT_BY_NAME: st.dictionaries(printable, printable, max_size=2),
-    WHOLE_BY_NAME: st.dictionaries(printable, st.integers(0, 10**12), max_size=2),
-    NUMBER_BY_NAME: st.dictionaries(printable, numbers, max_size=2),
-}
-
-
-def any_of(record: type[DataclassInstance], **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Return records with any values in the fields that are not chosen: amounts, where the form is not in SAMPLES."""
-    samples = {key.field: (key.default, SAMPLES.get(key.form, numbers)) for key in keys_of(record)}
-    free = {field: st.none() | values if default is None else values for field, (default, values) in samples.items()}
-    return st.builds(record, **{**free, **chosen})
-
-
-believed = any_of(
-    MeasuredValue,
-    unit=st.sampled_from(["B/s", "FLOP/s", "Hz", "W", "s", "B", "%", "", *RESULT_UNITS]),
-    low=st.none(),
-    verdict=st.just("verified"),
-    ceiling=st.sampled_from([None, "dram", "fp32", "tensor.bf16 fp32 wgmma"]),
-    regime=st.sampled_from([None, *REGIMES]),
-    high=st.just(1e21),
-    evidence=any_of(MeasuredEvidence, limit=st.just(1e21)),
-)
-files = any_of(
-    Measured,
-    device=any_of(MeasuredDevice),
-    conditions=any_of(Conditions),
-    values=st.dictionaries(printable, believed, max_size=2),
-    curves=st.dictionaries(
-        printable, any_of(Curve, points=st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple)), max_size=1
-    ),
-)
-
-
-@given(files)
-@settings(max_examples=20, deadline=None)
-def test_any_file_reads_back_to_six_digits_and_is_then_written_alike(measured: Measured) -> None:
-    again = replace(read_back(measured), file="")
-    assert flat(again) == {where: rounded(value) for where, value in flat(measured).items()}
-    assert measured_text(again) == measured_text(measured)
-    assert replace(read_back(again), file="") == again
 
 
 @each_row(
@@ -257,19 +147,13 @@ def test_any_file_reads_back_to_six_digits_and_is_then_written_alike(measured: M
         ("value: 4.5 TB/s", "value: 4.5", "B/s"),
         ("value: 4.5 TB/s", "value: 4.6 TB/s", "interval"),
         ("value: 4.5 TB/s", "value: -4.5 TB/s", "negative"),
-        ("value: 4.5 TB/s", "value: nan TB/s", "number"),
         ("limit: 4.8128 TB/s", "limit: 4.4 TB/s", "1.023 ×"),
-        ("limit: 4.8128 TB/s", "limit: 4.8128 TFLOP/s", "FLOP/s"),
         ("verdict: verified", "verdict: proven", "'proven'"),
         ("verdict: verified", "verdict: unsupported", "unsupported"),
-        ("verdict: unsupported", "verdict: verified", "fp4"),
         ("    value: 4.5 TB/s\n", "", "value is missing"),
-        ("ceiling: dram", "ceiling: warp", "'warp'"),
         ("ceiling: dram", "ceiling: tensor.fp16 fp32", "PATH ACCUMULATOR INSTRUCTION"),
         ("regime: short", "regime: quiet", "'quiet'"),
-        ("sm_count: 132", "sm_count: many", "'many'"),
         ("sm_count: 132", f"sm_count: {'9' * 5000}", "whole number"),
-        ("samples: 33", "samples: ³", "whole number"),
         ("ecc: true", "ecc: perhaps", "'perhaps'"),
         ("scaling_residual: 0.0012", "scaling_residual: .inf", "number"),
         ("[4096 33, 268435456 612.25]", "[4096, 33]", "two numbers"),
@@ -293,7 +177,7 @@ def test_any_text_is_a_measured_file_or_an_error_with_a_line(text: str) -> None:
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_damaged_file_is_refused_or_read_but_never_crashes(data: st.DataObject) -> None:
     text = list(measured_text(FULL))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -455,39 +339,10 @@ def test_assessment_names_the_better_way() -> None:
     assert (static.expected, static.causes, static.passed_over_for) == (None, (), DYNAMIC)
     limit = MeasuredCeilings(ways(4.2e12, 4.5e12)).bandwidth("dram")
     assert limit is not None and limit.value == 4.5e12 and DYNAMIC in limit.source
-    own = Published(0.95, 0.97, "another source", of_limit=True)  # ways with ranges of their own are judged apart
-    static, dynamic = assess(ways(4.2e12, 4.5e12), {STATIC: own, DYNAMIC: DRAM}, H200)
-    assert (static.word, static.passed_over_for, dynamic.word, dynamic.chosen_over) == ("low", None, "normal", ())
     measured = ways(4.2e12, 4.5e12)  # a way that was rejected is no rival
     values = {**measured.values, DYNAMIC: replace(measured.values[DYNAMIC], verdict="rejected")}
     static, _ = assess(replace(measured, values=values), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
     assert (static.word, static.passed_over_for) == ("low", None)
-
-
-def test_regimes_and_data_are_no_ways_to_measure_the_same() -> None:
-    short, long = (f"tensor/wgmma-bf16-f32 N=256 {data}" for data in ("zeros short", "random sustained"))
-    key = "tensor.bf16 fp32 wgmma"
-    held = replace(sheet(), values={short: tensor(950e12, key), long: tensor(500e12, key)})
-    assert [said.word for said in assess(held, {short: BF16, long: BF16}, H200)] == ["normal", "low"]
-
-
-def test_way_above_a_limit_that_is_not_confirmed_is_the_ceiling_only_where_there_is_no_other() -> None:
-    doubted = MeasuredEvidence(limit=4.4e12, limit_confirmed=False, clock_hz=CLOCK)
-    both = ways(4.3e12, 4.5e12, evidence=doubted)
-    static, dynamic = assess(both, {}, H200)
-    assert (static.chosen_over, dynamic.passed_over_for) == ((DYNAMIC,), STATIC)
-    alone = replace(both, values={DYNAMIC: both.values[DYNAMIC]})
-    limits = [MeasuredCeilings(measured).bandwidth("dram") for measured in (both, alone)]
-    assert [limit.value for limit in limits if limit is not None] == [4.3e12, 4.5e12]
-
-
-def test_older_file_with_one_way_is_compared_with_the_best_of_several() -> None:
-    older = replace(sheet(), values={"bandwidth/dram-read": READ})
-    rows = side_by_side(older, ways(4.2e12, 4.5e12))
-    assert [(row.name, row.word) for row in rows] == [(DYNAMIC, "same"), (STATIC, "only new")]
-    back = side_by_side(ways(4.2e12, 4.5e12), older)
-    assert [(row.name, row.word) for row in back] == [(STATIC, "only base"), (DYNAMIC, "same")]
-    assert [row.word for row in side_by_side(ways(4.2e12, 4.5e12), ways(4.2e12, 4.5e12))] == ["same", "same"]
 
 
 SLOW_READ = replace(READ, value=2.2e12, low=None, high=None)
@@ -501,9 +356,7 @@ FAST = tensor(1060e12, "tensor.bf16 fp32 wgmma")
     ("value", "published", "conditions", "device", "named"),
     [
         (slow_tensor(throttling=("power cap",)), BF16, {}, {}, ("1.980 GHz: power cap",)),
-        (slow_tensor(throttling=("power brake",)), BF16, {}, {}, ("1.980 GHz: power brake",)),
         (slow_tensor(), BF16, {"power_limit_w": 500.0, "default_power_limit_w": 650.0}, {}, ("500 W, 650 W",)),
-        (slow_tensor(), BF16, {"power_limit_w": 500.0}, {}, ("500 W, 700 W",)),
         (slow_tensor(evidence=MeasuredEvidence(clock_hz=1.2e9)), BF16, {}, {}, ("1.200 GHz of 1.830 GHz",)),
         (slow_tensor(), BF16, {"mig": True}, {}, ("MIG",)),
         (slow_tensor(), BF16, {"other_processes": 2}, {}, ("2 other processes",)),
@@ -521,19 +374,12 @@ FAST = tensor(1060e12, "tensor.bf16 fp32 wgmma")
     ],
 )  # fmt: skip
 def test_value_outside_of_its_range_is_explained_by_what_was_recorded(
-    value: MeasuredValue,
-    published: Published,
-    conditions: dict[str, Any],
-    device: dict[str, Any],
+    value: MeasuredValue, published: Published, conditions: dict[str, Any], device: dict[str, Any],
     named: tuple[str, ...],
-) -> None:
+) -> None:  # fmt: skip
     measured = sheet(a=value)
-    changed = replace(
-        measured,
-        conditions=replace(measured.conditions, **conditions),
-        device=replace(measured.device, **device),
-    )
-    causes = assessed(changed, published).causes
+    changed = {"conditions": replace(measured.conditions, **conditions), "device": replace(measured.device, **device)}
+    causes = assessed(replace(measured, **changed), published).causes
     assert len(causes) == len(named)
     assert all(name in cause for name, cause in zip(named, causes, strict=True)), causes
 
@@ -560,12 +406,6 @@ def test_ratio_per_clock_leaves_the_clocks_out() -> None:
     new = tensor(450e12, "tensor.bf16 fp32 wgmma", evidence=MeasuredEvidence(clock_hz=0.9e9))
     (row,) = side_by_side(sheet(bf16=base), sheet(bf16=new))
     assert (row.ratio, row.per_clock, row.word) == (0.5, 1.0, "worse")
-    times = [
-        MeasuredValue(value, "s", "verified", evidence=MeasuredEvidence(clock_hz=hz))
-        for value, hz in ((1e-6, 2e9), (2e-6, 1e9))
-    ]
-    (row,) = side_by_side(sheet(t=times[0]), sheet(t=times[1]))
-    assert (row.ratio, row.per_clock) == (2.0, 1.0)
     (row,) = side_by_side(sheet(l1=L1), sheet(l1=L1))
     assert row.per_clock is None
 
@@ -574,12 +414,8 @@ def test_values_that_cannot_be_compared_are_listed_all_the_same() -> None:
     rejected = replace(READ, verdict="rejected")
     base = sheet(read=READ, fp4=FP4, old=L1)
     rows = side_by_side(base, sheet(read=rejected, fp4=FP4, new=L1))
-    assert [(row.name, row.word) for row in rows] == [
-        ("read", "not comparable"),
-        ("fp4", "not comparable"),
-        ("old", "only base"),
-        ("new", "only new"),
-    ]
+    words = {"read": "not comparable", "fp4": "not comparable", "old": "only base", "new": "only new"}
+    assert {row.name: row.word for row in rows} == words
     assert all(row.ratio is None for row in rows)
 
 
@@ -588,11 +424,8 @@ def test_differing_conditions_are_named() -> None:
     conditions = replace(base.conditions, driver="590.2", ecc=False, power_limit_w=500.0, cuda=None)
     new = replace(base, conditions=conditions, device=replace(base.device, name="NVIDIA H100", sm_count=114))
     assert differences(base, new) == (
-        Difference("GPU", "NVIDIA H200", "NVIDIA H100"),
-        Difference("SMs", "132", "114"),
-        Difference("driver", "580.1", "590.2"),
-        Difference("cuda", "13.0", "not known"),
-        Difference("ecc", "on", "off"),
-        Difference("power_limit_w", "700", "500"),
-    )
+        Difference("GPU", "NVIDIA H200", "NVIDIA H100"), Difference("SMs", "132", "114"),
+        Difference("driver", "580.1", "590.2"), Difference("cuda", "13.0", "not known"),
+        Difference("ecc", "on", "off"), Difference("power_limit_w", "700", "500"),
+    )  # fmt: skip
     assert differences(base, base) == ()

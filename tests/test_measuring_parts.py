@@ -13,30 +13,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.characterize.counted_run import launch
-from gpuprof.characterize.counters import ToCount, _count, claimed, command, counted, counted_each, metrics_for
+from gpuprof.characterize.counters import ToCount, _count, claimed, counted, counted_each
 from gpuprof.characterize.judge.verdict import counter_check
 from gpuprof.characterize.maths.two_groups import two_groups
-from gpuprof.characterize.measure.effort import EFFORTS, FULL, QUICK
+from gpuprof.characterize.measure.effort import EFFORTS, QUICK
 from gpuprof.characterize.measure.forecast import Where
 from gpuprof.characterize.measure.step import Step
 from gpuprof.characterize.methods.table import method_of
 from gpuprof.characterize.on_gpu.chase import chase, random_cycle
 from gpuprof.characterize.probes.contents import PATTERN_BYTES, decoded, encoded, random_bytes
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
-from gpuprof.characterize.probes.probe import Size, Sweep, all_targets
 from gpuprof.characterize.probes.tiles import Tile, elements, wrong
-from gpuprof.characterize.record.configurations import points, sweep_values
 from gpuprof.characterize.record.gpu import RECORD, Properties
 from gpuprof.characterize.record.reduction import rounds_of
-from gpuprof.characterize.record.series import CHOSEN, OBSERVED, Observed, Sample, Series, SeriesConfig
+from gpuprof.characterize.record.series import Sample, Series, SeriesConfig
 from gpuprof.characterize.record.windows import first_wave, missing, most_at_once, sm_cycles, window
 from gpuprof.characterize.schedule import _QUICK, allotted, duration_s, plan
-from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import DictMetrics, Launch, Metric
 from gpuprof.resources import data_dir
 from tests import fake_probes
-from tests.fake_gpu import PROPERTIES, FakeGpu, Misbehaviour, compiled
+from tests.fake_gpu import FakeGpu, Misbehaviour, compiled
 from tests.ncu_bytes import simple_report
 from tests.table import each_row
 
@@ -75,13 +72,6 @@ def test_walk_by_words_comes_back_after_all_nodes_and_to_where_after_says(nodes:
     for _ in range(steps):
         address = memory[address]
     assert made.after(base, steps) == made.after(base, nodes + steps) == address
-
-
-def test_address_that_is_no_node_leads_nowhere_and_one_node_is_no_chase() -> None:
-    made = chase(4096, 128, 32, None, 0)
-    assert [made.after(address, 1) for address in (4095, 4096 + 8, 4096 + 32 * 4)] == [None] * 3
-    with pytest.raises(ValueError, match="1 node"):
-        chase(0, 128, 128, None, 0)
 
 
 # Contents
@@ -208,55 +198,7 @@ def test_two_partitions_are_told_apart_and_one_is_not_split() -> None:
 # Configurations
 
 
-def test_range_of_sizes_is_geometric_in_whole_lines_and_ends_where_memory_does() -> None:
-    sweep = Sweep((), Size(1000, 0), Size(0, 4), 2)
-    sizes = sweep_values(sweep, l2_bytes=16_000, free_bytes=1e9)
-    assert sizes[:3] == (1024, 1408, 1920 + 128)
-    assert sizes[-1] == 64_000
-    assert all(size % 128 == 0 for size in sizes)
-    assert max(sweep_values(sweep, 16_000, free_bytes=10_000)) <= 9_000
-
-
-def test_grid_of_clusters_is_whole_clusters(tmp_path: Path) -> None:
-    probe = fake_probes.write_probe(
-        tmp_path, "async-copy", "dsm", "", arguments="clocks, iterations, sink", grid="blocks_per_sm: 1, cluster: 3"
-    )
-    assert probe.kernel is not None
-    (point,) = points(probe, probe.kernel, [{}], PROPERTIES, data="zeros", regime="short", free_bytes=GIB)
-    assert [configuration.shape.grid for configuration in point.configurations] == [6]
-
-
-def test_no_sweep_or_parameter_of_the_library_is_called_like_a_name_of_our_own() -> None:
-    assert not set(OBSERVED) & set(CHOSEN)
-    ours = {*CHOSEN, *OBSERVED}
-    for probe in PROBES:
-        parameters = {name for name, _ in probe.kernel.parameters} if probe.kernel is not None else set()
-        assert not ours & {*probe.sweeps, *parameters}, probe.id
-
-
-@each_row("target", all_targets())
-def test_every_probe_of_the_library_has_points_on_every_target_that_it_names(target: str) -> None:
-    for probe in PROBES:
-        if probe.kernel is None or target not in probe.targets:
-            continue
-        assignments = list(probe.kernel.assignments(target))
-        for regime in probe.regimes[:1]:
-            made = points(probe, probe.kernel, assignments, PROPERTIES, data=probe.data[0], regime=regime,
-                          free_bytes=16 * GIB, overfull=probe.method == "resident")  # fmt: skip
-            assert made, probe.id
-            assert all(point.configurations for point in made), probe.id
-
-
 # Series
-
-
-def test_clustered_launch_counts_the_blocks_that_ran() -> None:
-    series = series_of("x")
-    assert (series.grid, series.block) == (32, 256)
-    assert replace(series, seen=Observed(ran=24)).grid == 24
-    config = SeriesConfig(values={"size": 4096}, data="zeros", regime="short")
-    with pytest.raises(ValueError):
-        _ = Series(probe="copies/x", config=config, round=1, samples=(Sample(1, 1.0),)).grid
 
 
 # Rounds
@@ -281,7 +223,6 @@ def where(name: str, target: str, sm_count: int, memory_gib: int, l2_mib: int, s
 
 
 H200 = where("H200", "sm_90a", sm_count=132, memory_gib=140, l2_mib=50, shared_kib=227)
-A100 = where("A100", "sm_80", sm_count=108, memory_gib=80, l2_mib=40, shared_kib=163)
 
 
 @each_row("mode", EFFORTS)
@@ -321,14 +262,6 @@ def test_full_plan_goes_from_idle_to_sustained_and_has_what_shorter_ones_leave_o
     tlb = [probe for probe in PROBES if probe.id == "latency/tlb"]
     assert [step.probe.id for step in plan(tlb, H200, "quick", QUICK, named=True).steps] == ["latency/tlb"]
     assert set(_QUICK) <= {probe.id for probe in PROBES}
-
-
-def test_probe_for_other_targets_is_left_out_with_the_reason() -> None:
-    planned = plan(PROBES, A100, "full", FULL)
-    left_out = {probe.id: why for probe, why in planned.left_out}
-    assert "tensor/wgmma-bf16-f32" in left_out
-    assert all(left_out.values())
-    assert not {step.probe.id for step in planned.steps} & set(left_out)
 
 
 # Counters
@@ -373,30 +306,6 @@ def test_counts_are_differences_so_that_set_up_drops_out_and_ways_to_count_are_k
         assert counter_check({"traffic.dram": 1e9}, {"traffic.dram": ratio * 1e9}).state == state
 
 
-def test_metrics_are_those_of_every_way_to_count_events() -> None:
-    assert ARCH is not None
-    dram = [f"dram__{what}{way}.sum" for what in ("bytes", "sectors") for way in ("", "_read", "_write")]
-    assert list(metrics_for(ARCH, ["traffic.dram"])) == dram
-    fp32 = metrics_for(ARCH, ["work.fp32"])
-    assert "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum" in fp32
-    assert fp32[-1] == "sass__thread_inst_executed_true_per_opcode"
-    assert not any(metric.endswith("per_cycle_elapsed") for metric in fp32)
-
-
-def test_command_runs_the_probes_together_under_ncu(tmp_path: Path) -> None:
-    asked = [
-        ToCount(probe, series_of(probe.id), {}) for probe in (fake_probes.dram(tmp_path), fake_probes.ffma(tmp_path))
-    ]
-    argv = command(Path("/opt/ncu"), asked, ("dram__bytes.sum",), tmp_path, 3).argv()
-    assert argv[0] == "/opt/ncu"
-    assert argv[argv.index("--kernel-name") + 1] == "regex:^(bandwidth_dram_read|instruction_ffma_throughput)$"
-    assert argv[argv.index("--metrics") + 1] == "dram__bytes.sum"
-    assert argv[argv.index("--clock-control") + 1] == "none"
-    start = argv.index("gpuprof.characterize.counted_run")
-    assert argv[start + 1 : start + 4] == ["3", "64,256", "bandwidth/dram-read"]
-    assert argv[start + 5 :: 2] == ["instruction/ffma-throughput"]
-
-
 # The process that ran ncu leaves its pipe to the collector.
 pipes_are_left_open = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -426,35 +335,6 @@ def test_counts_come_out_of_the_report_that_ncu_leaves(tmp_path: Path, monkeypat
     assert list(made) == [probe.id]
     assert made[probe.id].counted == pytest.approx({"traffic.dram": total})
     assert made[probe.id].each == pytest.approx({("traffic.dram", frozenset({"dram__bytes"})): total})
-
-
-@pipes_are_left_open
-def test_report_of_an_h100_is_counted_by_every_chain_that_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hopper = SpecLibrary(folders=(data_dir("specs"),)).arch_of("9.0")
-    assert hopper is not None
-    recorded = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/passes/diagnose/profile.ncu-rep"
-    ncu, probe = standin(tmp_path, monkeypatch, report=str(recorded)), fake_probes.dram(tmp_path)
-    assert probe.kernel is not None
-    saxpy = replace(probe, kernel=replace(probe.kernel, entry="saxpy"))
-    claims = {"traffic.dram": 1.0, "work.fp32": 1.0}
-    made = _count(ncu, [ToCount(saxpy, series_of(probe.id), claims)], hopper, 0)[probe.id]
-    # Two launches of as much work: nothing is between them but what L2 had kept.
-    assert made.counted == {"traffic.dram": pytest.approx(0, abs=1e6), "work.fp32": 0.0}
-    assert {quantity for quantity, _ in made.each} == set(claims)
-    assert ("work.fp32", frozenset({"sass__thread_inst_executed_true_per_opcode"})) in made.each
-
-
-@pipes_are_left_open
-def test_counters_that_the_user_may_not_read_are_an_environment_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert ARCH is not None
-    probe, refused = fake_probes.dram(tmp_path), "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
-    ncu = standin(tmp_path, monkeypatch, log=refused, code=1)
-    with pytest.raises(EnvironmentProblem):
-        _count(ncu, [ToCount(probe, series_of(probe.id), {"traffic.dram": 1.0})], ARCH, 0)
 
 
 def test_program_under_ncu_launches_the_configuration_of_the_samples(

@@ -87,14 +87,3 @@ def test_a_monitor_asks_while_the_block_runs_and_takes_no_answer_for_an_answer()
     assert all(fragment in samples_text(summary) for fragment in (f"{summary.samples} sample", "1.98 GHz", "100 %"))
     time.sleep(0.15)
     assert monitor.summary() == (summary,)
-
-
-def test_without_a_driver_there_are_no_samples() -> None:
-    class Broken:
-        def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-            raise OSError("no driver")
-
-    monitor = Monitor(Nvml(Broken()))
-    with monitor.watching():
-        pass
-    assert monitor.summary() == ()

@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 
 from gpuprof.characterize.characterization import Characterization, Wanted, characterize
-from gpuprof.characterize.measure.events import Event, Started, Tell, silence
+from gpuprof.characterize.measure.events import Tell, silence
 from gpuprof.characterize.on_gpu import served_gpu
 from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
 from gpuprof.characterize.record.gpu import RECORD_BYTES, DeviceError, Hung, LaunchConfiguration, OutOfMemory, Stopped
-from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.resources import data_dir
 from tests import fake_probes
@@ -114,45 +113,6 @@ def test_calls_results_and_errors_cross_between_the_processes(opened: Open, tmp_
     assert gpu.free_bytes() > 0
 
 
-@pytest.mark.slow
-@each_row(("deed", "said", "fatal"), [
-    ("memory", "too little memory", False), ("bug", "IndexError", False), ("abort", r"SIGABRT: free\(\)", True),
-    ("killed", "SIGKILL", True),
-])  # fmt: skip
-def test_what_goes_wrong_in_the_other_process_is_told(
-    opened: Open, tmp_path: Path, deed: str, said: str, fatal: bool
-) -> None:
-    gpu = opened(f"instruction_ffma_throughput:{deed}")
-    with pytest.raises(DeviceError, match=said) as caught:
-        launch(gpu, tmp_path)
-    assert caught.value.fatal == fatal
-    if fatal:
-        gpu.restart()
-    assert gpu.free_bytes() > 0
-
-
-@pytest.mark.slow
-def test_gpu_that_cannot_be_opened_or_opened_again_is_an_error(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(EnvironmentProblem, match="GPU 0") as missing:
-        opened("open:missing")
-    assert "--device" in (missing.value.hint or "")
-    gpu = opened()
-    monkeypatch.setenv("HOSTILE", "open:abort")
-    with pytest.raises(DeviceError) as caught:
-        gpu.restart()
-    assert caught.value.fatal
-
-    def refused(*_: object, **__: object) -> None:
-        raise BlockingIOError(11, "temporarily unavailable")
-
-    monkeypatch.setattr("subprocess.Popen", refused)
-    with pytest.raises(DeviceError, match="temporarily unavailable") as caught:
-        gpu.restart()
-    assert caught.value.fatal
-    with pytest.raises(EnvironmentProblem):
-        opened()
-
-
 # What hangs or dies
 
 
@@ -172,42 +132,6 @@ def test_kernel_that_hangs_is_given_up_and_the_gpu_opened_again(
     gpu.restart()
     assert process_of(gpu) != first
     assert launch(gpu, tmp_path) > 0
-
-
-@pytest.mark.slow
-def test_process_that_does_not_read_a_large_request_does_not_hold_the_user(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(served_gpu, "_STOP_S", 0.3)
-    asked = [False]
-    gpu = opened("", lambda: asked[0])
-    memory, child = gpu.allocate(2**24), process_of(gpu)
-    os.kill(child, signal.SIGSTOP)
-    asked[0] = True
-    # What blocks in a write cannot be ended from within: the alarm ends the test's process.
-    signal.alarm(30)
-    try:
-        with pytest.raises(Stopped):
-            gpu.scatter(memory, 8, np.zeros(2**20, dtype=np.uint64))
-    finally:
-        signal.alarm(0)
-    assert wait_until(lambda: has_ended(child))
-
-
-@pytest.mark.slow
-def test_ctrl_c_that_ends_the_process_while_it_starts_is_the_users_wish(opened: Open) -> None:
-    with pytest.raises(Stopped):
-        opened("open:killed", lambda: True)
-
-
-@pytest.mark.slow
-def test_modules_in_the_folder_that_the_user_is_in_are_not_taken(
-    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "queue.py").write_text("raise RuntimeError('the module of the user')\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [place for place in sys.path if place not in {"", str(tmp_path)}])
-    assert opened().free_bytes() > 0
 
 
 def test_user_who_stops_does_not_wait_for_a_kernel_that_hangs(
@@ -268,74 +192,3 @@ def test_probe_that_hangs_or_traps_costs_that_probe(
     assert len(values["bank-conflict/load-4"].reasons) == 1
     assert {name for name, value in values.items() if value.value is None} == {"bank-conflict/load-4"}
     assert '"what":"died"' in run.samples.read_text()
-
-
-@pytest.mark.slow
-def test_process_that_ends_between_two_probes_costs_none(opened: Open, tmp_path: Path) -> None:
-    gpu = opened()
-    first = process_of(gpu)
-
-    def told(event: Event) -> None:
-        if isinstance(event, Started) and event.number == 2:
-            os.kill(process_of(gpu), signal.SIGKILL)
-            assert wait_until(lambda: has_ended(first))
-
-    run = run_of(gpu, tmp_path, told)
-    assert process_of(gpu) != first
-    assert run.outcome.cut_short is None
-    assert "bank-conflict/load-4" in run.measured.values
-    assert all(value.value is not None for value in run.measured.values.values())
-    assert '"what":"lost"' in run.samples.read_text()
-
-
-INTERRUPTED = """
-import os, sys
-from pathlib import Path
-from gpuprof.characterize import characterization as run
-from gpuprof.characterize.on_gpu import served_gpu
-from gpuprof.characterize.probes import library
-from tests import fake_probes
-from tests.fake_gpu import compiled
-served_gpu.OPENER = "tests.hostile_gpu:open_gpu"
-probes = fake_probes.every(Path(os.environ["FAKE_PROBES"]))
-library.load_probes = lambda folder: probes
-run.fitting_compiler = lambda _gpu, _target: compiled
-from gpuprof.cli.main import main
-sys.argv[1:] = ["characterize", "--only", "instruction", "--only", "bank-conflict", "-o", sys.argv[1]]
-main()
-"""
-
-
-@pytest.mark.slow
-@each_row(("sent", "times"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGHUP, 1)])
-def test_a_signal_ends_a_run_that_hangs_and_twice_at_once(tmp_path: Path, sent: signal.Signals, times: int) -> None:
-    fake_probes.every(tmp_path / "probes")
-    file = tmp_path / "a.measured.yaml"
-    environ = {
-        **os.environ, "FAKE_PROBES": str(tmp_path / "probes"), "HOSTILE": "instruction_ffma_throughput:hang",
-        "GPUPROF_SPECS": str(tmp_path / "specs"),
-    }  # fmt: skip
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, str(file)], cwd=ROOT, env=environ,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    try:
-        samples = tmp_path / "a.samples.jsonl"
-        assert wait_until(lambda: samples.exists() and "bank-conflict" in samples.read_text(), 60)
-        time.sleep(1.0)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        for _ in range(times):
-            # The terminal sends it to all processes of the group, and so does `timeout`.
-            os.killpg(process.pid, sent)
-            time.sleep(0.2)
-        _, said = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        process.communicate()
-    assert process.returncode == 128 + sent
-    assert "Traceback" not in said
-    assert children
-    assert all(wait_until(lambda child=int(child): has_ended(child)) for child in children)  # type: ignore[misc]
-    if times == 1:
-        assert "--resume" in said
-        assert file.is_file()
