@@ -100,31 +100,11 @@ PUBLISHED = {
 }
 
 
-def staircase(first: int, last: int, steps: dict[float, float]) -> tuple[tuple[float, float], ...]:
-    """Cycles against sizes from 2^first to 2^last bytes: each level holds up to a size."""
-    sizes = (2.0 ** (exponent / 4) for exponent in range(4 * first, 4 * last + 1))
-    return tuple((size, next(cycles for capacity, cycles in steps.items() if size <= capacity)) for size in sizes)
-
-
-LITTLE = tuple((512.0 * 2**step, min(4.4e12, 4.4e12 * 512 * 2**step / 41e3)) for step in range(9))
 CURVES = {
-    "latency/l1-capacity stride=32 B": Curve("B", "cycle", staircase(14, 20, {2.0**18: 33.0, 2.0**30: 270.0})),
-    "latency/l1-capacity stride=128 B": Curve("B", "cycle", staircase(14, 20, {2.0**18: 34.0, 2.0**30: 281.0})),
-    "latency/l2-capacity": Curve(
-        "B", "cycle", staircase(20, 28, {2.0**24: 262.0, 48 * 2.0**20: 340.0, 2.0**40: 640.0})
+    "bandwidth/dram-in-flight": Curve(
+        "B", "B/s", tuple((512.0 * 2**step, min(4.4e12, 1e11 * 2**step)) for step in range(9))
     ),
-    "bandwidth/dram-in-flight": Curve("B", "B/s", tuple((x, 0.98 * y) for x, y in LITTLE)),
     "bank-conflict/load-4": Curve("ways", "cycle", tuple((float(way), 0.5 + way) for way in (1, 2, 4, 8, 16, 32))),
-}
-
-TITLES = {
-    "bandwidth/dram-read": "Bytes per second that all SMs together read from DRAM",
-    "bandwidth/l1-read": "Bytes that one SM reads from L1 per clock, with loads of 4, 8, 16 and 32 bytes",
-    "bandwidth/dram-in-flight": "Bytes per second from DRAM against the bytes that an SM has in flight",
-    "latency/l1": "Cycles of a global load that hits L1",
-    "latency/l1-capacity": "Bytes that L1 holds, from the cycles of a load against the size walked",
-    "latency/l2-capacity": "Bytes that L2 holds, from the cycles of a load against the size walked",
-    "bank-conflict/load-4": "Cycles of an SM per shared load of 4 bytes, against the lanes that share a bank",
 }
 
 MADE_UP = Measured(
@@ -145,7 +125,7 @@ MADE_UP = Measured(
 
 def seen(measured: Measured = MADE_UP, published: dict[str, Published] | None = None) -> View:
     """Set a measured file in context."""
-    return view_of(measured, assess(measured, PUBLISHED if published is None else published, GPU), TITLES)
+    return view_of(measured, assess(measured, PUBLISHED if published is None else published, GPU), {})
 
 
 def only(**values: MeasuredValue) -> Measured:
@@ -162,19 +142,16 @@ def hostile() -> Measured:
     rejected = value(1e12, "B/s", verdict="rejected", reasons=(HOSTILE,), throttling=(HOSTILE,))
     bad = replace(rejected, method=HOSTILE, configuration={HOSTILE: HOSTILE}, evidence=evidence)
     return replace(
-        MADE_UP,
-        name=HOSTILE,
-        spec=HOSTILE,
+        MADE_UP, name=HOSTILE, spec=HOSTILE,
         device=replace(MADE_UP.device, name=HOSTILE, pci_id=HOSTILE, compute_capability=HOSTILE),
         conditions=replace(MADE_UP.conditions, date=HOSTILE, gpuprof=HOSTILE, driver=HOSTILE, cuda=HOSTILE),
         values={
-            f"bandwidth/{HOSTILE}": bad,
-            HOSTILE: missing("unsupported", HOSTILE),
+            f"bandwidth/{HOSTILE}": bad, HOSTILE: missing("unsupported", HOSTILE),
             f"latency/l1 {HOSTILE}": value(33.0, "cycle", verdict="plausible", reasons=(HOSTILE,)),
             f"{HOSTILE}/x": value(1.0, HOSTILE),
         },
         curves={f"latency/l1 {HOSTILE}": Curve(HOSTILE, HOSTILE, ((1.0, 1.0), (2.0, 3.0)))},
-    )
+    )  # fmt: skip
 
 
 def seen_hostile() -> View:

@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 
 from gpuprof.characterize.gates import table
 from gpuprof.characterize.probes import library
-from gpuprof.characterize.probes.library import load_probes, probe_folder
-from gpuprof.characterize.probes.probe import Probe, all_targets
+from gpuprof.characterize.probes.probe import Probe
 from gpuprof.cli.characterize import command
 from gpuprof.code.tools import nvrtc
 from gpuprof.code.tools.nvrtc import find_nvrtc
@@ -66,19 +65,6 @@ def test_a_failed_gate_ends_with_1_and_names_the_variant() -> None:
     assert (result.return_value, row["gate"], row["opcodes"]["LDG.E.64"]) == (1, "fail", 16)
 
 
-def test_list_names_every_probe(twins: tuple[Probe, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [line.split()[:2] for line in characterize("--list").stdout.splitlines()] == [
-        ["twins/chase", "cycle"], ["twins/fma", "FLOP/clk/SM"], ["twins/fp8-mma", "FLOP/clk/SM"],
-        ["twins/mma", "FLOP/clk/SM"],
-    ]  # fmt: skip
-    (probe,) = json.loads(characterize("--list", "--only", MMA, "--format", "json").stdout)["probes"]
-    assert (probe["probe"], probe["quantity"], probe["unit"]) == (MMA, "throughput", "FLOP/clk/SM")
-    assert probe["architectures"] == [target for target in all_targets() if target not in {"sm_70", "sm_75"}]
-    monkeypatch.setattr(library, "load_probes", load_probes)
-    lines = characterize("--list").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == [probe.id for probe in load_probes(probe_folder())]
-
-
 def error_of(*arguments: str) -> GpuprofError:
     result = characterize(*arguments)
     assert isinstance(result.exception, GpuprofError)
@@ -86,13 +72,9 @@ def error_of(*arguments: str) -> GpuprofError:
 
 
 @each_row(
-    ("arguments", "named"),
-    [
-        (("--compile-only", "--arch", "sm_9"), "--arch sm_9"),
-        (("--compile-only", "--only", "nothing"), "--only nothing"),
-        (("--arch", "sm_90"), "--compile-only"),
-    ],
-)
+    ("arguments", "named"), [(("--compile-only", "--arch", "sm_9"), "--arch sm_9"),
+        (("--compile-only", "--only", "nothing"), "--only nothing"), (("--arch", "sm_90"), "--compile-only")],
+)  # fmt: skip
 def test_wrong_use_is_a_usage_error_with_a_hint(arguments: tuple[str, ...], named: str) -> None:
     error = error_of(*arguments)
     assert isinstance(error, UsageError)

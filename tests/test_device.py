@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuprof.characterize.on_gpu import device, device_copies, device_launches
+from gpuprof.characterize.on_gpu import device, device_copies
 from gpuprof.characterize.on_gpu.device import CudaGpu, open_gpu
 from gpuprof.characterize.on_gpu.nvml_view import NvmlView
 from gpuprof.characterize.record.gpu import (
@@ -51,25 +51,17 @@ class FakeNvml:
         self.answers: dict[str, Any] = {
             "nvmlDeviceGetHandleByPciBusId": "handle",
             "nvmlDeviceGetPciInfo": SimpleNamespace(pciDeviceId=0x233510DE, pciSubSystemId=0x18BE10DE),
-            "nvmlSystemGetDriverVersion": b"580.1",
-            "nvmlDeviceGetEccMode": (1, 0),
-            "nvmlDeviceGetMigMode": (0, 1),
-            "nvmlDeviceGetMPSComputeRunningProcesses": [],
-            "nvmlDeviceGetEnforcedPowerLimit": 650_000,
-            "nvmlDeviceGetPowerManagementDefaultLimit": 700_000,
-            "nvmlDeviceGetMaxClockInfo": {1: 1980, 2: 3201},
-            "nvmlDeviceGetClockInfo": {1: 1755, 2: 3201},
-            "nvmlDeviceGetPowerUsage": 123_456,
-            "nvmlDeviceGetTemperature": 41,
-            "nvmlDeviceGetTotalEnergyConsumption": 5_000,
-            "nvmlDeviceGetCurrentClocksThrottleReasons": 4,
-            "nvmlDeviceGetCurrPcieLinkGeneration": 5,
+            "nvmlSystemGetDriverVersion": b"580.1", "nvmlDeviceGetEccMode": (1, 0), "nvmlDeviceGetMigMode": (0, 1),
+            "nvmlDeviceGetMPSComputeRunningProcesses": [], "nvmlDeviceGetEnforcedPowerLimit": 650_000,
+            "nvmlDeviceGetPowerManagementDefaultLimit": 700_000, "nvmlDeviceGetMaxClockInfo": {1: 1980, 2: 3201},
+            "nvmlDeviceGetClockInfo": {1: 1755, 2: 3201}, "nvmlDeviceGetPowerUsage": 123_456,
+            "nvmlDeviceGetTemperature": 41, "nvmlDeviceGetTotalEnergyConsumption": 5_000,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": 4, "nvmlDeviceGetCurrPcieLinkGeneration": 5,
             "nvmlDeviceGetCurrPcieLinkWidth": 16,
             "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=1), SimpleNamespace(pid=2)],
             "nvmlDeviceGetGraphicsRunningProcesses": [SimpleNamespace(pid=2)],
-            "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=37, memory=2),
-            **answers,
-        }
+            "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=37, memory=2), **answers,
+        }  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:
         if name not in self.answers:
@@ -189,25 +181,6 @@ def test_launch_passes_arguments_by_address_and_reads_its_own_records(gpu: CudaG
     timed = gpu.time(function, LaunchConfiguration(1, 64), arguments, clocks)
     assert timed.records is not None
     assert timed.records["end_ns"].tolist() == [0]
-
-
-def test_launch_has_its_shared_memory_carveout_and_kind(gpu: CudaGpu, cuda: StandinCuda) -> None:
-    function = gpu.load(CUBIN, SHA, "nothing")
-    gpu.time(function, LaunchConfiguration(1, 32, shared_bytes=50_000, carveout=0.5), [], None)
-    assert [entry[1:] for entry in cuda.attributes] == [(8, 50_000), (9, 50)]
-    cuda.calls.clear()
-    gpu.time(function, LaunchConfiguration(1, 32, cooperative=True), [], None)
-    assert "launchCooperativeKernel" in cuda.calls and "launchKernel" not in cuda.calls
-
-
-def test_queued_launches_wait_until_all_are_in_the_queue(gpu: CudaGpu, cuda: StandinCuda) -> None:
-    function, shape = gpu.load(CUBIN, SHA, "nothing"), LaunchConfiguration(1, 32)
-    gpu.launches(function, shape, [], 3, "queued")
-    rows = [call for call in cuda.calls if call in {"launchHostFunc", "launchKernel"}]
-    assert rows == ["launchKernel", "launchHostFunc", *["launchKernel"] * 3]
-    assert cuda.waiting is None
-    with pytest.raises(DeviceError):
-        gpu.launches(function, shape, [], device_launches.QUEUE + 1, "queued")
 
 
 # Copies

@@ -85,6 +85,7 @@ def ranges(name: str, where: Place) -> Iterator[tuple[Probe, dict[str, str], Exp
                     break
 
 
+@pytest.mark.slow
 @each_row("name", PRODUCTS)
 def test_no_published_range_is_rejected_by_the_floor_or_the_limit_of_its_probe(name: str) -> None:
     where, held = place(name), set()
@@ -183,9 +184,6 @@ def test_value_above_an_unconfirmed_limit_is_plausible_and_its_file_reads_back(t
     far_above = judged(tmp_path, timed(fake_probes.dram(tmp_path), 15.8e12))
     assert far_above.verdict == "rejected"
     assert "5 % above rated" in far_above.reasons[0]
-
-
-# On how many allocations it rests
 
 
 # Floors in probe files

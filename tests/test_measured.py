@@ -1,4 +1,4 @@
-"""Measured files: written and read back, broken ones refused, ceilings drawn, normal or not, two side by side.
+"""Measured files: written and read back, broken ones refused, ceilings, normal or not, two side by side.
 
 The numbers of the files here are made up to test with; no GPU gave them.
 """
@@ -140,40 +140,24 @@ def test_file_with_every_key_is_written_again_byte_for_byte() -> None:
 
 
 @each_row(
-    ("find", "put", "named"),
-    [
-        ("kind: measured", "kind: gpu", "kind"),
-        ("schema: 1", "schema: 2", "schema"),
-        ("value: 4.5 TB/s", "value: 4.5", "B/s"),
-        ("value: 4.5 TB/s", "value: 4.6 TB/s", "interval"),
-        ("value: 4.5 TB/s", "value: -4.5 TB/s", "negative"),
-        ("limit: 4.8128 TB/s", "limit: 4.4 TB/s", "1.023 ×"),
+    ("find", "put", "named"), [("kind: measured", "kind: gpu", "kind"), ("schema: 1", "schema: 2", "schema"),
+        ("value: 4.5 TB/s", "value: 4.5", "B/s"), ("value: 4.5 TB/s", "value: 4.6 TB/s", "interval"),
+        ("value: 4.5 TB/s", "value: -4.5 TB/s", "negative"), ("limit: 4.8128 TB/s", "limit: 4.4 TB/s", "1.023 ×"),
         ("verdict: verified", "verdict: proven", "'proven'"),
         ("verdict: verified", "verdict: unsupported", "unsupported"),
         ("    value: 4.5 TB/s\n", "", "value is missing"),
         ("ceiling: dram", "ceiling: tensor.fp16 fp32", "PATH ACCUMULATOR INSTRUCTION"),
-        ("regime: short", "regime: quiet", "'quiet'"),
-        ("sm_count: 132", f"sm_count: {'9' * 5000}", "whole number"),
-        ("ecc: true", "ecc: perhaps", "'perhaps'"),
-        ("scaling_residual: 0.0012", "scaling_residual: .inf", "number"),
-        ("[4096 33, 268435456 612.25]", "[4096, 33]", "two numbers"),
-        ("  read:", "  read: 5\n  other:", "mapping"),
-        ("conditions:", "condition:", "'condition'"),
-    ],
-)
+        ("regime: short", "regime: quiet", "'quiet'"), ("sm_count: 132", f"sm_count: {'9' * 5000}", "whole number"),
+        ("ecc: true", "ecc: perhaps", "'perhaps'"), ("scaling_residual: 0.0012", "scaling_residual: .inf", "number"),
+        ("[4096 33, 268435456 612.25]", "[4096, 33]", "two numbers"), ("  read:", "  read: 5\n  other:", "mapping"),
+        ("conditions:", "condition:", "'condition'")],
+)  # fmt: skip
 def test_broken_file_is_refused_with_its_line(find: str, put: str, named: str) -> None:
     text = measured_text(FULL)
     assert find in text
     with pytest.raises(BrokenSpec, match=re.escape(named)) as caught:
         parse_measured(parse_tree(text.replace(find, put, 1), "here.yaml"))
     assert re.match(r"here\.yaml:\d+: ", caught.value.message)
-
-
-@given(st.text(max_size=200) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")))
-@settings(max_examples=30)
-def test_any_text_is_a_measured_file_or_an_error_with_a_line(text: str) -> None:
-    with pytest.raises(SpecError, match="here"):
-        parse_measured(parse_tree(text, "here"))
 
 
 @given(st.data())
@@ -213,13 +197,9 @@ def test_rate_per_clock_becomes_a_rate_at_the_clock_of_its_measurement() -> None
 
 
 TENSOR = MeasuredCeilings(
-    sheet(
-        wgmma=tensor(950e12, "tensor.bf16 fp32 wgmma"),
-        mma=tensor(620e12, "tensor.bf16 fp32 mma.sync"),
-        half=tensor(990e12, "tensor.fp16 fp16 wgmma"),
-        full=tensor(940e12, "tensor.fp16 fp32 wgmma"),
-    )
-)
+    sheet(wgmma=tensor(950e12, "tensor.bf16 fp32 wgmma"), mma=tensor(620e12, "tensor.bf16 fp32 mma.sync"),
+        half=tensor(990e12, "tensor.fp16 fp16 wgmma"), full=tensor(940e12, "tensor.fp16 fp32 wgmma"))
+)  # fmt: skip
 
 
 def compute(path: str, split: dict[ComputeKey, float] | None = None) -> float | None:
@@ -333,18 +313,6 @@ def test_best_of_several_ways_to_measure_a_ceiling_is_held_against_the_range() -
     assert verdicts(4.2e12, 4.5e12, ceiling=None) == ("low", "normal")  # what is no ceiling has no best way
 
 
-def test_assessment_names_the_better_way() -> None:
-    static, dynamic = assess(ways(4.2e12, 4.5e12), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
-    assert (dynamic.chosen_over, dynamic.passed_over_for) == ((STATIC,), None)
-    assert (static.expected, static.causes, static.passed_over_for) == (None, (), DYNAMIC)
-    limit = MeasuredCeilings(ways(4.2e12, 4.5e12)).bandwidth("dram")
-    assert limit is not None and limit.value == 4.5e12 and DYNAMIC in limit.source
-    measured = ways(4.2e12, 4.5e12)  # a way that was rejected is no rival
-    values = {**measured.values, DYNAMIC: replace(measured.values[DYNAMIC], verdict="rejected")}
-    static, _ = assess(replace(measured, values=values), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
-    assert (static.word, static.passed_over_for) == ("low", None)
-
-
 SLOW_READ = replace(READ, value=2.2e12, low=None, high=None)
 SLOW_COPY = MeasuredValue(13e9, "B/s", "verified", evidence=MeasuredEvidence(limit=15.75e9, limit_name="pcie"))
 SLOW_MEMORY = {"memory_clock_hz": 1.6e9, "max_memory_clock_hz": 3.2e9}
@@ -378,7 +346,9 @@ def test_value_outside_of_its_range_is_explained_by_what_was_recorded(
     named: tuple[str, ...],
 ) -> None:  # fmt: skip
     measured = sheet(a=value)
-    changed = {"conditions": replace(measured.conditions, **conditions), "device": replace(measured.device, **device)}
+    changed: dict[str, Any] = {
+        "conditions": replace(measured.conditions, **conditions), "device": replace(measured.device, **device),
+    }  # fmt: skip
     causes = assessed(replace(measured, **changed), published).causes
     assert len(causes) == len(named)
     assert all(name in cause for name, cause in zip(named, causes, strict=True)), causes

@@ -138,7 +138,7 @@ def test_json_keeps_base_units_and_null_for_what_is_missing() -> None:
     assert first["evidence"]["clock_hz"] == CLOCK
     (unsupported,) = (entry for entry in content["values"] if entry["name"] == "tensor/mma-sync-fp4-f32")
     assert (unsupported["value"], unsupported["low"], len(unsupported["reasons"])) == (None, None, 1)
-    assert content["curves"][4]["points"][1] == [2.0, 2.5]
+    assert content["curves"][1]["points"][1] == [2.0, 2.5]
     assert document(seen(only()))["values"] == []
 
 

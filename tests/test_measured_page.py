@@ -1,4 +1,4 @@
-"""The HTML sheet of a measured GPU: what it says and draws, that it is safe, and how it looks in a real browser.
+"""The HTML sheet of a measured GPU: its numbers and its safety.
 
 Its numbers are made up to test with; no GPU gave them.
 """
@@ -8,29 +8,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from gpuprof.characterize.present.page.build import Family, build_page
-from gpuprof.characterize.present.page.curves import CurveFigure, figures
+from gpuprof.characterize.present.page.curves import figures
 from gpuprof.characterize.present.page.plots import plot
 from gpuprof.characterize.present.page.render import render_measured_html
-from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredValue
-from gpuprof.characterize.sheet.normal import Published
-from tests.measured_sheets import (
-    CURVES,
-    MADE_UP,
-    TITLES,
-    VALUES,
-    only,
-    seen,
-    seen_hostile,
-    value,
-)
-from tests.table import each_row
+from gpuprof.characterize.sheet.measured import Curve
+from tests.measured_sheets import MADE_UP, VALUES, seen, seen_hostile
 from tests.test_html import Outline
 
 
@@ -39,20 +27,9 @@ def page() -> str:
     return render_measured_html(seen())
 
 
-def family(name: str, measured: Measured = MADE_UP, published: dict[str, Published] | None = None) -> Family:
-    (family_,) = (each for each in build_page(seen(measured, published)).families if each.title == name)
+def family(name: str) -> Family:
+    (family_,) = (each for each in build_page(seen()).families if each.title == name)
     return family_
-
-
-def figure(
-    name: str, curves: Mapping[str, Curve] = CURVES, values: Mapping[str, MeasuredValue] = VALUES
-) -> CurveFigure:
-    drawn = figures(replace(MADE_UP, curves=curves, values=values), TITLES)
-    (figure_,) = (each for several in drawn.values() for each in several if each.name == name)
-    return figure_
-
-
-# The whole page
 
 
 def test_links_of_the_page_lead_somewhere_and_load_nothing() -> None:
@@ -86,9 +63,6 @@ def test_hostile_texts_are_text_everywhere() -> None:
     assert sum("<img src=x onerror=alert(1)>" in shown for shown in outline.texts) > 20
 
 
-# Rows
-
-
 def test_row_has_value_interval_shares_and_standing() -> None:
     row = family("Bandwidth").rows[0]
     assert (row.name, row.value, row.half_width, row.interval) == (
@@ -108,39 +82,16 @@ def test_row_has_value_interval_shares_and_standing() -> None:
     assert [len(group.entries) for group in family("Tensor").unmeasured] == [1, 2]
 
 
-@each_row(
-    ("number", "at", "beyond", "outside"),
-    [(250.0, "50.0", "", False), (200.0, "33.3", "", False), (302.0, "67.3", "", False), (340.0, "80.0", "", True),
-     (90.0, "0.0", "below", True), (410.0, "100.0", "above", True)],
-)  # fmt: skip
-def test_the_middle_third_of_a_strip_is_the_published_range(number: float, at: str, beyond: str, outside: bool) -> None:
-    published = {"bandwidth/a": Published(200.0, 300.0, "made up")}
-    (row,) = family("Bandwidth", only(a=value(number, "B/s")), published).rows
-    assert row.strip == (at, beyond, outside)
-
-
-# Curves
-
-
-def test_capacity_is_marked_on_its_curve_and_on_no_other() -> None:
-    assert [label.text for label in figure("latency/l1-capacity").plot.columns] == ["256 KiB"]
-    assert [label.text for label in figure("latency/l2-capacity").plot.columns] == ["48 MiB"]
-    assert figure("bank-conflict/load").plot.columns == ()
-    rejected = {"latency/l2-capacity": replace(VALUES["latency/l2-capacity"], verdict="rejected", reasons=("no",))}
-    assert figure("latency/l2-capacity", values=rejected).plot.columns == ()
-    assert figure("latency/l2-capacity").rows[0] == ("", "1 MiB", "262 cycles")
-
-
-def test_bandwidth_in_flight_has_its_knee_its_peak_and_where_95_percent_are_reached() -> None:
-    drawn = figure("bandwidth/dram-in-flight")
-    assert [label.text for label in drawn.plot.columns] == ["40 KiB"]
-    assert [label.text for label in drawn.plot.levels] == ["4.40 TB/s"]
-    assert "min(4.40 TB/s" in drawn.notes[0] and "40 KiB" in drawn.notes[0]
-    assert drawn.plot.lines[0].law and drawn.plot.lines[0].path
-    values = {**VALUES, "bandwidth/dram-in-flight at 95 % of peak": value(56 * 1024.0, "B")}
-    near = figure("bandwidth/dram-in-flight", values=values)
-    assert [label.text for label in near.plot.columns] == ["40 KiB", "95 %: 56 KiB"]
-    assert (near.notes[0], "56 KiB" in near.notes[1]) == (drawn.notes[0], True)
+def test_ceiling_of_a_level_is_its_highest_believed_value() -> None:
+    wrong = replace(VALUES["bandwidth/l1-read WIDTH=16"], value=500.0, verdict="rejected")
+    by_name = {
+        ceiling.name: ceiling
+        for ceiling in build_page(seen(replace(MADE_UP, values={**VALUES, "bandwidth/wrong": wrong}))).ceilings
+    }
+    assert by_name["L1"].quantity == "bandwidth/l1-read WIDTH=16"
+    assert by_name["L1"].rate == "29.5 TB/s"  # 127.4 B × 132 SMs × 1.755 GHz
+    assert by_name["DRAM"].of_rated == "81 %"
+    assert any("BF16" in name and "wgmma" in name for name in by_name)
 
 
 def test_curves_without_points_and_points_that_nothing_can_draw_are_left_out() -> None:

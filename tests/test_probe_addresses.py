@@ -27,13 +27,10 @@ PROBES = [
 def wavefronts_of(probe: Probe, target: str, code: Sequence[Instruction], threads: int, ways: int) -> set[int | None]:
     """How many passes the shared accesses of a kernel take, for one value of the sweep."""
     known = [
-        ArgumentBytes(4, ways)
-        if argument.name == "ways"
-        else ArgumentBytes(4)
-        if argument.kind == "iterations"
-        else POINTER
+        ArgumentBytes(4, ways) if argument.name == "ways"
+        else ArgumentBytes(4) if argument.kind == "iterations" else POINTER
         for argument in kernel_of(probe).arguments
-    ]
+    ]  # fmt: skip
     block = (threads, 1, 1)
     made = accesses(code, block, constants_for(target, block, None, known))
     kind = probe.name.partition("-")[0]

@@ -13,8 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuprof.characterize.characterization import Characterization, Wanted, characterize
-from gpuprof.characterize.measure.events import Tell, silence
 from gpuprof.characterize.on_gpu import served_gpu
 from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
 from gpuprof.characterize.record.gpu import RECORD_BYTES, DeviceError, Hung, LaunchConfiguration, OutOfMemory, Stopped
@@ -23,7 +21,6 @@ from gpuprof.resources import data_dir
 from tests import fake_probes
 from tests.fake_gpu import PROPERTIES, compiled
 from tests.hostile_gpu import OPENER
-from tests.table import each_row
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
 ROOT = Path(__file__).resolve().parents[1]
@@ -116,10 +113,11 @@ def test_calls_results_and_errors_cross_between_the_processes(opened: Open, tmp_
 # What hangs or dies
 
 
+@pytest.mark.slow
 def test_kernel_that_hangs_is_given_up_and_the_gpu_opened_again(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpu = opened("instruction_ffma_throughput:hang")
+    gpu = opened("instruction_ffma_throughput")
     first = process_of(gpu)
     with pytest.raises(Hung, match="instruction_ffma_throughput") as caught:
         launch(gpu, tmp_path, patience_s=0.1)
@@ -134,12 +132,13 @@ def test_kernel_that_hangs_is_given_up_and_the_gpu_opened_again(
     assert launch(gpu, tmp_path) > 0
 
 
+@pytest.mark.slow
 def test_user_who_stops_does_not_wait_for_a_kernel_that_hangs(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served_gpu, "_STOP_S", 0.3)
     asked = [False]
-    gpu = opened("instruction_ffma_throughput:hang", lambda: asked[0])
+    gpu = opened("instruction_ffma_throughput", lambda: asked[0])
     child = process_of(gpu)
     asked[0] = True
     began = time.monotonic()
@@ -151,9 +150,10 @@ def test_user_who_stops_does_not_wait_for_a_kernel_that_hangs(
         gpu.wait(100)
 
 
+@pytest.mark.slow
 def test_other_process_ends_with_this_one_however_that_ends(tmp_path: Path) -> None:
     text = (
-        "import os, sys\n"
+        "import os\n"
         "from gpuprof.characterize.on_gpu.served_gpu import ServedGpu\n"
         f"gpu = ServedGpu(0, opener={OPENER!r})\n"
         "print(gpu._child.process.pid, flush=True)\n"
@@ -166,29 +166,3 @@ def test_other_process_ends_with_this_one_however_that_ends(tmp_path: Path) -> N
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL
     assert wait_until(lambda: has_ended(int(done.stdout)))
-
-
-# A whole run
-
-
-def run_of(gpu: ServedGpu, tmp_path: Path, tell: Tell = silence) -> Characterization:
-    probes = [
-        probe for probe in fake_probes.every(tmp_path / "probes")
-        if probe.id in {"instruction/ffma-throughput", "latency/l2", "bank-conflict/load-4", "launch/null-queued"}
-    ]  # fmt: skip
-    wanted = Wanted(probes, "quick", named=True, output=tmp_path / "a.measured.yaml", force=True)
-    return characterize(gpu, wanted, library=LIBRARY, tell=tell, compile_all=compiled)
-
-
-@pytest.mark.slow
-@each_row("deed", ["hang", "abort", "trap"])
-def test_probe_that_hangs_or_traps_costs_that_probe(
-    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
-) -> None:
-    monkeypatch.setattr("gpuprof.characterize.on_gpu.launcher.PATIENCE_S", 0.2)
-    run = run_of(opened(f"bank_conflict_load_4:{deed}"), tmp_path)
-    assert run.outcome.cut_short is None
-    values = run.measured.values
-    assert len(values["bank-conflict/load-4"].reasons) == 1
-    assert {name for name, value in values.items() if value.value is None} == {"bank-conflict/load-4"}
-    assert '"what":"died"' in run.samples.read_text()
