@@ -1,4 +1,4 @@
-"""A GPU that is a model: known peaks, latencies and capacities, some noise, and every way to misbehave.
+"""A GPU that is a model: known peaks, latencies and capacities, some noise, and ways to misbehave.
 
 It is fake: its numbers are chosen here, and only tests see them.
 """
@@ -45,29 +45,12 @@ MEMORY_HZ = 2e9
 SETUP_CYCLES = 4000
 
 PROPERTIES = Properties(
-    name="Fake GPU of the tests",
-    compute_capability="8.0",
-    sm_count=8,
-    memory_bytes=32 * GIB,
-    l2_bytes=4 * MIB,
-    shared_per_block=160 * 1024,
-    threads_per_sm=2048,
-    memory_bus_bits=512,
-    pci_id="ffff:0001",
-    pci_subsystem="ffff:0002",
-    driver="999.1",
-    cuda="99.0",
-    ecc=True,
-    mig=False,
-    mps=False,
-    persistence=True,
-    power_limit_w=400.0,
-    default_power_limit_w=400.0,
-    max_sm_clock_hz=SM_HZ,
-    max_memory_clock_hz=MEMORY_HZ,
-    max_pcie_generation=4,
-    max_pcie_width=16,
-)
+    name="Fake GPU of the tests", compute_capability="8.0", sm_count=8, memory_bytes=32 * GIB, l2_bytes=4 * MIB,
+    shared_per_block=160 * 1024, threads_per_sm=2048, memory_bus_bits=512, pci_id="ffff:0001",
+    pci_subsystem="ffff:0002", driver="999.1", cuda="99.0", ecc=True, mig=False, mps=False, persistence=True,
+    power_limit_w=400.0, default_power_limit_w=400.0, max_sm_clock_hz=SM_HZ, max_memory_clock_hz=MEMORY_HZ,
+    max_pcie_generation=4, max_pcie_width=16,
+)  # fmt: skip
 DRAM_PEAK = MEMORY_HZ * 2 * 512 / 8
 """What memory clock and bus of the fake allow: 256 GB/s."""
 
@@ -145,15 +128,13 @@ class FakeGpu:
         noise: float = 0.0005,
         properties: Properties = PROPERTIES,
         bad: Misbehaviour | None = None,
-        fits: int = 64,
         others: Others | None = None,
-        seed: int = 0,
     ) -> None:
         self.properties = properties
-        self.laws, self.noise, self.bad, self.fits = dict(laws or {}), noise, bad or Misbehaviour(), fits
+        self.laws, self.noise, self.bad = dict(laws or {}), noise, bad or Misbehaviour()
         self._by_entry = {probe.kernel.entry: probe for probe in probes if probe.kernel is not None}
         self._others = others or Others(0, 0.0)
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(0)
         self.clock = 0.0
         self.calls = 0
         self._next = 1 * GIB
@@ -161,7 +142,6 @@ class FakeGpu:
         self.words: dict[int, tuple[int, NDArray[np.uint64]]] = {}
         self.walked: dict[int, list[int]] = {}
         self.bytes_at: dict[int, bytearray] = {}
-        self.hook: Callable[[], None] = lambda: None
         self.fail_where: Callable[[str], None] = lambda _entry: None
         self.rates = {("pinned", "device"): 20e9, ("device", "pinned"): 22e9, ("device", "device"): 100e9}
         self.launch_s = {"synchronous": 8e-6, "queued": 2e-6, "graph": 1e-6}
@@ -169,7 +149,7 @@ class FakeGpu:
         self.by_sm: dict[str, Callable[[Call, int], float]] = {}
         self._made: dict[tuple[int, int], tuple[NDArray[np.void], NDArray[np.uint64]]] = {}
         self.limits: dict[str, int] = {}
-        self.restarts, self.gone, self.closed = 0, False, False
+        self.restarts, self.gone = 0, False
 
     # what it says of itself
 
@@ -237,7 +217,7 @@ class FakeGpu:
 
     def blocks_at_once(self, function: Function, block: int, shared_bytes: int) -> int:
         threads = self.properties.threads_per_sm // max(32, math.ceil(block / 32) * 32)
-        return min(self.fits, threads, self.limits.get(function.entry, threads))
+        return min(64, threads, self.limits.get(function.entry, threads))
 
     def time(
         self,
@@ -249,7 +229,6 @@ class FakeGpu:
         watched: bool = False,
         patience_s: float = PATIENCE_S,
     ) -> Timed:
-        self.hook()
         number, self.calls = self.calls, self.calls + 1
         if number in self.bad.raises:
             raise self.bad.raises[number]
@@ -343,7 +322,6 @@ class FakeGpu:
     def launches(
         self, function: Function, shape: LaunchConfiguration, arguments: Sequence[np.generic], count: int, way: Way
     ) -> float:
-        self.hook()
         if way == "queued" and count > QUEUE:
             raise DeviceError(f"{count} launches do not fit into the queue")
         seconds = (5e-6 + count * self.launch_s[way]) * (1 + self.noise * float(self._random.standard_normal()))
@@ -351,7 +329,6 @@ class FakeGpu:
         return seconds
 
     def copies(self, source: MemoryKind, target: MemoryKind, size: int, count: int) -> float:
-        self.hook()
         if self.bad.copies_wrong:
             raise DeviceError(f"the data copied to {target} memory differs from what was sent")
         rate = self.rates.get((source, target), 5e9)
@@ -372,7 +349,7 @@ class FakeGpu:
         self.bytes_at.clear()
 
     def close(self) -> None:
-        self.closed = True
+        pass
 
 
 def compiled(

@@ -38,9 +38,6 @@ class StandinCuda:
         self.fail: dict[str, Exception] = {}
         self.device = 0
         self.waiting: Callable[[int], object] | None = None
-        self.attributes: list[tuple[int, int, int]] = []
-        self.captured: list[Callable[[], None]] | None = None
-        self.graphs: list[list[Callable[[], None]]] = []
         self.elapsed_ms = 0.5
         self.corrupt = False
         self.hangs = False
@@ -156,27 +153,6 @@ class StandinCuda:
         for row in range(height):
             ctypes.memmove(target + row * to_pitch, source + row * from_pitch, width)
 
-    def streamBeginCapture(self, _stream: int, _mode: int) -> None:  # noqa: N802
-        self.captured = []
-
-    def streamEndCapture(self, _stream: int) -> int:  # noqa: N802
-        self.graphs.append(self.captured or [])
-        self.captured = None
-        return len(self.graphs) - 1
-
-    def graphInstantiate(self, graph: int) -> int:  # noqa: N802
-        return graph
-
-    def graphLaunch(self, graph: int, _stream: int) -> None:  # noqa: N802
-        for launch in self.graphs[graph]:
-            launch()
-
-    def graphExecDestroy(self, _graph: int) -> None:  # noqa: N802
-        pass
-
-    def graphDestroy(self, _graph: int) -> None:  # noqa: N802
-        pass
-
     # driver
 
     def moduleLoadData(self, cubin: bytes) -> bytes:  # noqa: N802
@@ -189,28 +165,17 @@ class StandinCuda:
     def occupancyMaxActiveBlocksPerMultiprocessor(self, _function: int, block: int, _shared: int) -> int:  # noqa: N802
         return 2048 // block
 
-    def funcSetAttribute(self, function: int, attribute: int, value: int) -> None:  # noqa: N802
-        self.attributes.append((function, attribute, value))
+    def funcSetAttribute(self, _function: int, _attribute: int, _value: int) -> None:  # noqa: N802
+        pass
 
     def launchKernel(self, function: int, *arguments: int) -> None:  # noqa: N802
         grid, _, _, block, _, _, _shared, _stream, parameters, _extra = arguments
         self._launch(function, grid, block, parameters)
 
-    def launchCooperativeKernel(self, function: int, *arguments: int) -> None:  # noqa: N802
-        grid, _, _, block, _, _, _shared, _stream, parameters = arguments
-        self._launch(function, grid, block, parameters)
-
     def _launch(self, function: int, grid: int, block: int, parameters: int) -> None:
         pointers = ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p))
         count, kernel = self.kernels[self._names[function]]
-
-        def run() -> None:
-            kernel(self, grid, block, [pointers[index] or 0 for index in range(count)])
-
-        if self.captured is not None:
-            self.captured.append(run)
-        else:
-            run()
+        kernel(self, grid, block, [pointers[index] or 0 for index in range(count)])
 
 
 def stamps(_cuda: StandinCuda, grid: int, _block: int, addresses: list[int]) -> None:

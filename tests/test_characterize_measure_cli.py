@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,13 @@ from gpuprof.characterize import characterization as run
 from gpuprof.characterize.counters import Verified
 from gpuprof.characterize.on_gpu import served_gpu
 from gpuprof.characterize.probes import library
+from gpuprof.characterize.record.gpu import DeviceError
 from gpuprof.characterize.sheet.measured import load_measured
 from gpuprof.cli.characterize import command
+from gpuprof.cli.measuring import _Stop
 from gpuprof.errors import EnvironmentProblem, UsageError
 from tests import fake_probes
 from tests.fake_gpu import FakeGpu, Misbehaviour, compiled
-from tests.table import each_row
 from tests.test_characterize_run import LAWS
 
 
@@ -41,65 +43,48 @@ def characterize(*arguments: str) -> Result:
 
 
 def test_values_go_where_a_profile_of_this_gpu_finds_them(gpu: FakeGpu, tmp_path: Path) -> None:
-    result = characterize("--quick", "--only", "instruction")
-    assert result.exception is None
-    assert result.return_value == 0
+    result = characterize("--quick", "--only", "instruction", "--only", "clocks/ffma-throughput")
+    assert (result.exception, result.return_value) == (None, 0)
     file = tmp_path / "specs" / "measured" / "fake-gpu-of-the-tests.measured.yaml"
-    assert load_measured(file).values["instruction/ffma-throughput"].verdict == "verified"
+    values = load_measured(file).values
+    assert values["instruction/ffma-throughput"].verdict == "verified"
+    assert (values["clocks/ffma-throughput"].value, values["clocks/ffma-throughput energy"].unit) == (100, "J/FLOP")
     assert file.with_name("fake-gpu-of-the-tests.samples.jsonl").is_file()
-    assert f"measured: {file}" in result.stderr
-
-
-def test_sheet_is_on_stdout_and_progress_on_stderr(gpu: FakeGpu, tmp_path: Path) -> None:
-    result = characterize("--only", "latency/l2", "-o", str(tmp_path / "a.measured.yaml"))
+    assert str(file) in result.stderr and "instruction/ffma-throughput" in result.stderr
     assert "Fake GPU of the tests" in result.stdout
-    assert "210" in result.stdout
-    assert "latency/l2" in result.stderr
 
 
-def test_json_has_the_values_in_base_units(gpu: FakeGpu, tmp_path: Path) -> None:
-    result = characterize("--only", "latency/l2", "--format", "json", "-o", str(tmp_path / "a.measured.yaml"))
-    (value,) = json.loads(result.stdout)["values"]
-    assert value["name"] == "latency/l2"
-    assert value["verdict"] == "verified"
-    assert value["value"] == pytest.approx(210, rel=0.01)
-
-
-def test_page_is_written_and_not_overwritten(gpu: FakeGpu, tmp_path: Path) -> None:
+def test_json_has_the_values_in_base_units_and_the_page_is_not_overwritten(gpu: FakeGpu, tmp_path: Path) -> None:
     page, file = tmp_path / "page.html", tmp_path / "a.measured.yaml"
-    assert characterize("--only", "bank-conflict", "--html", str(page), "-o", str(file)).exception is None
-    assert "load-4" in page.read_text()
-    again = characterize("--only", "bank-conflict", "--html", str(page), "-o", str(tmp_path / "b.measured.yaml"))
+    result = characterize("--only", "latency/l2", "--format", "json", "--html", str(page), "-o", str(file))
+    (value,) = json.loads(result.stdout)["values"]
+    assert (value["name"], value["verdict"], value["unit"]) == ("latency/l2", "verified", "cycle")
+    assert value["value"] == pytest.approx(210, rel=0.01)
+    assert "210 cycles" in page.read_text()
+    again = characterize("--only", "latency/l2", "--html", str(page), "-o", str(tmp_path / "b.measured.yaml"))
     assert isinstance(again.exception, UsageError)
 
 
-def test_load_of_a_power_probe_is_compiled_though_only_the_power_was_asked_for(gpu: FakeGpu, tmp_path: Path) -> None:
-    file = tmp_path / "a.measured.yaml"
-    characterize("--only", "clocks/ffma-throughput", "-o", str(file))
-    values = load_measured(file).values
-    assert values["clocks/ffma-throughput"].value == 100
-    assert values["clocks/ffma-throughput energy"].unit == "J/FLOP"
-
-
-@each_row("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_ctrl_c_writes_what_was_measured_and_resume_goes_on(gpu: FakeGpu, tmp_path: Path, name: str) -> None:
-    file = tmp_path / "a.measured.yaml"
+def test_a_signal_writes_what_was_measured_and_resume_goes_on(gpu: FakeGpu, tmp_path: Path) -> None:
+    sent: list[signal.Signals] = []
 
     def interrupt(entry: str) -> None:
-        if entry == "bank_conflict_load_4" and gpu.calls < 10_000:
-            gpu.calls = 10_000
-            os.kill(os.getpid(), signal.Signals[name])
+        if entry == "bank_conflict_load_4" and sent:
+            os.kill(os.getpid(), sent.pop())
 
     gpu.fail_where = interrupt
-    before = signal.getsignal(signal.Signals[name])
-    result = characterize("--only", "latency/l2", "--only", "bank-conflict", "-o", str(file))
-    assert (result.return_value, result.exception) == (128 + signal.Signals[name], None)
-    assert set(load_measured(file).values) == {"latency/l2"}
-    assert "--resume measures what is missing" in result.stderr
-    assert signal.getsignal(signal.Signals[name]) is before
-    again = characterize("--only", "latency/l2", "--only", "bank-conflict", "--resume", "-o", str(file))
-    assert again.return_value == 0
-    assert "bank-conflict/load-4" in load_measured(file).values
+    for number in (signal.SIGINT, signal.SIGTERM):
+        file = tmp_path / f"{number}.measured.yaml"
+        arguments = ("--quick", "--only", "latency/l2", "--only", "bank-conflict", "-o", str(file))
+        before = signal.getsignal(number)
+        sent.append(number)
+        result = characterize(*arguments)
+        assert (result.return_value, result.exception) == (128 + number, None)
+        assert set(load_measured(file).values) == {"latency/l2"}
+        assert "--resume" in result.stderr
+        assert signal.getsignal(number) is before
+        assert characterize(*arguments, "--resume").return_value == 0
+        assert "bank-conflict/load-4" in load_measured(file).values
 
 
 def test_ctrl_c_while_counters_are_verified_is_an_interruption(
@@ -114,8 +99,6 @@ def test_ctrl_c_while_counters_are_verified_is_an_interruption(
 
 
 def test_second_ctrl_c_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpuprof.cli.measuring import _Stop
-
     ended: list[int] = []
     monkeypatch.setattr("os._exit", ended.append)
     stop = _Stop()
@@ -126,21 +109,17 @@ def test_second_ctrl_c_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lost_gpu_is_an_environment_problem_after_the_file_is_written(gpu: FakeGpu, tmp_path: Path) -> None:
-    from gpuprof.characterize.record.gpu import DeviceError
-
     gpu.bad, gpu.gone = Misbehaviour(raises={40: DeviceError("an illegal address", fatal=True)}), True
     result = characterize("--only", "latency", "-o", str(tmp_path / "a.measured.yaml"))
     assert isinstance(result.exception, EnvironmentProblem)
-    assert result.exception.message == "the GPU was lost: an illegal address; it is not there any more"
+    assert "illegal address" in result.exception.message
     assert (tmp_path / "a.measured.yaml").is_file()
 
 
 def test_without_cupy_but_with_a_gpu_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    monkeypatch.setitem(sys.modules, "cupy.cuda", None)
+    for name in ("cupy", "cupy.cuda"):
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setattr("gpuprof.collect.machine.gpus_here", lambda environ: ("one",))
     result = characterize()
     assert isinstance(result.exception, EnvironmentProblem)
-    assert (result.exception.hint or "").startswith("install it: python -m pip install cupy-cuda")
+    assert "pip install cupy-cuda" in (result.exception.hint or "")

@@ -1,4 +1,4 @@
-"""Measured files: written and read back, broken ones refused, ceilings drawn, normal or not, two side by side.
+"""Measured files: written and read back, broken ones refused, ceilings, normal or not, two side by side.
 
 The numbers of the files here are made up to test with; no GPU gave them.
 """
@@ -6,7 +6,7 @@ The numbers of the files here are made up to test with; no GPU gave them.
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from gpuprof.characterize.judge.regime import REGIMES
 from gpuprof.characterize.sheet.ceilings import MeasuredCeilings, belongs, find_measured, newest, per_second
 from gpuprof.characterize.sheet.forms import (
-    FLAG,
-    NUMBER_BY_NAME,
-    TEXT,
-    TEXT_BY_NAME,
-    TEXTS,
-    WHOLE,
-    WHOLE_BY_NAME,
-    KeyForm,
     quantity_text,
 )
-from gpuprof.characterize.sheet.keys import FileKey, keys_of, names_of
 from gpuprof.characterize.sheet.measured import (
     Conditions,
     Curve,
@@ -40,49 +30,33 @@ from gpuprof.characterize.sheet.measured import (
     parse_measured,
 )
 from gpuprof.characterize.sheet.measured_text import measured_text
-from gpuprof.characterize.sheet.normal import Assessment, Published, assess
+from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment, Published, assess
 from gpuprof.characterize.sheet.side_by_side import Difference, differences, side_by_side
 from gpuprof.errors import SpecError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.hardware.yaml_fields import quantity
-from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree, parse_tree
+from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, parse_tree
 from gpuprof.resources import data_dir
 from gpuprof.units import RESULT_UNITS
 from tests.table import each_row
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+    pass
 
 H200 = SpecLibrary(folders=(data_dir("specs"),)).gpu("h200-sxm")
 CLOCK = 1.98e9
 
 READ = MeasuredValue(
-    value=4.5e12,
-    unit="B/s",
-    verdict="verified",
-    low=4.49e12,
-    high=4.51e12,
-    ceiling="dram",
-    regime="short",
-    statistic="median",
-    samples=33,
-    method="16-byte loads over 8 GiB",
-    configuration={"block": "512", "unroll": "8"},
+    value=4.5e12, unit="B/s", verdict="verified", low=4.49e12, high=4.51e12, ceiling="dram", regime="short",
+    statistic="median", samples=33, method="16-byte loads over 8 GiB", configuration={"block": "512", "unroll": "8"},
     evidence=MeasuredEvidence(
-        gate="8 LDG.E.128 in the loop",
-        opcodes={"LDG.E.128": 8, "LOP3.LUT": 32},
-        cubin_sha256="0" * 64,
-        scaling_residual=0.0012,
-        clock_hz=CLOCK,
-        nvml_clock_hz=CLOCK,
-        limit=4.8128e12,
-        limit_name="dram",
-        limit_source="memory clock 3200 MHz × 2 × 6016 bit ÷ 8",
-        counters={"dram bytes": 1.001},
+        gate="8 LDG.E.128 in the loop", opcodes={"LDG.E.128": 8, "LOP3.LUT": 32}, cubin_sha256="0" * 64,
+        scaling_residual=0.0012, clock_hz=CLOCK, nvml_clock_hz=CLOCK, limit=4.8128e12, limit_name="dram",
+        limit_source="memory clock 3200 MHz × 2 × 6016 bit ÷ 8", counters={"dram bytes": 1.001},
     ),
-)
+)  # fmt: skip
 L1 = MeasuredValue(
     33.0, "cycle", "plausible", ("no disassembler",), low=32.9, high=33.2, evidence=MeasuredEvidence(clock_hz=CLOCK)
 )
@@ -116,28 +90,8 @@ def read_back(measured: Measured) -> Measured:
 # The file
 
 
-def test_measured_file_reads_back_as_it_was_written() -> None:
+def test_measured_file_reads_like_a_spec_and_back_as_it_was_written() -> None:
     assert read_back(FULL) == replace(FULL, file="here.yaml")
-
-
-def test_allocations_are_optional_in_a_file() -> None:
-    one = replace(READ, allocations=2, of_allocations=3)
-    text = measured_text(replace(FULL, values={"latency/l2-capacity": one}))
-    assert "    allocations: 2\n    of_allocations: 3\n" in text
-    assert parse_measured(parse_tree(text, "here.yaml")).values["latency/l2-capacity"] == one
-    older = text.replace("    allocations: 2\n    of_allocations: 3\n", "")
-    assert parse_measured(parse_tree(older, "here.yaml")).values["latency/l2-capacity"] == READ
-
-
-def test_believed_value_above_its_limit_is_read_only_where_the_limit_is_not_confirmed() -> None:
-    doubted = replace(READ, evidence=replace(READ.evidence, limit=4.4e12, limit_confirmed=False))
-    assert read_back(replace(FULL, values={"a/b": doubted})).values["a/b"] == doubted
-    certain = replace(doubted, evidence=replace(doubted.evidence, limit_confirmed=True))
-    with pytest.raises(BrokenSpec, match="× its limit"):
-        read_back(replace(FULL, values={"a/b": certain}))
-
-
-def test_measured_file_reads_like_a_spec() -> None:
     text = measured_text(FULL)
     for line in (
         "kind: measured",
@@ -148,228 +102,76 @@ def test_measured_file_reads_like_a_spec() -> None:
         "    value: 33 cycle",
     ):
         assert f"\n{line}\n" in text
-
-
-def test_what_is_not_known_is_not_in_the_file() -> None:
-    assert "null" not in measured_text(FULL)
+    assert "null" not in text  # what is not known is not in the file
     assert "driver" not in measured_text(replace(FULL, conditions=Conditions("2026-01-02", "0.1.0")))
+    sizes = (999999.5, 1024.0001, 1.5, 1048576.0, 1048577.0)
+    assert [quantity_text(size, "B") for size in sizes] == ["1000000 B", "1 KiB", "1.5 B", "1 MiB", "1048577 B"]
+
+
+def test_value_above_its_limit_is_read_only_where_it_is_rejected_or_the_limit_not_confirmed() -> None:
+    doubted = replace(READ, evidence=replace(READ.evidence, limit=4.4e12, limit_confirmed=False))
+    assert read_back(replace(FULL, values={"a/b": doubted})).values["a/b"] == doubted
+    certain = replace(doubted, evidence=replace(doubted.evidence, limit_confirmed=True))
+    with pytest.raises(BrokenSpec):
+        read_back(replace(FULL, values={"a/b": certain}))
+    rejected = replace(certain, verdict="rejected", reasons=("too much",))
+    read = read_back(sheet(read=rejected)).values["read"]
+    assert (read.reasons, read.usable) == (("too much",), False)
 
 
 @given(
     st.floats(0, 1e20),
     st.sampled_from(["B/s", "FLOP/s", "OP/s", "Hz", "W", "s", "FLOP/clk/SM", "result/clk/SM", "%", "", *RESULT_UNITS]),
+    st.integers(0, 2**50),
 )
-def test_amounts_survive_the_text_to_six_digits(value: float, unit: str) -> None:
-    found = quantity(YamlNode(quantity_text(value, unit), FileLine("here", 1)), "it")
-    assert found.unit == unit
-    assert found.value == pytest.approx(value, rel=1e-5, abs=1e-15)
-
-
-@given(st.integers(0, 2**50))
-def test_bytes_survive_the_text_exactly(size: int) -> None:
+def test_amounts_survive_the_text_to_six_digits_and_bytes_exactly(value: float, unit: str, size: int) -> None:
+    read = quantity(YamlNode(quantity_text(value, unit), FileLine("here", 1)), "it")
+    assert read.unit == unit
+    assert read.value == pytest.approx(value, rel=1e-5, abs=1e-15)
     assert quantity(YamlNode(quantity_text(float(size), "B"), FileLine("here", 1)), "it").value == size
-
-
-printable = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=30).filter(
-    lambda text: text.upper() not in {"TODO", "TBD", "FIXME", "?", "XXX"}
-)
-
-
-@given(printable, printable, printable, st.lists(printable, max_size=3).map(tuple))
-@settings(max_examples=50, deadline=None)
-def test_any_text_survives_the_file(device: str, method: str, quantity: str, reasons: tuple[str, ...]) -> None:
-    value = replace(L1, method=method, reasons=reasons, configuration={quantity: device})
-    measured = sheet(**{quantity: value})
-    named = replace(measured, device=replace(measured.device, name=device))
-    assert read_back(named) == replace(named, file="here.yaml")
 
 
 ALL_KEYS = Path(__file__).parent / "data" / "all-keys.measured.yaml"
 """A file with every key, as gpuprof 0.1 wrote it before the fields declared it."""
 
 
-def test_a_file_of_before_is_written_again_byte_for_byte() -> None:
+def test_file_with_every_key_is_written_again_byte_for_byte() -> None:
     assert measured_text(load_measured(ALL_KEYS)) == ALL_KEYS.read_text(encoding="utf-8")
 
 
-def test_the_kept_file_has_every_key() -> None:
-    top = load_tree(ALL_KEYS).mapping("it")
-    (curve,) = top["curves"].mapping("curves").values()
-    values = [value.mapping("it") for value in top["values"].mapping("values").values()]
-    assert {*top} == {"schema", "kind", *names_of(Measured)}
-    for name, record in (("device", MeasuredDevice), ("conditions", Conditions)):
-        assert (*top[name].mapping(name),) == names_of(record)
-    assert set().union(*values) == {*names_of(MeasuredValue)}
-    assert set().union(*(value["evidence"].mapping("it") for value in values if "evidence" in value)) == {
-        *names_of(MeasuredEvidence)
-    }
-    assert (*curve.mapping("curve"),) == names_of(Curve)
-
-
-LEVELS = ((Conditions, 2), (MeasuredDevice, 2), (MeasuredValue, 4), (MeasuredEvidence, 6))
-"""How far the keys of a record are indented in that file."""
-ONE_LINE = [
-    pytest.param(key, indent, id=f"{record.__name__}-{key.name}")
-    for record, indent in LEVELS
-    for key in keys_of(record)
-    if key.name not in {"evidence", "unit", "value"}
-]
-
-
-@each_row(("key", "indent"), ONE_LINE)
-def test_a_key_may_be_missing_unless_it_must_be_there(key: FileKey, indent: int) -> None:
-    line = re.compile(rf"^{' ' * indent}{key.name}: .*\n", re.MULTILINE)
-    text, removed = line.subn("", ALL_KEYS.read_text(encoding="utf-8"), count=1)
-    assert removed == 1
-    if key.default is MISSING:
-        with pytest.raises(BrokenSpec, match=f"{key.name} is missing"):
-            parse_measured(parse_tree(text, "here.yaml"))
-        return
-    # A limit that is confirmed lies above the value.
-    older = parse_measured(parse_tree(text.replace("limit: 4.4 TB/s", "limit: 4.6 TB/s"), "here.yaml"))
-    value = older.values["bandwidth/dram-read SCHEDULE=Static"]
-    records = [older.conditions, older.device, value, value.evidence]
-    assert key.default in [getattr(record, key.field, "not here") for record in records]
-
-
-def flat(content: Any, name: str = "") -> dict[str, Any]:
-    """Return every number and text of a record by where it stands."""
-    if is_dataclass(content):
-        content = {entry.name: getattr(content, entry.name) for entry in fields(content)}
-    if isinstance(content, tuple):
-        content = dict(enumerate(content))
-    if not isinstance(content, dict):
-        return {name: content}
-    parts = [flat(value, f"{name}/{part}") for part, value in content.items()]
-    return {where: value for part in parts for where, value in part.items()}
-
-
-def rounded(value: Any) -> Any:
-    return pytest.approx(value, rel=1e-5) if isinstance(value, float) else value
-
-
-numbers = st.floats(1, 1e20) | st.integers(0, 2**50).map(float)
-SAMPLES: dict[KeyForm, st.SearchStrategy[Any]] = {
-    TEXT: printable,
-    TEXTS: st.lists(printable, max_size=3).map(tuple),
-    FLAG: st.booleans(),
-    WHOLE: st.integers(0, 10**12),
-    TEXT_BY_NAME: st.dictionaries(printable, printable, max_size=2),
-    WHOLE_BY_NAME: st.dictionaries(printable, st.integers(0, 10**12), max_size=2),
-    NUMBER_BY_NAME: st.dictionaries(printable, numbers, max_size=2),
-}
-
-
-def any_of(record: type[DataclassInstance], **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Return records with any values in the fields that are not chosen: amounts, where the form is not in SAMPLES."""
-    samples = {key.field: (key.default, SAMPLES.get(key.form, numbers)) for key in keys_of(record)}
-    free = {field: st.none() | values if default is None else values for field, (default, values) in samples.items()}
-    return st.builds(record, **{**free, **chosen})
-
-
-believed = any_of(
-    MeasuredValue,
-    unit=st.sampled_from(["B/s", "FLOP/s", "Hz", "W", "s", "B", "%", "", *RESULT_UNITS]),
-    low=st.none(),
-    verdict=st.just("verified"),
-    ceiling=st.sampled_from([None, "dram", "fp32", "tensor.bf16 fp32 wgmma"]),
-    regime=st.sampled_from([None, *REGIMES]),
-    high=st.just(1e21),
-    evidence=any_of(MeasuredEvidence, limit=st.just(1e21)),
-)
-files = any_of(
-    Measured,
-    device=any_of(MeasuredDevice),
-    conditions=any_of(Conditions),
-    values=st.dictionaries(printable, believed, max_size=2),
-    curves=st.dictionaries(
-        printable, any_of(Curve, points=st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple)), max_size=1
-    ),
-)
-
-
-@given(files)
-@settings(max_examples=33, deadline=None)
-def test_any_file_reads_back_to_six_digits_and_is_then_written_alike(measured: Measured) -> None:
-    again = replace(read_back(measured), file="")
-    assert flat(again) == {where: rounded(value) for where, value in flat(measured).items()}
-    assert measured_text(again) == measured_text(measured)
-    assert replace(read_back(again), file="") == again
-
-
-def test_a_part_of_a_byte_is_rounded_before_it_is_written() -> None:
-    texts = [quantity_text(value, "B") for value in (999999.5, 1024.0001, 1.5, 1048576.0, 1048577.0)]
-    assert texts == ["1000000 B", "1 KiB", "1.5 B", "1 MiB", "1048577 B"]
-
-
-def broken(find: str, put: str) -> str:
-    """Return the error of the file with one line changed."""
+@each_row(
+    ("find", "put", "named"), [("kind: measured", "kind: gpu", "kind"), ("schema: 1", "schema: 2", "schema"),
+        ("value: 4.5 TB/s", "value: 4.5", "B/s"), ("value: 4.5 TB/s", "value: 4.6 TB/s", "interval"),
+        ("value: 4.5 TB/s", "value: -4.5 TB/s", "negative"), ("limit: 4.8128 TB/s", "limit: 4.4 TB/s", "1.023 ×"),
+        ("verdict: verified", "verdict: proven", "'proven'"),
+        ("verdict: verified", "verdict: unsupported", "unsupported"),
+        ("    value: 4.5 TB/s\n", "", "value is missing"),
+        ("ceiling: dram", "ceiling: tensor.fp16 fp32", "PATH ACCUMULATOR INSTRUCTION"),
+        ("regime: short", "regime: quiet", "'quiet'"), ("sm_count: 132", f"sm_count: {'9' * 5000}", "whole number"),
+        ("ecc: true", "ecc: perhaps", "'perhaps'"), ("scaling_residual: 0.0012", "scaling_residual: .inf", "number"),
+        ("[4096 33, 268435456 612.25]", "[4096, 33]", "two numbers"), ("  read:", "  read: 5\n  other:", "mapping"),
+        ("conditions:", "condition:", "'condition'")],
+)  # fmt: skip
+def test_broken_file_is_refused_with_its_line(find: str, put: str, named: str) -> None:
     text = measured_text(FULL)
     assert find in text
-    with pytest.raises(BrokenSpec) as caught:
+    with pytest.raises(BrokenSpec, match=re.escape(named)) as caught:
         parse_measured(parse_tree(text.replace(find, put, 1), "here.yaml"))
-    return caught.value.message
-
-
-@each_row(
-    ("find", "put", "why"),
-    [
-        ("kind: measured", "kind: gpu", "kind must be measured"),
-        ("schema: 1", "schema: 2", "schema must be 1"),
-        ("value: 4.5 TB/s", "value: 4.5", "low is in B/s; expected none"),
-        ("value: 4.5 TB/s", "value: 4.6 TB/s", "read lies outside of its own interval"),
-        ("value: 4.5 TB/s", "value: -4.5 TB/s", "value is negative"),
-        ("value: 4.5 TB/s", "value: nan TB/s", "is not a number with a unit"),
-        ("limit: 4.8128 TB/s", "limit: 4.4 TB/s", "read is verified, but 1.023 × its limit"),
-        ("limit: 4.8128 TB/s", "limit: 4.8128 TFLOP/s", "limit is in FLOP/s; expected B/s"),
-        ("verdict: verified", "verdict: proven", "verdict 'proven' is not one of"),
-        ("verdict: verified", "verdict: unsupported", "read is unsupported and has a value"),
-        ("verdict: unsupported", "verdict: verified", "fp4 is verified and lacks a value"),
-        ("    value: 4.5 TB/s\n", "", "value is missing; one that could not be measured has its unit"),
-        ("ceiling: dram", "ceiling: warp", "'warp' is not a compute path"),
-        ("ceiling: dram", "ceiling: tensor.fp16 fp32", "is not of the form PATH ACCUMULATOR INSTRUCTION"),
-        ("regime: short", "regime: quiet", "regime 'quiet' is not one of"),
-        ("sm_count: 132", "sm_count: many", "'many' is not a whole number"),
-        ("sm_count: 132", f"sm_count: {'9' * 5000}", "is not a whole number"),
-        ("samples: 33", "samples: ³", "is not a whole number"),
-        ("ecc: true", "ecc: perhaps", "ecc 'perhaps' is not one of true, false"),
-        ("scaling_residual: 0.0012", "scaling_residual: .inf", "is not a number"),
-        ("[4096 33, 268435456 612.25]", "[4096, 33]", "a point is two numbers"),
-        ("  read:", "  read: 5\n  other:", "value read must be a mapping"),
-        ("conditions:", "condition:", "unknown key 'condition' in a measured file"),
-    ],
-)
-def test_broken_file_is_refused_with_its_line(find: str, put: str, why: str) -> None:
-    message = broken(find, put)
-    assert why in message
-    assert re.match(r"here\.yaml:\d+: ", message)
-
-
-@given(st.text(max_size=200) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")))
-@settings(max_examples=50)
-def test_any_text_is_a_measured_file_or_an_error_with_a_line(text: str) -> None:
-    with pytest.raises(SpecError, match="here"):
-        parse_measured(parse_tree(text, "here"))
+    assert re.match(r"here\.yaml:\d+: ", caught.value.message)
 
 
 @given(st.data())
-@settings(max_examples=66, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_damaged_file_is_refused_or_read_but_never_crashes(data: st.DataObject) -> None:
     text = list(measured_text(FULL))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(text) - 1))
         text[at] = data.draw(st.sampled_from(["", "9", ":", "\n", "-", "{", "e", "\x00", "é", " "]))
     try:
-        found = parse_measured(parse_tree("".join(text), "here"))
+        read = parse_measured(parse_tree("".join(text), "here"))
     except SpecError:
         return
-    assert all((value.of_limit or 0) <= 1.006 for value in found.values.values() if value.usable)
-
-
-def test_rejected_value_is_kept_with_its_reason_and_may_exceed_its_limit() -> None:
-    rejected = replace(READ, verdict="rejected", reasons=("too much",), evidence=replace(READ.evidence, limit=1e12))
-    found = read_back(sheet(read=rejected)).values["read"]
-    assert (found.reasons, found.usable) == (("too much",), False)
+    assert all((value.of_limit or 0) <= 1.006 for value in read.values.values() if value.usable)
 
 
 # Ceilings
@@ -381,10 +183,7 @@ def test_ceiling_of_a_level_is_its_highest_value_that_was_not_rejected() -> None
     limit = MeasuredCeilings(sheet(copy=copy, read=READ, wrong=wrong)).bandwidth("dram")
     assert limit is not None
     assert (limit.value, limit.clock_hz) == (4.5e12, CLOCK)
-    assert limit.source == "measured 2026-01-02: read, verified, short"
-
-
-def test_level_that_was_not_measured_has_no_ceiling() -> None:
+    assert "2026-01-02: read, verified" in limit.source
     assert MeasuredCeilings(sheet(read=READ)).bandwidth("l2") is None
     assert MeasuredCeilings(sheet(read=replace(READ, ceiling=None))).bandwidth("dram") is None
 
@@ -398,13 +197,9 @@ def test_rate_per_clock_becomes_a_rate_at_the_clock_of_its_measurement() -> None
 
 
 TENSOR = MeasuredCeilings(
-    sheet(
-        wgmma=tensor(950e12, "tensor.bf16 fp32 wgmma"),
-        mma=tensor(620e12, "tensor.bf16 fp32 mma.sync"),
-        half=tensor(990e12, "tensor.fp16 fp16 wgmma"),
-        full=tensor(940e12, "tensor.fp16 fp32 wgmma"),
-    )
-)
+    sheet(wgmma=tensor(950e12, "tensor.bf16 fp32 wgmma"), mma=tensor(620e12, "tensor.bf16 fp32 mma.sync"),
+        half=tensor(990e12, "tensor.fp16 fp16 wgmma"), full=tensor(940e12, "tensor.fp16 fp32 wgmma"))
+)  # fmt: skip
 
 
 def compute(path: str, split: dict[ComputeKey, float] | None = None) -> float | None:
@@ -412,14 +207,11 @@ def compute(path: str, split: dict[ComputeKey, float] | None = None) -> float | 
     return limit.value if limit is not None else None
 
 
-def test_compute_ceiling_is_that_of_the_instruction_family_that_the_kernel_used() -> None:
+def test_compute_ceiling_is_that_of_the_instruction_family_and_accumulator_that_the_kernel_used() -> None:
     wgmma, mma = (ComputeKey("tensor.bf16", "fp32", family) for family in ("wgmma", "mma.sync"))
     assert compute("tensor.bf16") == 950e12
     assert compute("tensor.bf16", {mma: 1e9, wgmma: 1e6}) == 620e12
     assert compute("tensor.bf16", {ComputeKey("tensor.bf16", "fp32", "tcgen05"): 1e9}) == 950e12
-
-
-def test_compute_ceiling_keeps_accumulators_apart() -> None:
     assert compute("tensor.fp16") == 940e12
     assert compute("tensor.fp16", {ComputeKey("tensor.fp16", "fp16", "wgmma"): 1.0}) == 990e12
     assert compute("tensor.bf16", {ComputeKey("tensor.bf16", "fp16", "wgmma"): 1.0}) is None
@@ -430,58 +222,43 @@ RECORDED = RecordedDevice(name="NVIDIA H200", pci_id="10de:2335", sm_count=132, 
 
 
 def test_measured_file_belongs_to_a_gpu_of_the_same_product() -> None:
-    assert belongs(FULL, RECORDED)
-    assert belongs(FULL, RecordedDevice(name="NVIDIA H200"))
-    assert belongs(FULL, structs.replace(RECORDED, name="a renamed H200"))
-
-
-@each_row(
-    "device",
-    [
+    assert all(belongs(FULL, device) for device in (
+        RECORDED, RecordedDevice(name="NVIDIA H200"), structs.replace(RECORDED, name="a renamed H200"),
+    ))  # fmt: skip
+    assert not any(belongs(FULL, device) for device in (
         structs.replace(RECORDED, sm_count=16),  # a MIG slice
         structs.replace(RECORDED, memory_bytes=80_000_000_000),
         RecordedDevice(name="NVIDIA H100 80GB HBM3", pci_id="10de:2330", sm_count=132),
         RecordedDevice(),
-    ],
-)
-def test_measured_file_of_another_gpu_does_not_belong(device: RecordedDevice) -> None:
-    assert not belongs(FULL, device)
+    ))  # fmt: skip
 
 
-def test_newest_file_counts() -> None:
+def test_newest_measured_file_of_the_nearest_folder_counts_and_others_are_not_parsed(tmp_path: Path) -> None:
     later = replace(FULL, conditions=replace(FULL.conditions, date="2026-02-01T00:00:00Z"))
     assert newest([later, FULL], RECORDED) is later
     assert newest([], RECORDED) is None
-
-
-def test_measured_file_is_found_in_the_nearest_folder_and_others_are_not_parsed(tmp_path: Path) -> None:
     near, far = tmp_path / "user", tmp_path / "packaged"
     for folder, name in ((near, "mine"), (far, "shipped")):
         (folder / "measured").mkdir(parents=True)
         (folder / "measured" / f"{name}.measured.yaml").write_text(measured_text(replace(FULL, name=name)))
     (near / "measured" / "other.measured.yaml").write_text("kind: measured\nbroken: [")
-    found = find_measured([tmp_path / "nowhere", near, far], RECORDED)
-    assert found is not None
-    assert found.name == "mine"
-    assert load_measured(near / "measured" / "mine.measured.yaml") == found
+    nearest = find_measured([tmp_path / "nowhere", near, far], RECORDED)
+    assert nearest is not None and nearest.name == "mine"
+    assert load_measured(near / "measured" / "mine.measured.yaml") == nearest
     assert find_measured([near, far], RecordedDevice(name="NVIDIA A40")) is None
-
-
-def test_broken_measured_file_of_this_gpu_is_an_error_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "measured").mkdir()
-    (tmp_path / "measured" / "h200.measured.yaml").write_text("kind: measured\nname: NVIDIA H200\n")
-    with pytest.raises(SpecError, match=r"h200\.measured\.yaml:1: schema is missing"):
-        find_measured([tmp_path], RECORDED)
+    (near / "measured" / "h200.measured.yaml").write_text("kind: measured\nname: NVIDIA H200\n")
+    with pytest.raises(SpecError, match=r"h200\.measured\.yaml:1: schema"):
+        find_measured([near], RECORDED)
 
 
 # Is my GPU normal?
 
 
-def one(measured: Measured, published: Published | None = None) -> Assessment:
+def assessed(measured: Measured, published: Published | None = None) -> Assessment:
     """Assess the only value of a file."""
     ((name, _),) = measured.values.items()
-    (found,) = assess(measured, {name: published} if published else {}, H200)
-    return found
+    (assessment,) = assess(measured, {name: published} if published else {}, H200)
+    return assessment
 
 
 DRAM = Published(0.92, 0.97, "H100 and GH200, RRZE-HPC/gpu-benches", of_limit=True)
@@ -493,12 +270,26 @@ def slow_tensor(**changes: object) -> MeasuredValue:
 
 
 def test_value_within_the_published_range_is_normal_and_has_all_ratios() -> None:
-    found = one(sheet(read=READ), DRAM)
-    assert (found.word, found.causes) == ("normal", ())
-    assert found.of_rated == pytest.approx(4.5 / 4.8)
-    assert found.of_limit == pytest.approx(4.5 / 4.8128)
-    assert found.expected is not None
-    assert found.expected.low == pytest.approx(0.92 * 4.8128e12)
+    read = assessed(sheet(read=READ), DRAM)
+    assert (read.word, read.causes) == ("normal", ())
+    assert read.of_rated == pytest.approx(4.5 / 4.8)
+    assert read.of_limit == pytest.approx(4.5 / 4.8128)
+    assert read.expected is not None
+    assert read.expected.low == pytest.approx(0.92 * 4.8128e12)
+
+
+@each_row(("value", "published", "word"), [
+    (READ, None, "no range"),
+    (replace(READ, evidence=MeasuredEvidence()), DRAM, "no range"),  # of a limit that is not known
+    (FP4, BF16, "not measured"),
+    (replace(READ, verdict="rejected"), DRAM, "not measured"),
+    (READ, Published(4.6e12, 4.7e12, "by hand"), "normal"),  # 3 % of slack
+    (replace(READ, value=4.4e12), Published(4.6e12, 4.7e12, "by hand"), "low"),
+])  # fmt: skip
+def test_value_is_held_against_its_published_range(
+    value: MeasuredValue, published: Published | None, word: str
+) -> None:
+    assert assessed(sheet(a=value), published).word == word
 
 
 STATIC, DYNAMIC = "bandwidth/dram-read SCHEDULE=Static", "bandwidth/dram-read SCHEDULE=Dynamic"
@@ -512,190 +303,72 @@ def ways(static: float, dynamic: float, **changes: object) -> Measured:
 
 
 def test_best_of_several_ways_to_measure_a_ceiling_is_held_against_the_range() -> None:
-    static, dynamic = assess(ways(4.2e12, 4.5e12), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
-    assert (dynamic.word, dynamic.chosen_over, dynamic.passed_over_for) == ("normal", (STATIC,), None)
-    assert (static.word, static.expected, static.causes) == ("no range", None, ())
-    assert static.passed_over_for == DYNAMIC
+    def verdicts(static: float, dynamic: float, **changes: Any) -> tuple[str, ...]:
+        ranges = {STATIC: DRAM, DYNAMIC: DRAM}
+        return tuple(made.word for made in assess(ways(static, dynamic, **changes), ranges, H200))
+
+    assert verdicts(4.2e12, 4.5e12) == ("no range", "normal")
+    assert verdicts(4.2e12, 4.0e12) == ("low", "no range")
+    assert verdicts(4.45e12, 4.5e12) == ("normal", "normal")  # slower, but within the range
+    assert verdicts(4.2e12, 4.5e12, ceiling=None) == ("low", "normal")  # what is no ceiling has no best way
 
 
-def test_ceiling_is_low_where_even_the_best_way_is() -> None:
-    static, dynamic = assess(ways(4.2e12, 4.0e12), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
-    assert (static.word, dynamic.word) == ("low", "no range")
-
-
-def test_way_that_is_slower_but_within_the_range_is_normal_too() -> None:
-    found = assess(ways(4.45e12, 4.5e12), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
-    assert [said.word for said in found] == ["normal", "normal"]
-
-
-def test_ways_with_ranges_of_their_own_are_judged_apart() -> None:
-    own = Published(0.95, 0.97, "another source", of_limit=True)
-    static, dynamic = assess(ways(4.2e12, 4.5e12), {STATIC: own, DYNAMIC: DRAM}, H200)
-    assert (static.word, dynamic.word) == ("low", "normal")
-    assert (static.passed_over_for, dynamic.chosen_over) == (None, ())
-
-
-def test_what_is_no_ceiling_has_no_best_way() -> None:
-    found = assess(ways(4.2e12, 4.5e12, ceiling=None), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
-    assert [said.word for said in found] == ["low", "normal"]
-
-
-def test_regimes_and_data_are_no_ways_to_measure_the_same() -> None:
-    short, long = (f"tensor/wgmma-bf16-f32 N=256 {data}" for data in ("zeros short", "random sustained"))
-    key = "tensor.bf16 fp32 wgmma"
-    held = replace(sheet(), values={short: tensor(950e12, key), long: tensor(500e12, key)})
-    assert [said.word for said in assess(held, {short: BF16, long: BF16}, H200)] == ["normal", "low"]
-
-
-def test_rejected_way_is_no_rival() -> None:
-    found = ways(4.2e12, 4.5e12)
-    values = {**found.values, DYNAMIC: replace(found.values[DYNAMIC], verdict="rejected")}
-    static, _ = assess(replace(found, values=values), {STATIC: DRAM, DYNAMIC: DRAM}, H200)
-    assert (static.word, static.passed_over_for) == ("low", None)
-
-
-def test_ceiling_of_a_level_is_its_best_way_and_its_source_names_it() -> None:
-    limit = MeasuredCeilings(ways(4.2e12, 4.5e12)).bandwidth("dram")
-    assert limit is not None
-    assert limit.value == 4.5e12
-    assert DYNAMIC in limit.source
-
-
-def test_way_above_a_limit_that_is_not_confirmed_is_the_ceiling_only_where_there_is_no_other() -> None:
-    doubted = MeasuredEvidence(limit=4.4e12, limit_confirmed=False, clock_hz=CLOCK)
-    found = ways(4.3e12, 4.5e12, evidence=doubted)
-    limit = MeasuredCeilings(found).bandwidth("dram")
-    assert limit is not None and limit.value == 4.3e12
-    static, dynamic = assess(found, {}, H200)
-    assert (static.chosen_over, dynamic.passed_over_for) == ((DYNAMIC,), STATIC)
-    alone = MeasuredCeilings(replace(found, values={DYNAMIC: found.values[DYNAMIC]})).bandwidth("dram")
-    assert alone is not None and alone.value == 4.5e12
-
-
-def test_older_file_with_one_way_is_compared_with_the_best_of_several() -> None:
-    older = replace(sheet(), values={"bandwidth/dram-read": READ})
-    rows = side_by_side(older, ways(4.2e12, 4.5e12))
-    assert [(row.name, row.word) for row in rows] == [(DYNAMIC, "same"), (STATIC, "only new")]
-    back = side_by_side(ways(4.2e12, 4.5e12), older)
-    assert [(row.name, row.word) for row in back] == [(STATIC, "only base"), (DYNAMIC, "same")]
-    assert [row.word for row in side_by_side(ways(4.2e12, 4.5e12), ways(4.2e12, 4.5e12))] == ["same", "same"]
-
-
-def test_value_without_a_published_range_is_neither_normal_nor_not() -> None:
-    assert one(sheet(read=READ)).word == "no range"
-    unknown_limit = replace(READ, evidence=MeasuredEvidence())
-    assert one(sheet(read=unknown_limit), DRAM).word == "no range"
-
-
-def test_value_that_was_not_measured_is_not_judged() -> None:
-    assert one(sheet(fp4=FP4), BF16).word == "not measured"
-    assert one(sheet(read=replace(READ, verdict="rejected")), DRAM).word == "not measured"
-
-
-def test_range_of_single_cards_has_three_percent_of_slack() -> None:
-    published = Published(4.6e12, 4.7e12, "one card")
-    assert one(sheet(read=READ), published).word == "normal"
-    assert one(sheet(read=replace(READ, value=4.4e12)), published).word == "low"
-
-
-def test_latency_above_its_range_is_an_outlier_as_well() -> None:
-    found = one(sheet(l1=replace(L1, value=66.0)), Published(32, 34, "RRZE-HPC/gpu-benches"))
-    assert (found.word, found.causes) == ("high", ("no recorded condition explains it",))
+SLOW_READ = replace(READ, value=2.2e12, low=None, high=None)
+SLOW_COPY = MeasuredValue(13e9, "B/s", "verified", evidence=MeasuredEvidence(limit=15.75e9, limit_name="pcie"))
+SLOW_MEMORY = {"memory_clock_hz": 1.6e9, "max_memory_clock_hz": 3.2e9}
+NARROW = {"pcie_generation": 3, "pcie_width": 16, "max_pcie_generation": 5, "max_pcie_width": 16}
+FAST = tensor(1060e12, "tensor.bf16 fp32 wgmma")
 
 
 @each_row(
-    ("value", "conditions", "cause"),
+    ("value", "published", "conditions", "device", "named"),
     [
-        (slow_tensor(throttling=("power cap",)), {}, "the clocks were held back to 1.980 GHz: power cap"),
-        (slow_tensor(throttling=("power brake",)), {}, "the clocks were held back to 1.980 GHz: power brake"),
-        (
-            slow_tensor(),
-            {"power_limit_w": 500.0, "default_power_limit_w": 650.0},
-            "the power limit is 500 W, 650 W by default",
-        ),
-        (slow_tensor(), {"power_limit_w": 500.0}, "the power limit is 500 W, 700 W by default"),
-        (slow_tensor(evidence=MeasuredEvidence(clock_hz=1.2e9)), {}, "the SMs ran at 1.200 GHz of 1.830 GHz"),
-        (slow_tensor(), {"mig": True}, "MIG is on: this is a slice of the GPU"),
-        (slow_tensor(), {"other_processes": 2}, "2 other processes were on the GPU"),
+        (slow_tensor(throttling=("power cap",)), BF16, {}, {}, ("1.980 GHz: power cap",)),
+        (slow_tensor(), BF16, {"power_limit_w": 500.0, "default_power_limit_w": 650.0}, {}, ("500 W, 650 W",)),
+        (slow_tensor(evidence=MeasuredEvidence(clock_hz=1.2e9)), BF16, {}, {}, ("1.200 GHz of 1.830 GHz",)),
+        (slow_tensor(), BF16, {"mig": True}, {}, ("MIG",)),
+        (slow_tensor(), BF16, {"other_processes": 2}, {}, ("2 other processes",)),
+        (slow_tensor(), BF16, {}, {"sm_count": 66}, ("66 of",)),
+        (slow_tensor(), BF16, SLOW_MEMORY, {}, (UNEXPLAINED,)),
+        (SLOW_READ, DRAM, SLOW_MEMORY, {}, ("1.600 GHz of 3.200 GHz",)),
+        (SLOW_READ, DRAM, {}, {}, (UNEXPLAINED,)),
+        (SLOW_READ, DRAM, {}, {"memory_bus_bits": 384}, ("ECC",)),  # ECC costs bandwidth on GDDR only
+        (SLOW_COPY, Published(55e9, 57e9, "nvbandwidth"), NARROW, {}, ("PCIe 3 × 16 of 5 × 16",)),
+        (replace(L1, value=66.0), Published(32, 34, "made up"), {}, {}, (UNEXPLAINED,)),
+        (FAST, BF16, {}, {}, ("1.980 GHz, above the rated 1.830 GHz",)),
+        (FAST, BF16, {}, {"sm_count": 148}, ("1.830 GHz", "another product")),
+        (replace(READ, value=4.75e12, low=None, high=None), Published(4.0e12, 4.5e12, "by hand"), {}, {},
+         ("99 % of its limit",)),
     ],
-)
-def test_low_compute_rate_is_explained_by_what_was_recorded(
-    value: MeasuredValue, conditions: dict[str, float], cause: str
-) -> None:
-    measured = sheet(bf16=value)
-    changed = replace(measured, conditions=replace(measured.conditions, **conditions))  # type: ignore[arg-type]
-    found = one(changed, BF16)
-    assert (found.word, found.causes) == ("low", (cause,))
-
-
-def test_fewer_sms_than_the_product_has_explain_a_low_rate() -> None:
-    measured = sheet(bf16=slow_tensor())
-    found = one(replace(measured, device=replace(measured.device, sm_count=66)), BF16)
-    assert found.causes == ("66 of the product's 132 SMs are present",)
-
-
-def test_low_memory_clock_explains_a_low_dram_bandwidth_and_not_a_low_compute_rate() -> None:
-    slow = replace(READ, value=2.2e12, low=None, high=None)
-    conditions = replace(sheet().conditions, memory_clock_hz=1.6e9, max_memory_clock_hz=3.2e9)
-    found = one(replace(sheet(read=slow), conditions=conditions), DRAM)
-    assert found.causes == ("the memory ran at 1.600 GHz of 3.200 GHz",)
-    other = one(replace(sheet(bf16=slow_tensor()), conditions=conditions), BF16)
-    assert other.causes == ("no recorded condition explains it",)
-
-
-def test_ecc_costs_bandwidth_on_gddr_only() -> None:
-    slow = sheet(read=replace(READ, value=4.0e12, low=None, high=None))
-    assert one(slow, DRAM).causes == ("no recorded condition explains it",)
-    gddr = replace(slow, device=replace(slow.device, memory_bus_bits=384))
-    assert one(gddr, DRAM).causes == ("ECC is on, which takes bandwidth from GDDR memory",)
-
-
-def test_narrow_link_explains_a_slow_copy() -> None:
-    copy = MeasuredValue(13e9, "B/s", "verified", evidence=MeasuredEvidence(limit=15.75e9, limit_name="pcie"))
-    measured = sheet(h2d=copy)
-    conditions = replace(
-        measured.conditions, pcie_generation=3, pcie_width=16, max_pcie_generation=5, max_pcie_width=16
-    )
-    found = one(replace(measured, conditions=conditions), Published(55e9, 57e9, "nvbandwidth"))
-    assert found.causes == ("the link ran at PCIe 3 × 16 of 5 × 16",)
-
-
-def test_rate_above_its_range_is_explained_by_the_clock_or_the_product() -> None:
-    fast = tensor(1060e12, "tensor.bf16 fp32 wgmma")
-    assert one(sheet(bf16=fast), BF16).causes == ("the SMs ran at 1.980 GHz, above the rated 1.830 GHz",)
-    more = replace(sheet(bf16=fast), device=replace(sheet().device, sm_count=148))
-    assert "so it is another product" in one(more, BF16).causes[1]
-
-
-def test_dram_near_its_limit_is_better_than_published_tests() -> None:
-    found = one(sheet(read=replace(READ, value=4.75e12, low=None, high=None)), Published(4.0e12, 4.5e12, "by hand"))
-    assert found.word == "high"
-    assert found.causes[0].startswith("it is 98.7 % of its limit") or found.causes[0].startswith(
-        "it is 99 % of its limit"
-    )
+)  # fmt: skip
+def test_value_outside_of_its_range_is_explained_by_what_was_recorded(
+    value: MeasuredValue, published: Published, conditions: dict[str, Any], device: dict[str, Any],
+    named: tuple[str, ...],
+) -> None:  # fmt: skip
+    measured = sheet(a=value)
+    changed: dict[str, Any] = {
+        "conditions": replace(measured.conditions, **conditions), "device": replace(measured.device, **device),
+    }  # fmt: skip
+    causes = assessed(replace(measured, **changed), published).causes
+    assert len(causes) == len(named)
+    assert all(name in cause for name, cause in zip(named, causes, strict=True)), causes
 
 
 # Two files side by side
 
 
-def test_values_within_two_percent_are_the_same() -> None:
-    new = replace(READ, value=4.42e12, low=4.41e12, high=4.43e12)
-    (row,) = side_by_side(sheet(read=READ), sheet(read=new))
-    assert (row.word, row.ratio) == ("same", 4.42 / 4.5)
-
-
-def test_change_beyond_two_percent_has_a_direction() -> None:
-    slower = replace(READ, value=4.0e12, low=3.99e12, high=4.01e12)
-    later = replace(L1, value=36.0, low=35.9, high=36.1)
-    rows = side_by_side(sheet(read=READ, l1=L1), sheet(read=slower, l1=later))
-    assert [row.word for row in rows] == ["worse", "worse"]
-    assert [row.word for row in side_by_side(sheet(read=slower, l1=later), sheet(read=READ, l1=L1))] == ["better"] * 2
-
-
-def test_change_within_overlapping_intervals_is_unclear() -> None:
-    noisy = replace(READ, value=4.2e12, low=3.9e12, high=4.5e12)
-    (row,) = side_by_side(sheet(read=READ), sheet(read=noisy))
-    assert row.word == "unclear"
+@each_row(("base", "value", "half", "verdict"), [
+    (READ, 4.42e12, 1e10, "same"), (READ, 4.0e12, 1e10, "worse"), (READ, 5.0e12, 1e10, "better"),
+    (L1, 36.0, 0.1, "worse"), (L1, 30.0, 0.1, "better"),
+    (READ, 4.2e12, 3e11, "unclear"),  # the intervals overlap
+])  # fmt: skip
+def test_change_beyond_two_percent_and_both_intervals_has_a_direction(
+    base: MeasuredValue, value: float, half: float, verdict: str
+) -> None:
+    new = replace(base, value=value, low=value - half, high=value + half)
+    (row,) = side_by_side(sheet(a=base), sheet(a=new))
+    assert base.value is not None
+    assert (row.word, row.ratio) == (verdict, value / base.value)
 
 
 def test_ratio_per_clock_leaves_the_clocks_out() -> None:
@@ -703,12 +376,6 @@ def test_ratio_per_clock_leaves_the_clocks_out() -> None:
     new = tensor(450e12, "tensor.bf16 fp32 wgmma", evidence=MeasuredEvidence(clock_hz=0.9e9))
     (row,) = side_by_side(sheet(bf16=base), sheet(bf16=new))
     assert (row.ratio, row.per_clock, row.word) == (0.5, 1.0, "worse")
-    times = [
-        MeasuredValue(value, "s", "verified", evidence=MeasuredEvidence(clock_hz=hz))
-        for value, hz in ((1e-6, 2e9), (2e-6, 1e9))
-    ]
-    (row,) = side_by_side(sheet(t=times[0]), sheet(t=times[1]))
-    assert (row.ratio, row.per_clock) == (2.0, 1.0)
     (row,) = side_by_side(sheet(l1=L1), sheet(l1=L1))
     assert row.per_clock is None
 
@@ -717,12 +384,8 @@ def test_values_that_cannot_be_compared_are_listed_all_the_same() -> None:
     rejected = replace(READ, verdict="rejected")
     base = sheet(read=READ, fp4=FP4, old=L1)
     rows = side_by_side(base, sheet(read=rejected, fp4=FP4, new=L1))
-    assert [(row.name, row.word) for row in rows] == [
-        ("read", "not comparable"),
-        ("fp4", "not comparable"),
-        ("old", "only base"),
-        ("new", "only new"),
-    ]
+    words = {"read": "not comparable", "fp4": "not comparable", "old": "only base", "new": "only new"}
+    assert {row.name: row.word for row in rows} == words
     assert all(row.ratio is None for row in rows)
 
 
@@ -731,11 +394,8 @@ def test_differing_conditions_are_named() -> None:
     conditions = replace(base.conditions, driver="590.2", ecc=False, power_limit_w=500.0, cuda=None)
     new = replace(base, conditions=conditions, device=replace(base.device, name="NVIDIA H100", sm_count=114))
     assert differences(base, new) == (
-        Difference("GPU", "NVIDIA H200", "NVIDIA H100"),
-        Difference("SMs", "132", "114"),
-        Difference("driver", "580.1", "590.2"),
-        Difference("cuda", "13.0", "not known"),
-        Difference("ecc", "on", "off"),
-        Difference("power_limit_w", "700", "500"),
-    )
+        Difference("GPU", "NVIDIA H200", "NVIDIA H100"), Difference("SMs", "132", "114"),
+        Difference("driver", "580.1", "590.2"), Difference("cuda", "13.0", "not known"),
+        Difference("ecc", "on", "off"), Difference("power_limit_w", "700", "500"),
+    )  # fmt: skip
     assert differences(base, base) == ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from gpuprof.characterize.gates.check import check, variants
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
@@ -25,28 +27,26 @@ PROBES = [
 def wavefronts_of(probe: Probe, target: str, code: Sequence[Instruction], threads: int, ways: int) -> set[int | None]:
     """How many passes the shared accesses of a kernel take, for one value of the sweep."""
     known = [
-        ArgumentBytes(4, ways)
-        if argument.name == "ways"
-        else ArgumentBytes(4)
-        if argument.kind == "iterations"
-        else POINTER
+        ArgumentBytes(4, ways) if argument.name == "ways"
+        else ArgumentBytes(4) if argument.kind == "iterations" else POINTER
         for argument in kernel_of(probe).arguments
-    ]
+    ]  # fmt: skip
     block = (threads, 1, 1)
-    found = accesses(code, block, constants_for(target, block, None, known))
+    made = accesses(code, block, constants_for(target, block, None, known))
     kind = probe.name.partition("-")[0]
-    return {wavefronts(one) for one in found if one.space == "shared" and one.kind == kind}
+    return {wavefronts(access) for access in made if access.space == "shared" and access.kind == kind}
 
 
 @needs_cuda_wheels
-@each_row("target", ["sm_80", "sm_120a"])
+@pytest.mark.compilers
+@pytest.mark.parametrize("target", ["sm_80", "sm_120a"])
 @each_row("probe", PROBES, ids=[probe.name for probe in PROBES])
 def test_accesses_take_as_many_passes_as_the_probe_says(probe: Probe, target: str) -> None:
-    (one,) = check([next(variants(probe, target))])
+    (checked,) = check([next(variants(probe, target))])
     tool = disassembler_for(target)
-    assert one.compiled is not None and tool is not None
-    kernel, assignment = kernel_of(probe), one.variant.assignment
-    (code,) = disassemble(tool, target, [kernel_code(one.compiled.cubin, kernel.entry)])
+    assert checked.compiled is not None and tool is not None
+    kernel, assignment = kernel_of(probe), checked.variant.assignment
+    (code,) = disassemble(tool, target, [kernel_code(checked.compiled.cubin, kernel.entry)])
     threads = kernel.launch.block[0].value(assignment)
     for ways in map(round, probe.sweeps["ways"].values):
         assert wavefronts_of(probe, target, code, threads, ways) - {None} == {ways}

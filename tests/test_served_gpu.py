@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gpuprof.characterize.characterization import Characterization, Wanted, characterize
-from gpuprof.characterize.measure.events import Event, Started, Tell, silence
 from gpuprof.characterize.on_gpu import served_gpu
 from gpuprof.characterize.on_gpu.served_gpu import ServedGpu
 from gpuprof.characterize.record.gpu import RECORD_BYTES, DeviceError, Hung, LaunchConfiguration, OutOfMemory, Stopped
-from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.resources import data_dir
 from tests import fake_probes
 from tests.fake_gpu import PROPERTIES, compiled
 from tests.hostile_gpu import OPENER
-from tests.table import each_row
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,8 +43,8 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
         return there[-1]
 
     yield start
-    for one in there:
-        one.close()
+    for gpu in there:
+        gpu.close()
 
 
 def process_of(gpu: ServedGpu) -> int:
@@ -79,28 +72,24 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
 def launch(gpu: ServedGpu, tmp_path: Path, patience_s: float = 5.0) -> float:
     """Launch the fake's FFMA probe once."""
     probe = fake_probes.ffma(tmp_path / "probes")
-    code = next(one.compiled for one in compiled([probe], "sm_80", lambda *_: None)[probe.id])
-    assert code is not None
-    assert probe.kernel is not None
+    code = next(checked.compiled for checked in compiled([probe], "sm_80", lambda *_: None)[probe.id])
+    assert code is not None and probe.kernel is not None
     function = gpu.load(code.cubin, code.sha256, probe.kernel.entry)
     clocks, sink = gpu.allocate(RECORD_BYTES * 8), gpu.allocate(8 * 256 * 4)
-    words: dict[str, np.generic] = {
-        "clocks": np.uint64(clocks.address),
-        "sink": np.uint64(sink.address),
-        "iterations": np.uint32(100),
-    }
-    arguments: list[np.generic] = [words.get(one.kind, np.float32(1)) for one in probe.kernel.arguments]
+    given: dict[str, np.generic] = {
+        "clocks": np.uint64(clocks.address), "sink": np.uint64(sink.address), "iterations": np.uint32(100),
+    }  # fmt: skip
+    arguments: list[np.generic] = [given.get(argument.kind, np.float32(1)) for argument in probe.kernel.arguments]
     timed = gpu.time(function, LaunchConfiguration(8, 256), arguments, clocks, watched=True, patience_s=patience_s)
-    assert timed.records is not None
+    assert timed.records is not None and timed.telemetry is not None
     assert len(timed.records) == 8
-    assert timed.telemetry is not None
     return timed.seconds
 
 
 # Calls
 
 
-def test_calls_cross_to_the_other_process_and_their_results_come_back(opened: Open, tmp_path: Path) -> None:
+def test_calls_results_and_errors_cross_between_the_processes(opened: Open, tmp_path: Path) -> None:
     gpu = opened()
     assert gpu.properties == PROPERTIES
     assert process_of(gpu) != os.getpid()
@@ -112,52 +101,29 @@ def test_calls_cross_to_the_other_process_and_their_results_come_back(opened: Op
     gpu.release(memory)
     assert gpu.copies("pinned", "device", 1 << 20, 3) > 0
     gpu.end_copies()
-    assert gpu.telemetry().power_w == 100
-    assert gpu.others().processes == 0
-
-
-def test_errors_come_back_as_what_they_are(opened: Open, tmp_path: Path) -> None:
-    gpu = opened()
-    with pytest.raises(OutOfMemory, match="cannot be allocated") as caught:
+    assert (gpu.telemetry().power_w, gpu.others().processes) == (100, 0)
+    with pytest.raises(OutOfMemory) as caught:
         gpu.allocate(2**50)
     assert not caught.value.fatal
-    with pytest.raises(DeviceError, match="not the one that was checked"):
+    with pytest.raises(DeviceError):
         gpu.load(b"{}", "0" * 64, "kernel")
     assert gpu.free_bytes() > 0
-
-
-@each_row(("deed", "said"), [
-    ("memory", "the host has too little memory left"), ("bug", "IndexError: list index out of range"),
-])  # fmt: skip
-def test_what_goes_wrong_in_the_other_process_is_told_and_it_goes_on(
-    opened: Open, tmp_path: Path, deed: str, said: str
-) -> None:
-    gpu = opened(f"instruction_ffma_throughput:{deed}")
-    with pytest.raises(DeviceError, match=said) as caught:
-        launch(gpu, tmp_path)
-    assert not caught.value.fatal
-    assert gpu.free_bytes() > 0
-
-
-def test_gpu_that_cannot_be_opened_is_told_with_what_to_do(opened: Open) -> None:
-    with pytest.raises(EnvironmentProblem, match="there is no GPU 0") as caught:
-        opened("open:missing")
-    assert caught.value.hint == "choose one with --device"
 
 
 # What hangs or dies
 
 
+@pytest.mark.slow
 def test_kernel_that_hangs_is_given_up_and_the_gpu_opened_again(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpu = opened("instruction_ffma_throughput:hang")
+    gpu = opened("instruction_ffma_throughput")
     first = process_of(gpu)
-    with pytest.raises(Hung, match=r"instruction_ffma_throughput did not end within \d+ s") as caught:
+    with pytest.raises(Hung, match="instruction_ffma_throughput") as caught:
         launch(gpu, tmp_path, patience_s=0.1)
     assert caught.value.fatal
     assert wait_until(lambda: has_ended(first))
-    with pytest.raises(DeviceError, match="has ended") as after:
+    with pytest.raises(DeviceError) as after:
         gpu.free_bytes()
     assert after.value.fatal
     monkeypatch.setenv("HOSTILE", "")
@@ -166,113 +132,13 @@ def test_kernel_that_hangs_is_given_up_and_the_gpu_opened_again(
     assert launch(gpu, tmp_path) > 0
 
 
-@each_row(("deed", "said"), [
-    ("abort", r"was ended by SIGABRT: free\(\): invalid pointer"),
-    ("killed", "was ended by SIGKILL, perhaps for lack of memory"),
-])  # fmt: skip
-def test_process_that_dies_is_told_by_how_it_ended(opened: Open, tmp_path: Path, deed: str, said: str) -> None:
-    gpu = opened(f"instruction_ffma_throughput:{deed}")
-    with pytest.raises(DeviceError, match=said) as caught:
-        launch(gpu, tmp_path)
-    assert caught.value.fatal
-    gpu.restart()
-    assert gpu.free_bytes() > 0
-
-
-def test_gpu_that_cannot_be_opened_again_is_lost(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = opened()
-    monkeypatch.setenv("HOSTILE", "open:abort")
-    with pytest.raises(DeviceError, match="cannot be opened") as caught:
-        gpu.restart()
-    assert caught.value.fatal
-
-
-def test_process_that_does_not_read_a_large_request_does_not_hold_the_user(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(served_gpu, "_STOP_S", 0.3)
-    asked = [False]
-    gpu = opened("", lambda: asked[0])
-    memory, child = gpu.allocate(2**24), process_of(gpu)
-    os.kill(child, signal.SIGSTOP)
-    asked[0] = True
-    # What blocks in a write cannot be ended from within: the alarm ends the test's process.
-    signal.alarm(30)
-    try:
-        with pytest.raises(Stopped):
-            gpu.scatter(memory, 8, np.zeros(2**20, dtype=np.uint64))
-    finally:
-        signal.alarm(0)
-    assert wait_until(lambda: has_ended(child))
-
-
-def test_time_in_which_this_process_was_stopped_is_no_patience_lost(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpu = opened()
-    child, looks = process_of(gpu), itertools.count()
-    os.kill(child, signal.SIGSTOP)
-    monkeypatch.setattr(served_gpu, "_LONGEST_LOOK_S", 0.1)
-    monkeypatch.setattr(served_gpu, "time", SimpleNamespace(monotonic=lambda: 3600.0 * next(looks)))
-    threading.Timer(0.5, os.kill, (child, signal.SIGCONT)).start()
-    assert gpu.free_bytes() > 0
-
-
-def test_answer_that_nobody_waited_for_is_not_taken_for_the_next_one(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a notebook Ctrl-C is an exception, wherever it is raised."""
-    gpu = opened()
-
-    def interrupted() -> bool:
-        raise KeyboardInterrupt
-
-    child = process_of(gpu)
-    os.kill(child, signal.SIGSTOP)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(gpu, "_stop", interrupted)
-        gpu.others()
-    assert wait_until(lambda: has_ended(child))
-    with pytest.raises(DeviceError, match="has ended"):
-        gpu.free_bytes()
-
-
-def test_ctrl_c_that_ends_the_process_while_it_starts_is_the_users_wish(opened: Open) -> None:
-    with pytest.raises(Stopped):
-        opened("open:killed", lambda: True)
-
-
-def test_process_that_cannot_be_started_is_told_and_loses_the_gpu(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpu = opened()
-
-    def refused(*_: object, **__: object) -> None:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
-    monkeypatch.setattr("subprocess.Popen", refused)
-    with pytest.raises(DeviceError, match="cannot start a process for the GPU: Resource temporarily") as caught:
-        gpu.restart()
-    assert caught.value.fatal
-    with pytest.raises(EnvironmentProblem, match="cannot start a process"):
-        opened()
-
-
-def test_modules_in_the_folder_that_the_user_is_in_are_not_taken(
-    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "queue.py").write_text("raise RuntimeError('the module of the user')\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [place for place in sys.path if place not in {"", str(tmp_path)}])
-    assert opened().free_bytes() > 0
-
-
+@pytest.mark.slow
 def test_user_who_stops_does_not_wait_for_a_kernel_that_hangs(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served_gpu, "_STOP_S", 0.3)
     asked = [False]
-    gpu = opened("instruction_ffma_throughput:hang", lambda: asked[0])
+    gpu = opened("instruction_ffma_throughput", lambda: asked[0])
     child = process_of(gpu)
     asked[0] = True
     began = time.monotonic()
@@ -284,9 +150,10 @@ def test_user_who_stops_does_not_wait_for_a_kernel_that_hangs(
         gpu.wait(100)
 
 
+@pytest.mark.slow
 def test_other_process_ends_with_this_one_however_that_ends(tmp_path: Path) -> None:
     text = (
-        "import os, sys\n"
+        "import os\n"
         "from gpuprof.characterize.on_gpu.served_gpu import ServedGpu\n"
         f"gpu = ServedGpu(0, opener={OPENER!r})\n"
         "print(gpu._child.process.pid, flush=True)\n"
@@ -299,107 +166,3 @@ def test_other_process_ends_with_this_one_however_that_ends(tmp_path: Path) -> N
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL
     assert wait_until(lambda: has_ended(int(done.stdout)))
-
-
-# A whole run
-
-
-def run_of(gpu: ServedGpu, tmp_path: Path, tell: Tell = silence) -> Characterization:
-    probes = [
-        one for one in fake_probes.every(tmp_path / "probes")
-        if one.id in {"instruction/ffma-throughput", "latency/l2", "bank-conflict/load-4", "launch/null-queued"}
-    ]  # fmt: skip
-    wanted = Wanted(probes, "quick", named=True, output=tmp_path / "a.measured.yaml", force=True)
-    return characterize(gpu, wanted, library=LIBRARY, tell=tell, compile_all=compiled)
-
-
-def test_probes_that_do_no_harm_all_have_values(opened: Open, tmp_path: Path) -> None:
-    values = run_of(opened(), tmp_path).measured.values
-    assert "bank-conflict/load-4" in values
-    assert all(value.value is not None for value in values.values())
-
-
-@each_row("deed", ["hang", "abort", "trap"])
-def test_probe_that_hangs_or_traps_costs_that_probe(
-    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
-) -> None:
-    monkeypatch.setattr("gpuprof.characterize.on_gpu.launcher.PATIENCE_S", 0.2)
-    run = run_of(opened(f"bank_conflict_load_4:{deed}"), tmp_path)
-    assert run.outcome.cut_short is None
-    values = run.measured.values
-    (why,) = values["bank-conflict/load-4"].reasons
-    assert why.startswith("the process that held the GPU had to be started again: ")
-    assert {name for name, value in values.items() if value.value is None} == {"bank-conflict/load-4"}
-    assert '"what":"died"' in run.samples.read_text()
-
-
-def test_process_that_ends_between_two_probes_costs_none(opened: Open, tmp_path: Path) -> None:
-    gpu = opened()
-    first = process_of(gpu)
-
-    def told(event: Event) -> None:
-        if isinstance(event, Started) and event.number == 2:
-            os.kill(process_of(gpu), signal.SIGKILL)
-            assert wait_until(lambda: has_ended(first))
-
-    run = run_of(gpu, tmp_path, told)
-    assert process_of(gpu) != first
-    assert run.outcome.cut_short is None
-    reasons = [reason for value in run.measured.values.values() for reason in value.reasons]
-    assert not [reason for reason in reasons if "ended" in reason]
-    assert '"what":"lost"' in run.samples.read_text()
-
-
-INTERRUPTED = """
-import os, sys
-from pathlib import Path
-from gpuprof.characterize import characterization as run
-from gpuprof.characterize.on_gpu import served_gpu
-from gpuprof.characterize.probes import library
-from tests import fake_probes
-from tests.fake_gpu import compiled
-served_gpu.OPENER = "tests.hostile_gpu:open_gpu"
-probes = fake_probes.every(Path(os.environ["FAKE_PROBES"]))
-library.load_probes = lambda folder: probes
-run.fitting_compiler = lambda _gpu, _target: compiled
-from gpuprof.cli.main import main
-sys.argv[1:] = ["characterize", "--only", "instruction", "--only", "bank-conflict", "-o", sys.argv[1]]
-main()
-"""
-
-
-@each_row(("sent", "times"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGHUP, 1)])
-def test_a_signal_ends_a_run_that_hangs_and_twice_at_once(tmp_path: Path, sent: signal.Signals, times: int) -> None:
-    fake_probes.every(tmp_path / "probes")
-    file = tmp_path / "a.measured.yaml"
-    environ = {
-        **os.environ, "FAKE_PROBES": str(tmp_path / "probes"), "HOSTILE": "instruction_ffma_throughput:hang",
-        "GPUPROF_SPECS": str(tmp_path / "specs"),
-    }  # fmt: skip
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, str(file)], cwd=ROOT, env=environ,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    try:
-        samples = tmp_path / "a.samples.jsonl"
-        assert wait_until(lambda: samples.exists() and "bank-conflict" in samples.read_text(), 60)
-        time.sleep(1.0)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        began = time.monotonic()
-        for _ in range(times):
-            # The terminal sends it to all processes of the group, and so does `timeout`.
-            os.killpg(process.pid, sent)
-            time.sleep(0.2)
-        _, said = process.communicate(timeout=30)
-        passed = time.monotonic() - began
-    finally:
-        process.kill()
-        process.communicate()
-    assert process.returncode == 128 + sent
-    assert "Traceback" not in said
-    assert passed < (6.0 if times == 1 else 2.0)
-    assert children
-    assert all(wait_until(lambda one=int(child): has_ended(one)) for child in children)  # type: ignore[misc]
-    if times == 1:
-        assert "interrupted: --resume measures" in said
-        assert file.is_file()
