@@ -5,17 +5,22 @@ Other tests hold behaviour and numbers, so that a sentence can be improved by ch
 
 from __future__ import annotations
 
+import io
 import os
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from gpuprof.characterize.present.console import print_measured
+from gpuprof.characterize.present.page.render import render_measured_html
 from gpuprof.recordings import Recording
 from gpuprof.recordings import recordings as all_recordings
 from tests.cli import gpuprof
+from tests.measured_sheets import seen
 from tests.readings import unpacked
 from tests.test_failures import transcripts
 
@@ -148,6 +153,13 @@ def test_page_of_a_trace(tmp_path: Path, view: SnapshotAssertion) -> None:
 
 def test_page_of_a_comparison(tmp_path: Path, view: SnapshotAssertion) -> None:
     assert page_text(tmp_path, "compare", "a10g-sgemm", "a10g-sgemm", *STEP) == view
+
+
+def test_terminal_and_page_of_a_measured_gpu(view: SnapshotAssertion) -> None:
+    out = io.StringIO()
+    print_measured(Console(file=out, width=100), seen())
+    assert out.getvalue() == view(name="terminal")
+    assert "\n".join(_PageText(render_measured_html(seen())).lines) + "\n" == view(name="page")
 
 
 def test_messages_for_what_ncu_prints_when_it_fails(view: SnapshotAssertion) -> None:
