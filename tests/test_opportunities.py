@@ -30,8 +30,8 @@ from gpuprof.model.session import DurationSpread, Evidence, Finding, KernelProfi
 from gpuprof.store.write import session_lines
 from tests import builders, hand_made
 from tests.kernels import CLOCK, DURATION, REGISTERS, WAVES, Made, busy, issued, lasting, made, pipes, session, stalls
+from tests.rule_examples import EXAMPLES, EXCESS, LOAD_REQUESTS, LOAD_SECTORS, TOTAL, Example
 from tests.table import each_row
-from tests.test_rules import EXAMPLES, EXCESS, LOAD_REQUESTS, LOAD_SECTORS, TOTAL, Example
 
 
 def found(
