@@ -145,27 +145,6 @@ def tried(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 # Of all launches.
 
-
-@tried(30)
-@given(launches())
-def test_a_gain_is_a_fraction_of_the_time_and_of_a_known_kind(launch: Made) -> None:
-    for finding in launch.profile().findings:
-        assert (finding.gain_kind is None) == (finding.gain_kernel is None and finding.gain_total is None)
-        if finding.gain_kernel is not None:
-            assert 0 <= finding.gain_kernel <= 1
-            assert (finding.held is not None) == (finding.gain_kind == "fixed-work")
-
-
-@tried(30)
-@given(launches())
-def test_a_gain_leaves_the_time_that_the_busiest_remaining_unit_needs(launch: Made) -> None:
-    for finding in launch.profile().findings:
-        needs = [item.fraction for item in finding.remains]
-        assert needs == sorted(needs, reverse=True)
-        if finding.gain_kernel is not None and needs:
-            assert finding.gain_kernel <= 1 - needs[0] + EXACT
-
-
 _ARITHMETIC = ("fp64", "tensor")
 """Pipes with the arithmetic of the result: no repair of an access, a wait or the grid takes it away."""
 _MEMORY = ("dram", "l2")
@@ -198,37 +177,82 @@ STAYS: Mapping[str, tuple[str, ...]] = {
 """What the repair of a rule cannot touch, worked out by what it changes."""
 
 
-@tried(50)
+@tried(60)
 @given(launches())
-def test_at_most_is_never_more_than_what_an_untouched_unit_leaves(launch: Made) -> None:
-    busy_ = {
-        **{unit: next(iter(busy(**{unit: 0}))) for unit in _MEMORY},
-        **{p: next(iter(pipes(**{p: 0}))) for p in PIPES},
-    }
-    for finding in launch.profile().findings:
-        if finding.gain_kind != "bound" or finding.gain_kernel is None:
-            continue
+def test_gains_are_bounds_evidence_is_there_and_the_order_holds(launch: Made) -> None:
+    findings = launch.profile().findings
+    for finding in findings:
+        check_gain(launch, finding)
+        assert [item.metric for item in finding.evidence if not recorded_in(launch, item.metric)] == []
+    check_causes(findings)
+    check_order(findings)
+
+
+BUSY_METRICS = {unit: next(iter(busy(**{unit: 0}))) for unit in _MEMORY} | {
+    pipe: next(iter(pipes(**{pipe: 0}))) for pipe in PIPES
+}
+
+
+def check_gain(launch: Made, finding: Finding) -> None:
+    """A gain is a fraction of the time, and leaves what the busiest remaining and untouched units need."""
+    gain, needs = finding.gain_kernel, [item.fraction for item in finding.remains]
+    assert (finding.gain_kind is None) == (gain is None and finding.gain_total is None)
+    assert needs == sorted(needs, reverse=True)
+    if gain is None:
+        return
+    assert 0 <= gain <= 1 - max(needs, default=0.0) + EXACT
+    assert (finding.held is not None) == (finding.gain_kind == "fixed-work")
+    if finding.gain_kind == "bound":
         for unit in STAYS.get(finding.rule, ()):
-            need = launch.values.get(busy_[unit], 0.0) / 100
-            assert finding.gain_kernel <= 1 - need + EXACT, f"{finding.rule} leaves {unit} no time"
+            need = launch.values.get(BUSY_METRICS[unit], 0.0) / 100
+            assert gain <= 1 - need + EXACT, f"{finding.rule} leaves {unit} no time"
 
 
 def recorded_in(launch: Made, metric: str) -> bool:
     """Tell whether all counters of a piece of evidence are there; some are told of the launch itself."""
     names = {*launch.values, *launch.histograms}
     of_launch = ("launch__grid_size", "sm__maximum_warps_per_active_cycle_pct", "launch__block", "launch__thread")
-    counters = [f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in metric.split(" + ")]
+    counters = {name: f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in metric.split(" + ")}
     return all(
         name == "" or name.startswith(of_launch) or name in names or counter in names
-        for name, counter in zip(metric.split(" + "), counters, strict=True)
+        for name, counter in counters.items()
     )
 
 
-@tried(30)
-@given(launches())
-def test_evidence_names_no_counter_that_is_not_there(launch: Made) -> None:
-    for finding in launch.profile().findings:
-        assert [item.metric for item in finding.evidence if not recorded_in(launch, item.metric)] == []
+def check_causes(findings: Sequence[Finding]) -> None:
+    """A symptom stands behind its cause and asks for nothing."""
+    ids = [finding.id for finding in findings]
+    assert len(ids) == len(set(ids))
+    for place, finding in enumerate(findings):
+        if finding.cause is None:
+            continue
+        cause = findings[ids.index(finding.cause)]
+        assert ids.index(finding.cause) < place, f"{finding.rule} stands before {cause.rule}"
+        assert cause.cause is None and finding.severity == "info" and cause.confidence != "guess"
+
+
+def check_order(findings: Sequence[Finding]) -> None:
+    """What is explained comes last, and the rest by severity, by what voids all else, by kind and by gain."""
+    explained = [finding.cause is not None for finding in findings]
+    assert explained == sorted(explained)
+    kinds = ("defect", "limit", "symptom")
+    ranks = [
+        (
+            SEVERITIES.index(finding.severity),
+            finding.rule not in VOIDING,
+            finding.confidence == "guess",
+            finding.confidence == "guess" and (finding.gain_kernel or 0.0) < HIGH,
+            kinds.index(about(finding)),
+            -(finding.gain_kernel or 0.0),
+        )
+        for finding in findings
+        if finding.cause is None and not (finding.severity == "info" and about(finding) == "limit")
+    ]
+    assert ranks == sorted(ranks)
+
+
+VOIDING = ("stores-nothing", "debug-build")
+"""What leaves nothing else of its kernel to judge comes first."""
 
 
 BY_UNIT = tuple(next(iter(busy(**{unit: 0}))) for unit in ("dram", "l2", "l1", "memory", "sm"))
@@ -288,59 +312,12 @@ def by_rule(findings: Sequence[Finding]) -> dict[str, Finding]:
     return {finding.rule: finding for finding in reversed(findings)}
 
 
-@tried(30)
-@given(launches())
-def test_a_symptom_stands_behind_its_cause_and_asks_for_nothing(launch: Made) -> None:
-    findings = launch.profile().findings
-    ids = [finding.id for finding in findings]
-    assert len(ids) == len(set(ids))
-    for place, finding in enumerate(findings):
-        if finding.cause is None:
-            continue
-        cause = findings[ids.index(finding.cause)]
-        assert ids.index(finding.cause) < place, f"{finding.rule} stands before {cause.rule}"
-        assert cause.cause is None and finding.severity == "info" and cause.confidence != "guess"
-
-
-def voids(finding: Finding) -> bool:
-    """Tell whether all else goes with it: it then comes first of its severity."""
-    rule = rule_named(finding.rule)
-    return rule is not None and rule.voids != ""
-
-
-@tried(30)
-@given(launches())
-def test_what_is_explained_comes_last_and_the_rest_by_severity_kind_and_gain(launch: Made) -> None:
-    findings = launch.profile().findings
-    explained = [finding.cause is not None for finding in findings]
-    assert explained == sorted(explained)
-    kinds = ("defect", "limit", "symptom")
-    ranks = [
-        (
-            SEVERITIES.index(finding.severity),
-            not voids(finding),
-            finding.confidence == "guess",
-            finding.confidence == "guess" and (finding.gain_kernel or 0.0) < HIGH,
-            kinds.index(about(finding)),
-            -(finding.gain_kernel or 0.0),
-        )
-        for finding in findings
-        if finding.cause is None and not (finding.severity == "info" and about(finding) == "limit")
-    ]
-    assert ranks == sorted(ranks)
-
-
-@tried(30)
-@given(launches())
-def test_the_same_launch_is_told_the_same_twice(launch: Made) -> None:
-    assert session(launch) == session(launch)
-
-
 def test_causes_are_rules_and_none_explains_itself() -> None:
     for rule in RULES:
         for cause in rule.causes:
             assert rule_named(cause.rule) is not None, f"{rule.id} names {cause.rule}"
             assert cause.rule != rule.id
+    assert {rule.id for rule in RULES if rule.voids} == set(VOIDING)
 
 
 # Of all sessions.
@@ -375,13 +352,9 @@ def test_repairs_together_save_no_more_than_the_time(drawn: list[tuple[Made, flo
         assert saved <= shares[kernel] + EXACT
 
 
-VOIDING = ("stores-nothing", "debug-build")
-"""What leaves nothing else of its kernel to judge comes first."""
-
-
-@tried(20)
+@tried(25)
 @given(st.lists(launches(), min_size=1, max_size=3), st.booleans())
-def test_opportunities_are_sorted_within_what_is_sure_and_what_works(drawn: list[Made], with_times: bool) -> None:
+def test_opportunities_are_sorted_and_hold_findings_that_gain(drawn: list[Made], with_times: bool) -> None:
     run = session(*(timed(launch, 1e-3) if with_times else launch.without(DURATION) for launch in drawn))
     tiers = [
         (item.set_up, item.confidence == "guess", item.rule not in VOIDING, item.gain_total is None)
@@ -391,21 +364,13 @@ def test_opportunities_are_sorted_within_what_is_sure_and_what_works(drawn: list
     for tier in set(tiers):
         gains = [item.gain_total or 0.0 for item, of in zip(run.opportunities, tiers, strict=True) if of == tier]
         assert gains == sorted(gains, reverse=True)
-    ids = [item.id for item in run.opportunities]
-    assert len(ids) == len(set(ids))
-
-
-@tried(20)
-@given(st.lists(launches(), min_size=1, max_size=3))
-def test_opportunities_hold_findings_that_gain_and_that_nothing_explains(drawn: list[Made]) -> None:
-    run = session(*drawn)
     findings = {finding.id: finding for kernel in run.kernels for finding in kernel.findings}
     told = [name for item in run.opportunities for name in item.findings]
-    assert len(told) == len(set(told))
+    assert len({item.id for item in run.opportunities}) == len(run.opportunities) and len(told) == len(set(told))
     for item in run.opportunities:
-        assert {findings[name].rule for name in item.findings} == {item.rule}
-        assert {findings[name].action for name in item.findings} == {item.action}
+        assert {(findings[name].rule, findings[name].action) for name in item.findings} == {(item.rule, item.action)}
         assert all(findings[name].cause is None and findings[name].severity != "info" for name in item.findings)
+    assert session(*drawn) == session(*drawn), "the same launches are told the same twice"
 
 
 # Of waste that grows.

@@ -19,7 +19,6 @@ from gpuprof.read.protobuf import Malformed, fields
 from gpuprof.read.rule_messages import rule_results
 from gpuprof.read.wire import message, number, varint
 from tests import ncu_bytes
-from tests.conftest import REAL_REPORTS
 from tests.table import each_row
 
 RULE_RESULTS = 19
@@ -76,15 +75,14 @@ def focus() -> bytes:
     return message(8, number(1, 7) + message(2, b"x__y.sum") + varint(3 << 3 | 1) + struct.pack("<d", 2.0))
 
 
-@each_row("path", REAL_REPORTS, ids=lambda path: path.stem)
-def test_rules_of_real_reports_are_those_of_nvidia_s_reader(path: Path, reports: Path) -> None:
-    data = path.read_bytes()
+def test_rules_of_real_reports_are_those_of_nvidia_s_reader(real_report: Path) -> None:
+    data = real_report.read_bytes()
     ours = [
         [
-            finding
+            result
             for field, value, _ in fields(data[span.start : span.end], span.start)
             if field == RULE_RESULTS and isinstance(value, bytes)
-            for finding in rule_results(value)
+            for result in rule_results(value)
         ]
         for span in walk(data).spans
     ]

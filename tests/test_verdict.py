@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -62,112 +62,57 @@ def product(name: str) -> Hardware:
     return Hardware.of(arch, gpu, RecordedDevice(name=gpu.title))
 
 
-def chip(arch: str, sm_count: int | None) -> Hardware:
+def chip(arch: str, sm_count: int | None, **recorded: Any) -> Hardware:
     """A device that no product file describes."""
-    found = PACKAGED.arch(arch)
-    assert found is not None
-    return Hardware.of(found, None, RecordedDevice(sm_count=sm_count))
+    spec = PACKAGED.arch(arch)
+    assert spec is not None
+    return Hardware.of(spec, None, RecordedDevice(sm_count=sm_count, **recorded))
 
 
 def bound(name: str, hardware: Hardware, clocks: Clocks, link: PcieLink | None = None) -> Bound:
-    found = physical_limit(name, hardware, clocks, link)
-    assert isinstance(found, Bound), found
-    return found
-
-
-def reason(name: str, hardware: Hardware, clocks: Clocks, link: PcieLink | None = None) -> str:
-    found = physical_limit(name, hardware, clocks, link)
-    assert isinstance(found, NoBound), found
-    return found.why
+    limit = physical_limit(name, hardware, clocks, link)
+    assert isinstance(limit, Bound), limit
+    return limit
 
 
 # Published values that cannot be: microbenchmarks, where they are from, what is wrong with them
 
 
-class Impossible(NamedTuple):
-    what: str
-    value: float
-    unit: str
-    limit: str
-    product: str
-    sm_hz: float
-    why: str
-
-
 B300_HZ = 1.92e9
 TOO_MUCH = [
-    Impossible(
-        "15.8 TB/s global bandwidth of an H100 PCIe, arXiv 2507.10789",
-        15.8 * TERA,
-        "B/s",
-        "dram",
-        "h100-pcie",
-        1.755e9,
-        "7.75 × the limit 2.039 TB/s: rated",
-    ),
-    Impossible(
-        "8.2 TB/s global bandwidth of an RTX 5080, arXiv 2507.10789",
-        8.2 * TERA,
-        "B/s",
-        "dram",
-        "rtx-5080",
-        2.617e9,
-        "8.54 × the limit 960.0 GB/s: rated",
-    ),
-    Impossible(
-        "978 TFLOP/s of FP16 mma.sync on an H100 NVL, mmapeak",
-        978 * TERA,
-        "FLOP/s",
-        "tensor.fp16 fp32 mma.sync",
-        "h100-nvl",
-        1.785e9,
-        "1.01 × the limit 965.1 TFLOP/s: 4096 FLOP/clk/SM (the fastest of tensor.fp16",
-    ),
-    Impossible(
-        "6357 TFLOP/s of FP8 mma.sync on a B300, QuickRunCUDA",
-        6357 * TERA,
-        "FLOP/s",
-        "tensor.fp8 fp32 mma.sync",
-        "b300",
-        B300_HZ,
-        "1.37 × the limit 4.656 PFLOP/s: 16384 FLOP/clk/SM",
-    ),
-    Impossible(
-        "97 TB/s of shared memory on a B300, QuickRunCUDA",
-        97 * TERA,
-        "B/s",
-        "shared",
-        "b300",
-        B300_HZ,
-        "2.67 × the limit 36.37 TB/s: 128 B/clk/SM",
-    ),
+    # 15.8 TB/s of global memory of an H100 PCIe and 8.2 of an RTX 5080, arXiv 2507.10789: 2.039 TB/s and 960 GB/s.
+    (15.8 * TERA, "B/s", "dram", "h100-pcie", 1.755e9, 7.75),
+    (8.2 * TERA, "B/s", "dram", "rtx-5080", 2.617e9, 8.54),
+    # FP16 mma.sync on an H100 NVL, mmapeak: 965.1 TFLOP/s.
+    (978 * TERA, "FLOP/s", "tensor.fp16 fp32 mma.sync", "h100-nvl", 1.785e9, 1.013),
+    # FP8 mma.sync and shared memory on a B300, QuickRunCUDA: 4.656 PFLOP/s and 36.37 TB/s.
+    (6357 * TERA, "FLOP/s", "tensor.fp8 fp32 mma.sync", "b300", B300_HZ, 1.365),
+    (97 * TERA, "B/s", "shared", "b300", B300_HZ, 2.667),
 ]
 
 
-@each_row("case", TOO_MUCH, ids=lambda case: case.what)
-def test_published_value_above_the_physical_limit_is_rejected(case: Impossible) -> None:
-    limit = physical_limit(case.limit, product(case.product), Clocks(sm_hz=case.sm_hz))
-    verdict = judge([*GOOD[:3], limit_check(case.value, case.unit, limit)])
-    assert verdict.word == "rejected"
-    assert case.why in verdict.reasons[0]
+@each_row(("value", "unit", "name", "card", "sm_hz", "ratio"), TOO_MUCH)
+def test_published_value_above_the_physical_limit_is_rejected(
+    value: float, unit: str, name: str, card: str, sm_hz: float, ratio: float
+) -> None:
+    check = limit_check(value, unit, physical_limit(name, product(card), Clocks(sm_hz=sm_hz)))
+    assert judge([*GOOD[:3], check]).word == "rejected"
+    assert check.number == pytest.approx(ratio, abs=0.005)
 
 
-EMULATED = [
-    ("2336 TFLOP/s of FP8 mma.sync on a B300, QuickRunCUDA", 2336e12, "b300", B300_HZ, "4.01 × the limit 582.0"),
-    ("1432 TFLOP/s of FP8 mma.sync on an H100 NVL, mmapeak", 1432e12, "h100-nvl", 1.785e9, "1.48 × the limit 965.1"),
-    ("1209 TFLOP/s of FP8 mma.sync on an H100 NVL, mmapeak", 1209e12, "h100-nvl", 1.785e9, "1.25 × the limit 965.1"),
-]  # fmt: skip
-
-
-@each_row(("value", "name", "sm_hz", "why"), [case[1:] for case in EMULATED], ids=[case[0] for case in EMULATED])
+@each_row(
+    ("tflops", "card", "sm_hz", "ratio"),
+    # QuickRunCUDA on a B300, mmapeak on an H100 NVL.
+    [(2336, "b300", B300_HZ, 4.01), (1432, "h100-nvl", 1.785e9, 1.48), (1209, "h100-nvl", 1.785e9, 1.25)],
+)
 def test_published_rate_of_emulated_fp8_is_held_against_the_instruction_that_ran(
-    value: float, name: str, sm_hz: float, why: str
+    tflops: float, card: str, sm_hz: float, ratio: float
 ) -> None:
     # What ptxas makes of the probe on sm_90a and sm_103a: 8 FP8 mma become 2 HMMA and 32 FADD (CSE of the products).
     executed = executed_name("tensor.fp8 fp32 mma.sync", {"HMMA.16816.F32": 2, "FADD": 32, "F2FP.F16.E4M3.UNPACK_B": 8})
     assert executed == "tensor.fp16 fp32 mma.sync"
-    check = limit_check(value, "FLOP/s", physical_limit(executed, product(name), Clocks(sm_hz=sm_hz)))
-    assert (check.state, why in (check.why or "")) == ("failed", True)
+    check = limit_check(tflops * TERA, "FLOP/s", physical_limit(executed, product(card), Clocks(sm_hz=sm_hz)))
+    assert check.state == "failed" and check.number == pytest.approx(ratio, abs=0.01)
 
 
 def test_fp8_rate_that_the_audit_arrived_at_is_within_the_limit_of_hmma() -> None:
@@ -180,8 +125,7 @@ def test_fp8_gemm_of_0_887_tflops_is_too_little_for_a_ceiling() -> None:
     # arXiv 2507.10789, H100 PCIe: 1513 TFLOP/s rated.
     limit = physical_limit("tensor.fp8 fp32 wgmma", product("h100-pcie"), Clocks(sm_hz=1.755e9))
     check = limit_check(0.887 * TERA, "FLOP/s", limit)
-    assert check.state == "failed"
-    assert (check.why or "").startswith("too little for a ceiling: 887.0 GFLOP/s is 0.000541 × the limit 1.639 PFLOP/s")
+    assert check.state == "failed" and check.number == pytest.approx(0.000541, rel=0.01)
 
 
 def test_rate_above_the_rated_peak_is_rejected_at_the_rated_clock_and_not_at_the_one_it_ran_at() -> None:
@@ -202,35 +146,25 @@ def test_rtx_4090_above_its_sheet_is_rejected_at_2520_and_possible_at_2710_mhz(t
     assert limit_check(tflops * TERA, "FLOP/s", ran).state == "passed"
 
 
-class Contradicted(NamedTuple):
-    what: str
-    value: float
-    other: float
-    unit: str
-    tolerance: float
-    where: str
-
-
-READ_ONLY = "through the read-only path, the same storage"
 DISAGREEING = [
-    Contradicted("68 cycles of L1 on an A100, mt4g", 68.0, 35.0, "cycle", 0.05, READ_ONLY),
-    Contradicted("66 cycles of L1 on an RTX 2080 Ti, mt4g", 66.0, 34.0, "cycle", 0.05, READ_ONLY),
-    Contradicted("9.77 TB/s of L2 on a GH200, gpu-l2-cache", 9.77e12, 8.3e12, "B/s", 0.03, "without hits in L1"),
-    Contradicted("5.42 TB/s of L2 on an A100, gpu-l2-cache", 5.42e12, 4.7e12, "B/s", 0.03, "without hits in L1"),
-    Contradicted("29 cycles of an FFMA on an H100, one study", 29.0, 4.0, "cycle", 0.02, "by all other sources"),
-    Contradicted("4.14 TB/s of triad on a B200, a digest", 4.14e12, 7.48e12, "B/s", 0.02, "in another version of it"),
-    Contradicted("830 TB/s of tensor memory on a B300, QuickRunCUDA", 830e12, 295e12, "B/s", 0.02, "measured again"),
-    Contradicted("399 cycles of far L2 on an A100 PCIe, chase", 399.0, 356.6, "cycle", 0.02, "of that partition alone"),
-]
+    # 68 cycles of L1 on an A100 and 66 on an RTX 2080 Ti, mt4g: through the read-only path, the same storage.
+    (68.0, 35.0, "cycle", 0.05), (66.0, 34.0, "cycle", 0.05),
+    # L2 of a GH200 and of an A100 without hits in L1, gpu-l2-cache.
+    (9.77e12, 8.3e12, "B/s", 0.03), (5.42e12, 4.7e12, "B/s", 0.03),
+    # An FFMA on an H100 by one study and by all others; triad on a B200 in two versions of a digest.
+    (29.0, 4.0, "cycle", 0.02), (4.14e12, 7.48e12, "B/s", 0.02),
+    # Tensor memory of a B300 measured again, QuickRunCUDA; far L2 on an A100 PCIe, of that partition alone.
+    (830e12, 295e12, "B/s", 0.02), (399.0, 356.6, "cycle", 0.02),
+]  # fmt: skip
+"""Published values, and others of the same thing that are published too."""
 
 
-@each_row("case", DISAGREEING, ids=lambda case: case.what)
-def test_published_value_that_another_way_to_the_same_thing_contradicts_is_rejected(case: Contradicted) -> None:
-    # The other numbers are published too: the same suite's, the corrected ones, or the next version's.
-    check = agreement_check("agreement", case.value, case.other, case.unit, case.where, case.tolerance)
-    verdict = judge([*GOOD, check])
-    assert verdict.word == "rejected"
-    assert case.where in verdict.reasons[0]
+@each_row(("value", "other", "unit", "tolerance"), DISAGREEING)
+def test_published_value_that_another_way_to_the_same_thing_contradicts_is_rejected(
+    value: float, other: float, unit: str, tolerance: float
+) -> None:
+    verdict = judge([*GOOD, agreement_check("agreement", value, other, unit, "in another way", tolerance)])
+    assert verdict.word == "rejected" and "in another way" in verdict.reasons[0]
 
 
 def test_tensor_memory_bandwidth_is_never_verified_while_no_spec_bounds_it() -> None:
@@ -249,47 +183,32 @@ def test_rate_of_dead_code_does_not_scale() -> None:
 # Verdicts
 
 
-def test_value_that_passes_every_check_is_verified() -> None:
-    assert judge(GOOD) == Verdict("verified")
-
-
-@each_row("left_out", ["gate", "scaling", "clock", "limit"])
-def test_value_that_lacks_one_of_the_four_checks_is_only_plausible(left_out: str) -> None:
-    verdict = judge([check for check in GOOD if check.name != left_out])
-    assert verdict == Verdict("plausible", (f"{left_out} was not checked",))
-
-
-def test_value_without_a_disassembler_is_plausible() -> None:
-    assert judge([gate_check(None), *GOOD[1:]]) == Verdict(
-        "plausible", ("no disassembler: the code that ran was not checked",)
-    )
-
-
-def test_one_failed_check_rejects_whatever_else_is_missing() -> None:
-    verdict = judge([gate_check(None), VerdictCheck("limit", "failed", "1.3 × the limit")])
-    assert verdict == Verdict("rejected", ("1.3 × the limit",))
-
-
-def test_check_that_does_not_apply_is_not_missing() -> None:
-    # The power draw of an idle GPU: no code, no loop, no limit.
-    why = "nothing runs"
-    checks = [not_applicable(name, why) for name in ("gate", "scaling", "limit")]
-    assert judge([*checks, GOOD[2]]).word == "verified"
-
-
-def test_value_of_which_nothing_was_checked_is_not_verified() -> None:
-    checks = [not_applicable(name, "no reason") for name in ("gate", "scaling", "clock", "limit")]
-    assert judge(checks) == Verdict("plausible", ("nothing could be checked",))
-
-
-def test_reason_why_nothing_was_checked_is_reason_enough() -> None:
-    checks = [not_applicable(name, "no reason") for name in ("gate", "scaling", "clock")]
-    found = judge([*checks, VerdictCheck("limit", "missing", "reported by the driver")])
-    assert found == Verdict("plausible", ("reported by the driver",))
+@each_row(
+    ("checks", "word", "reasons"),
+    [
+        (GOOD, "verified", 0),
+        # One of the four checks is lacking.
+        *(([check for check in GOOD if check.name != name], "plausible", 1)
+          for name in ("gate", "scaling", "clock", "limit")),
+        # Without a disassembler the code that ran was not checked.
+        ([gate_check(None), *GOOD[1:]], "plausible", 1),
+        ([gate_check(None), VerdictCheck("limit", "failed", "1.3 × the limit")], "rejected", 1),
+        # The power draw of an idle GPU: no code, no loop, no limit.
+        ([*(not_applicable(name, "nothing runs") for name in ("gate", "scaling", "limit")), GOOD[2]], "verified", 0),
+        ([not_applicable(name, "no reason") for name in ("gate", "scaling", "clock", "limit")], "plausible", 1),
+        ([*(not_applicable(name, "no reason") for name in ("gate", "scaling", "clock")),
+          VerdictCheck("limit", "missing", "reported by the driver")], "plausible", 1),
+    ],
+)  # fmt: skip
+def test_a_verdict_follows_from_all_checks(checks: list[VerdictCheck], word: str, reasons: int) -> None:
+    verdict = judge(checks)
+    assert (verdict.word, len(verdict.reasons)) == (word, reasons)
 
 
 def test_probe_that_cannot_run_has_a_verdict_with_the_reason() -> None:
     assert unsupported("wgmma needs sm_90a") == Verdict("unsupported", ("wgmma needs sm_90a",))
+    failed = judge([gate_check(None), VerdictCheck("limit", "failed", "1.3 × the limit")])
+    assert failed.reasons == ("1.3 × the limit",)
 
 
 @given(st.lists(st.sampled_from(["passed", "failed", "missing", "not_applicable"]), min_size=4, max_size=4))
@@ -315,7 +234,7 @@ def test_clock_in_the_kernel_must_be_nvmls_within_two_percent(ratio: float) -> N
 
 
 def test_clock_that_one_side_does_not_tell_is_missing() -> None:
-    assert clock_check(SmClock(1e9), None).why == "NVML gives no SM clock to compare with"
+    assert clock_check(SmClock(1e9), None).state == "missing"
     assert clock_check(NoClock("no block recorded its clocks"), 1e9).state == "missing"
 
 
@@ -334,11 +253,11 @@ def test_clock_that_is_held_back_may_lie_anywhere_in_nvmls_range(
     assert check.state == state
 
 
-def test_clock_outside_of_the_range_says_both_clocks_the_range_and_what_held_it_back() -> None:
-    assert clock_check(SmClock(1.2e9), 1.9e9, HELD, (1.4e9, 1.96e9)).why == (
-        "the SM clock was 1.200 GHz in the kernel and 1.900 GHz by NVML, which saw 1.400 GHz to 1.960 GHz while held "
-        "back: power cap"
-    )
+def test_clock_that_differs_names_both_and_what_held_it_back() -> None:
+    why = clock_check(SmClock(1.2e9), 1.9e9, HELD, (1.4e9, 1.96e9)).why or ""
+    assert [text in why for text in ("1.200 GHz", "1.900 GHz", "1.400 GHz", "1.960 GHz", "power cap")] == [True] * 5
+    why = clock_check(SmClock(1.58e9), 1.965e9).why or ""
+    assert "1.580 GHz" in why and "1.965 GHz" in why
 
 
 @given(st.floats(5e8, 3e9), st.floats(5e8, 3e9), st.floats(1, 1.5))
@@ -347,41 +266,28 @@ def test_clock_that_is_held_back_never_rejects(kernel_hz: float, nvml_hz: float,
     assert check.state in {"passed", "missing"}
 
 
-def test_clock_that_differs_names_both() -> None:
-    check = clock_check(SmClock(1.58e9), 1.965e9)
-    assert check.why == "the SM clock was 1.580 GHz in the kernel and 1.965 GHz by NVML"
-
-
-@each_row(("value", "state"), [(1.004, "passed"), (1.006, "failed"), (0.11, "passed"), (0.09, "failed")])
-def test_limit_may_be_exceeded_by_half_a_percent_and_missed_by_a_factor_of_ten(value: float, state: str) -> None:
+def test_limit_may_be_exceeded_by_half_a_percent_and_missed_by_a_factor_of_ten() -> None:
     limit = Bound(name="shared", value=1.0, unit="B/s", source="by hand", clock_hz=1e9)
-    assert limit_check(value, "B/s", limit).state == state
-
-
-def test_probe_that_is_meant_to_be_slow_has_no_lower_end() -> None:
-    limit = Bound(name="dram", value=1.0, unit="B/s", source="by hand")
+    for value, state in ((1.004, "passed"), (1.006, "failed"), (0.11, "passed"), (0.09, "failed")):
+        assert limit_check(value, "B/s", limit).state == state
+    # A probe that is meant to be slow, and a bound from something else, have no lower end.
     assert limit_check(0.02, "B/s", limit, floor=0).state == "passed"
-
-
-def test_bound_from_something_else_has_no_lower_end() -> None:
-    limit = Bound(name="issue", value=1.0, unit="result/s", source="by hand", clock_hz=1e9, exact=False)
-    assert limit_check(0.01, "result/s", limit).state == "passed"
+    issue = Bound(name="issue", value=1.0, unit="result/s", source="by hand", clock_hz=1e9, exact=False)
+    assert limit_check(0.01, "result/s", issue).state == "passed"
 
 
 def test_limit_holds_for_rates_per_clock_as_well() -> None:
     limit = physical_limit("shared", product("h200-sxm"), Clocks(sm_hz=1.98e9))
     assert limit_check(127.0, "B/clk/SM", limit).number == pytest.approx(127 / 128)
-    assert limit_check(33.0, "cycle", limit).why == "the limit shared is in B/s, the value in cycle"
+    assert limit_check(33.0, "cycle", limit).state == "missing"
 
 
 def test_unconfirmed_limit_raises_a_doubt_that_says_both_numbers() -> None:
     limit = Bound(name="dram", value=4.7e12, unit="B/s", source="by hand", confirmed=False)
     high, low = limit_check(4.75e12, "B/s", limit), limit_check(0.1e12, "B/s", limit)
-    assert high.state == "missing"
-    assert high.number == pytest.approx(4.75 / 4.7)
-    assert "the spec may be wrong: 4.750 TB/s is 1.01 × the limit 4.700 TB/s: by hand" in (high.why or "")
-    assert low.state == "missing"
-    assert "the spec may be wrong: too little for a ceiling: 100.0 GB/s" in (low.why or "")
+    assert (high.state, low.state) == ("missing", "missing")
+    assert high.number == pytest.approx(4.75 / 4.7) and low.number == pytest.approx(0.1 / 4.7)
+    assert "4.750 TB/s" in (high.why or "") and "4.700 TB/s" in (high.why or "")
     assert judge([*GOOD[:3], high]).word == "plausible"
     assert limit_check(4.6e12, "B/s", limit).state == "passed"
 
@@ -391,33 +297,25 @@ def test_limit_behind_an_unconfirmed_one_rejects() -> None:
     limit = Bound(name="dram", value=4.7e12, unit="B/s", source="by hand", confirmed=False, behind=certain)
     assert limit_check(4.9e12, "B/s", limit).state == "missing"
     rejected = limit_check(6.0e12, "B/s", limit)
-    assert (rejected.state, rejected.why) == ("failed", "6.000 TB/s is 1.2 × the limit 5.000 TB/s: certain")
+    assert (rejected.state, rejected.number) == ("failed", 1.2)
     assert limit_check(0.3e12, "B/s", limit).state == "failed"
 
 
 def test_multiple_of_a_limit_keeps_its_doubt_and_what_is_behind_it() -> None:
     certain = Bound(name="l2", value=8.0, unit="B/s", source="certain")
-    half = Bound(
-        name="l2",
-        value=6.0,
-        unit="B/s",
-        source="doubted",
-        rate=3.0,
-        rate_unit="B/clk/SM",
-        confirmed=False,
-        behind=certain,
-    ).scaled(0.5, "half")
-    assert (half.value, half.rate, half.confirmed, half.source) == (3.0, 1.5, False, "0.5 × doubted (half)")
-    assert half.behind is not None
-    assert half.behind.value == 4.0
+    doubted = Bound(name="l2", value=6.0, unit="B/s", source="doubted", rate=3.0, rate_unit="B/clk/SM",
+                    confirmed=False, behind=certain)  # fmt: skip
+    half = doubted.scaled(0.5, "half")
+    assert (half.value, half.rate, half.confirmed) == (3.0, 1.5, False)
+    assert half.behind is not None and half.behind.value == 4.0
 
 
 def test_counters_must_give_the_claimed_work_within_two_percent() -> None:
     claimed = {"dram bytes": 1000.0, "FFMA": 64.0}
     assert counter_check(claimed, {"dram bytes": 1015.0, "FFMA": 64.0}).state == "passed"
     check = counter_check(claimed, {"dram bytes": 1000.0, "FFMA": 32.0})
-    assert (check.state, check.why) == ("failed", "ncu counts 0.5 × the FFMA that the probe claims")
-    assert counter_check(claimed, {"FFMA": 64.0}).why == "ncu reported no dram bytes"
+    assert check.state == "failed" and "0.5 ×" in (check.why or "")
+    assert "dram bytes" in (counter_check(claimed, {"FFMA": 64.0}).why or "")
     assert counter_check(claimed, None).state == "not_applicable"
 
 
@@ -441,36 +339,23 @@ def test_limits_of_an_h200_worked_out_by_hand() -> None:
     assert bound("int32", h200, clocks).unit == "OP/s"
 
 
-def test_instruction_without_a_rate_is_bound_by_the_fastest_of_its_path() -> None:
-    limit = bound("tensor.bf16 fp32 mma.sync", product("h200-sxm"), Clocks(sm_hz=1.98e9))
-    assert (limit.rate, limit.exact) == (4096, False)
-    assert limit.source.startswith("4096 FLOP/clk/SM (the fastest of tensor.bf16 on this chip; ")
-
-
-def test_instruction_with_a_rate_of_its_own_has_that() -> None:
-    limit = bound("tensor.bf16 fp32 mma.sync", product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9))
-    assert (limit.rate, limit.exact) == (2048, True)
-    assert limit.value == pytest.approx(312 * TERA, rel=0.001)
-
-
-def test_products_exception_counts_before_the_architectures_rate() -> None:
-    limit = bound("tensor.fp16 fp32 mma.sync", product("rtx-4090"), Clocks(sm_hz=2.52e9))
-    assert limit.rate == 512
-    assert limit.value == pytest.approx(165.2 * TERA, rel=0.001)
-
-
-def test_sparse_rate_is_twice_the_dense_one() -> None:
-    clocks = Clocks(sm_hz=1.41e9)
-    dense, sparse = (
-        bound(f"tensor.fp16 fp32 mma.sync{more}", product("a100-80gb-sxm"), clocks) for more in ("", " sparse")
-    )
-    assert sparse.value == 2 * dense.value
-    assert "twice the dense rate" in sparse.source
-
-
-def test_issue_bounds_every_instruction_to_128_results_a_clock() -> None:
-    limit = bound("issue", product("h200-sxm"), Clocks(sm_hz=1e9))
-    assert (limit.rate, limit.value, limit.exact) == (128, 128 * 132 * 1e9, False)
+@each_row(
+    ("name", "card", "sm_hz", "rate", "exact", "tera"),
+    [
+        # An instruction without a rate is bound by the fastest of its path, and one with a rate of its own has that.
+        ("tensor.bf16 fp32 mma.sync", "h200-sxm", 1.98e9, 4096, False, 4096 * 132 * 1.98e-3),
+        ("tensor.bf16 fp32 mma.sync", "a100-80gb-sxm", 1.41e9, 2048, True, 312),
+        # A product's exception counts before the architecture's rate; a sparse rate is twice the dense one.
+        ("tensor.fp16 fp32 mma.sync", "rtx-4090", 2.52e9, 512, True, 165.2),
+        ("tensor.fp16 fp32 mma.sync sparse", "a100-80gb-sxm", 1.41e9, 4096, True, 624),
+        # Every instruction has 128 results a clock at most.
+        ("issue", "h200-sxm", 1e9, 128, False, 128 * 132 * 1e-3),
+    ],
+)
+def test_limits_of_instructions(name: str, card: str, sm_hz: float, rate: float, exact: bool, tera: float) -> None:
+    limit = bound(name, product(card), Clocks(sm_hz=sm_hz))
+    assert (limit.rate, limit.exact) == (rate, exact)
+    assert limit.value == pytest.approx(tera * TERA, rel=0.001)
 
 
 def test_l2_is_bound_by_the_smaller_of_ports_and_slices() -> None:
@@ -486,17 +371,12 @@ def test_slices_of_l2_at_the_highest_sm_clock_are_a_doubt_and_its_ports_are_cert
     limit = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9))
     assert limit.value == pytest.approx(5120 * 1.41e9)
     assert not limit.confirmed
-    assert "assumed not to exceed" in limit.source
     assert limit.rate == pytest.approx(5120 / 108)
     assert limit_check(4.7e12, "B/s", limit).state == "passed"
     assert limit_check(8.0e12, "B/s", limit).state == "missing"
     assert limit_check(10.0e12, "B/s", limit).state == "failed"
-
-
-def test_slices_of_l2_at_its_own_clock_are_certain() -> None:
-    limit = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=1.06e9, own_l2_hz=1.02e9))
-    assert limit.value == pytest.approx(5120 * 1.02e9)
-    assert limit.confirmed and limit.behind is None
+    own = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=1.06e9, own_l2_hz=1.02e9))
+    assert own.value == pytest.approx(5120 * 1.02e9) and own.confirmed and own.behind is None
 
 
 @each_row(
@@ -520,10 +400,9 @@ def test_l2_of_hopper_whose_ports_are_in_doubt_rejects_only_what_l1_cannot_deliv
 
 def test_write_port_halves_the_ports_of_l2_and_not_its_slices() -> None:
     half = PhysicalLimit(Condition(), bandwidth="l2", fraction=0.5, source="the write port")
-    found = probe_limit(half, product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9), "B/s")
-    assert isinstance(found, Bound)
-    assert found.value == pytest.approx(32 * 108 * 1.41e9)
-    assert found.confirmed
+    limit = probe_limit(half, product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9), "B/s")
+    assert isinstance(limit, Bound) and limit.confirmed
+    assert limit.value == pytest.approx(32 * 108 * 1.41e9)
 
 
 def driver_says(bus: int) -> Hardware:
@@ -545,10 +424,8 @@ def test_dram_of_an_h200_at_4_75_tb_per_s_is_never_rejected_and_8_tb_per_s_alway
 
 @each_row(("bus", "confirmed"), [(384, True), (512, True), (5120, False), (6144, False)])
 def test_bus_that_only_the_driver_gives_is_certain_where_it_is_no_hbm(bus: int, confirmed: bool) -> None:
-    found = PACKAGED.arch("sm_90")
-    assert found is not None
-    device = RecordedDevice(sm_count=132, max_memory_clock_hz=2.619e9, memory_bus_bits=bus)
-    assert bound("dram", Hardware.of(found, None, device), Clocks()).confirmed is confirmed
+    device = chip("sm_90", 132, max_memory_clock_hz=2.619e9, memory_bus_bits=bus)
+    assert bound("dram", device, Clocks()).confirmed is confirmed
 
 
 def test_doubt_of_a_spec_reaches_every_kind_of_limit() -> None:
@@ -560,9 +437,8 @@ def test_doubt_of_a_spec_reaches_every_kind_of_limit() -> None:
     assert not bound("tensor.fp16 fp32 mma.sync", gb10, clocks).confirmed
     assert not bound("tensor.fp16 fp32 mma.sync sparse", gb10, clocks).confirmed
     half = PhysicalLimit(Condition(), compute=ComputeKey("tensor.fp4", "fp32", "mma.sync"), fraction=0.5, source="half")
-    found = probe_limit(half, gb10, clocks, "FLOP/clk/SM")
-    assert isinstance(found, Bound)
-    assert not found.confirmed
+    limit = probe_limit(half, gb10, clocks, "FLOP/clk/SM")
+    assert isinstance(limit, Bound) and not limit.confirmed
     assert bound("tensor.fp16 fp32 tcgen05", b200, clocks).confirmed
     assert bound("issue", b200, clocks).confirmed
     limits = {**b200.arch.limits, "sub_partitions": replace(b200.arch.limits["sub_partitions"], confirmed=False)}
@@ -596,14 +472,9 @@ def test_host_memory_that_is_not_behind_pcie_is_bound_by_what_the_spec_says_of_i
 def test_dram_without_a_memory_clock_is_bound_by_its_rating() -> None:
     limit = bound("dram", product("h200-sxm"), Clocks())
     assert limit.value == 4.8 * TERA
-    assert limit.source.startswith("rated: ")
-
-
-def test_dram_of_an_unknown_product_is_bound_by_the_attributes_of_its_device() -> None:
-    found = PACKAGED.arch("sm_90")
-    assert found is not None
-    device = RecordedDevice(sm_count=132, max_memory_clock_hz=2.619e9, memory_bus_bits=5120)
-    assert bound("dram", Hardware.of(found, None, device), Clocks()).value == pytest.approx(3.352 * TERA, rel=0.001)
+    # An unknown product's by the attributes of its device.
+    device = chip("sm_90", 132, max_memory_clock_hz=2.619e9, memory_bus_bits=5120)
+    assert bound("dram", device, Clocks()).value == pytest.approx(3.352 * TERA, rel=0.001)
 
 
 @each_row(
@@ -613,26 +484,31 @@ def test_pcie_is_bound_by_generation_width_and_coding(link: PcieLink, giga: floa
     assert bound("pcie", chip("sm_90", 132), Clocks(), link).value == pytest.approx(giga * 1e9, rel=0.01)
 
 
-def test_limit_that_is_not_known_says_why() -> None:
-    b200, clocks = product("b200"), Clocks(sm_hz=1.9e9)
-    assert reason("l2", b200, clocks) == "the spec of sm_100 gives no bandwidth of l2"
-    assert reason("fp32", b200, Clocks()) == "the SM clock was not measured"
-    assert reason("fp32", chip("sm_90", None), clocks) == "the number of SMs is not known"
-    assert (
-        reason("tensor.int4 int32 mma.sync", b200, clocks)
-        == "the spec of sm_100 gives no rate of tensor.int4 int32 mma.sync"
-    )
-    assert reason("dram", chip("sm_90", 132), clocks).startswith("neither the memory clock")
-    assert reason("pcie", b200, clocks) == "the generation and width of the PCIe link were not read"
-    assert reason("pcie", b200, clocks, PcieLink(9, 16)) == "no rate of PCIe generation 9 is known"
-    assert reason("warp drive", b200, clocks) == "no limit named 'warp drive'"
+@each_row(
+    ("name", "hardware", "clocks", "link", "named"),
+    [
+        ("l2", product("b200"), Clocks(sm_hz=1.9e9), None, "sm_100"),
+        ("fp32", product("b200"), Clocks(), None, "SM clock"),
+        ("fp32", chip("sm_90", None), Clocks(sm_hz=1.9e9), None, "number of SMs"),
+        ("tensor.int4 int32 mma.sync", product("b200"), Clocks(sm_hz=1.9e9), None, "tensor.int4 int32 mma.sync"),
+        ("dram", chip("sm_90", 132), Clocks(sm_hz=1.9e9), None, "memory clock"),
+        ("pcie", product("b200"), Clocks(), None, "PCIe link"),
+        ("pcie", product("b200"), Clocks(), PcieLink(9, 16), "PCIe generation 9"),
+        ("warp drive", product("b200"), Clocks(), None, "'warp drive'"),
+    ],
+)
+def test_limit_that_is_not_known_says_why(
+    name: str, hardware: Hardware, clocks: Clocks, link: PcieLink | None, named: str
+) -> None:
+    limit = physical_limit(name, hardware, clocks, link)
+    assert isinstance(limit, NoBound) and named in limit.why
 
 
 @given(st.sampled_from(["fp32", "shared", "l1", "shuffle", "issue", "tensor.fp8 fp32 wgmma"]), st.floats(1e8, 3e9))
 def test_limits_of_the_sms_are_proportional_to_their_clock(name: str, sm_hz: float) -> None:
     h200 = product("h200-sxm")
-    one, twice = (bound(name, h200, Clocks(sm_hz=hz)).value for hz in (sm_hz, 2 * sm_hz))
-    assert twice == pytest.approx(2 * one)
+    once, twice = (bound(name, h200, Clocks(sm_hz=hz)).value for hz in (sm_hz, 2 * sm_hz))
+    assert twice == pytest.approx(2 * once)
 
 
 def test_probe_may_name_a_fraction_of_a_limit_or_a_rate_of_its_own() -> None:
@@ -698,17 +574,14 @@ def test_clock_is_cycles_over_time_of_the_middle_block() -> None:
 
 
 def test_window_must_be_much_longer_than_the_timers_step() -> None:
-    found = sm_clock([(1980, 1000)], step_ns=32)
-    assert found == NoClock("the timed window of 1000 ns is shorter than 200 steps of globaltimer (32 ns)")
-    assert sm_clock([], 32) == NoClock("no block recorded its clocks")
-    assert sm_clock([(0, 10_000)], 32) == NoClock("clock64 did not advance")
+    for samples in ([(1980, 1000)], [], [(0, 10_000)]):
+        assert isinstance(sm_clock(samples, step_ns=32), NoClock)
 
 
 def test_clock_that_no_longer_moves_has_settled() -> None:
     falling = [(time / 10, 1.965e9 - 1e8 * min(time / 10, 3.0)) for time in range(80)]
-    found = settled(falling)
-    assert found.settled
-    assert found.hz == pytest.approx(1.665e9)
+    late = settled(falling)
+    assert late.settled and late.hz == pytest.approx(1.665e9)
     early = settled(falling[:30])
     assert not early.settled
     assert early.change == pytest.approx(-0.2e9 / 1.77e9, rel=0.02)
