@@ -148,32 +148,18 @@ def tried(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]
 _ARITHMETIC = ("fp64", "tensor")
 """Pipes with the arithmetic of the result: no repair of an access, a wait or the grid takes it away."""
 _MEMORY = ("dram", "l2")
+_ALL = (*_ARITHMETIC, *_MEMORY)
 STAYS: Mapping[str, tuple[str, ...]] = {
-    "uncoalesced-global": _ARITHMETIC,
-    "shared-bank-conflict": (*_ARITHMETIC, *_MEMORY),
-    "shared-bandwidth": (*_ARITHMETIC, "dram"),
-    "l1-bandwidth": (*_ARITHMETIC, "dram"),
-    "l2-bandwidth": (*_ARITHMETIC, "dram"),
-    "dram-bandwidth": (*_ARITHMETIC, "dram"),
-    "atomic-contention": ("dram",),  # a loop of compare-and-swap does its arithmetic again
-    "host-memory-traffic": _ARITHMETIC,
-    "local-memory-spill": _ARITHMETIC,
-    "narrow-access": _ARITHMETIC,
-    "small-grid": (*_ARITHMETIC, *_MEMORY),
-    "tail-effect": (*_ARITHMETIC, *_MEMORY),
+    **dict.fromkeys(("uncoalesced-global", "host-memory-traffic", "local-memory-spill", "narrow-access"), _ARITHMETIC),
+    **dict.fromkeys(("shared-bandwidth", "l1-bandwidth", "l2-bandwidth", "dram-bandwidth", "load-imbalance"),
+                    (*_ARITHMETIC, "dram")),
+    **dict.fromkeys(("shared-bank-conflict", "small-grid", "tail-effect", "short-blocks", "low-occupancy",
+                     "memory-latency", "dependency-latency", "barrier-wait", "constant-miss", "instruction-fetch",
+                     "integer-bound", "special-function-bound"), _ALL),
     "block-size": _MEMORY,
-    "short-blocks": (*_ARITHMETIC, *_MEMORY),
-    "load-imbalance": (*_ARITHMETIC, "dram"),
-    "low-occupancy": (*_ARITHMETIC, *_MEMORY),
-    "memory-latency": (*_ARITHMETIC, *_MEMORY),
-    "dependency-latency": (*_ARITHMETIC, *_MEMORY),
-    "barrier-wait": (*_ARITHMETIC, *_MEMORY),
-    "constant-miss": (*_ARITHMETIC, *_MEMORY),
-    "instruction-fetch": (*_ARITHMETIC, *_MEMORY),
-    "integer-bound": (*_ARITHMETIC, *_MEMORY),
-    "special-function-bound": (*_ARITHMETIC, *_MEMORY),
+    "atomic-contention": ("dram",),  # a loop of compare-and-swap does its arithmetic again
     "branch-divergence": ("dram",),
-}
+}  # fmt: skip
 """What the repair of a rule cannot touch, worked out by what it changes."""
 
 
@@ -406,45 +392,28 @@ WASTES = (
     Waste("uncoalesced-global", "sectors", lambda part: {TOTAL: 1e6, EXCESS: 1e6 * part}),
     Waste("shared-bank-conflict", "wavefronts", lambda part: {SHARED_WAVES: 1e6, SHARED_EXCESS: 1e6 * part}),
     Waste("shared-bank-conflict", "hardware's count", lambda part: {SHARED_PASSES: 1e6, CONFLICTS: 1e6 * part}),
-    Waste(
-        "local-memory-spill",
-        "sectors",
-        lambda part: {LOCAL: 1e6 * part, GLOBAL: 1e6 * (1 - part), LOCAL_STORES: 0.0, GLOBAL_STORES: 0.0},
-    ),
+    Waste("local-memory-spill", "sectors", lambda part: {
+          LOCAL: 1e6 * part, GLOBAL: 1e6 * (1 - part), LOCAL_STORES: 0.0, GLOBAL_STORES: 0.0}),
     Waste("atomic-contention", "at L2", lambda part: {L2_ATOMICS: 100 * part}),
     Waste("host-memory-traffic", "misses", lambda part: {HOST: 1e6 * part, DEVICE: 1e6 * (1 - part)}),
     Waste("branch-divergence", "threads", lambda part: {THREADS: 32 - 31 * part}),
     Waste("small-grid", "blocks", lambda part: {WAVES: _few(part) / SMS}, _few),
-    Waste(
-        "tail-effect", "last wave", lambda part: {WAVES: 2 - 0.98 * part}, lambda part: round((2 - 0.98 * part) * SMS)
-    ),
-    Waste(
-        "short-blocks",
-        "places",
-        lambda part: {REGISTERS: 32.0, WAVES: 8.0, OCCUPIED: 100 - 90 * part, AVERAGE_SM: 8e3},
-        lambda _: 64 * SMS,
-    ),
+    Waste("tail-effect", "last wave", lambda part: {WAVES: 2 - 0.98 * part},
+          lambda part: round((2 - 0.98 * part) * SMS)),
+    Waste("short-blocks", "places",
+          lambda part: {REGISTERS: 32.0, WAVES: 8.0, OCCUPIED: 100 - 90 * part, AVERAGE_SM: 8e3}, lambda _: 64 * SMS),
     Waste("load-imbalance", "SMs", lambda part: {WAVES: 8.0, BUSIEST_SM: 1e6, AVERAGE_SM: 1e6 * (1 - 0.9 * part)}),
     Waste("load-imbalance", "L2 slices", lambda part: {BUSIEST_SLICE: 1e6, AVERAGE_SLICE: 1e6 * (1 - 0.9 * part)}),
     Waste("low-occupancy", "registers", lambda part: {REGISTERS: float(8 * round(4 + 27 * part)), **stalls(wait=50)}),
-    Waste(
-        "narrow-access",
-        "bytes",
-        lambda _: stalls(lg_throttle=60),
-        opcodes=lambda part: {"LDG.E.U8": 100 * part, "LDG.E.128": 100 * (1 - part)},
-    ),
+    Waste("narrow-access", "bytes", lambda _: stalls(lg_throttle=60),
+          opcodes=lambda part: {"LDG.E.U8": 100 * part, "LDG.E.128": 100 * (1 - part)}),
     Waste("memory-latency", "long scoreboard", waiting_for("long_scoreboard")),
     Waste("dependency-latency", "wait", waiting_for("wait")),
-    Waste("barrier-wait", "barrier", waiting_for("barrier")),
     Waste("barrier-wait", "barrier and fence", waiting_for("barrier", "membar")),
     Waste("constant-miss", "constants", waiting_for("imc_miss")),
     Waste("instruction-fetch", "both reasons", waiting_for("no_instruction", "branch_resolving")),
-    Waste(
-        "non-fused-fp",
-        "FP32",
-        lambda part: operations(ffma=1e6 * (1 - part), fadd=5e5 * part, fmul=5e5 * part),
-    ),
-)
+    Waste("non-fused-fp", "FP32", lambda part: operations(ffma=1e6 * (1 - part), fadd=5e5 * part, fmul=5e5 * part)),
+)  # fmt: skip
 
 
 @st.composite
