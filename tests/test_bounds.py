@@ -432,7 +432,7 @@ def surroundings(draw: st.DrawFn) -> Values:
 
 
 @each_row("waste", [pytest.param(item, id=f"{item.rule}: {item.what}") for item in WASTES])
-@tried(10)
+@tried(6)
 @given(surroundings(), parts, parts)
 def test_a_gain_never_falls_when_the_waste_grows(waste: Waste, around: Values, some: float, other: float) -> None:
     less, more = (wasting(waste, around, part) for part in sorted((some, other)))

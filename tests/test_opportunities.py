@@ -425,22 +425,15 @@ def test_the_rules_ask_for_many_metrics() -> None:
     assert len(NAMES) > 150 and {DURATION, WAVES, TOTAL} <= set(NAMES)
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(launches(USUAL), min_size=1, max_size=3))
+@settings(max_examples=80, deadline=None)
+@given(st.lists(launches(USUAL) | launches(USUAL | EXTREME), min_size=1, max_size=3))
 def test_any_subset_of_metrics_gives_sound_findings(some: list[Launch]) -> None:
     run = diagnose(analyse([builders.report(*some)], builders.hardware_of, "9.9"))
     assert_sound(run)
-    text = "".join(
-        finding.headline + finding.why + finding.advice for profile in run.kernels for finding in profile.findings
-    ).split()
-    assert not {"nan", "inf", "None"} & set(text)
+    findings = [finding for profile in run.kernels for finding in profile.findings]
+    text = " ".join(f"{finding.headline} {finding.why} {finding.advice}" for finding in findings)
+    assert not {"nan", "inf", "None"} & set(text.split())
     json.loads("\n".join(session_lines(run)), parse_constant=pytest.fail)
-
-
-@settings(max_examples=66, deadline=None)
-@given(st.lists(launches(USUAL | EXTREME), min_size=1, max_size=2))
-def test_no_number_is_too_odd_to_diagnose(some: list[Launch]) -> None:
-    assert_sound(diagnose(analyse([builders.report(*some)], builders.hardware_of, "9.9")))
 
 
 @each_row(
@@ -483,6 +476,6 @@ def test_unknown_gpus_are_diagnosed_too() -> None:
     device = structs.replace(
         builders.A100, name="GPU of the future", compute_capability="99.0", pci_id=None, sm_count=None
     )
-    for example in EXAMPLES:
+    for example in EXAMPLES[::3]:
         report = builders.report(example.launch.launch(), device=device)
         assert_sound(diagnose(analyse([report], builders.hardware_of, "9.9")))
