@@ -98,6 +98,7 @@ def test_what_warps_wait_for_is_explained_by_its_units() -> None:
     assert [node.value for node in causes] == [40, 5, None] and "2 KiB" in causes[2].text
     causes = stall(stalled(math_pipe_throttle=0.9), "Math Pipe Throttle").children
     assert ["ALU" in node.text for node in causes] == [True, False] and "FMA" in causes[1].text
+    assert stall(stalled(no_instruction=0.9), "No Instruction").children[0].value == 2.5
     (cause, line) = stall(explain(kernel()), "Barrier").children
     assert cause.value == 8 and "250 threads" in cause.text
     assert (line.text, line.value) == ("gather.cu:42  __syncthreads();", 20) and "90 %" in line.detail

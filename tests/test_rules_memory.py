@@ -495,6 +495,7 @@ FULL_WHILE_ACTIVE = made({ACTIVE_L1: 99.0, "sm__cycles_active.avg": 5e5, "gpc__c
 """SMs work half of the time, and L1 then has no cycle left."""
 HARDLY = made({ACTIVE_L1: 304.0, "sm__cycles_active.avg": 3.0, "gpc__cycles_elapsed.max": 4e3},
               busy(sm=0.2, memory=0.2, dram=0.1, l2=0.1), SHARED_4K)  # fmt: skip
+SHARED_LOADS = {"smsp__inst_executed.sum": 100e6, "smsp__sass_inst_executed_op_shared_ld.sum": 32e6}
 ONE_WAY = "lts__lts2xbar_cycles_active.sum.per_second"
 WRITES, DRAM_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum", "dram__sectors_write.sum"
 WRITTEN = {HOST: 0.0, DEVICE: 600.0, WRITES: 300.0, DRAM_WRITES: 100.0}
@@ -584,6 +585,10 @@ TO_HOST = made(busy(dram=10), stalls(long_scoreboard=90), issued(5), {HOST: 1000
         says("both directions", made(BUSY_L2, lasting(), {"lts__t_sectors_srcunit_tex.sum": 62.5e6}), L2, 0.7,
              "2.00 TB/s, 75 %"),
         says("bytes unknown", made(busy(dram=70, l2=40, l1=30, sm=20), lasting()), DRAM, 0.3, ": 70 %"),
+        # Where counts are all that there is, 32 of 100 instructions take more cycles than the schedulers need.
+        says("counts alone", made(SHARED_LOADS), SHARED, None, confidence="guess", severity="info"),
+        silent("20 of 100", made(SHARED_LOADS, {"smsp__inst_executed.sum": 160e6}), SHARED),
+        silent("busy units", made(SHARED_LOADS, busy(dram=30)), SHARED),
         says("bytes of their peak", OF_PEAK, DRAM, 0.106,
              evidence={"dram__bytes.sum.pct_of_peak_sustained_elapsed": 89.4}),
         says("DRAM's own percentage", OF_PEAK.plus({DRAM_PERCENT: 93.0}), DRAM, 0.07, evidence={DRAM_PERCENT: 93.0}),

@@ -298,6 +298,17 @@ def test_a_short_kernel_is_told_so() -> None:
         assert (verdict.state, verdict.command) == ("short", None) and text in verdict.sentence
 
 
+def test_a_kernel_that_was_only_timed_has_what_its_launch_tells() -> None:
+    short = finding("short-kernel", severity="info", gain_kernel=None)
+    for told, state in (
+        (short, "short"),
+        (finding("small-grid"), "unfilled"),
+        (finding("small-grid", severity="info"), "open"),
+    ):
+        verdict = judged(kernel(0, told, throughput=()), kind="torch-trace")
+        assert (verdict.state, verdict.ceiling, verdict.fraction) == (state, None, None)
+
+
 # What is lacking, and the command for it.
 
 EMPTY = {
