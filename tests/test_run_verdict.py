@@ -102,7 +102,7 @@ def test_without_durations_the_kernel_with_most_work_is_told() -> None:
     small, large = kernel(0, grid=(3, 1, 1), **UNTIMED), kernel(1, grid=(4500, 1, 1), **UNTIMED)
     assert judged(small, large).kernel == judged(large, small).kernel == 1
     moved = [Traffic("l1", amount, None, definition="l1", basis="counted") for amount in (2e9, 1e9)]
-    both = [replace(one_of, traffic=(item,)) for one_of, item in zip((small, large), moved, strict=True)]
+    both = [replace(of, traffic=(item,)) for of, item in zip((small, large), moved, strict=True)]
     assert judged(*both).kernel == 0
     counted = [LaunchCount(name="instructions", value=value, unit="inst", metric="inst", low=value, high=value)
                for value in (1e6, 2e6)]  # fmt: skip
@@ -121,11 +121,11 @@ def test_without_durations_what_was_counted_speaks_before_the_shape_of_a_launch(
     verdict = verdict_of(told)
     assert verdict.kernel == 2 and len([note for note in verdict.notes if note.startswith("conflicts: ")]) == 1
     # 4 of 100 million instructions, though of more threads; 30 of 100 million are comparable work.
-    for instructions, named_one in ((4e6, 0), (3e7, 1)):
+    for instructions, expected in ((4e6, 0), (3e7, 1)):
         two = session(counted_launch("product", 64, 0.0, 1e8), counted_launch("reduce", 800, 1e6, instructions))
         assert any(item.rule == "shared-bank-conflict" for item in two.kernels[1].findings)
-        assert verdict_of(two).kernel == named_one
-        assert f"--kernel-name {('product', 'reduce')[named_one]}" in (verdict_of(two).command or "")
+        assert verdict_of(two).kernel == expected
+        assert f"--kernel-name {('product', 'reduce')[expected]}" in (verdict_of(two).command or "")
     # A launch of a kernel that does much counts however few its threads are.
     much = session(counted_launch("k4", 4, 0.0, 9e8), counted_launch("k800", 800, 0.0, 3e7))
     assert {number for item in much.opportunities for number in item.kernels} == {0}
