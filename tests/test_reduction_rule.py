@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from gpuprof.diagnose.case import EXECUTED
 from gpuprof.diagnose.reduction import steps_of
-from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.model.recorded import ProfiledInstruction
-from tests.kernels import Histograms, Made, Program, busy, issued, made, session, stalls
+from tests.kernels import Histograms, Made, Program, busy, issued, made, stalls
 from tests.table import each_row
 
 TRUE = "thread_inst_executed_true"
@@ -68,23 +66,11 @@ def with_loads(count: float) -> Made:
         pytest.param(block(adding=1793.0), id="a step of all threads is a scan"),
         # Shortest paths: every thread compares, and the few that know a shorter one store it.
         pytest.param(with_loads(864.0 * 2048), id="all threads try and few store"),
-        pytest.param(block(adding=8.0, steps=1), id="a sum by few threads at one barrier"),
         pytest.param(block(long_scoreboard=60.0, barrier=10.0), id="nobody waits for it"),
-        pytest.param(block().without(TRUE), id="threads unknown"),
     ],
 )
 def test_what_is_no_tree(launch: Made) -> None:
     assert launch.findings("reduction-tree") == []
-
-
-def test_without_threads_of_each_instruction_those_of_each_opcode_tell() -> None:
-    per_opcode: Mapping[str | int, float] = {"LDS": 511.0, "STS": 511.0, "BAR": 2304.0}
-    launch = block().without(TRUE)
-    finding = replace(launch, histograms={**launch.histograms, THREAD_OPCODES: per_opcode}).finding("reduction-tree")
-    assert "22 %" in finding.headline and finding.confidence == "inferred"
-    # All threads load and few store: no step.
-    tried = {**launch.histograms, THREAD_OPCODES: {**per_opcode, "LDS": 4096.0}}
-    assert replace(launch, histograms=tried).findings("reduction-tree") == []
 
 
 STEP_OF_DOUBLES = ("LDS.64 R2, [R9]", "LDS.64 R4, [R8]", "DADD R2, R2, R4", "STS.64 [R9], R2", "BAR.SYNC 0x0")
@@ -96,9 +82,6 @@ STEP_OF_DOUBLES = ("LDS.64 R2, [R9]", "LDS.64 R4, [R8]", "DADD R2, R2, R4", "STS
         (LOOP, 1),
         # Code that also does something else is no plain tree; a shuffle that never runs is none.
         ((*LOOP[:7], "SHFL.DOWN PT, R9, R4, 0x10, 0x1f", *LOOP[7:]), 0),
-        ((*LOOP[:7], "REDUX.SUM UR4, R4", *LOOP[7:]), 0),
-        ((*LOOP[:7], "STS [R6], R3", *LOOP[7:]), 0),
-        (("@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ", *LOOP), 1),
         # Sums and extremes of any type are steps, and a store of anything else is none.
         *(((*LOOP[:7], f"@!P1 {line}", *LOOP[8:]), 1)
           for line in ("FMNMX R4, R3, R2, !PT", "IMAD.IADD R4, R3, 0x1, R2", "IADD3 R4, R3, R2, RZ",
@@ -118,7 +101,6 @@ def test_steps_of_a_tree_are_read_from_code(code: tuple[str, ...], steps: int) -
 
 
 SHARED = "smsp__sass_inst_executed_op_shared_{}.sum"
-RATE = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum.per_second"
 
 
 @each_row(
@@ -126,15 +108,9 @@ RATE = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum.per_second"
     [
         # 8 warps store once, then 4, 2, 1 and five times 1; each step loads two values.
         (25.0, 20.0, True),
-        # All 8 warps take part in the first five steps.
-        (95.0, 55.0, True),
-        (25.0, 24.0, False),
-        (25.0, 8.0, False),
         (8.0, 20.0, False),
         # A tile of 640 elements, of which each thread reads five.
         (40.0, 20.0, False),
-        # A value stays in its register, and all warps read the result.
-        (12.0 + 8.0, 20.0, True),
     ],
 )
 def test_blocks_that_store_as_often_as_a_tree_does_are_one(loads: float, stores: float, spoken: bool) -> None:
@@ -146,21 +122,3 @@ def test_blocks_that_store_as_often_as_a_tree_does_are_one(loads: float, stores:
         assert findings[0].gain_kernel is None and findings[0].confidence == "inferred"
     # What tells of time tells whether the tree costs any.
     assert counted.plus(busy(dram=30)).findings("reduction-tree") == []
-
-
-def test_a_rate_of_passes_tells_a_tree_with_the_duration() -> None:
-    rates = {RATE.format("ld"): 864 * 25 / 1e-3, RATE.format("st"): 864 * 20 / 1e-3}
-    assert made(rates).findings("reduction-tree") == []
-    assert len(made(rates, {"gpu__time_active.sum": 1.002e-3}).findings("reduction-tree")) == 1
-
-
-def test_stores_of_small_or_odd_blocks_tell_no_tree() -> None:
-    for warps in (4, 12):
-        counted = {SHARED.format("ld"): 864 * 25.0, SHARED.format("st"): 864 * (2.0 * warps + 4)}
-        assert made(counted, block=(32 * warps, 1, 1)).findings("reduction-tree") == []
-
-
-def test_a_run_of_counts_alone_is_said_to_have_those_and_no_times() -> None:
-    counted = made({SHARED.format("ld"): 864 * 25.0, SHARED.format("st"): 864 * 20.0})
-    verdict = session(counted).verdict
-    assert verdict is not None and (verdict.state, verdict.fraction) == ("open", None) and verdict.unknown

@@ -89,27 +89,6 @@ def test_rules_of_real_reports_are_those_of_nvidia_s_reader(real_report: Path) -
     assert ours == read_by_nvidia(data)
 
 
-@each_row(
-    "rules",
-    [
-        *([rule(said(kind=kind, title="A title"))] for kind in range(5)),
-        [],
-        [rule()],
-        [rule(section=None)],
-        [rule(b"")],
-        [rule(said("first"), said("second", 4), focus())],
-        [rule(said("first", 2, "Title") + said("second", 4) + focus())],
-        [rule(said("first")) + message(3, message(1, said("second")))],
-        [rule(said() + speedup(1, 12.5)), rule(said() + speedup(2, 99.0) + speedup(1, 3.0))],
-        [rule(said() + speedup(3, 12.5)), rule(said() + speedup(None, 1.0)), rule(said(), speedup(2, 1.5))],
-        [rule(said("@metric:x__y.sum@ {x__y.sum} %(x__y.sum)s @section:S:label@"))],
-        [rule(said("a\0b – ×", title="\0"), section="\u2192")],
-    ],
-)
-def test_rules_of_any_form_are_read_as_nvidia_s_reader_does(rules: list[bytes]) -> None:
-    assert [finding for entry in rules for finding in rule_results(entry)] == read_by_nvidia(report(rules))[0]
-
-
 @each_row("percent", [None, math.nan, math.inf])
 def test_a_speed_up_without_a_number_is_missing_and_not_zero(percent: float | None) -> None:
     (finding,) = rule_results(rule(said() + speedup(2, percent)))

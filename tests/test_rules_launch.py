@@ -5,21 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from msgspec import structs
-
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.analyse import analyse
-from gpuprof.model.ceilings import Hardware
-from tests import builders
-from tests.kernels import REGISTERS, WAVES, Made, Values, busy, issued, lasting, made, pipes, stalls, told
+from tests.kernels import REGISTERS, WAVES, Made, Values, busy, issued, lasting, made, pipes, stalls
 from tests.rule_examples import (
     ACTIVE,
     EXCESS,
     HALF_OCCUPANCY,
-    LOAD_REQUESTS,
-    LOAD_SECTORS,
     PER_SECTOR_LOAD,
     THREADS,
     TOTAL,
@@ -28,7 +19,6 @@ from tests.rule_examples import (
     active_for,
     check_row,
     half_full,
-    said,
     says,
     silent,
 )  # fmt: skip
@@ -63,27 +53,15 @@ AVERAGE_ALONE = made({AVERAGE_SM: 700.0, ELAPSED: 1000.0}, lasting(1e-4), busy(s
 TAIL_BUSY = {WAVES: 1.5, AVERAGE_SM: 950.0, ELAPSED: 1000.0}
 FEW_ACTIVE = of_grid(54, lasting(1e-4), {WAVES: 0.1, AVERAGE_SM: 100.0, ELAPSED: 1000.0})
 """54 blocks on 108 SMs; an average SM works 10 % of the time, so one with a block 20 %."""
-WAVES_MESSAGE = (
-    "This kernel grid is too small to fill the available resources on this device, resulting in only 0.2 full "
-    "waves across all SMs. Look at Launch Statistics for more details."
-)
 UNEVEN = made(of_sms(1000.0, 750.0), grid=(162, 1, 1))
 SHORT_TAIL = made({WAVES: 1.5, AVERAGE_SM: 8.5e3, ELAPSED: 1e4}, lasting(1e-5))
-TWO_BLOCKS = of_grid(2, {AVERAGE_SM: 100.0, ELAPSED: 8e3}, lasting(4e-6))
-TWO_FIT = {f"launch__occupancy_limit_{name}": 2.0 for name in ("warps", "registers", "shared_mem", "blocks")}
-BY_WAVES = of_grid(20, {AVERAGE_SM: 100.0, ELAPSED: 8e3}, lasting(40e-6), {WAVES: 0.25}, TWO_FIT)
-"""A quarter of a wave of two blocks an SM is a block for every other one."""
 
 
 @each_row(
     ("launch", "rule", "expected"),
     [
         silent("no size", made({WAVES: 0.1}, grid=None), GRID),
-        says("a recorded size", made({WAVES: 0.1, "launch__grid_size": 54.0}, grid=None), GRID, 0.9),
-        says("waves unknown", of_grid(54), GRID, 0.5, "54 blocks"),
-        silent("a block an SM without barriers", of_grid(108, {WAVES: 1.0}, stalls(wait=20)), GRID),
         says("by waves", of_grid(107, {WAVES: 0.5}), GRID, 0.5, "107 blocks"),
-        says("by SMs", of_grid(1, {WAVES: 0.5}), GRID, 107 / 108, "1 block "),
         # 14 of 56 SMs have a block; a part of a GPU, or one that has no spec, may have fewer. The launch takes 1 µs.
         says("fewer than any GPU", OfUnknownGpu(of_grid(14, lasting())), GRID, 0.75 * 0.999, "56 SMs",
              confidence="guess"),
@@ -91,28 +69,9 @@ BY_WAVES = of_grid(20, {AVERAGE_SM: 100.0, ELAPSED: 8e3}, lasting(40e-6), {WAVES
         # 64 of an A100's 108 SMs are 59 %; blocks that end early make it 57 %.
         *(says("SMs without work", OfUnknownGpu(of_grid(64, lasting(), active_for(share), busy(dram=26, sm=4))), GRID,
                44 / 108 * 0.999, "108 SMs", confidence="inferred") for share in (59.2, 57.3)),
-        # 80 SMs are no A30 and no A100. 128 are more than either has. Of 10 µs the launch can take 3 µs.
-        says("no known number", OfUnknownGpu(of_grid(60, lasting(), active_for(75))), GRID, 0.25 * 0.999,
-             confidence="guess"),
-        silent("too many SMs", OfUnknownGpu(of_grid(64, lasting(), active_for(50))), GRID),
-        silent("a launch", OfUnknownGpu(of_grid(64, lasting(10e-6), active_for(59.2))), GRID),
-        # The message rounds to a tenth: up to 0.25 are filled.
-        says("waves by a message", OfUnknownGpu(replace(of_grid(64, lasting()), details=told("SOLBottleneck",
-             WAVES_MESSAGE))), GRID, 0.75 * 0.999, "20 %", {"rule SOLBottleneck": 0.2}),
         # More blocks do not shorten the launch. 27 of 108 SMs have a block; of 4 µs the busiest SM works for 3.
         says("the launch stays", of_grid(27, {WAVES: 0.25, BUSIEST_SM: 6e3, ELAPSED: 8e3}, lasting(4e-6)), GRID,
              0.75 * 0.75),
-        # An average SM works for 15 % of the time, so one with a block for 60 %.
-        says("an average SM", of_grid(27, {WAVES: 0.25, AVERAGE_SM: 1.2e3, ELAPSED: 8e3}, lasting(4e-6)), GRID,
-             0.75 * 0.6),
-        # Cycles of two passes that are 10 % apart are no launch of 100 µs: 3 µs at most.
-        says("a long kernel", of_grid(27, {WAVES: 0.25, BUSIEST_SM: 9e5, ELAPSED: 1e6}, lasting(1e-3)), GRID,
-             0.75 * 0.997),
-        # An average SM tells no launch where it is not known how many have a block.
-        says("SMs with a block unknown", OfUnknownGpu(TWO_BLOCKS), SHORT_KERNEL, 0.25),
-        # Of 108 SMs two have a block: those work for 67 % of the time.
-        says("SMs with a block", TWO_BLOCKS, SHORT_KERNEL, 1 - 100 * 54 / 8e3),
-        says("3 of 40 µs at most", OfUnknownGpu(BY_WAVES), GRID, 0.75 * (1 - 3 / 40)),
 
         *(silent("whole or many waves", made({WAVES: waves}), TAIL) for waves in (0.5, 1.0, 2.0, 3.0, 5.0, 5.5, 100.3)),
         *(says("the empty part of all rounds", made({WAVES: waves}), TAIL, gain) for waves, gain in (
@@ -120,69 +79,41 @@ BY_WAVES = of_grid(20, {AVERAGE_SM: 100.0, ELAPSED: 8e3}, lasting(40e-6), {WAVES
         # 1.1 waves of 132 SMs with one block each: 45 % of the time is idle, and so it was measured.
         says("as measured", made({WAVES: 1.1}, of_sms(1000.0, 560.0)), TAIL, 0.45, confidence="measured"),
         silent("the tail explains it", made({WAVES: 1.1}, of_sms(1000.0, 560.0)), IMBALANCE),
-        # 1.5 and 1.05 waves leave 25 % and 47.5 % empty.
-        *(says("another time", made({WAVES: waves}, of_sms(1000.0, active)), TAIL, gain, confidence="inferred")
-          for waves, active, gain in ((1.5, 400.0, 0.25), (1.05, 880.0, 0.475))),
-        *(says("another time", made({WAVES: waves}, of_sms(1000.0, active)), IMBALANCE, 1 - active / 1000)
-          for waves, active in ((1.5, 400.0), (1.05, 880.0))),
         # 2.08 of 3 rounds: were the last as long as the others, no unit could be busy for more than 69.3 % of the time.
         says("a busier unit", made({WAVES: 2.08}, busy(dram=74.8, l2=35, l1=20, memory=74.8, sm=13)), TAIL, 0.252,
              cause="dram-bandwidth"),
-        says("no busier unit", made({WAVES: 2.08}, busy(dram=69, l2=35, l1=20, memory=69, sm=13)), TAIL, 0.92 / 3,
-             cause=None),
-        # 1⅓ of 2 rounds: 66.7 %, whichever pipe the SM is busy with.
-        *(says("a busy SM", made({WAVES: 4 / 3}, busy(dram=15, l2=15, memory=15, sm=sm), pipes(alu=53)), TAIL, gain,
-               cause=cause) for sm, gain, cause in ((70.0, 0.3, "integer-bound"), (65.0, 1 / 3, None))),
-        says("SMs with any work", made(TAIL_BUSY), TAIL, 0.05),
         # 40 of 50 places filled while an SM had work, which it had for 95 % of the time.
         says("places that stayed empty", made(TAIL_BUSY, HALF_OCCUPANCY, {ACTIVE: 40.0}), TAIL, 1 - 0.95 * 0.8),
         says("the busiest unit", made({WAVES: 1.07}, busy(dram=90)), TAIL, 0.1),
         # 1.5 waves: a quarter of the places in 9 of 10 µs could be empty; SMs work for 85 % of them.
         says("the launch is no tail", SHORT_TAIL.plus({BUSIEST_SM: 9e3}), TAIL, 0.05),
-        says("the launch is unknown", SHORT_TAIL, TAIL, 0.15),
 
         # Of an average SM alone: launch, tail or grid can be why. A launch can take 3 of 12 µs.
         *(silent(name, launch, IMBALANCE) for name, launch in {
             "a launch": AVERAGE_ALONE.plus(lasting(1.2e-5)), "two of three rounds": AVERAGE_ALONE.plus({WAVES: 2.1}),
             "no size": replace(AVERAGE_ALONE, grid=None)}.items()),
-        says("blocks for all SMs of an unknown GPU", OfUnknownGpu(AVERAGE_ALONE), IMBALANCE, 0.27),
-        silent("blocks for few", OfUnknownGpu(replace(AVERAGE_ALONE, grid=(90, 1, 1))), IMBALANCE),
-        # Of the 70 % in which an average SM works the SM is busy for half: the launch takes 1 of 100 µs.
-        says("SMs have no work", replace(AVERAGE_ALONE.plus(busy(memory=10)), grid=None), WAITING, 0.99 * 0.5),
         # 4.9 waves leave 2 % of the places empty; 50 % are there, 15 % were filled.
         says("beyond the tail", made(HALF_OCCUPANCY, {ACTIVE: 15.0, WAVES: 4.9}), IMBALANCE,
              1 - 0.15 / (0.5 * 4.9 / 5)),
-        # 1.5 waves leave a quarter empty: 37.5 % of 50 %.
-        silent("the tail", made(HALF_OCCUPANCY, {ACTIVE: 36.0, WAVES: 1.5}), IMBALANCE),
         # Up to 3 of the 100 µs can be the launch's.
         says("a block an SM that idles", FEW_ACTIVE, IMBALANCE, 0.77, "20 %"),
-        silent("blocks divide", replace(FEW_ACTIVE, grid=(162, 1, 1)), IMBALANCE),
-        silent("less than a launch", FEW_ACTIVE.plus(lasting(5e-6)), IMBALANCE),
         silent("under one wave", made(of_sms(1000.0, 300.0), {WAVES: 0.5}), IMBALANCE),
-        says("above one wave", made(of_sms(1000.0, 300.0), {WAVES: 1.5}), IMBALANCE, 0.7),
         # 1 − 30 ÷ 50, and no more than idle slots and the busiest unit.
         *(says("of warps", made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}, more), IMBALANCE, gain)
           for more, gain in ((issued(75), 0.25), (busy(sm=85), 0.15), ({}, 0.4))),
         *(says("of SMs", made(of_sms(1000.0, 700.0), more), IMBALANCE, gain)
           for more, gain in ((busy(sm=85), 0.15), ({}, 0.3))),
-        # 7 % × 1.25: the busiest slice works for 9 % of the time, whatever else was not collected.
-        says("idle slices", made(busy(dram=1, l2=7), SLICES), IMBALANCE, 0.0875, confidence="guess"),
         says("busy slices", made(busy(dram=1, l2=40), SLICES), IMBALANCE, 0.2, confidence="inferred"),
-        says("unknown slices", made(SLICES), IMBALANCE, None, confidence="guess"),
         # The busiest slice of L2 can be full while the average is not.
         says("a full slice", made(busy(l2=20), {BUSIEST_SLICE: 1000.0, AVERAGE_SLICE: 250.0}), IMBALANCE, 0.75),
         # 162 blocks on 108 SMs: half of the SMs have two, the others one. 54 have no work for the others.
         silent("as blocks divide", UNEVEN, IMBALANCE),
         says("an even grid", replace(UNEVEN, grid=(216, 1, 1)), IMBALANCE, 0.25),
-        silent("half of the SMs", replace(UNEVEN, grid=(54, 1, 1)), IMBALANCE),
         says("of a known grid", made(lasting(), busy(sm=1), of_sms(1e6, 1e4)), IMBALANCE, 0.99 * 0.999,
              confidence="measured"),
-        says("of an unknown grid", replace(made(lasting(), busy(sm=1), of_sms(1e6, 1e4)), grid=None), IMBALANCE,
-             0.99 * 0.999, confidence="guess"),
 
         # Nothing busy is no finding of a short kernel.
         silent("4 µs", made(busy(sm=2, memory=10), lasting(4e-6)), WAITING),
-        says("6 µs", made(busy(sm=2, memory=10), lasting(6e-6)), WAITING, 0.8333),
         # Another launch takes no work off the SM.
         says("the SM stays", made(lasting(4e-6), busy(dram=10, l2=10, l1=10, memory=10, sm=60)), SHORT_KERNEL, 0.25,
              remains={"sm": 0.6, "dram": 0.1, "l2": 0.1, "l1": 0.1}),
@@ -190,16 +121,6 @@ BY_WAVES = of_grid(20, {AVERAGE_SM: 100.0, ELAPSED: 8e3}, lasting(40e-6), {WAVES
 )  # fmt: skip
 def test_grids_waves_and_uneven_work(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
     check_row(launch, rule, expected)
-
-
-def test_few_blocks_of_an_unknown_gpu_are_still_few() -> None:
-    nothing = Hardware.of(builders.a100().arch, None, RecordedDevice())
-
-    def rules(blocks: int) -> list[str]:
-        report = builders.report(structs.replace(made().launch(), grid=(blocks, 1, 1)))
-        return [finding.rule for finding in diagnose(analyse([report], lambda _: nothing, "1")).kernels[0].findings]
-
-    assert rules(3)[0] == GRID and GRID not in rules(4)
 
 
 def test_a_short_kernel_is_told_first_and_what_else_it_has_are_guesses() -> None:
@@ -220,7 +141,6 @@ def test_a_short_kernel_is_told_first_and_what_else_it_has_are_guesses() -> None
 
 SIX_OF_EIGHT = {**of_sms(9e3, 9e3, 12e3), **lasting(8e-6)}
 EXCESS_SECTORS = {**SIX_OF_EIGHT, WAVES: 1.0, TOTAL: 1000.0, EXCESS: 600.0}
-ROUNDS = made({BUSIEST_SM: 3e3, ELAPSED: 5e3}, lasting(5e-6), busy(dram=10, l2=10, l1=10, memory=10, sm=10))
 
 
 @each_row(
@@ -239,16 +159,9 @@ def test_no_repair_of_a_kernel_shortens_its_launch(launch: Judged, rule: str, ex
     check_row(launch, rule, expected)
 
 
-def test_what_is_empty_between_rounds_of_blocks_bounds_nothing() -> None:
-    # Of 5 µs the busiest SM works for 3. In one round the rest is the launch's, whatever is changed.
-    remains = [ROUNDS.plus({WAVES: waves}).finding(WAITING).remains[0] for waves in (1.0, 6.0)]
-    assert [(item.unit, round(item.fraction, 3)) for item in remains] == [("launch", 0.4), ("launch", 0.2)]
-
-
 # Blocks: lanes that they leave empty.
 
 SCATTERED = {PER_SECTOR_LOAD: 4.0, **busy(l1=60, dram=30), **stalls(long_scoreboard=60), **issued(20)}
-SIXTEEN = of_block(16, {PER_SECTOR_LOAD: 4.0, LOAD_REQUESTS: 1e6}, busy(l1=60, dram=30))
 
 
 @each_row(
@@ -258,36 +171,20 @@ SIXTEEN = of_block(16, {PER_SECTOR_LOAD: 4.0, LOAD_REQUESTS: 1e6}, busy(l1=60, d
           for threads, gain in ((1, 31 / 32), (31, 1 / 32), (33, 31 / 64), (96 + 24, 8 / 128))),
         # 1000 threads leave 24 of 1024 lanes empty: 2.3 %.
         *(silent("whole warps", of_block(threads, IDLE), BLOCK) for threads in (32, 64, 256, 1000, 1024)),
-        # 8 × 4 are one warp, 10 × 10 are 100 of 128 lanes.
-        silent("two dimensions", made(IDLE, block=(8, 4, 1)), BLOCK),
         says("two dimensions", made(IDLE, block=(10, 10, 1)), BLOCK, 28 / 128),
-        *(silent("unknown size", made(IDLE, {THREADS: 4.0}, block=block), BLOCK) for block in (None, (0, 1, 1))),
         # 33 threads, and the last thread's warp leaves at once.
         silent("last warps that execute nothing", of_block(33, IDLE, {THREADS: 31.9}), BLOCK),
         # 16 of 32 lanes: of a pipe that is 90 % busy 45 % remain, of DRAM's 80 % all.
         says("no bytes", of_block(16, busy(dram=80, sm=90), pipes(fma=90)), BLOCK, 0.2, kind="fixed-work",
              remains={"dram": 0.8, "fma": 0.45}),
-        says("a full DRAM", of_block(16, busy(dram=98)), BLOCK, 0.02, severity="info"),
         says("no unit", of_block(16), BLOCK, 0.5, confidence="guess"),
-        says("idle units", of_block(16, IDLE), BLOCK, 0.5, confidence="measured"),
-        # A kernel that moves its bytes well; a lane alone uses a part of each sector that L2 moves.
-        *(says("bytes", of_block(200, busy(dram=value)), BLOCK, 24 / 224, severity=severity)
-          for value, severity in ((79, "medium"), (85, "info"))),
-        says("bytes of a lane alone", of_block(1, busy(l2=85)), BLOCK, 0.15, severity="medium"),
         # 20 of 32 lanes have a thread, and all of them are active; then half of them.
         silent("lanes without a thread", of_block(20, IDLE, {THREADS: 20.0}), DIVERGENCE),
         says("lanes with a thread", of_block(20, IDLE, {THREADS: 10.0}), DIVERGENCE, 0.5, "10 of 20"),
         says("lanes without a thread", of_block(20, IDLE, {THREADS: 10.0}), BLOCK, 12 / 32),
         # What empty lanes explain: a sixteenth of them is no reason for a pipe that could save four times as much.
         says("a pipe", of_block(8, busy(sm=75), pipes(alu=75, fma=10)), "integer-bound", 1.0, cause=BLOCK),
-        says("a pipe", of_block(120, busy(sm=75), pipes(alu=75, fma=10)), "integer-bound", 1.0, cause=None),
         says("a lone lane cannot use a sector", of_block(1, SCATTERED), UNCOALESCED, 0.875, cause=BLOCK),
-        says("40 threads", of_block(40, SCATTERED), UNCOALESCED, 0.875, cause=None),
-        # 16 lanes side by side take 9 sectors at most, and 16 where each goes elsewhere.
-        says("lanes side by side", SIXTEEN.plus({LOAD_SECTORS: 9e6}), UNCOALESCED, 0.875, cause=BLOCK),
-        says("lanes apart", SIXTEEN.plus({LOAD_SECTORS: 16e6}), UNCOALESCED, 0.875, severity="high", cause=None),
-        # 40 threads: 37.5 % against waits of 60 %.
-        says("waits of full warps", of_block(40, IDLE, stalls(long_scoreboard=60)), MEMORY, 0.6, cause=None),
         says("waits of a few lanes", of_block(4, IDLE, stalls(long_scoreboard=60)), MEMORY, 0.6, cause=BLOCK),
     ],
 )  # fmt: skip
@@ -304,10 +201,6 @@ BASIC = of_block(32, {REGISTERS: 32.0, WAVES: 8.0, ACTIVE: 48.0}, busy(sm=20, dr
 SHORT = of_grid(6912, {REGISTERS: 32.0, ACTIVE: 50.0, WAVES: 8.0, AVERAGE_SM: 1e4}, busy(sm=20))
 """An SM runs 64 blocks of 8 warps, 4 at a time, in 10 000 cycles: one lives for 625."""
 UNKNOWN_SMS = replace(SHORT, device=RecordedDevice(compute_capability="8.0"))
-SHORT_LAUNCH = of_grid(5184, {REGISTERS: 32.0, ACTIVE: 70.0, WAVES: 6.0, AVERAGE_SM: 1.4e4, ELAPSED: 2e4}, busy(sm=20),
-                       lasting(10e-6, 2e9))  # fmt: skip
-"""An SM works for 7 of 10 µs, so long as any launch may take less; its 6 rounds take 2333 cycles each."""
-LONG_BLOCK = of_grid(6912, {REGISTERS: 32.0, ACTIVE: 100.0, AVERAGE_SM: 8e3}, lasting(1e-2))
 
 
 @each_row(
@@ -316,8 +209,6 @@ LONG_BLOCK = of_grid(6912, {REGISTERS: 32.0, ACTIVE: 100.0, AVERAGE_SM: 8e3}, la
         says("few warps a block", FEW_WARPS, BLOCK, 0.5, severity="high"),
         says("few warps a block", FEW_WARPS, OCCUPANCY, 0.5, cause=BLOCK),
         says("few warps a block", FEW_WARPS, MEMORY, 0.7, cause=BLOCK),
-        # 48 registers: 1536 of 16384 a quarter's warp, so 10 warps in each, 40 in all; 32 blocks are 32 of 40.
-        says("registers allow 40", FEW_WARPS.plus({REGISTERS: 48.0}), BLOCK, 1 - 32 / 40),
         # 3 KiB a warp, and 1 KiB of the driver for each block: two blocks of 27 warps need all 164 KiB.
         says("shared memory allows 54", FEW_WARPS.plus({"launch__shared_mem_per_block_static": 3072.0,
              "launch__shared_mem_per_block_dynamic": 0.0}), BLOCK, 1 - 32 / 54),
@@ -333,27 +224,15 @@ LONG_BLOCK = of_grid(6912, {REGISTERS: 32.0, ACTIVE: 100.0, AVERAGE_SM: 8e3}, la
         }.items()),
         # The SM bounds issue slots that were not collected.
         says("the basic set", BASIC, BLOCK, 0.45, confidence="inferred"),
-        silent("the SM is busy", BASIC.plus(busy(sm=65)), BLOCK),
 
         says("half of the places", SHORT, SHORT_BLOCKS, 0.5),
         silent("short blocks explain it", SHORT, IMBALANCE),
         silent("long blocks", SHORT.plus({AVERAGE_SM: 1e5}), SHORT_BLOCKS),
         says("long blocks", SHORT.plus({AVERAGE_SM: 1e5}), IMBALANCE, 0.5),
-        # Half of the places in the 60 % of the time in which SMs work.
-        says("with their grid", SHORT.plus({ELAPSED: 1e4 / 0.6}), SHORT_BLOCKS, 0.3),
         # 8 rounds in 10 000 cycles, half of whose places are filled: 625 cycles.
         says("SMs unknown", UNKNOWN_SMS, SHORT_BLOCKS, 0.5, "625 cycles"),
-        silent("SMs unknown", UNKNOWN_SMS, IMBALANCE),
-        silent("SMs unknown, long blocks", UNKNOWN_SMS.plus({AVERAGE_SM: 1e5}), SHORT_BLOCKS),
-        says("SMs unknown, long blocks", UNKNOWN_SMS.plus({AVERAGE_SM: 1e5}), IMBALANCE, 0.5, confidence="guess"),
-        silent("waves unknown", UNKNOWN_SMS.without(WAVES), SHORT_BLOCKS),
         *(says("no more than slots and units leave", SHORT.plus(more), SHORT_BLOCKS, gain, confidence="inferred")
           for more, gain in ((busy(dram=55), 0.45), (issued(58), 0.42), ({}, 0.5))),
-        # Where more warps may find no room, they are a guess.
-        *(says("no room", SHORT.plus(more), SHORT_BLOCKS, gain, severity=severity, confidence="guess")
-          for more, gain, severity in (
-              (busy(l1=70), 0.3, "low"), (busy(dram=92), 0.08, "info"), (issued(70), 0.3, "low"),
-              ({ELIGIBLE: 1.5, **issued(40)}, 0.5, "low"))),
         *(silent(name, launch, SHORT_BLOCKS) for name, launch in {
             "the places are filled": SHORT.plus({ACTIVE: 95.0}), "the grid is under a wave": SHORT.plus({WAVES: 0.5}),
             "a few blocks are long": SHORT.plus({BUSIEST_SM: 8e4}),
@@ -366,31 +245,10 @@ LONG_BLOCK = of_grid(6912, {REGISTERS: 32.0, ACTIVE: 100.0, AVERAGE_SM: 8e3}, la
           for reason, rule, cause in (("imc_miss", "constant-miss", SHORT_BLOCKS), ("drain", MEMORY, SHORT_BLOCKS),
                                       ("no_instruction", "instruction-fetch", SHORT_BLOCKS),
                                       ("long_scoreboard", MEMORY, None))),
-        says("idle SMs of a short kernel", SHORT_LAUNCH, IMBALANCE, 0.3, "30 %", confidence="inferred"),
-        # Of 10 ms its launch takes 1 µs.
-        silent("11 of 8 thousand cycles", LONG_BLOCK.plus({BUSIEST_SM: 11e3}), IMBALANCE),
-        says("a long block among short ones", LONG_BLOCK.plus({BUSIEST_SM: 80e3}), IMBALANCE, 0.9 * 0.9999,
-             severity="high"),
     ],
 )  # fmt: skip
 def test_blocks_of_few_warps_and_short_ones(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
     check_row(launch, rule, expected)
-
-
-@each_row(
-    "launch",
-    [
-        pytest.param(SHORT_LAUNCH.plus(lasting(1e-3, 2e9)), id="no launch takes 0.3 ms"),
-        pytest.param(SHORT_LAUNCH.plus({AVERAGE_SM: 1.9e4}), id="a twentieth is idle"),
-        pytest.param(SHORT_LAUNCH.plus(lasting(4e-6, 5e9)), id="as short as its launch"),
-        pytest.param(SHORT_LAUNCH.plus({BUSIEST_SM: 1.41e4}), id="the busiest SM tells it"),
-        pytest.param(SHORT_LAUNCH.plus(stalls(long_scoreboard=60)), id="warp states are known"),
-        pytest.param(SHORT_LAUNCH.plus({WAVES: 0.7}), id="no blocks for them"),
-        pytest.param(SHORT_LAUNCH.plus({WAVES: 1.25}), id="the last of two rounds can leave them idle"),
-    ],
-)
-def test_idle_sms_that_are_not_the_launch(launch: Made) -> None:
-    assert said(SHORT_LAUNCH, IMBALANCE).action not in [item.action for item in launch.findings(IMBALANCE)]
 
 
 # Occupancy.
@@ -406,24 +264,17 @@ IDLE_SCHEDULERS = made(HALF_OCCUPANCY, issued(20), busy(sm=20, dram=50), {ACTIVE
         silent("full occupancy", made({REGISTERS: 32.0}), OCCUPANCY),
         *(says("missing warps", made(HALF_OCCUPANCY, more), OCCUPANCY, gain)
           for more, gain in ((issued(75), 0.25), (busy(sm=85), 0.15), ({}, 0.5))),
-        says("registers", made(HALF_OCCUPANCY), OCCUPANCY, 0.5, "registers"),
         # 48 KiB and 1 KiB reserved: 3 blocks in 164 KiB.
         says("shared memory", made({REGISTERS: 32.0, "launch__shared_mem_per_block_static": 49152.0,
              "launch__shared_mem_per_block_dynamic": 0.0}), OCCUPANCY, 0.625, "shared memory"),
-        # 32 blocks of one warp: 32 of 64. The 864 blocks are under one wave of them.
-        says("blocks of one warp", of_block(32, {REGISTERS: 16.0}), OCCUPANCY, 0.0, "blocks"),
         says("starved", STARVED, OCCUPANCY, 0.5, confidence="inferred"),
         says("a unit is busy", STARVED.plus(busy(sm=75)), OCCUPANCY, 0.25, confidence="guess"),
-        says("warps are eligible", STARVED.plus({ELIGIBLE: 1.5}), OCCUPANCY, 0.5, confidence="guess"),
         # More warps are not asked for where DRAM queues their loads; a DRAM that is idle has no queue.
         says("loads of 400 cycles", half_full(400), OCCUPANCY, 0.5, severity="high"),
         says("a queue", half_full(1600), OCCUPANCY, 0.0, severity="info"),
-        says("no queue", half_full(1600, dram=4), OCCUPANCY, 0.5, severity="high"),
         says("a grid that does not fill it", of_grid(54, HALF_OCCUPANCY, issued(20), busy(sm=20), stalls(wait=60)),
              OCCUPANCY, 0.0, severity="info"),
         says("idle schedulers", IDLE_SCHEDULERS, OCCUPANCY, 0.5, severity="high", confidence="inferred"),
-        *(says("what was not collected", IDLE_SCHEDULERS.without(name), OCCUPANCY, 0.5, severity="info")
-          for name in (*busy(dram=0), *busy(sm=0), ELIGIBLE)),
     ],
 )  # fmt: skip
 def test_occupancy(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:

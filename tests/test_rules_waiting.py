@@ -16,7 +16,6 @@ from tests.kernels import (
     made,
     pipe_metric,
     pipes,
-    stall_metric,
     stalls,
     told,
 )  # fmt: skip
@@ -47,7 +46,6 @@ BEHIND_A_LOAD = made(stalls(barrier=26, long_scoreboard=59), issued(10))
 TEXTURE_QUEUE = made(stalls(tex_throttle=60), issued(20), busy(sm=50), pipes(fp64=50, alu=10))
 TEXTURES = "sm__inst_executed_pipe_tex.avg.pct_of_peak_sustained_elapsed"
 NOTHING_BUSY = made(busy(sm=20, memory=10))
-IDLE = busy(dram=0.1, l2=1.6, l1=0.3, sm=0.3)
 SHORT = made({REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 8e3}, busy(sm=20, memory=10), stalls(wait=20),
              issued(20), grid=(6912, 1, 1))  # fmt: skip
 """64 blocks of 8 warps an SM, 4 of them at a time, in 8 000 cycles: one lives for 500."""
@@ -65,9 +63,6 @@ def messages_of_stalls(reason: str, share: str) -> Made:
         says("one block an SM", made({REGISTERS: 64.0}, stalls(barrier=10), issued(40), block=(1024, 1, 1)), BARRIER,
              0.1),
         silent("two blocks", made({REGISTERS: 32.0}, stalls(barrier=10), issued(40), block=(1024, 1, 1)), BARRIER),
-        says("issue slots unknown", made(stalls(barrier=25)), BARRIER, 0.25),
-        says("a fence of hardly any time", made(stalls(barrier=25, membar=4)), BARRIER, 0.25,
-             evidence={stall_metric("barrier"): 25.0}),
         *(silent("nearly every cycle issues", example.launch.plus(issued(85)), example.rule) for example in LATENCY
           if example.rule in (MEMORY, DEPENDENCY, BARRIER, FETCH, CONSTANT)),
         # NVIDIA's rule tells the stall where no warp states were collected.
@@ -83,9 +78,6 @@ def messages_of_stalls(reason: str, share: str) -> Made:
         # FP64 instructions in the texture queue do not wait for memory: no texture instruction was executed, or
         # nothing tells of them and FP64 is the busiest pipe.
         silent("FP64 in the queue of textures", TEXTURE_QUEUE, MEMORY),
-        silent("no texture opcode", replace(TEXTURE_QUEUE, histograms={WARP_OPCODES: {
-               "DFMA": 10.0, "LDG.E.64": 5.0, "TEX.LL": 0.0}}), MEMORY),
-        silent("no texture", TEXTURE_QUEUE.plus({TEXTURES: 0.0}), MEMORY),
         # The SM leaves half of the time.
         *(says("textures", launch, MEMORY, 0.5) for launch in (
             replace(TEXTURE_QUEUE, histograms={WARP_OPCODES: {"DFMA": 10.0, "@P0 TEX.LL": 5.0}}),
@@ -98,7 +90,6 @@ def messages_of_stalls(reason: str, share: str) -> Made:
 
         silent("a busy pipe is a busy unit", NOTHING_BUSY.plus(pipes(fma=65)), WAITING),
         silent("a barrier explains it", NOTHING_BUSY.plus(stalls(barrier=40), issued(20)), WAITING),
-        says("little at barriers", NOTHING_BUSY.plus(stalls(barrier=5), issued(20)), WAITING, 0.8),
         # A unit that was not collected may be busy.
         *(silent("what was not collected", made(busy(**units)), WAITING) for units in (
             {"sm": 20}, {"dram": 10, "l2": 5}, {"sm": 20, "dram": 10, "l2": 5})),
@@ -106,9 +97,6 @@ def messages_of_stalls(reason: str, share: str) -> Made:
         # Places between short blocks are no latency; with most issue slots used, more warps are no sure help.
         says("short blocks", SHORT, SHORT_BLOCKS, 0.5, severity="high"),
         silent("short blocks", SHORT, WAITING),
-        says("issue slots used", SHORT.plus(issued(70)), WAITING, 0.8, severity="info"),
-        says("places taken", SHORT.plus(issued(70), {ACTIVE: 95.0, "sm__cycles_active.avg": 4e3}), WAITING, 0.8,
-             severity="high"),
     ],
 )  # fmt: skip
 def test_rules_on_waiting(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
@@ -124,17 +112,13 @@ def test_rules_on_waiting(launch: Judged, rule: str, expected: dict[str, Any] | 
         (MEMORY_WAITS.plus(busy(dram=90)), MEMORY, "dram-bandwidth"),
         (replace(MEMORY_WAITS.plus(HALF_WAVE), grid=(200, 1, 1)), MEMORY, "small-grid"),
         (MEMORY_WAITS.plus(HALF_OCCUPANCY, {WAVES: 8.0}, busy(sm=30)), MEMORY, "low-occupancy"),
-        # With 4 of 5 places empty it is not the limit of occupancy that keeps warps away.
-        (MEMORY_WAITS.plus(HALF_OCCUPANCY, {WAVES: 8.0, ACTIVE: 10.0}, busy(sm=30)), MEMORY, None),
         (made(stalls(wait=50), issued(20), HALF_WAVE, grid=(200, 1, 1)), DEPENDENCY, "small-grid"),
         # The slowest warp is behind a load.
         (BEHIND_A_LOAD, BARRIER, MEMORY),
         (BEHIND_A_LOAD.plus(EXCESS_600), BARRIER, "uncoalesced-global"),
-        (BEHIND_A_LOAD.plus(EXCESS_600), MEMORY, "uncoalesced-global"),
         (made(stalls(barrier=40, long_scoreboard=35), issued(10)), BARRIER, None),
         (made(stalls(barrier=40), issued(10), {THREADS: 8.0}), BARRIER, DIVERGENCE),
         (made(stalls(no_instruction=5, branch_resolving=20), issued(10), {THREADS: 8.0}), FETCH, DIVERGENCE),
-        (made(stalls(no_instruction=25), issued(10), {THREADS: 8.0}), FETCH, None),
         (made(stalls(imc_miss=40), issued(10), lasting(3e-6)), CONSTANT, "short-kernel"),
     ],
 )  # fmt: skip
@@ -151,30 +135,6 @@ def test_no_share_of_warp_time_is_called_a_bound() -> None:
             assert example.launch.finding(example.rule).gain_kind == "fixed-work"
 
 
-def test_hit_rates_say_how_far_a_load_travels() -> None:
-    moved = {"l1tex__t_bytes.sum": 1e6, "lts__t_bytes.sum": 1e6}
-    for l1, l2 in ((25.0, 50.0), (0.0, 0.0)):
-        rates = {"l1tex__t_sector_hit_rate.pct": l1, "lts__t_sector_hit_rate.pct": l2}
-        why = made(stalls(long_scoreboard=50), issued(20), rates, moved, lasting()).finding(MEMORY).why
-        assert why.startswith(f"{l1:.0f} %") and f"{l2:.0f} %" in why
-
-
-def test_what_may_be_latency_or_a_full_memory_is_told_otherwise_than_latency() -> None:
-    waits = made(stalls(long_scoreboard=60), issued(10))
-    # DRAM is quiet, but L2 may be full, as with stores at a stride of a row.
-    open_ = {launch.finding(MEMORY).headline for launch in (waits, waits.plus(busy(dram=13)))}
-    known = [waits.plus(also) for also in (busy(dram=13, memory=20), busy(dram=13, l2=20, l1=5), busy(dram=70))]
-    assert len(open_) == 1 and open_.isdisjoint(launch.finding(MEMORY).headline for launch in known)
-
-
-def test_a_full_gpu_that_does_nothing_waits_in_line_for_something() -> None:
-    # 65 536 blocks of 8 warps on 108 SMs of 64 warps: 76 waves, or more.
-    in_line = [made(IDLE, also, lasting(), grid=(65536, 1, 1)).finding(WAITING) for also in ({}, {WAVES: 38.0})]
-    assert {item.confidence for item in in_line} == {"guess"} and len({item.action for item in in_line}) == 1
-    for waiting in (made(IDLE, lasting(), {WAVES: 3.0}), made(busy(dram=20, l2=12, l1=8, sm=9), grid=(65536, 1, 1))):
-        assert waiting.finding(WAITING).action != in_line[0].action
-
-
 def test_a_tile_is_fetched_ahead_by_what_the_gpu_has() -> None:
     v100, t4, a100, h100 = (
         said(On(MEMORY_WAITS, name, capability, sms), MEMORY).advice
@@ -183,13 +143,3 @@ def test_a_tile_is_fetched_ahead_by_what_the_gpu_has() -> None:
     )  # fmt: skip
     assert v100 == t4 and ["cp.async" in advice for advice in (t4, a100, h100)] == [False, True, True]
     assert ["TMA" in advice for advice in (t4, a100, h100)] == [False, False, True]
-
-
-def test_how_many_warps_are_there_is_told_where_nothing_is_busy() -> None:
-    reasons = [
-        NOTHING_BUSY.plus(*more).finding(WAITING).why
-        for more in ((), ({ACTIVE: 95.0},), (HALF_OCCUPANCY, {ACTIVE: 49.0}), (HALF_OCCUPANCY, {ACTIVE: 20.0}))
-    ]
-    assert len(set(reasons)) == len(reasons) and "50 %" in reasons[2] and "20 %" in reasons[3]
-    block = [replace(made(stalls(barrier=25)), block=block).finding(BARRIER).why for block in ((32, 4, 2), None)]
-    assert ["256 threads" in why for why in block] == [True, False]

@@ -18,12 +18,10 @@ from gpuprof.characterize.judge.regime import (
     NoClock,
     SmClock,
     keep,
-    settled,
     sm_clock,
     throttling,
 )
 from gpuprof.characterize.judge.verdict import (
-    Verdict,
     VerdictCheck,
     agreement_check,
     clock_check,
@@ -33,7 +31,6 @@ from gpuprof.characterize.judge.verdict import (
     limit_check,
     not_applicable,
     scaling_check,
-    unsupported,
 )
 from gpuprof.characterize.maths.fit import scaling
 from gpuprof.characterize.probes.probe import Condition, PhysicalLimit
@@ -91,32 +88,20 @@ MMA_FP16 = "tensor.fp16 fp32 mma.sync"
         (8.2, "B/s", "dram", "rtx-5080", 2.617e9, "failed", 8.54),
         # FP16 on an H100 NVL, mmapeak: 965.1 TFLOP/s. FP8, by the instruction that ran: 8 mma become 2 HMMA, 32 FADD.
         (978, "FLOP/s", MMA_FP16, "h100-nvl", H100_NVL_HZ, "failed", 1.013),
-        (1432, "FLOP/s", MMA_FP16, "h100-nvl", H100_NVL_HZ, "failed", 1.484),
-        (1209, "FLOP/s", MMA_FP16, "h100-nvl", H100_NVL_HZ, "failed", 1.253),
         # FP8 and shared memory on a B300, QuickRunCUDA: 4.656 PFLOP/s, or 582 of FP16, and 36.37 TB/s.
         (6357, "FLOP/s", "tensor.fp8 fp32 mma.sync", "b300", B300_HZ, "failed", 1.365),
         (2336, "FLOP/s", MMA_FP16, "b300", B300_HZ, "failed", 4.014),
         (97, "B/s", "shared", "b300", B300_HZ, "failed", 2.667),
         # What its audit arrived at.
-        (276, "FLOP/s", MMA_FP16, "b300", B300_HZ, "passed", 0.474),
         (577, "FLOP/s", MMA_FP16, "b300", B300_HZ, "passed", 0.991),
-        # An FP8 GEMM of arXiv 2507.10789, H100 PCIe, with 1513 TFLOP/s rated, is too little for a ceiling.
-        (0.887, "FLOP/s", "tensor.fp8 fp32 wgmma", "h100-pcie", 1.755e9, "failed", 0.0005),
         # RTX 4090, arXiv 2501.12084: above the sheet's 165.2, because the card ran at 2710 MHz.
         *((tera, "FLOP/s", MMA_FP16, "rtx-4090", 2.52e9, "failed", tera / 165.2) for tera in (166.1, 177.6)),
         *((tera, "FLOP/s", MMA_FP16, "rtx-4090", 2.71e9, "passed", tera / 177.65) for tera in (166.1, 177.6)),
         # The most that was published of L2, even where the SMs are held back.
-        (10.2, "B/s", "l2", "h200-sxm", H200_HZ, "passed", None),
         (10.2, "B/s", "l2", "h200-sxm", 1.4e9, "passed", None),
-        (7, "B/s", "l2", "h100-sxm", H200_HZ, "passed", None),
-        (8.3, "B/s", "l2", "gh200-96gb", H200_HZ, "passed", None),
-        (2.5, "B/s", "l2", "a40", 1.74e9, "passed", None), (2.5, "B/s", "l2", "v100-sxm2-16gb", 1.38e9, "passed", None),
         # H200: 6144 B/clk × 1.98 GHz = 12.2 TB/s; ports 16.7, in doubt; L1 128 B/clk × 132 SMs × 1.98 GHz = 33.5 TB/s.
-        (13, "B/s", "l2", "h200-sxm", H200_HZ, "missing", None),
         (20, "B/s", "l2", "h200-sxm", H200_HZ, "missing", None),
         (34, "B/s", "l2", "h200-sxm", H200_HZ, "failed", None),
-        # A100: 5120 B/clk × 1410 MHz = 7.22 TB/s at the highest SM clock; 64 B/clk/SM × 108 SMs = 9.75 TB/s.
-        (4.7, "B/s", "l2", "a100-80gb-sxm", A100_HZ, "passed", 0.651),
         (8, "B/s", "l2", "a100-80gb-sxm", A100_HZ, "missing", 1.108),
         (10, "B/s", "l2", "a100-80gb-sxm", A100_HZ, "failed", 1.026),
     ],
@@ -136,34 +121,6 @@ def test_rate_above_the_rated_peak_is_rejected_at_the_rated_clock_and_not_at_the
         for hz in (1.62e9, 1.86e9)
     )
     assert (rated.state, ran.state) == ("failed", "passed") and rated.number == pytest.approx(1.127, abs=0.001)
-
-
-DISAGREEING = [
-    # 68 cycles of L1 on an A100 and 66 on an RTX 2080 Ti, mt4g: through the read-only path, the same storage.
-    (68.0, 35.0, "cycle", 0.05), (66.0, 34.0, "cycle", 0.05),
-    # L2 of a GH200 and of an A100 without hits in L1, gpu-l2-cache.
-    (9.77e12, 8.3e12, "B/s", 0.03), (5.42e12, 4.7e12, "B/s", 0.03),
-    # An FFMA on an H100 by one study and by all others; triad on a B200 in two versions of a digest.
-    (29.0, 4.0, "cycle", 0.02), (4.14e12, 7.48e12, "B/s", 0.02),
-    # Tensor memory of a B300 measured again, QuickRunCUDA; far L2 on an A100 PCIe, of that partition alone.
-    (830e12, 295e12, "B/s", 0.02), (399.0, 356.6, "cycle", 0.02),
-]  # fmt: skip
-"""Published values, and others of the same thing that are published too."""
-
-
-@each_row(("value", "other", "unit", "tolerance"), DISAGREEING)
-def test_published_value_that_another_way_to_the_same_thing_contradicts_is_rejected(
-    value: float, other: float, unit: str, tolerance: float
-) -> None:
-    verdict = judge([*GOOD, agreement_check("agreement", value, other, unit, "in another way", tolerance)])
-    assert verdict.word == "rejected" and "in another way" in verdict.reasons[0]
-
-
-def test_tensor_memory_bandwidth_is_never_verified_while_no_spec_bounds_it() -> None:
-    limit = physical_limit("tensor_memory", product("b300"), Clocks(sm_hz=B300_HZ))
-    verdict = judge([*GOOD[:3], limit_check(830 * TERA, "B/s", limit)])
-    assert verdict.word in {"plausible", "rejected"}
-    assert "limit" in verdict.reasons[0]
 
 
 def test_rate_of_dead_code_does_not_scale() -> None:
@@ -197,20 +154,6 @@ def test_a_verdict_follows_from_all_checks(checks: list[VerdictCheck], word: str
     assert (verdict.word, len(verdict.reasons)) == (word, reasons)
 
 
-def test_probe_that_cannot_run_has_a_verdict_with_the_reason() -> None:
-    assert unsupported("wgmma needs sm_90a") == Verdict("unsupported", ("wgmma needs sm_90a",))
-    failed = judge([gate_check(None), VerdictCheck("limit", "failed", "1.3 × the limit")])
-    assert failed.reasons == ("1.3 × the limit",)
-
-
-@given(st.lists(st.sampled_from(["passed", "failed", "missing", "not_applicable"]), min_size=4, max_size=4))
-def test_verified_means_that_nothing_failed_and_nothing_is_missing(states: list[str]) -> None:
-    checks = [VerdictCheck(check.name, state, "why") for check, state in zip(GOOD, states, strict=True)]  # type: ignore[arg-type]
-    word = judge(checks).word
-    assert (word == "rejected") == ("failed" in states)
-    assert (word == "verified") == (not {"failed", "missing"} & set(states) and "passed" in states)
-
-
 @each_row(
     ("gate", "state"),
     [("pass", "passed"), ("emulated", "passed"), ("fail", "failed"), ("unsupported", "failed"), (None, "missing")],
@@ -242,19 +185,6 @@ def test_clock_that_is_held_back_may_lie_anywhere_in_nvmls_range(
     assert clock_check(NoClock("no block recorded its clocks"), 1e9).state == "missing"
 
 
-def test_clock_that_differs_names_both_and_what_held_it_back() -> None:
-    why = clock_check(SmClock(1.2e9), 1.9e9, HELD, (1.4e9, 1.96e9)).why or ""
-    assert [text in why for text in ("1.200 GHz", "1.900 GHz", "1.400 GHz", "1.960 GHz", "power cap")] == [True] * 5
-    why = clock_check(SmClock(1.58e9), 1.965e9).why or ""
-    assert "1.580 GHz" in why and "1.965 GHz" in why
-
-
-@given(st.floats(5e8, 3e9), st.floats(5e8, 3e9), st.floats(1, 1.5))
-def test_clock_that_is_held_back_never_rejects(kernel_hz: float, nvml_hz: float, spread: float) -> None:
-    check = clock_check(SmClock(kernel_hz), nvml_hz, HELD, (nvml_hz / spread, nvml_hz * spread))
-    assert check.state in {"passed", "missing"}
-
-
 def test_limit_may_be_exceeded_by_half_a_percent_and_missed_by_a_factor_of_ten() -> None:
     limit = Bound(name="shared", value=1.0, unit="B/s", source="by hand", clock_hz=1e9)
     for value, state in ((1.004, "passed"), (1.006, "failed"), (0.11, "passed"), (0.09, "failed")):
@@ -263,22 +193,6 @@ def test_limit_may_be_exceeded_by_half_a_percent_and_missed_by_a_factor_of_ten()
     assert limit_check(0.02, "B/s", limit, floor=0).state == "passed"
     issue = Bound(name="issue", value=1.0, unit="result/s", source="by hand", clock_hz=1e9, exact=False)
     assert limit_check(0.01, "result/s", issue).state == "passed"
-
-
-def test_limit_holds_for_rates_per_clock_as_well() -> None:
-    limit = physical_limit("shared", product("h200-sxm"), Clocks(sm_hz=1.98e9))
-    assert limit_check(127.0, "B/clk/SM", limit).number == pytest.approx(127 / 128)
-    assert limit_check(33.0, "cycle", limit).state == "missing"
-
-
-def test_unconfirmed_limit_raises_a_doubt_that_says_both_numbers() -> None:
-    limit = Bound(name="dram", value=4.7e12, unit="B/s", source="by hand", confirmed=False)
-    high, low = limit_check(4.75e12, "B/s", limit), limit_check(0.1e12, "B/s", limit)
-    assert (high.state, low.state) == ("missing", "missing")
-    assert high.number == pytest.approx(4.75 / 4.7) and low.number == pytest.approx(0.1 / 4.7)
-    assert "4.750 TB/s" in (high.why or "") and "4.700 TB/s" in (high.why or "")
-    assert judge([*GOOD[:3], high]).word == "plausible"
-    assert limit_check(4.6e12, "B/s", limit).state == "passed"
 
 
 def test_limit_behind_an_unconfirmed_one_rejects() -> None:
@@ -340,27 +254,12 @@ def test_limits_of_instructions(name: str, card: str, sm_hz: float, rate: float,
     assert limit.value == pytest.approx(tera * TERA, rel=0.001)
 
 
-def test_l2_is_bound_by_the_smaller_of_ports_and_slices() -> None:
-    h200 = product("h200-sxm")
-    ports, slices = 128 * 132, 6144
-    assert bound("l2", h200, Clocks(sm_hz=0.6e9)).value == pytest.approx(ports * 0.6e9)
-    assert bound("l2", h200, Clocks(sm_hz=1.98e9, own_l2_hz=1.6e9)).value == pytest.approx(slices * 1.6e9)
-    assert bound("l2", h200, Clocks(sm_hz=0.5e9, own_l2_hz=1.6e9)).value == pytest.approx(ports * 0.5e9)
-
-
 def test_slices_of_l2_at_the_highest_sm_clock_are_a_doubt_and_at_their_own_certain() -> None:
     limit = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=A100_HZ))
     assert limit.value == pytest.approx(5120 * A100_HZ) and not limit.confirmed
     assert limit.rate == pytest.approx(5120 / 108)
     own = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=1.06e9, own_l2_hz=1.02e9))
     assert own.value == pytest.approx(5120 * 1.02e9) and own.confirmed and own.behind is None
-
-
-def test_write_port_halves_the_ports_of_l2_and_not_its_slices() -> None:
-    half = PhysicalLimit(Condition(), bandwidth="l2", fraction=0.5, source="the write port")
-    limit = probe_limit(half, product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9), "B/s")
-    assert isinstance(limit, Bound) and limit.confirmed
-    assert limit.value == pytest.approx(32 * 108 * 1.41e9)
 
 
 def driver_says(bus: int) -> Hardware:
@@ -380,37 +279,13 @@ def test_dram_of_an_h200_at_4_75_tb_per_s_is_never_rejected_and_8_tb_per_s_alway
     assert limit_check(8e12, "B/s", limit).state == "failed"
 
 
-@each_row(("bus", "confirmed"), [(384, True), (512, True), (5120, False), (6144, False)])
-def test_bus_that_only_the_driver_gives_is_certain_where_it_is_no_hbm(bus: int, confirmed: bool) -> None:
-    device = chip("sm_90", 132, max_memory_clock_hz=2.619e9, memory_bus_bits=bus)
-    assert bound("dram", device, Clocks()).confirmed is confirmed
-
-
 def test_doubt_of_a_spec_reaches_every_kind_of_limit() -> None:
-    clocks = Clocks(sm_hz=1e9)
-    b200, gb10 = product("b200"), product("gb10")
-    assert not bound("shared", b200, clocks).confirmed
-    assert not bound("special-function", b200, clocks).confirmed
-    assert not bound("int32", b200, clocks).confirmed
-    assert not bound("tensor.fp16 fp32 mma.sync", gb10, clocks).confirmed
-    assert not bound("tensor.fp16 fp32 mma.sync sparse", gb10, clocks).confirmed
-    half = PhysicalLimit(Condition(), compute=ComputeKey("tensor.fp4", "fp32", "mma.sync"), fraction=0.5, source="half")
-    limit = probe_limit(half, gb10, clocks, "FLOP/clk/SM")
-    assert isinstance(limit, Bound) and not limit.confirmed
-    assert bound("tensor.fp16 fp32 tcgen05", b200, clocks).confirmed
-    assert bound("issue", b200, clocks).confirmed
+    b200, gb10, clocks = product("b200"), product("gb10"), Clocks(sm_hz=1e9)
     limits = {**b200.arch.limits, "sub_partitions": replace(b200.arch.limits["sub_partitions"], confirmed=False)}
-    doubted = replace(b200, arch=replace(b200.arch, limits=limits))
-    assert not bound("issue", doubted, clocks).confirmed
-
-
-def test_number_of_sms_that_a_spec_doubts_is_certain_once_the_device_says_it() -> None:
-    h200 = product("h200-sxm")
-    assert h200.gpu is not None
-    facts = {**h200.gpu.facts, "sm_count": replace(h200.gpu.facts["sm_count"], confirmed=False)}
-    doubted = replace(h200, gpu=replace(h200.gpu, facts=facts))
-    assert not bound("fp32", doubted, Clocks(sm_hz=1e9)).confirmed
-    assert bound("fp32", replace(doubted, device=RecordedDevice(sm_count=132)), Clocks(sm_hz=1e9)).confirmed
+    doubted = [(b200, "shared"), (b200, "special-function"), (b200, "int32"), (gb10, "tensor.fp16 fp32 mma.sync"),
+               (replace(b200, arch=replace(b200.arch, limits=limits)), "issue")]  # fmt: skip
+    assert not any(bound(name, hardware, clocks).confirmed for hardware, name in doubted)
+    assert all(bound(name, b200, clocks).confirmed for name in ("tensor.fp16 fp32 tcgen05", "issue"))
 
 
 @each_row(("name", "rate", "certain"), [
@@ -446,11 +321,7 @@ def test_pcie_is_bound_by_generation_width_and_coding(link: PcieLink, giga: floa
     ("name", "hardware", "clocks", "link", "named"),
     [
         ("l2", product("b200"), Clocks(sm_hz=1.9e9), None, "sm_100"),
-        ("fp32", product("b200"), Clocks(), None, "SM clock"),
         ("fp32", chip("sm_90", None), Clocks(sm_hz=1.9e9), None, "number of SMs"),
-        ("tensor.int4 int32 mma.sync", product("b200"), Clocks(sm_hz=1.9e9), None, "tensor.int4 int32 mma.sync"),
-        ("dram", chip("sm_90", 132), Clocks(sm_hz=1.9e9), None, "memory clock"),
-        ("pcie", product("b200"), Clocks(), None, "PCIe link"),
         ("pcie", product("b200"), Clocks(), PcieLink(9, 16), "PCIe generation 9"),
         ("warp drive", product("b200"), Clocks(), None, "'warp drive'"),
     ],
@@ -462,37 +333,22 @@ def test_limit_that_is_not_known_says_why(
     assert isinstance(limit, NoBound) and named in limit.why
 
 
-@given(st.sampled_from(["fp32", "shared", "l1", "shuffle", "issue", "tensor.fp8 fp32 wgmma"]), st.floats(1e8, 3e9))
-def test_limits_of_the_sms_are_proportional_to_their_clock(name: str, sm_hz: float) -> None:
-    h200 = product("h200-sxm")
-    once, twice = (bound(name, h200, Clocks(sm_hz=hz)).value for hz in (sm_hz, 2 * sm_hz))
-    assert twice == pytest.approx(2 * once)
-
-
 def test_probe_may_name_a_fraction_of_a_limit_or_a_rate_of_its_own() -> None:
-    clocks, anywhere = Clocks(sm_hz=1e9), Condition()
-    half = probe_limit(
-        PhysicalLimit(anywhere, bandwidth="l1", fraction=0.5, source="4-byte loads"), chip("sm_86", 10), clocks, "B/s"
-    )
-    assert isinstance(half, Bound)
-    assert (half.value, half.rate) == (64 * 10 * 1e9, 64)
-    own = probe_limit(PhysicalLimit(anywhere, rate=4.0, source="the guide"), chip("sm_86", 10), clocks, "result/clk/SM")
-    assert own == Bound(
-        name="rate", value=4.0, unit="result/clk/SM", source="the guide", rate=4.0, rate_unit="result/clk/SM"
-    )
+    device, clocks = chip("sm_86", 10), Clocks(sm_hz=1e9)
+    half = probe_limit(PhysicalLimit(Condition(), bandwidth="l1", fraction=0.5, source="loads"), device, clocks, "B/s")
+    assert isinstance(half, Bound) and (half.value, half.rate) == (64 * 10 * 1e9, 64)
+    own = probe_limit(PhysicalLimit(Condition(), rate=4.0, source="guide"), device, clocks, "result/clk/SM")
+    assert isinstance(own, Bound) and (own.value, own.rate_unit) == (4.0, "result/clk/SM")
     key = ComputeKey("tensor.fp16", "fp32", "mma.sync")
-    named = probe_limit(PhysicalLimit(anywhere, compute=key), chip("sm_86", 10), clocks, "FLOP/s")
-    assert isinstance(named, Bound)
-    assert named.name == "tensor.fp16 fp32 mma.sync"
+    named = probe_limit(PhysicalLimit(Condition(), compute=key), device, clocks, "FLOP/s")
+    assert isinstance(named, Bound) and named.name == "tensor.fp16 fp32 mma.sync"
 
 
 @each_row(
     ("name", "opcodes", "executed"),
     [
         ("fp32", {"FFMA": 64}, "fp32"),
-        ("tensor.bf16 fp32 wgmma", {"HGMMA.64x256x16.F32.BF16": 4}, "tensor.bf16 fp32 wgmma"),
         ("tensor.int4 int32 mma.sync", {"IMMA.16832.S8.S8": 2, "LOP3": 9}, "tensor.int8 int32 mma.sync"),
-        ("tensor.fp8 fp32 mma.sync", {"LOP3": 9}, "tensor.fp8 fp32 mma.sync"),
         ("tensor.fp8 fp32 mma.sync", {"HMMA.16816.F32": 2, "FADD": 32, "F2FP.F16.E4M3.UNPACK_B": 8}, MMA_FP16),
     ],
 )
@@ -510,22 +366,10 @@ def test_throttling_is_told_by_exactly_these_reasons() -> None:
     assert throttling(0x4 | 0x1) == ("power cap",)
 
 
-@given(st.integers(0, 2**16))
-def test_idle_and_application_clocks_never_change_the_answer(reasons: int) -> None:
-    assert throttling(reasons | 0x3) == throttling(reasons & ~0x3)
-    assert bool(throttling(reasons)) == bool(reasons & THROTTLE_MASK)
-
-
 def test_undisturbed_attempt_counts_whenever_it_comes() -> None:
     attempts = [Attempt((1.0,), 0x4), Attempt((2.0,), 0x1)]
     assert keep(attempts[:1]) is None
     assert keep(attempts) == Kept((2.0,), "short", ())
-
-
-def test_gpu_that_is_always_held_back_is_measured_as_it_is() -> None:
-    attempts = [Attempt((float(number),), 0x20 if number == 0 else 0x4) for number in range(4)]
-    assert keep(attempts[:3]) is None
-    assert keep(attempts) == Kept((3.0,), "power_limited", ("power cap", "software thermal limit"))
 
 
 def test_clock_is_cycles_over_time_of_the_middle_block() -> None:
@@ -535,13 +379,3 @@ def test_clock_is_cycles_over_time_of_the_middle_block() -> None:
 def test_window_must_be_much_longer_than_the_timers_step() -> None:
     for samples in ([(1980, 1000)], [], [(0, 10_000)]):
         assert isinstance(sm_clock(samples, step_ns=32), NoClock)
-
-
-def test_clock_that_no_longer_moves_has_settled() -> None:
-    falling = [(time / 10, 1.965e9 - 1e8 * min(time / 10, 3.0)) for time in range(80)]
-    late = settled(falling)
-    assert late.settled and late.hz == pytest.approx(1.665e9)
-    early = settled(falling[:30])
-    assert not early.settled
-    assert early.change == pytest.approx(-0.2e9 / 1.77e9, rel=0.02)
-    assert not settled(falling[70:71]).settled
