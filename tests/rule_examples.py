@@ -19,7 +19,6 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Finding
 from tests import builders
 from tests.kernels import (
-    CLOCK,
     DURATION,
     REGISTERS,
     WAVES,
@@ -39,7 +38,6 @@ from tests.kernels import (
 
 TOTAL = "memory_l2_theoretical_sectors_global"
 EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"
-IDEAL = "memory_l2_theoretical_sectors_global_ideal"
 PER_SECTOR_LOAD = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"
 PER_SECTOR_STORE = "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio"
 PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"
@@ -57,8 +55,6 @@ LOCAL_LOADS = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"
 LOCAL_STORES = "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"
 LOCAL_LOADS_RUN = "sass__inst_executed_local_loads"
 LOCAL_STORES_RUN = "sass__inst_executed_local_stores"
-GLOBAL_LOADS_RUN = "sass__inst_executed_global_loads"
-GLOBAL_STORES_RUN = "sass__inst_executed_global_stores"
 HOST = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 DEVICE = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
@@ -112,10 +108,6 @@ BANDWIDTH = (
     # DRAM stays at 30 %.
     Example("l2-bandwidth", "busy", made(busy(dram=30, l2=75, l1=50, sm=20)), 0.70, "high", "inferred", "75 %",
             (*busy(l2=0),)),
-    # 2 · 2.7648e9 FLOP in 1 ms of 13.824 TFLOP/s: 40 % of the FP32 peak stays, more than DRAM's 30 %.
-    Example("l2-bandwidth", "with arithmetic below it",
-            made(busy(dram=30, l2=75, l1=50, sm=40), lasting(), operations(ffma=2.7648e9, fadd=0, fmul=0)),
-            0.60, "high", "inferred", "75 %"),
     # L2 stays at 35 %.
     Example("l1-bandwidth", "busy", made(busy(dram=20, l2=35, l1=85)), 0.65, "high", "inferred", "85 %",
             (*busy(l1=0),)),
@@ -142,16 +134,10 @@ ACCESS = (
     # 600 of 1000 sectors; of DRAM's 50 % then only 20 % would stay.
     Example("uncoalesced-global", "by excess counters", made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 600.0}),
             0.6, "high", "measured", "60 %", (TOTAL, EXCESS)),
-    # 1000 − 700 of 1000.
-    Example("uncoalesced-global", "by the ideal number", made(busy(dram=50), {TOTAL: 1000.0, IDEAL: 700.0}),
-            0.3, "high", "measured", "30 %", (TOTAL, IDEAL)),
     # The FP64 pipe needs 85 % of the time, and memory next to nothing.
     Example("uncoalesced-global", "of a kernel full of arithmetic",
             made(busy(dram=2, l2=2), pipes(fp64=85), {TOTAL: 1000.0, EXCESS: 760.0}), 0.15, "medium", "measured",
             "76 %"),
-    # 24 of 32 bytes for nothing.
-    Example("uncoalesced-global", "by bytes per sector", made(busy(dram=40), {PER_SECTOR_LOAD: 8.0}),
-            0.75, "low", "guess", "8 of 32", (PER_SECTOR_LOAD,)),
     Example("uncoalesced-global", "by the percentage of a sector", made(busy(dram=40), {PERCENT_PER_SECTOR: 25.0}),
             0.75, "low", "guess", "8 of 32", (PERCENT_PER_SECTOR,)),
     # 32 − 4 of 32 sectors.
@@ -171,10 +157,6 @@ ACCESS = (
     Example("shared-bank-conflict", "by excess wavefronts",
             made({SHARED_WAVES: 1000.0, SHARED_EXCESS: 400.0, SHARED_BUSY: 55.0}), 0.4 * of_time(0.55), "high",
             "measured", "40 %", (SHARED_WAVES, SHARED_EXCESS)),
-    # 1000 − 700 of 1000 × 50 %.
-    Example("shared-bank-conflict", "by the ideal number",
-            made({SHARED_WAVES: 1000.0, f"{SHARED_WAVES}_ideal": 700.0, SHARED_BUSY: 50.0}), 0.3 * of_time(0.5),
-            "medium", "measured", "30 %", (SHARED_WAVES, f"{SHARED_WAVES}_ideal")),
     # 300 of 1000 × L1's 40 %, whatever the warps wait for.
     Example("shared-bank-conflict", "by the hardware's count",
             made(busy(l1=40), {CONFLICTS: 300.0, SHARED_PASSES: 1000.0}, stalls(short_scoreboard=30, mio_throttle=20)),
@@ -184,11 +166,6 @@ ACCESS = (
     Example("local-memory-spill", "by sectors",
             made(busy(dram=60), {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0, LOAD_SECTORS: 500.0, STORE_SECTORS: 300.0}),
             0.2, "high", "measured", "20 %"),
-    # 40 of 100 instructions.
-    Example("local-memory-spill", "by instructions",
-            made(busy(dram=60), {LOCAL_LOADS_RUN: 30.0, LOCAL_STORES_RUN: 10.0, GLOBAL_LOADS_RUN: 50.0,
-                                 GLOBAL_STORES_RUN: 10.0}),
-            0.4, "high", "measured", "40 %"),
     # 50 % of the accesses × 15 of 16 bytes' worth of them and 10 % × 14 of 16, × 40 % of the warps throttled.
     Example("narrow-access", "of a byte", made(busy(l1=20), stalls(lg_throttle=40), histograms={
             WARP_OPCODES: {"LDG.E.U8": 50.0, "STG.E.U16": 10.0, "LDG.E.128.CONSTANT": 40.0, "FFMA": 99.0}}),
@@ -199,8 +176,6 @@ ACCESS = (
             0.6 * of_time(0.5), "high", "inferred", "80 %", (WARP_OPCODES, stall_metric("lg_throttle"))),
     # Where no waits were collected, the 50 % that the unit is busy.
     Example("atomic-contention", "at L2", made({L2_ATOMICS: 50.0}), 0.50, "high", "measured", "50 %", (L2_ATOMICS,)),
-    Example("atomic-contention", "in shared memory", made({SHARED_ATOMICS: 40.0}), 0.40, "high", "measured", "40 %",
-            (SHARED_ATOMICS,)),
     # 40 + 30 % of the warps wait in the queues; DRAM's 10 % stays.
     Example("atomic-contention", "by the waits in the queues", made(busy(dram=10, l2=50, sm=60), {SHARED_ATOMICS: 40.0},
             stalls(mio_throttle=40, short_scoreboard=30)), of_time(0.7), "high", "measured", "40 %", (SHARED_ATOMICS,)),
@@ -220,29 +195,17 @@ COMPUTE = (
     # FP32 is twice as fast on an A100: 80 % become 40 %, more than DRAM's 30 %.
     Example("fp64-bound", "pipe full", made(busy(dram=30), pipes(fp64=80)), 0.60, "high", "inferred", "80 %",
             (pipe_metric("fp64"),)),
-    # Memory's 55 % stays, more than the 40 %.
-    Example("fp64-bound", "with memory behind it", made(busy(dram=55), pipes(fp64=80)), 0.45, "high", "inferred",
-            "80 %"),
     # 65 of 100 instructions are no divisions: 80 % · 65 % ÷ 2 = 26 %; DRAM's 30 % is more.
     Example("fp64-bound", "by divisions", made(busy(dram=30), pipes(fp64=80), histograms=DIVIDES), 0.70, "high",
             "inferred", "35 %", (pipe_metric("fp64"),)),
     # All of the 20 % at most; the pipe is not full, so it is a remark.
     Example("fp64-bound", "of its peak", made(lasting(), FP64_FIFTH), 0.20, "info", "inferred", "20 %",
             tuple(FP64_FIFTH)),
-    # Until the pipe is full.
-    Example("fp32-compute-bound", "busy", made(busy(sm=70, dram=20), pipes(fma=70, alu=20)), 0.30, "high", "measured",
-            "70 %", (pipe_metric("fma"),)),
-    # DRAM is full before the pipe.
-    Example("fp32-compute-bound", "with DRAM busier", made(busy(sm=70, dram=85), pipes(fma=70, alu=20)), 0.15,
-            "medium", "measured", "70 %"),
     Example("fp32-compute-bound", "near its ceiling", made(busy(sm=85), pipes(fma=85), lasting(), FP32_MOST), 0.15,
             "info", "measured", "10.4 TFLOP/s", (pipe_metric("fma"),)),
     # Half of the peak in a pipe that is 85 % busy: something else fills it, and no roof is told.
     Example("fp32-compute-bound", "full of little work", made(busy(sm=85), pipes(fma=85), lasting(), FP32_HALF), 0.15,
             "medium", "measured", "6.91 TFLOP/s"),
-    # The FMA pipe's 30 % stay.
-    Example("integer-bound", "ALU", made(busy(sm=70), pipes(alu=70, fma=30), lasting(),
-            operations(ffma=2.0736e9, fadd=0, fmul=0)), 0.70, "high", "measured", "70 %", (pipe_metric("alu"),)),
     # A full ALU is no roof: DRAM's 40 % stay.
     Example("integer-bound", "full", made(busy(sm=95, dram=40), pipes(alu=95)), 0.60, "high", "measured", "95 %",
             (pipe_metric("alu"),)),
@@ -250,22 +213,14 @@ COMPUTE = (
     Example("integer-bound", "IMAD", made(busy(sm=75), pipes(fma=75),
             histograms={WARP_OPCODES: {"IMAD.WIDE": 40.0, "IMAD": 20.0, "FFMA": 40.0}}), 0.70, "high", "inferred",
             "75 %", (pipe_metric("fma"), WARP_OPCODES)),
-    # The ALU's 30 % and DRAM's 20 % stay.
-    Example("special-function-bound", "busy", made(busy(dram=20), pipes(xu=65, alu=30)), 0.70, "high", "measured",
-            "65 %", (pipe_metric("xu"),)),
     Example("special-function-bound", "full", made(busy(dram=20), pipes(xu=95, alu=30)), 0.70, "high", "measured",
             "95 %", (pipe_metric("xu"),)),
-    Example("tensor-compute-bound", "busy", made(pipes(tensor=75)), 0.25, "high", "measured", "75 %",
-            (pipe_metric("tensor"),)),
     Example("tensor-compute-bound", "near its ceiling", made(pipes(tensor=90)), 0.10, "info", "measured", "90 %",
             (pipe_metric("tensor"),)),
     # In TF32 tensor cores would take 50 % · 128 ÷ 1024 = 6.25 %; DRAM's 20 % stay.
     Example("tensor-cores-idle", "a product by name",
             made(busy(dram=20), pipes(tensor=0), lasting(), FP32_HALF, name="my_gemm"), 0.80, "high", "inferred",
             "50 %", (pipe_metric("tensor"), next(iter(FP32_HALF)))),
-    # 50 % · 128 ÷ 1024 = 6.25 %.
-    Example("tensor-cores-idle", "a product by its arithmetic", made(pipes(tensor=0), lasting(), FP32_HALF),
-            0.9375, "low", "guess", "50 %", (CLOCK,)),
     # The opcodes say that no matrix instruction ran.
     Example("tensor-cores-idle", "by opcodes", made(lasting(), FP32_HALF, name="my_gemm",
             histograms={WARP_OPCODES: {"FFMA": 89.0, "STG.E": 1.0, "HFMA2.MMA": 10.0}}), 0.9375, "high", "inferred",
@@ -276,9 +231,6 @@ COMPUTE = (
     # 40 of 100 find a partner: 40 % of 70 %.
     Example("non-fused-fp", "FP64", made(pipes(fp64=70), operations(dfma=0, dadd=60, dmul=40)), 0.28, "high",
             "inferred", "100 %", tuple(operations(dfma=0, dadd=0, dmul=0))),
-    # Half of 70 % would go, but DRAM's 75 % stay.
-    Example("non-fused-fp", "with memory behind it", made(busy(dram=75), pipes(fp64=70),
-            operations(dfma=0, dadd=50, dmul=50)), 0.25, "high", "inferred", "100 %"),
     # 90 of 150, as the message says, of a pipe that is 50 % busy.
     Example("non-fused-fp", "by NVIDIA's message", made(pipes(fp64=50), details=told(
             "FPInstructions", "This kernel executes 60 fused and 90 non-fused FP64 instructions.")),
@@ -289,19 +241,10 @@ LAUNCH = (
     # 27 blocks on 108 SMs fill an eighth of the places for warps.
     Example("small-grid", "by SMs", made({WAVES: 0.125}, grid=(27, 1, 1)), 0.875, "high", "measured",
             "27 blocks"),
-    # No more than until the SM, at 40 %, is full.
-    Example("small-grid", "by SMs, one of them busy", made({WAVES: 0.125}, busy(sm=40), grid=(27, 1, 1)), 0.60, "high",
-            "measured", "27 blocks"),
     Example("small-grid", "by waves", made({WAVES: 0.4}, grid=(200, 1, 1)), 0.60, "high", "measured", "40 %", (WAVES,)),
-    # Half of an SM's warps are no small part of it.
-    Example("small-grid", "by waves of half-filled SMs", made({WAVES: 0.4}, HALF_OCCUPANCY, grid=(200, 1, 1)), 0.60,
-            "high", "measured", "40 %", (WAVES,)),
     # 0.4 waves of a quarter of the warps: 128 registers leave 16 of 64. Smaller tiles fill SMs that are idle.
     Example("small-grid", "by waves of large tiles", made({WAVES: 0.4, REGISTERS: 128.0}, busy(sm=5),
             grid=(200, 1, 1)), 0.90, "high", "measured", "40 %", (WAVES,)),
-    # Whether they are, no launch tells: few warps of matrix instructions can fill an SM.
-    Example("small-grid", "by waves of large tiles that only a launch tells of", made({WAVES: 0.4, REGISTERS: 128.0},
-            grid=(200, 1, 1)), 0.60, "high", "measured", "40 %", (WAVES,)),
     Example("small-grid", "by more than half a wave", made({WAVES: 0.7}, grid=(200, 1, 1)), 0.30, "low", "guess",
             "70 %", (WAVES,)),
     # 40 % of the issue slots used, and no unit more than half busy.
@@ -310,8 +253,6 @@ LAUNCH = (
     # 64 registers for 1024 threads are the whole register file: a second block does not fit.
     Example("barrier-wait", "one block an SM", made({REGISTERS: 64.0}, stalls(barrier=15), issued(40), busy(sm=50),
             block=(1024, 1, 1)), 0.15, "medium", "measured", "15 %", (stall_metric("barrier"),)),
-    # 1 − 1.07 ÷ 2
-    Example("tail-effect", "1.07 waves", made({WAVES: 1.07}), 0.465, "high", "inferred", "7.0 %", (WAVES,)),
     # 1 − 1.6 ÷ 2 = 0.2; the SMs idle for 150 of 1000 cycles only.
     Example("tail-effect", "1.6 waves with SMs at work",
             made({WAVES: 1.6, "sm__cycles_active.avg": 850.0, "sm__cycles_elapsed.max": 1000.0}), 0.15, "medium",
@@ -349,9 +290,6 @@ LAUNCH = (
     Example("block-size", "of one warp", made({REGISTERS: 32.0, ACTIVE: 48.0, WAVES: 8.0}, busy(sm=20), issued(20),
             stalls(long_scoreboard=80), block=(32, 1, 1)), 0.50, "high", "inferred",
             "50 %", (REGISTERS, *busy(sm=0))),
-    # 17 of 32 lanes, and half of the warps: 1 − 17 ÷ 64
-    Example("block-size", "of 17 threads", made({REGISTERS: 32.0, ACTIVE: 48.0, WAVES: 8.0}, busy(sm=20), issued(20),
-            stalls(long_scoreboard=80), block=(17, 1, 1)), 47 / 64, "high", "inferred", "17 of 32", ()),
     # 1 − 30 ÷ 50
     Example("load-imbalance", "of warps", made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}), 0.40, "low", "guess",
             "30 %", (REGISTERS, ACTIVE, WAVES)),
@@ -362,16 +300,8 @@ LAUNCH = (
     # Half of the warps are missing; 60 % of the issue slots and of the SM are idle, and 60 % of the warps wait.
     Example("low-occupancy", "starved", made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(40), busy(sm=40), stalls(wait=60),
             {"smsp__warps_eligible.avg.per_cycle_active": 0.5}), 0.50, "high", "inferred", "50 %", (REGISTERS,)),
-    # 30 % of the issue slots are idle: the warps that are there use most of them.
-    Example("low-occupancy", "not starved", made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(70), busy(sm=40),
-            stalls(wait=60)), 0.30, "info", "guess", "50 %", (REGISTERS,)),
-    Example("low-occupancy", "of a grid under one wave", made(HALF_OCCUPANCY, {WAVES: 0.5}), 0.0, "info", "guess",
-            "50 %", (REGISTERS,)),
-    # A launch takes 1 µs at least; that of the second kernel 2.4 of its 4 µs, by the busiest SM.
+    # A launch takes 1 µs at least.
     Example("short-kernel", "4 µs", made(lasting(4e-6)), 0.25, "high", "measured", "4.00 µs", (DURATION,)),
-    Example("short-kernel", "mostly its launch", made(lasting(4e-6), {"sm__cycles_active.max": 2e3,
-            "sm__cycles_elapsed.max": 5e3}), 0.60, "high", "measured", "4.00 µs",
-            (DURATION,)),
 )  # fmt: skip
 
 LATENCY = (
@@ -384,20 +314,11 @@ LATENCY = (
     # 60 % of the slots are used: the other 40 % are all that can be gained.
     Example("dependency-latency", "wait", made(stalls(wait=50), issued(60), busy(sm=55)), 0.40, "high", "inferred",
             "50 %", (stall_metric("wait"),)),
-    # The integer pipe needs 75 % of the time: 25 % are left, and the pipe is why they wait.
-    Example("dependency-latency", "of a busy pipe", made(stalls(wait=50), issued(60), pipes(alu=75)), 0.25, "info",
-            "inferred", "50 %", (stall_metric("wait"),)),
     Example("barrier-wait", "barrier", made(stalls(barrier=25), issued(30)), 0.25, "high", "measured", "25 %",
             (stall_metric("barrier"),)),
-    # 15 + 10 %
-    Example("barrier-wait", "with fences", made(stalls(barrier=15, membar=10), issued(30)), 0.25, "high", "measured",
-            "25 %", (stall_metric("barrier"), stall_metric("membar"))),
     # 15 + 7 %
     Example("instruction-fetch", "both reasons", made(stalls(no_instruction=15, branch_resolving=7), issued(30)), 0.22,
             "high", "inferred", "22 %", (stall_metric("no_instruction"), stall_metric("branch_resolving"))),
-    # 25 % of 8 µs are 2 µs: a few misses. SMs work for 7 of the 8 µs.
-    Example("instruction-fetch", "at the start", made(stalls(no_instruction=25), issued(30), lasting(8e-6)), 0.21875,
-            "info", "inferred", "25 %", (stall_metric("no_instruction"),)),
     # 25 % of 1 ms, but for the 1 µs of its launch
     Example("constant-miss", "long kernel", made(stalls(imc_miss=25), issued(30), lasting()), 0.25 * 0.999, "high",
             "inferred", "25 %", (stall_metric("imc_miss"),)),
@@ -405,25 +326,16 @@ LATENCY = (
     Example("constant-miss", "of the first wave", made(stalls(imc_miss=25), issued(30), lasting(20e-6),
             {REGISTERS: 32.0, ACTIVE: 40.0, WAVES: 8.0}), 0.25 * 0.95, "info", "inferred", "25 %",
             (stall_metric("imc_miss"),)),
-    # Its launch takes as long as the kernel, which explains the wait. SMs work for 1 of the 2 µs.
-    Example("constant-miss", "short kernel", made(stalls(imc_miss=25), issued(30), lasting(2e-6)), 0.125, "info",
-            "guess", "25 %", (stall_metric("imc_miss"),)),
     # 16 of 32 threads; 70 % of memory is free.
     Example("branch-divergence", "half a warp", made({THREADS: 16.0}, busy(dram=30)), 0.50, "high", "measured",
             "16 of 32", (THREADS,)),
     # Memory stays 60 % busy.
     Example("branch-divergence", "with memory behind it", made({"derived__avg_thread_executed": 8.0}, busy(dram=60)),
             0.40, "high", "measured", "8 of 32", ("derived__avg_thread_executed",)),
-    # The pipe needs a quarter of its 90 %: 1 − 0.225 is more than the 75 % of the threads that are idle.
-    Example("branch-divergence", "of a busy pipe", made({THREADS: 8.0}, busy(sm=90), pipes(fma=90)), 0.75, "high",
-            "measured", "8 of 32", (THREADS,)),
     # In 40 % of their time the warps wait for that.
     Example("latency-bound", "with a stall",
             made(busy(sm=20, dram=30, memory=30), stalls(short_scoreboard=40), issued(10)), 0.40, "high",
             "inferred", "40 %"),
-    # 1 − 30 %
-    Example("latency-bound", "with no stall above others",
-            made(busy(sm=20, dram=30, memory=30), stalls(wait=20), issued(10)), 0.70, "high", "inferred", "30 %"),
     Example("latency-bound", "without stalls", made(busy(sm=30, memory=10)), 0.70, "low", "guess", "30 %",
             (*busy(sm=0, memory=0),)),
 )  # fmt: skip

@@ -108,17 +108,16 @@ FAST, SLOW = pair(WORK, WORK)
 @each_row(
     ("launches", "expected"),
     [
-        # Launches of 19 and 20 µs that only scatter; 20 ÷ 22.3 = 0.897 and 20 ÷ 22.1 = 0.905.
+        # Launches of 19 and 20 µs that only scatter.
         ([*(tiled(16, s, WORK) for s in (17e-6, 19e-6, 21e-6)), *(tiled(32, s, WORK) for s in (18e-6, 20e-6, 22e-6))],
          SILENT),
-        ([FAST, tiled(32, 22.3e-6, WORK)], MEASURED),
         # Equal arithmetic, or instructions of as many threads: 1e6 · 32 and 1.003e6 · 31.9 are 0.02 % apart.
         ([FAST, SLOW], MEASURED),
         (pair(counted(1e6), counted(1.003e6, 31.9)), MEASURED),
         (pair(counted(1e6), counted(1.02e6)), INFERRED),
         (pair(counted(1e6), counted(1.26e6)), SILENT),
         (pair(WORK | counted(1e6), WORK | counted(2e6)), INFERRED),
-        # Other arithmetic is other work; counts beyond all numbers are none.
+        # Other arithmetic is other work.
         *((pair(WORK, operations(ffma=5e8 * more, fadd=0, fmul=0)), expected)
           for more, expected in ((1.005, MEASURED), (1.02, SILENT), (2.0, SILENT))),
         # 1000 × 1000 elements: 1008² threads in blocks of 16 × 16, 1024² of 32 × 32, 3 % more.
@@ -127,9 +126,6 @@ FAST, SLOW = pair(WORK, WORK)
         ([shaped((3, 1, 1), (16, 1, 1), 20e-6), shaped((2, 1, 1), (32, 1, 1), 65e-6)], SILENT),
         # As many threads over another extent.
         ([shaped((8, 16, 1), (128, 1, 1), 20e-6, WORK), shaped((16, 8, 1), (128, 1, 1), 65e-6, WORK)], SILENT),
-        # Threads that do more each need equal arithmetic and equal stores: a layer that widens stores four times what
-        # one that narrows does, with the same arithmetic.
-        ([looped(4096, 20e-6, WORK, {STORED: 1e6}), looped(64, 65e-6, WORK, {STORED: 1e6})], INFERRED),
         ([looped(4096, 20e-6, WORK, {STORED: 1e6}), looped(64, 65e-6, WORK, {STORED: 2.5e5})], SILENT),
         # What threads store counts however scattered it is: eight times the sectors without neighbours.
         ([added(1, 1, 0.5, 1e6, LDG=2e6, STG=1e6), ADD], INFERRED),
@@ -139,8 +135,6 @@ FAST, SLOW = pair(WORK, WORK)
             (1e6, 1e6, INFERRED), (1.005e6, 1e6, INFERRED), (1.02e6, 1e6, SILENT), (1e6, 1.02e6, SILENT),
             (0.0, 0.0, SILENT))),
         ([tiled(16, 20e-6, {REGISTERS: 40.0}), tiled(16, 65e-6, {REGISTERS: 128.0})], GUESS),
-        # Other kernels, and launches without a shape or a time.
-        ([FAST, replace(SLOW, name="other")], SILENT),
         ([FAST, replace(SLOW, grid=None)], SILENT),
         ([FAST.without("gpu__time_duration.sum"), SLOW], SILENT),
         ([tiled(16, 20e-6, WORK, clock_hz=1.021e9), SLOW], INFERRED),
@@ -235,9 +229,8 @@ FELL = (clocked(0, 0.6e9, 0.9e9, demangled="same"), clocked(1, 1.0e9, 1.5e9, dem
         # The slowest and the fastest are named, of one kernel before those of all.
         ((clocked(0, 1.0e9), clocked(1, 1.3e9), clocked(2, 1.2e9)), ("1.00 GHz in kernel 0", "1.30 GHz in kernel 1")),
         ((clocked(0, 1.0e9), *ALIKE), ("1.20 GHz in kernel 1", "1.30 GHz in kernel 2")),
-        # Too few cycles are no clock where that of DRAM does not tell; 2 % are no other clock.
+        # Too few cycles are no clock where that of DRAM does not tell.
         ((clocked(0, 1.0e9, duration_s=19e-6), clocked(1, 1.3e9)), ()),
-        ((clocked(0, 1.0e9), clocked(1, 1.019e9), clocked(2, None)), ()),
         # Clocks that fall together did not fall; in two reports that is told.
         (FELL, ()),
         ((FELL[0], structs.replace(FELL[1], source=1)), ("600 MHz in kernel 0", "1.00 GHz in kernel 1")),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuprof.diagnose.order import about
@@ -239,42 +239,6 @@ def check_order(findings: Sequence[Finding]) -> None:
 
 VOIDING = ("stores-nothing", "debug-build")
 """What leaves nothing else of its kernel to judge comes first."""
-
-
-BY_UNIT = tuple(next(iter(busy(**{unit: 0}))) for unit in ("dram", "l2", "l1", "memory", "sm"))
-FLOORS = (*BY_UNIT, *(next(iter(pipes(**{pipe: 0}))) for pipe in ("fp64", "tensor")), DURATION)
-"""What only bounds other findings."""
-
-
-HALF_IS_LOCAL = made(
-    {BY_UNIT[0]: 0.0, "dram__bytes.sum": 1.0, LOCAL: 0.0, GLOBAL: 0.0, LOCAL_STORES: 1.0, GLOBAL_STORES: 1.0}
-)
-"""Half of the accesses, and maybe all that reaches DRAM, is of local memory."""
-
-
-@tried(20)
-@example(HALF_IS_LOCAL)
-@given(launches())
-def test_a_bound_is_never_tighter_for_what_was_not_collected(launch: Made) -> None:
-    whole = by_rule(launch.profile().findings)
-    for name in FLOORS:
-        if name not in launch.values:
-            continue
-        for rule, finding in by_rule(launch.without(name).profile().findings).items():
-            full = whole.get(rule)
-            kinds = {finding.gain_kind, full.gain_kind if full is not None else None}
-            if full is None or kinds != {"bound"} or full.gain_kernel is None or finding.gain_kernel is None:
-                continue
-            if (
-                full.confidence == finding.confidence
-                and [item.metric for item in full.evidence][:1] == [item.metric for item in finding.evidence][:1]
-            ):
-                assert finding.gain_kernel >= full.gain_kernel - EXACT, f"{rule} without {name}"
-
-
-def by_rule(findings: Sequence[Finding]) -> dict[str, Finding]:
-    """Return the first finding of each rule."""
-    return {finding.rule: finding for finding in reversed(findings)}
 
 
 def test_causes_are_rules_and_none_explains_itself() -> None:

@@ -222,7 +222,7 @@ KERNELS = st.lists(st.lists(FINDINGS, max_size=6), max_size=6).map(
 def test_a_gain_for_the_run_is_the_gain_for_the_kernel_times_its_share(
     rule: Rule, gain: float | None, confidence: Confidence, settled: bool, share: float | None
 ) -> None:
-    verdict = RuleVerdict("headline", "why", "action", "advice", confidence=confidence, settled=settled,
+    verdict = RuleVerdict("headline", "why", "advice", confidence, action="action", settled=settled,
                           saving=Saving(gain, "bound") if gain is not None else None,
                           evidence=(Evidence("metric", 1.0, "%", threshold=None),))  # fmt: skip
     finding = finding_of(rule, verdict, share)

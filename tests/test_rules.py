@@ -167,7 +167,7 @@ def busy_metric(unit: str) -> str:
         ("atomic-contention", "at L2", L2_ATOMICS, 50, "%", access.ATOMICS),
         ("fp64-bound", "pipe full", pipe_metric("fp64"), 80, "%", compute.PIPE_BUSY),
         ("fp64-bound", "by divisions", WARP_OPCODES, 35, "%", None),
-        ("fp32-compute-bound", "busy", pipe_metric("fma"), 70, "%", compute.PIPE_BUSY),
+        ("fp32-compute-bound", "near its ceiling", pipe_metric("fma"), 85, "%", compute.PIPE_BUSY),
         ("tensor-cores-idle", "a product by name", "", 1600, "%", matrix.FASTER),
         ("non-fused-fp", "FP32", "", 20, "%", fusing.NON_FUSED),
         ("small-grid", "by waves", WAVES, 0.4, "wave", launch.FULL_WAVE),

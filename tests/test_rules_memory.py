@@ -31,7 +31,6 @@ from tests.kernels import (
 )  # fmt: skip
 from tests.rule_examples import (
     ACHIEVED,
-    ACTIVE_L1,
     ALWAYS_ACTIVE,
     CONFLICTS,
     CONFLICTS_OF,
@@ -57,9 +56,7 @@ from tests.rule_examples import (
     SHARED_4K,
     SHARED_ATOMICS,
     SHARED_BUSY,
-    SHARED_EXCESS,
     SHARED_PASSES,
-    SHARED_WAVES,
     STORE_SECTORS,
     TOTAL,
     WAVEFRONTS,
@@ -109,7 +106,6 @@ UNTIL_2022 = (
 )
 LOCAL_MESSAGE = "accesses local memory, accounting for {}% of all sectors requested in L1TEX."
 EXCESS_MESSAGE = "total of {} excessive sectors (60% of the total {} sectors)"
-ISSUED_ACCESSES = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
 PASSES = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 10.0})
 
 
@@ -122,18 +118,9 @@ PASSES = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 10.0})
         silent("conflicts of shared memory", PASSES.plus(SHARED_4K), UNCOALESCED),
         *(silent("4 to 16 bytes a thread", made(busy(dram=50), {LOAD_SECTORS: 100 * n, LOAD_REQUESTS: 100.0}),
                  UNCOALESCED) for n in (4.0, 8.0, 16.0)),
-        # 48 of 64 bytes where nothing tells how many there are of each; 3 · 32 + 1 · 16 of 4 · 32 where it does.
-        says("loads and stores", made(busy(dram=40), {PER_SECTOR_LOAD: 32.0, PER_SECTOR_STORE: 16.0}), UNCOALESCED,
-             0.25),
-        says("an average of requests", made({SECTORS_OF_LOADS: 32.0}), UNCOALESCED, 1 - 4 / 32, "32 sectors",
-             {SECTORS_OF_LOADS: 32.0}),
         # A sector a request is the least that there is.
         silent("a word that all threads read", made(busy(dram=50), {PER_SECTOR_LOAD: 4.0, LOAD_SECTORS: 100.0,
                LOAD_REQUESTS: 100.0}), UNCOALESCED),
-        # 96 ÷ 6 = 16 passes a request at least; 20 % leave 4.8, 24 % the 4 of 16 bytes a thread.
-        says("at least 16 passes", made(busy(l1=96), {ISSUED_ACCESSES: 6.0}, NO_SHARED), UNCOALESCED, 15 / 16, "16 L1",
-             confidence="inferred"),
-        silent("passes are the accesses' fault", made(busy(l1=96), {ISSUED_ACCESSES: 6.0}, NO_SHARED), L1),
         # 10 % of the warps wait for memory, and its busiest unit is 20 % busy: 60 % of that.
         says("nobody waits for memory", made(EXCESS_600, stalls(long_scoreboard=6, lg_throttle=4),
              busy(dram=15, l2=20, l1=10, sm=40)), UNCOALESCED, 0.6 * of_time(0.2)),
@@ -144,11 +131,6 @@ PASSES = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 10.0})
           for memory, confidence in ((95.0, "inferred"), (30.0, "guess"))),
         says("NVIDIA's rule on local memory", made(details=told("MemoryLocalAccess", LOCAL_MESSAGE.format("40.62"))),
              SPILL, 0.4062, "41 %", {"rule MemoryLocalAccess": 40.62}),
-        # NVIDIA's estimate bounds what its message alone tells while nothing is known to be busy.
-        says("an estimate of spills", made(details=messages(message(LOCAL_MESSAGE.format(40.0), percent=30.0),
-             message(LOAD_MESSAGE.format(8.0), percent=3.5))), SPILL, 0.3, confidence="inferred", kind="fixed-work"),
-        says("an estimate of loads", made(details=messages(message(LOCAL_MESSAGE.format(40.0), percent=30.0),
-             message(LOAD_MESSAGE.format(8.0), percent=3.5))), UNCOALESCED, 0.035, confidence="guess", severity="low"),
     ],
 )  # fmt: skip
 def test_accesses_of_global_memory(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
@@ -204,11 +186,8 @@ IN_MEMORY, IN_QUEUE = stalls(long_scoreboard=80, wait=20), stalls(lg_throttle=60
         # L1 has a tenth of its 20 % too much, and nothing queues for it: a little more than DRAM's 2.2 %.
         says("DRAM hardly moves it", A_TENTH.plus(IN_MEMORY), UNCOALESCED, 0.1 * of_time(0.2) * 0.999,
              kind="fixed-work"),
-        says("L1's queue holds it up", A_TENTH.plus(IN_QUEUE), UNCOALESCED, 0.1 * of_time(0.6) * 0.999),
         # All 4000 sectors come from DRAM: a quarter of its 89 % stays, and 3 of 4 parts are all that can go.
         says("it reaches DRAM", STREAM.plus(moving(4000, 4000)), UNCOALESCED, 0.75 * 0.999, kind="bound"),
-        # Most of DRAM's bytes are others': no more than 3000 of 30 000 sectors go.
-        says("others' bytes", STREAM.plus(moving(30_000, 30_000)), UNCOALESCED, 1 - 0.89 * 0.9, kind="fixed-work"),
         says("DRAM moves it", STREAM.plus(moving(4000, 4000)), DRAM, 0.11, severity="info", cause=UNCOALESCED),
     ],
 )  # fmt: skip
@@ -219,11 +198,7 @@ def test_excess_sectors_gain_what_their_level_costs(launch: Judged, rule: str, e
 # Conflicts, spills, narrow accesses and atomics.
 
 LOCAL = {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0}
-MOST_LOCAL = {LOCAL_LOADS: 600.0, LOCAL_STORES: 200.0, LOAD_SECTORS: 100.0, STORE_SECTORS: 100.0}
 MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
-SPILLS = made(busy(dram=80, l2=60), pipes(fma=30), MOST_LOCAL, lasting(), moving(1000, 4000))
-CONFLICTING = {SHARED_WAVES: 1000.0, SHARED_EXCESS: 400.0, SHARED_BUSY: 80.0, WAVEFRONTS: 90.0}
-IDLE_PIPE = made({CONFLICTS: 420.0, SHARED_PASSES: 1000.0, SHARED_BUSY: 10.0}, grid=(54, 1, 1))
 LOADS_ALONE = {CONFLICTS_OF.format("ld"): 864 * 31.0}
 COUNTED = made({CONFLICTS: 9.52e6, SHARED_PASSES: 13.6e6, "sm__cycles_elapsed.max": 1e6, "sm__cycles_active.avg": 1e6},
                busy(dram=10, l2=4, l1=96, sm=40), SHARED_4K)  # fmt: skip
@@ -246,17 +221,11 @@ def atomics(opcode: str, *parts: Values) -> Made:
 
 
 IN_LOOPS = (busy(dram=10, sm=60), {L2_ATOMICS: 50.0}, stalls(long_scoreboard=90), pipes(alu=40))
-BYTES_ONLY = made(busy(l1=70), pipes(alu=70), stalls(lg_throttle=50), histograms={WARP_OPCODES: {"LDG.E.U8": 9.0}})
 
 
 @each_row(
     ("launch", "rule", "expected"),
     [
-        # 90 − 0.4 · 80 = 58 % of L1's time stays.
-        says("passes that are none stay", made(busy(dram=20), CONFLICTING), CONFLICT, 0.4,
-             remains={"l1": 0.58, "dram": 0.2}),
-        # 42 % of the passes, and the pipe works 10 % of the time; 54 of 108 SMs have a block: 20 % there.
-        says("an idle pipe", IDLE_PIPE, CONFLICT, 0.42 * of_time(0.2)),
         # 300 + 100 of 600 + 200 passes.
         says("loads and stores", made(conflicts("ld", 300, 600), conflicts("st", 100, 200), busy(l1=80)), CONFLICT, 0.5,
              "400 of 800"),
@@ -272,14 +241,7 @@ BYTES_ONLY = made(busy(l1=70), pipes(alu=70), stalls(lg_throttle=50), histograms
 
         silent("local sectors alone", made(busy(dram=60), LOCAL), SPILL),
         says("nothing but local", made(busy(dram=60), LOCAL, {LOAD_SECTORS: 0.0, STORE_SECTORS: 0.0}), SPILL, 1.0),
-        # 800 of L2's 1000 sectors and of DRAM's 4000: 64 % of DRAM's time stays.
-        says("what is not its own stays", SPILLS, SPILL, 0.36, kind="bound"),
-        # Of the loads 100 miss L1: 300 sectors of DRAM's 4000, and 74 % stay.
-        says("loads that miss", SPILLS.plus({MISSES: 100.0}), SPILL, 0.26),
-        says("spills fill DRAM", made(busy(dram=70, l2=60), MOST_LOCAL, lasting(), moving(1000, 800)), DRAM, 0.3,
-             cause=SPILL),
 
-        says("address arithmetic", BYTES_ONLY, NARROW, 0.3, kind="fixed-work"),
 
         # All of the wait goes; loops of compare-and-swap take their arithmetic along.
         says("in no loop", atomics("RED.E.ADD", *IN_LOOPS), ATOMICS, 0.6),
@@ -343,12 +305,6 @@ def test_widths_are_read_from_opcodes() -> None:
 # Levels of memory.
 
 BUSY_L2 = busy(dram=30, l2=75, l1=50, sm=20)
-SM_83 = made(busy(dram=70, l2=40, l1=88, memory=75, sm=83), issued(47), ALWAYS_ACTIVE)
-ISSUES = made(busy(dram=2, l2=10, l1=80, sm=60), issued(60), ALWAYS_ACTIVE)
-FULL_WHILE_ACTIVE = made({ACTIVE_L1: 99.0, "sm__cycles_active.avg": 5e5, "gpc__cycles_elapsed.max": 1e6},
-                         busy(sm=20, memory=49.5, dram=5, l2=10), SHARED_4K)  # fmt: skip
-"""SMs work half of the time, and L1 then has no cycle left."""
-SHARED_LOADS = {"smsp__inst_executed.sum": 100e6, "smsp__sass_inst_executed_op_shared_ld.sum": 32e6}
 ONE_WAY = "lts__lts2xbar_cycles_active.sum.per_second"
 WRITES, DRAM_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum", "dram__sectors_write.sum"
 WRITTEN = {HOST: 0.0, DEVICE: 600.0, WRITES: 300.0, DRAM_WRITES: 100.0}
@@ -360,47 +316,19 @@ TO_HOST = made(busy(dram=10), stalls(long_scoreboard=90), issued(5), {HOST: 1000
     [
         silent("L2 is busier", made(busy(dram=50, l2=80, l1=75)), DRAM, L1),
         says("the busiest level", made(busy(dram=50, l2=80, l1=75)), L2, 0.5),
-        # Of L1 it holds less: L1's own percentage is of cycles in which it has work.
-        says("L1's own cycles", made(busy(dram=10, l2=20, l1=90, sm=15, memory=50)), L1, 0.8),
         says("DRAM near its roof", made(busy(dram=82, l2=90, l1=20)), DRAM, 0.1),
         silent("DRAM is as busy", made(busy(dram=68, l2=70, l1=40)), L2),
         says("the busiest unit stays", made(busy(dram=70, l2=40, l1=30, sm=78)), DRAM, 0.22, kind="fixed-work"),
         # A pipe that is 90 % busy bounds fewer bytes too.
         says("a full pipe", made(busy(dram=70, l2=40, l1=30), pipes(fp64=90)), DRAM, 0.1, kind="bound"),
-        # A level beside a DRAM or an SM of unknown speed is a guess, but for one near its ceiling.
-        says("DRAM unknown", made(busy(l2=30, l1=85)), L1, 0.7, confidence="guess"),
-        says("near its ceiling", made(busy(dram=10, l2=85, l1=30)), L2, 0.85, confidence="inferred"),
-        # The load/store unit and with it the SM are 91 % busy; the FMA pipe's 17 % stay.
-        says("the arithmetic stays", made(busy(dram=1, l2=5, l1=91, sm=91), pipes(lsu=91, fma=17)), L1, 0.83),
-        # 4 × 60 % instructions a cycle; at most 0.8 of them are accesses, with a pass each: 1.6 ÷ 4 stay.
-        says("other instructions", On(ISSUES, "NVIDIA A100", "8.0", 68), L1, 0.6),
-        # What is 83 % busy are no accesses, which are a part of the 75 %, and not the issue slots.
-        says("an SM above memory", SM_83, L1, 0.17, "83 %"),
-        # 66 % of L1 are all that is its own; the launch takes 1 µs of 1 ms.
-        says("levels below bound nothing", made(busy(dram=8, l2=24, l1=66), lasting()), L1, 0.66,
-             remains={"launch": 0.001}),
-        says("fewer passes move fewer bytes", made(busy(dram=10, l2=70), SHARED_4K, {WAVEFRONTS: 90.0, REQUESTS: 5.0}),
-             L1, 0.3, kind="fixed-work"),
-        silent("shared memory fills it", made(busy(l1=85, dram=10), {SHARED_BUSY: 80.0}), L1),
         says("shared memory fills L1", made(busy(l1=85, dram=10), {SHARED_BUSY: 80.0}), SHARED, 0.8),
         silent("L2 explains it", made(busy(memory=70, l2=70, dram=10)), L1),
-        # Fewer accesses shorten the work of those SMs, which is all of the time; L2 needs 10 % for the same bytes.
-        says("full while SMs work", FULL_WHILE_ACTIVE, L1, 0.9, "99 %"),
-        silent("70 % while SMs work", FULL_WHILE_ACTIVE.plus({ACTIVE_L1: 70.0}, busy(memory=35)), L1),
-        says("passes by a bound", made(busy(l1=96, sm=6, memory=96, dram=5, l2=10)), L1, 0.9, "16 wavefronts"),
-        # With DRAM's 3 of 4 GB as they are, L2 could save a quarter of its 75 % at most, and not by fusing kernels.
-        says("bytes that are used once", made(busy(dram=38, l2=75, l1=50, sm=20), lasting(), {
-             "lts__t_bytes.sum": 4e9, "dram__bytes.sum": 3e9}), L2, 0.75),
-        says("bytes that are read again", made(busy(dram=38, l2=75, l1=50, sm=20), lasting(), {
-             "lts__t_bytes.sum": 4e9, "dram__bytes.sum": 1e9}), L2, 0.62),
-        # Where counts are all that there is, 32 of 100 instructions take more cycles than the schedulers need.
-        says("counts alone", made(SHARED_LOADS), SHARED, None, confidence="guess", severity="info"),
 
         # Writes to the host count although L2 calls them hits. Of one side alone nothing follows: misses decide.
         says("writes", made(busy(dram=50), WRITTEN), HOST_TRAFFIC, 0.5, "30 %", {WRITES: 300.0, DRAM_WRITES: 100.0}),
         silent("the host's own memory", made(busy(dram=50), {HOST: 900.0, DEVICE: 100.0,
                "device__attribute_integrated": 1.0}), HOST_TRAFFIC),
-        # DRAM's 10 % stay, and no more can go than 40 % of waits explain.
+        # DRAM's 10 % stay.
         says("all misses", TO_HOST, HOST_TRAFFIC, 0.9),
         # Warps that wait longer than memory takes seem to wait for the host, and what would help others is not told.
         says("far memory", FAR, HOST_TRAFFIC, 0.84, "2560", confidence="guess", severity="low"),

@@ -71,21 +71,8 @@ extern "C" __global__ void product(const float* a, const float* b, float* c, int
   }
   c[row * n + column] = sum;
 }
-extern "C" __global__ void stencil(float* values, int steps) {
-  extern __shared__ float line[];
-  const int me = threadIdx.x;
-  line[me] = values[blockIdx.x * blockDim.x + me];
-  __syncthreads();
-  for (int step = 0; step < steps; ++step) {
-    const float next = me > 0 && me + 1 < blockDim.x ? 0.25f * (line[me - 1] + line[me + 1]) : line[me];
-    __syncthreads();
-    line[me] = next;
-    __syncthreads();
-  }
-  values[blockIdx.x * blockDim.x + me] = line[me];
-}
 """
-STEPS = {"tree": 1, "unrolled": 8, "shuffled": 0, "product": 0, "stencil": 0}
+STEPS = {"tree": 1, "unrolled": 8, "shuffled": 0, "product": 0}
 """Of `tree`, one that is executed again and again."""
 
 

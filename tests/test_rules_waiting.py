@@ -75,8 +75,7 @@ def messages_of_stalls(reason: str, share: str) -> Made:
               ("for an immediate constant cache (IMC) miss", CONSTANT),
               ("for a branch target to be computed, and the warp program counter to be updated", FETCH),
               ("for the L1 instruction queue for local and global (LG) memory operations to be not full", MEMORY))),
-        # FP64 instructions in the texture queue do not wait for memory: no texture instruction was executed, or
-        # nothing tells of them and FP64 is the busiest pipe.
+        # FP64 instructions in the texture queue do not wait for memory.
         silent("FP64 in the queue of textures", TEXTURE_QUEUE, MEMORY),
         # The SM leaves half of the time.
         *(says("textures", launch, MEMORY, 0.5) for launch in (
@@ -94,7 +93,7 @@ def messages_of_stalls(reason: str, share: str) -> Made:
         *(silent("what was not collected", made(busy(**units)), WAITING) for units in (
             {"sm": 20}, {"dram": 10, "l2": 5}, {"sm": 20, "dram": 10, "l2": 5})),
         says("all levels", made(busy(sm=20, dram=10, l2=5, l1=30)), WAITING, 0.7),
-        # Places between short blocks are no latency; with most issue slots used, more warps are no sure help.
+        # Places between short blocks are no latency.
         says("short blocks", SHORT, SHORT_BLOCKS, 0.5, severity="high"),
         silent("short blocks", SHORT, WAITING),
     ],
