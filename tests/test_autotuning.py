@@ -28,14 +28,16 @@ def trace(*kernels: Activity) -> Trace:
     return Trace("hand.pt.trace.json", "0" * 64, "pytorch-trace", "PyTorch", None, (device,), kernels)
 
 
-def names_of(found: object, kind: str = KERNEL) -> list[str]:
-    assert isinstance(found, Trace)
-    return [one.name for one in found.activities if one.kind == kind]
+def names_of(own: object, kind: str = KERNEL) -> list[str]:
+    assert isinstance(own, Trace)
+    return [activity.name for activity in own.activities if activity.kind == kind]
 
 
 def test_what_is_marked_is_left_out() -> None:
-    found, tries = without_tries(trace(kernel(0, "a", None, "Net", RANGE), kernel(1, "a"), kernel(2, "b")))
-    assert names_of(found) == ["a", "b"] and names_of(found, TRY) == ["a"]
+    whole = trace(kernel(0, "a", None, RANGE), kernel(1, "b", None, RANGE))
+    assert without_tries(whole) == (whole, (0, 0.0)), "a program that does nothing but try is surveyed as it is"
+    own, tries = without_tries(trace(kernel(0, "a", None, "Net", RANGE), kernel(1, "a"), kernel(2, "b")))
+    assert names_of(own) == ["a", "b"] and names_of(own, TRY) == ["a"]
     assert tries.launches == 1 and tries.time_s == pytest.approx(1e-3)
 
 
@@ -46,19 +48,10 @@ def test_the_first_call_of_a_convolution_that_tries_ten_algorithms_leaves_what_i
     later = []
     for number in (11, 13, 15):
         later += [kernel(number, "relu", "aten::relu", "Net"), kernel(number + 1, "algorithm_3", conv, "Net", "conv1")]
-    found, tries = without_tries(trace(*first, *chosen, *later))
+    own, tries = without_tries(trace(*first, *chosen, *later))
     # What was chosen is the program's work, its first try too.
     assert tries.launches == 9
-    assert names_of(found) == [
-        "algorithm_3",
-        "algorithm_3",
-        "relu",
-        "algorithm_3",
-        "relu",
-        "algorithm_3",
-        "relu",
-        "algorithm_3",
-    ]
+    assert names_of(own) == ["algorithm_3"] + ["algorithm_3", "relu"] * 3 + ["algorithm_3"]
 
 
 def calls(operator: str, *called: list[str]) -> list[Activity]:
@@ -89,15 +82,10 @@ def test_what_a_first_call_does_more_of_is_work_of_the_program(operator: str, ca
     assert tries.launches == 0
 
 
-def test_a_program_that_does_nothing_but_try_is_surveyed_as_it_is() -> None:
-    whole = trace(kernel(0, "a", None, RANGE), kernel(1, "b", None, RANGE))
-    assert without_tries(whole) == (whole, (0, 0.0))
-
-
 def test_launches_of_a_report_are_left_out_by_their_range() -> None:
-    own, tried = launch(FLOP_1, name="own"), replace(launch(FLOP_1, name="tried"), ranges=("Net", RANGE))
-    found, tries = without_tries(report(own, tried))
-    assert [one.name for one in found.launches] == ["own"]  # type: ignore[union-attr]
+    kept, tried = launch(FLOP_1, name="own"), replace(launch(FLOP_1, name="tried"), ranges=("Net", RANGE))
+    own, tries = without_tries(report(kept, tried))
+    assert [launch_.name for launch_ in own.launches] == ["own"]  # type: ignore[union-attr]
     assert tries.launches == 1 and tries.time_s == pytest.approx(1e-6)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuprof.diagnose.order import about
@@ -145,153 +145,68 @@ def tried(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 # Of all launches.
 
-
-@tried(30)
-@given(launches())
-def test_a_gain_is_a_fraction_of_the_time_and_of_a_known_kind(launch: Made) -> None:
-    for finding in launch.profile().findings:
-        assert (finding.gain_kind is None) == (finding.gain_kernel is None and finding.gain_total is None)
-        if finding.gain_kernel is not None:
-            assert 0 <= finding.gain_kernel <= 1
-            assert (finding.held is not None) == (finding.gain_kind == "fixed-work")
-
-
-@tried(30)
-@given(launches())
-def test_a_gain_leaves_the_time_that_the_busiest_remaining_unit_needs(launch: Made) -> None:
-    for finding in launch.profile().findings:
-        needs = [item.fraction for item in finding.remains]
-        assert needs == sorted(needs, reverse=True)
-        if finding.gain_kernel is not None and needs:
-            assert finding.gain_kernel <= 1 - needs[0] + EXACT
-
-
 _ARITHMETIC = ("fp64", "tensor")
 """Pipes with the arithmetic of the result: no repair of an access, a wait or the grid takes it away."""
 _MEMORY = ("dram", "l2")
+_ALL = (*_ARITHMETIC, *_MEMORY)
 STAYS: Mapping[str, tuple[str, ...]] = {
-    "uncoalesced-global": _ARITHMETIC,
-    "shared-bank-conflict": (*_ARITHMETIC, *_MEMORY),
-    "shared-bandwidth": (*_ARITHMETIC, "dram"),
-    "l1-bandwidth": (*_ARITHMETIC, "dram"),
-    "l2-bandwidth": (*_ARITHMETIC, "dram"),
-    "dram-bandwidth": (*_ARITHMETIC, "dram"),
-    "atomic-contention": ("dram",),  # a loop of compare-and-swap does its arithmetic again
-    "host-memory-traffic": _ARITHMETIC,
-    "local-memory-spill": _ARITHMETIC,
-    "narrow-access": _ARITHMETIC,
-    "small-grid": (*_ARITHMETIC, *_MEMORY),
-    "tail-effect": (*_ARITHMETIC, *_MEMORY),
+    **dict.fromkeys(("uncoalesced-global", "host-memory-traffic", "local-memory-spill", "narrow-access"), _ARITHMETIC),
+    **dict.fromkeys(("shared-bandwidth", "l1-bandwidth", "l2-bandwidth", "dram-bandwidth", "load-imbalance"),
+                    (*_ARITHMETIC, "dram")),
+    **dict.fromkeys(("shared-bank-conflict", "small-grid", "tail-effect", "short-blocks", "low-occupancy",
+                     "memory-latency", "dependency-latency", "barrier-wait", "constant-miss", "instruction-fetch",
+                     "integer-bound", "special-function-bound"), _ALL),
     "block-size": _MEMORY,
-    "short-blocks": (*_ARITHMETIC, *_MEMORY),
-    "load-imbalance": (*_ARITHMETIC, "dram"),
-    "low-occupancy": (*_ARITHMETIC, *_MEMORY),
-    "memory-latency": (*_ARITHMETIC, *_MEMORY),
-    "dependency-latency": (*_ARITHMETIC, *_MEMORY),
-    "barrier-wait": (*_ARITHMETIC, *_MEMORY),
-    "constant-miss": (*_ARITHMETIC, *_MEMORY),
-    "instruction-fetch": (*_ARITHMETIC, *_MEMORY),
-    "integer-bound": (*_ARITHMETIC, *_MEMORY),
-    "special-function-bound": (*_ARITHMETIC, *_MEMORY),
+    "atomic-contention": ("dram",),  # a loop of compare-and-swap does its arithmetic again
     "branch-divergence": ("dram",),
-}
+}  # fmt: skip
 """What the repair of a rule cannot touch, worked out by what it changes."""
 
 
-@tried(50)
+@tried(40)
 @given(launches())
-def test_at_most_is_never_more_than_what_an_untouched_unit_leaves(launch: Made) -> None:
-    busy_ = {
-        **{unit: next(iter(busy(**{unit: 0}))) for unit in _MEMORY},
-        **{p: next(iter(pipes(**{p: 0}))) for p in PIPES},
-    }
-    for finding in launch.profile().findings:
-        if finding.gain_kind != "bound" or finding.gain_kernel is None:
-            continue
+def test_gains_are_bounds_evidence_is_there_and_the_order_holds(launch: Made) -> None:
+    findings = launch.profile().findings
+    for finding in findings:
+        check_gain(launch, finding)
+        assert [item.metric for item in finding.evidence if not recorded_in(launch, item.metric)] == []
+    check_causes(findings)
+    check_order(findings)
+
+
+BUSY_METRICS = {unit: next(iter(busy(**{unit: 0}))) for unit in _MEMORY} | {
+    pipe: next(iter(pipes(**{pipe: 0}))) for pipe in PIPES
+}
+
+
+def check_gain(launch: Made, finding: Finding) -> None:
+    """A gain is a fraction of the time, and leaves what the busiest remaining and untouched units need."""
+    gain, needs = finding.gain_kernel, [item.fraction for item in finding.remains]
+    assert (finding.gain_kind is None) == (gain is None and finding.gain_total is None)
+    assert needs == sorted(needs, reverse=True)
+    if gain is None:
+        return
+    assert 0 <= gain <= 1 - max(needs, default=0.0) + EXACT
+    assert (finding.held is not None) == (finding.gain_kind == "fixed-work")
+    if finding.gain_kind == "bound":
         for unit in STAYS.get(finding.rule, ()):
-            need = launch.values.get(busy_[unit], 0.0) / 100
-            assert finding.gain_kernel <= 1 - need + EXACT, f"{finding.rule} leaves {unit} no time"
+            need = launch.values.get(BUSY_METRICS[unit], 0.0) / 100
+            assert gain <= 1 - need + EXACT, f"{finding.rule} leaves {unit} no time"
 
 
 def recorded_in(launch: Made, metric: str) -> bool:
     """Tell whether all counters of a piece of evidence are there; some are told of the launch itself."""
     names = {*launch.values, *launch.histograms}
     of_launch = ("launch__grid_size", "sm__maximum_warps_per_active_cycle_pct", "launch__block", "launch__thread")
-    counters = [f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in metric.split(" + ")]
+    counters = {name: f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in metric.split(" + ")}
     return all(
         name == "" or name.startswith(of_launch) or name in names or counter in names
-        for name, counter in zip(metric.split(" + "), counters, strict=True)
+        for name, counter in counters.items()
     )
 
 
-@tried(30)
-@given(launches())
-def test_evidence_names_no_counter_that_is_not_there(launch: Made) -> None:
-    for finding in launch.profile().findings:
-        assert [item.metric for item in finding.evidence if not recorded_in(launch, item.metric)] == []
-
-
-BY_UNIT = tuple(next(iter(busy(**{unit: 0}))) for unit in ("dram", "l2", "l1", "memory", "sm"))
-FLOORS = (*BY_UNIT, *(next(iter(pipes(**{pipe: 0}))) for pipe in ("fp64", "tensor")), DURATION)
-"""What only bounds other findings."""
-
-
-HALF_IS_LOCAL = made(
-    {BY_UNIT[0]: 0.0, "dram__bytes.sum": 1.0, LOCAL: 0.0, GLOBAL: 0.0, LOCAL_STORES: 1.0, GLOBAL_STORES: 1.0}
-)
-"""Half of the accesses, and maybe all that reaches DRAM, is of local memory."""
-
-
-@tried(30)
-@example(HALF_IS_LOCAL)
-@given(launches())
-def test_a_bound_is_never_tighter_for_what_was_not_collected(launch: Made) -> None:
-    whole = by_rule(launch.profile().findings)
-    for name in FLOORS:
-        if name not in launch.values:
-            continue
-        for rule, finding in by_rule(launch.without(name).profile().findings).items():
-            full = whole.get(rule)
-            kinds = {finding.gain_kind, full.gain_kind if full is not None else None}
-            if full is None or kinds != {"bound"} or full.gain_kernel is None or finding.gain_kernel is None:
-                continue
-            if (
-                full.confidence == finding.confidence
-                and [item.metric for item in full.evidence][:1] == [item.metric for item in finding.evidence][:1]
-            ):
-                assert finding.gain_kernel >= full.gain_kernel - EXACT, f"{rule} without {name}"
-
-
-BUSIEST = ("l1-bandwidth", "l2-bandwidth", "integer-bound", "fp32-compute-bound", "special-function-bound")
-"""Rules that speak of the unit that is busiest."""
-OWN = {"l1-bandwidth": BY_UNIT[2], "l2-bandwidth": BY_UNIT[1]}
-AS_BUSY = 0.94
-"""A unit that is nearly as busy as the one that was not collected is no worse a name for the limit."""
-
-
-@tried(20)
-@example(made(busy(dram=0, l2=60, sm=71)))
-@given(launches())
-def test_no_unit_is_called_the_limit_because_another_was_not_collected(launch: Made) -> None:
-    before = {finding.rule for finding in launch.profile().findings}
-    for name in BY_UNIT:
-        if name not in launch.values:
-            continue
-        for finding in launch.without(name).profile().findings:
-            as_busy = launch.values.get(OWN.get(finding.rule, ""), 0.0) >= AS_BUSY * launch.values[name]
-            if finding.rule in BUSIEST and finding.rule not in before and not as_busy:
-                assert finding.severity in ("low", "info"), f"{finding.rule} without {name}"
-
-
-def by_rule(findings: Sequence[Finding]) -> dict[str, Finding]:
-    """Return the first finding of each rule."""
-    return {finding.rule: finding for finding in reversed(findings)}
-
-
-@tried(30)
-@given(launches())
-def test_a_symptom_stands_behind_its_cause_and_asks_for_nothing(launch: Made) -> None:
-    findings = launch.profile().findings
+def check_causes(findings: Sequence[Finding]) -> None:
+    """A symptom stands behind its cause and asks for nothing."""
     ids = [finding.id for finding in findings]
     assert len(ids) == len(set(ids))
     for place, finding in enumerate(findings):
@@ -302,23 +217,15 @@ def test_a_symptom_stands_behind_its_cause_and_asks_for_nothing(launch: Made) ->
         assert cause.cause is None and finding.severity == "info" and cause.confidence != "guess"
 
 
-def voids(finding: Finding) -> bool:
-    """Tell whether all else goes with it: it then comes first of its severity."""
-    rule = rule_named(finding.rule)
-    return rule is not None and rule.voids != ""
-
-
-@tried(30)
-@given(launches())
-def test_what_is_explained_comes_last_and_the_rest_by_severity_kind_and_gain(launch: Made) -> None:
-    findings = launch.profile().findings
+def check_order(findings: Sequence[Finding]) -> None:
+    """What is explained comes last, and the rest by severity, by what voids all else, by kind and by gain."""
     explained = [finding.cause is not None for finding in findings]
     assert explained == sorted(explained)
     kinds = ("defect", "limit", "symptom")
     ranks = [
         (
             SEVERITIES.index(finding.severity),
-            not voids(finding),
+            finding.rule not in VOIDING,
             finding.confidence == "guess",
             finding.confidence == "guess" and (finding.gain_kernel or 0.0) < HIGH,
             kinds.index(about(finding)),
@@ -330,10 +237,8 @@ def test_what_is_explained_comes_last_and_the_rest_by_severity_kind_and_gain(lau
     assert ranks == sorted(ranks)
 
 
-@tried(30)
-@given(launches())
-def test_the_same_launch_is_told_the_same_twice(launch: Made) -> None:
-    assert session(launch) == session(launch)
+VOIDING = ("stores-nothing", "debug-build")
+"""What leaves nothing else of its kernel to judge comes first."""
 
 
 def test_causes_are_rules_and_none_explains_itself() -> None:
@@ -341,6 +246,7 @@ def test_causes_are_rules_and_none_explains_itself() -> None:
         for cause in rule.causes:
             assert rule_named(cause.rule) is not None, f"{rule.id} names {cause.rule}"
             assert cause.rule != rule.id
+    assert {rule.id for rule in RULES if rule.voids} == set(VOIDING)
 
 
 # Of all sessions.
@@ -359,7 +265,7 @@ def timed(launch: Made, seconds: float) -> Made:
     return launch.plus({DURATION: seconds, CLOCK: 1e9})
 
 
-@tried(25)
+@tried(15)
 @given(st.lists(st.tuples(launches(), st.floats(1e-5, 1e-2)), min_size=1, max_size=3))
 def test_repairs_together_save_no_more_than_the_time(drawn: list[tuple[Made, float]]) -> None:
     run = session(*(timed(launch, seconds) for launch, seconds in drawn))
@@ -373,39 +279,6 @@ def test_repairs_together_save_no_more_than_the_time(drawn: list[tuple[Made, flo
     assert sum(item.gain_after or 0.0 for item in run.opportunities) <= 1 + EXACT
     for kernel, saved in savings_by_kernel(run).items():
         assert saved <= shares[kernel] + EXACT
-
-
-VOIDING = ("stores-nothing", "debug-build")
-"""What leaves nothing else of its kernel to judge comes first."""
-
-
-@tried(20)
-@given(st.lists(launches(), min_size=1, max_size=3), st.booleans())
-def test_opportunities_are_sorted_within_what_is_sure_and_what_works(drawn: list[Made], with_times: bool) -> None:
-    run = session(*(timed(launch, 1e-3) if with_times else launch.without(DURATION) for launch in drawn))
-    tiers = [
-        (item.set_up, item.confidence == "guess", item.rule not in VOIDING, item.gain_total is None)
-        for item in run.opportunities
-    ]
-    assert tiers == sorted(tiers)
-    for tier in set(tiers):
-        gains = [item.gain_total or 0.0 for item, of in zip(run.opportunities, tiers, strict=True) if of == tier]
-        assert gains == sorted(gains, reverse=True)
-    ids = [item.id for item in run.opportunities]
-    assert len(ids) == len(set(ids))
-
-
-@tried(20)
-@given(st.lists(launches(), min_size=1, max_size=3))
-def test_opportunities_hold_findings_that_gain_and_that_nothing_explains(drawn: list[Made]) -> None:
-    run = session(*drawn)
-    findings = {finding.id: finding for kernel in run.kernels for finding in kernel.findings}
-    told = [name for item in run.opportunities for name in item.findings]
-    assert len(told) == len(set(told))
-    for item in run.opportunities:
-        assert {findings[name].rule for name in item.findings} == {item.rule}
-        assert {findings[name].action for name in item.findings} == {item.action}
-        assert all(findings[name].cause is None and findings[name].severity != "info" for name in item.findings)
 
 
 # Of waste that grows.
@@ -441,45 +314,28 @@ WASTES = (
     Waste("uncoalesced-global", "sectors", lambda part: {TOTAL: 1e6, EXCESS: 1e6 * part}),
     Waste("shared-bank-conflict", "wavefronts", lambda part: {SHARED_WAVES: 1e6, SHARED_EXCESS: 1e6 * part}),
     Waste("shared-bank-conflict", "hardware's count", lambda part: {SHARED_PASSES: 1e6, CONFLICTS: 1e6 * part}),
-    Waste(
-        "local-memory-spill",
-        "sectors",
-        lambda part: {LOCAL: 1e6 * part, GLOBAL: 1e6 * (1 - part), LOCAL_STORES: 0.0, GLOBAL_STORES: 0.0},
-    ),
+    Waste("local-memory-spill", "sectors", lambda part: {
+          LOCAL: 1e6 * part, GLOBAL: 1e6 * (1 - part), LOCAL_STORES: 0.0, GLOBAL_STORES: 0.0}),
     Waste("atomic-contention", "at L2", lambda part: {L2_ATOMICS: 100 * part}),
     Waste("host-memory-traffic", "misses", lambda part: {HOST: 1e6 * part, DEVICE: 1e6 * (1 - part)}),
     Waste("branch-divergence", "threads", lambda part: {THREADS: 32 - 31 * part}),
     Waste("small-grid", "blocks", lambda part: {WAVES: _few(part) / SMS}, _few),
-    Waste(
-        "tail-effect", "last wave", lambda part: {WAVES: 2 - 0.98 * part}, lambda part: round((2 - 0.98 * part) * SMS)
-    ),
-    Waste(
-        "short-blocks",
-        "places",
-        lambda part: {REGISTERS: 32.0, WAVES: 8.0, OCCUPIED: 100 - 90 * part, AVERAGE_SM: 8e3},
-        lambda _: 64 * SMS,
-    ),
+    Waste("tail-effect", "last wave", lambda part: {WAVES: 2 - 0.98 * part},
+          lambda part: round((2 - 0.98 * part) * SMS)),
+    Waste("short-blocks", "places",
+          lambda part: {REGISTERS: 32.0, WAVES: 8.0, OCCUPIED: 100 - 90 * part, AVERAGE_SM: 8e3}, lambda _: 64 * SMS),
     Waste("load-imbalance", "SMs", lambda part: {WAVES: 8.0, BUSIEST_SM: 1e6, AVERAGE_SM: 1e6 * (1 - 0.9 * part)}),
     Waste("load-imbalance", "L2 slices", lambda part: {BUSIEST_SLICE: 1e6, AVERAGE_SLICE: 1e6 * (1 - 0.9 * part)}),
     Waste("low-occupancy", "registers", lambda part: {REGISTERS: float(8 * round(4 + 27 * part)), **stalls(wait=50)}),
-    Waste(
-        "narrow-access",
-        "bytes",
-        lambda _: stalls(lg_throttle=60),
-        opcodes=lambda part: {"LDG.E.U8": 100 * part, "LDG.E.128": 100 * (1 - part)},
-    ),
+    Waste("narrow-access", "bytes", lambda _: stalls(lg_throttle=60),
+          opcodes=lambda part: {"LDG.E.U8": 100 * part, "LDG.E.128": 100 * (1 - part)}),
     Waste("memory-latency", "long scoreboard", waiting_for("long_scoreboard")),
     Waste("dependency-latency", "wait", waiting_for("wait")),
-    Waste("barrier-wait", "barrier", waiting_for("barrier")),
     Waste("barrier-wait", "barrier and fence", waiting_for("barrier", "membar")),
     Waste("constant-miss", "constants", waiting_for("imc_miss")),
     Waste("instruction-fetch", "both reasons", waiting_for("no_instruction", "branch_resolving")),
-    Waste(
-        "non-fused-fp",
-        "FP32",
-        lambda part: operations(ffma=1e6 * (1 - part), fadd=5e5 * part, fmul=5e5 * part),
-    ),
-)
+    Waste("non-fused-fp", "FP32", lambda part: operations(ffma=1e6 * (1 - part), fadd=5e5 * part, fmul=5e5 * part)),
+)  # fmt: skip
 
 
 @st.composite
@@ -498,7 +354,7 @@ def surroundings(draw: st.DrawFn) -> Values:
 
 
 @each_row("waste", [pytest.param(item, id=f"{item.rule}: {item.what}") for item in WASTES])
-@tried(10)
+@tried(4)
 @given(surroundings(), parts, parts)
 def test_a_gain_never_falls_when_the_waste_grows(waste: Waste, around: Values, some: float, other: float) -> None:
     less, more = (wasting(waste, around, part) for part in sorted((some, other)))

@@ -39,28 +39,19 @@ def test_a_symptom_names_its_cause_and_has_nothing_to_gain_by_itself() -> None:
     assert [item.rule for item in in_order(made)] == ["loads", "wait"]
 
 
-def test_a_small_or_unsure_finding_explains_nothing() -> None:
+def test_a_cause_is_large_and_sure_enough_or_a_limit_that_is_reached() -> None:
+    def cause(of_wait: Rule, *rules: Rule, **changes: object) -> str | None:
+        findings = (finding("wait", 0.5), *(finding(item.id, 0.5, **changes) for item in rules))
+        return explained((of_wait, *rules), findings)["wait"]
+
+    limit, never = rule("loads", "limit"), rule("wait", "symptom", Cause("loads", when=lambda _: False))
+    assert cause(WAIT, LOADS) == "7.loads" and cause(never, LOADS) is None
     assert explained((WAIT, LOADS), (finding("wait", 0.5), finding("loads", 0.24)))["wait"] is None
-    unsure = finding("loads", 0.5, confidence="guess")
-    assert explained((WAIT, LOADS), (finding("wait", 0.5), unsure))["wait"] is None
-    nothing = finding("loads", 0.5, severity="info")
-    assert explained((WAIT, LOADS), (finding("wait", 0.5), nothing))["wait"] is None
-
-
-def test_a_limit_that_the_kernel_is_at_explains_the_wait_for_it() -> None:
-    limit = rule("loads", "limit")
-    at_roof = finding("loads", 0.1, severity="info")
-    assert explained((WAIT, limit), (finding("wait", 0.5), at_roof))["wait"] == "7.loads"
-
-
-def test_a_cause_speaks_only_when_its_condition_holds() -> None:
-    never = rule("wait", "symptom", Cause("loads", when=lambda _: False))
-    assert explained((never, LOADS), (finding("wait", 0.5), finding("loads", 0.5)))["wait"] is None
-
-
-def test_the_largest_of_several_causes_explains() -> None:
-    wait = rule("wait", "symptom", Cause("loads"), Cause("stores"))
-    stores = rule("stores", "defect")
+    assert cause(WAIT, LOADS, confidence="guess") is None and cause(WAIT, LOADS, severity="info") is None
+    # A limit that the kernel is at explains the wait for it.
+    assert explained((WAIT, limit), (finding("wait", 0.5), finding("loads", 0.1, severity="info")))["wait"] == "7.loads"
+    # The largest of several causes explains.
+    wait, stores = rule("wait", "symptom", Cause("loads"), Cause("stores")), rule("stores", "defect")
     findings = (finding("wait", 0.4), finding("loads", 0.3), finding("stores", 0.5))
     assert explained((wait, LOADS, stores), findings)["wait"] == "7.stores"
 

@@ -84,8 +84,8 @@ def test_a_need_that_was_not_collected_never_tightens_a_bound(needs: dict[str, f
 
 @given(NEEDS, st.dictionaries(UNITS, FRACTIONS), st.dictionaries(UNITS, FRACTIONS))
 def test_two_repairs_together_leave_no_more_than_either(
-    needs: dict[str, float], one_side: dict[str, float], other_side: dict[str, float]
+    needs: dict[str, float], some: dict[str, float], others: dict[str, float]
 ) -> None:
-    first, second = remaining(needs, one_side), remaining(needs, other_side)
+    first, second = remaining(needs, some), remaining(needs, others)
     least = min(max((item.fraction for item in remains), default=0.0) for remains in (first, second))
     assert together([first, second]) <= least

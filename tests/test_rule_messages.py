@@ -19,7 +19,6 @@ from gpuprof.read.protobuf import Malformed, fields
 from gpuprof.read.rule_messages import rule_results
 from gpuprof.read.wire import message, number, varint
 from tests import ncu_bytes
-from tests.conftest import REAL_REPORTS
 from tests.table import each_row
 
 RULE_RESULTS = 19
@@ -76,40 +75,18 @@ def focus() -> bytes:
     return message(8, number(1, 7) + message(2, b"x__y.sum") + varint(3 << 3 | 1) + struct.pack("<d", 2.0))
 
 
-@each_row("path", REAL_REPORTS, ids=lambda path: path.stem)
-def test_rules_of_real_reports_are_those_of_nvidia_s_reader(path: Path, reports: Path) -> None:
-    data = path.read_bytes()
+def test_rules_of_real_reports_are_those_of_nvidia_s_reader(real_report: Path) -> None:
+    data = real_report.read_bytes()
     ours = [
         [
-            finding
+            result
             for field, value, _ in fields(data[span.start : span.end], span.start)
             if field == RULE_RESULTS and isinstance(value, bytes)
-            for finding in rule_results(value)
+            for result in rule_results(value)
         ]
         for span in walk(data).spans
     ]
     assert ours == read_by_nvidia(data)
-
-
-@each_row(
-    "rules",
-    [
-        *([rule(said(kind=kind, title="A title"))] for kind in range(5)),
-        [],
-        [rule()],
-        [rule(section=None)],
-        [rule(b"")],
-        [rule(said("first"), said("second", 4), focus())],
-        [rule(said("first", 2, "Title") + said("second", 4) + focus())],
-        [rule(said("first")) + message(3, message(1, said("second")))],
-        [rule(said() + speedup(1, 12.5)), rule(said() + speedup(2, 99.0) + speedup(1, 3.0))],
-        [rule(said() + speedup(3, 12.5)), rule(said() + speedup(None, 1.0)), rule(said(), speedup(2, 1.5))],
-        [rule(said("@metric:x__y.sum@ {x__y.sum} %(x__y.sum)s @section:S:label@"))],
-        [rule(said("a\0b – ×", title="\0"), section="\u2192")],
-    ],
-)
-def test_rules_of_any_form_are_read_as_nvidia_s_reader_does(rules: list[bytes]) -> None:
-    assert [finding for entry in rules for finding in rule_results(entry)] == read_by_nvidia(report(rules))[0]
 
 
 @each_row("percent", [None, math.nan, math.inf])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,12 +18,10 @@ from gpuprof.characterize.judge.regime import (
     NoClock,
     SmClock,
     keep,
-    settled,
     sm_clock,
     throttling,
 )
 from gpuprof.characterize.judge.verdict import (
-    Verdict,
     VerdictCheck,
     agreement_check,
     clock_check,
@@ -33,7 +31,6 @@ from gpuprof.characterize.judge.verdict import (
     limit_check,
     not_applicable,
     scaling_check,
-    unsupported,
 )
 from gpuprof.characterize.maths.fit import scaling
 from gpuprof.characterize.probes.probe import Condition, PhysicalLimit
@@ -62,182 +59,68 @@ def product(name: str) -> Hardware:
     return Hardware.of(arch, gpu, RecordedDevice(name=gpu.title))
 
 
-def chip(arch: str, sm_count: int | None) -> Hardware:
+def chip(arch: str, sm_count: int | None, **recorded: Any) -> Hardware:
     """A device that no product file describes."""
-    found = PACKAGED.arch(arch)
-    assert found is not None
-    return Hardware.of(found, None, RecordedDevice(sm_count=sm_count))
+    spec = PACKAGED.arch(arch)
+    assert spec is not None
+    return Hardware.of(spec, None, RecordedDevice(sm_count=sm_count, **recorded))
 
 
 def bound(name: str, hardware: Hardware, clocks: Clocks, link: PcieLink | None = None) -> Bound:
-    found = physical_limit(name, hardware, clocks, link)
-    assert isinstance(found, Bound), found
-    return found
+    limit = physical_limit(name, hardware, clocks, link)
+    assert isinstance(limit, Bound), limit
+    return limit
 
 
-def reason(name: str, hardware: Hardware, clocks: Clocks, link: PcieLink | None = None) -> str:
-    found = physical_limit(name, hardware, clocks, link)
-    assert isinstance(found, NoBound), found
-    return found.why
-
-
-# Published values that cannot be: microbenchmarks, where they are from, what is wrong with them
-
-
-class Impossible(NamedTuple):
-    what: str
-    value: float
-    unit: str
-    limit: str
-    product: str
-    sm_hz: float
-    why: str
-
+# Published values: from where they are, and how much they are of the limit.
 
 B300_HZ = 1.92e9
-TOO_MUCH = [
-    Impossible(
-        "15.8 TB/s global bandwidth of an H100 PCIe, arXiv 2507.10789",
-        15.8 * TERA,
-        "B/s",
-        "dram",
-        "h100-pcie",
-        1.755e9,
-        "7.75 × the limit 2.039 TB/s: rated",
-    ),
-    Impossible(
-        "8.2 TB/s global bandwidth of an RTX 5080, arXiv 2507.10789",
-        8.2 * TERA,
-        "B/s",
-        "dram",
-        "rtx-5080",
-        2.617e9,
-        "8.54 × the limit 960.0 GB/s: rated",
-    ),
-    Impossible(
-        "978 TFLOP/s of FP16 mma.sync on an H100 NVL, mmapeak",
-        978 * TERA,
-        "FLOP/s",
-        "tensor.fp16 fp32 mma.sync",
-        "h100-nvl",
-        1.785e9,
-        "1.01 × the limit 965.1 TFLOP/s: 4096 FLOP/clk/SM (the fastest of tensor.fp16",
-    ),
-    Impossible(
-        "6357 TFLOP/s of FP8 mma.sync on a B300, QuickRunCUDA",
-        6357 * TERA,
-        "FLOP/s",
-        "tensor.fp8 fp32 mma.sync",
-        "b300",
-        B300_HZ,
-        "1.37 × the limit 4.656 PFLOP/s: 16384 FLOP/clk/SM",
-    ),
-    Impossible(
-        "97 TB/s of shared memory on a B300, QuickRunCUDA",
-        97 * TERA,
-        "B/s",
-        "shared",
-        "b300",
-        B300_HZ,
-        "2.67 × the limit 36.37 TB/s: 128 B/clk/SM",
-    ),
-]
+H100_NVL_HZ, A100_HZ, H200_HZ = 1.785e9, 1.41e9, 1.98e9
+MMA_FP16 = "tensor.fp16 fp32 mma.sync"
+"""What ptxas makes of FP8 mma.sync on sm_90a and sm_103a."""
 
 
-@each_row("case", TOO_MUCH, ids=lambda case: case.what)
-def test_published_value_above_the_physical_limit_is_rejected(case: Impossible) -> None:
-    limit = physical_limit(case.limit, product(case.product), Clocks(sm_hz=case.sm_hz))
-    verdict = judge([*GOOD[:3], limit_check(case.value, case.unit, limit)])
-    assert verdict.word == "rejected"
-    assert case.why in verdict.reasons[0]
-
-
-EMULATED = [
-    ("2336 TFLOP/s of FP8 mma.sync on a B300, QuickRunCUDA", 2336e12, "b300", B300_HZ, "4.01 × the limit 582.0"),
-    ("1432 TFLOP/s of FP8 mma.sync on an H100 NVL, mmapeak", 1432e12, "h100-nvl", 1.785e9, "1.48 × the limit 965.1"),
-    ("1209 TFLOP/s of FP8 mma.sync on an H100 NVL, mmapeak", 1209e12, "h100-nvl", 1.785e9, "1.25 × the limit 965.1"),
-]  # fmt: skip
-
-
-@each_row(("value", "name", "sm_hz", "why"), [case[1:] for case in EMULATED], ids=[case[0] for case in EMULATED])
-def test_published_rate_of_emulated_fp8_is_held_against_the_instruction_that_ran(
-    value: float, name: str, sm_hz: float, why: str
+@each_row(
+    ("tera", "unit", "name", "card", "sm_hz", "state", "ratio"),
+    [
+        # Global memory of an H100 PCIe and of an RTX 5080, arXiv 2507.10789: 2.039 TB/s and 960 GB/s.
+        (15.8, "B/s", "dram", "h100-pcie", 1.755e9, "failed", 7.75),
+        (8.2, "B/s", "dram", "rtx-5080", 2.617e9, "failed", 8.54),
+        # FP16 on an H100 NVL, mmapeak: 965.1 TFLOP/s.
+        (978, "FLOP/s", MMA_FP16, "h100-nvl", H100_NVL_HZ, "failed", 1.013),
+        # FP8 and shared memory on a B300, QuickRunCUDA: 4.656 PFLOP/s, or 582 of FP16, and 36.37 TB/s.
+        (6357, "FLOP/s", "tensor.fp8 fp32 mma.sync", "b300", B300_HZ, "failed", 1.365),
+        (2336, "FLOP/s", MMA_FP16, "b300", B300_HZ, "failed", 4.014),
+        (97, "B/s", "shared", "b300", B300_HZ, "failed", 2.667),
+        # What its audit arrived at.
+        (577, "FLOP/s", MMA_FP16, "b300", B300_HZ, "passed", 0.991),
+        # RTX 4090, arXiv 2501.12084: above the sheet's 165.2, because the card ran at 2710 MHz.
+        *((tera, "FLOP/s", MMA_FP16, "rtx-4090", 2.52e9, "failed", tera / 165.2) for tera in (166.1, 177.6)),
+        *((tera, "FLOP/s", MMA_FP16, "rtx-4090", 2.71e9, "passed", tera / 177.65) for tera in (166.1, 177.6)),
+        # The most that was published of L2, even where the SMs are held back.
+        (10.2, "B/s", "l2", "h200-sxm", 1.4e9, "passed", None),
+        # H200: 6144 B/clk × 1.98 GHz = 12.2 TB/s; ports 16.7, in doubt; L1 128 B/clk × 132 SMs × 1.98 GHz = 33.5 TB/s.
+        (20, "B/s", "l2", "h200-sxm", H200_HZ, "missing", None),
+        (34, "B/s", "l2", "h200-sxm", H200_HZ, "failed", None),
+        (8, "B/s", "l2", "a100-80gb-sxm", A100_HZ, "missing", 1.108),
+        (10, "B/s", "l2", "a100-80gb-sxm", A100_HZ, "failed", 1.026),
+    ],
+)  # fmt: skip
+def test_published_values_are_held_against_the_physical_limit(
+    tera: float, unit: str, name: str, card: str, sm_hz: float, state: str, ratio: float | None
 ) -> None:
-    # What ptxas makes of the probe on sm_90a and sm_103a: 8 FP8 mma become 2 HMMA and 32 FADD (CSE of the products).
-    executed = executed_name("tensor.fp8 fp32 mma.sync", {"HMMA.16816.F32": 2, "FADD": 32, "F2FP.F16.E4M3.UNPACK_B": 8})
-    assert executed == "tensor.fp16 fp32 mma.sync"
-    check = limit_check(value, "FLOP/s", physical_limit(executed, product(name), Clocks(sm_hz=sm_hz)))
-    assert (check.state, why in (check.why or "")) == ("failed", True)
-
-
-def test_fp8_rate_that_the_audit_arrived_at_is_within_the_limit_of_hmma() -> None:
-    limit = physical_limit("tensor.fp16 fp32 mma.sync", product("b300"), Clocks(sm_hz=B300_HZ))
-    assert limit_check(276 * TERA, "FLOP/s", limit).state == "passed"
-    assert limit_check(577 * TERA, "FLOP/s", limit).number == pytest.approx(0.991, abs=0.001)
-
-
-def test_fp8_gemm_of_0_887_tflops_is_too_little_for_a_ceiling() -> None:
-    # arXiv 2507.10789, H100 PCIe: 1513 TFLOP/s rated.
-    limit = physical_limit("tensor.fp8 fp32 wgmma", product("h100-pcie"), Clocks(sm_hz=1.755e9))
-    check = limit_check(0.887 * TERA, "FLOP/s", limit)
-    assert check.state == "failed"
-    assert (check.why or "").startswith("too little for a ceiling: 887.0 GFLOP/s is 0.000541 × the limit 1.639 PFLOP/s")
+    check = limit_check(tera * TERA, unit, physical_limit(name, product(card), Clocks(sm_hz=sm_hz)))
+    assert check.state == state and (ratio is None or check.number == pytest.approx(ratio, abs=0.005))
+    assert judge([*GOOD[:3], check]).word == {"passed": "verified", "failed": "rejected"}.get(state, "plausible")
 
 
 def test_rate_above_the_rated_peak_is_rejected_at_the_rated_clock_and_not_at_the_one_it_ran_at() -> None:
     # RTX 2070, mixbench: 8.41 TFLOP/s of "theoretical" 7.46, which is 36 SMs × 128 FLOP × 1620 MHz.
-    turing = chip("sm_75", 36)
-    rated, ran = (physical_limit("fp32", turing, Clocks(sm_hz=hz)) for hz in (1.62e9, 1.86e9))
-    assert limit_check(8.41 * TERA, "FLOP/s", rated).number == pytest.approx(1.127, abs=0.001)
-    assert limit_check(8.41 * TERA, "FLOP/s", rated).state == "failed"
-    assert limit_check(8.41 * TERA, "FLOP/s", ran).state == "passed"
-
-
-@given(st.floats(166.1, 177.6))
-def test_rtx_4090_above_its_sheet_is_rejected_at_2520_and_possible_at_2710_mhz(tflops: float) -> None:
-    # arXiv 2501.12084: mma.sync above the sheet's 165.2, because the card ran at 2710 MHz.
-    name, card = "tensor.fp16 fp32 mma.sync", product("rtx-4090")
-    sheet, ran = (physical_limit(name, card, Clocks(sm_hz=hz)) for hz in (2.52e9, 2.71e9))
-    assert limit_check(tflops * TERA, "FLOP/s", sheet).state == "failed"
-    assert limit_check(tflops * TERA, "FLOP/s", ran).state == "passed"
-
-
-class Contradicted(NamedTuple):
-    what: str
-    value: float
-    other: float
-    unit: str
-    tolerance: float
-    where: str
-
-
-READ_ONLY = "through the read-only path, the same storage"
-DISAGREEING = [
-    Contradicted("68 cycles of L1 on an A100, mt4g", 68.0, 35.0, "cycle", 0.05, READ_ONLY),
-    Contradicted("66 cycles of L1 on an RTX 2080 Ti, mt4g", 66.0, 34.0, "cycle", 0.05, READ_ONLY),
-    Contradicted("9.77 TB/s of L2 on a GH200, gpu-l2-cache", 9.77e12, 8.3e12, "B/s", 0.03, "without hits in L1"),
-    Contradicted("5.42 TB/s of L2 on an A100, gpu-l2-cache", 5.42e12, 4.7e12, "B/s", 0.03, "without hits in L1"),
-    Contradicted("29 cycles of an FFMA on an H100, one study", 29.0, 4.0, "cycle", 0.02, "by all other sources"),
-    Contradicted("4.14 TB/s of triad on a B200, a digest", 4.14e12, 7.48e12, "B/s", 0.02, "in another version of it"),
-    Contradicted("830 TB/s of tensor memory on a B300, QuickRunCUDA", 830e12, 295e12, "B/s", 0.02, "measured again"),
-    Contradicted("399 cycles of far L2 on an A100 PCIe, chase", 399.0, 356.6, "cycle", 0.02, "of that partition alone"),
-]
-
-
-@each_row("case", DISAGREEING, ids=lambda case: case.what)
-def test_published_value_that_another_way_to_the_same_thing_contradicts_is_rejected(case: Contradicted) -> None:
-    # The other numbers are published too: the same suite's, the corrected ones, or the next version's.
-    check = agreement_check("agreement", case.value, case.other, case.unit, case.where, case.tolerance)
-    verdict = judge([*GOOD, check])
-    assert verdict.word == "rejected"
-    assert case.where in verdict.reasons[0]
-
-
-def test_tensor_memory_bandwidth_is_never_verified_while_no_spec_bounds_it() -> None:
-    limit = physical_limit("tensor_memory", product("b300"), Clocks(sm_hz=B300_HZ))
-    verdict = judge([*GOOD[:3], limit_check(830 * TERA, "B/s", limit)])
-    assert verdict.word in {"plausible", "rejected"}
-    assert "limit" in verdict.reasons[0]
+    rated, ran = (
+        limit_check(8.41 * TERA, "FLOP/s", physical_limit("fp32", chip("sm_75", 36), Clocks(sm_hz=hz)))
+        for hz in (1.62e9, 1.86e9)
+    )
+    assert (rated.state, ran.state) == ("failed", "passed") and rated.number == pytest.approx(1.127, abs=0.001)
 
 
 def test_rate_of_dead_code_does_not_scale() -> None:
@@ -249,55 +132,26 @@ def test_rate_of_dead_code_does_not_scale() -> None:
 # Verdicts
 
 
-def test_value_that_passes_every_check_is_verified() -> None:
-    assert judge(GOOD) == Verdict("verified")
-
-
-@each_row("left_out", ["gate", "scaling", "clock", "limit"])
-def test_value_that_lacks_one_of_the_four_checks_is_only_plausible(left_out: str) -> None:
-    verdict = judge([check for check in GOOD if check.name != left_out])
-    assert verdict == Verdict("plausible", (f"{left_out} was not checked",))
-
-
-def test_value_without_a_disassembler_is_plausible() -> None:
-    assert judge([gate_check(None), *GOOD[1:]]) == Verdict(
-        "plausible", ("no disassembler: the code that ran was not checked",)
-    )
-
-
-def test_one_failed_check_rejects_whatever_else_is_missing() -> None:
-    verdict = judge([gate_check(None), VerdictCheck("limit", "failed", "1.3 × the limit")])
-    assert verdict == Verdict("rejected", ("1.3 × the limit",))
-
-
-def test_check_that_does_not_apply_is_not_missing() -> None:
-    # The power draw of an idle GPU: no code, no loop, no limit.
-    why = "nothing runs"
-    checks = [not_applicable(name, why) for name in ("gate", "scaling", "limit")]
-    assert judge([*checks, GOOD[2]]).word == "verified"
-
-
-def test_value_of_which_nothing_was_checked_is_not_verified() -> None:
-    checks = [not_applicable(name, "no reason") for name in ("gate", "scaling", "clock", "limit")]
-    assert judge(checks) == Verdict("plausible", ("nothing could be checked",))
-
-
-def test_reason_why_nothing_was_checked_is_reason_enough() -> None:
-    checks = [not_applicable(name, "no reason") for name in ("gate", "scaling", "clock")]
-    found = judge([*checks, VerdictCheck("limit", "missing", "reported by the driver")])
-    assert found == Verdict("plausible", ("reported by the driver",))
-
-
-def test_probe_that_cannot_run_has_a_verdict_with_the_reason() -> None:
-    assert unsupported("wgmma needs sm_90a") == Verdict("unsupported", ("wgmma needs sm_90a",))
-
-
-@given(st.lists(st.sampled_from(["passed", "failed", "missing", "not_applicable"]), min_size=4, max_size=4))
-def test_verified_means_that_nothing_failed_and_nothing_is_missing(states: list[str]) -> None:
-    checks = [VerdictCheck(check.name, state, "why") for check, state in zip(GOOD, states, strict=True)]  # type: ignore[arg-type]
-    word = judge(checks).word
-    assert (word == "rejected") == ("failed" in states)
-    assert (word == "verified") == (not {"failed", "missing"} & set(states) and "passed" in states)
+@each_row(
+    ("checks", "word", "reasons"),
+    [
+        (GOOD, "verified", 0),
+        # One of the four checks is lacking.
+        *(([check for check in GOOD if check.name != name], "plausible", 1)
+          for name in ("gate", "scaling", "clock", "limit")),
+        # Without a disassembler the code that ran was not checked.
+        ([gate_check(None), *GOOD[1:]], "plausible", 1),
+        ([gate_check(None), VerdictCheck("limit", "failed", "1.3 × the limit")], "rejected", 1),
+        # The power draw of an idle GPU: no code, no loop, no limit.
+        ([*(not_applicable(name, "nothing runs") for name in ("gate", "scaling", "limit")), GOOD[2]], "verified", 0),
+        ([not_applicable(name, "no reason") for name in ("gate", "scaling", "clock", "limit")], "plausible", 1),
+        ([*(not_applicable(name, "no reason") for name in ("gate", "scaling", "clock")),
+          VerdictCheck("limit", "missing", "reported by the driver")], "plausible", 1),
+    ],
+)  # fmt: skip
+def test_a_verdict_follows_from_all_checks(checks: list[VerdictCheck], word: str, reasons: int) -> None:
+    verdict = judge(checks)
+    assert (verdict.word, len(verdict.reasons)) == (word, reasons)
 
 
 @each_row(
@@ -314,11 +168,6 @@ def test_clock_in_the_kernel_must_be_nvmls_within_two_percent(ratio: float) -> N
     assert (check.state == "passed") == (abs(check.number - 1) <= 0.02 if check.number is not None else False)
 
 
-def test_clock_that_one_side_does_not_tell_is_missing() -> None:
-    assert clock_check(SmClock(1e9), None).why == "NVML gives no SM clock to compare with"
-    assert clock_check(NoClock("no block recorded its clocks"), 1e9).state == "missing"
-
-
 HELD = ("power cap",)
 
 
@@ -332,92 +181,37 @@ def test_clock_that_is_held_back_may_lie_anywhere_in_nvmls_range(
 ) -> None:
     check = clock_check(SmClock(kernel_hz), 1.9e9, held, (1.4e9, 1.96e9))
     assert check.state == state
+    assert clock_check(SmClock(1e9), None).state == "missing"
+    assert clock_check(NoClock("no block recorded its clocks"), 1e9).state == "missing"
 
 
-def test_clock_outside_of_the_range_says_both_clocks_the_range_and_what_held_it_back() -> None:
-    assert clock_check(SmClock(1.2e9), 1.9e9, HELD, (1.4e9, 1.96e9)).why == (
-        "the SM clock was 1.200 GHz in the kernel and 1.900 GHz by NVML, which saw 1.400 GHz to 1.960 GHz while held "
-        "back: power cap"
-    )
-
-
-@given(st.floats(5e8, 3e9), st.floats(5e8, 3e9), st.floats(1, 1.5))
-def test_clock_that_is_held_back_never_rejects(kernel_hz: float, nvml_hz: float, spread: float) -> None:
-    check = clock_check(SmClock(kernel_hz), nvml_hz, HELD, (nvml_hz / spread, nvml_hz * spread))
-    assert check.state in {"passed", "missing"}
-
-
-def test_clock_that_differs_names_both() -> None:
-    check = clock_check(SmClock(1.58e9), 1.965e9)
-    assert check.why == "the SM clock was 1.580 GHz in the kernel and 1.965 GHz by NVML"
-
-
-@each_row(("value", "state"), [(1.004, "passed"), (1.006, "failed"), (0.11, "passed"), (0.09, "failed")])
-def test_limit_may_be_exceeded_by_half_a_percent_and_missed_by_a_factor_of_ten(value: float, state: str) -> None:
+def test_limit_may_be_exceeded_by_half_a_percent_and_missed_by_a_factor_of_ten() -> None:
     limit = Bound(name="shared", value=1.0, unit="B/s", source="by hand", clock_hz=1e9)
-    assert limit_check(value, "B/s", limit).state == state
-
-
-def test_probe_that_is_meant_to_be_slow_has_no_lower_end() -> None:
-    limit = Bound(name="dram", value=1.0, unit="B/s", source="by hand")
+    for value, state in ((1.004, "passed"), (1.006, "failed"), (0.11, "passed"), (0.09, "failed")):
+        assert limit_check(value, "B/s", limit).state == state
+    # A probe that is meant to be slow, and a bound from something else, have no lower end.
     assert limit_check(0.02, "B/s", limit, floor=0).state == "passed"
-
-
-def test_bound_from_something_else_has_no_lower_end() -> None:
-    limit = Bound(name="issue", value=1.0, unit="result/s", source="by hand", clock_hz=1e9, exact=False)
-    assert limit_check(0.01, "result/s", limit).state == "passed"
-
-
-def test_limit_holds_for_rates_per_clock_as_well() -> None:
-    limit = physical_limit("shared", product("h200-sxm"), Clocks(sm_hz=1.98e9))
-    assert limit_check(127.0, "B/clk/SM", limit).number == pytest.approx(127 / 128)
-    assert limit_check(33.0, "cycle", limit).why == "the limit shared is in B/s, the value in cycle"
-
-
-def test_unconfirmed_limit_raises_a_doubt_that_says_both_numbers() -> None:
-    limit = Bound(name="dram", value=4.7e12, unit="B/s", source="by hand", confirmed=False)
-    high, low = limit_check(4.75e12, "B/s", limit), limit_check(0.1e12, "B/s", limit)
-    assert high.state == "missing"
-    assert high.number == pytest.approx(4.75 / 4.7)
-    assert "the spec may be wrong: 4.750 TB/s is 1.01 × the limit 4.700 TB/s: by hand" in (high.why or "")
-    assert low.state == "missing"
-    assert "the spec may be wrong: too little for a ceiling: 100.0 GB/s" in (low.why or "")
-    assert judge([*GOOD[:3], high]).word == "plausible"
-    assert limit_check(4.6e12, "B/s", limit).state == "passed"
+    issue = Bound(name="issue", value=1.0, unit="result/s", source="by hand", clock_hz=1e9, exact=False)
+    assert limit_check(0.01, "result/s", issue).state == "passed"
 
 
 def test_limit_behind_an_unconfirmed_one_rejects() -> None:
     certain = Bound(name="dram", value=5.0e12, unit="B/s", source="certain")
-    limit = Bound(name="dram", value=4.7e12, unit="B/s", source="by hand", confirmed=False, behind=certain)
-    assert limit_check(4.9e12, "B/s", limit).state == "missing"
-    rejected = limit_check(6.0e12, "B/s", limit)
-    assert (rejected.state, rejected.why) == ("failed", "6.000 TB/s is 1.2 × the limit 5.000 TB/s: certain")
-    assert limit_check(0.3e12, "B/s", limit).state == "failed"
-
-
-def test_multiple_of_a_limit_keeps_its_doubt_and_what_is_behind_it() -> None:
-    certain = Bound(name="l2", value=8.0, unit="B/s", source="certain")
-    half = Bound(
-        name="l2",
-        value=6.0,
-        unit="B/s",
-        source="doubted",
-        rate=3.0,
-        rate_unit="B/clk/SM",
-        confirmed=False,
-        behind=certain,
-    ).scaled(0.5, "half")
-    assert (half.value, half.rate, half.confirmed, half.source) == (3.0, 1.5, False, "0.5 × doubted (half)")
-    assert half.behind is not None
-    assert half.behind.value == 4.0
+    limit = Bound(name="dram", value=4.7e12, unit="B/s", source="by hand", rate=3.0, rate_unit="B/clk/SM",
+                  confirmed=False, behind=certain)  # fmt: skip
+    states = [limit_check(value, "B/s", limit).state for value in (4.9e12, 6.0e12, 0.3e12)]
+    assert states == ["missing", "failed", "failed"] and limit_check(6.0e12, "B/s", limit).number == 1.2
+    half = limit.scaled(0.5, "half")
+    assert (half.value, half.rate, half.confirmed) == (2.35e12, 1.5, False)
+    assert half.behind is not None and half.behind.value == 2.5e12
 
 
 def test_counters_must_give_the_claimed_work_within_two_percent() -> None:
     claimed = {"dram bytes": 1000.0, "FFMA": 64.0}
     assert counter_check(claimed, {"dram bytes": 1015.0, "FFMA": 64.0}).state == "passed"
     check = counter_check(claimed, {"dram bytes": 1000.0, "FFMA": 32.0})
-    assert (check.state, check.why) == ("failed", "ncu counts 0.5 × the FFMA that the probe claims")
-    assert counter_check(claimed, {"FFMA": 64.0}).why == "ncu reported no dram bytes"
+    assert check.state == "failed" and "0.5 ×" in (check.why or "")
+    assert "dram bytes" in (counter_check(claimed, {"FFMA": 64.0}).why or "")
     assert counter_check(claimed, None).state == "not_applicable"
 
 
@@ -441,89 +235,31 @@ def test_limits_of_an_h200_worked_out_by_hand() -> None:
     assert bound("int32", h200, clocks).unit == "OP/s"
 
 
-def test_instruction_without_a_rate_is_bound_by_the_fastest_of_its_path() -> None:
-    limit = bound("tensor.bf16 fp32 mma.sync", product("h200-sxm"), Clocks(sm_hz=1.98e9))
-    assert (limit.rate, limit.exact) == (4096, False)
-    assert limit.source.startswith("4096 FLOP/clk/SM (the fastest of tensor.bf16 on this chip; ")
-
-
-def test_instruction_with_a_rate_of_its_own_has_that() -> None:
-    limit = bound("tensor.bf16 fp32 mma.sync", product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9))
-    assert (limit.rate, limit.exact) == (2048, True)
-    assert limit.value == pytest.approx(312 * TERA, rel=0.001)
-
-
-def test_products_exception_counts_before_the_architectures_rate() -> None:
-    limit = bound("tensor.fp16 fp32 mma.sync", product("rtx-4090"), Clocks(sm_hz=2.52e9))
-    assert limit.rate == 512
-    assert limit.value == pytest.approx(165.2 * TERA, rel=0.001)
-
-
-def test_sparse_rate_is_twice_the_dense_one() -> None:
-    clocks = Clocks(sm_hz=1.41e9)
-    dense, sparse = (
-        bound(f"tensor.fp16 fp32 mma.sync{more}", product("a100-80gb-sxm"), clocks) for more in ("", " sparse")
-    )
-    assert sparse.value == 2 * dense.value
-    assert "twice the dense rate" in sparse.source
-
-
-def test_issue_bounds_every_instruction_to_128_results_a_clock() -> None:
-    limit = bound("issue", product("h200-sxm"), Clocks(sm_hz=1e9))
-    assert (limit.rate, limit.value, limit.exact) == (128, 128 * 132 * 1e9, False)
-
-
-def test_l2_is_bound_by_the_smaller_of_ports_and_slices() -> None:
-    h200 = product("h200-sxm")
-    ports, slices = 128 * 132, 6144
-    assert bound("l2", h200, Clocks(sm_hz=0.6e9)).value == pytest.approx(ports * 0.6e9)
-    assert bound("l2", h200, Clocks(sm_hz=1.98e9, own_l2_hz=1.6e9)).value == pytest.approx(slices * 1.6e9)
-    assert bound("l2", h200, Clocks(sm_hz=0.5e9, own_l2_hz=1.6e9)).value == pytest.approx(ports * 0.5e9)
-
-
-def test_slices_of_l2_at_the_highest_sm_clock_are_a_doubt_and_its_ports_are_certain() -> None:
-    # 5120 B/clk × 1410 MHz = 7.22 TB/s; 64 B/clk/SM × 108 SMs × 1410 MHz = 9.75 TB/s.
-    limit = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9))
-    assert limit.value == pytest.approx(5120 * 1.41e9)
-    assert not limit.confirmed
-    assert "assumed not to exceed" in limit.source
-    assert limit.rate == pytest.approx(5120 / 108)
-    assert limit_check(4.7e12, "B/s", limit).state == "passed"
-    assert limit_check(8.0e12, "B/s", limit).state == "missing"
-    assert limit_check(10.0e12, "B/s", limit).state == "failed"
-
-
-def test_slices_of_l2_at_its_own_clock_are_certain() -> None:
-    limit = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=1.06e9, own_l2_hz=1.02e9))
-    assert limit.value == pytest.approx(5120 * 1.02e9)
-    assert limit.confirmed and limit.behind is None
-
-
 @each_row(
-    ("name", "sm_hz", "most"),
-    [("h200-sxm", 1.98e9, 10.2e12), ("h200-sxm", 1.4e9, 10.2e12), ("h100-sxm", 1.98e9, 7e12),
-     ("gh200-96gb", 1.98e9, 8.3e12), ("a40", 1.74e9, 2.5e12), ("v100-sxm2-16gb", 1.38e9, 2.5e12)],
-)  # fmt: skip
-def test_published_maximum_of_l2_is_within_its_limit_even_where_the_sms_are_held_back(
-    name: str, sm_hz: float, most: float
-) -> None:
-    assert limit_check(most, "B/s", bound("l2", product(name), Clocks(sm_hz=sm_hz))).state == "passed"
+    ("name", "card", "sm_hz", "rate", "exact", "tera"),
+    [
+        # An instruction without a rate is bound by the fastest of its path, and one with a rate of its own has that.
+        ("tensor.bf16 fp32 mma.sync", "h200-sxm", 1.98e9, 4096, False, 4096 * 132 * 1.98e-3),
+        ("tensor.bf16 fp32 mma.sync", "a100-80gb-sxm", 1.41e9, 2048, True, 312),
+        # A product's exception counts before the architecture's rate; a sparse rate is twice the dense one.
+        ("tensor.fp16 fp32 mma.sync", "rtx-4090", 2.52e9, 512, True, 165.2),
+        ("tensor.fp16 fp32 mma.sync sparse", "a100-80gb-sxm", 1.41e9, 4096, True, 624),
+        # Every instruction has 128 results a clock at most.
+        ("issue", "h200-sxm", 1e9, 128, False, 128 * 132 * 1e-3),
+    ],
+)
+def test_limits_of_instructions(name: str, card: str, sm_hz: float, rate: float, exact: bool, tera: float) -> None:
+    limit = bound(name, product(card), Clocks(sm_hz=sm_hz))
+    assert (limit.rate, limit.exact) == (rate, exact)
+    assert limit.value == pytest.approx(tera * TERA, rel=0.001)
 
 
-def test_l2_of_hopper_whose_ports_are_in_doubt_rejects_only_what_l1_cannot_deliver() -> None:
-    # 6144 B/clk × 1.98 GHz = 12.2 TB/s; ports 16.7 (not confirmed); L1 128 B/clk × 132 SMs × 1.98 GHz = 33.5 TB/s.
-    limit = bound("l2", product("h200-sxm"), Clocks(sm_hz=1.98e9))
-    assert limit_check(13e12, "B/s", limit).state == "missing"
-    assert limit_check(20e12, "B/s", limit).state == "missing"
-    assert limit_check(34e12, "B/s", limit).state == "failed"
-
-
-def test_write_port_halves_the_ports_of_l2_and_not_its_slices() -> None:
-    half = PhysicalLimit(Condition(), bandwidth="l2", fraction=0.5, source="the write port")
-    found = probe_limit(half, product("a100-80gb-sxm"), Clocks(sm_hz=1.41e9), "B/s")
-    assert isinstance(found, Bound)
-    assert found.value == pytest.approx(32 * 108 * 1.41e9)
-    assert found.confirmed
+def test_slices_of_l2_at_the_highest_sm_clock_are_a_doubt_and_at_their_own_certain() -> None:
+    limit = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=A100_HZ))
+    assert limit.value == pytest.approx(5120 * A100_HZ) and not limit.confirmed
+    assert limit.rate == pytest.approx(5120 / 108)
+    own = bound("l2", product("a100-80gb-sxm"), Clocks(sm_hz=1.06e9, own_l2_hz=1.02e9))
+    assert own.value == pytest.approx(5120 * 1.02e9) and own.confirmed and own.behind is None
 
 
 def driver_says(bus: int) -> Hardware:
@@ -543,67 +279,21 @@ def test_dram_of_an_h200_at_4_75_tb_per_s_is_never_rejected_and_8_tb_per_s_alway
     assert limit_check(8e12, "B/s", limit).state == "failed"
 
 
-@each_row(("bus", "confirmed"), [(384, True), (512, True), (5120, False), (6144, False)])
-def test_bus_that_only_the_driver_gives_is_certain_where_it_is_no_hbm(bus: int, confirmed: bool) -> None:
-    found = PACKAGED.arch("sm_90")
-    assert found is not None
-    device = RecordedDevice(sm_count=132, max_memory_clock_hz=2.619e9, memory_bus_bits=bus)
-    assert bound("dram", Hardware.of(found, None, device), Clocks()).confirmed is confirmed
-
-
 def test_doubt_of_a_spec_reaches_every_kind_of_limit() -> None:
-    clocks = Clocks(sm_hz=1e9)
-    b200, gb10 = product("b200"), product("gb10")
-    assert not bound("shared", b200, clocks).confirmed
-    assert not bound("special-function", b200, clocks).confirmed
-    assert not bound("int32", b200, clocks).confirmed
-    assert not bound("tensor.fp16 fp32 mma.sync", gb10, clocks).confirmed
-    assert not bound("tensor.fp16 fp32 mma.sync sparse", gb10, clocks).confirmed
-    half = PhysicalLimit(Condition(), compute=ComputeKey("tensor.fp4", "fp32", "mma.sync"), fraction=0.5, source="half")
-    found = probe_limit(half, gb10, clocks, "FLOP/clk/SM")
-    assert isinstance(found, Bound)
-    assert not found.confirmed
-    assert bound("tensor.fp16 fp32 tcgen05", b200, clocks).confirmed
-    assert bound("issue", b200, clocks).confirmed
+    b200, gb10, clocks = product("b200"), product("gb10"), Clocks(sm_hz=1e9)
     limits = {**b200.arch.limits, "sub_partitions": replace(b200.arch.limits["sub_partitions"], confirmed=False)}
-    doubted = replace(b200, arch=replace(b200.arch, limits=limits))
-    assert not bound("issue", doubted, clocks).confirmed
-
-
-def test_number_of_sms_that_a_spec_doubts_is_certain_once_the_device_says_it() -> None:
-    h200 = product("h200-sxm")
-    assert h200.gpu is not None
-    facts = {**h200.gpu.facts, "sm_count": replace(h200.gpu.facts["sm_count"], confirmed=False)}
-    doubted = replace(h200, gpu=replace(h200.gpu, facts=facts))
-    assert not bound("fp32", doubted, Clocks(sm_hz=1e9)).confirmed
-    assert bound("fp32", replace(doubted, device=RecordedDevice(sm_count=132)), Clocks(sm_hz=1e9)).confirmed
-
-
-@each_row(("name", "rate", "certain"), [
-    ("gh200-96gb", 450e9, True), ("gb200", 450e9, False), ("gb10", 273e9, True), ("jetson-agx-orin", 204.8e9, True),
-])  # fmt: skip
-def test_host_memory_that_is_not_behind_pcie_is_bound_by_what_the_spec_says_of_its_link(
-    name: str, rate: float, certain: bool
-) -> None:
-    for link in (None, PcieLink(5, 16)):
-        limit = physical_limit("pcie", product(name), Clocks(), link)
-        assert isinstance(limit, Bound)
-        assert (limit.name, limit.confirmed) == ("host link", certain)
-        assert limit.value == pytest.approx(rate)
-    assert bound("pcie", product("h200-sxm"), Clocks(), PcieLink(5, 16)).name == "pcie"
+    doubted = [(b200, "shared"), (b200, "special-function"), (b200, "int32"), (gb10, "tensor.fp16 fp32 mma.sync"),
+               (replace(b200, arch=replace(b200.arch, limits=limits)), "issue")]  # fmt: skip
+    assert not any(bound(name, hardware, clocks).confirmed for hardware, name in doubted)
+    assert all(bound(name, b200, clocks).confirmed for name in ("tensor.fp16 fp32 tcgen05", "issue"))
 
 
 def test_dram_without_a_memory_clock_is_bound_by_its_rating() -> None:
     limit = bound("dram", product("h200-sxm"), Clocks())
     assert limit.value == 4.8 * TERA
-    assert limit.source.startswith("rated: ")
-
-
-def test_dram_of_an_unknown_product_is_bound_by_the_attributes_of_its_device() -> None:
-    found = PACKAGED.arch("sm_90")
-    assert found is not None
-    device = RecordedDevice(sm_count=132, max_memory_clock_hz=2.619e9, memory_bus_bits=5120)
-    assert bound("dram", Hardware.of(found, None, device), Clocks()).value == pytest.approx(3.352 * TERA, rel=0.001)
+    # An unknown product's by the attributes of its device.
+    device = chip("sm_90", 132, max_memory_clock_hz=2.619e9, memory_bus_bits=5120)
+    assert bound("dram", device, Clocks()).value == pytest.approx(3.352 * TERA, rel=0.001)
 
 
 @each_row(
@@ -613,52 +303,39 @@ def test_pcie_is_bound_by_generation_width_and_coding(link: PcieLink, giga: floa
     assert bound("pcie", chip("sm_90", 132), Clocks(), link).value == pytest.approx(giga * 1e9, rel=0.01)
 
 
-def test_limit_that_is_not_known_says_why() -> None:
-    b200, clocks = product("b200"), Clocks(sm_hz=1.9e9)
-    assert reason("l2", b200, clocks) == "the spec of sm_100 gives no bandwidth of l2"
-    assert reason("fp32", b200, Clocks()) == "the SM clock was not measured"
-    assert reason("fp32", chip("sm_90", None), clocks) == "the number of SMs is not known"
-    assert (
-        reason("tensor.int4 int32 mma.sync", b200, clocks)
-        == "the spec of sm_100 gives no rate of tensor.int4 int32 mma.sync"
-    )
-    assert reason("dram", chip("sm_90", 132), clocks).startswith("neither the memory clock")
-    assert reason("pcie", b200, clocks) == "the generation and width of the PCIe link were not read"
-    assert reason("pcie", b200, clocks, PcieLink(9, 16)) == "no rate of PCIe generation 9 is known"
-    assert reason("warp drive", b200, clocks) == "no limit named 'warp drive'"
-
-
-@given(st.sampled_from(["fp32", "shared", "l1", "shuffle", "issue", "tensor.fp8 fp32 wgmma"]), st.floats(1e8, 3e9))
-def test_limits_of_the_sms_are_proportional_to_their_clock(name: str, sm_hz: float) -> None:
-    h200 = product("h200-sxm")
-    one, twice = (bound(name, h200, Clocks(sm_hz=hz)).value for hz in (sm_hz, 2 * sm_hz))
-    assert twice == pytest.approx(2 * one)
+@each_row(
+    ("name", "hardware", "clocks", "link", "named"),
+    [
+        ("l2", product("b200"), Clocks(sm_hz=1.9e9), None, "sm_100"),
+        ("fp32", chip("sm_90", None), Clocks(sm_hz=1.9e9), None, "number of SMs"),
+        ("pcie", product("b200"), Clocks(), PcieLink(9, 16), "PCIe generation 9"),
+        ("warp drive", product("b200"), Clocks(), None, "'warp drive'"),
+    ],
+)
+def test_limit_that_is_not_known_says_why(
+    name: str, hardware: Hardware, clocks: Clocks, link: PcieLink | None, named: str
+) -> None:
+    limit = physical_limit(name, hardware, clocks, link)
+    assert isinstance(limit, NoBound) and named in limit.why
 
 
 def test_probe_may_name_a_fraction_of_a_limit_or_a_rate_of_its_own() -> None:
-    clocks, anywhere = Clocks(sm_hz=1e9), Condition()
-    half = probe_limit(
-        PhysicalLimit(anywhere, bandwidth="l1", fraction=0.5, source="4-byte loads"), chip("sm_86", 10), clocks, "B/s"
-    )
-    assert isinstance(half, Bound)
-    assert (half.value, half.rate) == (64 * 10 * 1e9, 64)
-    own = probe_limit(PhysicalLimit(anywhere, rate=4.0, source="the guide"), chip("sm_86", 10), clocks, "result/clk/SM")
-    assert own == Bound(
-        name="rate", value=4.0, unit="result/clk/SM", source="the guide", rate=4.0, rate_unit="result/clk/SM"
-    )
+    device, clocks = chip("sm_86", 10), Clocks(sm_hz=1e9)
+    half = probe_limit(PhysicalLimit(Condition(), bandwidth="l1", fraction=0.5, source="loads"), device, clocks, "B/s")
+    assert isinstance(half, Bound) and (half.value, half.rate) == (64 * 10 * 1e9, 64)
+    own = probe_limit(PhysicalLimit(Condition(), rate=4.0, source="guide"), device, clocks, "result/clk/SM")
+    assert isinstance(own, Bound) and (own.value, own.rate_unit) == (4.0, "result/clk/SM")
     key = ComputeKey("tensor.fp16", "fp32", "mma.sync")
-    named = probe_limit(PhysicalLimit(anywhere, compute=key), chip("sm_86", 10), clocks, "FLOP/s")
-    assert isinstance(named, Bound)
-    assert named.name == "tensor.fp16 fp32 mma.sync"
+    named = probe_limit(PhysicalLimit(Condition(), compute=key), device, clocks, "FLOP/s")
+    assert isinstance(named, Bound) and named.name == "tensor.fp16 fp32 mma.sync"
 
 
 @each_row(
     ("name", "opcodes", "executed"),
     [
         ("fp32", {"FFMA": 64}, "fp32"),
-        ("tensor.bf16 fp32 wgmma", {"HGMMA.64x256x16.F32.BF16": 4}, "tensor.bf16 fp32 wgmma"),
         ("tensor.int4 int32 mma.sync", {"IMMA.16832.S8.S8": 2, "LOP3": 9}, "tensor.int8 int32 mma.sync"),
-        ("tensor.fp8 fp32 mma.sync", {"LOP3": 9}, "tensor.fp8 fp32 mma.sync"),
+        ("tensor.fp8 fp32 mma.sync", {"HMMA.16816.F32": 2, "FADD": 32, "F2FP.F16.E4M3.UNPACK_B": 8}, MMA_FP16),
     ],
 )
 def test_limit_of_what_ran_is_told_by_its_opcodes(name: str, opcodes: dict[str, int], executed: str) -> None:
@@ -675,41 +352,11 @@ def test_throttling_is_told_by_exactly_these_reasons() -> None:
     assert throttling(0x4 | 0x1) == ("power cap",)
 
 
-@given(st.integers(0, 2**16))
-def test_idle_and_application_clocks_never_change_the_answer(reasons: int) -> None:
-    assert throttling(reasons | 0x3) == throttling(reasons & ~0x3)
-    assert bool(throttling(reasons)) == bool(reasons & THROTTLE_MASK)
-
-
 def test_undisturbed_attempt_counts_whenever_it_comes() -> None:
     attempts = [Attempt((1.0,), 0x4), Attempt((2.0,), 0x1)]
     assert keep(attempts[:1]) is None
     assert keep(attempts) == Kept((2.0,), "short", ())
 
 
-def test_gpu_that_is_always_held_back_is_measured_as_it_is() -> None:
-    attempts = [Attempt((float(number),), 0x20 if number == 0 else 0x4) for number in range(4)]
-    assert keep(attempts[:3]) is None
-    assert keep(attempts) == Kept((3.0,), "power_limited", ("power cap", "software thermal limit"))
-
-
 def test_clock_is_cycles_over_time_of_the_middle_block() -> None:
     assert sm_clock([(1980, 1000), (1900, 1000), (1500, 1000)], step_ns=5) == SmClock(1.9e9)
-
-
-def test_window_must_be_much_longer_than_the_timers_step() -> None:
-    found = sm_clock([(1980, 1000)], step_ns=32)
-    assert found == NoClock("the timed window of 1000 ns is shorter than 200 steps of globaltimer (32 ns)")
-    assert sm_clock([], 32) == NoClock("no block recorded its clocks")
-    assert sm_clock([(0, 10_000)], 32) == NoClock("clock64 did not advance")
-
-
-def test_clock_that_no_longer_moves_has_settled() -> None:
-    falling = [(time / 10, 1.965e9 - 1e8 * min(time / 10, 3.0)) for time in range(80)]
-    found = settled(falling)
-    assert found.settled
-    assert found.hz == pytest.approx(1.665e9)
-    early = settled(falling[:30])
-    assert not early.settled
-    assert early.change == pytest.approx(-0.2e9 / 1.77e9, rel=0.02)
-    assert not settled(falling[70:71]).settled

@@ -1,0 +1,169 @@
+"""Rules on arithmetic: which pipe is the limit, what its repair leaves, and where they keep silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuprof.diagnose.case import EXECUTED
+from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.model.session import Location
+from tests.kernels import (
+    Histograms,
+    Made,
+    Program,
+    busy,
+    issued,
+    lasting,
+    made,
+    operations,
+    pipes,
+)  # fmt: skip
+from tests.rule_examples import (
+    COMPUTE,
+    DIVIDES,
+    FP32_HALF,
+    Judged,
+    On,
+    check_row,
+    says,
+    silent,
+)  # fmt: skip
+from tests.table import each_row
+
+FP64, FP32, INTEGER, SPECIAL, TENSOR = (
+    f"{name}-bound" for name in ("fp64", "fp32-compute", "integer", "special-function", "tensor-compute")
+)
+IDLE, FUSING = "tensor-cores-idle", "non-fused-fp"
+V100, T4, TURING = ("Tesla V100-SXM2-16GB", "7.0", 80), ("Tesla T4", "7.5", 40), ("GeForce RTX 2080 Ti", "7.5", 68)
+A10G, RTX_3090 = ("NVIDIA A10G", "8.6", 80), ("NVIDIA GeForce RTX 3090", "8.6", 82)
+SM_BUSY = made(busy(sm=70, dram=20))
+IMADS = made(busy(sm=75), pipes(fma=75), histograms={WARP_OPCODES: {"IMAD.WIDE": 40.0, "IMAD": 20.0, "FFMA": 40.0}})
+HEAVY = {"sm__pipe_fmaheavy_cycles_active.avg.pct_of_peak_sustained_elapsed": 85.0}
+MOSTLY_ACTIVE = {"sm__cycles_active.avg": 0.95e6, "sm__cycles_elapsed.max": 1e6}
+ALONE = made(pipes(fma=80), operations(ffma=0, fadd=50, fmul=50))
+GEMM = made(busy(sm=91, memory=15), issued(3.3), MOSTLY_ACTIVE, name="gemm_kernel")
+TENSOR_NAMES = ("turing_fp16_s1688gemm_fp16_256x128_ldg8_relu_f2f_tn", "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NNT")
+
+
+def fp64(**opcodes: float) -> Made:
+    executed: Histograms = {WARP_OPCODES: {name.replace("_", "."): count for name, count in opcodes.items()}}
+    return made(pipes(fp64=80), histograms=executed)
+
+
+def product(ffma: float, name: str = "my_gemm") -> Made:
+    return made(pipes(tensor=0), lasting(), operations(ffma=ffma, fadd=0, fmul=0), name=name)
+
+
+def half_tensor(opcode: str = "") -> Made:
+    opcodes: Histograms = {WARP_OPCODES: {opcode: 100.0, "FFMA": 10.0}} if opcode else {}
+    return made(pipes(tensor=48, alu=10), histograms=opcodes)
+
+
+@each_row(
+    ("launch", "rule", "expected"),
+    [
+        # A busy SM without pipes is a guess.
+        says("no pipes", SM_BUSY, INTEGER, 0.3, confidence="guess", severity="low", kind="fixed-work"),
+        silent("59 %", made(busy(sm=59, dram=20)), INTEGER),
+        silent("memory is busier", made(busy(sm=70, dram=80)), INTEGER),
+        silent("the load/store unit is part of the SM", made(busy(sm=70, memory=69)), INTEGER),
+        silent("FP32 work", made(busy(sm=70), lasting(), FP32_HALF), INTEGER),
+        says("FP32 work", made(busy(sm=70), lasting(), FP32_HALF), FP32, 0.3, confidence="guess"),
+
+        # 3 · 7 of 100 are divisions, and half of the others' time stays.
+        says("few divisions", fp64(DFMA=97.0, DADD=3.0, MUFU_RSQ64H=3.0), FP64, 1 - 0.8 * 0.79 / 2,
+             evidence={WARP_OPCODES: 21.0}),
+        # Narrower data take fewer bytes.
+        *(says("narrower data", made(pipes(**{pipe: 65}), busy(dram=75, l2=10, sm=65), lasting()), rule, 0.25,
+               kind="fixed-work") for rule, pipe in ((FP64, "fp64"), (TENSOR, "tensor"), (FP32, "fma"))),
+
+        silent("integers on the FMA pipe", IMADS, FP32),
+        # 2 · 45 − 85 = 5 % of the half that does not multiply integers: no floating-point work; 2 · 80 − 85 = 75 %.
+        says("half of the pipe", On(made(pipes(fma=45, alu=10), HEAVY), *A10G), INTEGER, 1.0, "85 %"),
+        says("both halves", On(made(pipes(fma=80, alu=10), HEAVY), *A10G), FP32, 0.15),
+
+        # A busy load/store unit does not hide full issue slots.
+        says("full issue slots", made(busy(sm=75), pipes(fma=56, lsu=64)), FP32, 0.25, "56 %"),
+
+        says("the pipe is unknown", made(operations(ffma=60, fadd=30, fmul=10)), FUSING, None, severity="info"),
+        says("all stands alone", ALONE, FUSING, 0.5 * 0.8),
+
+        silent("tensor cores work", made(pipes(tensor=20), lasting(), FP32_HALF), IDLE),
+        # 2 · 2.176e9 FLOP in 1 ms of 68 SMs · 128 · 1 GHz: half of the FP32 peak. Tensor cores of a T4 have 8 times its
+        # rate, those of other cards 4 times with sums in FP32.
+        *(says("Turing with tensor cores", On(product(2.176e9), name, "7.5", 68), IDLE, 1 - 0.5 / times)
+          for name, times in (("NVIDIA GeForce RTX 2080 Ti", 4), ("Tesla T4", 8), ("Some RTX card", 4))),
+        *(silent("Turing without", On(product(2.176e9), name, "7.5", 68), IDLE)
+          for name in ("NVIDIA GeForce GTX 1660 Ti", "NVIDIA GeForce GTX 1650", "NVIDIA T400", "")),
+
+        # Where sums in FP32 have half of the rate, half of the pipe is the roof.
+        says("half of the rate", On(half_tensor("HMMA.16816.F32.BF16"), *RTX_3090), TENSOR, 1 - 0.48 / 0.5, "50 %",
+             severity="info", kind="fixed-work"),
+        silent("an A100 has the full rate", half_tensor("HMMA.16816.F32.BF16"), TENSOR),
+        # An SM that is busy with hardly an instruction multiplies matrices.
+        says("an instruction in 29 cycles", GEMM, TENSOR, 0.09, "29 cycles", confidence="inferred", severity="info"),
+        silent("an instruction in 29 cycles", GEMM, FP32, INTEGER),
+        # A name tells of matrix instructions where nothing else does.
+        *(says("by its name", made(busy(sm=74, memory=38), name=name), TENSOR, 0.26, "74 %", confidence="guess")
+          for name in TENSOR_NAMES),
+        *(silent("by its name", made(busy(sm=74, memory=38), name=name), FP32, INTEGER) for name in TENSOR_NAMES),
+    ],
+)  # fmt: skip
+def test_rules_on_arithmetic(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
+    check_row(launch, rule, expected)
+
+
+def test_full_pipes_are_roofs_of_what_cannot_be_avoided() -> None:
+    examples = {(example.rule, example.what): example.launch for example in COMPUTE}
+    for what in ("near its ceiling", "full of little work"):
+        assert examples[FP32, what].finding(FP32).gain_kind == "fixed-work"
+    for rule in (INTEGER, SPECIAL):
+        assert examples[rule, "full"].finding(rule).severity == "high"
+
+
+# Divisions are where they run, and not where most FP64 is.
+
+
+def division_at(
+    *code: tuple[str, int | None, float], machine_code: bytes = b"", gap_before: int = 0
+) -> Location | None:
+    """Where divisions of a full FP64 pipe are: its instructions with their lines and how often they run.
+
+    From `gap_before` on they lie elsewhere: a function that is called comes first.
+    """
+    pcs = [16 * place + (4096 if place >= gap_before else 0) for place in range(len(code))]
+    items = tuple(
+        ProfiledInstruction(pc, sass, "flux.f90" if line else None, line, {EXECUTED: runs})
+        for pc, (sass, line, runs) in zip(pcs, code, strict=True)
+    )
+    runs: Histograms = {EXECUTED: {item.pc: item.counts[EXECUTED] for item in items}, **DIVIDES}
+    launch = made(pipes(fp64=80), histograms=runs, details=Program(items, machine=machine_code))
+    return launch.finding(FP64).location
+
+
+def encoded(lower: int, upper: int = 0) -> bytes:
+    return lower.to_bytes(8, "little") + upper.to_bytes(8, "little")
+
+
+def test_divisions_are_told_at_the_line_where_most_of_them_run() -> None:
+    place = division_at(
+        ("DMUL R2, R4, R6", 288, 500.0), ("MUFU.RCP64H R7, R9", 295, 30.0), ("DFMA R8, R6, R4, R2", 295, 30.0),
+        ("MUFU.RSQ64H R7, R9", 297, 10.0), ("MUFU.RCP64H R5, R7", None, 90.0),
+    )  # fmt: skip
+    # 30 of 40 that have a line: the slow path that all of them call has none.
+    assert place is not None and place.line == 295 and place.share == pytest.approx(0.75)
+
+
+def test_divisions_are_found_by_their_encoding_where_the_report_has_no_text() -> None:
+    # As nvdisasm reads them: DMUL, MUFU.RCP64H R7, R9, MUFU.RCP64H R13, 60, MUFU.RCP R5, R4, EXIT, NOP.
+    code = b"".join((encoded(0x7228), encoded(0x900077308, 0x4E220000001800), encoded(0x404E0000000D7908, 0x1800),
+                     encoded(0x400057308, 0x1000), encoded(0x794D), encoded(0x7918)))  # fmt: skip
+    lines = (("", None, 900.0), ("", None, 900.0),  # a function that is called
+             ("", 288, 500.0), ("", 295, 30.0), ("", 296, 10.0), ("", 280, 600.0), ("", 301, 5.0))  # fmt: skip
+    place = division_at(*lines, machine_code=code, gap_before=2)
+    assert place is not None and place.line == 295 and place.share == pytest.approx(0.75)
+    # Which run of addresses the machine code is of is not certain.
+    assert division_at(*lines, machine_code=code[:64], gap_before=2) is None

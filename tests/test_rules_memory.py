@@ -1,0 +1,409 @@
+"""Rules on accesses and levels of memory: what counts before what, what a repair leaves, and where they keep silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuprof.diagnose import access, nvidia_messages
+from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case
+from gpuprof.diagnose.told_work import work_of_peak
+from gpuprof.diagnose.traffic import wavefronts_per_request
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.model.analyse import analyse
+from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
+from gpuprof.model.session import Finding
+from tests import builders
+from tests.kernels import (
+    Made,
+    Program,
+    Values,
+    busy,
+    issued,
+    lasting,
+    made,
+    operations,
+    pipes,
+    stalls,
+    told,
+)  # fmt: skip
+from tests.rule_examples import (
+    ACHIEVED,
+    ALWAYS_ACTIVE,
+    CONFLICTS,
+    CONFLICTS_OF,
+    DEVICE,
+    DEVICE_FILLS,
+    EXCESS,
+    FAR,
+    HOST,
+    HOST_FILLS,
+    L2_ATOMICS,
+    LOAD_REQUESTS,
+    LOAD_SECTORS,
+    LOCAL_LOADS,
+    LOCAL_LOADS_RUN,
+    LOCAL_STORES,
+    LOCAL_STORES_RUN,
+    NO_SHARED,
+    PASSES_OF,
+    PER_SECTOR_LOAD,
+    PER_SECTOR_STORE,
+    REQUESTS,
+    SECTORS_OF_LOADS,
+    SHARED_4K,
+    SHARED_ATOMICS,
+    SHARED_BUSY,
+    SHARED_PASSES,
+    STORE_SECTORS,
+    TOTAL,
+    WAVEFRONTS,
+    Judged,
+    On,
+    check_row,
+    moving,
+    of_time,
+    said,
+    says,
+    silent,
+    waiting_for_loads,
+)  # fmt: skip
+from tests.table import each_row
+
+UNCOALESCED, CONFLICT, SPILL = "uncoalesced-global", "shared-bank-conflict", "local-memory-spill"
+L1, L2, DRAM, SHARED, HOST_TRAFFIC = (
+    f"{name}" for name in ("l1-bandwidth", "l2-bandwidth", "dram-bandwidth", "shared-bandwidth", "host-memory-traffic")
+)
+ATOMICS, NARROW = "atomic-contention", "narrow-access"
+EXCESS_600 = {TOTAL: 1000.0, EXCESS: 600.0}
+A10G, TURING = ("NVIDIA A10G", "8.6", 80), ("NVIDIA GeForce RTX 2080 Ti", "7.5", 68)
+
+
+def message(text: str, rule: str = "", percent: float | None = None) -> FixedDetails:
+    """A message of NVIDIA's rules, which may estimate a gain."""
+    scope = "global" if percent is not None else None
+    return FixedDetails((RuleResult(rule, "", "optimization", "", text, percent, scope),))
+
+
+def messages(*details: FixedDetails) -> FixedDetails:
+    return FixedDetails(tuple(result for item in details for result in item.rule_results()))
+
+
+# Coalescing: what counts exactly goes before what infers.
+
+LOAD_MESSAGE = (
+    "The memory access pattern for global loads from L1TEX might not be optimal. On average, only {} of the 32 "
+    "bytes transmitted per sector are utilized by each thread."
+)
+UNTIL_2022 = (
+    "The memory access pattern for global loads in L1TEX might not be optimal. On average, this kernel accesses "
+    "4.0 bytes per thread per memory request; but the address pattern, possibly caused by the stride between "
+    "threads, results in 16.0 sectors per request, or 16.0*32 = 512.0 bytes of cache data transfers per request. "
+    "The optimal thread address pattern for 4.0 byte accesses would result in 4.0*32 = 128.0 bytes of cache data "
+    "transfers per request, to maximize L1TEX cache performance."
+)
+LOCAL_MESSAGE = "accesses local memory, accounting for {}% of all sectors requested in L1TEX."
+EXCESS_MESSAGE = "total of {} excessive sectors (60% of the total {} sectors)"
+PASSES = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 10.0})
+
+
+@each_row(
+    ("launch", "rule", "expected"),
+    [
+        # One thread of a warp stores 4 bytes: a sector of 32 is the least that this can take.
+        silent("a sector is the least", made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 0.0, PER_SECTOR_STORE: 4.0}),
+               UNCOALESCED),
+        silent("conflicts of shared memory", PASSES.plus(SHARED_4K), UNCOALESCED),
+        *(silent("4 to 16 bytes a thread", made(busy(dram=50), {LOAD_SECTORS: 100 * n, LOAD_REQUESTS: 100.0}),
+                 UNCOALESCED) for n in (4.0, 8.0, 16.0)),
+        # A sector a request is the least that there is.
+        silent("a word that all threads read", made(busy(dram=50), {PER_SECTOR_LOAD: 4.0, LOAD_SECTORS: 100.0,
+               LOAD_REQUESTS: 100.0}), UNCOALESCED),
+        # 10 % of the warps wait for memory, and its busiest unit is 20 % busy: 60 % of that.
+        says("nobody waits for memory", made(EXCESS_600, stalls(long_scoreboard=6, lg_throttle=4),
+             busy(dram=15, l2=20, l1=10, sm=40)), UNCOALESCED, 0.6 * of_time(0.2)),
+        says("counters before messages", made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 200.0}, details=told(
+             "UncoalescedGlobalAccess", EXCESS_MESSAGE.format(600, 1000))), UNCOALESCED, 0.2),
+        *(says("bytes of a sector", made(lasting(), busy(memory=memory), details=told("MemoryCacheAccessPattern",
+               LOAD_MESSAGE.format("4.0"))), UNCOALESCED, 0.875, "4 of 32", confidence=confidence)
+          for memory, confidence in ((95.0, "inferred"), (30.0, "guess"))),
+        says("NVIDIA's rule on local memory", made(details=told("MemoryLocalAccess", LOCAL_MESSAGE.format("40.62"))),
+             SPILL, 0.4062, "41 %", {"rule MemoryLocalAccess": 40.62}),
+    ],
+)  # fmt: skip
+def test_accesses_of_global_memory(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
+    check_row(launch, rule, expected)
+
+
+@each_row(
+    ("old", "new", "expected"),
+    [
+        ("", "", (8.0, 16.0)),
+        # Of stores it does not say how many there are: a block that stores one result complains as loudly.
+        ("global loads", "global stores", None),
+        ("global loads", "local loads", None),
+        ("16.0 sectors", "0.0 sectors", None),
+        ("16.0 sectors", "16..0 sectors", None),
+    ],
+)
+def test_sectors_of_a_request_are_read_from_messages_until_2022(old: str, new: str, expected: object) -> None:
+    assert nvidia_messages.load_sectors(message(UNTIL_2022.replace(old, new)).rule_results()) == expected
+
+
+@each_row(
+    ("text", "work"),
+    [
+        (ACHIEVED.format("47%"), {"fp32": 0.47, "fp64": 0.0}),
+        ("The workload achieved  close to 1% of this device's FP32 peak performance and 16% of its FP64 peak "
+         "performance.", {"fp32": 0.01, "fp64": 0.16}),
+        ("The kernel achieved 7% of this device's fp32 peak performance and close to 41% of its fp64 peak performance.",
+         {"fp32": 0.07, "fp64": 0.41}),
+        ("The ratio of peak float (fp32) to double (fp64) performance on this device is 2:1.", {}),
+        (ACHIEVED.format("1.2.3%"), {}),
+        (ACHIEVED.format("%"), {}),
+    ],
+)  # fmt: skip
+def test_the_work_of_its_peak_is_read_from_nvidias_roofline_rule(text: str, work: dict[str, float]) -> None:
+    assert work_of_peak(told("", text).rule_results()) == pytest.approx(work)
+
+
+# What an excess of sectors gains, by where it goes.
+
+STREAM = made(busy(dram=89, l2=50, l1=33), {TOTAL: 4000.0, EXCESS: 3000.0}, lasting(), stalls(long_scoreboard=80))
+"""Scalar accesses that move a quarter of what they fetch from L1."""
+A_TENTH = made(busy(dram=75, l2=30, l1=20, memory=75), {TOTAL: 4000.0, EXCESS: 400.0}, lasting(), moving(3680, 3680))
+"""Of 4000 sectors 400 are excess; L2 and DRAM move 3680, 80 more than the ideal 3600."""
+IN_MEMORY, IN_QUEUE = stalls(long_scoreboard=80, wait=20), stalls(lg_throttle=60, wait=40)
+
+
+@each_row(
+    ("launch", "rule", "expected"),
+    [
+        # L2 and DRAM move the 1000 ideal sectors: DRAM's 89 % stay.
+        says("it stays in L1", STREAM.plus(moving(1000, 1000)), UNCOALESCED, 0.11, kind="fixed-work"),
+        # L1 has a tenth of its 20 % too much, and nothing queues for it: a little more than DRAM's 2.2 %.
+        says("DRAM hardly moves it", A_TENTH.plus(IN_MEMORY), UNCOALESCED, 0.1 * of_time(0.2) * 0.999,
+             kind="fixed-work"),
+        # All 4000 sectors come from DRAM: a quarter of its 89 % stays, and 3 of 4 parts are all that can go.
+        says("it reaches DRAM", STREAM.plus(moving(4000, 4000)), UNCOALESCED, 0.75 * 0.999, kind="bound"),
+        says("DRAM moves it", STREAM.plus(moving(4000, 4000)), DRAM, 0.11, severity="info", cause=UNCOALESCED),
+    ],
+)  # fmt: skip
+def test_excess_sectors_gain_what_their_level_costs(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
+    check_row(launch, rule, expected)
+
+
+# Conflicts, spills, narrow accesses and atomics.
+
+LOCAL = {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0}
+MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
+LOADS_ALONE = {CONFLICTS_OF.format("ld"): 864 * 31.0}
+COUNTED = made({CONFLICTS: 9.52e6, SHARED_PASSES: 13.6e6, "sm__cycles_elapsed.max": 1e6, "sm__cycles_active.avg": 1e6},
+               busy(dram=10, l2=4, l1=96, sm=40), SHARED_4K)  # fmt: skip
+"""9.52 M of 13.6 M passes, on 68 SMs in 1 M cycles: 14 % of them."""
+
+
+def conflicts(kind: str, count: float, passes: float | None = None) -> Values:
+    counted = {CONFLICTS_OF.format(kind): count}
+    return counted if passes is None else {**counted, PASSES_OF.format(kind): passes}
+
+
+def most_passes(count: float) -> Made:
+    """No access at all would gain 90 %; `count` of 10 M passes are conflicts."""
+    return made({CONFLICTS: count, SHARED_PASSES: 1e7, "sm__cycles_elapsed.max": 2.06e5}, SHARED_4K,
+                busy(dram=4, l2=10, l1=96, sm=10))  # fmt: skip
+
+
+def atomics(opcode: str, *parts: Values) -> Made:
+    return made(*parts, histograms={WARP_OPCODES: {opcode: 9.0}})
+
+
+IN_LOOPS = (busy(dram=10, sm=60), {L2_ATOMICS: 50.0}, stalls(long_scoreboard=90), pipes(alu=40))
+
+
+@each_row(
+    ("launch", "rule", "expected"),
+    [
+        # 300 + 100 of 600 + 200 passes.
+        says("loads and stores", made(conflicts("ld", 300, 600), conflicts("st", 100, 200), busy(l1=80)), CONFLICT, 0.5,
+             "400 of 800"),
+        *(silent("few", made(conflicts(kind, 1.0, 600.0)), CONFLICT) for kind in ("ld", "st")),
+        # 108 blocks of 256 threads are 864 warps.
+        says("passes unknown", made(LOADS_ALONE, grid=(108, 1, 1)), CONFLICT, None, "31.0", severity="info"),
+        # Turing takes a pass every second cycle.
+        says("cycles", On(COUNTED, "NVIDIA A100", "8.0", 68), CONFLICT, of_time(0.14)),
+        says("cycles of Turing", On(COUNTED, *TURING), CONFLICT, of_time(0.28)),
+        # 7 M cycles of 108 SMs × 206 000 are 31 %, and 1.25 times as much 39 %.
+        says("most passes", most_passes(7e6), L1, 0.9, severity="info", cause=CONFLICT),
+        says("most passes", most_passes(7e6), CONFLICT, of_time(7e6 / (108 * 2.06e5))),
+
+        silent("local sectors alone", made(busy(dram=60), LOCAL), SPILL),
+        says("nothing but local", made(busy(dram=60), LOCAL, {LOAD_SECTORS: 0.0, STORE_SECTORS: 0.0}), SPILL, 1.0),
+
+
+        # All of the wait goes; loops of compare-and-swap take their arithmetic along.
+        says("in no loop", atomics("RED.E.ADD", *IN_LOOPS), ATOMICS, 0.6),
+        says("in loops", atomics("ATOMG.E.CAS.STRONG.GPU", *IN_LOOPS), ATOMICS, 0.9),
+        *(says("in shared memory", atomics(opcode, busy(dram=10), {SHARED_ATOMICS: 40.0}, stalls(mio_throttle=40)),
+               ATOMICS, of_time(0.4), kind="fixed-work") for opcode in ("ATOMG.E.CAS", "RED.E.ADD")),
+        says("atomics of shared memory", made(busy(dram=1, l2=30), stalls(long_scoreboard=30), {
+             SHARED_BUSY: 70.0, L2_ATOMICS: 95.0, SHARED_ATOMICS: 60.0}), SHARED, 0.7, cause=ATOMICS),
+    ],
+)  # fmt: skip
+def test_conflicts_spills_narrow_accesses_and_atomics(
+    launch: Judged, rule: str, expected: dict[str, Any] | None
+) -> None:
+    check_row(launch, rule, expected)
+
+
+SPILLING = ("STL [R1], R2", "LDG.E R4, [R2.64]", "LDL R6, [R1]", "@P0 BRA 0x60", "FADD R7, R6, R6", "EXIT",
+            "FADD R8, R6, R6", "FADD R9, R4, R4", "EXIT")  # fmt: skip
+
+
+def spilling(waits: tuple[float, ...], sass: tuple[str, ...] = SPILLING) -> Finding:
+    """A tenth of the sectors, while warps wait for memory for most of the time; each instruction with its samples."""
+    reason = "smsp__pcsamp_warps_issue_stalled_long_scoreboard"
+    code = tuple(
+        ProfiledInstruction(16 * place, text, None, None, {EXECUTED: 1.0, SAMPLES: samples, reason: samples})
+        for place, (text, samples) in enumerate(zip(sass, waits, strict=True))
+    )
+    of_pc: dict[str | int, float] = {item.pc: item.counts[SAMPLES] for item in code}
+    sectors = {LOCAL_LOADS: 60.0, LOCAL_STORES: 40.0, LOAD_SECTORS: 800.0, STORE_SECTORS: 100.0, MISSES: 0.0}
+    counts = {LOCAL_LOADS_RUN: 1.0, LOCAL_STORES_RUN: 1.0, "smsp__inst_executed.sum": 100.0}
+    launch = made(busy(dram=20, l2=20, l1=20, memory=20), issued(20), stalls(long_scoreboard=80, wait=20), sectors,
+                  counts, lasting(), moving(1000, 1000), histograms={SAMPLES: of_pc, reason: of_pc},
+                  details=Program(code))  # fmt: skip
+    return launch.finding(SPILL)
+
+
+def test_a_spill_gains_no_more_than_what_waits_for_it_by_the_code() -> None:
+    # 10 % of the sectors, and all of the time in waits; but 6 of 100 samples are at the accesses or at their users.
+    few = spilling((1, 50, 1, 0, 2, 0, 2, 44, 0))
+    assert few.gain_kernel == pytest.approx(of_time(0.06), rel=0.01) and few.gain_kind == "fixed-work"
+    # Of units: a tenth of L1 at 20 %.
+    none = spilling((0, 50, 0, 0, 0, 0, 0, 50, 0))
+    assert none.gain_kernel == pytest.approx(of_time(0.02), rel=0.01) and none.severity == "info"
+    # Where they all wait for it, its share of the sectors tells no less than before.
+    assert spilling((0, 0, 0, 0, 50, 0, 50, 0, 0)).gain_kernel == pytest.approx(0.1, rel=0.01)
+    # What waits for it is unknown where other code may access it.
+    for place, text in ((1, "LD.E R4, [R2.64]"), (3, "BRX R2 -0x60"), (3, "")):
+        code = tuple(text if number == place else sass for number, sass in enumerate(SPILLING))
+        assert spilling((1, 50, 1, 0, 2, 0, 2, 44, 0), code).gain_kernel == pytest.approx(0.1, rel=0.01)
+
+
+def test_widths_are_read_from_opcodes() -> None:
+    histogram: dict[str | int, float] = {
+        "LDG.E.U8.CONSTANT": 1, "STG.E.S16": 2, "LDG.E": 4, "LD.E": 8, "LDG.E.64": 16, "@P0": 1000,
+        "LDGSTS.E.BYPASS.LTC128B.128": 32, "STG.E.128": 64, "LDS.128": 1000, "STL.U8": 1000, "LDC.U8": 1000,
+        "LDG.E.ENL2.256.CONSTANT": 10, "LDGDEPBAR": 100,
+    }  # fmt: skip
+    assert access.global_widths(histogram) == {1: 1, 2: 2, 4: 12, 8: 16, 16: 96, 32: 10}
+
+
+# Levels of memory.
+
+BUSY_L2 = busy(dram=30, l2=75, l1=50, sm=20)
+ONE_WAY = "lts__lts2xbar_cycles_active.sum.per_second"
+WRITES, DRAM_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum", "dram__sectors_write.sum"
+WRITTEN = {HOST: 0.0, DEVICE: 600.0, WRITES: 300.0, DRAM_WRITES: 100.0}
+TO_HOST = made(busy(dram=10), stalls(long_scoreboard=90), issued(5), {HOST: 1000.0, DEVICE: 0.0})
+
+
+@each_row(
+    ("launch", "rule", "expected"),
+    [
+        silent("L2 is busier", made(busy(dram=50, l2=80, l1=75)), DRAM, L1),
+        says("the busiest level", made(busy(dram=50, l2=80, l1=75)), L2, 0.5),
+        says("DRAM near its roof", made(busy(dram=82, l2=90, l1=20)), DRAM, 0.1),
+        silent("DRAM is as busy", made(busy(dram=68, l2=70, l1=40)), L2),
+        says("the busiest unit stays", made(busy(dram=70, l2=40, l1=30, sm=78)), DRAM, 0.22, kind="fixed-work"),
+        # A pipe that is 90 % busy bounds fewer bytes too.
+        says("a full pipe", made(busy(dram=70, l2=40, l1=30), pipes(fp64=90)), DRAM, 0.1, kind="bound"),
+        says("shared memory fills L1", made(busy(l1=85, dram=10), {SHARED_BUSY: 80.0}), SHARED, 0.8),
+        silent("L2 explains it", made(busy(memory=70, l2=70, dram=10)), L1),
+
+        # Writes to the host count although L2 calls them hits. Of one side alone nothing follows: misses decide.
+        says("writes", made(busy(dram=50), WRITTEN), HOST_TRAFFIC, 0.5, "30 %", {WRITES: 300.0, DRAM_WRITES: 100.0}),
+        silent("the host's own memory", made(busy(dram=50), {HOST: 900.0, DEVICE: 100.0,
+               "device__attribute_integrated": 1.0}), HOST_TRAFFIC),
+        # DRAM's 10 % stay.
+        says("all misses", TO_HOST, HOST_TRAFFIC, 0.9),
+        # Warps that wait longer than memory takes seem to wait for the host, and what would help others is not told.
+        says("far memory", FAR, HOST_TRAFFIC, 0.84, "2560", confidence="guess", severity="low"),
+        silent("the host explains it", FAR, "latency-bound", "load-imbalance"),
+        *(silent(name, FAR.plus(also), HOST_TRAFFIC) for name, also in {
+            "busier": busy(sm=5), "DRAM": busy(dram=20), "L1": busy(l1=9), "in line": busy(l2=2),
+            "counted": {HOST_FILLS: 0.0, DEVICE_FILLS: 1.0}, "integrated": {"device__attribute_integrated": 1.0},
+            "barriers": stalls(barrier=80), "issues": issued(3) | ALWAYS_ACTIVE,
+        }.items()),
+    ],
+)  # fmt: skip
+def test_levels_of_memory_and_the_host(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
+    check_row(launch, rule, expected)
+
+
+BUSY_L1 = made(busy(l1=90, sm=76, memory=90, dram=7, l2=9), issued(30))
+NARROW_LOADS = made(busy(l1=98, sm=60, memory=98, dram=1, l2=5), NO_SHARED)
+SEARCH = made(busy(dram=20, l2=20, l1=90, sm=90), stalls(mio_throttle=60), issued(30), SHARED_4K, lasting())
+NO_ARITHMETIC = made(busy(l1=96, sm=60, memory=60, dram=14, l2=4), SHARED_4K,
+                     details=told("SOLFPRoofline", ACHIEVED.format("0%")))  # fmt: skip
+MOVED_4_GB = made(BUSY_L2, {"lts__t_bytes.sum": 4e9})
+QUEUE = stalls(mio_throttle=50)
+
+
+@each_row(
+    ("rule", "some", "others"),
+    [
+        # Tiles help L2 where it moves more than DRAM; what is unknown has other advice.
+        (L2, [MOVED_4_GB.plus({"dram__bytes.sum": 1e9})], [MOVED_4_GB.plus({"dram__bytes.sum": 3e9}), MOVED_4_GB]),
+        (L2, [MOVED_4_GB.plus({"dram__bytes.sum": 3e9})], [MOVED_4_GB]),
+        # 6.25e10 × 32 B/s for 1 ms are 2e9 B one way; both would be more than twice DRAM's 1.5e9.
+        (L2, [made(BUSY_L2, lasting(), {ONE_WAY: 6.25e10, "dram__bytes.sum": 1.5e9}), MOVED_4_GB], []),
+        # Requests that queue are not asked for more; no warp waits for what the TMA engine loads.
+        (DRAM, [waiting_for_loads(2421.0), made(busy(dram=90, l2=40, l1=30, sm=20))], [waiting_for_loads(700.0)]),
+        (DRAM, [waiting_for_loads(700.0), waiting_for_loads(2421.0, "UTMALDG.2D"), made(busy(dram=70, l2=10))], []),
+        # Accesses that are wide or scattered already are not to be made wider: 16 sectors a request are.
+        (L1, [NARROW_LOADS.plus(busy(sm=24)), NARROW_LOADS.plus({SECTORS_OF_LOADS: 15.8})],
+         [NARROW_LOADS, NARROW_LOADS.plus({SECTORS_OF_LOADS: 4.0})]),
+        # Shared memory of unknown size is seen by its queue and its conflicts; known to be none, it is neither.
+        (L1, [BUSY_L1.plus(QUEUE, NO_SHARED), BUSY_L1.plus(conflicts("ld", 0), conflicts("st", 5), NO_SHARED),
+              BUSY_L1.plus(conflicts("ld", 0), conflicts("st", 0))], [BUSY_L1.plus(QUEUE)]),
+        (L1, [BUSY_L1.plus(conflicts("ld", 0), conflicts("st", 5))],
+         [BUSY_L1.plus(QUEUE), BUSY_L1.plus(conflicts("ld", 0), conflicts("st", 0))]),
+        # Wider reads of shared memory help where no arithmetic is fed; a larger tile where it is.
+        (L1, [SEARCH], [SEARCH.plus(operations(ffma=1e9, fadd=0, fmul=0))]),
+        (L1, [SEARCH.plus(operations(ffma=1e9, fadd=0, fmul=0)), NO_ARITHMETIC.plus(pipes(tensor=30))],
+         [NO_ARITHMETIC]),
+    ],
+)  # fmt: skip
+def test_advice_depends_on_what_moves_the_bytes(rule: str, some: list[Made], others: list[Made]) -> None:
+    actions = {said(launch, rule).action for launch in some}
+    assert len(actions) == 1 and "" not in actions
+    assert actions.isdisjoint(said(launch, rule).action for launch in others)
+
+
+@each_row(
+    ("name", "capability", "wavefronts", "requests", "passes"),
+    [
+        # A naive product of A10G: a warp's two loads touch 32 lines and 1, and 32 + 1 passes are 16.5 a request.
+        ("NVIDIA A10G", "8.6", 97.498, 11.8176, 16.5),
+        # Its coalesced form, and a fill of an A40: one pass each.
+        ("NVIDIA A10G", "8.6", 45.61, 91.2163, 1.0),
+        ("NVIDIA A40", "8.6", 20.0, 40.0, 1.0),
+        # Kernels of one wavefront per request on Turing, and one of 8 bytes a thread.
+        ("NVIDIA GeForce GTX 1660 Ti", "7.5", 10.0, 20.0, 1.0),
+        ("NVIDIA GeForce RTX 2080 Ti", "7.5", 30.0, 30.0, 2.0),
+        # An A100 counted 3 548 160 requests of 37 298 106 cycles as 9.51 %: one a cycle is all.
+        ("NVIDIA A100 80GB PCIe", "8.0", 85.485, 9.5377, 8.963),
+    ],
+)
+def test_passes_a_request_are_counted_at_the_rate_of_each_gpu(
+    name: str, capability: str, wavefronts: float, requests: float, passes: float
+) -> None:
+    device = RecordedDevice(name, capability)
+    report = builders.report(made({WAVEFRONTS: wavefronts, REQUESTS: requests}).launch(), device=device)
+    analysis = analyse([report], builders.hardware_of, "9.9")
+    case = Case(analysis.session.kernels[0], analysis.recorded[0])
+    assert wavefronts_per_request(case) == pytest.approx(passes, rel=1e-3)

@@ -1,0 +1,144 @@
+"""Rules on what warps wait for and on a GPU that does nothing: what they say, and what explains it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpuprof.hardware.specs import WARP_OPCODES
+from tests.kernels import (
+    REGISTERS,
+    WAVES,
+    Made,
+    busy,
+    issued,
+    lasting,
+    made,
+    pipe_metric,
+    pipes,
+    stalls,
+    told,
+)  # fmt: skip
+from tests.rule_examples import (
+    ACTIVE,
+    EXCESS,
+    HALF_OCCUPANCY,
+    LATENCY,
+    THREADS,
+    TOTAL,
+    Judged,
+    On,
+    check_row,
+    said,
+    says,
+    silent,
+)  # fmt: skip
+from tests.table import each_row
+
+MEMORY, DEPENDENCY, BARRIER, FETCH, CONSTANT = (
+    "memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss",
+)  # fmt: skip
+DIVERGENCE, WAITING, SHORT_BLOCKS = "branch-divergence", "latency-bound", "short-blocks"
+MEMORY_WAITS = made(stalls(long_scoreboard=50), issued(20))
+HALF_WAVE = {WAVES: 0.4}
+EXCESS_600 = {TOTAL: 1000.0, EXCESS: 600.0}
+BEHIND_A_LOAD = made(stalls(barrier=26, long_scoreboard=59), issued(10))
+TEXTURE_QUEUE = made(stalls(tex_throttle=60), issued(20), busy(sm=50), pipes(fp64=50, alu=10))
+TEXTURES = "sm__inst_executed_pipe_tex.avg.pct_of_peak_sustained_elapsed"
+NOTHING_BUSY = made(busy(sm=20, memory=10))
+SHORT = made({REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 8e3}, busy(sm=20, memory=10), stalls(wait=20),
+             issued(20), grid=(6912, 1, 1))  # fmt: skip
+"""64 blocks of 8 warps an SM, 4 of them at a time, in 8 000 cycles: one lives for 500."""
+
+
+def messages_of_stalls(reason: str, share: str) -> Made:
+    text = f"On average, each warp spends 9.9 cycles being stalled waiting {reason}. {share} about 45.5% of"
+    return made(issued(20), details=told("CPIStall", text))
+
+
+@each_row(
+    ("launch", "rule", "expected"),
+    [
+        # A barrier that no second block covers is felt sooner.
+        says("one block an SM", made({REGISTERS: 64.0}, stalls(barrier=10), issued(40), block=(1024, 1, 1)), BARRIER,
+             0.1),
+        silent("two blocks", made({REGISTERS: 32.0}, stalls(barrier=10), issued(40), block=(1024, 1, 1)), BARRIER),
+        *(silent("nearly every cycle issues", example.launch.plus(issued(85)), example.rule) for example in LATENCY
+          if example.rule in (MEMORY, DEPENDENCY, BARRIER, FETCH, CONSTANT)),
+        # NVIDIA's rule tells the stall where no warp states were collected.
+        *(says("a message", messages_of_stalls(reason, share), rule, 0.455, evidence={"rule CPIStall": 45.5})
+          for share in ("This represents", "Read on about local and global memory. This stall type represents")
+          for reason, rule in (
+              ("for a scoreboard dependency on a L1TEX (local, global, surface, texture) operation", MEMORY),
+              ("for sibling warps at a CTA barrier", BARRIER),
+              ("on a fixed latency execution dependency", DEPENDENCY),
+              ("for an immediate constant cache (IMC) miss", CONSTANT),
+              ("for a branch target to be computed, and the warp program counter to be updated", FETCH),
+              ("for the L1 instruction queue for local and global (LG) memory operations to be not full", MEMORY))),
+        # FP64 instructions in the texture queue do not wait for memory.
+        silent("FP64 in the queue of textures", TEXTURE_QUEUE, MEMORY),
+        # The SM leaves half of the time.
+        *(says("textures", launch, MEMORY, 0.5) for launch in (
+            replace(TEXTURE_QUEUE, histograms={WARP_OPCODES: {"DFMA": 10.0, "@P0 TEX.LL": 5.0}}),
+            TEXTURE_QUEUE.plus({TEXTURES: 5.0}), TEXTURE_QUEUE.plus(pipes(fp64=5, alu=10)),
+            TEXTURE_QUEUE.without(pipe_metric("fp64")))),
+
+        *(silent("whole warps or none", made({THREADS: threads}), DIVERGENCE) for threads in (32.0, 0.0)),
+        # Threads that go together again can share sectors.
+        says("L2 is busy", made(busy(l2=65), {THREADS: 8.0}), DIVERGENCE, 0.35, kind="fixed-work"),
+
+        silent("a busy pipe is a busy unit", NOTHING_BUSY.plus(pipes(fma=65)), WAITING),
+        silent("a barrier explains it", NOTHING_BUSY.plus(stalls(barrier=40), issued(20)), WAITING),
+        # A unit that was not collected may be busy.
+        *(silent("what was not collected", made(busy(**units)), WAITING) for units in (
+            {"sm": 20}, {"dram": 10, "l2": 5}, {"sm": 20, "dram": 10, "l2": 5})),
+        says("all levels", made(busy(sm=20, dram=10, l2=5, l1=30)), WAITING, 0.7),
+        # Places between short blocks are no latency.
+        says("short blocks", SHORT, SHORT_BLOCKS, 0.5, severity="high"),
+        silent("short blocks", SHORT, WAITING),
+    ],
+)  # fmt: skip
+def test_rules_on_waiting(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
+    check_row(launch, rule, expected)
+
+
+@each_row(
+    ("launch", "rule", "cause"),
+    [
+        (MEMORY_WAITS, MEMORY, None),
+        (MEMORY_WAITS.plus(EXCESS_600), MEMORY, "uncoalesced-global"),
+        # At its roof there is nothing to repair, and it is still why they wait.
+        (MEMORY_WAITS.plus(busy(dram=90)), MEMORY, "dram-bandwidth"),
+        (replace(MEMORY_WAITS.plus(HALF_WAVE), grid=(200, 1, 1)), MEMORY, "small-grid"),
+        (MEMORY_WAITS.plus(HALF_OCCUPANCY, {WAVES: 8.0}, busy(sm=30)), MEMORY, "low-occupancy"),
+        (made(stalls(wait=50), issued(20), HALF_WAVE, grid=(200, 1, 1)), DEPENDENCY, "small-grid"),
+        # The slowest warp is behind a load.
+        (BEHIND_A_LOAD, BARRIER, MEMORY),
+        (BEHIND_A_LOAD.plus(EXCESS_600), BARRIER, "uncoalesced-global"),
+        (made(stalls(barrier=40, long_scoreboard=35), issued(10)), BARRIER, None),
+        (made(stalls(barrier=40), issued(10), {THREADS: 8.0}), BARRIER, DIVERGENCE),
+        (made(stalls(no_instruction=5, branch_resolving=20), issued(10), {THREADS: 8.0}), FETCH, DIVERGENCE),
+        (made(stalls(imc_miss=40), issued(10), lasting(3e-6)), CONSTANT, "short-kernel"),
+    ],
+)  # fmt: skip
+def test_a_wait_is_explained_by_what_brings_it_about(launch: Made, rule: str, cause: str | None) -> None:
+    finding = launch.finding(rule)
+    assert (finding.cause and finding.cause.partition(".")[2]) == cause
+    assert cause is None or finding.severity == "info"
+    assert cause is None or launch.profile().findings[0].rule == cause
+
+
+def test_no_share_of_warp_time_is_called_a_bound() -> None:
+    for example in LATENCY:
+        if "wait" in example.rule or "latency" in example.rule:
+            assert example.launch.finding(example.rule).gain_kind == "fixed-work"
+
+
+def test_a_tile_is_fetched_ahead_by_what_the_gpu_has() -> None:
+    v100, t4, a100, h100 = (
+        said(On(MEMORY_WAITS, name, capability, sms), MEMORY).advice
+        for name, capability, sms in (("Tesla V100-SXM2-16GB", "7.0", 80), ("Tesla T4", "7.5", 40),
+                                      ("NVIDIA A100-SXM4-40GB", "8.0", 108), ("NVIDIA H100 80GB HBM3", "9.0", 132))
+    )  # fmt: skip
+    assert v100 == t4 and ["cp.async" in advice for advice in (t4, a100, h100)] == [False, True, True]
+    assert ["TMA" in advice for advice in (t4, a100, h100)] == [False, False, True]
