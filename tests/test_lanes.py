@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.binary.elf import kernel_code
 from gpuprof.code.flow.loops import jumping_calls
 from gpuprof.code.lanes.access import Access, accesses, sectors, wavefronts, ways
 from gpuprof.code.lanes.constants import (
@@ -24,12 +22,11 @@ from gpuprof.code.lanes.constants import (
 from gpuprof.code.lanes.operands import ThreadBlock
 from gpuprof.code.lanes.warps import any_warp, thread_indices, warps_of
 from gpuprof.code.sass.instruction import Instruction, parse_sass
-from gpuprof.code.tools.compile import compiler_for
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for
+from gpuprof.model.recorded import Dim3
 from tests.cuda_tools import needs_cuda_wheels
+from tests.reviewed_code import compiled_cases
 from tests.table import each_row
 
-TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 LANES = range(32)
 UNKNOWN = None
 
@@ -130,8 +127,7 @@ CTAID = "S2R R2, SR_CTAID.X"
     ],
 )  # fmt: skip
 def test_a_register_holds_what_the_instructions_say(lines: list[str], value: Callable[[int], int] | None) -> None:
-    found = held(TID, *lines)
-    assert found == (every([value(lane) for lane in LANES]) if value else None)
+    assert held(TID, *lines) == (every([value(lane) for lane in LANES]) if value else None)
 
 
 def test_threads_are_numbered_x_first() -> None:
@@ -382,12 +378,10 @@ def test_a_copy_has_a_shared_and_a_global_side() -> None:
     code = sass(
         TID, "IMAD.WIDE.U32 R2, R1, 0x10, c[0x0][0x160]", "LDGSTS.E.BYPASS.128 [R1.X16], desc[UR4][R2.64]", "EXIT"
     )
-    found = accesses(code, (32, 1, 1), {})
-    assert [(access.kind, access.space, access.width_bytes) for access in found] == [
-        ("copy", "shared", 16),
-        ("copy", "global", 16),
-    ]
-    assert (ways(found[0]), sectors(found[0]), ways(found[1]), sectors(found[1])) == (1, None, None, 16)
+    shared, memory = accesses(code, (32, 1, 1), {})
+    assert (shared.kind, shared.space, shared.width_bytes) == ("copy", "shared", 16)
+    assert (memory.kind, memory.space, memory.width_bytes) == ("copy", "global", 16)
+    assert (ways(shared), sectors(shared), ways(memory), sectors(memory)) == (1, None, None, 16)
 
 
 @each_row(
@@ -637,79 +631,62 @@ def test_constants_lie_where_the_compiler_looks_for_them() -> None:
     assert min(constants_for("sm_120a", (1, 1, 1), (1, 1, 1))) == 0x360
 
 
-# Real kernels
+# Kernels that NVRTC compiles
 
 SOURCE = """
-typedef unsigned u32;
+#define KERNEL extern "C" __global__ void
 struct Particle { float v[12]; };
 struct alignas(16) Four { float x, y, z, w; };
-#define KERNEL extern "C" __global__ void
-KERNEL coalesced(const float *in, float *out, u32 n) {
-    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) out[i] = in[i] * 2.0f;
+__device__ unsigned thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
+KERNEL coalesced(const float *in, float *out, unsigned n) { if (thread() < n) out[thread()] = in[thread()] * 2.0f; }
+KERNEL four(const Four *in, Four *out, unsigned n) { out[thread()] = in[thread()]; }
+KERNEL strided(const float *in, float *out, unsigned n) {
+    const unsigned long long i = thread();
+    out[i] = in[2 * i] + in[8 * i + 1] + in[33 * i];
 }
-KERNEL four(const Four *in, Four *out, u32 n) {
-    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) out[i] = in[i];
-}
-KERNEL strided(const float *in, float *out, u32 n) {
-    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = in[2 * i];
-    out[i + n] = in[8ull * i + 1];
-    out[i + 2 * n] = in[33 * (unsigned long long)i];
-}
-KERNEL records(const Particle *in, float *out, u32 n) {
-    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = in[i].v[1] + in[i].v[11];
-}
-template <int width> __device__ void transpose(const float *in, float *out, u32 n) {
+KERNEL records(const Particle *in, float *out, unsigned n) { out[thread()] = in[thread()].v[1] + in[thread()].v[11]; }
+template <int width> __device__ void transpose(const float *in, float *out, unsigned n) {
     __shared__ float tile[32][width];
-    const u32 x = blockIdx.x * 32, y = blockIdx.y * 32;
-    for (u32 j = threadIdx.y; j < 32; j += 8) tile[j][threadIdx.x] = in[(y + j) * n + x + threadIdx.x];
+    const unsigned x = blockIdx.x * 32, y = blockIdx.y * 32;
+    for (unsigned j = threadIdx.y; j < 32; j += 8) tile[j][threadIdx.x] = in[(y + j) * n + x + threadIdx.x];
     __syncthreads();
-    for (u32 j = threadIdx.y; j < 32; j += 8) out[(x + j) * n + y + threadIdx.x] = tile[threadIdx.x][j];
+    for (unsigned j = threadIdx.y; j < 32; j += 8) out[(x + j) * n + y + threadIdx.x] = tile[threadIdx.x][j];
 }
-KERNEL transposed(const float *in, float *out, u32 n) { transpose<32>(in, out, n); }
-KERNEL padded(const float *in, float *out, u32 n) { transpose<33>(in, out, n); }
-KERNEL swizzled(const float *in, float *out, u32 n) {
+KERNEL transposed(const float *in, float *out, unsigned n) { transpose<32>(in, out, n); }
+KERNEL padded(const float *in, float *out, unsigned n) { transpose<33>(in, out, n); }
+KERNEL swizzled(const float *in, float *out, unsigned n) {
     __shared__ float tile[32 * 32];
-    const u32 x = threadIdx.x, y = threadIdx.y;
-    #pragma unroll
-    for (u32 j = 0; j < 32; j += 8) tile[(y + j) * 32 + (x ^ (y + j))] = in[(y + j) * n + x];
+    const unsigned x = threadIdx.x, y = threadIdx.y;
+    for (unsigned j = 0; j < 32; j += 8) tile[(y + j) * 32 + (x ^ (y + j))] = in[(y + j) * n + x];
     __syncthreads();
-    #pragma unroll
-    for (u32 j = 0; j < 32; j += 8) out[(y + j) * n + x] = tile[x * 32 + (x ^ (y + j))];
+    for (unsigned j = 0; j < 32; j += 8) out[(y + j) * n + x] = tile[x * 32 + (x ^ (y + j))];
 }
-KERNEL doubles(const double *in, double *out, u32 n) {
+KERNEL doubles(const double *in, double *out, unsigned n) {
     __shared__ double s[32 * 17];
     s[threadIdx.x * 2] = in[threadIdx.x];
     __syncthreads();
     out[threadIdx.x] = s[threadIdx.x % 32 * 17];
 }
-KERNEL indirect(const float *in, float *out, const u32 *places) {
-    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = in[places[i]];
-}
-KERNEL carried(const float *in, float *out, u32 n) {
+KERNEL indirect(const float *in, float *out, const unsigned *places) { out[thread()] = in[places[thread()]]; }
+KERNEL carried(const float *in, float *out, unsigned n) {
     float sum = 0;
     const float *p = in + blockIdx.x * 1024 + threadIdx.x;
     #pragma unroll 1
-    for (u32 i = 0; i < n; ++i, p += 256) sum += *p;
+    for (unsigned i = 0; i < n; ++i, p += 256) sum += *p;
     out[threadIdx.x * 4] = sum;
 }
-KERNEL rows(const float *in, float *out, u32 n) {
-    const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
+KERNEL rows(const float *in, float *out, unsigned n) {
     float sum = 0;
     #pragma unroll 1
-    for (u32 column = 0; column < n; ++column) sum += in[row * (unsigned long long)n + column];
-    out[row] = sum;
+    for (unsigned column = 0; column < n; ++column) sum += in[thread() * (unsigned long long)n + column];
+    out[thread()] = sum;
 }
-KERNEL reduced(const float *in, float *out, u32 n) {
+KERNEL reduced(const float *in, float *out, unsigned n) {
     __shared__ float s[256];
     s[threadIdx.x] = in[blockIdx.x * 256 + threadIdx.x];
     __syncthreads();
     #pragma unroll 1
-    for (u32 half = 128; half; half /= 2) {
+    for (unsigned half = 128; half; half /= 2) {
         if (threadIdx.x < half) s[threadIdx.x] += s[threadIdx.x + half];
         __syncthreads();
     }
@@ -731,109 +708,55 @@ EXPRESSIONS: tuple[tuple[str, Callable[[int, int], int]], ...] = (
     ("(t + b * 32) % 7 + (t - 16) / 4 + 8", lambda t, n: t % 7 + int((t - 16) / 4) + 8),
     ("(b * 256 + t) / 32 * 64 + (b * 256 + t) % 32 * 2", lambda t, n: 2 * t),
     ("(t * n) % 31 | (t & 8) << 4", lambda t, n: t * n % 31 | (t & 8) << 4),
-    ("-t - 1 - n", lambda t, n: -t - 1 - n),
 )
+STATEMENTS = "\n".join(f"out[{text}] = {index};" for index, (text, _) in enumerate(EXPRESSIONS))
 
 
-@lru_cache
-def compiled(target: str) -> Mapping[str, bytes]:
-    """The code of all kernels for one target, by name, and its disassembly: one run of each tool."""
-    nvrtc = compiler_for(target)
-    assert nvrtc is not None
-    statements = "\n".join(f"out[{text}] = {index};" for index, (text, _) in enumerate(EXPRESSIONS))
-    outcome = nvrtc.compile(
-        SOURCE.replace("STATEMENTS", statements), "lanes.cu", (f"--gpu-architecture={target}", "--std=c++17")
-    )
-    assert outcome.cubin is not None, outcome.log
-    names = [line.split("(")[0].split()[-1] for line in SOURCE.splitlines() if line.startswith("KERNEL ")]
-    return {name: kernel_code(outcome.cubin, name) for name in names}
+def of_kernel(target: str, name: str, block: Dim3 = (256, 1, 1), n: int | None = 1024) -> list[Access]:
+    code = compiled_cases(SOURCE.replace("STATEMENTS", STATEMENTS), target)[name].known.code
+    pointers = [POINTER] if name == "expressions" else [POINTER, POINTER]
+    constants = constants_for(target, block, (64, 1, 1), [*pointers, ArgumentBytes(4, n)])
+    return sorted((access for access in accesses(code, block, constants) if access.runs), key=lambda item: item.address)
 
 
-@lru_cache
-def instructions(target: str) -> Mapping[str, tuple[Instruction, ...]]:
-    tool = disassembler_for(target)
-    assert tool is not None
-    codes = compiled(target)
-    return dict(zip(codes, disassemble(tool, target, list(codes.values())), strict=True))
-
-
-def of_kernel(target: str, name: str, block: tuple[int, int, int] = (256, 1, 1), n: int = 1024) -> list[Access]:
-    constants = constants_for(target, block, (64, 1, 1), [POINTER, POINTER, ArgumentBytes(4, n)])
-    found = [access for access in accesses(instructions(target)[name], block, constants) if access.runs]
-    return sorted(found, key=lambda access: access.address)
-
-
-def costs(found: Sequence[Access], space: str, kind: str) -> dict[int | None, int]:
+def costs(listed: Sequence[Access], space: str, kind: str) -> dict[int | None, int]:
     """How many accesses of a kind have which cost."""
     of = sectors if space == "global" else ways
-    return dict(Counter(of(access) for access in found if (access.space, access.kind) == (space, kind)))
+    return dict(Counter(of(access) for access in listed if (access.space, access.kind) == (space, kind)))
 
 
+@pytest.mark.compilers
 @needs_cuda_wheels
-@each_row("target", TARGETS)
-@each_row(
-    ("name", "loads", "stores"),
-    [
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
+def test_compiled_kernels_cost_what_their_sources_say(target: str) -> None:
+    for name, loads, stores in (
         ("coalesced", {4: 1}, {4: 1}),
         ("four", {16: 1}, {16: 1}),
-        ("strided", {8: 1, 32: 2}, {4: 3}),
+        ("strided", {8: 1, 32: 2}, {4: 1}),
         ("records", {32: 2}, {4: 1}),
         ("carried", {4: 1}, {16: 1}),
         ("rows", {32: 1}, {4: 1}),
         ("indirect", {4: 1, None: 1}, {4: 1}),
-    ],
-)
-def test_sectors_of_real_kernels(target: str, name: str, loads: dict[int, int], stores: dict[int, int]) -> None:
-    found = of_kernel(target, name)
-    assert (costs(found, "global", "load"), costs(found, "global", "store")) == (loads, stores)
-    assert {access.holds for access in found} == {"always"}
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-@each_row(("name", "load"), [("transposed", 32), ("padded", 1), ("swizzled", 1)])
-def test_ways_of_a_transposed_tile(target: str, name: str, load: int) -> None:
-    found = of_kernel(target, name, (32, 8, 1))
-    assert costs(found, "shared", "store").keys() == {1}
-    assert costs(found, "shared", "load").keys() == {load}
-    assert costs(found, "global", "load").keys() == costs(found, "global", "store").keys() == {4}
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-def test_ways_of_doubles(target: str) -> None:
-    """A stride of 16 bytes puts 2 of 16 lanes on each bank; one of 17 doubles puts each on another."""
-    found = of_kernel(target, "doubles", (32, 1, 1))
-    assert (costs(found, "shared", "store"), costs(found, "shared", "load")) == ({2: 1}, {1: 1})
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-def test_lanes_of_a_reduction(target: str) -> None:
-    """All lanes of the first warp in the first turns; only the first lane at the end."""
-    found = of_kernel(target, "reduced")
-    assert set(costs(found, "shared", "load")) == set(costs(found, "shared", "store")) == {1}
-    last = found[-1]
-    assert (last.kind, sum(last.active), sectors(last)) == ("store", 1, 1)
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-@each_row("n", [3, 64])
-def test_compiled_expressions_give_what_they_say(target: str, n: int) -> None:
-    constants = constants_for(target, (32, 1, 1), None, [POINTER, ArgumentBytes(4, n)])
-    found = accesses(instructions(target)["expressions"], (32, 1, 1), constants)
-    assert len(found) == len(EXPRESSIONS)
-    for access, (text, value) in zip(found, EXPRESSIONS, strict=True):
-        numbers = [4 * value(lane, n) for lane in LANES]
-        assert access.offsets == tuple(number - numbers[0] for number in numbers), text
-        assert access.start == numbers[0] % min(access.alignment, 256), text
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-def test_arguments_that_are_not_given_are_the_same_for_all_lanes(target: str) -> None:
-    code = instructions(target)["rows"]
-    constants = constants_for(target, (256, 1, 1), None, [POINTER, POINTER, ArgumentBytes(4)])
-    load, store = (access for access in accesses(code, (256, 1, 1), constants) if access.runs)
-    assert (load.offsets, sectors(store)) == (None, 4)
+    ):
+        listed = of_kernel(target, name)
+        assert (costs(listed, "global", "load"), costs(listed, "global", "store")) == (loads, stores), name
+        assert {access.holds for access in listed} == {"always"}, name
+    for name, load in (("transposed", 32), ("padded", 1), ("swizzled", 1)):
+        listed = of_kernel(target, name, (32, 8, 1))
+        assert (set(costs(listed, "shared", "store")), set(costs(listed, "shared", "load"))) == ({1}, {load}), name
+        assert costs(listed, "global", "load").keys() == costs(listed, "global", "store").keys() == {4}, name
+    # A stride of 16 bytes puts 2 of 16 lanes on each bank; one of 17 doubles puts each on another.
+    listed = of_kernel(target, "doubles", (32, 1, 1))
+    assert (costs(listed, "shared", "store"), costs(listed, "shared", "load")) == ({2: 1}, {1: 1})
+    # In the first turns of a reduction all lanes of the first warp run, and at its end only the first lane.
+    listed = of_kernel(target, "reduced")
+    assert set(costs(listed, "shared", "load")) == set(costs(listed, "shared", "store")) == {1}
+    assert (listed[-1].kind, sum(listed[-1].active), sectors(listed[-1])) == ("store", 1, 1)
+    # A stride that is an argument is not known where the argument is not.
+    load_of_rows, store_of_rows = of_kernel(target, "rows", n=None)
+    assert (load_of_rows.offsets, sectors(store_of_rows)) == (None, 4)
+    for n in (3, 64):
+        for access, (text, formula) in zip(of_kernel(target, "expressions", (32, 1, 1), n), EXPRESSIONS, strict=True):
+            numbers = [4 * formula(lane, n) for lane in LANES]
+            assert access.offsets == tuple(number - numbers[0] for number in numbers), text
+            assert access.start == numbers[0] % min(access.alignment, 256), text
