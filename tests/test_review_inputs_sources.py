@@ -152,9 +152,9 @@ def test_what_needs_a_host_compiler_is_compiled_by_nvcc_with_the_kernels_that_it
         "standard": "c++17",
     }
     with pytest.raises(InputError) as refused:
-        modules(source, **given)
+        modules(source, defines=("BIAS=1",), **given)
     assert refused.value.hint == "--flag=--extended-lambda"
-    (module,) = modules(source, flags=("--extended-lambda",), **given)
+    (module,) = modules(source, defines=("BIAS=1",), flags=("--extended-lambda",), **given)
     assert module.tools[0].startswith("nvcc ") and "-lineinfo --extended-lambda -DBIAS=1" in module.tools[0]
     named = kernels([module])
     assert len(named) == 2

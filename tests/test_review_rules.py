@@ -287,19 +287,7 @@ def of_text(text: str, rule: str) -> list[CodeFinding]:
 
 
 def test_hostile_operands_break_no_rule() -> None:
-    names = [
-        "FCHK",
-        "MUFU.RCP64H",
-        "I2F.RP",
-        "ISETP",
-        "FSETP",
-        "FMUL",
-        "F2F.F64.F32",
-        "DADD",
-        "CALL",
-        "BSSY",
-        "BAR.SYNC",
-    ]
+    names = ("FCHK", "MUFU.RCP64H", "I2F.RP", "ISETP", "FMUL", "F2F.F64.F32", "DADD", "CALL", "BSSY", "BAR.SYNC")
     odd = ((), ("",), ("R", "P9", "0x1ffffff"), ("R4294967295", "105615", "[[", "c[0x0"), ("0x3a2c32e4",) * 3)
     code = tuple(
         Instruction(16 * index, name, operands, None)
