@@ -55,12 +55,10 @@ def test_what_an_argument_cannot_be_is_a_usage_error(wrong: dict[str, Any]) -> N
     assert error.value.hint
 
 
-@each_row(
-    ("files", "message"), [((), "no file given"), (("",), "an empty name"), (("a\0b",), "a zero byte in its name")]
-)
-def test_what_names_no_file_is_a_usage_error(files: tuple[str, ...], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        gpuprof.check(*files)
+def test_what_names_no_file_is_a_usage_error() -> None:
+    for files in ((), ("",), ("a\0b",)):
+        with pytest.raises(UsageError):
+            gpuprof.check(*files)
 
 
 def test_architectures_can_be_written_in_several_ways() -> None:

@@ -59,6 +59,7 @@ def test_programs_of_both_kinds_of_hosts_are_read(machine: int, tmp_path: Path) 
 
 def test_a_cubin_is_itself(tmp_path: Path) -> None:
     (code,) = codes(tmp_path, cubin_for("sm_80"))
+    (tmp_path / "input").unlink()
     assert (code.form, code.part.read()) == ("cubin", cubin_for("sm_80"))
     assert binary_kind(cubin_file()) == "cubin"
 
@@ -87,12 +88,6 @@ def test_the_members_of_an_archive_have_their_names(tmp_path: Path) -> None:
     assert read[2].part.read() == cubin_for("sm_80")
 
 
-def test_the_code_can_be_read_after_the_file_was_left(tmp_path: Path) -> None:
-    (code,) = codes(tmp_path, PLAIN)
-    (tmp_path / "input").unlink()
-    assert code.part.read() == PLAIN
-
-
 def test_of_a_library_of_gigabytes_only_the_code_is_read(tmp_path: Path) -> None:
     file = tmp_path / "library.so"
     data = elf_file(X86_64, [Content(".data", size=3 * 2**30), Content(".nv_fatbin", PLAIN)])
@@ -112,12 +107,15 @@ def test_of_a_library_of_gigabytes_only_the_code_is_read(tmp_path: Path) -> None
     ("data", "why", "hint"),
     [
         (b"!<thin>\n" + bytes(60), "thin archive", "ar rc"),
-        (b"MZ" + bytes(100), "is a Windows program", "cuobjdump -xelf all"),
-        (b"\xcf\xfa\xed\xfe" + bytes(100), "is a macOS program", "cuobjdump -xelf all"),
-        (b"plain text", "is not a cubin", None),
-        (b"", "is not a cubin", None),
-        (elf_file(X86_64, [Content(".text", b"x")]), "has no CUDA code", "object file or library"),
-        (b"!<arch>\n", "has no CUDA code", "object file or library"),
+        (b"MZ" + bytes(100), "Windows", "cuobjdump -xelf all"),
+        (b"\xcf\xfa\xed\xfe" + bytes(100), "macOS", "cuobjdump -xelf all"),
+        (b"plain text", "cubin", None),
+        (b"", "cubin", None),
+        (elf_file(X86_64, [Content(".text", b"x")]), "no CUDA code", "object file"),
+        (elf_file(CUDA + 1, [Content(".data", PLAIN)]), "no CUDA code", "object file"),
+        # objcopy --only-keep-debug leaves such sections.
+        (elf_file(X86_64, [Content(".nv_fatbin", kind=8, size=10_000)]), "no CUDA code", "object file"),
+        (b"!<arch>\n", "no CUDA code", "object file"),
     ],
 )
 def test_what_has_no_code_to_read_says_so(data: bytes, why: str, hint: str | None, tmp_path: Path) -> None:
@@ -130,31 +128,25 @@ def test_what_has_no_code_to_read_says_so(data: bytes, why: str, hint: str | Non
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(InputError, match="not a regular file"):
+        with pytest.raises(InputError, match="regular"):
             list(device_code(path))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="missing"):
         list(device_code(tmp_path / "missing"))
 
 
 @each_row(
     ("data", "why"),
     [
-        (elf_file(X86_64, [Content(".nv_fatbin", b"", size=10_000)]), "ends before its fat binaries do"),
-        (b"\x7fELF\1\1" + bytes(100), "not a 64-bit little-endian ELF file"),
-        (b"!<arch>\n" + member(b"a.o/", bytes(100))[:-60], "ends within the member at byte 8"),
-        (b"!<arch>\n" + b"x" * 60, "no member at byte 8"),
-        (b"!<arch>\n" + member(b"a.o/", b"\x7fELF" + bytes(96)), r"the member 'a\.o' of the archive cannot be read"),
+        (elf_file(X86_64, [Content(".nv_fatbin", b"", size=10_000)]), "fat binaries"),
+        (b"\x7fELF\1\1" + bytes(100), "64-bit"),
+        (b"!<arch>\n" + member(b"a.o/", bytes(100))[:-60], "byte 8"),
+        (b"!<arch>\n" + b"x" * 60, "byte 8"),
+        (b"!<arch>\n" + member(b"a.o/", b"\x7fELF" + bytes(96)), r"a\.o"),
     ],
 )
 def test_what_is_broken_is_damage(data: bytes, why: str, tmp_path: Path) -> None:
     with pytest.raises(DamagedInput, match=why):
         codes(tmp_path, data)
-
-
-def test_a_section_without_content_is_no_code(tmp_path: Path) -> None:
-    """objcopy --only-keep-debug leaves such sections."""
-    with pytest.raises(InputError, match="has no CUDA code"):
-        codes(tmp_path, elf_file(X86_64, [Content(".nv_fatbin", kind=8, size=10_000)]))
 
 
 @pytest.fixture(scope="module")
@@ -177,8 +169,3 @@ def test_a_file_that_was_altered_is_read_or_refused(data: st.DataObject, name: s
                 targets(code)
     except InputError as error:
         assert len(error.message) < 1000
-
-
-def test_a_machine_of_another_kind_has_no_code_either(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no CUDA code"):
-        codes(tmp_path, elf_file(CUDA + 1, [Content(".data", PLAIN)]))

@@ -28,7 +28,7 @@ from tests.cuda_tools import RECORDED, recorded
 from tests.table import each_row
 
 
-def one(text: str) -> Instruction:
+def line(text: str) -> Instruction:
     """The instruction of a line, at address 0."""
     (instruction,) = parse_sass(f"        /*0000*/                   {text} ;")
     return instruction
@@ -48,31 +48,28 @@ def test_every_line_with_an_address_is_an_instruction(file: Path) -> None:
 
 
 def test_parts_of_an_instruction() -> None:
-    item = one("@!P0 BRA 0x160")
+    item = line("@!P0 BRA 0x160")
     assert (item.predicate, item.opcode, item.operands, item.target) == ("@!P0", "BRA", ("0x160",), 0x160)
-    item = one("LDG.E.128.CONSTANT R4, desc[UR6][R4.64]")
+    item = line("LDG.E.128.CONSTANT R4, desc[UR6][R4.64]")
     assert (item.predicate, item.name, item.operands) == (None, "LDG", ("R4", "desc[UR6][R4.64]"))
-    assert one("BRA.U !UP0, 0x5b0").target == 0x5B0
-    assert one("EXIT").operands == ()
-    assert one("FFMA R1, R2, R3, 0x160").target is None
+    assert line("BRA.U !UP0, 0x5b0").target == 0x5B0
+    assert line("EXIT").operands == ()
+    assert line("FFMA R1, R2, R3, 0x160").target is None
 
 
 def test_an_opcode_is_matched_by_whole_words() -> None:
-    item = one("LDG.E.128.CONSTANT R4, [R4]")
+    item = line("LDG.E.128.CONSTANT R4, [R4]")
     assert all(
         item.is_a(opcode) for opcode in ("LDG", "LDG.E", "LDG.E.128", "LDG.E.128.CONSTANT", "LDG.E.128.CONSTANT$")
     )
     assert not any(item.is_a(opcode) for opcode in ("LD", "LDG.E.12", "LDG.E.64", "LDG.128", "LDG$", "LDG.E.128$"))
-    assert not one("FFMA2 R2, R2, R4, R6").is_a("FFMA")
+    assert not line("FFMA2 R2, R2, R4, R6").is_a("FFMA")
 
 
-@each_row("text", ["NOP", "@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ", "@!UPT UIADD3 URZ, URZ, URZ, URZ"])
-def test_fillers_are_idle(text: str) -> None:
-    assert one(text).idle
-
-
-def test_a_predicated_instruction_is_not_idle() -> None:
-    assert not one("@P0 FFMA R1, R2, R3, R4").idle
+def test_fillers_are_idle() -> None:
+    for text in ("NOP", "@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ", "@!UPT UIADD3 URZ, URZ, URZ, URZ"):
+        assert line(text).idle
+    assert not line("@P0 FFMA R1, R2, R3, R4").idle
 
 
 @given(st.integers(0, 2**24).map(lambda number: 16 * number), st.sampled_from(RECORDED))
@@ -89,11 +86,13 @@ def test_moving_there_and_back_changes_nothing(distance: int, file: Path) -> Non
 # Loops
 
 
-@each_row("name", ["ffma-sm_70", "ffma-sm_120a"])
-def test_a_counted_loop_is_found_and_the_padding_is_none(name: str) -> None:
-    (loop,) = find_loops(recorded(name))
-    assert opcodes(loop)["FFMA"] == 16
-    assert loop.instructions[-1].target == loop.header == loop.instructions[0].address
+def test_a_counted_loop_is_found_and_the_padding_is_none() -> None:
+    for name in ("ffma-sm_70", "ffma-sm_120a"):
+        (loop,) = find_loops(recorded(name))
+        assert opcodes(loop)["FFMA"] == 16
+        assert loop.instructions[-1].target == loop.header == loop.instructions[0].address
+    assert find_loops(()) == ()
+    assert find_loops(parse_sass("/*0000*/ FFMA R1, R2, R3, R4 ;\n/*0010*/ EXIT ;\n/*0020*/ BRA 0x20 ;")) == ()
 
 
 def test_a_loop_that_is_left_by_a_call_is_found() -> None:
@@ -128,11 +127,6 @@ def test_a_part_of_a_loop_that_lies_behind_the_end_of_the_kernel_belongs_to_it()
     behind = [item for item in outer.instructions if item.address > end]
     assert Counter(item.name for item in behind)["SYNCS"] == 1
     assert opcodes(outer)["UBLKCP.S.G"] == 1
-
-
-def test_code_without_jumps_has_no_loop() -> None:
-    assert find_loops(()) == ()
-    assert find_loops(parse_sass("/*0000*/ FFMA R1, R2, R3, R4 ;\n/*0010*/ EXIT ;\n/*0020*/ BRA 0x20 ;")) == ()
 
 
 def test_loops_are_found_beside_jumps_to_unknown_places() -> None:
@@ -214,64 +208,48 @@ def test_natural_loops_are_those_of_the_definition(graph: list[list[int]]) -> No
     ],
 )
 def test_written_registers(text: str, registers: tuple[str, ...]) -> None:
-    assert written(one(text)) == registers
-
-
-def test_sources_come_after_the_written_register() -> None:
-    assert sources(one("SHFL.BFLY PT, R5, R4, 0x1, 0x1f")) == ("R4", "0x1", "0x1f")
-    assert sources(one("FFMA R4, R4, R2.reuse, R3")) == ("R4", "R2.reuse", "R3")
+    assert written(line(text)) == registers
 
 
 def test_an_instruction_waits_for_what_it_reads() -> None:
-    load = one("LDG.E.64 R2, desc[UR4][R2.64]")
-    assert waits_for(load, load)
-    assert not waits_for(load, one("LDG.E.64 R4, desc[UR4][R4.64]"))
-    assert waits_for(one("FFMA R1, R5, R6, R7"), one("LDG.E.64 R4, [R8.64]"))
-    assert not waits_for(one("FFMA R4, R5, R6, R7"), one("MOV R4, R1"))
-    assert not waits_for(one("FFMA R1, R21, UR2, R7"), one("MOV R2, R1"))
+    assert sources(line("SHFL.BFLY PT, R5, R4, 0x1, 0x1f")) == ("R4", "0x1", "0x1f")
+    assert sources(line("FFMA R4, R4, R2.reuse, R3")) == ("R4", "R2.reuse", "R3")
+    load, compare = line("LDG.E.64 R2, desc[UR4][R2.64]"), line("ISETP.LT.AND P0, PT, R0, R5, PT")
+    for reads, writes, waits in (
+        (load, load, True),
+        (load, line("LDG.E.64 R4, desc[UR4][R4.64]"), False),
+        (line("FFMA R1, R5, R6, R7"), line("LDG.E.64 R4, [R8.64]"), True),
+        (line("FFMA R4, R5, R6, R7"), line("MOV R4, R1"), False),
+        (line("FFMA R1, R21, UR2, R7"), line("MOV R2, R1"), False),
+        (line("VOTE.ANY R0, PT, P0"), compare, True),
+        (compare, line("VOTE.ANY R0, PT, P0"), True),
+        (line("@!P0 MOV R3, R4"), compare, True),
+        (line("@!P1 MOV R3, R4"), compare, False),
+        (line("IADD3.X R26, RZ, RZ, R26, P0, !PT"), line("IADD3 R24, P0, R24, 0x1, RZ"), True),
+    ):
+        assert waits_for(reads, writes) is waits, (reads, writes)
 
 
-def test_an_instruction_waits_for_predicates_too() -> None:
-    compare = one("ISETP.LT.AND P0, PT, R0, R5, PT")
-    vote = one("VOTE.ANY R0, PT, P0")
-    assert waits_for(vote, compare)
-    assert waits_for(compare, vote)
-    assert waits_for(one("@!P0 MOV R3, R4"), compare)
-    assert not waits_for(one("@!P1 MOV R3, R4"), compare)
-    assert waits_for(one("IADD3.X R26, RZ, RZ, R26, P0, !PT"), one("IADD3 R24, P0, R24, 0x1, RZ"))
-
-
-@each_row(
-    ("links", "chains"),
-    [
-        ("1111", 1),
-        ("1212", 2),
-        ("1122", 2),
-        ("1234", 4),
-    ],
-)
+@each_row(("links", "chains"), [("1111", 1), ("1212", 2), ("1122", 2), ("1234", 4)])
 def test_chains_are_counted_by_what_goes_on_from_the_turn_before(links: str, chains: int) -> None:
-    loop = [one(f"FFMA R{link}, R{link}, R8, R9") for link in links]
+    loop = [line(f"FFMA R{link}, R{link}, R8, R9") for link in links]
     assert carried("FFMA", loop) == chains
-    assert carried("FFMA", [*loop, one("MOV R1, R7")]) == chains - 1
+    assert carried("FFMA", [*loop, line("MOV R1, R7")]) == chains - 1
+    assert carried("FFMA", [line("FFMA R1, R6, R8, R9"), line("FFMA R2, R6, R8, R9")]) == 0
 
 
-def test_results_that_nothing_reads_are_no_chain() -> None:
-    assert carried("FFMA", [one("FFMA R1, R6, R8, R9"), one("FFMA R2, R6, R8, R9")]) == 0
-
-
-ZERO = one("MOV R2, RZ")
-LOADED = one("LDG.E R2, [R8.64]")
-PRODUCT = one("FFMA R4, R4, R2, R3")
+ZERO = line("MOV R2, RZ")
+LOADED = line("LDG.E R2, [R8.64]")
+PRODUCT = line("FFMA R4, R4, R2, R3")
 
 
 @each_row(
     ("loop", "before", "zeros"),
     [
-        ([one("FFMA R4, RZ, R2, R3")], [], 1),
-        ([one("FFMA R4, R4, -RZ, R3")], [], 1),
-        ([one("FFMA R4, R4, R2, RZ")], [], 0),
-        ([one("IMMA.16832.S8.S8 R8, RZ.ROW, R2.COL, R8")], [], 0),
+        ([line("FFMA R4, RZ, R2, R3")], [], 1),
+        ([line("FFMA R4, R4, -RZ, R3")], [], 1),
+        ([line("FFMA R4, R4, R2, RZ")], [], 0),
+        ([line("IMMA.16832.S8.S8 R8, RZ.ROW, R2.COL, R8")], [], 0),
         ([PRODUCT], [], 0),
         ([PRODUCT], [LOADED, ZERO], 1),
         ([PRODUCT], [ZERO, LOADED], 0),
@@ -279,10 +257,10 @@ PRODUCT = one("FFMA R4, R4, R2, R3")
         ([LOADED, PRODUCT], [ZERO], 0),
         ([PRODUCT, LOADED], [ZERO], 0),
         ([PRODUCT, ZERO], [LOADED], 1),
-        ([one("FFMA R4, R4, R3, R5")], [one("CS2R R2, SRZ")], 1),
-        ([one("FFMA R4, R4, R3, R5")], [one("CS2R R2, SR_CLOCKLO")], 0),
-        ([PRODUCT], [one("HFMA2.MMA R2, -RZ, RZ, 0, 0")], 1),
-        ([PRODUCT], [one("HFMA2.MMA R2, -RZ, RZ, 3.5, 0")], 0),
+        ([line("FFMA R4, R4, R3, R5")], [line("CS2R R2, SRZ")], 1),
+        ([line("FFMA R4, R4, R3, R5")], [line("CS2R R2, SR_CLOCKLO")], 0),
+        ([PRODUCT], [line("HFMA2.MMA R2, -RZ, RZ, 0, 0")], 1),
+        ([PRODUCT], [line("HFMA2.MMA R2, -RZ, RZ, 3.5, 0")], 0),
     ],
 )
 def test_zero_factors(loop: list[Instruction], before: list[Instruction], zeros: int) -> None:
@@ -290,34 +268,30 @@ def test_zero_factors(loop: list[Instruction], before: list[Instruction], zeros:
 
 
 @each_row(
-    ("opcode", "first", "count"),
+    ("text", "count"),
     [
-        ("DMMA.16x8x4", "R4", 4), ("HMMA.16816.F32", "R4", 4), ("LDSM.16.M88.4", "R8", 4), ("LDSM.16.MT88.2", "R8", 2),
-        ("LDSM.16.M88", "R8", 1), ("F2F.F64.F32", "R2", 2), ("F2F.F32.F64", "R2", 1), ("LDG.E.128", "R4", 4),
-        ("ATOMG.E.ADD.F64.RN.STRONG.GPU", "R6", 2), ("ATOMG.E.ADD.STRONG.GPU", "R6", 1), ("DFMA", "R0", 2),
+        ("DMMA.16x8x4 R4, R40, R44", 4), ("HMMA.16816.F32 R4, R40, R44", 4), ("LDSM.16.M88.4 R8, [R40]", 4),
+        ("LDSM.16.MT88.2 R8, [R40]", 2), ("LDSM.16.M88 R8, [R40]", 1), ("F2F.F64.F32 R4, R2", 2),
+        ("F2F.F32.F64 R5, R2", 1), ("LDG.E.128 R4, [R40]", 4), ("ATOMG.E.ADD.F64.RN.STRONG.GPU R6, R40, R44", 2),
+        ("ATOMG.E.ADD.STRONG.GPU R6, R40, R44", 1), ("DFMA R0, R40, R44", 2),
     ],
 )  # fmt: skip
-def test_an_instruction_writes_as_many_registers_as_it_is_wide(opcode: str, first: str, count: int) -> None:
-    start = int(first[1:])
-    assert written(Instruction(0, opcode, (first, "R40", "R44"), None)) == tuple(
-        f"R{start + index}" for index in range(count)
-    )
+def test_an_instruction_writes_as_many_registers_as_it_is_wide(text: str, count: int) -> None:
+    first = int(line(text).operands[0][1:])
+    assert written(line(text)) == tuple(f"R{first + index}" for index in range(count))
 
 
 @each_row(
-    ("text", "registers"),
+    ("text", "count"),
     [
         ("F2F.F32.F64 R5, R2", 1), ("F2F.F64.F32 R4, R2", 2), ("F2I.F64.TRUNC R5, R2", 1),
-        ("F2I.U64.F64.TRUNC R4, R2", 2),
-        ("F2I.S64.TRUNC R4, R2", 2), ("I2F.F64 R4, R2", 2), ("I2F.S64 R5, R2", 1), ("I2F.F64.U32 R4, R2", 2),
-        ("SHF.L.U64.HI R5, R2, 0x2, R3", 1), ("IMAD.WIDE R4, R2, 0x4, R6", 2),
+        ("F2I.U64.F64.TRUNC R4, R2", 2), ("F2I.S64.TRUNC R4, R2", 2), ("I2F.F64 R4, R2", 2), ("I2F.S64 R5, R2", 1),
+        ("I2F.F64.U32 R4, R2", 2), ("SHF.L.U64.HI R5, R2, 0x2, R3", 1), ("IMAD.WIDE R4, R2, 0x4, R6", 2),
     ],
 )  # fmt: skip
-def test_a_conversion_may_write_what_its_result_is_wide(text: str, registers: int) -> None:
-    instruction = instruction_of(text)
-    assert instruction is not None
-    first = int(instruction.operands[0][1:])
-    assert may_write(instruction) == tuple(f"R{first + index}" for index in range(registers))
+def test_a_conversion_may_write_what_its_result_is_wide(text: str, count: int) -> None:
+    first = int(line(text).operands[0][1:])
+    assert may_write(line(text)) == tuple(f"R{first + index}" for index in range(count))
 
 
 def test_an_instruction_of_a_report_is_read_alone() -> None:
