@@ -130,15 +130,13 @@ def test_a_register_holds_what_the_instructions_say(lines: list[str], value: Cal
     assert held(TID, *lines) == (every([value(lane) for lane in LANES]) if value else None)
 
 
-def test_threads_are_numbered_x_first() -> None:
+def test_threads_are_numbered_x_first_and_lanes_without_a_thread_take_no_part() -> None:
     lines = ("S2R R1, SR_TID.Y", "S2R R2, SR_TID.X", "IMAD R0, R1, 0x100, R2")
     assert held(*lines, block=(8, 4, 2)) == every([256 * (lane // 8) + lane % 8 for lane in LANES])
     assert only(*lines, "LDS R9, [R0]", block=(8, 16, 1), warp=1).start == 256 * 4
-
-
-def test_lanes_without_a_thread_take_no_part() -> None:
     access = only(TID, "LDS R9, [R1.X4]", block=(20, 1, 1))
     assert access.active == tuple(lane < 20 for lane in LANES)
+    assert accesses(sass("@!PT LDS RZ, [RZ]", "NOP", "EXIT"), (32, 1, 1), {}) == ()
 
 
 def test_an_instruction_without_a_rule_may_write_every_register_from_the_first_it_names() -> None:
@@ -146,6 +144,10 @@ def test_an_instruction_without_a_rule_may_write_every_register_from_the_first_i
     assert held("MOV R1, 0x4", "MOV R0, R1", "FROBNICATE R0, R3") is None
     assert held("S2R R5, SR_TID.X", "HGMMA.64x256x16.F32 R4, gdesc[UR8], R4", "MOV R0, R5") is None
     assert held(TID, "HMMA.16816.F32 R12, R4, R8, R12", "MOV R0, R1") == every(LANES)
+    assert held("S2R R3, SR_TID.X", "F2F.F64.F32 R2, R8", "MOV R0, R3") is None
+    assert held("S2R R3, SR_TID.X", "LDG.E.64 R2, [R8.64]", "MOV R0, R3") is None
+    assert held("S2R R5, SR_TID.X", "LDS.128 R2, [R8]", "MOV R0, R5") is None
+    assert held("S2R R3, SR_TID.X", "IMNMX.S64 PT, PT, R2, R12, R2, !PT, !PT", "MOV R0, R3") is None
 
 
 @each_row(
@@ -167,13 +169,6 @@ def test_what_multiplies_matrices_or_shifts_two_registers_leaves_those_behind_it
     assert held(f"S2R R{last}, SR_TID.X", instruction, f"MOV R0, R{last}") is None
 
 
-def test_wide_results_overwrite_the_next_register() -> None:
-    assert held("S2R R3, SR_TID.X", "F2F.F64.F32 R2, R8", "MOV R0, R3") is None
-    assert held("S2R R3, SR_TID.X", "LDG.E.64 R2, [R8.64]", "MOV R0, R3") is None
-    assert held("S2R R5, SR_TID.X", "LDS.128 R2, [R8]", "MOV R0, R5") is None
-    assert held("S2R R3, SR_TID.X", "IMNMX.S64 PT, PT, R2, R12, R2, !PT, !PT", "MOV R0, R3") is None
-
-
 # Warps
 
 
@@ -192,14 +187,10 @@ def test_what_stands_for_all_full_warps_holds_for_each(block: tuple[int, int, in
             assert rest.pop() % (1 << known.align) == 0
 
 
-@each_row("block", [(256, 1, 1), (48, 1, 1), (16, 16, 1), (8, 8, 8), (32, 5, 3), (1, 64, 1), (4, 4, 9)])
-def test_blocks_whose_warps_are_alike_have_one_that_stands_for_all(block: tuple[int, int, int]) -> None:
-    assert any_warp(block) is not None
-
-
-@each_row("block", [(16, 1, 1), (48, 2, 1), (12, 12, 1), (16, 3, 2), (31, 1, 1)])
-def test_blocks_whose_warps_differ_have_none(block: tuple[int, int, int]) -> None:
-    assert any_warp(block) is None
+def test_blocks_whose_warps_are_alike_have_a_warp_that_stands_for_all() -> None:
+    alike = [(256, 1, 1), (48, 1, 1), (16, 16, 1), (8, 8, 8), (32, 5, 3), (1, 64, 1), (4, 4, 9)]
+    differ = [(16, 1, 1), (48, 2, 1), (12, 12, 1), (16, 3, 2), (31, 1, 1)]
+    assert [block for block in alike + differ if any_warp(block) is not None] == alike
 
 
 @given(st.tuples(st.integers(1, 1024), st.integers(1, 4), st.integers(1, 2)), st.integers(1, 8))
@@ -233,24 +224,10 @@ def test_what_is_only_added_is_a_pointer(lines: list[str], pointers_at: set[int]
     assert pointers(sass(*lines), {0x160}) == pointers_at
 
 
-def test_arguments_lie_where_the_cubin_says() -> None:
-    given_arguments = [PlacedArgument(0, 8), PlacedArgument(16, 4, 0x01020304), PlacedArgument(24, 2, -1)]
-    known = known_constants("sm_90a", (64, 2, 1), None, given_arguments, begin=None, aligned=lambda begin: {begin})
-    assert known[0x0] == 64
-    assert known[0x4] == 2
-    assert 0xC not in known
-    assert known[0x210] == 0
-    assert 0x211 not in known
-    assert [known[0x220 + at] for at in range(4)] == [4, 3, 2, 1]
-    assert (known[0x228], known[0x229], 0x22A in known) == (255, 255, False)
-    moved = known_constants("sm_80", None, (7, 1, 1), [PlacedArgument(0, 4, 5)], begin=0x100, aligned=lambda _: set())
-    assert (moved[0x100], moved[0xC], 0x0 in moved) == (5, 7, False)
-
-
 # Calls
 
 
-def test_a_call_from_which_nothing_returns_is_a_jump() -> None:
+def test_calls_keep_what_they_cannot_write() -> None:
     """ptxas leaves loops so, also in kernels with functions that do return."""
     code = sass(
         "CALL.REL.NOINC 0x60", "@P0 CALL.REL.NOINC 0x40", "NOP", "BRA 0x10",
@@ -259,12 +236,15 @@ def test_a_call_from_which_nothing_returns_is_a_jump() -> None:
     assert jumping_calls(code) == {0x10}
     assert jumping_calls(sass("CALL.ABS.NOINC 0x0", "EXIT")) == frozenset()
     assert jumping_calls(sass("CALL.REL.NOINC 0x1000", "EXIT")) == frozenset()
-
-
-def test_what_is_known_in_a_loop_that_a_call_leaves_stays_known() -> None:
     lines = (TID, "MOV R16, 0x60", "CALL.REL.NOINC 0x70", "LDS R9, [R1.X4]", "@!P0 CALL.REL.NOINC 0x60", "BRA 0x30",
              "EXIT", "RET.REL.NODEC R16 0x0")  # fmt: skip
     assert accesses(sass(*lines), (32, 1, 1), {})[0].offsets == tuple(4 * lane for lane in LANES)
+    lines = (TID, "MOV R2, R1", "CALL.REL.NOINC 0x60", "LDS R9, [R1.X4]", "LDS R9, [R2.X4]", "EXIT",
+             "MOV R2, R8", "RET.REL.NODEC R4 0x0")  # fmt: skip
+    first, second = accesses(sass(*lines), (32, 1, 1), {})
+    assert (ways(first), ways(second)) == (1, None)
+    access = only(TID, "LDS R9, [R1.X4]", "BRX R2 -0x100")
+    assert (access.offsets, access.runs) == (None, True)
 
 
 # Values that are the same for all lanes
@@ -280,20 +260,23 @@ def test_what_is_the_same_for_all_lanes_leaves_their_differences_known() -> None
     assert offsets(TID, CTAID, "IMAD R0, R2, 0x100, R1") == tuple(LANES)
     assert offsets(TID, "LDC R2, c[0x0][0x210]", "IADD3 R0, R2, R1, R1") == tuple(2 * lane for lane in LANES)
     assert offsets(TID, "IADD3 R0, R1, c[0x0][0x160], RZ") == tuple(LANES)
-
-
-def test_lanes_times_something_unknown_are_unknown() -> None:
     assert offsets(TID, "LDC R2, c[0x0][0x210]", "IMAD R0, R2, R1, RZ") is None
+    access = only(TID, CTAID, "IMAD R0, R2, R1, R1", "LDS R9, [R0]")
+    assert (access.holds, access.offsets) == ("block 0", tuple(LANES))
+    assert offsets(TID, CTAID, "IMAD.WIDE R4, R2, 0x4, c[0x0][0x160]", "LDG.E R3, [R4.64]", "IADD R0, R3, R1") == tuple(
+        LANES
+    )
+    assert offsets(TID, "IMAD.WIDE R4, R1, 0x4, c[0x0][0x160]", "LDG.E R3, [R4.64]", "IADD R0, R3, R1") is None
+    assert offsets(TID, CTAID, "LDL R3, [R2]", "IADD R0, R3, R1") is None
+    assert offsets(TID, "R2UR UR4, R7", "IADD R0, R1, UR4") == tuple(LANES)
+    assert offsets(TID, "REDUX.SUM UR4, R7", "UIADD3 UR4, UR4, 0x1, URZ", "IADD R0, R1, UR4") == tuple(LANES)
 
 
-def test_a_mask_below_what_is_unknown_leaves_exact_bits() -> None:
+def test_bits_are_known_below_and_above_what_is_unknown() -> None:
     tail = ("LOP3.LUT R0, R0, 0xff, RZ, 0xc0, !PT",)
     assert held(TID, CTAID, "IMAD R0, R2, 0x100, R1", *tail) == every(LANES)
     assert held(TID, CTAID, "IMAD R0, R2, 0x80, R1", *tail) is None
-
-
-def test_bits_above_the_lanes_stay_the_same_for_all() -> None:
-    """A swizzle: lanes are exclusive-ored below what is unknown."""
+    # A swizzle: lanes are exclusive-ored below what is unknown.
     swizzle = (
         TID,
         CTAID,
@@ -302,31 +285,10 @@ def test_bits_above_the_lanes_stay_the_same_for_all() -> None:
         "LOP3.LUT R0, R0, R3, RZ, 0x3c, !PT",
     )
     assert offsets(*swizzle) == tuple(lane ^ lane >> 3 for lane in LANES)
-
-
-def test_a_shift_to_the_right_needs_the_bits_that_it_shifts_out() -> None:
     shift = "SHF.R.U32.HI R0, RZ, 0x4, R0"
     assert offsets(TID, CTAID, "IMAD R0, R2, 0x10, R1", shift) == tuple(lane >> 4 for lane in LANES)
     assert offsets(TID, CTAID, "IMAD R0, R2, 0x8, R1", shift) is None
     assert offsets(TID, CTAID, "IMAD R0, R2, 0x20, R1", "SHF.R.U32.HI R0, RZ, 0x6, R0") == (0,) * 32
-
-
-def test_what_is_known_in_block_0_only_says_so() -> None:
-    access = only(TID, CTAID, "IMAD R0, R2, R1, R1", "LDS R9, [R0]")
-    assert (access.holds, access.offsets) == ("block 0", tuple(LANES))
-
-
-def test_what_all_lanes_load_from_one_place_is_the_same_for_all() -> None:
-    assert offsets(TID, CTAID, "IMAD.WIDE R4, R2, 0x4, c[0x0][0x160]", "LDG.E R3, [R4.64]", "IADD R0, R3, R1") == tuple(
-        LANES
-    )
-    assert offsets(TID, "IMAD.WIDE R4, R1, 0x4, c[0x0][0x160]", "LDG.E R3, [R4.64]", "IADD R0, R3, R1") is None
-    assert offsets(TID, CTAID, "LDL R3, [R2]", "IADD R0, R3, R1") is None
-
-
-def test_uniform_registers_are_the_same_for_all_whatever_wrote_them() -> None:
-    assert offsets(TID, "R2UR UR4, R7", "IADD R0, R1, UR4") == tuple(LANES)
-    assert offsets(TID, "REDUX.SUM UR4, R7", "UIADD3 UR4, UR4, 0x1, URZ", "IADD R0, R1, UR4") == tuple(LANES)
 
 
 # Addresses
@@ -342,7 +304,7 @@ def test_addresses_are_sums_of_registers_and_numbers() -> None:
     assert only("LDS R9, [0x4]").start == 4
 
 
-def test_an_address_of_two_words_needs_both() -> None:
+def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
     lines = (TID, "IMAD.WIDE.U32 R2, R1, 0x8, c[0x0][0x160]")
     assert only(*lines, "LDG.E R9, desc[UR4][R2.64+0x10]").offsets == tuple(8 * lane for lane in LANES)
     assert only(*lines, "ATOMG.E.CAS.STRONG.GPU PT, R9, [R2], R6, R7").kind == "atomic"
@@ -350,10 +312,7 @@ def test_an_address_of_two_words_needs_both() -> None:
     far = only(TID, "MOV R2, RZ", "MOV R3, R1", "LDG.E R9, desc[UR4][R2.64]")
     assert far.offsets == tuple(lane << 32 for lane in LANES)
     assert only(TID, "ULDC.64 UR4, c[0x0][0x160]", "LDG.E R9, [R1.U32+UR4]").offsets == tuple(LANES)
-
-
-def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
-    """&p[tid - 1], with the sign of tid - 1: the first lane lies before the others."""
+    # &p[tid - 1], with the sign of tid - 1: the first lane lies before the others.
     index = (TID, "IADD3 R2, R1, -0x1, RZ", "SHF.R.S32.HI R3, RZ, 0x1f, R2")
     by_lea = ("LEA R4, P0, R2, c[0x0][0x160], 0x2", "LEA.HI.X R5, R2, c[0x0][0x164], R3, 0x2, P0")
     by_shift = (
@@ -367,10 +326,7 @@ def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
             *index, *address, "LDG.E R9, [R4.64]", constants=constants_for("sm_80", (256, 1, 1), None, [POINTER])
         )
         assert (access.offsets, access.start, access.alignment) == (tuple(4 * lane for lane in LANES), 252, 256)
-
-
-def test_the_upper_word_is_not_taken_for_a_number_of_its_own() -> None:
-    """What a partly known lower word carries over to it differs from lane to lane."""
+    # What a partly known lower word carries over to it differs from lane to lane.
     assert offsets(TID, "IMAD.WIDE.U32 R2, R1, 0x8, c[0x0][0x160]", "MOV R0, R3") is None
 
 
@@ -384,18 +340,15 @@ def test_a_copy_has_a_shared_and_a_global_side() -> None:
     assert (ways(shared), sectors(shared), ways(memory), sectors(memory)) == (1, None, None, 16)
 
 
-@each_row(
-    ("line", "width"),
-    [
+def test_the_width_is_that_of_a_lane() -> None:
+    for line, width in (
         ("LDG.E.U8.CONSTANT R0, [R2.64]", 1), ("STS.U16 [R2], R0", 2), ("LDG.E R0, [R2.64]", 4),
         ("LDG.E.LTC128B.64 R0, [R2.64]", 8), ("RED.E.ADD.F64.RN.STRONG.GPU [R2.64], R8", 8),
         ("LDL.128 R0, [R1+0x10]", 16), ("LDG.E.ENL2.256 R8, R4, desc[UR6][R2.64]", 32),
         ("ATOMG.E.ADD.F16x2.RN.STRONG.GPU PT, R0, [R2.64], R4", 4), ("ATOMS.POPC.INC.32 RZ, [R2+URZ]", 4),
         ("LDSM.16.M88.4 R4, [R2]", 16),
-    ],
-)  # fmt: skip
-def test_the_width_is_that_of_a_lane(line: str, width: int) -> None:
-    assert only(line).width_bytes == width
+    ):  # fmt: skip
+        assert only(line).width_bytes == width
 
 
 def test_matrix_loads_take_the_addresses_of_their_first_lanes() -> None:
@@ -403,10 +356,6 @@ def test_matrix_loads_take_the_addresses_of_their_first_lanes() -> None:
         access = only(TID, "IMAD R0, R1, 0x80, RZ", f"{opcode} R4, [R0]")
         assert access.active == tuple(lane < lanes for lane in LANES)
         assert (wavefronts(access), ways(access)) == (lanes, 8)
-
-
-def test_instructions_that_never_run_ask_for_nothing() -> None:
-    assert accesses(sass("@!PT LDS RZ, [RZ]", "NOP", "EXIT"), (32, 1, 1), {}) == ()
 
 
 # Ways through the code
@@ -435,10 +384,7 @@ def test_behind_a_loop_what_it_counted_is_not_that_of_its_first_turn() -> None:
     lines = (TID, "MOV R2, RZ", "IADD3 R2, R2, 0x1, RZ", "ISETP.NE.AND P0, PT, R2, 0x8, PT", "@P0 BRA 0x20")
     assert offsets(*lines, "IMAD R0, R1, R2, RZ") is None
     assert offsets(*lines, "IMAD R0, R1, 0x4, R2") == tuple(4 * lane for lane in LANES)
-
-
-def test_lanes_that_leave_a_loop_at_different_times_hold_different_things() -> None:
-    """for (i = 0; i < tid; ++i); behind it i is not the same for all lanes."""
+    # for (i = 0; i < tid; ++i); behind it i is not the same for all lanes.
     lines = (TID, "MOV R2, RZ", "IADD3 R2, R2, 0x1, RZ", "ISETP.LT.AND P0, PT, R2, R1, PT", "@P0 BRA 0x20")
     assert offsets(*lines, "IMAD R0, R1, 0x4, R2") is None
     assert offsets(*lines, "IMAD R0, R1, 0x4, RZ") == tuple(4 * lane for lane in LANES)
@@ -453,15 +399,12 @@ def test_two_ways_that_all_lanes_take_together_leave_what_they_agree_on() -> Non
     assert offsets(*lines, "MOV R0, R3") is None
 
 
-def test_lanes_that_part_at_a_known_place_are_put_together_again() -> None:
+def test_lanes_that_part_are_put_together_again_where_that_is_known() -> None:
     """R0 = tid < 16 ? tid : 2 * tid, by jumps."""
     lines = (TID, "ISETP.LT.AND P0, PT, R1, 0x10, PT", "BSSY B0, 0x70", "@P0 BRA 0x60", "IMAD R0, R1, 0x2, RZ",
              "BSYNC B0", "MOV R0, R1", "NOP")  # fmt: skip
     assert held(*lines) == every([lane if lane < 16 else 2 * lane for lane in LANES])
-
-
-def test_lanes_that_part_anywhere_leave_what_was_written_meanwhile_unknown() -> None:
-    """if (x[tid] > 3) R0 = n; else R0 = n + 64: each is the same for its lanes, but not for all."""
+    # if (x[tid] > 3) R0 = n; else R0 = n + 64: each is the same for its lanes, but not for all.
     lines = (TID, "LDC R2, c[0x0][0x160]", "ISETP.GT.AND P0, PT, R7, 0x3, PT", "@P0 BRA 0x60", "MOV R3, R2", "BRA 0x70",
              "IADD R3, R2, 0x40", "NOP")  # fmt: skip
     assert offsets(*lines, "IADD R0, R3, R1") is None
@@ -476,9 +419,6 @@ def test_lanes_that_left_are_not_counted() -> None:
             {},
         )[0]
         assert access.active == tuple(lane < 3 for lane in LANES)
-
-
-def test_code_that_this_warp_does_not_come_to_is_told_from_unknown_code() -> None:
     lines = (TID, "ISETP.GE.AND P0, PT, R1, 0x20, PT", "@!P0 EXIT", "LDS R9, [R1.X4]")
     never = only(*lines)
     assert (never.runs, never.offsets, ways(never)) == (False, None, None)
@@ -508,24 +448,12 @@ def test_a_predicate_guards_what_is_written_under_it() -> None:
     assert only(*lines, "@!P0 IMAD R0, R1, 0x8, RZ", "LDS R9, [R0]").offsets == tuple(8 * lane for lane in LANES)
 
 
-def test_a_call_may_write_what_its_function_writes() -> None:
-    lines = (TID, "MOV R2, R1", "CALL.REL.NOINC 0x60", "LDS R9, [R1.X4]", "LDS R9, [R2.X4]", "EXIT",
-             "MOV R2, R8", "RET.REL.NODEC R4 0x0")  # fmt: skip
-    first, second = accesses(sass(*lines), (32, 1, 1), {})
-    assert (ways(first), ways(second)) == (1, None)
-
-
 @each_row("target", ["0x7000", "0x0"])
 def test_a_call_of_a_function_elsewhere_keeps_what_it_cannot_return(target: str) -> None:
     """Not even 0 is in this code: it stands where an absolute address comes when the code is linked."""
     lines = (TID, "MOV R17, R1", "MOV R4, R1", f"CALL.ABS.NOINC {target}")
     kept, returned = accesses(sass(*lines, "LDS R9, [R17.X4]", "LDS R9, [R4.X4]", "MOV R17, R8"), (32, 1, 1), {})
     assert (ways(kept), ways(returned)) == (1, None)
-
-
-def test_jumps_to_unknown_places_leave_nothing_known() -> None:
-    access = only(TID, "LDS R9, [R1.X4]", "BRX R2 -0x100")
-    assert (access.offsets, access.runs) == (None, True)
 
 
 # Costs
@@ -558,13 +486,10 @@ def test_ways_are_the_passes_beyond_those_of_the_width(width: int, stride: int, 
     assert (wavefronts(access), ways(access)) == (passes, degree)
 
 
-def test_a_half_with_a_conflict_is_rounded_up() -> None:
+def test_costs_are_of_their_own_space_and_of_known_addresses() -> None:
     """Lanes 0 and 1 ask one bank for different words: the first half takes 2 passes, the second 1."""
     access = request("shared", 8, [0, 256, *(8 * lane for lane in range(2, 32))])
     assert (wavefronts(access), ways(access)) == (3, 2)
-
-
-def test_costs_are_of_their_own_space_and_of_known_addresses() -> None:
     assert sectors(request("shared", 4, LANES)) is None
     assert ways(request("global", 4, LANES)) is None
     assert ways(request("generic", 4, LANES)) is None
@@ -629,6 +554,20 @@ def test_constants_lie_where_the_compiler_looks_for_them() -> None:
         **dict.fromkeys(range(12), 0), 0: 1, 4: 2, 8: 3, **dict.fromkeys(range(0x161, 0x164), 0), 0x160: 9
     }  # fmt: skip
     assert min(constants_for("sm_120a", (1, 1, 1), (1, 1, 1))) == 0x360
+
+
+def test_arguments_lie_where_the_cubin_says() -> None:
+    given_arguments = [PlacedArgument(0, 8), PlacedArgument(16, 4, 0x01020304), PlacedArgument(24, 2, -1)]
+    known = known_constants("sm_90a", (64, 2, 1), None, given_arguments, begin=None, aligned=lambda begin: {begin})
+    assert known[0x0] == 64
+    assert known[0x4] == 2
+    assert 0xC not in known
+    assert known[0x210] == 0
+    assert 0x211 not in known
+    assert [known[0x220 + at] for at in range(4)] == [4, 3, 2, 1]
+    assert (known[0x228], known[0x229], 0x22A in known) == (255, 255, False)
+    moved = known_constants("sm_80", None, (7, 1, 1), [PlacedArgument(0, 4, 5)], begin=0x100, aligned=lambda _: set())
+    assert (moved[0x100], moved[0xC], 0x0 in moved) == (5, 7, False)
 
 
 # Kernels that NVRTC compiles
