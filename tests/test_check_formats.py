@@ -160,7 +160,7 @@ def test_markdown_lists_as_many_findings_as_are_asked_for_and_counts_the_rest() 
 
 
 def test_markdown_fits_a_comment_however_much_there_is() -> None:
-    text = text_of("md", many(3000), 0)
+    text = text_of("md", many(1000), 0)
     assert len(text) < MOST_CHARACTERS
     assert "65,536" in text and "NVRTC 13.1" in text
 

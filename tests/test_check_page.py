@@ -225,9 +225,9 @@ def test_reviews_without_kernels_hostile_names_and_templates_in_names_have_a_who
 def test_pages_stay_small() -> None:
     kernel = made.kernel(0, made.finding(), label=LONG, name=LONG, mangled="_Z" + LONG, origin=LONG)
     assert len(page_of(made.review(kernel, files=(LONG,)))) < len(page_of(rich())) + 20_000
-    page = page_of(many(100, LONG))
-    assert len(page.encode()) < 1.6e6
-    assert page.count("<article") == 100
+    page = page_of(many(60, LONG))
+    assert len(page.encode()) < 1.1e6
+    assert page.count("<article") == 60
     assert "<details open" not in page
 
 

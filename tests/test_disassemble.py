@@ -44,7 +44,7 @@ def codes(target: str) -> tuple[bytes, ...]:
 
 @pytest.mark.compilers
 @needs_cuda_wheels
-@each_row("target", ["sm_75", "sm_90", "sm_120"])
+@each_row("target", ["sm_80", "sm_120"])
 def test_the_text_is_that_of_the_whole_kernel(target: str, tmp_path: Path) -> None:
     """Each kernel alone has its own addresses in the text of nvdisasm, and all its instructions."""
     tool = disassembler_for(target)

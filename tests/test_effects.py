@@ -61,11 +61,14 @@ def test_sectors_at_l2_speak_against_it_but_for_spills() -> None:
     assert running(("STL", 8.0)).plus(written).finding("stores-nothing")
 
 
-def test_it_is_told_of_counted_code_and_never_without_opcodes() -> None:
+def test_it_is_told_of_counted_code_and_not_of_empty_kernels() -> None:
     code = replace(coded(("LDG.E R2, [R2.64]", 64), ("@P0 STG.E [R4.64], R2", 0), ("EXIT", 64)), name=GEMM)
     assert "128 instructions" in code.finding("stores-nothing").headline
     assert replace(coded(("LDG.E R2, [R2.64]", 64), ("", 64)), name=GEMM).findings("stores-nothing") == []
     assert made(busy(l2=6), lasting(), name=GEMM).findings("stores-nothing") == []
+    empty = made(busy(l2=6), lasting(2e-6), histograms={WARP_OPCODES: {"LDC": 1.0, "EXIT": 1.0}}, name="empty")
+    assert empty.findings("stores-nothing") == []
+    assert running(seconds=2e-6).finding("stores-nothing").severity == "high"
 
 
 def test_all_else_goes_with_it_and_the_verdict_and_the_first_fix_are_about_it() -> None:
@@ -90,9 +93,3 @@ def test_of_a_kernel_that_need_not_store_it_is_a_fact_and_a_note() -> None:
     assert [fix.rule for fix in fixes(judged)] == ["small-grid"]
     assert judged.verdict is not None and [note.split()[0] for note in judged.verdict.notes] == ["probe"]
     assert summarised(judged) == judged
-
-
-def test_an_empty_kernel_is_short_and_no_more() -> None:
-    empty = made(busy(l2=6), lasting(2e-6), histograms={WARP_OPCODES: {"LDC": 1.0, "EXIT": 1.0}}, name="empty")
-    assert empty.findings("stores-nothing") == []
-    assert running(seconds=2e-6).finding("stores-nothing").severity == "high"

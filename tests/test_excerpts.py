@@ -257,21 +257,18 @@ def test_a_place_has_what_is_known_of_it() -> None:
     assert place(without_sass, "uncoalesced-global") == (FILE, 20, 0, None, 1.0)
 
 
-def test_a_wait_is_placed_where_most_of_its_samples_are() -> None:
+def test_waits_are_placed_where_their_samples_come_from() -> None:
     code = (at(0, 20, samples=90, long_scoreboard=10, wait=80), at(16, 21, "BAR.SYNC", samples=40, barrier=40))
     launch = run(*code, values={**stalls(barrier=40), **issued(20)})
     assert place(launch, "barrier-wait") == (FILE, 21, 16, "BAR.SYNC", 1.0)
-
-
-def test_a_wait_at_a_barrier_is_placed_at_the_barrier_that_the_samples_come_behind() -> None:
-    code = (
+    behind = (
         at(0, 20, "BAR.SYNC.DEFER_BLOCKING 0x0", samples=1),
         at(16, 21, "MOV R1, R2", samples=1),
         at(32, 21, "LDS R3, [R4]", samples=70, barrier=60),
         *(at(48 + 16 * number, 22, samples=1) for number in range(20)),
         at(400, 23, "LDS R5, [R6]", samples=30, barrier=30),
     )
-    launch = run(*code, values={**stalls(barrier=40), **issued(20)})
+    launch = run(*behind, values={**stalls(barrier=40), **issued(20)})
     assert place(launch, "barrier-wait") == (FILE, 20, 0, "BAR.SYNC.DEFER_BLOCKING 0x0", pytest.approx(2 / 3))
 
 

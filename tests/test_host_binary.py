@@ -43,25 +43,22 @@ def test_objects_libraries_and_fat_binaries_have_the_code_that_they_were_compile
     assert targets(code) == ["sm_80", "sm_90a", "compute_90"]
 
 
-def test_code_that_is_to_be_linked_is_read_where_there_is_no_other(tmp_path: Path) -> None:
+def test_programs_of_both_kinds_of_hosts_and_cubins_are_read(tmp_path: Path) -> None:
     (code,) = device_code(FOLDER / "rdc.o")
     assert targets(code) == ["sm_90"]
     both = elf_file(X86_64, [Content("__nv_relfatbin", b"not asked for"), Content(".nv_fatbin", PLAIN)])
     (linked,) = codes(tmp_path, both)
     assert linked.part.read() == PLAIN
+    (code,) = codes(tmp_path, cubin_for("sm_80"))
+    (tmp_path / "input").unlink()
+    assert (code.form, code.part.read()) == ("cubin", cubin_for("sm_80"))
+    assert binary_kind(cubin_file()) == "cubin"
 
 
 @each_row("machine", [X86_64, AARCH64])
 def test_programs_of_both_kinds_of_hosts_are_read(machine: int, tmp_path: Path) -> None:
     (code,) = codes(tmp_path, elf_file(machine, [Content(".text", b"x" * 99), Content(".nv_fatbin", PLAIN)]))
     assert code.part.read() == PLAIN
-
-
-def test_a_cubin_is_itself(tmp_path: Path) -> None:
-    (code,) = codes(tmp_path, cubin_for("sm_80"))
-    (tmp_path / "input").unlink()
-    assert (code.form, code.part.read()) == ("cubin", cubin_for("sm_80"))
-    assert binary_kind(cubin_file()) == "cubin"
 
 
 def test_the_members_of_an_archive_have_their_names(tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ def test_an_nvdisasm_that_fails_is_asked_for_fewer_until_the_kernel_is_alone(mon
             raise EnvironmentProblem("it crashed")
         return run(tool, target, code)
 
+    monkeypatch.setattr(disassembling, "_KNOWN", {})
     monkeypatch.setattr(disassembling, "_run", failing)
     many = reviewed(chosen)
     assert [kernel.name for kernel in many if unread(kernel)] == ["k4"]

@@ -72,7 +72,7 @@ def test_a_chip_runs_its_own_code_else_the_newest_that_runs_on_it() -> None:
     assert fitting("sm_70", ["sm_75"]) is None
 
 
-def test_a_fat_binary_gives_all_its_code_where_no_target_is_named() -> None:
+def test_the_code_for_the_targets_that_are_named_is_taken() -> None:
     listed = modules(PLAIN)
     assert [(module.target, module.form, module.holds, len(module.kernels)) for module in listed] == [
         ("sm_80", "sass", 1, 1),
@@ -80,14 +80,8 @@ def test_a_fat_binary_gives_all_its_code_where_no_target_is_named() -> None:
         ("sm_100f", "sass", 1, 1),
         ("compute_90", "ptx", 1, 0),
     ]
-
-
-def test_only_the_code_for_the_targets_that_are_named_is_taken() -> None:
     (module,) = modules(PLAIN, targets=("sm_80",))
     assert (module.target, len(module.kernels), module.notes) == ("sm_80", 1, ())
-
-
-def test_code_of_an_older_chip_stands_in_for_a_newer_one_and_what_else_there_is_is_told() -> None:
     listed = modules(PLAIN, targets=("sm_89",))
     assert [(module.target, len(module.kernels)) for module in listed] == [
         ("sm_80", 1), ("sm_90a", 0), ("sm_100f", 0), ("compute_90", 0),

@@ -147,7 +147,6 @@ def test_what_needs_a_host_compiler_is_compiled_by_nvcc_with_the_kernels_that_it
     )
     given: dict[str, Any] = {
         "targets": ("sm_80",),
-        "defines": ("BIAS=1",),
         "folders": (str(tmp_path / "own"),),
         "standard": "c++17",
     }

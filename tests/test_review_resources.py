@@ -160,13 +160,21 @@ def test_what_is_not_known_of_dynamic_shared_memory_is_said(
     assert (computed.fraction, "--dynamic-shared" in computed.sentence) == (1.0, is_at_most)
 
 
-def test_without_block_registers_or_limits_there_is_no_occupancy() -> None:
+def test_of_what_is_not_known_nothing_is_said() -> None:
     for code in (
         made(kernel=taking(32), block=None),
         made(kernel=taking(None)),
         replace(made(kernel=taking(32)), arch=None),
     ):
         assert occupancy_of(code, resources_of(code, {})) is None
+    taken = resources_of(replace(made(kernel=taking(40)), code=(), unread="there is none"), {})
+    assert (taken.registers, taken.code_bytes, taken.instructions, taken.spills) == (40, None, None, None)
+    coded = made(kernel=structs.replace(taking(40), code=bytes(64)))
+    unread = resources_of(replace(coded, code=(), unread="nvdisasm crashed"), {})
+    assert (unread.registers, unread.code_bytes, unread.instructions) == (40, 64, None)
+    assert (unread.spills, unread.barriers) == (None, None)
+    unknown = made(kernel=taking(72), block=None)
+    assert findings(unknown, "block-size") == findings(unknown, "low-occupancy") == []
 
 
 @given(
@@ -229,15 +237,6 @@ def test_arrays_that_are_indexed_and_what_functions_save_are_told_apart() -> Non
     local = local_memory_of(made(sass=saves, kernel=kernel))
     assert [access.address for access in local.spills] == [0x20, 0x30]
     assert [access.address for access in local.arrays] == [0x10]
-
-
-def test_of_instructions_that_could_not_be_read_nothing_is_said() -> None:
-    taken = resources_of(replace(made(kernel=taking(40)), code=(), unread="there is none"), {})
-    assert (taken.registers, taken.code_bytes, taken.instructions, taken.spills) == (40, None, None, None)
-    coded = made(kernel=structs.replace(taking(40), code=bytes(64)))
-    unread = resources_of(replace(coded, code=(), unread="nvdisasm crashed"), {})
-    assert (unread.registers, unread.code_bytes, unread.instructions) == (40, 64, None)
-    assert (unread.spills, unread.barriers) == (None, None)
 
 
 @each_row(
@@ -417,8 +416,3 @@ def test_blocks_with_empty_lanes_or_above_the_launch_bounds_are_told(
     """1 000 threads leave 24 of 1 024 lanes empty: 2.3 %, under 3 %."""
     kernel = taking(32, max_threads=most)
     assert len(findings(made(kernel=kernel, block=(threads, 1, 1)), "block-size")) == is_told
-
-
-def test_nothing_is_said_of_a_block_that_is_not_known() -> None:
-    unknown = made(kernel=taking(72), block=None)
-    assert findings(unknown, "block-size") == findings(unknown, "low-occupancy") == []

@@ -55,21 +55,23 @@ def test_parts_of_an_instruction() -> None:
     assert line("BRA.U !UP0, 0x5b0").target == 0x5B0
     assert line("EXIT").operands == ()
     assert line("FFMA R1, R2, R3, 0x160").target is None
-
-
-def test_an_opcode_is_matched_by_whole_words() -> None:
     item = line("LDG.E.128.CONSTANT R4, [R4]")
     assert all(
         item.is_a(opcode) for opcode in ("LDG", "LDG.E", "LDG.E.128", "LDG.E.128.CONSTANT", "LDG.E.128.CONSTANT$")
     )
     assert not any(item.is_a(opcode) for opcode in ("LD", "LDG.E.12", "LDG.E.64", "LDG.128", "LDG$", "LDG.E.128$"))
     assert not line("FFMA2 R2, R2, R4, R6").is_a("FFMA")
-
-
-def test_fillers_are_idle() -> None:
     for text in ("NOP", "@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ", "@!UPT UIADD3 URZ, URZ, URZ, URZ"):
         assert line(text).idle
     assert not line("@P0 FFMA R1, R2, R3, R4").idle
+    load = instruction_of("@!P0 LDG.E.64.CONSTANT R2, desc[UR4][R4.64+0x8]", 0x40)
+    assert load == Instruction(0x40, "LDG.E.64.CONSTANT", ("R2", "desc[UR4][R4.64+0x8]"), predicate="@!P0")
+    assert load is not None and written(load) == ("R2", "R3") and named(load.operands[1]) == ("UR4", "R4")
+    assert registers_of("R4", "STS.128") == ("R4", "R5", "R6", "R7") and registers_of("R4", "STS") == ("R4",)
+    assert instruction_of("") is None and instruction_of("see the source") is None
+    assert address_terms("desc[UR4][R2.64+UR8+-0x10]") == (("R2", ("64",), 0), ("UR8", (), 0), (None, (), -16))
+    assert address_terms("[R3.U32.X4]") == (("R3", ("U32", "X4"), 0),)
+    assert address_terms("R3") is None and address_terms("[R3+a]") is None
 
 
 @given(st.integers(0, 2**24).map(lambda number: 16 * number), st.sampled_from(RECORDED))
@@ -95,32 +97,23 @@ def test_a_counted_loop_is_found_and_the_padding_is_none() -> None:
     assert find_loops(parse_sass("/*0000*/ FFMA R1, R2, R3, R4 ;\n/*0010*/ EXIT ;\n/*0020*/ BRA 0x20 ;")) == ()
 
 
-def test_a_loop_that_is_left_by_a_call_is_found() -> None:
+def test_calls_and_spins_are_told_from_loops() -> None:
     code = recorded("ffma-left-by-a-call-sm_80")
     (loop,) = find_loops(code)
     assert opcodes(loop)["FFMA"] == 256
     (call,) = (item for item in code if item.name == "CALL")
     assert jumping_calls(code) == {call.address}
     assert call in loop.instructions
-
-
-def test_calls_of_a_subroutine_are_no_jumps() -> None:
     code = recorded("int4-by-calls-sm_100a")
     assert Counter(item.name for item in code)["CALL"] == 4
     assert jumping_calls(code) == frozenset()
     (loop,) = find_loops(code)
     assert opcodes(loop)["CALL.REL.NOINC"] == 4
     assert "RET.REL.NODEC" not in opcodes(loop)
-
-
-def test_spin_loops_lie_inside_the_counted_loop() -> None:
     *spins, outer = find_loops(recorded("shared-atomic-sm_90a"))
     assert [opcodes(loop)["ATOMS.CAST.SPIN"] for loop in spins] == [1, 1, 1, 1]
     assert opcodes(outer)["ATOMS.CAST.SPIN"] == 4
     assert all(set(loop.instructions) < set(outer.instructions) for loop in spins)
-
-
-def test_a_part_of_a_loop_that_lies_behind_the_end_of_the_kernel_belongs_to_it() -> None:
     code = recorded("bulk-copy-sm_90a")
     outer = find_loops(code)[-1]
     end = next(item.address for item in code if item.opcode == "EXIT")
@@ -292,17 +285,3 @@ def test_an_instruction_writes_as_many_registers_as_it_is_wide(text: str, count:
 def test_a_conversion_may_write_what_its_result_is_wide(text: str, count: int) -> None:
     first = int(line(text).operands[0][1:])
     assert may_write(line(text)) == tuple(f"R{first + index}" for index in range(count))
-
-
-def test_an_instruction_of_a_report_is_read_alone() -> None:
-    load = instruction_of("@!P0 LDG.E.64.CONSTANT R2, desc[UR4][R4.64+0x8]", 0x40)
-    assert load == Instruction(0x40, "LDG.E.64.CONSTANT", ("R2", "desc[UR4][R4.64+0x8]"), predicate="@!P0")
-    assert load is not None and written(load) == ("R2", "R3") and named(load.operands[1]) == ("UR4", "R4")
-    assert registers_of("R4", "STS.128") == ("R4", "R5", "R6", "R7") and registers_of("R4", "STS") == ("R4",)
-    assert instruction_of("") is None and instruction_of("see the source") is None
-
-
-def test_an_address_is_a_sum_of_registers_and_numbers() -> None:
-    assert address_terms("desc[UR4][R2.64+UR8+-0x10]") == (("R2", ("64",), 0), ("UR8", (), 0), (None, (), -16))
-    assert address_terms("[R3.U32.X4]") == (("R3", ("U32", "X4"), 0),)
-    assert address_terms("R3") is None and address_terms("[R3+a]") is None
