@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from benchmarks.diagnosis.case import Room
-from benchmarks.diagnosis.case_file import load_cases
-from benchmarks.diagnosis.compiled import code_of, compile_case, kernels_of
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.code.sass.instruction import Instruction, parse_sass
 from gpuprof.code.sass.requests import requests
-from gpuprof.code.tools.compile import NotCompiled
 from gpuprof.diagnose import coalescing
 from gpuprof.diagnose.access_shape import LaneShape
 from gpuprof.diagnose.lane_shapes import lane_shapes
-from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
 from tests.cuda_tools import needs_cuda_wheels
-from tests.kernels import Made, busy, counted_code, issued, made
+from tests.kernels import Made, busy, counted_code, made
 from tests.reviewed_code import compiled_cases
-from tests.steps import steps
 from tests.table import each_row
 
 BLOCK = (256, 1, 1)
@@ -141,33 +134,6 @@ def test_shapes_of_compiled_kernels(target: str) -> None:
     assert shapes_of(target, "own_part", "load") == [own_part]
 
 
-PLANTED = {
-    "column-moments": "stride",
-    "embedding-rows": "neighbours",
-    "frame-energy": "neighbours",
-    "image-channels": "stride",
-    "matrix-transpose": "stride",
-    "particle-step": "structure",
-}
-
-
-@pytest.mark.compilers
-@needs_cuda_wheels
-def test_planted_cases_have_the_shape_that_their_repair_is_for() -> None:
-    target = "sm_90a"
-    cases = [case for case in load_cases() if case.planted_rule == "uncoalesced-global"]
-    codes = [
-        code_of(code) for code in (compile_case(case, target) for case in cases) if not isinstance(code, NotCompiled)
-    ]
-    shown = {}
-    for case, kernels in zip(cases, kernels_of(codes, target), strict=True):
-        launch = case.launches["slow"].shape(case.small, Room(108, 4))
-        shapes = lane_shapes(kernels["slow"].code, target, launch.block, launch.grid)
-        counted = Counter(shape.name for shape in shapes.values() if shape.name != "misaligned")
-        shown[case.name] = counted.most_common(1)[0][0]
-    assert shown == PLANTED
-
-
 # What addresses are made of
 
 
@@ -199,39 +165,11 @@ def test_an_address_is_a_sum_of_what_is_not_known(lines: list[str], offset: int,
     assert (access.offset, access.stride) == (offset, stride)
 
 
-@each_row(
-    ("lines", "looked_up"),
-    [
-        (["LEA R2, R0, R6, 0x2", "LDG.E R3, [R2.64]", "IMAD R4, R3, 0x4, RZ"], True),
-        (["LDS R4, [R0.X4]"], True),
-        (["ATOMG.E.ADD R4, [R2.64], R7"], True),
-        (["LEA R2, R0, R6, 0x2", "LDG.E R3, [R2.64]", "@P0 IADD3 R4, R3, R0, RZ"], True),
-        (["IMAD.HI.U32 R4, R0, R2, RZ"], False),
-        (["@P0 IADD3 R4, R0, 0x20, RZ"], False),
-        # What is spilled may have been loaded, or not.
-        (["STL [R1], R0", "LDL R4, [R1]"], None),
-        (["S2R R4, SR_CLOCKLO"], None),
-    ],
-)
-def test_lanes_differ_by_what_is_loaded_or_by_their_index(lines: list[str], looked_up: bool | None) -> None:
-    addresses, access = of("S2R R0, SR_TID.X", *lines, "LDG.E R6, [R4.64+0x8]")
-    assert access.varying
-    assert addresses.looked_up(access) is looked_up
-
-
 def test_what_is_set_under_a_predicate_is_known_where_it_holds() -> None:
     under = "S2R R0, SR_TID.X", "@!P0 IMAD R4, R0, 0x8, RZ"
     _, held = of(*under, "@!P0 LDG.E R6, [R4.64]")
     _, lost = of(*under, "ISETP.GE P0, PT, R0, R2, PT", "@!P0 LDG.E R6, [R4.64]")
     assert (held.stride, lost.stride) == (8, None)
-
-
-def test_the_second_index_is_the_same_for_a_warp_where_rows_fill_warps() -> None:
-    row = "S2R R0, SR_TID.Y", "IMAD R4, R0, c[0x0][0x170], RZ", "LDG.E R6, [R4.64]"
-    _, whole = of(*row, block=(64, 4, 1))
-    _, half = of(*row, block=(16, 16, 1))
-    assert whole.same
-    assert half.times == {("c[0x0][0x170]",): (0,) * 16 + (1,) * 16}
 
 
 def test_a_loop_is_known_by_how_far_it_moves_an_address() -> None:
@@ -270,7 +208,6 @@ WALK = counted_code(
     *ROW, *(request(f"LDG.E R6, [R4.64+{at:#x}]", 32, 28) for at in (0, 4, 8, 12)), request("EXIT", 0, 0)
 )
 COLUMN = counted_code(*ROW, request("LDG.E R6, [R4.64]", 32, 28), request("EXIT", 0, 0))
-COUNTED = {ALL_SECTORS: 32e3, EXCESS_SECTORS: 28e3}
 
 
 def test_the_shape_of_what_is_counted_tells_which_repair_is_named() -> None:
@@ -278,11 +215,8 @@ def test_the_shape_of_what_is_counted_tells_which_repair_is_named() -> None:
     assert (advised(WALK), advised(COLUMN)) == ("neighbours", "stride")
     assert "float4" in walk.advice and "float4" not in column.advice
     assert [(item.value, item.unit, item.threshold) for item in walk.evidence if not item.metric][1:] == [
-        (32, "sector/request", 4),
-        (4, "B", None),
-        (4, "word", None),
-        (100, "%", 50),
-    ]
+        (32, "sector/request", 4), (4, "B", None), (4, "word", None), (100, "%", 50),
+    ]  # fmt: skip
     assert walk.location is not None and walk.location.line == 3
     rows = counted_code(*ROW, request("LDG.E R6, [R4.64]", 5, 0.9), request("EXIT", 0, 0))
     assert advised(rows.plus(busy(dram=80))) == "misaligned"
@@ -296,28 +230,6 @@ def test_the_shape_of_what_is_counted_tells_which_repair_is_named() -> None:
     assert advised(gather) == "scatter" and rule_of(gather).location is not None
 
 
-def test_wider_accesses_may_save_more_than_the_same_instructions_let_them() -> None:
-    # DRAM keeps 4 of 32 sectors of its 40 %. The slots, 60 % used, stay unless accesses become wider.
-    rates = busy(dram=40), issued(60), {"sm__cycles_active.avg": 100.0, "sm__cycles_elapsed.max": 100.0}
-    column, walk = rule_of(COLUMN.plus(*rates)), rule_of(WALK.plus(*rates))
-    assert (column.gain_kind, walk.gain_kind, walk.held) == ("bound", "fixed-work", "the same instructions")
-    assert [column.gain_kernel, walk.gain_kernel] == pytest.approx([0.4, 0.4])
-
-
-def test_hit_rates_of_caches_tell_what_the_code_does_not() -> None:
-    # L2 moves 16 000 sectors, which is what the four loads need: 4 of their 32 a request. The rest stays in L1.
-    moved = {"lts__t_sectors_srcunit_tex.sum": 16e3, "dram__bytes_read.sum": 1.0, "dram__bytes_write.sum": 0.0}
-    assert rule_of(WALK.plus(busy(l1=60), moved)).why != rule_of(WALK.plus(busy(l1=60))).why
-    # 28 of 32 sectors are excess, 87.5 %: L1 has more than that, or less.
-    for rate, shape in ((90.0, "neighbours"), (85.0, "stride")):
-        traffic = {"l1tex__t_sector_hit_rate.pct": rate, "l1tex__t_bytes.sum": 1e6}
-        assert advised(made(busy(dram=40), COUNTED, traffic)) == shape
-    # What L2 has nearly all of may be a table for shared memory.
-    for rate, is_table in ((99.3, True), (50.0, False)):
-        looked_up = rule_of(made(busy(l1=98, dram=40), COUNTED, {"lts__t_sector_hit_rate.pct": rate}))
-        assert looked_up.action.endswith("shared memory") is is_table
-
-
 def test_an_excess_that_was_seen_in_l1_alone_says_nothing_of_what_dram_still_needs() -> None:
     sectors, asked = (f"l1tex__t_{what}_pipe_lsu_mem_global_op_ld.sum" for what in ("sectors", "requests"))
     # 32 sectors a request, of which 4 hold as many bytes: 87.5 % go.
@@ -329,34 +241,3 @@ def test_an_excess_that_was_seen_in_l1_alone_says_nothing_of_what_dram_still_nee
     moved = {"dram__bytes_read.sum": 1e6, "dram__bytes_write.sum": 0.0}
     (dram,) = (item.fraction for item in rule_of(launch.plus(moved)).remains if item.unit == "dram")
     assert dram == pytest.approx(0.18 / 8)
-
-
-@each_row("broken", ["S2R", "HFMA2", "BSYNC", "BRA 0xffff", "IMAD R4,,", "LDG.E [", "SHF.L R4, R0", "STL"])
-def test_code_that_no_compiler_wrote_leaves_the_advice_to_the_counters(broken: str) -> None:
-    launch = counted_code((broken, 0.0, 0.0), *ROW, request("LDG.E R6, [R4.64]", 32, 28), request(broken, 0, 0))
-    assert rule_of(launch).gain_kernel == pytest.approx(0.875)
-
-
-def group(count: int) -> list[str]:
-    return [f"LDG.E R{4 + i % 200}, [R2.64+{8 * i:#x}]" for i in range(count, 2 * count)]
-
-
-def long_sum(count: int) -> list[str]:
-    return [
-        line for i in range(count, 3 * count // 2) for line in (f"LDG.E R4, [R6.64+{8 * i:#x}]", "IADD3 R2, R2, R4, RZ")
-    ]
-
-
-@each_row("long", [group, long_sum])
-def test_work_grows_with_the_length_of_code_of_one_group_or_one_sum(long: Callable[[int], list[str]]) -> None:
-    def lines_run(count: int) -> int:
-        def run(begin: int) -> None:
-            ends = ("S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, 0x4000, RZ", *long(count), "STG.E [R2.64], R0", "EXIT")
-            code = parse_sass("\n".join(f"/*{begin + 16 * i:x}*/ {line};" for i, line in enumerate(ends)))
-            lane_shapes(code, "sm_80", BLOCK, (64, 1, 1))
-
-        run(0)  # so that all that instructions say was read before
-        return steps(lambda: run(1 << 20))
-
-    # Each against each other would be four times as much.
-    assert lines_run(160) < 2.4 * lines_run(80)

@@ -55,12 +55,6 @@ def test_what_an_argument_cannot_be_is_a_usage_error(wrong: dict[str, Any]) -> N
     assert error.value.hint
 
 
-def test_what_names_no_file_is_a_usage_error() -> None:
-    for files in ((), ("",), ("a\0b",)):
-        with pytest.raises(UsageError):
-            gpuprof.check(*files)
-
-
 def test_architectures_sizes_and_values_can_be_written_in_several_ways() -> None:
     assert targets_of(["sm_90", "90", "9.0", "compute_90"]) == ("sm_90",)
     assert targets_of(["10.0, sm_90a", "12.0"]) == ("sm_100", "sm_90a", "sm_120")

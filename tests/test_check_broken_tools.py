@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -12,22 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.cli.interrupt import unwinding
 from gpuprof.code.binary.cubin import CubinKernel
-from gpuprof.code.binary.fatbin import fatbin_entries
 from gpuprof.code.tools import disassemble as disassembling
-from gpuprof.code.tools import programs
 from gpuprof.code.tools.compile import first_errors
 from gpuprof.code.tools.disassemble import Disassembler, disassemble
-from gpuprof.code.tools.programs import find_programs
-from gpuprof.errors import EnvironmentProblem, InputError, UsageError
-from gpuprof.review import review as reviewing
+from gpuprof.errors import EnvironmentProblem, InputError
 from gpuprof.review import slices
 from gpuprof.review.inputs import sources
-from gpuprof.review.inputs.request import ReviewRequest
-from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
-from gpuprof.review.review import review
-from tests.device_code import FOLDER, needs_cuobjdump
+from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from tests.review_inputs import CACHE, modules, needs_nvcc
 from tests.table import each_row
 
@@ -81,37 +72,6 @@ def test_one_that_hangs_is_asked_once_for_all_kernels_of_a_slice(
     assert all(len(kernel.notes) == 1 for kernel in told)
 
 
-@each_row("garbage", [r"printf '\377'", "exit 1"])
-def test_one_that_does_not_tell_its_version_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, garbage: str
-) -> None:
-    path = tool(tmp_path, garbage).path
-    monkeypatch.setattr(programs, "_candidates", lambda *_: iter([path]))
-    find_programs.cache_clear()
-    try:
-        assert find_programs("nvdisasm") == ()
-    finally:
-        find_programs.cache_clear()
-
-
-# cuobjdump
-
-
-@pytest.mark.compilers
-@needs_cuobjdump
-def test_code_that_cuobjdump_knows_no_longer_is_left_out_with_a_note(tmp_path: Path) -> None:
-    data = bytearray((FOLDER / "lz4.fatbin").read_bytes())
-    first = next(iter(fatbin_entries(bytes(data))))
-    struct.pack_into("<I", data, first.header.start + 28, 35)
-    (tmp_path / "old.fatbin").write_bytes(data)
-    listed = modules(tmp_path / "old.fatbin")
-    assert [(module.target, module.form, len(module.kernels)) for module in listed][:2] == [
-        ("sm_35", "sass", 0),
-        ("sm_90a", "sass", 1),
-    ]
-    assert "sm_35" in listed[0].notes[0]
-
-
 # Compilers
 
 
@@ -134,19 +94,6 @@ def test_of_a_log_the_first_errors_are_told_and_nothing_of_files_that_are_not_th
     assert "secret" not in told
     assert told.startswith("/etc/passwd:1: error") and "/etc/shadow:2:5: error" in told
     assert told.endswith("k.cu:3: error: expected a ;")
-
-
-def test_no_compiler_at_all_is_a_problem_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none() -> None:
-        raise EnvironmentProblem("NVRTC was not found", "install it")
-
-    monkeypatch.setattr(sources, "compiler_for", lambda _: none())
-    monkeypatch.setattr(sources, "find_nvrtc", none)
-    monkeypatch.setattr(sources, "nvcc_for", lambda _: None)
-    (tmp_path / "k.cu").write_text("__global__ void k() {}\n")
-    with pytest.raises(EnvironmentProblem, match="sm_90") as caught:
-        modules(tmp_path / "k.cu")
-    assert caught.value.hint == "install it"
 
 
 @pytest.mark.compilers
@@ -181,13 +128,6 @@ def test_pipes_and_devices_in_a_folder_of_triton_are_left_out(tmp_path: Path) ->
     assert len(module.kernels) == 1
     told = " ".join(module.notes)
     assert all(name in told for name in ("pipe.cubin", "zero.cubin", "loop.cubin"))
-
-
-def test_where_nothing_can_be_reviewed_a_note_tells_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bare = InputModule(origin="k", target="sm_35", form="sass", holds=0, kernels=(), notes=("k: too old",))
-    monkeypatch.setattr(reviewing, "modules_of", lambda *_: iter([bare]))
-    with pytest.raises(InputError, match="k: too old"):
-        review(ReviewRequest(files=(str(tmp_path / "k"),)), "0")
 
 
 # Ctrl-C and kill
@@ -253,31 +193,3 @@ def _number_in(file: Path) -> int:
             return int(file.read_text())
         time.sleep(0.1)
     raise AssertionError("it was never started")
-
-
-def test_the_signals_have_their_handlers_again_behind_the_block() -> None:
-    names = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.getsignal(name) for name in names]
-    with pytest.raises(UsageError), unwinding():
-        assert [signal.getsignal(name) for name in names] != before
-        raise UsageError("x")
-    assert [signal.getsignal(name) for name in names] == before
-
-
-@each_row("can_be_told", [True, False], ids=["as it ends", "by looking"])
-def test_a_program_is_waited_for_as_long_as_it_runs(can_be_told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not can_be_told:
-        monkeypatch.delattr(os, "pidfd_open", raising=False)
-    assert programs.ended(["sh", "-c", "exit 3"], 60) == 3
-    assert programs.ended(["sh", "-c", "kill -9 $$"], 60) == -signal.SIGKILL
-    with pytest.raises(OSError, match="no such program"):
-        programs.ended(["./no such program"], 60)
-
-
-@each_row("is_alone", [True, False])
-def test_a_program_that_takes_too_long_is_ended(tmp_path: Path, is_alone: bool) -> None:
-    note = tmp_path / "pid"
-    with pytest.raises(subprocess.TimeoutExpired):
-        programs.ended(["sh", "-c", f"echo $$ > {note}; exec sleep 60"], 0.5, start_new_session=is_alone)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(note.read_text(encoding="utf-8")), 0)

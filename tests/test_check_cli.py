@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.cli.check_progress import CodeProgress
 from gpuprof.errors import DamagedInput
 from gpuprof.review import review as reviewing
 from gpuprof.review.contract import Review
@@ -71,32 +69,6 @@ def test_all_options_become_a_request(asked: Asked, tmp_path: Path) -> None:
     ]
 
 
-@each_row(
-    ("typed", "command"),
-    [
-        (("--block", "16,16,1", "--arch", "90"), "gpuprof check k.cu --arch sm_90 --block 16,16 --kernel '#1'"),
-        (("--arg", "n=4096"), "gpuprof check k.cu --arg n=4096 --kernel '#1'"),
-        (("-v",), ""),
-        (("--kernel", "gemm"), ""),
-        (("--format", "md"), ""),
-        (("--format", "json"), ""),
-    ],
-)
-def test_the_terminal_ends_with_a_command_that_shows_more_of_the_first_kernel(
-    asked: Asked, tmp_path: Path, typed: tuple[str, ...], command: str
-) -> None:
-    (tmp_path / "k.cu").touch()
-    assert check(tmp_path, "k.cu", *typed).stderr == (f"next: {command}\n" if command else "")
-    assert asked.pop().files == ("k.cu",)
-
-
-def test_where_no_block_is_known_the_next_command_gives_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    kernel = made.kernel(block=None, occupancy=None)
-    monkeypatch.setattr(reviewing, "review", lambda *_: made.review(kernel))
-    assert check(tmp_path, "-k.cubin").returncode == 2
-    assert check(tmp_path, "./-k.cubin").stderr == "next: gpuprof check ./-k.cubin --block 256\n"
-
-
 def test_every_format_goes_to_stdout_and_to_files_by_their_endings(asked: Asked, tmp_path: Path) -> None:
     done = check(tmp_path, "k.cu", "-o", "out/a.json", "-o", "b.md", "-o", "c.html", "--format", "json")
     assert done.stderr == "wrote out/a.json, b.md, c.html\n"
@@ -124,57 +96,27 @@ def test_a_file_that_exists_is_replaced_only_with_force_and_an_input_never(asked
 @each_row(
     ("typed", "named"),
     [
-        ("", "file"),
-        ("k.cu ./k.cu", "./k.cu"),
-        ("k.cu --arch sm_42", "'sm_42'"),
-        ("k.cu --arch hopper", "'hopper'"),
-        ("k.cu --arch sm_80,", "--arch ''"),
-        ("k.cu --block 2048", "x is 2048"),
-        ("k.cu --block 64,64", "64,64,1 has 4096"),
-        ("k.cu --block 0", "x is 0"),
-        ("k.cu --block a", "--block a"),
-        ("k.cu --grid 1,65536", "y is 65536"),
-        ("k.cu --grid 1,1,1,1", "--grid 1,1,1,1"),
-        ("k.cu --dynamic-shared 48kB/s", "'48kB/s'"),
-        ("k.cu --dynamic-shared 1e300", "'1e300'"),
-        ("k.cu --dynamic-shared=-4", "'-4'"),
-        ("k.cu --arg 3", "--arg '3'"),
-        ("k.cu --arg n=1.5", "'1.5'"),
-        ("k.cu --arg n=99999999999999999999", "99999999999999999999"),
-        ("k.cu --arg n=1 --arg n=2", "--arg n"),
-        ("k.cu -D 4=3", "-D '4=3'"),
-        ("k.cu --std c++99", "'c++99'"),
-        ("k.cu --flag fast", "'fast'"),
-        ("k.cu --flag=-arch=sm_80", "'-arch=sm_80'"),
-        ("k.cu --flag=--std=c++20", "'--std=c++20'"),
-        ("k.cu --flag=-DN=4", "'-DN=4'"),
-        ("k.cu --flag=-I../include", "'-I../include'"),
-        ("k.cu --flag=-Xptxas@-v", "'-Xptxas@-v'"),
-        ("k.cu -I nowhere", "-I nowhere"),
-        ("k.cu -I k.cu", "-I k.cu"),
-        ("k.cu --kernel (", "--kernel '('"),
-        ("k.cu --top -1", "--top -1"),
-        ("k.cu --format csv", "csv"),
-        ("k.cu -o a.txt", "-o a.txt"),
-        ("k.cu -o a.md -o ./a.md", "-o a.md"),
+        ("", "file"), ("k.cu ./k.cu", "./k.cu"), ("k.cu --arch sm_42", "'sm_42'"), ("k.cu --arch hopper", "'hopper'"),
+        ("k.cu --arch sm_80,", "--arch ''"), ("k.cu --block 2048", "x is 2048"),
+        ("k.cu --block 64,64", "64,64,1 has 4096"), ("k.cu --block 0", "x is 0"), ("k.cu --block a", "--block a"),
+        ("k.cu --grid 1,65536", "y is 65536"), ("k.cu --grid 1,1,1,1", "--grid 1,1,1,1"),
+        ("k.cu --dynamic-shared 48kB/s", "'48kB/s'"), ("k.cu --dynamic-shared 1e300", "'1e300'"),
+        ("k.cu --dynamic-shared=-4", "'-4'"), ("k.cu --arg 3", "--arg '3'"), ("k.cu --arg n=1.5", "'1.5'"),
+        ("k.cu --arg n=99999999999999999999", "99999999999999999999"), ("k.cu --arg n=1 --arg n=2", "--arg n"),
+        ("k.cu -D 4=3", "-D '4=3'"), ("k.cu --std c++99", "'c++99'"), ("k.cu --flag fast", "'fast'"),
+        ("k.cu --flag=-arch=sm_80", "'-arch=sm_80'"), ("k.cu --flag=--std=c++20", "'--std=c++20'"),
+        ("k.cu --flag=-DN=4", "'-DN=4'"), ("k.cu --flag=-I../include", "'-I../include'"),
+        ("k.cu --flag=-Xptxas@-v", "'-Xptxas@-v'"), ("k.cu -I nowhere", "-I nowhere"), ("k.cu -I k.cu", "-I k.cu"),
+        ("k.cu --kernel (", "--kernel '('"), ("k.cu --top -1", "--top -1"), ("k.cu --format csv", "csv"),
+        ("k.cu -o a.txt", "-o a.txt"), ("k.cu -o a.md -o ./a.md", "-o a.md"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_is_refused_before_anything_is_read(
     asked: Asked, tmp_path: Path, typed: str, named: str
 ) -> None:
     done = check(tmp_path, *typed.split())
     assert (done.returncode, done.stdout, asked) == (2, "", [])
     assert named in done.stderr.split("\n")[0] and "\nhint: " in done.stderr
-
-
-def test_top_comes_from_the_configuration_too_and_architectures_are_named(asked: Asked, tmp_path: Path) -> None:
-    (tmp_path / "gpuprof.toml").write_text("top = 1\n")
-    done = check(tmp_path, "k.cu")
-    assert done.stderr.startswith("from gpuprof.toml: top 1\n")
-    assert "1 more kernel" in done.stdout and "more kernel" not in check(tmp_path, "k.cu", "--no-config").stdout
-    assert len(asked) == 2
-    hint = check(tmp_path, "k.cu", "--arch", "sm_1").stderr
-    assert "sm_70, sm_72, sm_75, sm_80" in hint and "sm_120" in hint
 
 
 def test_an_error_is_one_message_and_its_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -186,34 +128,3 @@ def test_an_error_is_one_message_and_its_exit_code(monkeypatch: pytest.MonkeyPat
     assert (done.returncode, done.stdout) == (5, "")
     assert done.stderr == "error: it is cut\nhint: copy it\n"
     assert not (tmp_path / "a.json").exists()
-
-
-class _Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_one_line_of_a_terminal_that_goes_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("gpuprof.cli.check_progress.time.monotonic", lambda: now[0])
-    screen, pipe = _Screen(), io.StringIO()
-    for stream in (screen, pipe):
-        now[0] = 0.0
-        with CodeProgress(stream) as progress:
-            progress(0, 4 * 2**20)
-            now[0] = 1.0
-            progress(2**20, 4 * 2**20)
-            progress(2 * 2**20, 4 * 2**20)
-            now[0] = 2.0
-            progress(3 * 2**20, 4 * 2**20)
-    line = "\r\x1b[Kreviewing code: {} % of 4.0 MiB"
-    assert screen.getvalue() == f"{line.format(25)}{line.format(75)}\r\x1b[K"
-    assert pipe.getvalue() == ""
-
-
-@each_row("name", ["k.cubin", "k.PTX", "a b.fatbin"])
-def test_gpu_code_without_a_command_is_answered_with_the_line_to_type(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"x")
-    done = gpuprof(name, cwd=tmp_path)
-    typed = name if " " not in name else f"'{name}'"
-    assert (done.returncode, done.stderr.split("\n")[1]) == (2, f"hint: gpuprof check {typed}")

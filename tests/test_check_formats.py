@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import unicodedata
 from pathlib import Path
@@ -16,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from gpuprof.present.check_formats import FORMATS, format_of
+from gpuprof.present.check_formats import FORMATS
 from gpuprof.present.check_json import review_schema, schema_of_review
-from gpuprof.present.check_markdown import MARKER, ROWS
 from gpuprof.review.contract import Review
 from tests import reviews as made
 from tests.contracts import records_of, undescribed
 from tests.table import each_row
-from tests.test_compare_formats import HOSTILE_TEXTS, MOST_CHARACTERS, ODD_NUMBERS
+from tests.test_compare_formats import HOSTILE_TEXTS, ODD_NUMBERS
 from tests.test_html import Outline
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "check.schema.json"
@@ -126,14 +124,6 @@ def test_every_field_of_the_review_is_described() -> None:
     assert REFERENCE.read_text(encoding="utf-8") == review_schema()
 
 
-def test_a_number_that_is_not_finite_is_missing_with_a_note(schema: jsonschema.Draft202012Validator) -> None:
-    kernel = made.kernel(accesses=(made.access(sectors_per_request=math.nan),))
-    document = json.loads(text_of("json", made.review(kernel)))
-    schema.validate(document)
-    assert document["kernels"][0]["accesses"][0]["sectors_per_request"] is None
-    assert "kernels[0].accesses[0].sectors_per_request" in document["notes"][0]
-
-
 @given(text=st.text(), offset=st.integers(0, 2**40), sectors=st.none() | st.floats(0, 1e30))
 def test_json_is_valid_whatever_a_file_says(
     schema: jsonschema.Draft202012Validator, text: str, offset: int, sectors: float | None
@@ -141,34 +131,3 @@ def test_json_is_valid_whatever_a_file_says(
     access = made.access(opcode=text, offset=offset, sectors_per_request=sectors, unknown=text)
     document = json.loads(text_of("json", made.review(made.kernel(name=text, label=text, accesses=(access,)))))
     schema.validate(document)
-
-
-# Markdown
-
-
-def test_markdown_lists_as_many_findings_as_are_asked_for_and_counts_the_rest() -> None:
-    def listed(text: str) -> int:
-        return len(re.findall(r"^- \*\*transpose.cu:\d+\*\* Uncoalesced", text, re.MULTILINE))
-
-    text = text_of("md", many(50))
-    assert text.startswith(MARKER) and (listed(text), "30 more" in text) == (ROWS, True)
-    assert listed(text_of("md", many(50), 7)) == 7
-    assert listed(text_of("md", many(50), 0)) == 50
-    # A finding of a line is told once for all instances of a template.
-    kernels = [made.kernel(number, made.finding(), label=f"k{number}") for number in range(5)]
-    assert listed(text_of("md", made.review(*kernels))) == 1
-
-
-def test_markdown_fits_a_comment_however_much_there_is() -> None:
-    text = text_of("md", many(1000), 0)
-    assert len(text) < MOST_CHARACTERS
-    assert "65,536" in text and "NVRTC 13.1" in text
-
-
-@each_row(
-    ("file", "form"),
-    [("a.json", "json"), ("A.MD", "md"), ("a.markdown", "md"), ("a.htm", "html"), ("a.html", "html"), ("a.txt", None)],
-)
-def test_the_ending_of_a_file_tells_its_format(file: str, form: str | None) -> None:
-    row = format_of(file)
-    assert (row.name if row is not None else None) == form

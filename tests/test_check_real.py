@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 import gpuprof
-from gpuprof.cli import patience
 from gpuprof.present.check_json import schema_of_review
 from tests.cli import gpuprof as typed
 from tests.conftest import OWN_REPORTS
@@ -75,26 +73,6 @@ def test_what_one_access_costs_is_what_its_addresses_say(source: Path) -> None:
     assert unknown.name == kernel.name
     (store,) = (access for access in unknown.accesses if (access.space, access.kind) == ("global", "store"))
     assert store.sectors_per_request is None and "n" in store.unknown
-
-
-@needs_cuda_wheels
-def test_kernels_that_cannot_be_chosen_are_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "LIMIT_S", 0.2)
-    (tmp_path / "k.cu").write_text(f"__global__ void {'a' * 60}b(float *x) {{ x[threadIdx.x] = 1; }}")
-    for kernel, said in (("(a+)+$", "0.2 s"), ("#2", "#0"), ("gemm", "'gemm'")):
-        done = typed("check", "k.cu", "--arch", "sm_90", "--kernel", kernel, cwd=tmp_path)
-        assert done.returncode == 2 and said in done.stderr
-
-
-@needs_cuda_wheels
-def test_a_reader_that_has_gone_ends_it_quietly(source: Path) -> None:
-    reads, writes = os.pipe()
-    os.close(reads)
-    try:
-        done = typed("check", source.name, "--arch", "sm_90", "-v", cwd=source.parent, onto={1: writes})
-    finally:
-        os.close(writes)
-    assert (done.returncode, done.stderr) == (141, "")
 
 
 @needs_cuda_wheels

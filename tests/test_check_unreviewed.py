@@ -12,7 +12,6 @@ import pytest
 from gpuprof import check as gpuprof_check
 from gpuprof.errors import InputError
 from gpuprof.present.check_formats import FORMATS
-from gpuprof.present.check_text import headline
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.inputs import sources as inputs
 from tests import reviews as made
@@ -95,35 +94,6 @@ def test_what_compiles_is_reviewed_beside_what_does_not_which_is_the_error(
         gpuprof_check(sources / "bad.cu", arch="90", std="c++17")
 
 
-@pytest.mark.compilers
-@needs_cuda_wheels
-def test_a_source_is_reviewed_for_the_architectures_that_it_compiles_for(sources: Path) -> None:
-    (sources / "good.cu").write_text("#if __CUDA_ARCH__ < 900\n#error needs sm_90\n#endif\n" + SOURCES["good.cu"])
-    done = check(sources, "good.cu", "--arch", "80,90", "--std", "c++17", "-o", "review.json")
-    assert done.returncode == 5
-    assert "good.cu:2:2: error: #error needs sm_90\n" in done.stderr
-    written = json.loads((sources / "review.json").read_text())
-    assert (written["files"], [item["file"] for item in written["unreviewed"]]) == (["good.cu"], ["good.cu"])
-    assert [kernel["target"] for kernel in written["kernels"]] == ["sm_90"]
-
-
-@pytest.mark.compilers
-@needs_cuda_wheels
-def test_what_gzip_packed_is_reviewed_from_a_file_and_from_standard_input(sources: Path) -> None:
-    (sources / "packed.cu.gz").write_bytes(gzip.compress(SOURCES["good.cu"].encode()))
-    done = check(sources, "packed.cu.gz", "--arch", "90")
-    assert (done.returncode, done.stdout.split(":")[0]) == (0, "packed.cu.gz for sm_90")
-    with (sources / "packed.cu.gz").open("rb") as file:
-        piped = gpuprof("check", "-", "--arch", "90", cwd=sources, onto={0: file.fileno()})
-    assert (piped.returncode, piped.stdout.split(":")[0]) == (0, "standard input for sm_90")
-    packed = RECORDINGS / "h100-transpose.ncu-rep.gz"
-    (sources / "report").write_bytes(gzip.decompress(packed.read_bytes()))
-    plain, done = (check(sources, str(file), "--format", "json") for file in ("report", packed))
-    assert (plain.returncode, done.returncode) == (0, 0)
-    renamed = done.stdout.replace(f"{RECORDINGS.name}/{packed.name}", "report")
-    assert json.loads(renamed)["kernels"] == json.loads(plain.stdout)["kernels"]
-
-
 def unread() -> ReviewedKernel:
     """A kernel of which nothing but its registers is known."""
     nothing = made.resources(
@@ -140,11 +110,3 @@ def test_every_format_names_the_kernels_that_were_not_reviewed(form: str) -> Non
     assert WHY in text
     if form != "json":
         assert text.count("not reviewed") >= 2
-
-
-def test_what_was_not_read_is_counted_and_not_passed_off_as_nothing() -> None:
-    rows = [row for row in FORMATS["md"].lines(made.review(unread(), made.kernel(0))) if row.startswith("| gemm")]
-    assert rows == ["| gemm | sm\\_90 | 72 | not known | – | not known |"]
-    assert headline(made.review(unread())).endswith(": 1 kernel, not reviewed")
-    reviewed = headline(made.review(made.kernel(0, made.finding()), unread()))
-    assert "2 kernels, 1 finding" in reviewed and "1 of them not reviewed" in reviewed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
-import tracemalloc
 from functools import cache
 from pathlib import Path
 
@@ -112,20 +111,6 @@ def usage_by_cuobjdump(file: Path, reserved: int) -> dict[str, tuple[int, int, i
     return {name: (int(count), int(stack), max(0, int(shared) - reserved)) for name, count, stack, shared in rows}
 
 
-@pytest.mark.compilers
-@needs_cuda_wheels
-@each_row(("release", "target"), [("12.9", "sm_52"), ("12.9", "sm_90a"), ("12.9", "sm_120f"), ("13.0", "sm_75"),
-                                  ("13.0", "sm_100f")])  # fmt: skip
-def test_older_compilers_say_it_otherwise_and_mean_the_same(release: str, target: str) -> None:
-    """Those before CUDA 13 have registers and barriers in the headers of sections, and the target in other flags."""
-    read = read_cubin(cubin(target, release=release))
-    kernels = by_name(read)
-    assert read.target == target
-    assert (kernels["bounded"].barriers, kernels["bounded"].max_threads) == (4, 128)
-    assert kernels["shares"].static_shared_bytes == 8000
-    assert all(kernel.registers and kernel.stack_bytes is not None for kernel in kernels.values())
-
-
 LARGE = "struct Large { int x[5000]; }; __global__ void f(const __grid_constant__ Large l, int *o) { *o = l.x[*o]; }"
 TO_BE_LINKED = """
 extern __device__ float other(float);
@@ -195,28 +180,6 @@ def test_sections_that_overlap_are_refused_before_they_are_copied() -> None:
     liars = [Content(f".text.{number}", kind=1, size=100_000_000) for number in range(50)]
     with pytest.raises(DamagedInput, match="sections hold 5,000,000,"):
         read_cubin(cubin_file(*liars))
-
-
-def test_names_without_an_end_cost_little() -> None:
-    """20 000 kernels share one name of a million characters from other places in it."""
-    names = b"\0" + b"x" * 900_000 + b"\0"
-    symbols = bytes(24) + b"".join(symbol(1 + number, 3) for number in range(20_000))
-    data = cubin_file(symbols=symbols, names=names)
-    tracemalloc.start()
-    try:
-        with pytest.raises(DamagedInput, match="32 MiB"):
-            read_cubin(data)
-        assert tracemalloc.get_traced_memory()[1] < 200e6
-    finally:
-        tracemalloc.stop()
-
-
-def test_many_kernels_and_functions_of_one_section_are_read_once() -> None:
-    """A file of 1 MB must not take their product: 20 000 kernels, each with the same 20 000 functions."""
-    kernels, inside = symbol(1, 3) * 20_000, symbol(1, 3, entry=False) * 20_000
-    read = read_cubin(cubin_file(symbols=bytes(24) + kernels + inside))
-    assert len(read.kernels) == 20_000
-    assert len({id(kernel.inner) for kernel in read.kernels}) == len({id(kernel.code) for kernel in read.kernels}) == 1
 
 
 @given(st.binary(max_size=300))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuprof.diagnose.summary import summarised
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.sass_opcodes import may_write_memory
 from gpuprof.present.fix_text import fixes
@@ -13,12 +12,8 @@ from tests.table import each_row
 
 GEMM = "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<float>>(T1::Params)"
 READS: dict[str | int, float] = {
-    "LDG.E.128": 4_000.0,
-    "IADD3": 90_000.0,
-    "STS.128": 1_000.0,
-    "REDUX.SUM": 10.0,
-    "UBLKCP.S.G": 8.0,
-}
+    "LDG.E.128": 4_000.0, "IADD3": 90_000.0, "STS.128": 1_000.0, "REDUX.SUM": 10.0, "UBLKCP.S.G": 8.0,
+}  # fmt: skip
 SMALL = (1, 1, 1)
 
 
@@ -54,13 +49,6 @@ def test_a_store_that_is_never_executed_or_by_no_thread_stores_nothing() -> None
     assert replace(bulk, histograms={**bulk.histograms, THREAD_OPCODES: threads}).findings("stores-nothing") == []
 
 
-def test_sectors_at_l2_speak_against_it_but_for_spills() -> None:
-    written = {"lts__t_sectors_srcunit_tex_op_write.sum": 64.0}
-    assert running().plus({"lts__t_sectors_srcunit_tex_op_write.sum": 0.0}).finding("stores-nothing")
-    assert running().plus(written).findings("stores-nothing") == []
-    assert running(("STL", 8.0)).plus(written).finding("stores-nothing")
-
-
 def test_it_is_told_of_counted_code_and_not_of_empty_kernels() -> None:
     code = replace(coded(("LDG.E R2, [R2.64]", 64), ("@P0 STG.E [R4.64], R2", 0), ("EXIT", 64)), name=GEMM)
     assert "128 instructions" in code.finding("stores-nothing").headline
@@ -84,12 +72,3 @@ def test_all_else_goes_with_it_and_the_verdict_and_the_first_fix_are_about_it() 
     # Without tensor instructions it is not said to multiply.
     multiplies = running(("HMMA.16816.F32", 64.0)).finding("stores-nothing")
     assert multiplies.headline != running().finding("stores-nothing").headline
-
-
-def test_of_a_kernel_that_need_not_store_it_is_a_fact_and_a_note() -> None:
-    judged = session(running(name="probe"))
-    finding = next(item for item in judged.kernels[0].findings if item.rule == "stores-nothing")
-    assert finding.severity == "info"
-    assert [fix.rule for fix in fixes(judged)] == ["small-grid"]
-    assert judged.verdict is not None and [note.split()[0] for note in judged.verdict.notes] == ["probe"]
-    assert summarised(judged) == judged

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.diagnose.case import EXECUTED, SAMPLES, opcode_of, stall_metric
-from gpuprof.model.recorded import Missing, ProfiledInstruction
-from gpuprof.model.session import Excerpt, KernelProfile, StallShare
+from gpuprof.diagnose.case import EXECUTED, SAMPLES, stall_metric
+from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.model.session import Excerpt, KernelProfile
 from tests.kernels import Made, Program, busy, issued, made, pipes, stalls
 from tests.table import each_row
 
@@ -68,13 +68,6 @@ def shares(excerpt: Excerpt) -> dict[int | None, float]:
 # Source.
 
 
-def test_two_lines_are_shown_on_each_side_of_a_hot_one() -> None:
-    (excerpt,) = source(at(0, 50, samples=10))
-    assert (excerpt.file, excerpt.weight, numbers(excerpt)) == (FILE, "samples", [48, 49, 50, 51, 52])
-    assert [line.text for line in excerpt.lines][:2] == ["line 48;", "line 49;"]
-    assert [line.share for line in excerpt.lines] == [0, 0, 1, 0, 0]
-
-
 @each_row(
     ("weights", "shown"),
     [
@@ -106,15 +99,6 @@ def test_shares_are_parts_of_the_whole_kernel() -> None:
     assert source(at(0, 20, samples=60), sources={FILE: ""}) == []
 
 
-def test_files_are_told_apart() -> None:
-    code = (at(0, 1, file="a.cu", samples=6), at(16, 1, file="b.cu", samples=4))
-    listed = source(*code, sources={"a.cu": "a1\na2", "b.cu": "b1"})
-    assert [(excerpt.file, [line.text for line in excerpt.lines]) for excerpt in listed] == [
-        ("a.cu", ["a1", "a2"]),
-        ("b.cu", ["b1"]),
-    ]
-
-
 def test_samples_weigh_and_without_them_executed_instructions() -> None:
     (excerpt,) = source(at(0, 20, executed=30), at(16, 21, executed=10))
     assert (excerpt.weight, shares(excerpt)) == (
@@ -125,81 +109,7 @@ def test_samples_weigh_and_without_them_executed_instructions() -> None:
     assert (excerpt.weight, shares(excerpt)) == ("samples", {18: 0, 19: 0, 20: 0.25, 21: 0.75, 22: 0, 23: 0})
 
 
-def test_the_reasons_of_a_line_are_shares_of_its_own_samples() -> None:
-    # Of 20 states at line 20: 12, 5 and 2, and a fourth reason that is not shown.
-    code = (
-        at(0, 20, samples=15, long_scoreboard=12, barrier=3),
-        at(16, 20, samples=5, barrier=2, no_instruction=2, wait=1),
-        at(32, 21, samples=80, wait=80),
-    )
-    (excerpt,) = source(*code)
-    assert next(line.stalls for line in excerpt.lines if line.number == 20) == (
-        StallShare("long_scoreboard", 0.6), StallShare("barrier", 0.25), StallShare("no_instruction", 0.1),
-    )  # fmt: skip
-    assert next(line.stalls for line in excerpt.lines if line.number == 19) == ()
-
-
-def test_long_lines_are_cut() -> None:
-    (excerpt,) = source(at(0, 2, samples=1), sources={FILE: f"{'x' * 400}\n{'y' * 401}\n{'z' * 100_000}"})
-    assert [(len(line.text), line.text[-1]) for line in excerpt.lines] == [(400, "x"), (400, "…"), (400, "…")]
-    (line,) = sass(at(0, 20, "X" * 500, samples=1)).lines
-    assert len(line.text) == 400 and line.text.endswith("…")
-
-
-# SASS.
-
-
-def test_five_instructions_are_shown_on_each_side_of_the_hottest() -> None:
-    code = [at(16 * index, 20, f"I{index}", samples=100 if index == 10 else 1) for index in range(20)]
-    excerpt = sass(*code)
-    assert [line.text for line in excerpt.lines] == [f"I{index}" for index in range(5, 16)]
-    assert [line.pc for line in excerpt.lines] == [16 * index for index in range(5, 16)]
-    assert excerpt.lines[5].share == pytest.approx(100 / 119)
-    assert excerpt.file == FILE and {line.number for line in excerpt.lines} == {20}
-
-
-def test_instructions_without_counts_weigh_nothing() -> None:
-    excerpt = sass(at(0, None, "I0"), at(16, None, "I1", samples=0.5), at(32, None, "I2"))
-    assert (excerpt.file, [line.text for line in excerpt.lines]) == (None, ["I0", "I1", "I2"])
-    assert [line.share for line in excerpt.lines] == [0, 1, 0]
-    (hot,) = source(at(0, 20, "I0"), at(16, 25, "I1", samples=0.5))
-    assert numbers(hot) == [23, 24, 25, 26, 27]
-    code = [at(16 * index, None, f"I{index}") for index in range(20)]
-    code[15] = at(16 * 15, None, "I15", samples=0.5)
-    assert [line.text for line in sass(*code).lines] == [f"I{index}" for index in range(10, 20)]
-
-
 # Neither source nor SASS.
-
-
-def test_without_text_the_hot_lines_are_told_by_number_and_file() -> None:
-    code = (
-        at(0, 20, "", samples=60, long_scoreboard=45, wait=15), at(16, 7, "", "other.h", samples=10),
-        at(32, 9, "", samples=28), at(48, 8, "", samples=2),
-    )  # fmt: skip
-    first, second = excerpts(*code, sources={FILE: "", "other.h": ""})
-    assert (first.file, numbers(first), first.has_text) == (FILE, [9, 20], False)
-    assert (second.file, numbers(second), second.has_text) == ("other.h", [7], False)
-    assert [line.share for line in first.lines] == [0.28, 0.6]
-    assert first.lines[1].stalls == (StallShare("long_scoreboard", 0.75), StallShare("wait", 0.25))
-    (most,) = excerpts(*(at(16 * line, line, "", samples=10) for line in range(1, 13)), sources={})
-    assert numbers(most) == list(range(1, 9))
-
-
-def test_lines_without_text_stand_where_neither_source_nor_sass_is() -> None:
-    assert excerpts(at(0, None, "", samples=5), sources={}) == ()
-    assert [excerpt.has_text for excerpt in excerpts(at(0, 20, "I0", samples=5), sources={})] == [True]
-    assert [excerpt.language for excerpt in excerpts(at(0, 20, "", samples=5))] == ["source"]
-    only_lines = run(at(0, 20, "", samples=5), sources={}).profile()
-    assert [what for what, _ in gaps(only_lines)] == ["source text"]
-    assert gaps(run(at(0, 20, "", samples=5)).profile()) == []
-
-
-def test_why_there_is_no_text_of_sass_is_missing_once_and_the_lines_stay() -> None:
-    code, gap = (at(0, 20, "", samples=5), at(16, 21, "", samples=3)), Missing("SASS text", "no tool", "install it")
-    kernel = replace(run(*code), details=Program(code, {FILE: TEXT}, gaps=(gap,))).profile()
-    assert [missing for missing in kernel.missing if "SASS" in missing.what] == [gap]
-    assert [excerpt.language for excerpt in kernel.excerpts] == ["source"]
 
 
 def test_without_weighed_code_nothing_is_shown() -> None:
@@ -248,15 +158,6 @@ def test_a_place_is_the_line_with_most_excess_and_its_heaviest_instruction() -> 
     assert heaviest == (FILE, 20, 16, "LDG.E R3, [R6.64]", pytest.approx(0.65))
 
 
-def test_a_place_has_what_is_known_of_it() -> None:
-    code = (at(0, None, "I0", excess=3, sectors=9, samples=1), at(16, None, "I1", excess=7, sectors=9, samples=1))
-    assert place(run(*code), "uncoalesced-global") == (None, None, 16, "I1", 0.7)
-    code = (at(0, 20, "I0", excess=0.25, sectors=1, samples=1), at(16, 21, "I1", excess=0.0, sectors=9, samples=1))
-    assert place(run(*code), "uncoalesced-global") == (FILE, 20, 0, "I0", 1.0)
-    without_sass = run(at(0, 20, "", excess=3, sectors=9, samples=1))
-    assert place(without_sass, "uncoalesced-global") == (FILE, 20, 0, None, 1.0)
-
-
 def test_waits_are_placed_where_their_samples_come_from() -> None:
     code = (at(0, 20, samples=90, long_scoreboard=10, wait=80), at(16, 21, "BAR.SYNC", samples=40, barrier=40))
     launch = run(*code, values={**stalls(barrier=40), **issued(20)})
@@ -274,14 +175,11 @@ def test_waits_are_placed_where_their_samples_come_from() -> None:
 
 def test_warps_that_drain_are_placed_at_the_store_before_their_exit() -> None:
     code = (
-        at(0, 20, "STG.E [R2.64], R0", samples=1),
-        at(16, 21, "@P0 EXIT", samples=1),
-        at(32, 22, "REDUX.SUM UR4, R0", samples=1, drain=60),
-        at(48, 23, "STG.E.128 [R4.64], R8", samples=1),
-        at(64, 24, "MOV R1, R2", samples=1),
-        at(80, 25, "EXIT", samples=1),
+        at(0, 20, "STG.E [R2.64], R0", samples=1), at(16, 21, "@P0 EXIT", samples=1),
+        at(32, 22, "REDUX.SUM UR4, R0", samples=1, drain=60), at(48, 23, "STG.E.128 [R4.64], R8", samples=1),
+        at(64, 24, "MOV R1, R2", samples=1), at(80, 25, "EXIT", samples=1),
         at(96, 25, "BRA 0x60", samples=140, drain=140),
-    )
+    )  # fmt: skip
     launch = run(*code, values={**stalls(drain=40), **issued(20), **busy(dram=50)})
     assert place(launch, "memory-latency") == (FILE, 23, 48, "STG.E.128 [R4.64], R8", 0.7)
     early = run(*code[:3], values={**stalls(drain=40), **issued(20), **busy(dram=50)})
@@ -299,31 +197,3 @@ def test_a_pipe_is_placed_where_most_of_its_instructions_run() -> None:
     pipe = place(run(*code, values=pipes(fma=70)), "fp32-compute-bound")
     assert pipe == (FILE, 21, 16, "@!PT FMUL R1, R2, R3;", 0.75)
     assert place(run(code[2], values=pipes(fma=70)), "fp32-compute-bound") is None
-
-
-@each_row(
-    ("sass_text", "opcode"),
-    [
-        ("LDG.E.S8 R20, [R30.64]", "LDG.E.S8"),
-        ("@!P0 LDG.E R2, [R4.64]", "LDG.E"),
-        ("@P5   LDGSTS.E.BYPASS.LTC128B.128 [R99][R94.64]", "LDGSTS.E.BYPASS.LTC128B.128"),
-        ("EXIT;", "EXIT"),
-        ("@P0", ""),
-        ("", ""),
-    ],
-)
-def test_an_opcode_is_told_from_its_guard(sass_text: str, opcode: str) -> None:
-    assert opcode_of(sass_text) == opcode
-
-
-@each_row(
-    ("reason", "family", "metric"),
-    [
-        ("wait", "counter", "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"),
-        ("wait", "sampled", "smsp__pcsamp_warps_issue_stalled_wait"),
-        ("no_instruction", "sampled", "smsp__pcsamp_warps_issue_stalled_no_instructions"),
-        ("no_instruction", "sampled-not-issued", "smsp__pcsamp_warps_issue_stalled_no_instructions_not_issued"),
-    ],
-)
-def test_a_stall_reason_names_its_metric(reason: str, family: str, metric: str) -> None:
-    assert stall_metric(reason, family) == metric

@@ -14,7 +14,7 @@ from gpuprof.code.binary.fatbin import fatbin_entries
 from gpuprof.code.binary.host_binary import DeviceCode, binary_kind, device_code
 from gpuprof.errors import DamagedInput, InputError
 from tests.device_code import FOLDER, cubin_for
-from tests.elf_files import AARCH64, CUDA, X86_64, Content, cubin_file, elf_file
+from tests.elf_files import CUDA, X86_64, Content, cubin_file, elf_file
 from tests.table import each_row
 
 PLAIN = (FOLDER / "plain.fatbin").read_bytes()
@@ -53,36 +53,6 @@ def test_programs_of_both_kinds_of_hosts_and_cubins_are_read(tmp_path: Path) -> 
     (tmp_path / "input").unlink()
     assert (code.form, code.part.read()) == ("cubin", cubin_for("sm_80"))
     assert binary_kind(cubin_file()) == "cubin"
-
-
-@each_row("machine", [X86_64, AARCH64])
-def test_programs_of_both_kinds_of_hosts_are_read(machine: int, tmp_path: Path) -> None:
-    (code,) = codes(tmp_path, elf_file(machine, [Content(".text", b"x" * 99), Content(".nv_fatbin", PLAIN)]))
-    assert code.part.read() == PLAIN
-
-
-def test_the_members_of_an_archive_have_their_names(tmp_path: Path) -> None:
-    first, second = ((FOLDER / name).read_bytes() for name in ("first.o", "second.o"))
-    long = b"a_name_of_more_than_sixteen_characters.o"
-    archive = b"!<arch>\n" + b"".join(
-        (
-            member(b"/", bytes(5)),
-            member(b"//", b"ignored.o/\n" + long + b"/\n"),
-            member(b"first.o/", first),
-            member(b"/11", second),
-            member(b"notes.txt/", b"hello"),
-            member(b"#1/20", b"name.of.bsd.o".ljust(20, b"\0") + cubin_for("sm_80")),
-            member(b"host.o/", elf_file(X86_64, [Content(".text", b"x")])),
-        )
-    )
-    read = codes(tmp_path, archive)
-    assert [(code.member, code.form) for code in read] == [
-        ("first.o", "fatbin"),
-        (long.decode(), "fatbin"),
-        ("name.of.bsd.o", "cubin"),
-    ]
-    assert targets(read[1]) == ["sm_80", "sm_90a", "compute_90"]
-    assert read[2].part.read() == cubin_for("sm_80")
 
 
 def test_of_a_library_of_gigabytes_only_the_code_is_read(tmp_path: Path) -> None:

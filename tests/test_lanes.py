@@ -14,13 +14,10 @@ from gpuprof.code.lanes.access import Access, accesses, sectors, wavefronts, way
 from gpuprof.code.lanes.constants import (
     POINTER,
     ArgumentBytes,
-    PlacedArgument,
     constants_for,
-    known_constants,
-    pointers,
 )
 from gpuprof.code.lanes.operands import ThreadBlock
-from gpuprof.code.lanes.warps import any_warp, thread_indices, warps_of
+from gpuprof.code.lanes.warps import any_warp, thread_indices
 from gpuprof.code.sass.instruction import Instruction, parse_sass
 from gpuprof.model.recorded import Dim3
 from tests.cuda_tools import needs_cuda_wheels
@@ -150,25 +147,6 @@ def test_an_instruction_without_a_rule_may_write_every_register_from_the_first_i
     assert held("S2R R3, SR_TID.X", "IMNMX.S64 PT, PT, R2, R12, R2, !PT, !PT", "MOV R0, R3") is None
 
 
-@each_row(
-    ("instruction", "last"),
-    [
-        ("HMMA.16816.F32 R24, R12, R20, R24", 27),
-        ("IMMA.16832.S8.S8 R24, R12.ROW, R20.COL, R24", 27),
-        ("HMMA.884.F32.F32.STEP0 R24, R12.reuse.COL, R20.reuse.ROW, R24", 31),
-        ("DMMA.16816 R24, R12, R20, R24", 31),
-        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24", 55),
-        ("QGMMA.64x128x32.F32.E4M3.E4M3 R24, gdesc[UR8], R24", 87),
-        ("SHF.L.U64.HI R24, R20, 0x1, R21", 24),
-    ],
-)
-def test_what_multiplies_matrices_or_shifts_two_registers_leaves_those_behind_its_result(
-    instruction: str, last: int
-) -> None:
-    assert held(f"S2R R{last + 1}, SR_TID.X", instruction, f"MOV R0, R{last + 1}") == every(LANES)
-    assert held(f"S2R R{last}, SR_TID.X", instruction, f"MOV R0, R{last}") is None
-
-
 # Warps
 
 
@@ -185,43 +163,6 @@ def test_what_stands_for_all_full_warps_holds_for_each(block: tuple[int, int, in
             rest = {(index - lane) % 2**32 for index, lane in zip(indices, known.lanes, strict=True)}
             assert len(rest) == 1
             assert rest.pop() % (1 << known.align) == 0
-
-
-def test_blocks_whose_warps_are_alike_have_a_warp_that_stands_for_all() -> None:
-    alike = [(256, 1, 1), (48, 1, 1), (16, 16, 1), (8, 8, 8), (32, 5, 3), (1, 64, 1), (4, 4, 9)]
-    differ = [(16, 1, 1), (48, 2, 1), (12, 12, 1), (16, 3, 2), (31, 1, 1)]
-    assert [block for block in alike + differ if any_warp(block) is not None] == alike
-
-
-@given(st.tuples(st.integers(1, 1024), st.integers(1, 4), st.integers(1, 2)), st.integers(1, 8))
-def test_a_sample_of_warps_stands_for_all(block: tuple[int, int, int], most: int) -> None:
-    threads = block[0] * block[1] * block[2]
-    sample = warps_of(block, most)
-    assert len({warp.number for warp in sample}) == len(sample) <= max(most, 1 + (threads % 32 > 0))
-    assert sum(warp.weight for warp in sample) == pytest.approx(-(-threads // 32))
-    assert all(32 * warp.number < threads for warp in sample)
-
-
-# Arguments
-
-
-@each_row(
-    ("lines", "pointers_at"),
-    [
-        (["IMAD.WIDE R2, R0, 0x4, c[0x0][0x160]"], {0x160}),
-        (["LDC.64 R2, c[0x0][0x160]", "IMAD.WIDE R4, R0, 0x4, R2"], {0x160}),
-        (["ULDC.64 UR4, c[0x0][0x160]", "LDG.E R0, desc[UR6][R2.64+UR4]"], {0x160}),
-        (["LEA R2, P0, R0, c[0x0][0x160], 0x2"], {0x160}),
-        (["IADD3 R2, P0, R0, c[0x0][0x160], RZ"], {0x160}),
-        (["IMAD R2, R0, c[0x0][0x160], RZ", "IADD3 R2, P0, R0, c[0x0][0x160], RZ"], set()),
-        (["ISETP.GE.U32.AND P0, PT, R0, c[0x0][0x160], PT"], set()),
-        (["MOV R2, c[0x0][0x160]", "SHF.L.U32 R2, R2, 0x2, RZ"], set()),
-        (["MOV R2, c[0x0][0x160]", "MOV R2, R9", "LDG.E R0, [R2.64]"], {0x160}),
-        (["IMAD.WIDE R2, R0, 0x4, c[0x0][0x168]"], set()),
-    ],
-)  # fmt: skip
-def test_what_is_only_added_is_a_pointer(lines: list[str], pointers_at: set[int]) -> None:
-    assert pointers(sass(*lines), {0x160}) == pointers_at
 
 
 # Calls
@@ -278,12 +219,8 @@ def test_bits_are_known_below_and_above_what_is_unknown() -> None:
     assert held(TID, CTAID, "IMAD R0, R2, 0x80, R1", *tail) is None
     # A swizzle: lanes are exclusive-ored below what is unknown.
     swizzle = (
-        TID,
-        CTAID,
-        "SHF.R.U32.HI R3, RZ, 0x3, R1",
-        "IMAD R0, R2, 0x20, R1",
-        "LOP3.LUT R0, R0, R3, RZ, 0x3c, !PT",
-    )
+        TID, CTAID, "SHF.R.U32.HI R3, RZ, 0x3, R1", "IMAD R0, R2, 0x20, R1", "LOP3.LUT R0, R0, R3, RZ, 0x3c, !PT",
+    )  # fmt: skip
     assert offsets(*swizzle) == tuple(lane ^ lane >> 3 for lane in LANES)
     shift = "SHF.R.U32.HI R0, RZ, 0x4, R0"
     assert offsets(TID, CTAID, "IMAD R0, R2, 0x10, R1", shift) == tuple(lane >> 4 for lane in LANES)
@@ -330,16 +267,6 @@ def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
     assert offsets(TID, "IMAD.WIDE.U32 R2, R1, 0x8, c[0x0][0x160]", "MOV R0, R3") is None
 
 
-def test_a_copy_has_a_shared_and_a_global_side() -> None:
-    code = sass(
-        TID, "IMAD.WIDE.U32 R2, R1, 0x10, c[0x0][0x160]", "LDGSTS.E.BYPASS.128 [R1.X16], desc[UR4][R2.64]", "EXIT"
-    )
-    shared, memory = accesses(code, (32, 1, 1), {})
-    assert (shared.kind, shared.space, shared.width_bytes) == ("copy", "shared", 16)
-    assert (memory.kind, memory.space, memory.width_bytes) == ("copy", "global", 16)
-    assert (ways(shared), sectors(shared), ways(memory), sectors(memory)) == (1, None, None, 16)
-
-
 def test_the_width_is_that_of_a_lane() -> None:
     for line, width in (
         ("LDG.E.U8.CONSTANT R0, [R2.64]", 1), ("STS.U16 [R2], R0", 2), ("LDG.E R0, [R2.64]", 4),
@@ -349,13 +276,6 @@ def test_the_width_is_that_of_a_lane() -> None:
         ("LDSM.16.M88.4 R4, [R2]", 16),
     ):  # fmt: skip
         assert only(line).width_bytes == width
-
-
-def test_matrix_loads_take_the_addresses_of_their_first_lanes() -> None:
-    for opcode, lanes in (("LDSM.16.M88", 8), ("LDSM.16.MT88.2", 16), ("LDSM.16.M88.4", 32)):
-        access = only(TID, "IMAD R0, R1, 0x80, RZ", f"{opcode} R4, [R0]")
-        assert access.active == tuple(lane < lanes for lane in LANES)
-        assert (wavefronts(access), ways(access)) == (lanes, 8)
 
 
 # Ways through the code
@@ -378,25 +298,6 @@ def test_a_loop_that_moves_lanes_apart_is_known_in_its_first_turn() -> None:
         access = accesses(sass(*lines), (32, 1, 1), {})[0]
         assert access.holds == "first turn"
         assert ways(access) == 1
-
-
-def test_behind_a_loop_what_it_counted_is_not_that_of_its_first_turn() -> None:
-    lines = (TID, "MOV R2, RZ", "IADD3 R2, R2, 0x1, RZ", "ISETP.NE.AND P0, PT, R2, 0x8, PT", "@P0 BRA 0x20")
-    assert offsets(*lines, "IMAD R0, R1, R2, RZ") is None
-    assert offsets(*lines, "IMAD R0, R1, 0x4, R2") == tuple(4 * lane for lane in LANES)
-    # for (i = 0; i < tid; ++i); behind it i is not the same for all lanes.
-    lines = (TID, "MOV R2, RZ", "IADD3 R2, R2, 0x1, RZ", "ISETP.LT.AND P0, PT, R2, R1, PT", "@P0 BRA 0x20")
-    assert offsets(*lines, "IMAD R0, R1, 0x4, R2") is None
-    assert offsets(*lines, "IMAD R0, R1, 0x4, RZ") == tuple(4 * lane for lane in LANES)
-
-
-def test_two_ways_that_all_lanes_take_together_leave_what_they_agree_on() -> None:
-    """if (n > 3) { R2 = 128; R3 = tid; } else { R2 = 64; R3 = 2 * tid; }"""
-    lines = (TID, "ISETP.GT.AND P0, PT, RZ, c[0x0][0x160], PT", "@P0 BRA 0x60", "MOV R2, 0x80", "MOV R3, R1",
-             "BRA 0x80", "MOV R2, 0x40", "IMAD R3, R1, 0x2, RZ")  # fmt: skip
-    access = only(*lines, "IMAD R0, R1, 0x4, R2", "LDS R9, [R0]")
-    assert (access.offsets, access.alignment) == (tuple(4 * lane for lane in LANES), 64)
-    assert offsets(*lines, "MOV R0, R3") is None
 
 
 def test_lanes_that_part_are_put_together_again_where_that_is_known() -> None:
@@ -426,17 +327,6 @@ def test_lanes_that_left_are_not_counted() -> None:
     assert only("LDS R9, [R1]").runs
 
 
-def test_bits_that_all_lanes_are_asked_for_are_known_beside_those_of_a_number_that_all_share() -> None:
-    """A loop's counter, in steps of 128, and from the lane 4 bits of which one is kept."""
-    lines = (TID, "LDG.E R6, [R8.64]", "UIADD3 UR4, UR4, UR5, URZ", "USHF.L.U32 UR4, UR4, 0x7, URZ",
-             "IMAD.SHL.U32 R2, R1, 0x20, RZ", "LOP3.LUT R3, R2, 0x40, RZ, 0xc0, !PT")  # fmt: skip
-    joined = (*lines, "LOP3.LUT R4, R3, UR4, RZ, 0xfc, !PT")
-    assert only(*joined, "LDS R9, [R4]").offsets == tuple(32 * lane & 64 for lane in LANES)
-    masked = (*lines, "MOV R4, UR4", "LOP3.LUT R4, R4, 0x40, R2, 0xf8, !PT")
-    assert only(*masked, "LDS R9, [R4]").offsets == tuple(32 * lane & 64 for lane in LANES)
-    assert only(*lines, "MOV R4, UR4", "LOP3.LUT R4, R4, 0x80, R2, 0xf8, !PT", "LDS R9, [R4]").offsets is None
-
-
 def test_a_predicate_guards_what_is_written_under_it() -> None:
     """@P0 address; @P0 load: known, though not what the register holds in the other lanes."""
     lines = (TID, "ISETP.GT.AND P0, PT, R7, 0x3, PT", "@P0 IMAD R0, R1, 0x8, RZ")
@@ -446,14 +336,6 @@ def test_a_predicate_guards_what_is_written_under_it() -> None:
     assert only(*lines, "ISETP.GT.AND P0, PT, R8, 0x3, PT", "@P0 LDS R9, [R0]").offsets is None
     assert only(*lines, "FADD R0, R0, R0", "@P0 LDS R9, [R0]").offsets is None
     assert only(*lines, "@!P0 IMAD R0, R1, 0x8, RZ", "LDS R9, [R0]").offsets == tuple(8 * lane for lane in LANES)
-
-
-@each_row("target", ["0x7000", "0x0"])
-def test_a_call_of_a_function_elsewhere_keeps_what_it_cannot_return(target: str) -> None:
-    """Not even 0 is in this code: it stands where an absolute address comes when the code is linked."""
-    lines = (TID, "MOV R17, R1", "MOV R4, R1", f"CALL.ABS.NOINC {target}")
-    kept, returned = accesses(sass(*lines, "LDS R9, [R17.X4]", "LDS R9, [R4.X4]", "MOV R17, R8"), (32, 1, 1), {})
-    assert (ways(kept), ways(returned)) == (1, None)
 
 
 # Costs
@@ -537,13 +419,9 @@ def test_wavefronts_are_those_of_banks_that_serve_a_word_at_a_time(
 
 def test_constants_lie_where_the_compiler_looks_for_them() -> None:
     arguments = [
-        POINTER,
-        ArgumentBytes(1, -1),
-        ArgumentBytes(2, 0x1234),
-        ArgumentBytes(8, 1 << 32),
-        ArgumentBytes(4),
+        POINTER, ArgumentBytes(1, -1), ArgumentBytes(2, 0x1234), ArgumentBytes(8, 1 << 32), ArgumentBytes(4),
         ArgumentBytes(4, 7),
-    ]
+    ]  # fmt: skip
     known = constants_for("sm_90a", (32, 8, 1), (5, 6, 7), arguments)
     word = {offset: sum(known.get(offset + byte, 0) << 8 * byte for byte in range(4)) for offset in range(0, 0x240, 4)}
     assert [word[offset] for offset in range(0, 0x18, 4)] == [32, 8, 1, 5, 6, 7]
@@ -554,20 +432,6 @@ def test_constants_lie_where_the_compiler_looks_for_them() -> None:
         **dict.fromkeys(range(12), 0), 0: 1, 4: 2, 8: 3, **dict.fromkeys(range(0x161, 0x164), 0), 0x160: 9
     }  # fmt: skip
     assert min(constants_for("sm_120a", (1, 1, 1), (1, 1, 1))) == 0x360
-
-
-def test_arguments_lie_where_the_cubin_says() -> None:
-    given_arguments = [PlacedArgument(0, 8), PlacedArgument(16, 4, 0x01020304), PlacedArgument(24, 2, -1)]
-    known = known_constants("sm_90a", (64, 2, 1), None, given_arguments, begin=None, aligned=lambda begin: {begin})
-    assert known[0x0] == 64
-    assert known[0x4] == 2
-    assert 0xC not in known
-    assert known[0x210] == 0
-    assert 0x211 not in known
-    assert [known[0x220 + at] for at in range(4)] == [4, 3, 2, 1]
-    assert (known[0x228], known[0x229], 0x22A in known) == (255, 255, False)
-    moved = known_constants("sm_80", None, (7, 1, 1), [PlacedArgument(0, 4, 5)], begin=0x100, aligned=lambda _: set())
-    assert (moved[0x100], moved[0xC], 0x0 in moved) == (5, 7, False)
 
 
 # Kernels that NVRTC compiles

@@ -14,8 +14,6 @@ from msgspec import structs
 
 from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.sass.instruction import parse_sass, without_padding
-from gpuprof.code.tools import disassemble as disassembling
 from gpuprof.code.tools.compile import compiler_for, target_options
 from gpuprof.code.tools.disassemble import Disassembler
 from gpuprof.errors import EnvironmentProblem
@@ -63,11 +61,6 @@ def kernels(count: int = 6) -> list[CompiledKernel]:
     ]
 
 
-def instruction_words(kernel: CompiledKernel) -> list[bytes]:
-    code = kernel.kernel.code
-    return [code[start : start + 16] for start in range(0, len(code), 16)]
-
-
 def broken(kernel: CompiledKernel, code: bytes) -> CompiledKernel:
     return replace(kernel, kernel=structs.replace(kernel.kernel, code=code))
 
@@ -88,16 +81,6 @@ def test_kernels_come_in_their_order_and_progress_comes_to_its_end() -> None:
     # What the costs of an address that begins with a pointer rest on is noted.
     assert many[0].accesses[0].sectors_per_request is not None
     assert len(many[0].notes) == 1 and "128 bytes" in many[0].notes[0]
-
-
-@pytest.mark.compilers
-@forks
-@needs_cuda_wheels
-def test_several_processes_say_what_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = reviewed(kernels())
-    monkeypatch.setattr(batches, "_LITTLE_BYTES", 0)
-    monkeypatch.setattr(slices, "_MOST_KERNELS", 1)
-    assert reviewed(kernels()) == alone
 
 
 @pytest.mark.compilers
@@ -133,26 +116,6 @@ def test_code_that_cannot_be_read_costs_its_kernel_a_note(code: bytes) -> None:
         assert many[2].accesses == ()
 
 
-@pytest.mark.compilers
-@needs_cuda_wheels
-def test_an_nvdisasm_that_fails_is_asked_for_fewer_until_the_kernel_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = kernels()
-    others = {word for kernel in chosen if kernel is not chosen[4] for word in instruction_words(kernel)}
-    bad = next(word for word in instruction_words(chosen[4]) if word not in others)
-    run = disassembling._run
-
-    def failing(tool: Disassembler, target: str, code: bytes) -> str:
-        if bad in code:
-            raise EnvironmentProblem("it crashed")
-        return run(tool, target, code)
-
-    monkeypatch.setattr(disassembling, "_KNOWN", {})
-    monkeypatch.setattr(disassembling, "_run", failing)
-    many = reviewed(chosen)
-    assert [kernel.name for kernel in many if unread(kernel)] == ["k4"]
-    assert len(many[4].notes) == 1 and "it crashed" in many[4].notes[0]
-
-
 @each_row(
     ("target", "versions", "hint"),
     [
@@ -176,25 +139,6 @@ def test_code_that_no_nvdisasm_here_reads_is_answered_with_the_one_that_does(
     assert disassemblers_for([]) == ()
     (told,) = slices.reviewed_slice([(0, chosen)])
     assert len(told.notes) == 1
-
-
-# Padding
-
-
-@each_row(
-    ("lines", "left"),
-    [
-        (["EXIT", "BRA 0x10", "NOP", "NOP"], 1),
-        (["EXIT", "NOP"], 1),
-        (["@P0 EXIT", "BRA 0x10", "NOP"], 2),
-        (["MOV R0, RZ", "BRA 0x10"], 2),
-        (["EXIT", "BRA 0x0"], 2),
-        ([], 0),
-    ],
-)
-def test_what_fills_up_the_end_is_left_out(lines: list[str], left: int) -> None:
-    text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines))
-    assert len(without_padding(parse_sass(text))) == left
 
 
 # Processes
@@ -228,17 +172,3 @@ def test_a_process_that_hangs_is_ended_and_clears_up(tmp_path: Path) -> None:
 
     assert outcomes(work, [[1], [2]], patience_s=0.5) == {(1,): None, (2,): 2}
     assert list(tmp_path.iterdir()) == []
-
-
-@forks
-def test_whoever_stops_listening_leaves_no_process_behind(tmp_path: Path) -> None:
-    def work(job: list[int]) -> int:
-        (tmp_path / str(os.getpid())).touch()
-        return sum(job)
-
-    ended = done_by_workers([[number] for number in range(50)], work, 2, lambda _: 30.0)
-    next(ended)
-    ended.close()  # type: ignore[attr-defined]
-    for process in tmp_path.iterdir():
-        with pytest.raises(ProcessLookupError):
-            os.kill(int(process.name), 0)

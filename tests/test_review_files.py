@@ -15,22 +15,13 @@ WITHOUT = b"\x7fELF .shstrtab\0"
 
 
 def module(target: str, form: str = "sass", *, cubin: bytes = WITH_LINES, launch: int | None = None) -> InputModule:
+    binary = CubinKernel(mangled="kernel", code=bytes(16))
     kernel = CompiledKernel(
-        name="kernel",
-        target=target,
-        origin=NAME,
-        cubin=cubin,
-        kernel=CubinKernel(mangled="kernel", code=bytes(16)),
-        shape=KnownLaunch(),
-        launch=launch,
+        name="kernel", target=target, origin=NAME, cubin=cubin, kernel=binary, shape=KnownLaunch(), launch=launch
     )
-    return InputModule(
-        origin=f"{NAME}: member 1",
-        target=target,
-        form="ptx" if form == "ptx" else "sass",
-        holds=1,
-        kernels=() if form == "ptx" else (kernel,),
-    )
+    if form == "ptx":
+        return InputModule(origin=NAME, target=target, form="ptx", holds=1, kernels=())
+    return InputModule(origin=NAME, target=target, form="sass", holds=1, kernels=(kernel,))
 
 
 def told(modules: list[InputModule], *targets: str) -> list[CodeFinding]:
@@ -62,15 +53,3 @@ def test_files_without_code_for_a_target_or_without_lines_are_told_of(
     modules: list[InputModule], targets: tuple[str, ...], rules: list[str]
 ) -> None:
     assert [finding.rule for finding in told(modules, *targets)] == rules
-
-
-def test_the_finding_names_what_to_compile_for_and_what_there_is() -> None:
-    (finding,) = told([module("sm_80")], "sm_90")
-    assert "-gencode arch=compute_90,code=sm_90" in finding.advice and "sm_90" in finding.headline
-    (with_ptx,) = told([module("sm_80"), module("sm_80", "ptx")], "sm_120")
-    assert "PTX" in with_ptx.headline and "PTX" not in finding.headline
-    (some,) = told([module("sm_80", cubin=WITHOUT), module("sm_86")])
-    assert "1 of 2" in some.headline and "-lineinfo" in some.advice
-    bare = InputModule(origin="x" * 15_000, target="sm_90", form="ptx", holds=1, kernels=())
-    (long,) = file_findings([bare], ReviewRequest(files=("x" * 15_000,), targets=()))
-    assert len(long.headline) < 200

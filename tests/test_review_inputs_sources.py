@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from pathlib import Path
@@ -13,11 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.code.binary.cubin import read_cubin
-from gpuprof.code.tools import programs
 from gpuprof.code.tools.compile import Compiled
-from gpuprof.code.tools.nvrtc import find_nvrtc
-from gpuprof.code.tools.nvrtc_child import compile_apart
-from gpuprof.code.tools.programs import CompileLimits, LimitReached, compile_in, find_programs, private_folder, run_in
+from gpuprof.code.tools.programs import private_folder, run_in
 from gpuprof.code.tools.ptx_lines import with_own_lines
 from gpuprof.code.tools.ptxas import compile_ptx
 from gpuprof.errors import EnvironmentProblem, InputError, UsageError
@@ -25,7 +21,7 @@ from gpuprof.review.inputs import sources
 from gpuprof.review.inputs.signatures import argument_names, names_for
 from tests.cli import gpuprof
 from tests.cuda_tools import needs_cuda_wheels
-from tests.review_inputs import CACHE, SAXPY, kernels, modules, needs_nvcc, needs_ptxas
+from tests.review_inputs import SAXPY, kernels, modules, needs_nvcc, needs_ptxas
 from tests.table import each_row
 
 CONCEPT = """\
@@ -71,33 +67,15 @@ def test_a_source_is_compiled_with_lines_and_names_and_values_of_arguments(saxpy
 
 @pytest.mark.compilers
 @needs_cuda_wheels
-def test_a_source_is_compiled_for_each_target_with_the_flags_that_are_given(saxpy: str) -> None:
-    cubin = next(iter(sorted(CACHE.glob("*/row_sums.cubin"))))
-    Path(saxpy).write_text('extern "C" __global__ void divide(float* y, float by) { y[threadIdx.x] /= by; }\n')
-    exact, _ = modules(saxpy, cubin, targets=("sm_90",), standard="c++20")
-    assert "--std=c++20" in exact.tools[0]
-    fast, other = modules(saxpy, targets=("sm_90", "sm_80"), flags=("-use_fast_math", "-maxrregcount=32"))
-    assert fast.tools[0].endswith("--generate-line-info -use_fast_math -maxrregcount=32")
-    assert (fast.target, other.target) == ("sm_90", "sm_80")
-    # Division of floats calls a function for its slow path, unless -use_fast_math makes it approximate.
-    assert len(fast.kernels[0].kernel.code) < len(exact.kernels[0].kernel.code)
-
-
-@pytest.mark.compilers
-@needs_cuda_wheels
 @each_row(
     ("options", "named"),
     [
-        ({"arguments": {"m": 1}}, "m"),
-        ({"arguments": {"4": 1}}, "4"),
-        ({"arguments": {"n": 2**32}}, "4 bytes"),
-        ({"arguments": {"n": -(2**31) - 1}}, "4 bytes"),
-        ({"block": (256, 1, 1), "kernel": "scale"}, "128"),
-        ({"targets": ("sm_999",)}, "sm_999"),
-        ({"targets": ("sm_90",), "flags": ("-no-such-flag",)}, "-no-such-flag"),
+        ({"arguments": {"m": 1}}, "m"), ({"arguments": {"4": 1}}, "4"), ({"arguments": {"n": 2**32}}, "4 bytes"),
+        ({"arguments": {"n": -(2**31) - 1}}, "4 bytes"), ({"block": (256, 1, 1), "kernel": "scale"}, "128"),
+        ({"targets": ("sm_999",)}, "sm_999"), ({"targets": ("sm_90",), "flags": ("-no-such-flag",)}, "-no-such-flag"),
         ({"targets": ("sm_90",), "flags": ("-maxrregcount=many",)}, "integer"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("without_nvcc")
 def test_what_a_source_cannot_have_is_a_usage_error(saxpy: str, options: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError) as refused:
@@ -160,37 +138,6 @@ def test_what_needs_a_host_compiler_is_compiled_by_nvcc_with_the_kernels_that_it
     assert all(kernel.argument_names == ("out", "scale", "f") for kernel in named.values())
 
 
-@pytest.mark.compilers
-@needs_cuda_wheels
-@needs_nvcc
-@each_row("flag", ["-ptx", "--help"])
-def test_a_flag_that_leaves_no_machine_code_is_refused(saxpy: str, flag: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        modules(saxpy, targets=("sm_90",), flags=("-use_fast_math", flag))
-    assert f"--flag=-use_fast_math --flag={flag}" in str(refused.value)
-
-
-@each_row(
-    "options",
-    [{"defines": ("N=3",)}, {"standard": "c++20"}, {"flags": ("-use_fast_math",)}, {"folders": (".",)}],
-)
-def test_options_for_sources_are_refused_where_no_file_is_one(options: dict[str, Any]) -> None:
-    cubin = next(iter(sorted(CACHE.glob("*/row_sums.cubin"))))
-    for file in (cubin, CACHE):
-        with pytest.raises(UsageError):
-            modules(file, **options)
-    with pytest.raises(InputError):
-        modules("nowhere.cu", **options)
-
-
-@pytest.mark.compilers
-@needs_cuda_wheels
-def test_an_option_that_nvrtc_refuses_is_told(emptied: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="--no-such-option"):
-        compile_apart(find_nvrtc()[0], "", "k.cu", ["--no-such-option"])
-    assert list(emptied.iterdir()) == []
-
-
 @each_row("ending", ["wait", "exit 3"])
 def test_what_a_program_leaves_running_is_ended_with_it(emptied: Path, ending: str) -> None:
     command = ["sh", "-c", f"sleep 60 & echo $! > {emptied.parent}/pid; {ending}"]
@@ -216,34 +163,6 @@ def test_a_program_gets_no_secrets_and_no_more_memory_than_it_may(
         assert run_in(folder, ["sh", "-c", "ulimit -v; ulimit -c"], 20, 10**9).said == "976562\n0\n"
     with private_folder() as folder, pytest.raises(EnvironmentProblem):
         run_in(folder, ["./none"], 20)
-
-
-@each_row(
-    "said",
-    [
-        "k.cu(1): error: x\nk.cu(1): catastrophic error: out of memory",
-        "cc1plus: out of memory allocating 2147483664 bytes",
-        "terminate called after throwing an instance of 'std::bad_alloc'",
-        "ptxas fatal   : Memory allocation failure",
-        "MemoryError",
-    ],
-)
-def test_a_compiler_without_memory_says_which_option_gives_more(emptied: Path, said: str) -> None:
-    limits = CompileLimits(60, 3 * 10**9)
-    with pytest.raises(LimitReached, match="3 GB") as caught, private_folder() as folder:
-        compile_in(folder, ["sh", "-c", 'echo "$0"; exit 2', said], limits)
-    assert "--compile-memory 6GB" in (caught.value.hint or "")
-
-
-def test_a_source_has_its_time_for_all_compilers_together(emptied: Path) -> None:
-    limits = CompileLimits(0.4).begun()
-    begun = time.monotonic()
-    with private_folder() as folder:
-        compile_in(folder, ["sleep", "0.2"], limits)
-        with pytest.raises(LimitReached, match=r"0\.4 s") as caught:
-            compile_in(folder, ["sleep", "20"], limits)
-    assert time.monotonic() - begun < 10
-    assert "--compile-timeout 0.8" in (caught.value.hint or "")
 
 
 def macros(depth: int) -> str:
@@ -283,23 +202,6 @@ def test_a_source_that_takes_too_much_is_named_and_the_others_are_reviewed(
 
 
 @pytest.mark.compilers
-@needs_nvcc
-def test_the_compiler_of_a_host_has_the_same_limits(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.h")
-    (tmp_path / "waits.cu").write_text('#include <thread>\n#include "pipe.h"\n')
-    done = gpuprof("check", "waits.cu", "--compile-timeout", "2", cwd=tmp_path)
-    assert done.returncode == InputError.exit_code
-    assert "waits.cu" in done.stderr
-
-
-def test_limits_that_are_none_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "good.cu").write_text(SAXPY)
-    for options in (("--compile-timeout", "0"), ("--compile-memory", "x"), ("--compile-memory", "1MB")):
-        done = gpuprof("check", "good.cu", *options, cwd=tmp_path)
-        assert done.returncode == UsageError.exit_code and options[0] in done.stderr
-
-
-@pytest.mark.compilers
 @needs_cuda_wheels
 @pytest.mark.usefixtures("without_nvcc")
 @each_row(
@@ -334,14 +236,6 @@ def _runs(process: int) -> bool:
         return " Z " not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2][:4]
     except OSError:
         return False
-
-
-def test_a_program_that_is_not_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "library_folders", lambda *_: iter(()))
-    monkeypatch.setenv("PATH", os.devnull)
-    programs.find_programs.cache_clear()
-    assert find_programs("ptxas") == ()
-    programs.find_programs.cache_clear()
 
 
 _PTX = """\
@@ -385,61 +279,20 @@ def test_ptx_is_compiled_for_its_own_target_with_its_own_lines_and_block(tmp_pat
     assert "sm_52" in module.notes[0] and module.target in module.notes[0]
 
 
-@pytest.mark.compilers
-@needs_ptxas
-@each_row(
-    ("ptx", "targets", "said", "hint"),
-    [
-        (_PTX.replace("sm_80", "sm_90a"), ("sm_100",), "sm_90a", "--arch sm_90a"),
-        (_PTX.replace("sm_80", "sm_100"), ("sm_90",), "sm_100", "--arch sm_100"),
-        (_PTX.replace("st.global.u32", "st.globe.u32"), (), "wrong.ptx:14: ", ""),
-    ],
-)
-def test_ptx_that_does_not_compile_says_why(
-    tmp_path: Path, ptx: str, targets: tuple[str, ...], said: str, hint: str
-) -> None:
-    (tmp_path / "wrong.ptx").write_text(ptx)
-    with pytest.raises(InputError) as refused:
-        modules(tmp_path / "wrong.ptx", targets=targets)
-    assert said in refused.value.message and hint in (refused.value.hint or "")
-
-
 @each_row(
     ("parameters", "names"),
     [
-        ("", ()),
-        ("void", ()),
-        ("int n, float* a", ("n", "a")),
+        ("", ()), ("void", ()), ("int n, float* a", ("n", "a")),
         ("const float *__restrict__ in, float (&out)[4], int (*table)[8]", ("in", "out", "table")),
         ("std::array<int, 4> shape = {1, 2}, int n = f(1, 2)", ("shape", "n")),
         ("int, float*, unsigned int, const Foo", (None, None, None, None)),
-        ("float* __restrict__, ns::Type, Type<int>", (None, None, None)),
-        ("T... rest", (None,)),
+        ("float* __restrict__, ns::Type, Type<int>", (None, None, None)), ("T... rest", (None,)),
         ("void (*call)(int, float), int m[]", ("call", "m")),
         ("const __grid_constant__ CUtensorMap map /* of a, b */, int n // , last\n", ("map", "n")),
     ],
-)
+)  # fmt: skip
 def test_names_of_parameters_are_read_as_they_are_declared(parameters: str, names: tuple[str | None, ...]) -> None:
     assert argument_names(f"__global__ void k({parameters}) {{}}") == {"k": [names]}
-
-
-@each_row(
-    "declaration",
-    [
-        "__global__ void __launch_bounds__(256, 2) k(int n) {}",
-        "template <class T, int N = (3 > 2)> __global__ __launch_bounds__(64) void k(int n);",
-        'extern "C" __global__ __attribute__((used)) void k(int n) { g(1); h(2); }',
-        "namespace a { static __global__ void k(int n) { } }",
-        "template <> __global__ void k<float, 3>(int n) {}",
-        "KERNEL_ATTRIBUTES(1) __global__ void OTHERS(2) k(int n) {}",
-        "// __global__ void k(float* wrong)\n/* __global__ void k(float* wrong) */ __global__ void k(int n);",
-        "#define DECLARE __global__ void k(float* wrong)\n__global__ void k(int n);",
-        'const char* text = "__global__ void k(float* wrong)"; __global__ void k(int n);',
-        "__global__ void k(int n);\n__global__ void k(int);",
-    ],
-)
-def test_a_declaration_is_read_in_all_its_forms(declaration: str) -> None:
-    assert names_for("void k<float>(int)", 1, argument_names(declaration)) == ("n",)
 
 
 def test_names_are_unknown_rather_than_wrong() -> None:

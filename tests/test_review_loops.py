@@ -56,9 +56,3 @@ def test_loops_know_the_loop_around_them_and_their_trips() -> None:
     code = known("MOV R0, RZ", "EXIT")
     assert (loops_of(code), innermost_loops(code)) == ((), {})
     assert loops_of(known()) == ()
-
-
-def test_thousands_of_loops_within_loops_take_no_time_and_make_none() -> None:
-    depth = 2100
-    code = known(*["NOP"] * depth, *[f"@P0 BRA {16 * (depth - 1 - index):#x}" for index in range(depth)], "EXIT")
-    assert loops_of(code) == ()

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from benchmarks.code_against_counters import compared, main, resources_of
+from benchmarks.code_against_counters import main
 from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.code.binary.cubin_attributes import CubinParameter
 from gpuprof.code.sass.instruction import parse_sass
-from gpuprof.model.recorded import Dim3, FixedDetails, Launch, ProfiledInstruction
+from gpuprof.model.recorded import Dim3
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import CodeAccess
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.memory import accesses_of, assumptions_of
-from gpuprof.review.reviewed import reviewed_kernel
 from tests.conftest import OWN_REPORTS
 from tests.cuda_tools import needs_cuda_wheels
 from tests.table import each_row
@@ -98,12 +96,9 @@ def test_a_copy_takes_a_wavefront_for_each_cache_line_that_it_comes_from() -> No
     shared = (TID, "IMAD.SHL.U32 R5, R1, 0x10, RZ")
     together = ("IMAD.WIDE.U32 R2, R1, 0x10, c[0x0][0x160]",)
     rows = (
-        "LOP3.LUT R6, R1, 0x3, RZ, 0xc0, !PT",
-        "SHF.R.U32.HI R7, RZ, 0x2, R1",
-        "IMAD.SHL.U32 R6, R6, 0x10, RZ",
-        "IMAD R6, R7, 0x1000, R6",
-        "IMAD.WIDE.U32 R2, R6, 0x1, c[0x0][0x160]",
-    )
+        "LOP3.LUT R6, R1, 0x3, RZ, 0xc0, !PT", "SHF.R.U32.HI R7, RZ, 0x2, R1", "IMAD.SHL.U32 R6, R6, 0x10, RZ",
+        "IMAD R6, R7, 0x1000, R6", "IMAD.WIDE.U32 R2, R6, 0x1, c[0x0][0x160]",
+    )  # fmt: skip
     unknown = ("IMAD R6, R1, c[0x0][0x168], RZ", "IMAD.WIDE.U32 R2, R6, 0x1, c[0x0][0x160]")
     assert costs(*shared, *together, copy) == [("shared", 4.0, 4.0), ("global", 16.0, 16.0)]
     assert costs(*shared, *rows, copy) == [("shared", 8.0, 4.0), ("global", 16.0, 16.0)]
@@ -115,13 +110,6 @@ def test_the_cost_is_the_average_over_the_warps_that_come_to_the_access() -> Non
     assert costs(TID, *ROW, block=(48, 1, 1)) == [("global", 3.0, 3.0)]
     only_the_first = ("ISETP.GT.AND P0, PT, R1, 0xf, PT", "@P0 EXIT")
     assert costs(TID, *only_the_first, *ROW) == [("global", 2.0, 2.0)]
-
-
-def test_rows_of_a_block_that_are_shorter_than_a_warp_count() -> None:
-    """16 threads of 64 contiguous bytes, and the next row 4096 bytes further."""
-    lines = (TID, TID_Y, "IMAD R3, R2, 0x400, R1", "IMAD.WIDE R4, R3, 0x4, c[0x0][0x160]", "LDG.E R9, [R4.64]")
-    assert costs(*lines, block=(16, 16, 1)) == [("global", 4.0, 4.0)]
-    assert costs(*lines[:2], "IMAD R3, R2, 0x1, RZ", "LDS R4, [R3.X4]", block=(16, 16, 1)) == [("shared", 1.0, 1.0)]
 
 
 def test_without_a_block_what_two_directions_of_threads_make_is_not_known() -> None:
@@ -138,36 +126,14 @@ def test_without_a_block_what_two_directions_of_threads_make_is_not_known() -> N
     assert costs(TID, *COLUMN, block=(0, 0, 0)) == [("shared", 32.0, 1.0)]
 
 
-def test_passes_that_may_be_served_together_are_not_known() -> None:
-    """Lanes that ask for the same wide words, or are off, and atomics on one word."""
-    wide = "IMAD.SHL.U32 R3, R1, 0x10, RZ"
-    half = "LOP3.LUT R3, R3, 0x100, RZ, 0xc0, !PT"
-    off = ("ISETP.GE.AND P0, PT, R1, 0x14, PT", "@P0 EXIT")
-    assert costs(TID, wide, "LDS.128 R4, [R3]", block=(32, 1, 1)) == [("shared", 4.0, 4.0)]
-    assert costs(TID, wide, half, "STS.128 [R3], R4", block=(32, 1, 1)) == [("shared", None, 1.0)]
-    assert costs(TID, wide, half, *off, "LDS.128 R4, [R3]", block=(32, 1, 1)) == [("shared", None, 1.0)]
-    assert costs(TID, wide, half, "LDS R4, [R3]", block=(32, 1, 1)) == [("shared", 2.0, 1.0)]
-    assert costs(TID, "ATOMS.ADD RZ, [R1.X4], R5", block=(32, 1, 1)) == [("shared", 1.0, 1.0)]
-    (access,) = accesses_of(known("ATOMS.ADD RZ, [0x10], R5", block=(32, 1, 1)), {})
-    assert (access.wavefronts_per_request, access.kind) == (None, "atomic")
-    assert access.unknown
-
-
 @each_row(
     ("width", "mask", "passes", "needs"),
     [
-        ("128", "0x0", 2.0, 2.0),
-        ("128", "0x160", 2.0, 2.0),
-        ("128", "0x150", 2.0, 2.0),
-        ("128", "0x1e0", 4.0, 4.0),
-        ("128", "0x1b0", 4.0, 4.0),
-        ("128", "0x70", 4.0, 4.0),
-        ("64", "0x0", 1.0, 1.0),
-        ("64", "0x60", 1.0, 1.0),
-        ("64", "0x70", 2.0, 2.0),
-        ("64", "0xf0", 4.0, 2.0),
+        ("128", "0x0", 2.0, 2.0), ("128", "0x160", 2.0, 2.0), ("128", "0x150", 2.0, 2.0), ("128", "0x1e0", 4.0, 4.0),
+        ("128", "0x1b0", 4.0, 4.0), ("128", "0x70", 4.0, 4.0), ("64", "0x0", 1.0, 1.0), ("64", "0x60", 1.0, 1.0),
+        ("64", "0x70", 2.0, 2.0), ("64", "0xf0", 4.0, 2.0),
     ],
-)
+)  # fmt: skip
 def test_wide_loads_of_neighbours_that_load_the_same_are_served_together(
     width: str, mask: str, passes: float, needs: float
 ) -> None:
@@ -177,71 +143,7 @@ def test_wide_loads_of_neighbours_that_load_the_same_are_served_together(
     assert costs(*lines, block=(32, 1, 1)) == [("shared", passes, needs)]
 
 
-def test_one_lane_alone_takes_one_wavefront_however_wide() -> None:
-    alone = ("ISETP.NE.AND P0, PT, R1, RZ, PT", "@P0 EXIT")
-    assert costs(TID, *alone, "LDS.128 R4, [0x10]", block=(32, 1, 1)) == [("shared", 1.0, 1.0)]
-
-
-@each_row(
-    "line",
-    [
-        "LEA R3, R1, R1, 0xffffffff",
-        "PLOP3.LUT P0, PT, P1, 0x80, 0x0",
-        "SHF.L.U32 R3, R1, 0xffffffff, RZ",
-        "MOV R3, 0x" + "f" * 4000,
-        "IMAD R3",
-    ],
-)
-def test_hostile_operands_neither_fail_nor_take_memory(line: str) -> None:
-    assert costs("BRX R2 -0x10", "LDS R4, [R3]") == [("shared", None, None)]
-    assert costs() == []
-    assert len(costs(TID, line, "@P0 LDG.F9999999x99999 R4, [R2.64]", "LDS R4, [R3]")) == 2
-
-
 # Against counters
-
-
-def counted(sass: str, per_request: float, *, lanes: float = 32.0, tags: float = 0.0) -> tuple[str, CodeAccess]:
-    """How the benchmark judges contiguous words, where so much was counted for each of 100 requests."""
-    counts = {
-        "inst_executed": 100.0,
-        "thread_inst_executed_true": 100 * lanes,
-        "memory_l2_theoretical_sectors_global": 100 * per_request,
-        "memory_l1_tag_requests_global": 100 * tags,
-    }
-    start = 0x7F00_0000_0000
-    plain = [ProfiledInstruction(start + at, "", None, line=None, counts={"inst_executed": 1.0}) for at in (0, 0x10)]
-    details = _Details(counted=(*plain, ProfiledInstruction(start + 0x20, "", None, line=None, counts=counts)))
-    launch = Launch(name="k", demangled="k", device=0, details=details)
-    (item,) = compared(launch, reviewed_kernel(known(TID, ROW[0], sass), 0), "k")
-    return item.outcome, item.access
-
-
-class _Details(FixedDetails, frozen=True, kw_only=True):
-    """Details with instructions."""
-
-    counted: tuple[ProfiledInstruction, ...]
-
-    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
-        """Return them."""
-        return self.counted
-
-
-@each_row(
-    ("per_request", "lanes", "tags", "outcome"),
-    [
-        (4.0, 32.0, 1.0, "right"),
-        (4.03, 32.0, 1.0, "right"),
-        (4.05, 32.0, 1.0, "wrong"),
-        (2.0, 16.0, 1.0, "lanes off"),
-        (1.9, 16.0, 1.0, "wrong"),
-        (4.05, 16.0, 1.0, "wrong"),
-        (0.0, 32.0, 1.0, "counted 0"),
-        (0.0, 32.0, 0.0, "wrong"),
-    ],
-)
-def test_counts_are_judged_by_what_can_have_run(per_request: float, lanes: float, tags: float, outcome: str) -> None:
-    assert counted("LDG.E R9, [R2.64]", per_request, lanes=lanes, tags=tags)[0] == outcome
 
 
 @pytest.mark.compilers
@@ -259,10 +161,3 @@ def judged_right(lines: list[str], right: str | None) -> None:
     assert all(row[9].split(" of ")[0] == row[9].split(" of ")[1] and row[13] == "0" for row in cells)
     told = [line.partition(": ")[2].split(" ") for line in lines if line.endswith("launches as recorded")]
     assert told and all(entry[0] == entry[2] for entry in told)
-
-
-def test_a_missing_counter_is_compared_with_nothing() -> None:
-    kernel = reviewed_kernel(known(TID, *ROW), 0)
-    launch = Launch(name="k", demangled="k", device=0)
-    assert list(compared(launch, kernel, "k")) == []
-    assert "registers" not in dict(resources_of(launch, kernel))

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.diagnose.registry import RULES as DIAGNOSED
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.kernel import KnownLaunch
-from gpuprof.review.registry import CODE_RULES
 from gpuprof.review.rules.memory import RULES
 from tests.cuda_tools import needs_cuda_wheels
 from tests.reviewed_code import compiled_cases
@@ -135,11 +133,8 @@ def said(case: CodeCase) -> list[Said]:
 
 
 CONFLICT, UNCOALESCED, NARROW, ATOMIC = (
-    "shared-bank-conflict",
-    "uncoalesced-global",
-    "narrow-access",
-    "atomic-contention",
-)
+    "shared-bank-conflict", "uncoalesced-global", "narrow-access", "atomic-contention",
+)  # fmt: skip
 EXPECTED: tuple[tuple[str, Dim3, list[Said]], ...] = (
     ("tile", TILE, [(CONFLICT, "from code", [32, 4, 128], [3])]),
     ("padded_tile", TILE, []),
@@ -181,19 +176,6 @@ def test_what_compiled_kernels_do_is_told_with_its_numbers_and_lines(target: str
     assert UNCOALESCED not in [finding.rule for finding in findings(rows)]
 
 
-@pytest.mark.compilers
-@needs_cuda_wheels
-def test_copies_into_shared_memory_conflict_by_their_banks_and_not_by_their_cache_lines() -> None:
-    # Rows of 64 bytes: a quarter of a warp copies from two cache lines, and its words lie in different banks.
-    rows = case_of("copied_rows", "sm_90")
-    (copied,) = [access for access in rows.accesses if access.space == "shared" and access.opcode.startswith("LDGSTS")]
-    assert (copied.wavefronts_per_request, CONFLICT in [finding.rule for finding in findings(rows)]) == (8.0, False)
-    assert said(case_of("copied_into_one_bank", "sm_90")) == [(CONFLICT, "from code", [8, 16, 32], [3])]
-    # 4 bytes more would do for the words, and leave the 16 bytes of the copy at addresses that are no multiple.
-    (finding,) = findings(case_of("read_by_rows", "sm_90"))
-    assert [item.value for item in finding.evidence] == [4, 4, -16] and "B more in" not in finding.advice
-
-
 INDEXED = ("S2R R1, SR_TID.X", "IMAD.WIDE.U32 R2, R1, 0x1000, c[0x0][0x160]")
 
 
@@ -214,9 +196,3 @@ INDEXED = ("S2R R1, SR_TID.X", "IMAD.WIDE.U32 R2, R1, 0x1000, c[0x0][0x160]")
 )  # fmt: skip
 def test_rules_on_instructions_by_hand(lines: tuple[str, ...], expected: list[tuple[str, str, list[float]]]) -> None:
     assert [entry[:3] for entry in said(CodeCase(known(*lines)))] == expected
-
-
-def test_rules_have_the_names_of_the_diagnosis() -> None:
-    titles = {rule.id: rule.title for rule in DIAGNOSED}
-    assert [(rule.id, rule.title) for rule in RULES] == [(rule.id, titles[rule.id]) for rule in RULES]
-    assert set(RULES) <= set(CODE_RULES)

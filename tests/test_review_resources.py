@@ -32,7 +32,6 @@ from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
 from gpuprof.review.rules import resources as rules
 from tests.conftest import OWN_REPORTS
 from tests.cuda_tools import needs_cuda_wheels
-from tests.reviewed_code import compiled_cases
 from tests.table import each_row
 
 EMPTY = CubinKernel(mangled="k", code=b"")
@@ -242,15 +241,11 @@ def test_arrays_that_are_indexed_and_what_functions_save_are_told_apart() -> Non
 @each_row(
     ("sass", "barriers"),
     [
-        ("EXIT", 0),
-        ("BAR.SYNC.DEFER_BLOCKING 0x0", 1),
-        ("BAR.SYNC.DEFER_BLOCKING 0x3, 0x40\nBAR.ARV 0x1, 0x40", 4),
-        ("BAR.SYNC.DEFER_BLOCKING R2, R3", None),
-        ("BAR.SYNC.DEFER_BLOCKING 010", 11),
-        ("BAR.SYNC.DEFER_BLOCKING 0x" + "f" * 99, None),
-        ("BAR.RED.POPC.DEFER_BLOCKING 0x2, P0", 3),
+        ("EXIT", 0), ("BAR.SYNC.DEFER_BLOCKING 0x0", 1), ("BAR.SYNC.DEFER_BLOCKING 0x3, 0x40\nBAR.ARV 0x1, 0x40", 4),
+        ("BAR.SYNC.DEFER_BLOCKING R2, R3", None), ("BAR.SYNC.DEFER_BLOCKING 010", 11),
+        ("BAR.SYNC.DEFER_BLOCKING 0x" + "f" * 99, None), ("BAR.RED.POPC.DEFER_BLOCKING 0x2, P0", 3),
     ],
-)
+)  # fmt: skip
 def test_barriers_are_counted_by_their_numbers(sass: str, barriers: int | None) -> None:
     assert resources_of(made(sass=sass), {}).barriers == barriers
     assert resources_of(made(sass=sass, kernel=structs.replace(EMPTY, barriers=7)), {}).barriers == 7
@@ -349,38 +344,6 @@ def test_spills_and_arrays_are_told_with_their_instructions() -> None:
         assert [place.offset for place in findings(array, "local-memory-spill")[0].places] == [0x20]
     # Arguments of printf are none.
     assert findings(made(sass="STL [R1], R0\nIADD3 R6, P0, R1, c[0x0][0x20], RZ\nEXIT"), "local-memory-spill") == []
-
-
-SINES = """
-extern "C" __global__ void sine(float* a, const int* k) {
-  float x = a[threadIdx.x];
-  switch (k[threadIdx.x]) {
-    case 0: x += 1; break;
-    case 1: x = sinf(x); break;
-    case 2: x = 1 / x; break;
-    case 3: x = logf(x); break;
-    case 4: x -= 9; break;
-  }
-  a[threadIdx.x] = x;
-}
-extern "C" __global__ void cosine(double* a) { a[threadIdx.x] = cos(a[threadIdx.x]); }
-extern "C" __global__ void table(float* a, const int* k) {
-  float v[40];
-  for (int i = 0; i < 40; i++) v[i] = a[threadIdx.x + i * 40];
-  for (int i = 0; i < k[0]; i++) v[(i * 7 + threadIdx.x) % 40] += k[i];
-  for (int i = 0; i < 40; i++) a[i] = sinf(v[i]);
-}
-"""
-
-
-@pytest.mark.compilers
-@needs_cuda_wheels
-@each_row("target", ["sm_75", "sm_90", "sm_120"])
-def test_the_array_of_a_sine_is_not_one_of_the_source(target: str) -> None:
-    cases = compiled_cases(SINES, target)
-    told = {name: findings(case.known, "local-memory-spill") for name, case in cases.items()}
-    assert {name: len(listed) for name, listed in told.items()} == {"sine": 0, "cosine": 0, "table": 1}
-    assert {place.line for place in told["table"][0].places} <= {17, 18}
 
 
 def test_few_warps_name_the_limiter_and_the_step_as_a_guess() -> None:

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.code.flow.dominators import DominatorTree, natural_loops
-from gpuprof.code.flow.graph import flow_of, graph_of
 from gpuprof.code.flow.loops import Loop, find_loops, jumping_calls
 from gpuprof.code.sass.instruction import Instruction, instruction_of, parse_sass
 from gpuprof.code.sass.operands import (
     address_terms,
-    carried,
     named,
     registers_of,
     sources,
@@ -23,7 +21,6 @@ from gpuprof.code.sass.operands import (
     written,
     zero_factors,
 )
-from gpuprof.code.sass.writes import may_write
 from tests.cuda_tools import RECORDED, recorded
 from tests.table import each_row
 
@@ -74,17 +71,6 @@ def test_parts_of_an_instruction() -> None:
     assert address_terms("R3") is None and address_terms("[R3+a]") is None
 
 
-@given(st.integers(0, 2**24).map(lambda number: 16 * number), st.sampled_from(RECORDED))
-def test_moving_there_and_back_changes_nothing(distance: int, file: Path) -> None:
-    code = parse_sass(file.read_text(encoding="utf-8"))
-    there = tuple(item.moved(distance) for item in code)
-    assert all(after.address == before.address + distance for before, after in zip(code, there, strict=True))
-    assert tuple(item.moved(-distance) for item in there) == code
-    assert [len(loop.instructions) for loop in find_loops(there)] == [
-        len(loop.instructions) for loop in find_loops(code)
-    ]
-
-
 # Loops
 
 
@@ -122,26 +108,6 @@ def test_calls_and_spins_are_told_from_loops() -> None:
     assert opcodes(outer)["UBLKCP.S.G"] == 1
 
 
-def test_loops_are_found_beside_jumps_to_unknown_places() -> None:
-    """`BRX` may lead anywhere: what walks the code does without its graph, and the loop before it is one."""
-    lines = ("IADD3 R2, R2, 0x1, RZ", "@P0 BRA 0x0", "BRX R4 -0x30", "@P1 BRA 0x30", "EXIT")
-    code = parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
-    (loop,) = find_loops(code)
-    assert (loop.header, len(loop.instructions)) == (0, 2)
-    assert graph_of(code) is None and flow_of(code).successors == ((0, 1), (), (2, 3), ())
-    assert graph_of(code[:2] + code[4:]) is not None and graph_of(()) is None
-
-
-def test_loops_around_a_block_begin_with_the_innermost() -> None:
-    lines = ("NOP", "IADD3 R2, R2, 0x1, RZ", "@P0 BRA 0x10", "@P1 BRA 0x10", "@P2 BRA 0x0", "EXIT")
-    code = parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
-    graph = flow_of(code)
-    assert [block[0].address for block in graph.blocks] == [0x0, 0x10, 0x30, 0x40, 0x50]
-    assert graph.loops == {0: {0, 1, 2, 3}, 1: {1, 2}}
-    assert graph.loops_around == {0: (0,), 1: (1, 0), 2: (1, 0), 3: (0,)}
-    assert flow_of(code) is graph
-
-
 graphs = st.integers(1, 7).flatmap(
     lambda size: st.lists(st.lists(st.integers(0, size - 1), max_size=2, unique=True), min_size=size, max_size=size)
 )
@@ -176,30 +142,20 @@ def test_natural_loops_are_those_of_the_definition(graph: list[list[int]]) -> No
 @each_row(
     ("text", "registers"),
     [
-        ("FFMA R4, R4, R2.reuse, R3", ("R4",)),
-        ("LDG.E.64 R2, desc[UR4][R2.64]", ("R2", "R3")),
+        ("FFMA R4, R4, R2.reuse, R3", ("R4",)), ("LDG.E.64 R2, desc[UR4][R2.64]", ("R2", "R3")),
         ("LDG.E.128.CONSTANT R4, [R4]", ("R4", "R5", "R6", "R7")),
         ("LDG.E.ENL2.256 R8, R4, desc[UR4][R2.64]", tuple(f"R{index}" for index in (8, 9, 10, 11, 4, 5, 6, 7))),
         ("STG.E.ENL2.256 desc[UR4][R2.64], R4, R8", ()),
-        ("HMMA.16816.F32 R16, R4, R2, R16", ("R16", "R17", "R18", "R19")),
-        ("HFMA2.MMA R3, -RZ, RZ, 0, 0", ("R3",)),
-        ("DFMA R4, R4, R6, R8", ("R4", "R5")),
-        ("CS2R R24, SRZ", ("R24", "R25")),
-        ("IMAD.WIDE.U32 R4, R5, R0, c[0x0][0x178]", ("R4", "R5")),
-        ("SHFL.BFLY PT, R5, R4, 0x1, 0x1f", ("R5",)),
-        ("ISETP.GE.AND P0, PT, R9, 0x1, PT", ("P0",)),
-        ("PLOP3.LUT P0, P1, PT, PT, PT, 0x8, 0x80", ("P0", "P1")),
-        ("VOTE.ANY R0, PT, P0", ("R0",)),
-        ("VOTE.ANY P0, P1", ("P0",)),
-        ("IADD3 R24, P0, R24, 0x1, RZ", ("R24", "P0")),
-        ("IADD3.X R26, RZ, RZ, R26, P0, !PT", ("R26",)),
-        ("LOP3.LUT P2, R4, R4, R5, RZ, 0x3c, !PT", ("P2", "R4")),
-        ("FFMA RZ, R4, R5, R6", ()),
-        ("STG.E.64 desc[UR4][R2.64], R34", ()),
-        ("REDUX.SUM UR4, R2", ("UR4",)),
-        ("EXIT", ()),
+        ("HMMA.16816.F32 R16, R4, R2, R16", ("R16", "R17", "R18", "R19")), ("HFMA2.MMA R3, -RZ, RZ, 0, 0", ("R3",)),
+        ("DFMA R4, R4, R6, R8", ("R4", "R5")), ("CS2R R24, SRZ", ("R24", "R25")),
+        ("IMAD.WIDE.U32 R4, R5, R0, c[0x0][0x178]", ("R4", "R5")), ("SHFL.BFLY PT, R5, R4, 0x1, 0x1f", ("R5",)),
+        ("ISETP.GE.AND P0, PT, R9, 0x1, PT", ("P0",)), ("PLOP3.LUT P0, P1, PT, PT, PT, 0x8, 0x80", ("P0", "P1")),
+        ("VOTE.ANY R0, PT, P0", ("R0",)), ("VOTE.ANY P0, P1", ("P0",)),
+        ("IADD3 R24, P0, R24, 0x1, RZ", ("R24", "P0")), ("IADD3.X R26, RZ, RZ, R26, P0, !PT", ("R26",)),
+        ("LOP3.LUT P2, R4, R4, R5, RZ, 0x3c, !PT", ("P2", "R4")), ("FFMA RZ, R4, R5, R6", ()),
+        ("STG.E.64 desc[UR4][R2.64], R34", ()), ("REDUX.SUM UR4, R2", ("UR4",)), ("EXIT", ()),
     ],
-)
+)  # fmt: skip
 def test_written_registers(text: str, registers: tuple[str, ...]) -> None:
     assert written(line(text)) == registers
 
@@ -223,14 +179,6 @@ def test_an_instruction_waits_for_what_it_reads() -> None:
         assert waits_for(reads, writes) is waits, (reads, writes)
 
 
-@each_row(("links", "chains"), [("1111", 1), ("1212", 2), ("1122", 2), ("1234", 4)])
-def test_chains_are_counted_by_what_goes_on_from_the_turn_before(links: str, chains: int) -> None:
-    loop = [line(f"FFMA R{link}, R{link}, R8, R9") for link in links]
-    assert carried("FFMA", loop) == chains
-    assert carried("FFMA", [*loop, line("MOV R1, R7")]) == chains - 1
-    assert carried("FFMA", [line("FFMA R1, R6, R8, R9"), line("FFMA R2, R6, R8, R9")]) == 0
-
-
 ZERO = line("MOV R2, RZ")
 LOADED = line("LDG.E R2, [R8.64]")
 PRODUCT = line("FFMA R4, R4, R2, R3")
@@ -239,49 +187,15 @@ PRODUCT = line("FFMA R4, R4, R2, R3")
 @each_row(
     ("loop", "before", "zeros"),
     [
-        ([line("FFMA R4, RZ, R2, R3")], [], 1),
-        ([line("FFMA R4, R4, -RZ, R3")], [], 1),
-        ([line("FFMA R4, R4, R2, RZ")], [], 0),
-        ([line("IMMA.16832.S8.S8 R8, RZ.ROW, R2.COL, R8")], [], 0),
-        ([PRODUCT], [], 0),
-        ([PRODUCT], [LOADED, ZERO], 1),
-        ([PRODUCT], [ZERO, LOADED], 0),
-        ([ZERO, PRODUCT], [LOADED], 1),
-        ([LOADED, PRODUCT], [ZERO], 0),
-        ([PRODUCT, LOADED], [ZERO], 0),
-        ([PRODUCT, ZERO], [LOADED], 1),
-        ([line("FFMA R4, R4, R3, R5")], [line("CS2R R2, SRZ")], 1),
+        ([line("FFMA R4, RZ, R2, R3")], [], 1), ([line("FFMA R4, R4, -RZ, R3")], [], 1),
+        ([line("FFMA R4, R4, R2, RZ")], [], 0), ([line("IMMA.16832.S8.S8 R8, RZ.ROW, R2.COL, R8")], [], 0),
+        ([PRODUCT], [], 0), ([PRODUCT], [LOADED, ZERO], 1), ([PRODUCT], [ZERO, LOADED], 0),
+        ([ZERO, PRODUCT], [LOADED], 1), ([LOADED, PRODUCT], [ZERO], 0), ([PRODUCT, LOADED], [ZERO], 0),
+        ([PRODUCT, ZERO], [LOADED], 1), ([line("FFMA R4, R4, R3, R5")], [line("CS2R R2, SRZ")], 1),
         ([line("FFMA R4, R4, R3, R5")], [line("CS2R R2, SR_CLOCKLO")], 0),
         ([PRODUCT], [line("HFMA2.MMA R2, -RZ, RZ, 0, 0")], 1),
         ([PRODUCT], [line("HFMA2.MMA R2, -RZ, RZ, 3.5, 0")], 0),
     ],
-)
+)  # fmt: skip
 def test_zero_factors(loop: list[Instruction], before: list[Instruction], zeros: int) -> None:
     assert zero_factors("FFMA", loop, before) == zeros
-
-
-@each_row(
-    ("text", "count"),
-    [
-        ("DMMA.16x8x4 R4, R40, R44", 4), ("HMMA.16816.F32 R4, R40, R44", 4), ("LDSM.16.M88.4 R8, [R40]", 4),
-        ("LDSM.16.MT88.2 R8, [R40]", 2), ("LDSM.16.M88 R8, [R40]", 1), ("F2F.F64.F32 R4, R2", 2),
-        ("F2F.F32.F64 R5, R2", 1), ("LDG.E.128 R4, [R40]", 4), ("ATOMG.E.ADD.F64.RN.STRONG.GPU R6, R40, R44", 2),
-        ("ATOMG.E.ADD.STRONG.GPU R6, R40, R44", 1), ("DFMA R0, R40, R44", 2),
-    ],
-)  # fmt: skip
-def test_an_instruction_writes_as_many_registers_as_it_is_wide(text: str, count: int) -> None:
-    first = int(line(text).operands[0][1:])
-    assert written(line(text)) == tuple(f"R{first + index}" for index in range(count))
-
-
-@each_row(
-    ("text", "count"),
-    [
-        ("F2F.F32.F64 R5, R2", 1), ("F2F.F64.F32 R4, R2", 2), ("F2I.F64.TRUNC R5, R2", 1),
-        ("F2I.U64.F64.TRUNC R4, R2", 2), ("F2I.S64.TRUNC R4, R2", 2), ("I2F.F64 R4, R2", 2), ("I2F.S64 R5, R2", 1),
-        ("I2F.F64.U32 R4, R2", 2), ("SHF.L.U64.HI R5, R2, 0x2, R3", 1), ("IMAD.WIDE R4, R2, 0x4, R6", 2),
-    ],
-)  # fmt: skip
-def test_a_conversion_may_write_what_its_result_is_wide(text: str, count: int) -> None:
-    first = int(line(text).operands[0][1:])
-    assert may_write(line(text)) == tuple(f"R{first + index}" for index in range(count))
