@@ -1,35 +1,24 @@
-"""In which shape lanes touch memory: hand-written code, kernels as NVRTC compiles them, the planted cases, reports."""
+"""In which shape lanes touch memory: hand-written code, kernels as NVRTC compiles them, the planted cases."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from benchmarks.diagnosis.case import Room
-from benchmarks.diagnosis.case_file import load_cases
-from benchmarks.diagnosis.compiled import code_of, compile_case, kernels_of
-from gpuprof.code.binary.elf import kernel_code
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.code.sass.instruction import Instruction, parse_sass
 from gpuprof.code.sass.requests import requests
-from gpuprof.code.tools.compile import NotCompiled, compiler_for
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.diagnose import coalescing
 from gpuprof.diagnose.access_shape import LaneShape
 from gpuprof.diagnose.lane_shapes import lane_shapes
-from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
+from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
 from tests.cuda_tools import needs_cuda_wheels
-from tests.kernels import Made, busy, counted_code, issued, made
-from tests.real_sessions import loaded
-from tests.steps import steps
+from tests.kernels import Made, busy, counted_code, made
+from tests.reviewed_code import compiled_cases
 from tests.table import each_row
 
-TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 BLOCK = (256, 1, 1)
 
 SOURCE = r"""
@@ -89,19 +78,12 @@ KERNEL divided(const float *in, float *out, int n) { out[thread()] = in[thread()
 """
 
 
-@lru_cache
 def compiled(target: str) -> Mapping[str, tuple[Instruction, ...]]:
-    nvrtc, tool = compiler_for(target), disassembler_for(target)
-    assert nvrtc is not None and tool is not None
-    outcome = nvrtc.compile(SOURCE, "shapes.cu", (f"--gpu-architecture={target}", "--std=c++17"))
-    assert outcome.cubin is not None, outcome.log
-    names = [line.split("(")[0].split()[-1] for line in SOURCE.splitlines() if line.startswith("KERNEL ")]
-    return dict(
-        zip(names, disassemble(tool, target, [kernel_code(outcome.cubin, name) for name in names]), strict=True)
-    )
+    """The code of the kernels by name."""
+    return {name: case.known.code for name, case in compiled_cases(SOURCE, target).items()}
 
 
-def shapes_of(target: str, name: str, kind: str, block: tuple[int, int, int] = BLOCK) -> list[LaneShape | None]:
+def shapes_of(target: str, name: str, kind: str, block: Dim3 = BLOCK) -> list[LaneShape | None]:
     code = compiled(target)[name]
     shapes = lane_shapes(code, target, block, None)
     asked = [(instruction.address, request) for instruction in code for request in requests(instruction)]
@@ -112,11 +94,11 @@ def names(shapes: Sequence[LaneShape | None]) -> set[str | None]:
     return {shape.name if shape is not None else None for shape in shapes}
 
 
+@pytest.mark.compilers
 @needs_cuda_wheels
-@each_row("target", TARGETS)
-@each_row(
-    ("name", "kind", "expected"),
-    [
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
+def test_shapes_of_compiled_kernels(target: str) -> None:
+    for name, kind, expected in (
         ("row_sums", "load", {"neighbours"}),
         ("row_sums", "store", {"misaligned"}),
         ("four_words", "load", {"neighbours"}),
@@ -135,62 +117,21 @@ def names(shapes: Sequence[LaneShape | None]) -> set[str | None]:
         ("quads", "load", {"partial"}),
         ("list", "load", {"scatter"}),
         ("divided", "load", {"stride"}),
-    ],
-)
-def test_shapes_of_real_kernels(target: str, name: str, kind: str, expected: set[str | None]) -> None:
-    assert names(shapes_of(target, name, kind)) == expected
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-def test_rows_of_half_a_warp_are_partial(target: str) -> None:
+    ):
+        assert names(shapes_of(target, name, kind)) == expected, name
+    # Rows of half a warp, and of two rows the distance of most lanes.
     assert names(shapes_of(target, "tiles", "load", (16, 16, 1))) == {"partial"}
     assert names(shapes_of(target, "tiles", "load", (32, 8, 1))) == {"misaligned"}
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-def test_lanes_of_two_rows_are_as_far_apart_as_most_of_them(target: str) -> None:
-    bodies = [shape for shape in shapes_of(target, "bodies", "load", (16, 16, 1)) if shape is not None]
-    assert {(shape.name, shape.apart) for shape in bodies} == {("structure", 36)}
+    assert {shape.apart for shape in shapes_of(target, "bodies", "load", (16, 16, 1)) if shape is not None} == {36}
     assert names(shapes_of(target, "pairs", "load", (16, 16, 1))) == {"neighbours"}
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-def test_what_a_shape_is_told_with(target: str) -> None:
     # Nine floats of a body, of which x and y are neighbours; y, vx and the mass are not read one after the other.
     bodies = [shape for shape in shapes_of(target, "bodies", "load") if shape is not None]
     assert {(shape.width_bytes, shape.apart) for shape in bodies} == {(4, 36)}
     assert max(shape.beside for shape in bodies) == 2
-    four = shapes_of(target, "four_words", "load")
-    assert four == [LaneShape("neighbours", width_bytes=4, apart=16, beside=4)] * 4
-    part = shapes_of(target, "own_part", "load")
-    assert part == [LaneShape("neighbours", width_bytes=4, apart=None, beside=1, step=4)]
-
-
-PLANTED = {
-    "column-moments": "stride",
-    "embedding-rows": "neighbours",
-    "frame-energy": "neighbours",
-    "image-channels": "stride",
-    "matrix-transpose": "stride",
-    "particle-step": "structure",
-}
-
-
-@needs_cuda_wheels
-@each_row("target", ["sm_80", "sm_120a"])
-def test_planted_cases_have_the_shape_that_their_repair_is_for(target: str) -> None:
-    cases = [case for case in load_cases() if case.planted_rule == "uncoalesced-global"]
-    assert {case.name for case in cases} == set(PLANTED)
-    codes = [compile_case(case, target) for case in cases]
-    made_code = [code_of(code) for code in codes if not isinstance(code, NotCompiled)]
-    for case, kernels in zip(cases, kernels_of(made_code, target), strict=True):
-        launch = case.launches["slow"].shape(case.small, Room(108, 4))
-        shapes = lane_shapes(kernels["slow"].code, target, launch.block, launch.grid)
-        told = Counter(shape.name for shape in shapes.values() if shape.name != "misaligned")
-        assert [name for name, _ in told.most_common(1)] == [PLANTED[case.name]], case.name
+    four_words = LaneShape("neighbours", width_bytes=4, apart=16, beside=4)
+    assert shapes_of(target, "four_words", "load") == [four_words] * 4
+    own_part = LaneShape("neighbours", width_bytes=4, apart=None, beside=1, step=4)
+    assert shapes_of(target, "own_part", "load") == [own_part]
 
 
 # What addresses are made of
@@ -201,7 +142,7 @@ def lines_of(*lines: str) -> tuple[Instruction, ...]:
     return parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate((*lines, "EXIT"))))
 
 
-def of(*lines: str, block: tuple[int, int, int] = BLOCK) -> tuple[KernelAddresses, LaneAddress]:
+def of(*lines: str, block: Dim3 = BLOCK) -> tuple[KernelAddresses, LaneAddress]:
     """The addresses of some code, and the last one that ends it."""
     addresses = lane_addresses(lines_of(*lines), block, {}, frozenset({"global"}))
     assert addresses is not None
@@ -224,39 +165,11 @@ def test_an_address_is_a_sum_of_what_is_not_known(lines: list[str], offset: int,
     assert (access.offset, access.stride) == (offset, stride)
 
 
-@each_row(
-    ("lines", "looked_up"),
-    [
-        (["LEA R2, R0, R6, 0x2", "LDG.E R3, [R2.64]", "IMAD R4, R3, 0x4, RZ"], True),
-        (["LDS R4, [R0.X4]"], True),
-        (["ATOMG.E.ADD R4, [R2.64], R7"], True),
-        (["LEA R2, R0, R6, 0x2", "LDG.E R3, [R2.64]", "@P0 IADD3 R4, R3, R0, RZ"], True),
-        (["IMAD.HI.U32 R4, R0, R2, RZ"], False),
-        (["@P0 IADD3 R4, R0, 0x20, RZ"], False),
-        # What is spilled may have been loaded, or not.
-        (["STL [R1], R0", "LDL R4, [R1]"], None),
-        (["S2R R4, SR_CLOCKLO"], None),
-    ],
-)
-def test_lanes_differ_by_what_is_loaded_or_by_their_index(lines: list[str], looked_up: bool | None) -> None:
-    addresses, access = of("S2R R0, SR_TID.X", *lines, "LDG.E R6, [R4.64+0x8]")
-    assert access.varying
-    assert addresses.looked_up(access) is looked_up
-
-
 def test_what_is_set_under_a_predicate_is_known_where_it_holds() -> None:
     under = "S2R R0, SR_TID.X", "@!P0 IMAD R4, R0, 0x8, RZ"
     _, held = of(*under, "@!P0 LDG.E R6, [R4.64]")
     _, lost = of(*under, "ISETP.GE P0, PT, R0, R2, PT", "@!P0 LDG.E R6, [R4.64]")
     assert (held.stride, lost.stride) == (8, None)
-
-
-def test_the_second_index_is_the_same_for_a_warp_where_rows_fill_warps() -> None:
-    row = "S2R R0, SR_TID.Y", "IMAD R4, R0, c[0x0][0x170], RZ", "LDG.E R6, [R4.64]"
-    _, whole = of(*row, block=(64, 4, 1))
-    _, half = of(*row, block=(16, 16, 1))
-    assert whole.same
-    assert half.times == {("c[0x0][0x170]",): (0,) * 16 + (1,) * 16}
 
 
 def test_a_loop_is_known_by_how_far_it_moves_an_address() -> None:
@@ -272,15 +185,17 @@ def test_a_loop_is_known_by_how_far_it_moves_an_address() -> None:
     assert (access.step, access.loop) == (12, 1)
 
 
-def test_jumps_that_cannot_be_followed_tell_nothing() -> None:
-    assert lane_shapes(lines_of("LDG.E R6, [R4.64]", "BRX R2 -0x10"), "sm_80", BLOCK, None) == {}
-
-
 # What the rule says
 
 
 def rule_of(launch: Made) -> Finding:
     return launch.finding("uncoalesced-global")
+
+
+def advised(launch: Made) -> str:
+    """The shape whose repair the rule names."""
+    action = rule_of(launch).action
+    return next(name for name, advice in coalescing.ADVICE.items() if action.startswith(advice.action))
 
 
 def request(load: str, sectors: float, excess: float) -> tuple[str, float, float]:
@@ -295,143 +210,34 @@ WALK = counted_code(
 COLUMN = counted_code(*ROW, request("LDG.E R6, [R4.64]", 32, 28), request("EXIT", 0, 0))
 
 
-def test_neighbouring_words_of_a_thread_are_not_told_to_swap_the_index() -> None:
-    finding = rule_of(WALK)
-    assert finding.action == "Read a thread's neighbouring words in one wide access, or interleave its index"
-    assert "Swapping the index is wrong" in finding.advice and "swap the index" not in finding.advice
-    assert [(item.value, item.unit, item.threshold) for item in finding.evidence if not item.metric][1:] == [
-        (32, "sector/request", 4),
-        (4, "B", None),
-        (4, "word", None),
-        (100, "%", 50),
-    ]
-    assert finding.location is not None and finding.location.line == 3
-
-
-def test_a_column_is_told_to_swap_the_index() -> None:
-    finding = rule_of(COLUMN)
-    assert finding.action == "Let consecutive threads access consecutive addresses"
-    assert "swap the index" in finding.advice and "wrong" not in finding.advice
-
-
-def test_wider_accesses_may_save_more_than_the_same_instructions_let_them() -> None:
-    # DRAM keeps 4 of 32 sectors of its 40 %. The slots, 60 % used, stay unless accesses become wider.
-    rates = busy(dram=40), issued(60), {"sm__cycles_active.avg": 100.0, "sm__cycles_elapsed.max": 100.0}
-    column, walk = rule_of(COLUMN.plus(*rates)), rule_of(WALK.plus(*rates))
-    assert (column.gain_kind, walk.gain_kind, walk.held) == ("bound", "fixed-work", "the same instructions")
-    assert [column.gain_kernel, walk.gain_kernel] == pytest.approx([0.4, 0.4])
-
-
-def test_an_excess_that_l1_catches_is_said_to_stay_there() -> None:
-    # L2 moves 16 000 sectors, which is what the four loads need: 4 of their 32 a request.
-    moved = {"lts__t_sectors_srcunit_tex.sum": 16e3, "dram__bytes_read.sum": 1.0, "dram__bytes_write.sum": 0.0}
-    assert "stays in L1" in rule_of(WALK.plus(busy(l1=60), moved)).why
-    assert "stays in L1" not in rule_of(WALK.plus(busy(l1=60))).why
-
-
-def test_without_code_the_hit_rate_of_l1_tells_whether_a_thread_comes_back() -> None:
-    # 28 of 32 sectors are excess: 87.5 %.
-    counted = made(busy(dram=40), {ALL_SECTORS: 32e3, EXCESS_SECTORS: 28e3})
-    for rate, action in ((90.0, "in one wide access"), (85.0, "consecutive addresses")):
-        traffic = {"l1tex__t_sector_hit_rate.pct": rate, "l1tex__t_bytes.sum": 1e6}
-        assert action in rule_of(counted.plus(traffic)).action
-
-
-def test_what_l2_has_nearly_all_of_may_be_a_table_for_shared_memory() -> None:
-    counted = made(busy(l1=98, dram=40), {ALL_SECTORS: 32e3, EXCESS_SECTORS: 28e3})
-    for rate, is_table in ((99.3, True), (50.0, False)):
-        told = rule_of(counted.plus({"lts__t_sector_hit_rate.pct": rate}))
-        assert ("in shared memory" in told.action, "no thread index" in told.advice) == (is_table, is_table)
+def test_the_shape_of_what_is_counted_tells_which_repair_is_named() -> None:
+    walk, column = rule_of(WALK), rule_of(COLUMN)
+    assert (advised(WALK), advised(COLUMN)) == ("neighbours", "stride")
+    assert "float4" in walk.advice and "float4" not in column.advice
+    assert [(item.value, item.unit, item.threshold) for item in walk.evidence if not item.metric][1:] == [
+        (32, "sector/request", 4), (4, "B", None), (4, "word", None), (100, "%", 50),
+    ]  # fmt: skip
+    assert walk.location is not None and walk.location.line == 3
+    rows = counted_code(*ROW, request("LDG.E R6, [R4.64]", 5, 0.9), request("EXIT", 0, 0))
+    assert advised(rows.plus(busy(dram=80))) == "misaligned"
+    # Whatever makes 8 sectors more of contiguous lanes, the code does not show it.
+    code = ("S2R R0, SR_TID.X", 0.0, 0.0), ("LEA R4, P0, R0, c[0x0][0x160], 0x2", 0.0, 0.0)
+    assert advised(counted_code(*code, request("LDG.E R6, [R4.64]", 12, 8), request("EXIT", 0, 0))) == "stride"
+    gather = counted_code(
+        *code[:1], ("LEA R2, P0, R0, c[0x0][0x160], 0x2", 0.0, 0.0), request("LDG.E R3, [R2.64]", 4, 0),
+        ("IMAD.WIDE R4, R3, 0x4, R8", 0.0, 0.0), request("LDG.E R6, [R4.64]", 30, 26), request("EXIT", 0, 0),
+    )  # fmt: skip
+    assert advised(gather) == "scatter" and rule_of(gather).location is not None
 
 
 def test_an_excess_that_was_seen_in_l1_alone_says_nothing_of_what_dram_still_needs() -> None:
-    sectors, requests = (f"l1tex__t_{what}_pipe_lsu_mem_global_op_ld.sum" for what in ("sectors", "requests"))
+    sectors, asked = (f"l1tex__t_{what}_pipe_lsu_mem_global_op_ld.sum" for what in ("sectors", "requests"))
     # 32 sectors a request, of which 4 hold as many bytes: 87.5 % go.
-    launch = made(busy(sm=2, memory=59, dram=18, l2=17), {sectors: 32e3, requests: 1e3})
-    told = rule_of(launch)
-    assert told.gain_kernel == pytest.approx(0.875)
-    assert [(item.unit, item.fraction) for item in told.remains] == [("sm", 0.02)]
-    assert "counted in L1 alone" in told.why
+    launch = made(busy(sm=2, memory=59, dram=18, l2=17), {sectors: 32e3, asked: 1e3})
+    finding = rule_of(launch)
+    assert finding.gain_kernel == pytest.approx(0.875)
+    assert [(item.unit, item.fraction) for item in finding.remains] == [("sm", 0.02)]
     # Where its bytes are known, an eighth of them stays at least.
     moved = {"dram__bytes_read.sum": 1e6, "dram__bytes_write.sum": 0.0}
     (dram,) = (item.fraction for item in rule_of(launch.plus(moved)).remains if item.unit == "dram")
     assert dram == pytest.approx(0.18 / 8)
-
-
-def test_a_few_sectors_more_than_needed_come_from_rows_that_begin_inside_one() -> None:
-    rows = counted_code(*ROW, request("LDG.E R6, [R4.64]", 5, 0.9), request("EXIT", 0, 0))
-    assert rule_of(rows.plus(busy(dram=80))).action == "Start rows at a multiple of 32 bytes"
-
-
-def test_contiguous_lanes_with_much_excess_are_not_called_misaligned() -> None:
-    # Whatever makes 8 sectors more of it, the code does not show it.
-    code = ("S2R R0, SR_TID.X", 0.0, 0.0), ("LEA R4, P0, R0, c[0x0][0x160], 0x2", 0.0, 0.0)
-    launch = counted_code(*code, request("LDG.E R6, [R4.64]", 12, 8), request("EXIT", 0, 0))
-    assert "of this shape" not in str(rule_of(launch).evidence)
-    assert rule_of(launch).action == "Let consecutive threads access consecutive addresses"
-
-
-def test_a_look_up_is_told_to_bring_together_what_it_looks_up() -> None:
-    index = ("LEA R2, P0, R0, c[0x0][0x160], 0x2", 0.0, 0.0), request("LDG.E R3, [R2.64]", 4, 0)
-    gather = counted_code(
-        ("S2R R0, SR_TID.X", 0.0, 0.0), *index, ("IMAD.WIDE R4, R3, 0x4, R8", 0.0, 0.0),
-        request("LDG.E R6, [R4.64]", 30, 26), request("EXIT", 0, 0),
-    )  # fmt: skip
-    assert rule_of(gather).action.startswith("Order indices or data")
-    assert rule_of(gather).location is not None
-
-
-def test_every_action_is_short_and_each_shape_has_its_advice() -> None:
-    advice = list(coalescing.ADVICE.values())
-    assert all(len(told.action) <= 110 and not told.action.endswith(".") for told in advice)
-    assert len({told.advice for told in advice}) == len(advice) == 6
-
-
-def test_the_bytes_of_a_reference_product_are_neighbours(reports: Path) -> None:
-    kernel = next(
-        item for item in loaded(reports / "cutlass-report-s8-persist.ncu-rep").kernels if "Reference" in item.demangled
-    )
-    finding = next(item for item in kernel.findings if item.rule == "uncoalesced-global")
-    assert "in one wide access" in finding.action
-    assert {(item.value, item.unit) for item in finding.evidence} >= {(16, "word"), (16, "sector/request"), (1, "B")}
-    # Wider accesses are the repair of both.
-    narrow = next(item for item in kernel.findings if item.rule == "narrow-access")
-    assert (narrow.cause, narrow.severity) == (finding.id, "info")
-
-
-@each_row("broken", ["S2R", "HFMA2", "BSYNC", "BRA 0xffff", "IMAD R4,,", "LDG.E [", "SHF.L R4, R0", "STL"])
-def test_code_that_no_compiler_wrote_leaves_the_advice_to_the_counters(broken: str) -> None:
-    launch = counted_code((broken, 0.0, 0.0), *ROW, request("LDG.E R6, [R4.64]", 32, 28), request(broken, 0, 0))
-    assert rule_of(launch).gain_kernel == pytest.approx(0.875)
-
-
-def test_the_code_of_a_rule_is_followed_once_for_equal_launches() -> None:
-    lane_shapes.cache_clear()
-    rule_of(COLUMN)
-    rule_of(COLUMN.plus(busy(dram=50)))
-    assert (lane_shapes.cache_info().misses, lane_shapes.cache_info().hits) == (1, 1)
-
-
-def group(count: int) -> list[str]:
-    return [f"LDG.E R{4 + i % 200}, [R2.64+{8 * i:#x}]" for i in range(count, 2 * count)]
-
-
-def long_sum(count: int) -> list[str]:
-    return [
-        line for i in range(count, 3 * count // 2) for line in (f"LDG.E R4, [R6.64+{8 * i:#x}]", "IADD3 R2, R2, R4, RZ")
-    ]
-
-
-@each_row("long", [group, long_sum])
-def test_work_grows_with_the_length_of_code_of_one_group_or_one_sum(long: Callable[[int], list[str]]) -> None:
-    def lines_run(count: int) -> int:
-        def run(begin: int) -> None:
-            ends = ("S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, 0x4000, RZ", *long(count), "STG.E [R2.64], R0", "EXIT")
-            code = parse_sass("\n".join(f"/*{begin + 16 * i:x}*/ {line};" for i, line in enumerate(ends)))
-            lane_shapes(code, "sm_80", BLOCK, (64, 1, 1))
-
-        run(0)  # so that all that instructions say was read before
-        return steps(lambda: run(1 << 20))
-
-    # Each against each other would be four times as much.
-    assert lines_run(1600) < 2.4 * lines_run(800)

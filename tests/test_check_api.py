@@ -55,35 +55,18 @@ def test_what_an_argument_cannot_be_is_a_usage_error(wrong: dict[str, Any]) -> N
     assert error.value.hint
 
 
-@each_row(
-    ("files", "message"), [((), "no file given"), (("",), "an empty name"), (("a\0b",), "a zero byte in its name")]
-)
-def test_what_names_no_file_is_a_usage_error(files: tuple[str, ...], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        gpuprof.check(*files)
-
-
-def test_architectures_can_be_written_in_several_ways() -> None:
+def test_architectures_sizes_and_values_can_be_written_in_several_ways() -> None:
     assert targets_of(["sm_90", "90", "9.0", "compute_90"]) == ("sm_90",)
     assert targets_of(["10.0, sm_90a", "12.0"]) == ("sm_100", "sm_90a", "sm_120")
     assert targets_of([]) == ()
-
-
-def test_blocks_and_grids_can_be_written_in_several_ways() -> None:
     assert block_of("256") == (256, 1, 1)
     assert block_of("16x16") == block_of("16, 16, 1") == block_of((16, 16)) == (16, 16, 1)
     assert block_of("1024") == (1024, 1, 1)
     assert grid_of("2147483647,65535,65535") == (2**31 - 1, 65_535, 65_535)
-
-
-def test_sizes_and_values_take_prefixes_and_the_units_of_elsewhere() -> None:
     assert [bytes_of(text) for text in ("49152", "48KiB", "48 KiB", 0, "1kB")] == [49152, 49152, 49152, 0, 1000]
     assert arguments_of(["a=0x10", "1=-3", "b=4K", "c=4Ki", "002=1", "d=1M"]) == {
         "a": 16, "1": -3, "b": 4000, "c": 4096, "2": 1, "d": 1_000_000,
     }  # fmt: skip
-
-
-def test_macros_have_names() -> None:
     assert macros_of(["N", "N=4", "F(x)=x", "S=a b"]) == ("N", "N=4", "F(x)=x", "S=a b")
     for text in ("", "-I/etc", "4", "=4", "a-b", "N=\0"):
         with pytest.raises(UsageError):

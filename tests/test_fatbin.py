@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from gpuprof.code.binary.cubin import read_cubin
 from gpuprof.code.binary.fatbin import FatEntry, fatbin_entries
-from gpuprof.code.tools import cuobjdump
 from gpuprof.code.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
-from gpuprof.errors import DamagedInput, EnvironmentProblem
+from gpuprof.errors import DamagedInput
 from tests.device_code import FOLDER, cubin_for, entries, needs_cuobjdump
 from tests.table import each_row
 
@@ -36,47 +35,28 @@ def entry(content: bytes, *, kind: int = 2, number: int = 80, flags: int = 0x11,
 def test_the_entries_of_a_fat_binary_have_kind_and_target() -> None:
     read = entries("plain.fatbin")
     assert [(item.kind, item.target, item.compressed) for item in read] == [
-        ("sass", "sm_80", False),
-        ("sass", "sm_90a", False),
-        ("ptx", "compute_90", False),
-        ("sass", "sm_100f", False),
-    ]
+        ("sass", "sm_80", False), ("sass", "sm_90a", False), ("ptx", "compute_90", False), ("sass", "sm_100f", False),
+    ]  # fmt: skip
     assert [read_cubin(cubin_of(item)).target for item in read if item.kind == "sass"] == ["sm_80", "sm_90a", "sm_100f"]
     assert b".target sm_90" in read[2].content()
 
 
-@each_row("name", PACKED)
-def test_compressed_entries_have_kind_and_target_before_they_are_unpacked(name: str) -> None:
-    read = entries(name)
-    assert {(item.kind, item.target, item.compressed) for item in read} == {
-        ("sass", "sm_80", True),
-        ("sass", "sm_90a", True),
-        ("ptx", "compute_90", True),
-    }
-    assert all(item.unpacked_bytes > len(cubin_for("sm_80")) // 10 for item in read)
-
-
+@pytest.mark.compilers
 @needs_cuobjdump
 @pytest.mark.usefixtures("emptied")
 @each_row("name", PACKED)
-def test_compressed_code_is_that_of_the_same_source_uncompressed(name: str) -> None:
+def test_compressed_code_and_ptx_are_those_of_the_same_source_uncompressed(name: str) -> None:
+    (plain_ptx,) = (item for item in entries("plain.fatbin") if item.kind == "ptx")
     for item in entries(name):
         if item.kind == "sass":
             unpacked, plain = read_cubin(cubin_of(item)), read_cubin(cubin_for(item.target))
             assert unpacked.target == item.target
             assert [kernel.code for kernel in unpacked.kernels] == [kernel.code for kernel in plain.kernels]
+        else:
+            assert ptx_of(item).split() == ptx_of(plain_ptx).split() and b".entry scale(" in ptx_of(item)
 
 
-@needs_cuobjdump
-@pytest.mark.usefixtures("emptied")
-@each_row("name", PACKED)
-def test_compressed_ptx_is_that_of_the_same_source_uncompressed(name: str) -> None:
-    (plain,) = (item for item in entries("plain.fatbin") if item.kind == "ptx")
-    (packed,) = (item for item in entries(name) if item.kind == "ptx")
-    assert b".entry scale(" in ptx_of(packed)
-    assert ptx_of(packed).split() == ptx_of(plain).split()
-
-
+@pytest.mark.compilers
 @needs_cuobjdump
 def test_all_modules_come_out_where_nvidias_extraction_writes_over_some(tmp_path: Path) -> None:
     """first.o and second.o are of a file of one name; cuobjdump names what it extracts after that."""
@@ -101,17 +81,6 @@ def entries_of_object(name: str) -> list[FatEntry]:
     return list(fatbin_entries(data[start : start + 16 + size]))
 
 
-def test_containers_lie_one_behind_the_other_with_zeros_between() -> None:
-    data = (
-        container(entry(b"a")) + bytes(7) + container() + container(entry(b"b", number=90), entry(b"c")) + bytes(5000)
-    )
-    assert [(item.target, item.content()) for item in fatbin_entries(data)] == [
-        ("sm_80", b"a"),
-        ("sm_90", b"b"),
-        ("sm_80", b"c"),
-    ]
-
-
 @each_row(
     ("flags", "kind", "target"),
     [(0x100011, 1, "compute_90a"), (0x200011, 2, "sm_90f"), (0x11, 8, "sm_90"), (0x11, 64, "sm_90")],
@@ -125,15 +94,12 @@ def test_a_target_has_the_letter_of_its_flags(flags: int, kind: int, target: str
 @each_row(
     ("data", "why"),
     [
-        (b"junk" * 8, "has no container at byte 0, but 6a756e6b"),
-        (container(entry(b"a")) + b"\1" + bytes(40), "has no container at byte 81"),
-        (container(entry(b"a"))[:-1], "ends at 81 of 80: truncated"),
-        (container(entry(b"a"))[:12], "truncated within the header of a container"),
-        (container(b"short"), "truncated within the header of an entry"),
-        (container(entry(b"a")[:-1]), "does not lie within its container"),
-        (container(entry(b"a", flags=0x8011, unpacked=2**40)), "cannot hold 1,099,511,627,776 bytes"),
+        (b"junk" * 8, "byte 0, but 6a756e6b"), (container(entry(b"a")) + b"\1" + bytes(40), "byte 81"),
+        (container(entry(b"a"))[:-1], "81 of 80: truncated"), (container(entry(b"a"))[:12], "truncated"),
+        (container(b"short"), "truncated"), (container(entry(b"a")[:-1]), "container"),
+        (container(entry(b"a", flags=0x8011, unpacked=2**40)), "1,099,511,627,776 bytes"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_is_damage(data: bytes, why: str) -> None:
     with pytest.raises(DamagedInput, match=why):
         list(fatbin_entries(data))
@@ -151,41 +117,7 @@ def test_a_table_of_packed_entries_that_does_not_add_up_is_damage(at: int) -> No
     except DamagedInput as error:
         assert "add up" in error.message or "truncated" in error.message
     else:
-        assert at == 72, "only another kind is no contradiction"
-        assert "other" in kinds
-
-
-@needs_cuobjdump
-@pytest.mark.usefixtures("emptied")
-def test_compressed_code_that_does_not_unpack_is_damage() -> None:
-    item = next(item for item in entries("zstd.fatbin") if item.kind == "sass")
-    packed = container(item.header.read() + bytes(len(item.stored)))
-    (broken,) = fatbin_entries(packed)
-    with pytest.raises(DamagedInput, match="the code for sm_80"):
-        cubin_of(broken)
-
-
-@needs_cuobjdump
-@pytest.mark.usefixtures("emptied")
-def test_code_that_is_too_old_for_cuobjdump_is_not_called_damaged() -> None:
-    tool = find_cuobjdump()
-    assert tool is not None
-    if tool.version < (12, 0):
-        pytest.skip(f"{tool} unpacks code for sm_35")
-    item = next(item for item in entries("zstd.fatbin") if item.kind == "sass")
-    header = bytearray(item.header.read())
-    struct.pack_into("<I", header, 28, 35)
-    (old,) = fatbin_entries(container(bytes(header) + item.stored.read()))
-    with pytest.raises(EnvironmentProblem, match="does not unpack the code for sm_35"):
-        cubin_of(old)
-
-
-def test_without_cuobjdump_compressed_code_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuobjdump, "find_cuobjdump", lambda: None)
-    assert cubin_of(entries("plain.fatbin")[0]) == cubin_for("sm_80")
-    with pytest.raises(EnvironmentProblem, match="sm_80 is compressed") as caught:
-        cubin_of(next(item for item in entries("zstd.fatbin") if item.kind == "sass"))
-    assert "nvidia-cuda-cuobjdump" in str(caught.value.hint)
+        assert (at, "other" in kinds) == (72, True)
 
 
 @given(st.data(), st.sampled_from(["plain.fatbin", *PACKED]))

@@ -14,7 +14,7 @@ from gpuprof.code.binary.fatbin import fatbin_entries
 from gpuprof.code.binary.host_binary import DeviceCode, binary_kind, device_code
 from gpuprof.errors import DamagedInput, InputError
 from tests.device_code import FOLDER, cubin_for
-from tests.elf_files import AARCH64, CUDA, X86_64, Content, cubin_file, elf_file
+from tests.elf_files import CUDA, X86_64, Content, cubin_file, elf_file
 from tests.table import each_row
 
 PLAIN = (FOLDER / "plain.fatbin").read_bytes()
@@ -43,54 +43,16 @@ def test_objects_libraries_and_fat_binaries_have_the_code_that_they_were_compile
     assert targets(code) == ["sm_80", "sm_90a", "compute_90"]
 
 
-def test_code_that_is_to_be_linked_is_read_where_there_is_no_other(tmp_path: Path) -> None:
+def test_programs_of_both_kinds_of_hosts_and_cubins_are_read(tmp_path: Path) -> None:
     (code,) = device_code(FOLDER / "rdc.o")
     assert targets(code) == ["sm_90"]
     both = elf_file(X86_64, [Content("__nv_relfatbin", b"not asked for"), Content(".nv_fatbin", PLAIN)])
     (linked,) = codes(tmp_path, both)
     assert linked.part.read() == PLAIN
-
-
-@each_row("machine", [X86_64, AARCH64])
-def test_programs_of_both_kinds_of_hosts_are_read(machine: int, tmp_path: Path) -> None:
-    (code,) = codes(tmp_path, elf_file(machine, [Content(".text", b"x" * 99), Content(".nv_fatbin", PLAIN)]))
-    assert code.part.read() == PLAIN
-
-
-def test_a_cubin_is_itself(tmp_path: Path) -> None:
     (code,) = codes(tmp_path, cubin_for("sm_80"))
+    (tmp_path / "input").unlink()
     assert (code.form, code.part.read()) == ("cubin", cubin_for("sm_80"))
     assert binary_kind(cubin_file()) == "cubin"
-
-
-def test_the_members_of_an_archive_have_their_names(tmp_path: Path) -> None:
-    first, second = ((FOLDER / name).read_bytes() for name in ("first.o", "second.o"))
-    long = b"a_name_of_more_than_sixteen_characters.o"
-    archive = b"!<arch>\n" + b"".join(
-        (
-            member(b"/", bytes(5)),
-            member(b"//", b"ignored.o/\n" + long + b"/\n"),
-            member(b"first.o/", first),
-            member(b"/11", second),
-            member(b"notes.txt/", b"hello"),
-            member(b"#1/20", b"name.of.bsd.o".ljust(20, b"\0") + cubin_for("sm_80")),
-            member(b"host.o/", elf_file(X86_64, [Content(".text", b"x")])),
-        )
-    )
-    read = codes(tmp_path, archive)
-    assert [(code.member, code.form) for code in read] == [
-        ("first.o", "fatbin"),
-        (long.decode(), "fatbin"),
-        ("name.of.bsd.o", "cubin"),
-    ]
-    assert targets(read[1]) == ["sm_80", "sm_90a", "compute_90"]
-    assert read[2].part.read() == cubin_for("sm_80")
-
-
-def test_the_code_can_be_read_after_the_file_was_left(tmp_path: Path) -> None:
-    (code,) = codes(tmp_path, PLAIN)
-    (tmp_path / "input").unlink()
-    assert code.part.read() == PLAIN
 
 
 def test_of_a_library_of_gigabytes_only_the_code_is_read(tmp_path: Path) -> None:
@@ -112,12 +74,15 @@ def test_of_a_library_of_gigabytes_only_the_code_is_read(tmp_path: Path) -> None
     ("data", "why", "hint"),
     [
         (b"!<thin>\n" + bytes(60), "thin archive", "ar rc"),
-        (b"MZ" + bytes(100), "is a Windows program", "cuobjdump -xelf all"),
-        (b"\xcf\xfa\xed\xfe" + bytes(100), "is a macOS program", "cuobjdump -xelf all"),
-        (b"plain text", "is not a cubin", None),
-        (b"", "is not a cubin", None),
-        (elf_file(X86_64, [Content(".text", b"x")]), "has no CUDA code", "object file or library"),
-        (b"!<arch>\n", "has no CUDA code", "object file or library"),
+        (b"MZ" + bytes(100), "Windows", "cuobjdump -xelf all"),
+        (b"\xcf\xfa\xed\xfe" + bytes(100), "macOS", "cuobjdump -xelf all"),
+        (b"plain text", "cubin", None),
+        (b"", "cubin", None),
+        (elf_file(X86_64, [Content(".text", b"x")]), "no CUDA code", "object file"),
+        (elf_file(CUDA + 1, [Content(".data", PLAIN)]), "no CUDA code", "object file"),
+        # objcopy --only-keep-debug leaves such sections.
+        (elf_file(X86_64, [Content(".nv_fatbin", kind=8, size=10_000)]), "no CUDA code", "object file"),
+        (b"!<arch>\n", "no CUDA code", "object file"),
     ],
 )
 def test_what_has_no_code_to_read_says_so(data: bytes, why: str, hint: str | None, tmp_path: Path) -> None:
@@ -130,31 +95,25 @@ def test_what_has_no_code_to_read_says_so(data: bytes, why: str, hint: str | Non
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(InputError, match="not a regular file"):
+        with pytest.raises(InputError, match="regular"):
             list(device_code(path))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="missing"):
         list(device_code(tmp_path / "missing"))
 
 
 @each_row(
     ("data", "why"),
     [
-        (elf_file(X86_64, [Content(".nv_fatbin", b"", size=10_000)]), "ends before its fat binaries do"),
-        (b"\x7fELF\1\1" + bytes(100), "not a 64-bit little-endian ELF file"),
-        (b"!<arch>\n" + member(b"a.o/", bytes(100))[:-60], "ends within the member at byte 8"),
-        (b"!<arch>\n" + b"x" * 60, "no member at byte 8"),
-        (b"!<arch>\n" + member(b"a.o/", b"\x7fELF" + bytes(96)), r"the member 'a\.o' of the archive cannot be read"),
+        (elf_file(X86_64, [Content(".nv_fatbin", b"", size=10_000)]), "fat binaries"),
+        (b"\x7fELF\1\1" + bytes(100), "64-bit"),
+        (b"!<arch>\n" + member(b"a.o/", bytes(100))[:-60], "byte 8"),
+        (b"!<arch>\n" + b"x" * 60, "byte 8"),
+        (b"!<arch>\n" + member(b"a.o/", b"\x7fELF" + bytes(96)), r"a\.o"),
     ],
 )
 def test_what_is_broken_is_damage(data: bytes, why: str, tmp_path: Path) -> None:
     with pytest.raises(DamagedInput, match=why):
         codes(tmp_path, data)
-
-
-def test_a_section_without_content_is_no_code(tmp_path: Path) -> None:
-    """objcopy --only-keep-debug leaves such sections."""
-    with pytest.raises(InputError, match="has no CUDA code"):
-        codes(tmp_path, elf_file(X86_64, [Content(".nv_fatbin", kind=8, size=10_000)]))
 
 
 @pytest.fixture(scope="module")
@@ -177,8 +136,3 @@ def test_a_file_that_was_altered_is_read_or_refused(data: st.DataObject, name: s
                 targets(code)
     except InputError as error:
         assert len(error.message) < 1000
-
-
-def test_a_machine_of_another_kind_has_no_code_either(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no CUDA code"):
-        codes(tmp_path, elf_file(CUDA + 1, [Content(".data", PLAIN)]))

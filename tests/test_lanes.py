@@ -4,32 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.binary.elf import kernel_code
 from gpuprof.code.flow.loops import jumping_calls
 from gpuprof.code.lanes.access import Access, accesses, sectors, wavefronts, ways
 from gpuprof.code.lanes.constants import (
     POINTER,
     ArgumentBytes,
-    PlacedArgument,
     constants_for,
-    known_constants,
-    pointers,
 )
 from gpuprof.code.lanes.operands import ThreadBlock
-from gpuprof.code.lanes.warps import any_warp, thread_indices, warps_of
+from gpuprof.code.lanes.warps import any_warp, thread_indices
 from gpuprof.code.sass.instruction import Instruction, parse_sass
-from gpuprof.code.tools.compile import compiler_for
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for
+from gpuprof.model.recorded import Dim3
 from tests.cuda_tools import needs_cuda_wheels
+from tests.reviewed_code import compiled_cases
 from tests.table import each_row
 
-TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 LANES = range(32)
 UNKNOWN = None
 
@@ -130,19 +124,16 @@ CTAID = "S2R R2, SR_CTAID.X"
     ],
 )  # fmt: skip
 def test_a_register_holds_what_the_instructions_say(lines: list[str], value: Callable[[int], int] | None) -> None:
-    found = held(TID, *lines)
-    assert found == (every([value(lane) for lane in LANES]) if value else None)
+    assert held(TID, *lines) == (every([value(lane) for lane in LANES]) if value else None)
 
 
-def test_threads_are_numbered_x_first() -> None:
+def test_threads_are_numbered_x_first_and_lanes_without_a_thread_take_no_part() -> None:
     lines = ("S2R R1, SR_TID.Y", "S2R R2, SR_TID.X", "IMAD R0, R1, 0x100, R2")
     assert held(*lines, block=(8, 4, 2)) == every([256 * (lane // 8) + lane % 8 for lane in LANES])
     assert only(*lines, "LDS R9, [R0]", block=(8, 16, 1), warp=1).start == 256 * 4
-
-
-def test_lanes_without_a_thread_take_no_part() -> None:
     access = only(TID, "LDS R9, [R1.X4]", block=(20, 1, 1))
     assert access.active == tuple(lane < 20 for lane in LANES)
+    assert accesses(sass("@!PT LDS RZ, [RZ]", "NOP", "EXIT"), (32, 1, 1), {}) == ()
 
 
 def test_an_instruction_without_a_rule_may_write_every_register_from_the_first_it_names() -> None:
@@ -150,28 +141,6 @@ def test_an_instruction_without_a_rule_may_write_every_register_from_the_first_i
     assert held("MOV R1, 0x4", "MOV R0, R1", "FROBNICATE R0, R3") is None
     assert held("S2R R5, SR_TID.X", "HGMMA.64x256x16.F32 R4, gdesc[UR8], R4", "MOV R0, R5") is None
     assert held(TID, "HMMA.16816.F32 R12, R4, R8, R12", "MOV R0, R1") == every(LANES)
-
-
-@each_row(
-    ("instruction", "last"),
-    [
-        ("HMMA.16816.F32 R24, R12, R20, R24", 27),
-        ("IMMA.16832.S8.S8 R24, R12.ROW, R20.COL, R24", 27),
-        ("HMMA.884.F32.F32.STEP0 R24, R12.reuse.COL, R20.reuse.ROW, R24", 31),
-        ("DMMA.16816 R24, R12, R20, R24", 31),
-        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24", 55),
-        ("QGMMA.64x128x32.F32.E4M3.E4M3 R24, gdesc[UR8], R24", 87),
-        ("SHF.L.U64.HI R24, R20, 0x1, R21", 24),
-    ],
-)
-def test_what_multiplies_matrices_or_shifts_two_registers_leaves_those_behind_its_result(
-    instruction: str, last: int
-) -> None:
-    assert held(f"S2R R{last + 1}, SR_TID.X", instruction, f"MOV R0, R{last + 1}") == every(LANES)
-    assert held(f"S2R R{last}, SR_TID.X", instruction, f"MOV R0, R{last}") is None
-
-
-def test_wide_results_overwrite_the_next_register() -> None:
     assert held("S2R R3, SR_TID.X", "F2F.F64.F32 R2, R8", "MOV R0, R3") is None
     assert held("S2R R3, SR_TID.X", "LDG.E.64 R2, [R8.64]", "MOV R0, R3") is None
     assert held("S2R R5, SR_TID.X", "LDS.128 R2, [R8]", "MOV R0, R5") is None
@@ -196,65 +165,10 @@ def test_what_stands_for_all_full_warps_holds_for_each(block: tuple[int, int, in
             assert rest.pop() % (1 << known.align) == 0
 
 
-@each_row("block", [(256, 1, 1), (48, 1, 1), (16, 16, 1), (8, 8, 8), (32, 5, 3), (1, 64, 1), (4, 4, 9)])
-def test_blocks_whose_warps_are_alike_have_one_that_stands_for_all(block: tuple[int, int, int]) -> None:
-    assert any_warp(block) is not None
-
-
-@each_row("block", [(16, 1, 1), (48, 2, 1), (12, 12, 1), (16, 3, 2), (31, 1, 1)])
-def test_blocks_whose_warps_differ_have_none(block: tuple[int, int, int]) -> None:
-    assert any_warp(block) is None
-
-
-@given(st.tuples(st.integers(1, 1024), st.integers(1, 4), st.integers(1, 2)), st.integers(1, 8))
-def test_a_sample_of_warps_stands_for_all(block: tuple[int, int, int], most: int) -> None:
-    threads = block[0] * block[1] * block[2]
-    sample = warps_of(block, most)
-    assert len({warp.number for warp in sample}) == len(sample) <= max(most, 1 + (threads % 32 > 0))
-    assert sum(warp.weight for warp in sample) == pytest.approx(-(-threads // 32))
-    assert all(32 * warp.number < threads for warp in sample)
-
-
-# Arguments
-
-
-@each_row(
-    ("lines", "pointers_at"),
-    [
-        (["IMAD.WIDE R2, R0, 0x4, c[0x0][0x160]"], {0x160}),
-        (["LDC.64 R2, c[0x0][0x160]", "IMAD.WIDE R4, R0, 0x4, R2"], {0x160}),
-        (["ULDC.64 UR4, c[0x0][0x160]", "LDG.E R0, desc[UR6][R2.64+UR4]"], {0x160}),
-        (["LEA R2, P0, R0, c[0x0][0x160], 0x2"], {0x160}),
-        (["IADD3 R2, P0, R0, c[0x0][0x160], RZ"], {0x160}),
-        (["IMAD R2, R0, c[0x0][0x160], RZ", "IADD3 R2, P0, R0, c[0x0][0x160], RZ"], set()),
-        (["ISETP.GE.U32.AND P0, PT, R0, c[0x0][0x160], PT"], set()),
-        (["MOV R2, c[0x0][0x160]", "SHF.L.U32 R2, R2, 0x2, RZ"], set()),
-        (["MOV R2, c[0x0][0x160]", "MOV R2, R9", "LDG.E R0, [R2.64]"], {0x160}),
-        (["IMAD.WIDE R2, R0, 0x4, c[0x0][0x168]"], set()),
-    ],
-)  # fmt: skip
-def test_what_is_only_added_is_a_pointer(lines: list[str], pointers_at: set[int]) -> None:
-    assert pointers(sass(*lines), {0x160}) == pointers_at
-
-
-def test_arguments_lie_where_the_cubin_says() -> None:
-    given_arguments = [PlacedArgument(0, 8), PlacedArgument(16, 4, 0x01020304), PlacedArgument(24, 2, -1)]
-    known = known_constants("sm_90a", (64, 2, 1), None, given_arguments, begin=None, aligned=lambda begin: {begin})
-    assert known[0x0] == 64
-    assert known[0x4] == 2
-    assert 0xC not in known
-    assert known[0x210] == 0
-    assert 0x211 not in known
-    assert [known[0x220 + at] for at in range(4)] == [4, 3, 2, 1]
-    assert (known[0x228], known[0x229], 0x22A in known) == (255, 255, False)
-    moved = known_constants("sm_80", None, (7, 1, 1), [PlacedArgument(0, 4, 5)], begin=0x100, aligned=lambda _: set())
-    assert (moved[0x100], moved[0xC], 0x0 in moved) == (5, 7, False)
-
-
 # Calls
 
 
-def test_a_call_from_which_nothing_returns_is_a_jump() -> None:
+def test_calls_keep_what_they_cannot_write() -> None:
     """ptxas leaves loops so, also in kernels with functions that do return."""
     code = sass(
         "CALL.REL.NOINC 0x60", "@P0 CALL.REL.NOINC 0x40", "NOP", "BRA 0x10",
@@ -263,12 +177,15 @@ def test_a_call_from_which_nothing_returns_is_a_jump() -> None:
     assert jumping_calls(code) == {0x10}
     assert jumping_calls(sass("CALL.ABS.NOINC 0x0", "EXIT")) == frozenset()
     assert jumping_calls(sass("CALL.REL.NOINC 0x1000", "EXIT")) == frozenset()
-
-
-def test_what_is_known_in_a_loop_that_a_call_leaves_stays_known() -> None:
     lines = (TID, "MOV R16, 0x60", "CALL.REL.NOINC 0x70", "LDS R9, [R1.X4]", "@!P0 CALL.REL.NOINC 0x60", "BRA 0x30",
              "EXIT", "RET.REL.NODEC R16 0x0")  # fmt: skip
     assert accesses(sass(*lines), (32, 1, 1), {})[0].offsets == tuple(4 * lane for lane in LANES)
+    lines = (TID, "MOV R2, R1", "CALL.REL.NOINC 0x60", "LDS R9, [R1.X4]", "LDS R9, [R2.X4]", "EXIT",
+             "MOV R2, R8", "RET.REL.NODEC R4 0x0")  # fmt: skip
+    first, second = accesses(sass(*lines), (32, 1, 1), {})
+    assert (ways(first), ways(second)) == (1, None)
+    access = only(TID, "LDS R9, [R1.X4]", "BRX R2 -0x100")
+    assert (access.offsets, access.runs) == (None, True)
 
 
 # Values that are the same for all lanes
@@ -284,53 +201,31 @@ def test_what_is_the_same_for_all_lanes_leaves_their_differences_known() -> None
     assert offsets(TID, CTAID, "IMAD R0, R2, 0x100, R1") == tuple(LANES)
     assert offsets(TID, "LDC R2, c[0x0][0x210]", "IADD3 R0, R2, R1, R1") == tuple(2 * lane for lane in LANES)
     assert offsets(TID, "IADD3 R0, R1, c[0x0][0x160], RZ") == tuple(LANES)
-
-
-def test_lanes_times_something_unknown_are_unknown() -> None:
     assert offsets(TID, "LDC R2, c[0x0][0x210]", "IMAD R0, R2, R1, RZ") is None
-
-
-def test_a_mask_below_what_is_unknown_leaves_exact_bits() -> None:
-    tail = ("LOP3.LUT R0, R0, 0xff, RZ, 0xc0, !PT",)
-    assert held(TID, CTAID, "IMAD R0, R2, 0x100, R1", *tail) == every(LANES)
-    assert held(TID, CTAID, "IMAD R0, R2, 0x80, R1", *tail) is None
-
-
-def test_bits_above_the_lanes_stay_the_same_for_all() -> None:
-    """A swizzle: lanes are exclusive-ored below what is unknown."""
-    swizzle = (
-        TID,
-        CTAID,
-        "SHF.R.U32.HI R3, RZ, 0x3, R1",
-        "IMAD R0, R2, 0x20, R1",
-        "LOP3.LUT R0, R0, R3, RZ, 0x3c, !PT",
-    )
-    assert offsets(*swizzle) == tuple(lane ^ lane >> 3 for lane in LANES)
-
-
-def test_a_shift_to_the_right_needs_the_bits_that_it_shifts_out() -> None:
-    shift = "SHF.R.U32.HI R0, RZ, 0x4, R0"
-    assert offsets(TID, CTAID, "IMAD R0, R2, 0x10, R1", shift) == tuple(lane >> 4 for lane in LANES)
-    assert offsets(TID, CTAID, "IMAD R0, R2, 0x8, R1", shift) is None
-    assert offsets(TID, CTAID, "IMAD R0, R2, 0x20, R1", "SHF.R.U32.HI R0, RZ, 0x6, R0") == (0,) * 32
-
-
-def test_what_is_known_in_block_0_only_says_so() -> None:
     access = only(TID, CTAID, "IMAD R0, R2, R1, R1", "LDS R9, [R0]")
     assert (access.holds, access.offsets) == ("block 0", tuple(LANES))
-
-
-def test_what_all_lanes_load_from_one_place_is_the_same_for_all() -> None:
     assert offsets(TID, CTAID, "IMAD.WIDE R4, R2, 0x4, c[0x0][0x160]", "LDG.E R3, [R4.64]", "IADD R0, R3, R1") == tuple(
         LANES
     )
     assert offsets(TID, "IMAD.WIDE R4, R1, 0x4, c[0x0][0x160]", "LDG.E R3, [R4.64]", "IADD R0, R3, R1") is None
     assert offsets(TID, CTAID, "LDL R3, [R2]", "IADD R0, R3, R1") is None
-
-
-def test_uniform_registers_are_the_same_for_all_whatever_wrote_them() -> None:
     assert offsets(TID, "R2UR UR4, R7", "IADD R0, R1, UR4") == tuple(LANES)
     assert offsets(TID, "REDUX.SUM UR4, R7", "UIADD3 UR4, UR4, 0x1, URZ", "IADD R0, R1, UR4") == tuple(LANES)
+
+
+def test_bits_are_known_below_and_above_what_is_unknown() -> None:
+    tail = ("LOP3.LUT R0, R0, 0xff, RZ, 0xc0, !PT",)
+    assert held(TID, CTAID, "IMAD R0, R2, 0x100, R1", *tail) == every(LANES)
+    assert held(TID, CTAID, "IMAD R0, R2, 0x80, R1", *tail) is None
+    # A swizzle: lanes are exclusive-ored below what is unknown.
+    swizzle = (
+        TID, CTAID, "SHF.R.U32.HI R3, RZ, 0x3, R1", "IMAD R0, R2, 0x20, R1", "LOP3.LUT R0, R0, R3, RZ, 0x3c, !PT",
+    )  # fmt: skip
+    assert offsets(*swizzle) == tuple(lane ^ lane >> 3 for lane in LANES)
+    shift = "SHF.R.U32.HI R0, RZ, 0x4, R0"
+    assert offsets(TID, CTAID, "IMAD R0, R2, 0x10, R1", shift) == tuple(lane >> 4 for lane in LANES)
+    assert offsets(TID, CTAID, "IMAD R0, R2, 0x8, R1", shift) is None
+    assert offsets(TID, CTAID, "IMAD R0, R2, 0x20, R1", "SHF.R.U32.HI R0, RZ, 0x6, R0") == (0,) * 32
 
 
 # Addresses
@@ -346,7 +241,7 @@ def test_addresses_are_sums_of_registers_and_numbers() -> None:
     assert only("LDS R9, [0x4]").start == 4
 
 
-def test_an_address_of_two_words_needs_both() -> None:
+def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
     lines = (TID, "IMAD.WIDE.U32 R2, R1, 0x8, c[0x0][0x160]")
     assert only(*lines, "LDG.E R9, desc[UR4][R2.64+0x10]").offsets == tuple(8 * lane for lane in LANES)
     assert only(*lines, "ATOMG.E.CAS.STRONG.GPU PT, R9, [R2], R6, R7").kind == "atomic"
@@ -354,10 +249,7 @@ def test_an_address_of_two_words_needs_both() -> None:
     far = only(TID, "MOV R2, RZ", "MOV R3, R1", "LDG.E R9, desc[UR4][R2.64]")
     assert far.offsets == tuple(lane << 32 for lane in LANES)
     assert only(TID, "ULDC.64 UR4, c[0x0][0x160]", "LDG.E R9, [R1.U32+UR4]").offsets == tuple(LANES)
-
-
-def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
-    """&p[tid - 1], with the sign of tid - 1: the first lane lies before the others."""
+    # &p[tid - 1], with the sign of tid - 1: the first lane lies before the others.
     index = (TID, "IADD3 R2, R1, -0x1, RZ", "SHF.R.S32.HI R3, RZ, 0x1f, R2")
     by_lea = ("LEA R4, P0, R2, c[0x0][0x160], 0x2", "LEA.HI.X R5, R2, c[0x0][0x164], R3, 0x2, P0")
     by_shift = (
@@ -371,48 +263,19 @@ def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
             *index, *address, "LDG.E R9, [R4.64]", constants=constants_for("sm_80", (256, 1, 1), None, [POINTER])
         )
         assert (access.offsets, access.start, access.alignment) == (tuple(4 * lane for lane in LANES), 252, 256)
-
-
-def test_the_upper_word_is_not_taken_for_a_number_of_its_own() -> None:
-    """What a partly known lower word carries over to it differs from lane to lane."""
+    # What a partly known lower word carries over to it differs from lane to lane.
     assert offsets(TID, "IMAD.WIDE.U32 R2, R1, 0x8, c[0x0][0x160]", "MOV R0, R3") is None
 
 
-def test_a_copy_has_a_shared_and_a_global_side() -> None:
-    code = sass(
-        TID, "IMAD.WIDE.U32 R2, R1, 0x10, c[0x0][0x160]", "LDGSTS.E.BYPASS.128 [R1.X16], desc[UR4][R2.64]", "EXIT"
-    )
-    found = accesses(code, (32, 1, 1), {})
-    assert [(access.kind, access.space, access.width_bytes) for access in found] == [
-        ("copy", "shared", 16),
-        ("copy", "global", 16),
-    ]
-    assert (ways(found[0]), sectors(found[0]), ways(found[1]), sectors(found[1])) == (1, None, None, 16)
-
-
-@each_row(
-    ("line", "width"),
-    [
+def test_the_width_is_that_of_a_lane() -> None:
+    for line, width in (
         ("LDG.E.U8.CONSTANT R0, [R2.64]", 1), ("STS.U16 [R2], R0", 2), ("LDG.E R0, [R2.64]", 4),
         ("LDG.E.LTC128B.64 R0, [R2.64]", 8), ("RED.E.ADD.F64.RN.STRONG.GPU [R2.64], R8", 8),
         ("LDL.128 R0, [R1+0x10]", 16), ("LDG.E.ENL2.256 R8, R4, desc[UR6][R2.64]", 32),
         ("ATOMG.E.ADD.F16x2.RN.STRONG.GPU PT, R0, [R2.64], R4", 4), ("ATOMS.POPC.INC.32 RZ, [R2+URZ]", 4),
         ("LDSM.16.M88.4 R4, [R2]", 16),
-    ],
-)  # fmt: skip
-def test_the_width_is_that_of_a_lane(line: str, width: int) -> None:
-    assert only(line).width_bytes == width
-
-
-def test_matrix_loads_take_the_addresses_of_their_first_lanes() -> None:
-    for opcode, lanes in (("LDSM.16.M88", 8), ("LDSM.16.MT88.2", 16), ("LDSM.16.M88.4", 32)):
-        access = only(TID, "IMAD R0, R1, 0x80, RZ", f"{opcode} R4, [R0]")
-        assert access.active == tuple(lane < lanes for lane in LANES)
-        assert (wavefronts(access), ways(access)) == (lanes, 8)
-
-
-def test_instructions_that_never_run_ask_for_nothing() -> None:
-    assert accesses(sass("@!PT LDS RZ, [RZ]", "NOP", "EXIT"), (32, 1, 1), {}) == ()
+    ):  # fmt: skip
+        assert only(line).width_bytes == width
 
 
 # Ways through the code
@@ -437,37 +300,12 @@ def test_a_loop_that_moves_lanes_apart_is_known_in_its_first_turn() -> None:
         assert ways(access) == 1
 
 
-def test_behind_a_loop_what_it_counted_is_not_that_of_its_first_turn() -> None:
-    lines = (TID, "MOV R2, RZ", "IADD3 R2, R2, 0x1, RZ", "ISETP.NE.AND P0, PT, R2, 0x8, PT", "@P0 BRA 0x20")
-    assert offsets(*lines, "IMAD R0, R1, R2, RZ") is None
-    assert offsets(*lines, "IMAD R0, R1, 0x4, R2") == tuple(4 * lane for lane in LANES)
-
-
-def test_lanes_that_leave_a_loop_at_different_times_hold_different_things() -> None:
-    """for (i = 0; i < tid; ++i); behind it i is not the same for all lanes."""
-    lines = (TID, "MOV R2, RZ", "IADD3 R2, R2, 0x1, RZ", "ISETP.LT.AND P0, PT, R2, R1, PT", "@P0 BRA 0x20")
-    assert offsets(*lines, "IMAD R0, R1, 0x4, R2") is None
-    assert offsets(*lines, "IMAD R0, R1, 0x4, RZ") == tuple(4 * lane for lane in LANES)
-
-
-def test_two_ways_that_all_lanes_take_together_leave_what_they_agree_on() -> None:
-    """if (n > 3) { R2 = 128; R3 = tid; } else { R2 = 64; R3 = 2 * tid; }"""
-    lines = (TID, "ISETP.GT.AND P0, PT, RZ, c[0x0][0x160], PT", "@P0 BRA 0x60", "MOV R2, 0x80", "MOV R3, R1",
-             "BRA 0x80", "MOV R2, 0x40", "IMAD R3, R1, 0x2, RZ")  # fmt: skip
-    access = only(*lines, "IMAD R0, R1, 0x4, R2", "LDS R9, [R0]")
-    assert (access.offsets, access.alignment) == (tuple(4 * lane for lane in LANES), 64)
-    assert offsets(*lines, "MOV R0, R3") is None
-
-
-def test_lanes_that_part_at_a_known_place_are_put_together_again() -> None:
+def test_lanes_that_part_are_put_together_again_where_that_is_known() -> None:
     """R0 = tid < 16 ? tid : 2 * tid, by jumps."""
     lines = (TID, "ISETP.LT.AND P0, PT, R1, 0x10, PT", "BSSY B0, 0x70", "@P0 BRA 0x60", "IMAD R0, R1, 0x2, RZ",
              "BSYNC B0", "MOV R0, R1", "NOP")  # fmt: skip
     assert held(*lines) == every([lane if lane < 16 else 2 * lane for lane in LANES])
-
-
-def test_lanes_that_part_anywhere_leave_what_was_written_meanwhile_unknown() -> None:
-    """if (x[tid] > 3) R0 = n; else R0 = n + 64: each is the same for its lanes, but not for all."""
+    # if (x[tid] > 3) R0 = n; else R0 = n + 64: each is the same for its lanes, but not for all.
     lines = (TID, "LDC R2, c[0x0][0x160]", "ISETP.GT.AND P0, PT, R7, 0x3, PT", "@P0 BRA 0x60", "MOV R3, R2", "BRA 0x70",
              "IADD R3, R2, 0x40", "NOP")  # fmt: skip
     assert offsets(*lines, "IADD R0, R3, R1") is None
@@ -482,25 +320,11 @@ def test_lanes_that_left_are_not_counted() -> None:
             {},
         )[0]
         assert access.active == tuple(lane < 3 for lane in LANES)
-
-
-def test_code_that_this_warp_does_not_come_to_is_told_from_unknown_code() -> None:
     lines = (TID, "ISETP.GE.AND P0, PT, R1, 0x20, PT", "@!P0 EXIT", "LDS R9, [R1.X4]")
     never = only(*lines)
     assert (never.runs, never.offsets, ways(never)) == (False, None, None)
     assert only(*lines, warp=1).offsets == tuple(4 * lane for lane in LANES)
     assert only("LDS R9, [R1]").runs
-
-
-def test_bits_that_all_lanes_are_asked_for_are_known_beside_those_of_a_number_that_all_share() -> None:
-    """A loop's counter, in steps of 128, and from the lane 4 bits of which one is kept."""
-    lines = (TID, "LDG.E R6, [R8.64]", "UIADD3 UR4, UR4, UR5, URZ", "USHF.L.U32 UR4, UR4, 0x7, URZ",
-             "IMAD.SHL.U32 R2, R1, 0x20, RZ", "LOP3.LUT R3, R2, 0x40, RZ, 0xc0, !PT")  # fmt: skip
-    joined = (*lines, "LOP3.LUT R4, R3, UR4, RZ, 0xfc, !PT")
-    assert only(*joined, "LDS R9, [R4]").offsets == tuple(32 * lane & 64 for lane in LANES)
-    masked = (*lines, "MOV R4, UR4", "LOP3.LUT R4, R4, 0x40, R2, 0xf8, !PT")
-    assert only(*masked, "LDS R9, [R4]").offsets == tuple(32 * lane & 64 for lane in LANES)
-    assert only(*lines, "MOV R4, UR4", "LOP3.LUT R4, R4, 0x80, R2, 0xf8, !PT", "LDS R9, [R4]").offsets is None
 
 
 def test_a_predicate_guards_what_is_written_under_it() -> None:
@@ -512,26 +336,6 @@ def test_a_predicate_guards_what_is_written_under_it() -> None:
     assert only(*lines, "ISETP.GT.AND P0, PT, R8, 0x3, PT", "@P0 LDS R9, [R0]").offsets is None
     assert only(*lines, "FADD R0, R0, R0", "@P0 LDS R9, [R0]").offsets is None
     assert only(*lines, "@!P0 IMAD R0, R1, 0x8, RZ", "LDS R9, [R0]").offsets == tuple(8 * lane for lane in LANES)
-
-
-def test_a_call_may_write_what_its_function_writes() -> None:
-    lines = (TID, "MOV R2, R1", "CALL.REL.NOINC 0x60", "LDS R9, [R1.X4]", "LDS R9, [R2.X4]", "EXIT",
-             "MOV R2, R8", "RET.REL.NODEC R4 0x0")  # fmt: skip
-    first, second = accesses(sass(*lines), (32, 1, 1), {})
-    assert (ways(first), ways(second)) == (1, None)
-
-
-@each_row("target", ["0x7000", "0x0"])
-def test_a_call_of_a_function_elsewhere_keeps_what_it_cannot_return(target: str) -> None:
-    """Not even 0 is in this code: it stands where an absolute address comes when the code is linked."""
-    lines = (TID, "MOV R17, R1", "MOV R4, R1", f"CALL.ABS.NOINC {target}")
-    kept, returned = accesses(sass(*lines, "LDS R9, [R17.X4]", "LDS R9, [R4.X4]", "MOV R17, R8"), (32, 1, 1), {})
-    assert (ways(kept), ways(returned)) == (1, None)
-
-
-def test_jumps_to_unknown_places_leave_nothing_known() -> None:
-    access = only(TID, "LDS R9, [R1.X4]", "BRX R2 -0x100")
-    assert (access.offsets, access.runs) == (None, True)
 
 
 # Costs
@@ -564,13 +368,10 @@ def test_ways_are_the_passes_beyond_those_of_the_width(width: int, stride: int, 
     assert (wavefronts(access), ways(access)) == (passes, degree)
 
 
-def test_a_half_with_a_conflict_is_rounded_up() -> None:
+def test_costs_are_of_their_own_space_and_of_known_addresses() -> None:
     """Lanes 0 and 1 ask one bank for different words: the first half takes 2 passes, the second 1."""
     access = request("shared", 8, [0, 256, *(8 * lane for lane in range(2, 32))])
     assert (wavefronts(access), ways(access)) == (3, 2)
-
-
-def test_costs_are_of_their_own_space_and_of_known_addresses() -> None:
     assert sectors(request("shared", 4, LANES)) is None
     assert ways(request("global", 4, LANES)) is None
     assert ways(request("generic", 4, LANES)) is None
@@ -618,13 +419,9 @@ def test_wavefronts_are_those_of_banks_that_serve_a_word_at_a_time(
 
 def test_constants_lie_where_the_compiler_looks_for_them() -> None:
     arguments = [
-        POINTER,
-        ArgumentBytes(1, -1),
-        ArgumentBytes(2, 0x1234),
-        ArgumentBytes(8, 1 << 32),
-        ArgumentBytes(4),
+        POINTER, ArgumentBytes(1, -1), ArgumentBytes(2, 0x1234), ArgumentBytes(8, 1 << 32), ArgumentBytes(4),
         ArgumentBytes(4, 7),
-    ]
+    ]  # fmt: skip
     known = constants_for("sm_90a", (32, 8, 1), (5, 6, 7), arguments)
     word = {offset: sum(known.get(offset + byte, 0) << 8 * byte for byte in range(4)) for offset in range(0, 0x240, 4)}
     assert [word[offset] for offset in range(0, 0x18, 4)] == [32, 8, 1, 5, 6, 7]
@@ -637,79 +434,62 @@ def test_constants_lie_where_the_compiler_looks_for_them() -> None:
     assert min(constants_for("sm_120a", (1, 1, 1), (1, 1, 1))) == 0x360
 
 
-# Real kernels
+# Kernels that NVRTC compiles
 
 SOURCE = """
-typedef unsigned u32;
+#define KERNEL extern "C" __global__ void
 struct Particle { float v[12]; };
 struct alignas(16) Four { float x, y, z, w; };
-#define KERNEL extern "C" __global__ void
-KERNEL coalesced(const float *in, float *out, u32 n) {
-    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) out[i] = in[i] * 2.0f;
+__device__ unsigned thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
+KERNEL coalesced(const float *in, float *out, unsigned n) { if (thread() < n) out[thread()] = in[thread()] * 2.0f; }
+KERNEL four(const Four *in, Four *out, unsigned n) { out[thread()] = in[thread()]; }
+KERNEL strided(const float *in, float *out, unsigned n) {
+    const unsigned long long i = thread();
+    out[i] = in[2 * i] + in[8 * i + 1] + in[33 * i];
 }
-KERNEL four(const Four *in, Four *out, u32 n) {
-    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) out[i] = in[i];
-}
-KERNEL strided(const float *in, float *out, u32 n) {
-    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = in[2 * i];
-    out[i + n] = in[8ull * i + 1];
-    out[i + 2 * n] = in[33 * (unsigned long long)i];
-}
-KERNEL records(const Particle *in, float *out, u32 n) {
-    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = in[i].v[1] + in[i].v[11];
-}
-template <int width> __device__ void transpose(const float *in, float *out, u32 n) {
+KERNEL records(const Particle *in, float *out, unsigned n) { out[thread()] = in[thread()].v[1] + in[thread()].v[11]; }
+template <int width> __device__ void transpose(const float *in, float *out, unsigned n) {
     __shared__ float tile[32][width];
-    const u32 x = blockIdx.x * 32, y = blockIdx.y * 32;
-    for (u32 j = threadIdx.y; j < 32; j += 8) tile[j][threadIdx.x] = in[(y + j) * n + x + threadIdx.x];
+    const unsigned x = blockIdx.x * 32, y = blockIdx.y * 32;
+    for (unsigned j = threadIdx.y; j < 32; j += 8) tile[j][threadIdx.x] = in[(y + j) * n + x + threadIdx.x];
     __syncthreads();
-    for (u32 j = threadIdx.y; j < 32; j += 8) out[(x + j) * n + y + threadIdx.x] = tile[threadIdx.x][j];
+    for (unsigned j = threadIdx.y; j < 32; j += 8) out[(x + j) * n + y + threadIdx.x] = tile[threadIdx.x][j];
 }
-KERNEL transposed(const float *in, float *out, u32 n) { transpose<32>(in, out, n); }
-KERNEL padded(const float *in, float *out, u32 n) { transpose<33>(in, out, n); }
-KERNEL swizzled(const float *in, float *out, u32 n) {
+KERNEL transposed(const float *in, float *out, unsigned n) { transpose<32>(in, out, n); }
+KERNEL padded(const float *in, float *out, unsigned n) { transpose<33>(in, out, n); }
+KERNEL swizzled(const float *in, float *out, unsigned n) {
     __shared__ float tile[32 * 32];
-    const u32 x = threadIdx.x, y = threadIdx.y;
-    #pragma unroll
-    for (u32 j = 0; j < 32; j += 8) tile[(y + j) * 32 + (x ^ (y + j))] = in[(y + j) * n + x];
+    const unsigned x = threadIdx.x, y = threadIdx.y;
+    for (unsigned j = 0; j < 32; j += 8) tile[(y + j) * 32 + (x ^ (y + j))] = in[(y + j) * n + x];
     __syncthreads();
-    #pragma unroll
-    for (u32 j = 0; j < 32; j += 8) out[(y + j) * n + x] = tile[x * 32 + (x ^ (y + j))];
+    for (unsigned j = 0; j < 32; j += 8) out[(y + j) * n + x] = tile[x * 32 + (x ^ (y + j))];
 }
-KERNEL doubles(const double *in, double *out, u32 n) {
+KERNEL doubles(const double *in, double *out, unsigned n) {
     __shared__ double s[32 * 17];
     s[threadIdx.x * 2] = in[threadIdx.x];
     __syncthreads();
     out[threadIdx.x] = s[threadIdx.x % 32 * 17];
 }
-KERNEL indirect(const float *in, float *out, const u32 *places) {
-    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = in[places[i]];
-}
-KERNEL carried(const float *in, float *out, u32 n) {
+KERNEL indirect(const float *in, float *out, const unsigned *places) { out[thread()] = in[places[thread()]]; }
+KERNEL carried(const float *in, float *out, unsigned n) {
     float sum = 0;
     const float *p = in + blockIdx.x * 1024 + threadIdx.x;
     #pragma unroll 1
-    for (u32 i = 0; i < n; ++i, p += 256) sum += *p;
+    for (unsigned i = 0; i < n; ++i, p += 256) sum += *p;
     out[threadIdx.x * 4] = sum;
 }
-KERNEL rows(const float *in, float *out, u32 n) {
-    const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
+KERNEL rows(const float *in, float *out, unsigned n) {
     float sum = 0;
     #pragma unroll 1
-    for (u32 column = 0; column < n; ++column) sum += in[row * (unsigned long long)n + column];
-    out[row] = sum;
+    for (unsigned column = 0; column < n; ++column) sum += in[thread() * (unsigned long long)n + column];
+    out[thread()] = sum;
 }
-KERNEL reduced(const float *in, float *out, u32 n) {
+KERNEL reduced(const float *in, float *out, unsigned n) {
     __shared__ float s[256];
     s[threadIdx.x] = in[blockIdx.x * 256 + threadIdx.x];
     __syncthreads();
     #pragma unroll 1
-    for (u32 half = 128; half; half /= 2) {
+    for (unsigned half = 128; half; half /= 2) {
         if (threadIdx.x < half) s[threadIdx.x] += s[threadIdx.x + half];
         __syncthreads();
     }
@@ -731,109 +511,55 @@ EXPRESSIONS: tuple[tuple[str, Callable[[int, int], int]], ...] = (
     ("(t + b * 32) % 7 + (t - 16) / 4 + 8", lambda t, n: t % 7 + int((t - 16) / 4) + 8),
     ("(b * 256 + t) / 32 * 64 + (b * 256 + t) % 32 * 2", lambda t, n: 2 * t),
     ("(t * n) % 31 | (t & 8) << 4", lambda t, n: t * n % 31 | (t & 8) << 4),
-    ("-t - 1 - n", lambda t, n: -t - 1 - n),
 )
+STATEMENTS = "\n".join(f"out[{text}] = {index};" for index, (text, _) in enumerate(EXPRESSIONS))
 
 
-@lru_cache
-def compiled(target: str) -> Mapping[str, bytes]:
-    """The code of all kernels for one target, by name, and its disassembly: one run of each tool."""
-    nvrtc = compiler_for(target)
-    assert nvrtc is not None
-    statements = "\n".join(f"out[{text}] = {index};" for index, (text, _) in enumerate(EXPRESSIONS))
-    outcome = nvrtc.compile(
-        SOURCE.replace("STATEMENTS", statements), "lanes.cu", (f"--gpu-architecture={target}", "--std=c++17")
-    )
-    assert outcome.cubin is not None, outcome.log
-    names = [line.split("(")[0].split()[-1] for line in SOURCE.splitlines() if line.startswith("KERNEL ")]
-    return {name: kernel_code(outcome.cubin, name) for name in names}
+def of_kernel(target: str, name: str, block: Dim3 = (256, 1, 1), n: int | None = 1024) -> list[Access]:
+    code = compiled_cases(SOURCE.replace("STATEMENTS", STATEMENTS), target)[name].known.code
+    pointers = [POINTER] if name == "expressions" else [POINTER, POINTER]
+    constants = constants_for(target, block, (64, 1, 1), [*pointers, ArgumentBytes(4, n)])
+    return sorted((access for access in accesses(code, block, constants) if access.runs), key=lambda item: item.address)
 
 
-@lru_cache
-def instructions(target: str) -> Mapping[str, tuple[Instruction, ...]]:
-    tool = disassembler_for(target)
-    assert tool is not None
-    codes = compiled(target)
-    return dict(zip(codes, disassemble(tool, target, list(codes.values())), strict=True))
-
-
-def of_kernel(target: str, name: str, block: tuple[int, int, int] = (256, 1, 1), n: int = 1024) -> list[Access]:
-    constants = constants_for(target, block, (64, 1, 1), [POINTER, POINTER, ArgumentBytes(4, n)])
-    found = [access for access in accesses(instructions(target)[name], block, constants) if access.runs]
-    return sorted(found, key=lambda access: access.address)
-
-
-def costs(found: Sequence[Access], space: str, kind: str) -> dict[int | None, int]:
+def costs(listed: Sequence[Access], space: str, kind: str) -> dict[int | None, int]:
     """How many accesses of a kind have which cost."""
     of = sectors if space == "global" else ways
-    return dict(Counter(of(access) for access in found if (access.space, access.kind) == (space, kind)))
+    return dict(Counter(of(access) for access in listed if (access.space, access.kind) == (space, kind)))
 
 
+@pytest.mark.compilers
 @needs_cuda_wheels
-@each_row("target", TARGETS)
-@each_row(
-    ("name", "loads", "stores"),
-    [
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
+def test_compiled_kernels_cost_what_their_sources_say(target: str) -> None:
+    for name, loads, stores in (
         ("coalesced", {4: 1}, {4: 1}),
         ("four", {16: 1}, {16: 1}),
-        ("strided", {8: 1, 32: 2}, {4: 3}),
+        ("strided", {8: 1, 32: 2}, {4: 1}),
         ("records", {32: 2}, {4: 1}),
         ("carried", {4: 1}, {16: 1}),
         ("rows", {32: 1}, {4: 1}),
         ("indirect", {4: 1, None: 1}, {4: 1}),
-    ],
-)
-def test_sectors_of_real_kernels(target: str, name: str, loads: dict[int, int], stores: dict[int, int]) -> None:
-    found = of_kernel(target, name)
-    assert (costs(found, "global", "load"), costs(found, "global", "store")) == (loads, stores)
-    assert {access.holds for access in found} == {"always"}
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-@each_row(("name", "load"), [("transposed", 32), ("padded", 1), ("swizzled", 1)])
-def test_ways_of_a_transposed_tile(target: str, name: str, load: int) -> None:
-    found = of_kernel(target, name, (32, 8, 1))
-    assert costs(found, "shared", "store").keys() == {1}
-    assert costs(found, "shared", "load").keys() == {load}
-    assert costs(found, "global", "load").keys() == costs(found, "global", "store").keys() == {4}
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-def test_ways_of_doubles(target: str) -> None:
-    """A stride of 16 bytes puts 2 of 16 lanes on each bank; one of 17 doubles puts each on another."""
-    found = of_kernel(target, "doubles", (32, 1, 1))
-    assert (costs(found, "shared", "store"), costs(found, "shared", "load")) == ({2: 1}, {1: 1})
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-def test_lanes_of_a_reduction(target: str) -> None:
-    """All lanes of the first warp in the first turns; only the first lane at the end."""
-    found = of_kernel(target, "reduced")
-    assert set(costs(found, "shared", "load")) == set(costs(found, "shared", "store")) == {1}
-    last = found[-1]
-    assert (last.kind, sum(last.active), sectors(last)) == ("store", 1, 1)
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-@each_row("n", [3, 64])
-def test_compiled_expressions_give_what_they_say(target: str, n: int) -> None:
-    constants = constants_for(target, (32, 1, 1), None, [POINTER, ArgumentBytes(4, n)])
-    found = accesses(instructions(target)["expressions"], (32, 1, 1), constants)
-    assert len(found) == len(EXPRESSIONS)
-    for access, (text, value) in zip(found, EXPRESSIONS, strict=True):
-        numbers = [4 * value(lane, n) for lane in LANES]
-        assert access.offsets == tuple(number - numbers[0] for number in numbers), text
-        assert access.start == numbers[0] % min(access.alignment, 256), text
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-def test_arguments_that_are_not_given_are_the_same_for_all_lanes(target: str) -> None:
-    code = instructions(target)["rows"]
-    constants = constants_for(target, (256, 1, 1), None, [POINTER, POINTER, ArgumentBytes(4)])
-    load, store = (access for access in accesses(code, (256, 1, 1), constants) if access.runs)
-    assert (load.offsets, sectors(store)) == (None, 4)
+    ):
+        listed = of_kernel(target, name)
+        assert (costs(listed, "global", "load"), costs(listed, "global", "store")) == (loads, stores), name
+        assert {access.holds for access in listed} == {"always"}, name
+    for name, load in (("transposed", 32), ("padded", 1), ("swizzled", 1)):
+        listed = of_kernel(target, name, (32, 8, 1))
+        assert (set(costs(listed, "shared", "store")), set(costs(listed, "shared", "load"))) == ({1}, {load}), name
+        assert costs(listed, "global", "load").keys() == costs(listed, "global", "store").keys() == {4}, name
+    # A stride of 16 bytes puts 2 of 16 lanes on each bank; one of 17 doubles puts each on another.
+    listed = of_kernel(target, "doubles", (32, 1, 1))
+    assert (costs(listed, "shared", "store"), costs(listed, "shared", "load")) == ({2: 1}, {1: 1})
+    # In the first turns of a reduction all lanes of the first warp run, and at its end only the first lane.
+    listed = of_kernel(target, "reduced")
+    assert set(costs(listed, "shared", "load")) == set(costs(listed, "shared", "store")) == {1}
+    assert (listed[-1].kind, sum(listed[-1].active), sectors(listed[-1])) == ("store", 1, 1)
+    # A stride that is an argument is not known where the argument is not.
+    load_of_rows, store_of_rows = of_kernel(target, "rows", n=None)
+    assert (load_of_rows.offsets, sectors(store_of_rows)) == (None, 4)
+    for n in (3, 64):
+        for access, (text, formula) in zip(of_kernel(target, "expressions", (32, 1, 1), n), EXPRESSIONS, strict=True):
+            numbers = [4 * formula(lane, n) for lane in LANES]
+            assert access.offsets == tuple(number - numbers[0] for number in numbers), text
+            assert access.start == numbers[0] % min(access.alignment, 256), text

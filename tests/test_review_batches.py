@@ -14,8 +14,6 @@ from msgspec import structs
 
 from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.sass.instruction import parse_sass, without_padding
-from gpuprof.code.tools import disassemble as disassembling
 from gpuprof.code.tools.compile import compiler_for, target_options
 from gpuprof.code.tools.disassemble import Disassembler
 from gpuprof.errors import EnvironmentProblem
@@ -63,11 +61,6 @@ def kernels(count: int = 6) -> list[CompiledKernel]:
     ]
 
 
-def instruction_words(kernel: CompiledKernel) -> list[bytes]:
-    code = kernel.kernel.code
-    return [code[start : start + 16] for start in range(0, len(code), 16)]
-
-
 def broken(kernel: CompiledKernel, code: bytes) -> CompiledKernel:
     return replace(kernel, kernel=structs.replace(kernel.kernel, code=code))
 
@@ -76,16 +69,7 @@ def reviewed(chosen: Sequence[CompiledKernel]) -> list[ReviewedKernel]:
     return list(reviewed_kernels(chosen, lambda *_: None))
 
 
-@needs_cuda_wheels
-def test_what_the_costs_of_accesses_rest_on_is_noted() -> None:
-    """Of an address that begins with a pointer."""
-    (first, *_) = reviewed(kernels())
-    assert first.accesses[0].sectors_per_request is not None
-    assert first.notes == (
-        "Sectors are counted as if pointers, and other bases that are not known, were aligned to 128 bytes.",
-    )
-
-
+@pytest.mark.compilers
 @needs_cuda_wheels
 def test_kernels_come_in_their_order_and_progress_comes_to_its_end() -> None:
     told: list[tuple[int, int]] = []
@@ -94,17 +78,12 @@ def test_kernels_come_in_their_order_and_progress_comes_to_its_end() -> None:
     whole = sum(len(kernel.kernel.code) for kernel in kernels())
     assert told[0] == (0, whole) and told[-1] == (whole, whole) and told == sorted(told)
     assert all((kernel.resources.instructions or 0) > 5 and not unread(kernel) for kernel in many)
+    # What the costs of an address that begins with a pointer rest on is noted.
+    assert many[0].accesses[0].sectors_per_request is not None
+    assert len(many[0].notes) == 1 and "128 bytes" in many[0].notes[0]
 
 
-@forks
-@needs_cuda_wheels
-def test_several_processes_say_what_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = reviewed(kernels())
-    monkeypatch.setattr(batches, "_LITTLE_BYTES", 0)
-    monkeypatch.setattr(slices, "_MOST_KERNELS", 1)
-    assert reviewed(kernels()) == alone
-
-
+@pytest.mark.compilers
 @needs_cuda_wheels
 def test_launches_of_the_same_code_are_reviewed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
@@ -124,6 +103,7 @@ def test_launches_of_the_same_code_are_reviewed_once(monkeypatch: pytest.MonkeyP
     ]  # fmt: skip
 
 
+@pytest.mark.compilers
 @needs_cuda_wheels
 @each_row("code", [b"", b"\xff" * 160, b"\0" * 24, bytes(range(160))])
 def test_code_that_cannot_be_read_costs_its_kernel_a_note(code: bytes) -> None:
@@ -136,71 +116,29 @@ def test_code_that_cannot_be_read_costs_its_kernel_a_note(code: bytes) -> None:
         assert many[2].accesses == ()
 
 
-@needs_cuda_wheels
-def test_an_nvdisasm_that_fails_is_asked_for_fewer_until_the_kernel_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = kernels()
-    others = {word for kernel in chosen if kernel is not chosen[4] for word in instruction_words(kernel)}
-    bad = next(word for word in instruction_words(chosen[4]) if word not in others)
-    run = disassembling._run
-
-    def failing(tool: Disassembler, target: str, code: bytes) -> str:
-        if bad in code:
-            raise EnvironmentProblem("it crashed")
-        return run(tool, target, code)
-
-    monkeypatch.setattr(disassembling, "_run", failing)
-    many = reviewed(chosen)
-    assert [kernel.name for kernel in many if unread(kernel)] == ["k4"]
-    assert many[4].notes == ("Its instructions could not be read: it crashed.",)
-
-
-def test_no_nvdisasm_at_all_is_an_error_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "disassembler_for", lambda _: None)
-    monkeypatch.setattr(batches, "find_disassemblers", lambda: ())
-    kernel = CubinKernel(mangled="k", code=b"\0" * 16)
-    chosen = CompiledKernel(name="k", target="sm_90", origin="k", cubin=b"", kernel=kernel, shape=KnownLaunch())
-    with pytest.raises(EnvironmentProblem, match="no nvdisasm") as caught:
-        disassemblers_for([chosen])
-    assert caught.value.hint == "python -m pip install 'gpuprof-cli[check]'"
-    assert disassemblers_for([]) == ()
-
-
 @each_row(
-    ("target", "hint"),
+    ("target", "versions", "hint"),
     [
-        ("sm_70", "put an nvdisasm of CUDA 12 on PATH"),
-        ("sm_150", "python -m pip install --upgrade nvidia-cuda-nvdisasm"),
+        ("sm_90", (), "gpuprof-cli[check]"),
+        ("sm_70", ((13, 3),), "CUDA 12"),
+        ("sm_150", ((13, 3),), "--upgrade nvidia-cuda-nvdisasm"),
     ],
 )
 def test_code_that_no_nvdisasm_here_reads_is_answered_with_the_one_that_does(
-    target: str, hint: str, monkeypatch: pytest.MonkeyPatch
+    target: str, versions: tuple[tuple[int, int], ...], hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "find_disassemblers", lambda: (Disassembler(Path("nvdisasm"), (13, 3)),))
-    monkeypatch.setattr(batches, "disassembler_for", lambda _: None)
+    tools = tuple(Disassembler(Path("nvdisasm"), version) for version in versions)
+    for module in (batches, slices):
+        monkeypatch.setattr(module, "disassembler_for", lambda _: None)
+    monkeypatch.setattr(batches, "find_disassemblers", lambda: tools)
     kernel = CubinKernel(mangled="k", code=b"\0" * 16)
     chosen = CompiledKernel(name="k", target=target, origin="k", cubin=b"", kernel=kernel, shape=KnownLaunch())
-    with pytest.raises(EnvironmentProblem, match=f"does not read code for {target}") as caught:
+    with pytest.raises(EnvironmentProblem) as caught:
         disassemblers_for([chosen])
-    assert (caught.value.hint or "").startswith(hint)
-
-
-# Padding
-
-
-@each_row(
-    ("lines", "left"),
-    [
-        (["EXIT", "BRA 0x10", "NOP", "NOP"], 1),
-        (["EXIT", "NOP"], 1),
-        (["@P0 EXIT", "BRA 0x10", "NOP"], 2),
-        (["MOV R0, RZ", "BRA 0x10"], 2),
-        (["EXIT", "BRA 0x0"], 2),
-        ([], 0),
-    ],
-)
-def test_what_fills_up_the_end_is_left_out(lines: list[str], left: int) -> None:
-    text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines))
-    assert len(without_padding(parse_sass(text))) == left
+    assert hint in (caught.value.hint or "")
+    assert disassemblers_for([]) == ()
+    (told,) = slices.reviewed_slice([(0, chosen)])
+    assert len(told.notes) == 1
 
 
 # Processes
@@ -234,17 +172,3 @@ def test_a_process_that_hangs_is_ended_and_clears_up(tmp_path: Path) -> None:
 
     assert outcomes(work, [[1], [2]], patience_s=0.5) == {(1,): None, (2,): 2}
     assert list(tmp_path.iterdir()) == []
-
-
-@forks
-def test_whoever_stops_listening_leaves_no_process_behind(tmp_path: Path) -> None:
-    def work(job: list[int]) -> int:
-        (tmp_path / str(os.getpid())).touch()
-        return sum(job)
-
-    ended = done_by_workers([[number] for number in range(50)], work, 2, lambda _: 30.0)
-    next(ended)
-    ended.close()  # type: ignore[attr-defined]
-    for process in tmp_path.iterdir():
-        with pytest.raises(ProcessLookupError):
-            os.kill(int(process.name), 0)

@@ -23,12 +23,14 @@ _ADDRESSES = st.sampled_from(
 )  # fmt: skip
 _OPERANDS = st.one_of(_NUMBERS, _REGISTERS, _ADDRESSES, st.text(" []()+-.,`@!|xR", max_size=8))
 _OPCODES = st.sampled_from(
-    ("LDG.E", "LDG.E.128", "STG.E.64", "LDS", "LDS.U8", "STS.128", "LDL", "STL.64", "LDGSTS.E.BYPASS.128", "ATOMG.ADD",
-     "RED.E.ADD", "ATOMS.ADD", "LDC", "LDC.64", "ULDC", "S2R", "S2UR", "MOV", "UMOV", "IMAD", "IMAD.WIDE", "IMAD.X",
-     "IADD3", "IADD3.X", "LEA", "LEA.HI.X", "SHF.L.U32", "SHF.R.S32.HI", "LOP3.LUT", "ISETP.GE.AND", "SEL", "PRMT",
-     "FFMA", "FMUL", "FADD", "DADD", "DMUL", "DFMA", "MUFU.RCP", "MUFU.RSQ", "I2F", "F2I", "HMMA.16816.F32", "LDSM",
-     "BRA", "BRA.U", "BSSY", "BSYNC", "CALL.REL.NOINC", "RET.REL.NODEC", "EXIT", "BAR.SYNC", "WARPSYNC", "NOP", "BRX",
-     "SHFL.BFLY", "VOTE.ANY", "R2UR", "UISETP.NE.U32.AND", "PLOP3.LUT", "UBLKCP", "X", "LDG.E.999", "STS.", "A.B.C.D")
+    ("LDG.E", "LDG.E.128", "STG.E.64", "LDS", "LDS.U8", "STS.128", "LDL", "STL.64", "LDGSTS.E.BYPASS.128",
+     "ATOMG.ADD", "RED.E.ADD", "ATOMS.ADD", "LDC", "LDC.64", "ULDC", "S2R", "S2UR", "MOV", "UMOV", "IMAD",
+     "IMAD.WIDE", "IMAD.X", "IADD3", "IADD3.X", "LEA", "LEA.HI.X", "SHF.L.U32", "SHF.R.S32.HI", "LOP3.LUT",
+     "ISETP.GE.AND", "SEL", "PRMT", "FFMA", "FMUL", "FADD", "DADD", "DMUL", "DFMA", "MUFU.RCP", "MUFU.RSQ",
+     "I2F", "F2I", "HMMA.16816.F32", "LDSM", "FCHK", "MUFU.RCP64H", "I2F.RP", "F2F.F64.F32", "BRA", "BRA.U",
+     "BSSY", "BSYNC", "CALL.REL.NOINC", "RET.REL.NODEC", "EXIT", "BAR.SYNC", "WARPSYNC", "NOP", "BRX",
+     "SHFL.BFLY", "VOTE.ANY", "R2UR", "UISETP.NE.U32.AND", "PLOP3.LUT", "UBLKCP", "X", "LDG.E.999", "STS.",
+     "A.B.C.D")
 )  # fmt: skip
 _GUARDS = st.sampled_from(("", "", "", "@P0 ", "@!P0 ", "@!PT ", "@UP0 ", "@P9 "))
 _INSTRUCTIONS = st.tuples(_GUARDS, _OPCODES, st.lists(_OPERANDS, max_size=5))
@@ -52,14 +54,7 @@ def test_no_instruction_ends_a_review(
 ) -> None:
     texts = enumerate(text_of(number, line, to) for number, (line, to) in enumerate(lines))
     code = tuple(filter(None, (instruction_of(text, 16 * number) for number, text in texts)))
-    kernel = CompiledKernel(
-        name="k",
-        target=target,
-        origin="k",
-        cubin=b"",
-        kernel=CubinKernel(mangled="k", code=bytes(16 * len(lines))),
-        shape=KnownLaunch(block=block),
-        lines={},
-    )
+    binary, shape = CubinKernel(mangled="k", code=bytes(16 * len(lines))), KnownLaunch(block=block)
+    kernel = CompiledKernel(name="k", target=target, origin="k", cubin=b"", kernel=binary, shape=shape, lines={})
     told = slices._reviewed(0, kernel, code)
     assert not [note for note in told.notes if "could not be read" in note]

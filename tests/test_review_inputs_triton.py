@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.binary.line_table import line_tables
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.review.kernel import CompiledKernel
 from tests.review_inputs import CACHE, modules
@@ -53,62 +52,22 @@ def test_arguments_have_names_but_for_constants_and_what_triton_adds() -> None:
     assert listed["row_sums"].shape.arguments == {2: 7}
 
 
-def test_a_cubin_or_its_metadata_may_be_named_alone(copied: Path) -> None:
-    for name in ("row_sums.cubin", "row_sums.json"):
-        (module,) = modules(copied / name)
-        assert module.origin == str(copied / "row_sums.cubin")
-        assert module.kernels[0].shape.block == (128, 1, 1)
-
-
-def test_lines_are_those_of_the_python_source(copied: Path) -> None:
-    lines = line_tables(row_sums(copied).cubin)["row_sums"]
-    assert {file for file, _ in lines.values()} == {"/src/kernels.py"}
-
-
-def test_kernels_for_other_targets_are_left_out() -> None:
-    chosen = [kernel.target for module in modules(CACHE, targets=("sm_90",)) for kernel in module.kernels]
-    assert chosen == ["sm_90a", "sm_90a"]
-
-
-def test_the_block_of_the_metadata_stands_against_another_one(copied: Path) -> None:
-    kernel = next(
-        kernel for module in modules(CACHE, block=(256, 1, 1)) for kernel in module.kernels if kernel.name == "row_sums"
-    )
-    assert kernel.shape.block == (128, 1, 1)
-    assert kernel.notes == ("--block 256 is not applied: the file says 128",)
-    assert row_sums(copied).notes == ()
-
-
 @each_row(
     ("changed", "block", "shared"),
     [
-        ({"num_warps": "many"}, (128, 1, 1), 16),
-        ({"num_warps": -4}, (128, 1, 1), 16),
-        ({"num_warps": 10**30}, (128, 1, 1), 16),
-        ({"num_warps": True}, (128, 1, 1), 16),
-        ({"shared": float("nan")}, (128, 1, 1), None),
-        ({"shared": None}, (128, 1, 1), None),
-        ({"target": "cuda"}, (128, 1, 1), 16),
-        ({"name": ["row_sums"]}, (128, 1, 1), 16),
+        ({"num_warps": "many"}, (128, 1, 1), 16), ({"num_warps": -4}, (128, 1, 1), 16),
+        ({"num_warps": 10**30}, (128, 1, 1), 16), ({"num_warps": True}, (128, 1, 1), 16),
+        ({"shared": float("nan")}, (128, 1, 1), None), ({"shared": None}, (128, 1, 1), None),
+        ({"target": "cuda"}, (128, 1, 1), 16), ({"name": ["row_sums"]}, (128, 1, 1), 16),
     ],
-)
+)  # fmt: skip
 def test_what_the_metadata_cannot_mean_is_not_known(
     copied: Path, changed: dict[str, object], block: tuple[int, int, int], shared: int | None
 ) -> None:
-    path = copied / "row_sums.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    original = json.loads(next(iter(sorted(CACHE.glob("*/row_sums.json")))).read_text())
+    (copied / "row_sums.json").write_text(json.dumps(original | changed))
     kernel = row_sums(copied)
     assert (kernel.shape.block, kernel.shape.dynamic_shared_bytes) == (block, shared)
-
-
-@each_row("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
-def test_broken_metadata_are_told_and_the_code_is_read_all_the_same(copied: Path, content: bytes) -> None:
-    (copied / "row_sums.json").write_bytes(content)
-    (module,) = modules(copied)
-    assert len(module.notes) == 1
-    assert module.notes[0].startswith("row_sums.json beside ")
-    assert module.kernels[0].shape.block == (128, 1, 1), "the code itself requires this block"
-    assert module.kernels[0].shape.dynamic_shared_bytes is None
 
 
 @each_row(
@@ -135,12 +94,6 @@ def test_names_go_as_far_as_the_declaration_fits_the_code(
     assert row_sums(copied).argument_names == names
 
 
-def test_without_metadata_it_is_a_cubin_like_others(copied: Path) -> None:
-    (copied / "row_sums.json").unlink()
-    kernel = row_sums(copied)
-    assert (kernel.shape.block, kernel.shape.dynamic_shared_bytes, kernel.argument_names) == ((128, 1, 1), None, ())
-
-
 def test_a_folder_without_kernels_is_refused_and_one_broken_kernel_is_told(copied: Path, tmp_path: Path) -> None:
     (copied / "zz.cubin").write_bytes(b"\x7fELF")
     listed = modules(copied)
@@ -150,7 +103,7 @@ def test_a_folder_without_kernels_is_refused_and_one_broken_kernel_is_told(copie
     with pytest.raises(DamagedInput, match=r"zz\.cubin"):
         modules(copied)
     (tmp_path / "bare").mkdir()
-    with pytest.raises(InputError, match=r"a folder without compiled kernels \(\*\.cubin\)"):
+    with pytest.raises(InputError, match=r"\*\.cubin"):
         modules(tmp_path / "bare")
 
 

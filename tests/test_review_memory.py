@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
-from benchmarks.code_against_counters import compared, main, resources_of
-from benchmarks.counted_accesses import Row
+from benchmarks.code_against_counters import main
 from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.code.binary.cubin_attributes import CubinParameter
 from gpuprof.code.sass.instruction import parse_sass
-from gpuprof.model.recorded import Dim3, FixedDetails, Launch, ProfiledInstruction, Report
-from gpuprof.read.files import read_file
-from gpuprof.review.batches import reviewed_kernels
+from gpuprof.model.recorded import Dim3
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import CodeAccess
-from gpuprof.review.inputs.modules import modules_of
-from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.memory import accesses_of, assumptions_of
-from gpuprof.review.reviewed import reviewed_kernel
+from tests.conftest import OWN_REPORTS
+from tests.cuda_tools import needs_cuda_wheels
 from tests.table import each_row
 
 TID = "S2R R1, SR_TID.X"
@@ -63,21 +57,17 @@ COLUMN = ("IMAD R3, R1, 0x80, RZ", "LDS R4, [R3]")
 ROW = ("IMAD.WIDE.U32 R2, R1, 0x4, c[0x0][0x160]", "LDG.E R9, [R2.64]")
 
 
-def test_a_column_of_shared_memory_takes_a_wavefront_a_lane() -> None:
-    assert costs(TID, *COLUMN) == [("shared", 32.0, 1.0)]
-
-
 def test_contiguous_words_take_four_sectors_and_need_them() -> None:
     (access,) = accesses_of(known(TID, *ROW), {0x20: 3})
     assert (access.sectors_per_request, access.needed_per_request, access.lane_stride_bytes) == (4.0, 4.0, 4)
     assert (access.wavefronts_per_request, access.unknown, access.loop) == (None, "", 3)
     assert (access.opcode, access.kind, access.width_bytes, access.offset) == ("LDG.E", "load", 4, 0x20)
     assert (access.file, access.line) == ("k.cu", 7)
-
-
-def test_words_beside_a_pointer_begin_inside_a_sector() -> None:
-    """p[tid + 1]: 32 words from byte 4 on lie in five sectors."""
+    # p[tid + 1]: 32 words from byte 4 on lie in five sectors. A column of shared memory: a wavefront a lane.
     assert costs(TID, ROW[0], "LDG.E R9, [R2.64+0x4]") == [("global", 5.0, 4.0)]
+    assert costs(TID, *COLUMN) == [("shared", 32.0, 1.0)]
+    (generic,) = accesses_of(known(TID, ROW[0], "LD.E R9, [R2.64]"), {})
+    assert (generic.space, generic.sectors_per_request, "generic" in generic.unknown) == ("global", None, True)
 
 
 def test_a_stride_that_is_an_argument_is_not_known_until_it_is_given() -> None:
@@ -96,10 +86,7 @@ def test_a_spill_takes_four_sectors_a_word() -> None:
         ("local", 8.0, 8.0),
         ("local", 4.0, 4.0),
     ]
-
-
-def test_a_local_array_at_an_index_of_each_lane_takes_a_sector_for_each_word_and_eight_lanes() -> None:
-    """Lanes at words of their own: each word of eight neighbouring lanes is a sector, of which one lane uses a part."""
+    # Lanes at words of their own: each word of eight neighbouring lanes is a sector, of which one lane uses a part.
     assert costs(TID, "LOP3.LUT R3, R1, 0x1, RZ, 0xc0, !PT", "LDL R4, [R3.X4]") == [("local", 8.0, 4.0)]
 
 
@@ -109,22 +96,13 @@ def test_a_copy_takes_a_wavefront_for_each_cache_line_that_it_comes_from() -> No
     shared = (TID, "IMAD.SHL.U32 R5, R1, 0x10, RZ")
     together = ("IMAD.WIDE.U32 R2, R1, 0x10, c[0x0][0x160]",)
     rows = (
-        "LOP3.LUT R6, R1, 0x3, RZ, 0xc0, !PT",
-        "SHF.R.U32.HI R7, RZ, 0x2, R1",
-        "IMAD.SHL.U32 R6, R6, 0x10, RZ",
-        "IMAD R6, R7, 0x1000, R6",
-        "IMAD.WIDE.U32 R2, R6, 0x1, c[0x0][0x160]",
-    )
+        "LOP3.LUT R6, R1, 0x3, RZ, 0xc0, !PT", "SHF.R.U32.HI R7, RZ, 0x2, R1", "IMAD.SHL.U32 R6, R6, 0x10, RZ",
+        "IMAD R6, R7, 0x1000, R6", "IMAD.WIDE.U32 R2, R6, 0x1, c[0x0][0x160]",
+    )  # fmt: skip
     unknown = ("IMAD R6, R1, c[0x0][0x168], RZ", "IMAD.WIDE.U32 R2, R6, 0x1, c[0x0][0x160]")
     assert costs(*shared, *together, copy) == [("shared", 4.0, 4.0), ("global", 16.0, 16.0)]
     assert costs(*shared, *rows, copy) == [("shared", 8.0, 4.0), ("global", 16.0, 16.0)]
     assert costs(*shared, *unknown, copy) == [("shared", None, 4.0), ("global", None, 16.0)]
-
-
-def test_a_generic_address_is_no_known_memory() -> None:
-    (access,) = accesses_of(known(TID, ROW[0], "LD.E R9, [R2.64]"), {})
-    assert (access.space, access.sectors_per_request) == ("global", None)
-    assert "generic" in access.unknown
 
 
 def test_the_cost_is_the_average_over_the_warps_that_come_to_the_access() -> None:
@@ -134,66 +112,28 @@ def test_the_cost_is_the_average_over_the_warps_that_come_to_the_access() -> Non
     assert costs(TID, *only_the_first, *ROW) == [("global", 2.0, 2.0)]
 
 
-def test_rows_of_a_block_that_are_shorter_than_a_warp_count() -> None:
-    """16 threads of 64 contiguous bytes, and the next row 4096 bytes further."""
-    lines = (TID, TID_Y, "IMAD R3, R2, 0x400, R1", "IMAD.WIDE R4, R3, 0x4, c[0x0][0x160]", "LDG.E R9, [R4.64]")
-    assert costs(*lines, block=(16, 16, 1)) == [("global", 4.0, 4.0)]
-    assert costs(*lines[:2], "IMAD R3, R2, 0x1, RZ", "LDS R4, [R3.X4]", block=(16, 16, 1)) == [("shared", 1.0, 1.0)]
-
-
-def test_without_a_block_one_direction_of_threads_is_enough() -> None:
+def test_without_a_block_what_two_directions_of_threads_make_is_not_known() -> None:
     code = known(TID, *COLUMN, block=None)
     assert [access.wavefronts_per_request for access in accesses_of(code, {})] == [32.0]
-    assert any("one row" in note for note in assumptions_of(code))
-
-
-def test_without_a_block_what_two_directions_of_threads_make_is_not_known() -> None:
+    assert len(assumptions_of(code)) == 2
     lines = (TID, TID_Y, "IMAD R3, R2, 0x80, R1", "LDS R4, [R3.X4]", "LDS R4, [0x10]")
     code = known(*lines, block=None)
     assert [access.wavefronts_per_request for access in accesses_of(code, {})] == [None, 1.0]
     assert any("--block" in note for note in assumptions_of(code))
-
-
-def test_a_block_that_the_code_asks_for_is_known() -> None:
-    lines = (TID, TID_Y, "IMAD R3, R2, 0x20, R1", "LDS R4, [R3.X4]")
-    assert costs(*lines, block=None, required=(32, 4, 1)) == [("shared", 1.0, 1.0)]
-
-
-def test_code_that_no_compiler_wrote_costs_nothing_that_is_known() -> None:
-    assert costs("BRX R2 -0x10", "LDS R4, [R3]") == [("shared", None, None)]
-    assert costs() == []
-
-
-def test_passes_that_may_be_served_together_are_not_known() -> None:
-    """Lanes that ask for the same wide words, or are off, and atomics on one word."""
-    wide = "IMAD.SHL.U32 R3, R1, 0x10, RZ"
-    half = "LOP3.LUT R3, R3, 0x100, RZ, 0xc0, !PT"
-    off = ("ISETP.GE.AND P0, PT, R1, 0x14, PT", "@P0 EXIT")
-    assert costs(TID, wide, "LDS.128 R4, [R3]", block=(32, 1, 1)) == [("shared", 4.0, 4.0)]
-    assert costs(TID, wide, half, "STS.128 [R3], R4", block=(32, 1, 1)) == [("shared", None, 1.0)]
-    assert costs(TID, wide, half, *off, "LDS.128 R4, [R3]", block=(32, 1, 1)) == [("shared", None, 1.0)]
-    assert costs(TID, wide, half, "LDS R4, [R3]", block=(32, 1, 1)) == [("shared", 2.0, 1.0)]
-    assert costs(TID, "ATOMS.ADD RZ, [R1.X4], R5", block=(32, 1, 1)) == [("shared", 1.0, 1.0)]
-    (access,) = accesses_of(known("ATOMS.ADD RZ, [0x10], R5", block=(32, 1, 1)), {})
-    assert (access.wavefronts_per_request, access.kind) == (None, "atomic")
-    assert "lanes share words" in access.unknown
+    # A block that the code asks for is known; one without threads is none.
+    required = (TID, TID_Y, "IMAD R3, R2, 0x20, R1", "LDS R4, [R3.X4]")
+    assert costs(*required, block=None, required=(32, 4, 1)) == [("shared", 1.0, 1.0)]
+    assert costs(TID, *COLUMN, block=(0, 0, 0)) == [("shared", 32.0, 1.0)]
 
 
 @each_row(
     ("width", "mask", "passes", "needs"),
     [
-        ("128", "0x0", 2.0, 2.0),
-        ("128", "0x160", 2.0, 2.0),
-        ("128", "0x150", 2.0, 2.0),
-        ("128", "0x1e0", 4.0, 4.0),
-        ("128", "0x1b0", 4.0, 4.0),
-        ("128", "0x70", 4.0, 4.0),
-        ("64", "0x0", 1.0, 1.0),
-        ("64", "0x60", 1.0, 1.0),
-        ("64", "0x70", 2.0, 2.0),
-        ("64", "0xf0", 4.0, 2.0),
+        ("128", "0x0", 2.0, 2.0), ("128", "0x160", 2.0, 2.0), ("128", "0x150", 2.0, 2.0), ("128", "0x1e0", 4.0, 4.0),
+        ("128", "0x1b0", 4.0, 4.0), ("128", "0x70", 4.0, 4.0), ("64", "0x0", 1.0, 1.0), ("64", "0x60", 1.0, 1.0),
+        ("64", "0x70", 2.0, 2.0), ("64", "0xf0", 4.0, 2.0),
     ],
-)
+)  # fmt: skip
 def test_wide_loads_of_neighbours_that_load_the_same_are_served_together(
     width: str, mask: str, passes: float, needs: float
 ) -> None:
@@ -203,132 +143,21 @@ def test_wide_loads_of_neighbours_that_load_the_same_are_served_together(
     assert costs(*lines, block=(32, 1, 1)) == [("shared", passes, needs)]
 
 
-def test_one_lane_alone_takes_one_wavefront_however_wide() -> None:
-    alone = ("ISETP.NE.AND P0, PT, R1, RZ, PT", "@P0 EXIT")
-    assert costs(TID, *alone, "LDS.128 R4, [0x10]", block=(32, 1, 1)) == [("shared", 1.0, 1.0)]
-
-
-@each_row(
-    "line",
-    [
-        "LEA R3, R1, R1, 0xffffffff",
-        "PLOP3.LUT P0, PT, P1, 0x80, 0x0",
-        "SHF.L.U32 R3, R1, 0xffffffff, RZ",
-        "MOV R3, 0x" + "f" * 4000,
-        "IMAD R3",
-    ],
-)
-def test_hostile_operands_neither_fail_nor_take_memory(line: str) -> None:
-    assert len(costs(TID, line, "@P0 LDG.F9999999x99999 R4, [R2.64]", "LDS R4, [R3]")) == 2
-
-
-def test_a_block_without_threads_is_no_block() -> None:
-    assert costs(TID, *COLUMN, block=(0, 0, 0)) == [("shared", 32.0, 1.0)]
-
-
 # Against counters
 
 
-def counted(sass: str, per_request: float, *, lanes: float = 32.0, tags: float = 0.0) -> tuple[str, CodeAccess]:
-    """How the benchmark judges contiguous words, where so much was counted for each of 100 requests."""
-    counts = {
-        "inst_executed": 100.0,
-        "thread_inst_executed_true": 100 * lanes,
-        "memory_l2_theoretical_sectors_global": 100 * per_request,
-        "memory_l1_tag_requests_global": 100 * tags,
-    }
-    start = 0x7F00_0000_0000
-    plain = [ProfiledInstruction(start + at, "", None, line=None, counts={"inst_executed": 1.0}) for at in (0, 0x10)]
-    details = _Details(counted=(*plain, ProfiledInstruction(start + 0x20, "", None, line=None, counts=counts)))
-    launch = Launch(name="k", demangled="k", device=0, details=details)
-    (item,) = compared(launch, reviewed_kernel(known(TID, ROW[0], sass), 0), "k")
-    return item.outcome, item.access
+@pytest.mark.compilers
+@needs_cuda_wheels
+def test_what_is_known_is_what_ncu_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of our own reports: two loads and a store of saxpy, in two launches."""
+    main([str(OWN_REPORTS[0])])
+    judged_right(capsys.readouterr().out.splitlines(), "6 of 6")
 
 
-class _Details(FixedDetails, frozen=True, kw_only=True):
-    """Details with instructions."""
-
-    counted: tuple[ProfiledInstruction, ...]
-
-    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
-        """Return them."""
-        return self.counted
-
-
-@each_row(
-    ("per_request", "lanes", "tags", "outcome"),
-    [
-        (4.0, 32.0, 1.0, "right"),
-        (4.03, 32.0, 1.0, "right"),
-        (4.05, 32.0, 1.0, "wrong"),
-        (2.0, 16.0, 1.0, "lanes off"),
-        (1.9, 16.0, 1.0, "wrong"),
-        (4.05, 16.0, 1.0, "wrong"),
-        (0.0, 32.0, 1.0, "counted 0"),
-        (0.0, 32.0, 0.0, "wrong"),
-    ],
-)
-def test_counts_are_judged_by_what_can_have_run(per_request: float, lanes: float, tags: float, outcome: str) -> None:
-    assert counted("LDG.E R9, [R2.64]", per_request, lanes=lanes, tags=tags)[0] == outcome
-
-
-@each_row("name", ["cutlass-report80.ncu-rep", "indexspaces.jl-profile.ncu-rep"])
-def test_what_is_known_is_what_ncu_counted(reports: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main([str(reports / name)])
-    lines = capsys.readouterr().out.splitlines()
+def judged_right(lines: list[str], right: str | None) -> None:
+    """Check that the benchmark finds no access and no launch for which the code says something else than ncu."""
     cells = [[cell.strip() for cell in line.split("|")] for line in lines if line.startswith("| all")]
-    assert {row[2] for row in cells} >= {"global", "shared"}
+    assert cells and (right is None or right in {row[9] for row in cells})
     assert all(row[9].split(" of ")[0] == row[9].split(" of ")[1] and row[13] == "0" for row in cells)
-    assert all(left == right for left, right in _launches_as_recorded(lines))
-
-
-@each_row(
-    ("launch", "lines", "requests"),
-    [
-        (2, 2 * 1, 2 + 2 + 32 + 8),
-        (5, 1 * 16 + 1 * 4, 1 + 1 + 4 + 1 + 16 + 16),
-        (7, 4 * 4 + 4 * 4, 8 + 16 + 4 + 32 + 128),
-        (8, 4 * 4 + 4 * 4, 8 + 16 + 4 + 128 + 128),
-    ],
-)
-def test_wavefronts_of_wide_loads_are_those_that_ncu_counted_of_a_whole_launch(
-    reports: Path, launch: int, lines: int, requests: int
-) -> None:
-    """Matrix products on an A10G, which takes a request every other cycle and a wavefront each cycle.
-
-    Nearly all requests are those of the loop: what comes behind it adds 1 % or so. `lines`: the cache lines that its
-    loads from global memory touch, which take a wavefront each; by hand, as the length of a row is an argument.
-    """
-    file = reports / "esmm-research-profile-26b457a.ncu-rep"
-    report = read_file(str(file))
-    assert isinstance(report, Report)
-    modules = modules_of(ReviewRequest(files=(str(file),)))
-    (kernel,) = (kernel for module in modules for kernel in module.kernels if kernel.launch == launch)
-    (reviewed,) = reviewed_kernels([kernel], lambda *_: None)
-    loop = [access for access in reviewed.accesses if access.loop is not None]
-    assert len(loop) == requests
-    shared = sum(access.wavefronts_per_request or 0.0 for access in loop if access.space == "shared")
-    number = report.launches[launch].metrics.number
-    wavefronts, asked = (
-        number(f"l1tex__{name}.avg.pct_of_peak_sustained_elapsed")
-        for name in ("data_pipe_lsu_wavefronts", "lsuin_requests")
-    )
-    assert wavefronts and asked
-    assert (shared + lines) / requests == pytest.approx(2 * wavefronts / asked, rel=0.02)
-
-
-def _launches_as_recorded(lines: list[str]) -> list[list[str]]:
     told = [line.partition(": ")[2].split(" ") for line in lines if line.endswith("launches as recorded")]
-    assert told
-    return [[entry[0], entry[2]] for entry in told]
-
-
-def test_a_missing_counter_is_compared_with_nothing() -> None:
-    kernel = reviewed_kernel(known(TID, *ROW), 0)
-    launch = Launch(name="k", demangled="k", device=0)
-    assert list(compared(launch, kernel, "k")) == []
-    assert "registers" not in dict(resources_of(launch, kernel))
-
-
-def test_shares_of_nothing_are_missing() -> None:
-    assert Row().share(("right",), ("right", "wrong")) is None
+    assert told and all(entry[0] == entry[2] for entry in told)

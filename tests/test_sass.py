@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.code.flow.dominators import DominatorTree, natural_loops
-from gpuprof.code.flow.graph import flow_of, graph_of
 from gpuprof.code.flow.loops import Loop, find_loops, jumping_calls
 from gpuprof.code.sass.instruction import Instruction, instruction_of, parse_sass
 from gpuprof.code.sass.operands import (
     address_terms,
-    carried,
     named,
     registers_of,
     sources,
@@ -23,12 +21,11 @@ from gpuprof.code.sass.operands import (
     written,
     zero_factors,
 )
-from gpuprof.code.sass.writes import may_write
 from tests.cuda_tools import RECORDED, recorded
 from tests.table import each_row
 
 
-def one(text: str) -> Instruction:
+def line(text: str) -> Instruction:
     """The instruction of a line, at address 0."""
     (instruction,) = parse_sass(f"        /*0000*/                   {text} ;")
     return instruction
@@ -48,111 +45,67 @@ def test_every_line_with_an_address_is_an_instruction(file: Path) -> None:
 
 
 def test_parts_of_an_instruction() -> None:
-    item = one("@!P0 BRA 0x160")
+    item = line("@!P0 BRA 0x160")
     assert (item.predicate, item.opcode, item.operands, item.target) == ("@!P0", "BRA", ("0x160",), 0x160)
-    item = one("LDG.E.128.CONSTANT R4, desc[UR6][R4.64]")
+    item = line("LDG.E.128.CONSTANT R4, desc[UR6][R4.64]")
     assert (item.predicate, item.name, item.operands) == (None, "LDG", ("R4", "desc[UR6][R4.64]"))
-    assert one("BRA.U !UP0, 0x5b0").target == 0x5B0
-    assert one("EXIT").operands == ()
-    assert one("FFMA R1, R2, R3, 0x160").target is None
-
-
-def test_an_opcode_is_matched_by_whole_words() -> None:
-    item = one("LDG.E.128.CONSTANT R4, [R4]")
+    assert line("BRA.U !UP0, 0x5b0").target == 0x5B0
+    assert line("EXIT").operands == ()
+    assert line("FFMA R1, R2, R3, 0x160").target is None
+    item = line("LDG.E.128.CONSTANT R4, [R4]")
     assert all(
         item.is_a(opcode) for opcode in ("LDG", "LDG.E", "LDG.E.128", "LDG.E.128.CONSTANT", "LDG.E.128.CONSTANT$")
     )
     assert not any(item.is_a(opcode) for opcode in ("LD", "LDG.E.12", "LDG.E.64", "LDG.128", "LDG$", "LDG.E.128$"))
-    assert not one("FFMA2 R2, R2, R4, R6").is_a("FFMA")
-
-
-@each_row("text", ["NOP", "@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ", "@!UPT UIADD3 URZ, URZ, URZ, URZ"])
-def test_fillers_are_idle(text: str) -> None:
-    assert one(text).idle
-
-
-def test_a_predicated_instruction_is_not_idle() -> None:
-    assert not one("@P0 FFMA R1, R2, R3, R4").idle
-
-
-@given(st.integers(0, 2**24).map(lambda number: 16 * number), st.sampled_from(RECORDED))
-def test_moving_there_and_back_changes_nothing(distance: int, file: Path) -> None:
-    code = parse_sass(file.read_text(encoding="utf-8"))
-    there = tuple(item.moved(distance) for item in code)
-    assert all(after.address == before.address + distance for before, after in zip(code, there, strict=True))
-    assert tuple(item.moved(-distance) for item in there) == code
-    assert [len(loop.instructions) for loop in find_loops(there)] == [
-        len(loop.instructions) for loop in find_loops(code)
-    ]
+    assert not line("FFMA2 R2, R2, R4, R6").is_a("FFMA")
+    for text in ("NOP", "@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ", "@!UPT UIADD3 URZ, URZ, URZ, URZ"):
+        assert line(text).idle
+    assert not line("@P0 FFMA R1, R2, R3, R4").idle
+    load = instruction_of("@!P0 LDG.E.64.CONSTANT R2, desc[UR4][R4.64+0x8]", 0x40)
+    assert load == Instruction(0x40, "LDG.E.64.CONSTANT", ("R2", "desc[UR4][R4.64+0x8]"), predicate="@!P0")
+    assert load is not None and written(load) == ("R2", "R3") and named(load.operands[1]) == ("UR4", "R4")
+    assert registers_of("R4", "STS.128") == ("R4", "R5", "R6", "R7") and registers_of("R4", "STS") == ("R4",)
+    assert instruction_of("") is None and instruction_of("see the source") is None
+    assert address_terms("desc[UR4][R2.64+UR8+-0x10]") == (("R2", ("64",), 0), ("UR8", (), 0), (None, (), -16))
+    assert address_terms("[R3.U32.X4]") == (("R3", ("U32", "X4"), 0),)
+    assert address_terms("R3") is None and address_terms("[R3+a]") is None
 
 
 # Loops
 
 
-@each_row("name", ["ffma-sm_70", "ffma-sm_120a"])
-def test_a_counted_loop_is_found_and_the_padding_is_none(name: str) -> None:
-    (loop,) = find_loops(recorded(name))
-    assert opcodes(loop)["FFMA"] == 16
-    assert loop.instructions[-1].target == loop.header == loop.instructions[0].address
+def test_a_counted_loop_is_found_and_the_padding_is_none() -> None:
+    for name in ("ffma-sm_70", "ffma-sm_120a"):
+        (loop,) = find_loops(recorded(name))
+        assert opcodes(loop)["FFMA"] == 16
+        assert loop.instructions[-1].target == loop.header == loop.instructions[0].address
+    assert find_loops(()) == ()
+    assert find_loops(parse_sass("/*0000*/ FFMA R1, R2, R3, R4 ;\n/*0010*/ EXIT ;\n/*0020*/ BRA 0x20 ;")) == ()
 
 
-def test_a_loop_that_is_left_by_a_call_is_found() -> None:
+def test_calls_and_spins_are_told_from_loops() -> None:
     code = recorded("ffma-left-by-a-call-sm_80")
     (loop,) = find_loops(code)
     assert opcodes(loop)["FFMA"] == 256
     (call,) = (item for item in code if item.name == "CALL")
     assert jumping_calls(code) == {call.address}
     assert call in loop.instructions
-
-
-def test_calls_of_a_subroutine_are_no_jumps() -> None:
     code = recorded("int4-by-calls-sm_100a")
     assert Counter(item.name for item in code)["CALL"] == 4
     assert jumping_calls(code) == frozenset()
     (loop,) = find_loops(code)
     assert opcodes(loop)["CALL.REL.NOINC"] == 4
     assert "RET.REL.NODEC" not in opcodes(loop)
-
-
-def test_spin_loops_lie_inside_the_counted_loop() -> None:
     *spins, outer = find_loops(recorded("shared-atomic-sm_90a"))
     assert [opcodes(loop)["ATOMS.CAST.SPIN"] for loop in spins] == [1, 1, 1, 1]
     assert opcodes(outer)["ATOMS.CAST.SPIN"] == 4
     assert all(set(loop.instructions) < set(outer.instructions) for loop in spins)
-
-
-def test_a_part_of_a_loop_that_lies_behind_the_end_of_the_kernel_belongs_to_it() -> None:
     code = recorded("bulk-copy-sm_90a")
     outer = find_loops(code)[-1]
     end = next(item.address for item in code if item.opcode == "EXIT")
     behind = [item for item in outer.instructions if item.address > end]
     assert Counter(item.name for item in behind)["SYNCS"] == 1
     assert opcodes(outer)["UBLKCP.S.G"] == 1
-
-
-def test_code_without_jumps_has_no_loop() -> None:
-    assert find_loops(()) == ()
-    assert find_loops(parse_sass("/*0000*/ FFMA R1, R2, R3, R4 ;\n/*0010*/ EXIT ;\n/*0020*/ BRA 0x20 ;")) == ()
-
-
-def test_loops_are_found_beside_jumps_to_unknown_places() -> None:
-    """`BRX` may lead anywhere: what walks the code does without its graph, and the loop before it is one."""
-    lines = ("IADD3 R2, R2, 0x1, RZ", "@P0 BRA 0x0", "BRX R4 -0x30", "@P1 BRA 0x30", "EXIT")
-    code = parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
-    (loop,) = find_loops(code)
-    assert (loop.header, len(loop.instructions)) == (0, 2)
-    assert graph_of(code) is None and flow_of(code).successors == ((0, 1), (), (2, 3), ())
-    assert graph_of(code[:2] + code[4:]) is not None and graph_of(()) is None
-
-
-def test_loops_around_a_block_begin_with_the_innermost() -> None:
-    lines = ("NOP", "IADD3 R2, R2, 0x1, RZ", "@P0 BRA 0x10", "@P1 BRA 0x10", "@P2 BRA 0x0", "EXIT")
-    code = parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
-    graph = flow_of(code)
-    assert [block[0].address for block in graph.blocks] == [0x0, 0x10, 0x30, 0x40, 0x50]
-    assert graph.loops == {0: {0, 1, 2, 3}, 1: {1, 2}}
-    assert graph.loops_around == {0: (0,), 1: (1, 0), 2: (1, 0), 3: (0,)}
-    assert flow_of(code) is graph
 
 
 graphs = st.integers(1, 7).flatmap(
@@ -189,146 +142,60 @@ def test_natural_loops_are_those_of_the_definition(graph: list[list[int]]) -> No
 @each_row(
     ("text", "registers"),
     [
-        ("FFMA R4, R4, R2.reuse, R3", ("R4",)),
-        ("LDG.E.64 R2, desc[UR4][R2.64]", ("R2", "R3")),
+        ("FFMA R4, R4, R2.reuse, R3", ("R4",)), ("LDG.E.64 R2, desc[UR4][R2.64]", ("R2", "R3")),
         ("LDG.E.128.CONSTANT R4, [R4]", ("R4", "R5", "R6", "R7")),
         ("LDG.E.ENL2.256 R8, R4, desc[UR4][R2.64]", tuple(f"R{index}" for index in (8, 9, 10, 11, 4, 5, 6, 7))),
         ("STG.E.ENL2.256 desc[UR4][R2.64], R4, R8", ()),
-        ("HMMA.16816.F32 R16, R4, R2, R16", ("R16", "R17", "R18", "R19")),
-        ("HFMA2.MMA R3, -RZ, RZ, 0, 0", ("R3",)),
-        ("DFMA R4, R4, R6, R8", ("R4", "R5")),
-        ("CS2R R24, SRZ", ("R24", "R25")),
-        ("IMAD.WIDE.U32 R4, R5, R0, c[0x0][0x178]", ("R4", "R5")),
-        ("SHFL.BFLY PT, R5, R4, 0x1, 0x1f", ("R5",)),
-        ("ISETP.GE.AND P0, PT, R9, 0x1, PT", ("P0",)),
-        ("PLOP3.LUT P0, P1, PT, PT, PT, 0x8, 0x80", ("P0", "P1")),
-        ("VOTE.ANY R0, PT, P0", ("R0",)),
-        ("VOTE.ANY P0, P1", ("P0",)),
-        ("IADD3 R24, P0, R24, 0x1, RZ", ("R24", "P0")),
-        ("IADD3.X R26, RZ, RZ, R26, P0, !PT", ("R26",)),
-        ("LOP3.LUT P2, R4, R4, R5, RZ, 0x3c, !PT", ("P2", "R4")),
-        ("FFMA RZ, R4, R5, R6", ()),
-        ("STG.E.64 desc[UR4][R2.64], R34", ()),
-        ("REDUX.SUM UR4, R2", ("UR4",)),
-        ("EXIT", ()),
+        ("HMMA.16816.F32 R16, R4, R2, R16", ("R16", "R17", "R18", "R19")), ("HFMA2.MMA R3, -RZ, RZ, 0, 0", ("R3",)),
+        ("DFMA R4, R4, R6, R8", ("R4", "R5")), ("CS2R R24, SRZ", ("R24", "R25")),
+        ("IMAD.WIDE.U32 R4, R5, R0, c[0x0][0x178]", ("R4", "R5")), ("SHFL.BFLY PT, R5, R4, 0x1, 0x1f", ("R5",)),
+        ("ISETP.GE.AND P0, PT, R9, 0x1, PT", ("P0",)), ("PLOP3.LUT P0, P1, PT, PT, PT, 0x8, 0x80", ("P0", "P1")),
+        ("VOTE.ANY R0, PT, P0", ("R0",)), ("VOTE.ANY P0, P1", ("P0",)),
+        ("IADD3 R24, P0, R24, 0x1, RZ", ("R24", "P0")), ("IADD3.X R26, RZ, RZ, R26, P0, !PT", ("R26",)),
+        ("LOP3.LUT P2, R4, R4, R5, RZ, 0x3c, !PT", ("P2", "R4")), ("FFMA RZ, R4, R5, R6", ()),
+        ("STG.E.64 desc[UR4][R2.64], R34", ()), ("REDUX.SUM UR4, R2", ("UR4",)), ("EXIT", ()),
     ],
-)
+)  # fmt: skip
 def test_written_registers(text: str, registers: tuple[str, ...]) -> None:
-    assert written(one(text)) == registers
-
-
-def test_sources_come_after_the_written_register() -> None:
-    assert sources(one("SHFL.BFLY PT, R5, R4, 0x1, 0x1f")) == ("R4", "0x1", "0x1f")
-    assert sources(one("FFMA R4, R4, R2.reuse, R3")) == ("R4", "R2.reuse", "R3")
+    assert written(line(text)) == registers
 
 
 def test_an_instruction_waits_for_what_it_reads() -> None:
-    load = one("LDG.E.64 R2, desc[UR4][R2.64]")
-    assert waits_for(load, load)
-    assert not waits_for(load, one("LDG.E.64 R4, desc[UR4][R4.64]"))
-    assert waits_for(one("FFMA R1, R5, R6, R7"), one("LDG.E.64 R4, [R8.64]"))
-    assert not waits_for(one("FFMA R4, R5, R6, R7"), one("MOV R4, R1"))
-    assert not waits_for(one("FFMA R1, R21, UR2, R7"), one("MOV R2, R1"))
+    assert sources(line("SHFL.BFLY PT, R5, R4, 0x1, 0x1f")) == ("R4", "0x1", "0x1f")
+    assert sources(line("FFMA R4, R4, R2.reuse, R3")) == ("R4", "R2.reuse", "R3")
+    load, compare = line("LDG.E.64 R2, desc[UR4][R2.64]"), line("ISETP.LT.AND P0, PT, R0, R5, PT")
+    for reads, writes, waits in (
+        (load, load, True),
+        (load, line("LDG.E.64 R4, desc[UR4][R4.64]"), False),
+        (line("FFMA R1, R5, R6, R7"), line("LDG.E.64 R4, [R8.64]"), True),
+        (line("FFMA R4, R5, R6, R7"), line("MOV R4, R1"), False),
+        (line("FFMA R1, R21, UR2, R7"), line("MOV R2, R1"), False),
+        (line("VOTE.ANY R0, PT, P0"), compare, True),
+        (compare, line("VOTE.ANY R0, PT, P0"), True),
+        (line("@!P0 MOV R3, R4"), compare, True),
+        (line("@!P1 MOV R3, R4"), compare, False),
+        (line("IADD3.X R26, RZ, RZ, R26, P0, !PT"), line("IADD3 R24, P0, R24, 0x1, RZ"), True),
+    ):
+        assert waits_for(reads, writes) is waits, (reads, writes)
 
 
-def test_an_instruction_waits_for_predicates_too() -> None:
-    compare = one("ISETP.LT.AND P0, PT, R0, R5, PT")
-    vote = one("VOTE.ANY R0, PT, P0")
-    assert waits_for(vote, compare)
-    assert waits_for(compare, vote)
-    assert waits_for(one("@!P0 MOV R3, R4"), compare)
-    assert not waits_for(one("@!P1 MOV R3, R4"), compare)
-    assert waits_for(one("IADD3.X R26, RZ, RZ, R26, P0, !PT"), one("IADD3 R24, P0, R24, 0x1, RZ"))
-
-
-@each_row(
-    ("links", "chains"),
-    [
-        ("1111", 1),
-        ("1212", 2),
-        ("1122", 2),
-        ("1234", 4),
-    ],
-)
-def test_chains_are_counted_by_what_goes_on_from_the_turn_before(links: str, chains: int) -> None:
-    loop = [one(f"FFMA R{link}, R{link}, R8, R9") for link in links]
-    assert carried("FFMA", loop) == chains
-    assert carried("FFMA", [*loop, one("MOV R1, R7")]) == chains - 1
-
-
-def test_results_that_nothing_reads_are_no_chain() -> None:
-    assert carried("FFMA", [one("FFMA R1, R6, R8, R9"), one("FFMA R2, R6, R8, R9")]) == 0
-
-
-ZERO = one("MOV R2, RZ")
-LOADED = one("LDG.E R2, [R8.64]")
-PRODUCT = one("FFMA R4, R4, R2, R3")
+ZERO = line("MOV R2, RZ")
+LOADED = line("LDG.E R2, [R8.64]")
+PRODUCT = line("FFMA R4, R4, R2, R3")
 
 
 @each_row(
     ("loop", "before", "zeros"),
     [
-        ([one("FFMA R4, RZ, R2, R3")], [], 1),
-        ([one("FFMA R4, R4, -RZ, R3")], [], 1),
-        ([one("FFMA R4, R4, R2, RZ")], [], 0),
-        ([one("IMMA.16832.S8.S8 R8, RZ.ROW, R2.COL, R8")], [], 0),
-        ([PRODUCT], [], 0),
-        ([PRODUCT], [LOADED, ZERO], 1),
-        ([PRODUCT], [ZERO, LOADED], 0),
-        ([ZERO, PRODUCT], [LOADED], 1),
-        ([LOADED, PRODUCT], [ZERO], 0),
-        ([PRODUCT, LOADED], [ZERO], 0),
-        ([PRODUCT, ZERO], [LOADED], 1),
-        ([one("FFMA R4, R4, R3, R5")], [one("CS2R R2, SRZ")], 1),
-        ([one("FFMA R4, R4, R3, R5")], [one("CS2R R2, SR_CLOCKLO")], 0),
-        ([PRODUCT], [one("HFMA2.MMA R2, -RZ, RZ, 0, 0")], 1),
-        ([PRODUCT], [one("HFMA2.MMA R2, -RZ, RZ, 3.5, 0")], 0),
+        ([line("FFMA R4, RZ, R2, R3")], [], 1), ([line("FFMA R4, R4, -RZ, R3")], [], 1),
+        ([line("FFMA R4, R4, R2, RZ")], [], 0), ([line("IMMA.16832.S8.S8 R8, RZ.ROW, R2.COL, R8")], [], 0),
+        ([PRODUCT], [], 0), ([PRODUCT], [LOADED, ZERO], 1), ([PRODUCT], [ZERO, LOADED], 0),
+        ([ZERO, PRODUCT], [LOADED], 1), ([LOADED, PRODUCT], [ZERO], 0), ([PRODUCT, LOADED], [ZERO], 0),
+        ([PRODUCT, ZERO], [LOADED], 1), ([line("FFMA R4, R4, R3, R5")], [line("CS2R R2, SRZ")], 1),
+        ([line("FFMA R4, R4, R3, R5")], [line("CS2R R2, SR_CLOCKLO")], 0),
+        ([PRODUCT], [line("HFMA2.MMA R2, -RZ, RZ, 0, 0")], 1),
+        ([PRODUCT], [line("HFMA2.MMA R2, -RZ, RZ, 3.5, 0")], 0),
     ],
-)
+)  # fmt: skip
 def test_zero_factors(loop: list[Instruction], before: list[Instruction], zeros: int) -> None:
     assert zero_factors("FFMA", loop, before) == zeros
-
-
-@each_row(
-    ("opcode", "first", "count"),
-    [
-        ("DMMA.16x8x4", "R4", 4), ("HMMA.16816.F32", "R4", 4), ("LDSM.16.M88.4", "R8", 4), ("LDSM.16.MT88.2", "R8", 2),
-        ("LDSM.16.M88", "R8", 1), ("F2F.F64.F32", "R2", 2), ("F2F.F32.F64", "R2", 1), ("LDG.E.128", "R4", 4),
-        ("ATOMG.E.ADD.F64.RN.STRONG.GPU", "R6", 2), ("ATOMG.E.ADD.STRONG.GPU", "R6", 1), ("DFMA", "R0", 2),
-    ],
-)  # fmt: skip
-def test_an_instruction_writes_as_many_registers_as_it_is_wide(opcode: str, first: str, count: int) -> None:
-    start = int(first[1:])
-    assert written(Instruction(0, opcode, (first, "R40", "R44"), None)) == tuple(
-        f"R{start + index}" for index in range(count)
-    )
-
-
-@each_row(
-    ("text", "registers"),
-    [
-        ("F2F.F32.F64 R5, R2", 1), ("F2F.F64.F32 R4, R2", 2), ("F2I.F64.TRUNC R5, R2", 1),
-        ("F2I.U64.F64.TRUNC R4, R2", 2),
-        ("F2I.S64.TRUNC R4, R2", 2), ("I2F.F64 R4, R2", 2), ("I2F.S64 R5, R2", 1), ("I2F.F64.U32 R4, R2", 2),
-        ("SHF.L.U64.HI R5, R2, 0x2, R3", 1), ("IMAD.WIDE R4, R2, 0x4, R6", 2),
-    ],
-)  # fmt: skip
-def test_a_conversion_may_write_what_its_result_is_wide(text: str, registers: int) -> None:
-    instruction = instruction_of(text)
-    assert instruction is not None
-    first = int(instruction.operands[0][1:])
-    assert may_write(instruction) == tuple(f"R{first + index}" for index in range(registers))
-
-
-def test_an_instruction_of_a_report_is_read_alone() -> None:
-    load = instruction_of("@!P0 LDG.E.64.CONSTANT R2, desc[UR4][R4.64+0x8]", 0x40)
-    assert load == Instruction(0x40, "LDG.E.64.CONSTANT", ("R2", "desc[UR4][R4.64+0x8]"), predicate="@!P0")
-    assert load is not None and written(load) == ("R2", "R3") and named(load.operands[1]) == ("UR4", "R4")
-    assert registers_of("R4", "STS.128") == ("R4", "R5", "R6", "R7") and registers_of("R4", "STS") == ("R4",)
-    assert instruction_of("") is None and instruction_of("see the source") is None
-
-
-def test_an_address_is_a_sum_of_registers_and_numbers() -> None:
-    assert address_terms("desc[UR4][R2.64+UR8+-0x10]") == (("R2", ("64",), 0), ("UR8", (), 0), (None, (), -16))
-    assert address_terms("[R3.U32.X4]") == (("R3", ("U32", "X4"), 0),)
-    assert address_terms("R3") is None and address_terms("[R3+a]") is None

@@ -1,25 +1,13 @@
-"""How often loops run: hand-worked loops, what must stay unknown, and kernels compiled for each architecture."""
+"""How often loops run: hand-worked loops, and what must stay unknown."""
 
 from __future__ import annotations
-
-from functools import cache
-from itertools import pairwise
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.flow.loops import find_loops
 from gpuprof.code.formulas.trips import trip_counts
-from gpuprof.code.sass.instruction import Instruction, instruction_of, parse_sass
-from gpuprof.code.tools.compile import compiler_for, target_options
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for
-from gpuprof.read.ncu_rep import read_ncu_rep
-from tests.cuda_tools import needs_cuda_wheels
+from gpuprof.code.sass.instruction import Instruction, parse_sass
 from tests.table import each_row
-
-TARGETS = ("sm_75", "sm_80", "sm_86", "sm_90a", "sm_100a", "sm_120a")
 
 
 def sass(*lines: str) -> tuple[Instruction, ...]:
@@ -82,90 +70,5 @@ def test_a_bound_that_is_an_argument_counts_once_it_is_given() -> None:
     turn = ["IADD3 R0, R0, 0x2, RZ", "ISETP.GE.AND P0, PT, R0, c[0x0][0x168], PT", "@!P0 BRA 0x10"]
     assert counted(*turn) is None
     assert counted(*turn, constants={0x168: 100, 0x169: 0, 0x16A: 0, 0x16B: 0}) == 50
-
-
-def test_a_counter_that_begins_with_a_thread_index_is_not_known() -> None:
     turn = ["IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x7, PT", "@P0 BRA 0x10"]
     assert counted(*turn, begin="S2R R0, SR_TID.X") is None
-
-
-_SOURCE = """
-extern "C" {
-__global__ void up(float *a) { float s = 0;
-#pragma unroll 1
-  for (int i = 0; i < 37; i++) s = s * a[i] + 1; a[threadIdx.x] = s; }
-__global__ void down(float *a) { float s = 0;
-#pragma unroll 1
-  for (int i = 50; i > 0; i -= 3) s = s * a[i] + 1; a[threadIdx.x] = s; }
-__global__ void not_equal(float *a) { float s = 0;
-#pragma unroll 1
-  for (int i = 4; i != 100; i += 4) s = s * a[i] + 1; a[threadIdx.x] = s; }
-__global__ void unrolled(float *a) { float s = 0;
-#pragma unroll 4
-  for (int i = 0; i < 128; i++) s = s * a[i] + 1; a[threadIdx.x] = s; }
-__global__ void do_while(float *a) { float s = 0; int i = 0;
-#pragma unroll 1
-  do { s = s * a[i] + 1; i++; } while (i < 21); a[threadIdx.x] = s; }
-__global__ void nested(float *a) { float s = 0;
-#pragma unroll 1
-  for (int i = 0; i < 11; i++) {
-#pragma unroll 1
-    for (int j = 0; j < 13; j++) s = s * a[i * 64 + j] + 1; s += a[i]; } a[threadIdx.x] = s; }
-__global__ void triangle(float *a) { float s = 0;
-#pragma unroll 1
-  for (int i = 0; i < 11; i++) {
-#pragma unroll 1
-    for (int j = 0; j < i + 1; j++) s = s * a[i * 64 + j] + 1; s += a[i]; } a[threadIdx.x] = s; }
-__global__ void broken_off(float *a) { float s = 0;
-#pragma unroll 1
-  for (int i = 0; i < 41; i++) { s = s * a[i] + 1; if (s > 7.f) break; } a[threadIdx.x] = s; }
-__global__ void by_argument(float *a, int n) { float s = 0;
-#pragma unroll 1
-  for (int i = 0; i < n; i++) s = s * a[i] + 1; a[threadIdx.x] = s; }
-__global__ void by_thread(float *a) { float s = 0;
-#pragma unroll 1
-  for (int i = threadIdx.x; i < 1024; i += blockDim.x) s = s * a[i] + 1; a[threadIdx.x] = s; }
-__global__ void with_branches(float *a) { float s = 0;
-#pragma unroll 1
-  for (int i = 0; i < 37; i++) { if (a[i + threadIdx.x] > 0) s = s * a[i] / a[i + 1] + 1; __syncthreads(); }
-  a[threadIdx.x] = s; }
-}
-"""
-_EXPECTED = {
-    "up": [37], "down": [17], "not_equal": [24], "unrolled": [32], "do_while": [21], "nested": [11, 13],
-    "triangle": [11, None], "broken_off": [None], "by_argument": [None], "by_thread": [None], "with_branches": [37],
-}  # fmt: skip
-
-
-@cache
-def compiled(target: str) -> dict[str, tuple[Instruction, ...]]:
-    nvrtc, tool = compiler_for(target), disassembler_for(target)
-    assert nvrtc is not None and tool is not None
-    outcome = nvrtc.compile(_SOURCE, "trips.cu", target_options(target))
-    assert outcome.cubin is not None, outcome.log
-    codes = disassemble(tool, target, [kernel_code(outcome.cubin, name) for name in _EXPECTED])
-    return dict(zip(_EXPECTED, codes, strict=True))
-
-
-@needs_cuda_wheels
-@each_row("target", TARGETS)
-def test_compiled_loops_have_the_trips_of_their_source(target: str) -> None:
-    trips = {
-        name: [trip_counts(code, {}).get(loop.header) for loop in sorted(find_loops(code))]
-        for name, code in compiled(target).items()
-    }
-    assert trips == _EXPECTED
-
-
-def test_trips_are_those_that_the_counters_tell(reports: Path) -> None:
-    ratios = []
-    for name in ("indexspaces.jl-profile-3176628.ncu-rep", "indexspaces.jl-profile.ncu-rep"):
-        for launch in read_ncu_rep(reports / name).launches:
-            listing = launch.details.instructions(("inst_executed",))
-            executed = {item.pc: item.counts.get("inst_executed", 0.0) for item in listing}
-            code = tuple(filter(None, (instruction_of(item.sass, item.pc) for item in listing)))
-            before = {after.address: executed[item.address] for item, after in pairwise(code)}
-            trips = sorted(trip_counts(code, {}).items())
-            ratios += [(count, executed[header] / before[header]) for header, count in trips]
-    assert [count for count, _ in ratios] == [256, 4, 43]
-    assert all(counted == count for count, counted in ratios)
