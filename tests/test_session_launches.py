@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import typing
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 from msgspec.structs import replace
 
 import gpuprof
@@ -23,22 +21,15 @@ from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.errors import DamagedInput, GpuprofError
 from gpuprof.model.analyse import analyse
-from gpuprof.model.session import KernelProfile, LaunchCount, LaunchTimes, Session
-from gpuprof.model.timed import TimedKernel
-from gpuprof.read.identify import look_at
-from gpuprof.read.readers import kind_of
+from gpuprof.model.session import LaunchCount, LaunchTimes, Session
 from gpuprof.store import launches
 from gpuprof.store.launches import read_groups
 from gpuprof.store.read import decoder_of
 from gpuprof.store.write import session_bytes
 from tests import builders
 from tests.cli import gpuprof as gpuprof_cli
-from tests.cli import process
-from tests.conftest import REAL_REPORTS
-from tests.real_sessions import loaded
 from tests.table import each_row
 
-needs_reports = pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout")
 RECORDED = Path(__file__).parent / "data" / "gpu"
 
 
@@ -73,14 +64,6 @@ def all_of(content: bytes, folder: Path) -> Session:
     path = folder / "whole.json"
     path.write_bytes(content)
     return grouped(gpuprof.load(path))
-
-
-def test_the_fields_are_those_of_a_kernel() -> None:
-    whole = typing.get_type_hints(KernelProfile)
-    own = typing.get_type_hints(TimedKernel)
-    assert own == {name: whole[name] for name in own}
-    defaults = {field.name: field.default for field in structs.fields(KernelProfile)}
-    assert all(field.default == defaults[field.name] for field in structs.fields(TimedKernel))
 
 
 def test_launches_become_groups(tmp_path: Path) -> None:
@@ -242,14 +225,6 @@ def _lines_of(document: dict[str, Any]) -> Iterator[str]:
     yield "}"
 
 
-def test_a_session_is_known_without_being_read(tmp_path: Path) -> None:
-    path = tmp_path / "s.json"
-    path.write_bytes(session_bytes(many()))
-    look = look_at(path, "s.json")
-    assert kind_of(look).kind == "session"
-    assert "data" not in vars(look)
-
-
 def test_a_number_is_looked_for_among_groups_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "s.json"
     path.write_bytes(session_bytes(many()))
@@ -289,20 +264,12 @@ def test_a_number_names_a_group_or_one_of_its_launches(number: int, tmp_path: Pa
     path.write_bytes(content)
     for option in ("--kernel", "--explain"):
         of_file = gpuprof_cli("show", "--no-config", path, option, f"#{number}")
-        piped = process("show", "--no-config", "-", option, f"#{number}", stdin=content.decode())
+        piped = gpuprof_cli("show", "--no-config", "-", option, f"#{number}", stdin=content.decode())
         assert of_file.returncode == piped.returncode == (2 if number == 99 else 0)
         assert of_file.stdout == piped.stdout
         # Launch 3 speaks for all seven of its kind, launch 0 for itself, and 7 is the only one.
         assert number == 99 or f"#{number} " in of_file.stdout
     assert ("launches  " in gpuprof_cli("show", "--no-config", path, "--kernel", f"#{number}").stdout) == (number == 3)
-
-
-@needs_reports
-@each_row("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
-def test_sessions_of_real_reports(path: Path, tmp_path: Path) -> None:
-    session = loaded(path)
-    content = session_bytes(session)
-    assert groups_of(content, tmp_path) == all_of(content, tmp_path) == grouped(session)
 
 
 def test_recorded_sessions(tmp_path: Path) -> None:
@@ -343,7 +310,7 @@ def made(chosen: Sequence[tuple[int, int, float | None, bool, int]]) -> Session:
 
 
 @given(places)
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_session_becomes_the_groups_of_its_whole(
     tmp_path: Path, chosen: list[tuple[int, int, float | None, bool, int]]
 ) -> None:
@@ -354,7 +321,7 @@ def test_any_session_becomes_the_groups_of_its_whole(
 
 
 @given(st.integers(0, 10**9), st.integers(0, 255), st.integers(1, 30))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_damage_is_silent(tmp_path: Path, place: int, byte: int, length: int) -> None:
     """What either way makes of a damaged file is the same, but for launches that no group is told by."""
     content = bytearray(session_bytes(many()))
