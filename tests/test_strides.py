@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.code.flow.graph import graph_of
+from gpuprof.code.formulas import registers
 from gpuprof.code.formulas.addresses import lane_addresses
 from gpuprof.code.formulas.registers import LaneSums
 from gpuprof.code.sass.instruction import Instruction, parse_sass
+from gpuprof.review import strides
 from gpuprof.review.code import KernelCode
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.memory import accesses_of
@@ -216,27 +218,28 @@ def test_a_long_chain_of_sums_is_followed_without_recursion() -> None:
     assert (item.stride, item.offset) == (1, 3000)
 
 
-@pytest.mark.slow
-def test_kernels_and_addresses_that_are_too_long_to_follow_say_so() -> None:
+def test_kernels_and_addresses_that_are_too_long_to_follow_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strides, "_MOST_INSTRUCTIONS", 900)
+    monkeypatch.setattr(registers, "_MOST_STEPS", 600)
     gather = ("S2R R2, SR_TID.X", "LDG.E R4, [R2.64]", "LDG.E R6, [R4.64]")
-    short, long = review_of(*gather), review_of(*gather, *["FADD R9, R9, R9"] * 50_000)
+    short, long = review_of(*gather), review_of(*gather, *["FADD R9, R9, R9"] * 900)
     assert "gather" in accesses_of(short, {})[-1].unknown and "0x10" in accesses_of(short, {})[-1].unknown
-    assert "50,000" in accesses_of(long, {})[-1].unknown
+    assert accesses_of(long, {})[-1].unknown == strides._TOO_LONG
     code = review_of(
         "S2R R2, SR_TID.X",
         "LDG.E R3, [R2.64]",
         "ISETP.GT.AND P0, PT, R3, 0x7, PT",
-        *["@P0 IADD3 R2, R2, R3, RZ"] * 31_000,
+        *["@P0 IADD3 R2, R2, R3, RZ"] * 310,
         "STG.E [R2.64], R2",
         "STG.E [R3.64], R2",
     )
     *_, summed, loaded = accesses_of(code, {})
-    assert "too long" in summed.unknown
+    assert "too long" in summed.unknown and "gather" not in summed.unknown
     assert "gather" in loaded.unknown
-    graph = graph_of(sass("S2R R2, SR_TID.X", *["IADD3 R2, R2, 0x1, RZ"] * 70_000, "LDG.E R4, [R2.64]", "EXIT"))
+    graph = graph_of(sass("S2R R2, SR_TID.X", *["IADD3 R2, R2, 0x1, RZ"] * 700, "LDG.E R4, [R2.64]", "EXIT"))
     assert graph is not None
     sums = LaneSums(graph, (64, 1, 1), {})
-    (held,) = sums.addresses([(0, 70_001, "[R2.64]")])
+    (held,) = sums.addresses([(0, 701, "[R2.64]")])
     assert held is not None
     assert any(sums.symbols.of[name].kind == "beyond" for name, _ in held.terms)
     assert sums.cut_short
