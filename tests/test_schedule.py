@@ -14,7 +14,10 @@ from benchmarks.diagnosis.host_run import compile_case, run
 from gpuprof.characterize.probes.library import probe_folder
 from tests.table import each_row
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile for the host with")
+pytestmark = [
+    pytest.mark.compilers,
+    pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile for the host with"),
+]
 
 SOURCES = probe_folder() / "bandwidth"
 TICKET, TICKETS, WARPS = 4096, 64, 2
@@ -85,21 +88,22 @@ extern "C" __global__ void walk(u32 *places, u64 bytes, u32 chunk, u32 turns) {
 """
 
 
-@each_row(("size", "chunk"), [(1600 * 1024, 65536), (1650 * 1024 + 128, 32768), (131072, 65536)])
-def test_blocks_walk_through_a_buffer_of_l2_from_places_of_their_own(tmp_path: Path, size: int, chunk: int) -> None:
+def test_blocks_walk_through_a_buffer_of_l2_from_places_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "probe.cuh").write_text(PROBE)
     shutil.copy(SOURCES / "walk.cuh", tmp_path)
     source = tmp_path / "walk.cu"
     source.write_text(WALK)
+    library = compile_case(source, tmp_path)
     grid, turns = 60, 100
-    places = np.zeros((grid, turns), dtype=np.uint32)
-    arguments = (places, ctypes.c_uint64(size), ctypes.c_uint32(chunk), ctypes.c_uint32(turns))
-    run(compile_case(source, tmp_path), "walk", (grid, 1, 1), (1, 1, 1), 0, arguments)
-    # More blocks than chunks, and still no two of them at one place.
-    assert size // chunk < grid
-    assert len(np.unique(places[:, 0])) == grid
-    assert int(places.max()) + chunk <= size
-    for block in places:
-        visited = np.unique(block)
-        assert (np.diff(visited) == chunk).all()
-        assert size - 2 * chunk < len(visited) * chunk <= size
+    for size, chunk in ((1600 * 1024, 65536), (1650 * 1024 + 128, 32768), (131072, 65536)):
+        places = np.zeros((grid, turns), dtype=np.uint32)
+        arguments = (places, ctypes.c_uint64(size), ctypes.c_uint32(chunk), ctypes.c_uint32(turns))
+        run(library, "walk", (grid, 1, 1), (1, 1, 1), 0, arguments)
+        # More blocks than chunks, and still no two of them at one place.
+        assert size // chunk < grid
+        assert len(np.unique(places[:, 0])) == grid
+        assert int(places.max()) + chunk <= size
+        for block in places:
+            visited = np.unique(block)
+            assert (np.diff(visited) == chunk).all()
+            assert size - 2 * chunk < len(visited) * chunk <= size

