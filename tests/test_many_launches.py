@@ -67,6 +67,7 @@ def test_two_processes_read_what_one_reads(real_report: Path, several: Here) -> 
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @each_row("groups", [False, True], ids=["launches", "groups"])
 def test_two_processes_find_what_one_finds(groups: bool, several: Here) -> None:
     sessions: list[Session] = []

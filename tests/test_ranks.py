@@ -129,6 +129,7 @@ def test_one_rank_is_profiled_unless_more_are_asked_for(bench: Bench) -> None:
     assert session["sources"][0]["command"].split()[-2:] == ["'…/mpirun'", "'…'"]
 
 
+@pytest.mark.slow
 def test_all_ranks_are_in_one_session_each_with_its_own_counters(bench: Bench) -> None:
     mpirun_on_path(bench)
     report = {"report": str(GEMMS)}

@@ -79,6 +79,7 @@ def by_code(told: Finding) -> list[Evidence]:
 # A run of `gpuprof run`, whose counters tell of all instructions together
 
 
+@pytest.mark.compilers
 def test_a_recorded_transpose_is_placed_as_with_counts_of_each_instruction() -> None:
     (told, saxpy), (counted, _) = (
         tuple(
@@ -278,6 +279,7 @@ def test_code_that_cannot_be_followed_does_not_stop_the_rule(broken: str) -> Non
     assert finding(ran(broken, COLUMN).plus(moved("ld", 1000, 32e3, 4e3))).gain_kernel is not None
 
 
+@pytest.mark.compilers
 @needs_cuda_wheels
 @each_row(
     ("name", "kind", "sectors", "action"),

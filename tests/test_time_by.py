@@ -235,6 +235,7 @@ def test_groups_are_all_kernels_and_each_once(made: tuple[KernelProfile, ...], b
     assert order == sorted(order, reverse=True)
 
 
+@pytest.mark.slow
 @given(kernels(), st.sampled_from(GROUPINGS), st.integers(60, 200), st.integers(0, 3), st.booleans())
 def test_no_line_is_wider_than_the_terminal_and_the_rest_is_one_row(
     made: tuple[KernelProfile, ...], by: str, width: int, top: int, blocks: bool

@@ -473,7 +473,7 @@ def test_a_recording_ends_at_its_limits_and_notes_that(torch: Surveyed) -> None:
     assert (interrupted, told_to_exit) == ("interrupted 2", f"told_to_exit {6 << 8}")
     assert done.stderr.count("Traceback") == 1 and "gpuprof: " not in done.stderr
     assert " 0.3 s" in (torch.note(children["after_seconds"]) or "")
-    assert 20 < len(named(torch.events(children["after_seconds"]), "Linear")) < 60
+    assert 3 < len(named(torch.events(children["after_seconds"]), "Linear")) < 60
     for name in ("after_operators", "without_modules", "in_a_thread"):
         assert "3000 operators" in (torch.note(children[name]) or "")
         assert len(torch.events(children[name])) > 1000  # of the last block of a thread not all is there
