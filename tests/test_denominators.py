@@ -229,13 +229,6 @@ def test_a_lowered_memory_clock_is_told_where_only_kernels_tell_it() -> None:
     assert peaks.sm_clock_hz is None and peaks.dram_clock_hz is None and peaks.sm_count is not None
 
 
-def test_a_short_launch_tells_no_clock() -> None:
-    metrics = DictMetrics({"dram__cycles_elapsed.avg.per_second": Metric(0.7e9, "Hz")})
-    assert implied(metrics, duration_s=19e-6).dram_clock_hz is None
-    assert implied(metrics, duration_s=None).dram_clock_hz is None
-    assert implied(metrics, duration_s=20e-6).dram_clock_hz is not None
-
-
 def test_without_a_product_the_rates_of_the_architecture_are_checked() -> None:
     peaks = of_metrics({"sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 108 * 128.0})
     arch = SpecLibrary().arch("sm_80")

@@ -1,4 +1,4 @@
-"""What an expert expects of real reports: how it is judged, by hand-made findings, and what the real ones reach."""
+"""What an expert expects of real reports: how it is judged, by hand-made findings."""
 
 from __future__ import annotations
 
@@ -73,26 +73,6 @@ def test_a_kernel_is_right_by_its_first_finding(expectation: Expected, findings:
     assert judgement(expectation, TAIL, set_up=True).right == (expectation.causes == (SET_UP,))
 
 
-def test_what_misleads_is_told_first_or_as_an_alarm() -> None:
-    expectation = expected("small-grid", misleads=("tail-effect", "low-occupancy", "dram-bandwidth"))
-    alarm = Told("tail-effect", "medium", 0.1)
-    for findings, misleads in (
-        ((TAIL,), True), ((GRID, alarm), True), ((GRID, replace(alarm, severity="low")), False),
-        ((GRID, replace(alarm, explained=True)), False), ((OCCUPANCY,), False),
-        ((Told("dram-bandwidth", "info", 0.1),), True),
-    ):  # fmt: skip
-        assert judgement(expectation, *findings).misleads == misleads
-    # No claim, and that nothing is busy, are silent where a cause is expected.
-    idle = Told("latency-bound", "medium", 0.6)
-    assert judgement(expected("host-memory-traffic")).silent
-    for finding, silent in ((OCCUPANCY, True), (idle, True), (TAIL, False)):
-        assert judgement(expected("host-memory-traffic"), finding).silent == silent
-    # Equal launches are right together and shown by the worst.
-    item = judged(expected("small-grid", launches=(0, 2)), told((GRID,), (), (TAIL,)))
-    assert (item.right, item.first) == (False, TAIL)
-    assert judged(expected("small-grid", launches=(0, 2)), told((GRID,), (TAIL,), (GRID,))).right
-
-
 PAIR = Pair("a.ncu-rep", 0, kernel="before", after="after", repairs=("l1-bandwidth", "shared-bandwidth"), gain=0.4)
 
 
@@ -129,14 +109,6 @@ SET_UP_FIRST = Table((expected(SET_UP), replace(expected("small-grid"), launches
 
 def score_of(*launches: tuple[Told, ...], headline: Headline | None = None) -> Score:
     return scored(SET_UP_FIRST, {"a.ncu-rep": told(*launches, headline=headline)})
-
-
-def test_a_headline_of_a_set_up_kernel_counts_only_where_others_work() -> None:
-    both = score_of((), (), headline=Headline(0, is_guess=False))
-    assert both.set_up_headlines == ("a.ncu-rep",)
-    assert score_of((), (), headline=Headline(1, is_guess=False)).set_up_headlines == ()
-    alone = scored(Table((expected(SET_UP),), ()), {"a.ncu-rep": told((), headline=Headline(0, is_guess=False))})
-    assert alone.set_up_headlines == ()
 
 
 def test_the_numbers_are_shares_of_kernels_and_counts(tmp_path: Path) -> None:

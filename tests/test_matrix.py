@@ -161,14 +161,6 @@ KERNEL with_a_vector(const float *a, const float *x, float *y, int depth) {
         for (int row = 0; row < 4; ++row) sums[row] += a[(blockIdx.x * 4 + row) * depth + k] * x[k];
     for (int row = 0; row < 4; ++row) atomicAdd(&y[blockIdx.x * 4 + row], sums[row]);
 }
-KERNEL dot_product(const float4 *x, const float4 *y, float *sum, int n) {
-    float4 sums = {};
-    for (int i = threadIdx.x; i < n; i += 256) {
-        const float4 a = x[i], b = y[i];
-        sums.x += a.x * b.x, sums.y += a.y * b.y, sums.z += a.z * b.z, sums.w += a.w * b.w;
-    }
-    atomicAdd(sum, sums.x + sums.y + sums.z + sums.w);
-}
 KERNEL filter(const float *x, const float *weights, float *y, int channels) {
     __shared__ float held[1024], taps[64];
     float sums[8] = {};
@@ -183,14 +175,6 @@ KERNEL filter(const float *x, const float *weights, float *y, int channels) {
     }
     for (int i = 0; i < 8; ++i) y[threadIdx.x * 8 + i] = sums[i];
 }
-KERNEL stencil(const float *x, const float *weights, float *y, int planes) {
-    for (int k = 0; k < planes; ++k) {
-        const int at = k * 65536 + blockIdx.x * 256 + threadIdx.x;
-        float sum = 0;
-        for (int t = -4; t <= 4; ++t) sum += weights[t + 4 + k] * x[at + t * 256];
-        y[at] = sum;
-    }
-}
 KERNEL bodies(const float4 *places, float4 *forces, int n) {
     const float4 own = places[blockIdx.x * 256 + threadIdx.x];
     float4 sum = {};
@@ -201,21 +185,6 @@ KERNEL bodies(const float4 *places, float4 *forces, int n) {
         sum.x += x * force, sum.y += y * force, sum.z += z * force;
     }
     forces[blockIdx.x * 256 + threadIdx.x] = sum;
-}
-KERNEL polynomial(const float *x, const float *factors, float *y, int n) {
-    for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += 65536) {
-        float sum = 1;
-        for (int k = 0; k < 24; ++k) sum = sum * x[i] + factors[k];
-        y[i] = sum;
-    }
-}
-KERNEL complex_numbers(const float2 *x, const float2 *y, float2 *z, int n) {
-    float2 sum = {};
-    for (int i = threadIdx.x; i < n; i += 256) {
-        const float2 a = x[i], b = y[i];
-        sum.x += a.x * b.x - a.y * b.y, sum.y += a.x * b.y + a.y * b.x;
-    }
-    z[blockIdx.x * 256 + threadIdx.x] = sum;
 }
 """
 KERNELS = re.findall(r"^KERNEL (\w+)\(", SOURCE, re.MULTILINE)

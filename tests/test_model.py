@@ -164,17 +164,6 @@ def test_a_point_is_bound_by_memory_under_the_slope_and_by_compute_right_of_the_
     assert point_at(0.0, 20.0, 1.0, roof) is None and point_at(9.0, 0.0, 1.0, roof) is None
 
 
-def test_a_point_under_the_slope_is_bound_by_memory() -> None:
-    roof = Roof("at-clock", flop_per_s=100.0, bytes_per_s=10.0)
-    point = roofline_point(
-        Work("fp32", 40.0, 10.0, basis="counted"), Traffic("dram", 20.0, 5.0, definition="", basis="counted"), roof
-    )
-    assert point is not None
-    assert (point.intensity, point.flop_per_s, point.roof_flop_per_s) == (2.0, 10.0, 20.0)
-    assert (point.fraction_of_roof, point.bound) == (0.5, "memory")
-    assert roof.ridge() == 10.0
-
-
 @given(
     flop=st.floats(1, 1e18), moved=st.floats(1, 1e15), time_s=st.floats(1e-9, 1e3),
     compute=st.floats(1e6, 1e16), bandwidth=st.floats(1e3, 1e14),
@@ -437,13 +426,6 @@ def test_a_duration_is_recorded_or_derived_from_cycles_and_their_rate(
         assert any(f"{value:g} s" in gap.why for gap in gaps)
 
 
-def test_a_duration_is_derived_from_cycles_and_their_rate() -> None:
-    values: dict[str, float | str] = {"sm__cycles_elapsed.avg": 5000.0, "sm__cycles_elapsed.avg.per_second": 1e9}
-    assert profiled(values).duration_s == pytest.approx(5e-6)
-    idle = profile_launch(builders.launch({**values, "sm__cycles_elapsed.avg.per_second": 0.0}), 0, 0, builders.a100())
-    assert idle.profile.duration_s is None
-
-
 def test_limiters_of_an_unknown_architecture_are_those_of_the_report() -> None:
     limits = {"registers": 5.0, "shared_mem": 16.0, "warps": 8.0, "blocks": 16.0}
     values = {
@@ -460,51 +442,6 @@ def test_limiters_of_an_unknown_architecture_are_those_of_the_report() -> None:
     assert {ceiling.id: ceiling.value for ceiling in session.ceilings}["at-clock/fp32"] == 2 * 2560 * 1e9
     whole = {**values, "sm__maximum_warps_per_active_cycle_pct": 100.0}
     assert profiled(whole, hardware=builders.hardware_of(old)).occupancy.limiters == ()
-
-
-@each_row(
-    ("more", "limiters"),
-    [
-        # The chosen carve-out holds as many blocks as the registers allow: which is why it was chosen.
-        ({}, ("registers",)),
-        # 100 KiB hold five blocks of 20 KiB, too.
-        (
-            {
-                "device__attribute_max_shared_memory_per_multiprocessor": 102400.0,
-                "launch__shared_mem_per_block_allocated": 20480.0,
-            },
-            ("registers", "shared memory"),
-        ),
-        # The chosen one holds four, all that there is five.
-        (
-            {
-                "device__attribute_max_shared_memory_per_multiprocessor": 102400.0,
-                "launch__shared_mem_per_block_allocated": 20480.0,
-                "launch__occupancy_limit_shared_mem": 4.0,
-            },
-            ("carve-out",),
-        ),
-        # How large the largest is, is not known.
-        ({"launch__occupancy_limit_shared_mem": 4.0}, ("shared memory",)),
-        # No shared memory but the driver's.
-        (
-            {
-                "launch__occupancy_limit_shared_mem": 4.0,
-                "launch__shared_mem_per_block_static": 0.0,
-                "launch__shared_mem_per_block_dynamic": 0.0,
-            },
-            ("carve-out",),
-        ),
-    ],
-)
-def test_shared_memory_of_an_unknown_architecture_limits_by_all_that_there_is(
-    more: dict[str, float], limiters: tuple[str, ...]
-) -> None:
-    limits = {"registers": 5.0, "shared_mem": 5.0, "warps": 8.0, "blocks": 16.0}
-    values: dict[str, float | str] = {f"launch__occupancy_limit_{name}": value for name, value in limits.items()}
-    values |= {"sm__maximum_warps_per_active_cycle_pct": 62.5, **more}
-    hardware = builders.hardware_of(RecordedDevice(compute_capability="6.1"))
-    assert profile_launch(builders.launch(values), 0, 0, hardware).profile.occupancy.limiters == limiters
 
 
 @each_row(
@@ -642,22 +579,6 @@ def test_dram_is_as_busy_as_any_of_its_figures_tells(values: dict[str, float], f
     assert any("throughput.dram" in gap.what for gap in kernel.missing) == (fraction is None)
 
 
-def test_the_light_half_of_the_fma_pipe_is_what_the_heavy_one_leaves() -> None:
-    # 68 % of both: 96 % and 40 %.
-    values: dict[str, float | str] = {
-        "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_elapsed": 68.0,
-        "sm__pipe_fmaheavy_cycles_active.avg.pct_of_peak_sustained_elapsed": 40.0,
-    }
-    a10g = builders.hardware_of(RecordedDevice(compute_capability="8.6"))
-    pipes = {pipe.name: pipe.fraction for pipe in profile_launch(builders.launch(values), 0, 0, a10g).profile.pipes}
-    assert pipes == {"fma": 0.68, "fmaheavy": 0.4, "fmalite": pytest.approx(0.96)}
-    values["sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_elapsed"] = 19.999
-    (lite,) = (
-        pipe for pipe in profile_launch(builders.launch(values), 0, 0, a10g).profile.pipes if pipe.name == "fmalite"
-    )
-    assert lite.fraction == 0.0
-
-
 @each_row(
     ("values", "issue"),
     [
@@ -728,9 +649,8 @@ def test_shares_labels_and_numbers_are_given_over_all_launches() -> None:
 
 def test_a_gpu_without_a_product_spec_uses_its_architecture() -> None:
     unknown = RecordedDevice(name="NVIDIA Prototype", compute_capability="8.0", sm_count=10)
-    session = analyse(
-        [builders.report(builders.launch(builders.FLOP_1), device=unknown)], builders.hardware_of, "1"
-    ).session
+    report = builders.report(builders.launch(builders.FLOP_1), device=unknown)
+    session = analyse([report], builders.hardware_of, "1").session
     assert session.devices[0].spec is None
     ceilings = {ceiling.id: ceiling.value for ceiling in session.ceilings}
     assert ceilings["at-clock/fp32"] == 128 * 10 * 1e9

@@ -16,15 +16,12 @@ from msgspec.structs import replace
 
 import gpuprof
 import gpuprof.api
-from gpuprof.api import Loaded
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.errors import DamagedInput, GpuprofError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import LaunchCount, LaunchTimes, Session
-from gpuprof.store import launches
 from gpuprof.store.launches import read_groups
-from gpuprof.store.read import decoder_of
 from gpuprof.store.write import session_bytes
 from tests import builders
 from tests.cli import gpuprof as gpuprof_cli
@@ -77,28 +74,6 @@ def test_launches_become_groups(tmp_path: Path) -> None:
     spans = {count.name: (count.low, count.high) for count in session.kernels[0].counts}
     # MUFU was executed by launches 1, 3 and 5; the others have a histogram without it.
     assert spans == {"instructions": (0, 6), "opcode.FFMA": (0, 6), "opcode.MUFU": (0, 5)}
-
-
-def test_only_what_is_asked_for_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "s.json"
-    path.write_bytes(session_bytes(many()))
-    decoded: list[str] = []
-    real = decoder_of
-
-    def counting(kind: type[Any]) -> object:
-        class Counting:
-            def decode(self, line: bytes) -> object:
-                decoded.append(kind.__name__)
-                return real(kind).decode(line)
-
-        return Counting()
-
-    monkeypatch.setattr(launches, "decoder_of", counting)
-    assert read_groups(path, "s.json") is not None
-    # One for each of three groups, and the counts of nine launches in two of them.
-    assert decoded.count("KernelProfile") == 3
-    assert decoded.count("_Counted") == 9
-    assert decoded.count("Session") == 1
 
 
 def changed(content: bytes, *changes: tuple[bytes, bytes]) -> bytes:
@@ -223,38 +198,6 @@ def _lines_of(document: dict[str, Any]) -> Iterator[str]:
         else:
             yield f'  "{name}": {json.dumps(value)}{comma}'
     yield "}"
-
-
-def test_a_number_is_looked_for_among_groups_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "s.json"
-    path.write_bytes(session_bytes(many()))
-    read: list[bool] = []
-    load = gpuprof.api.load_recorded
-
-    def noting(*files: str, groups: bool = False, **options: Any) -> Loaded:
-        read.append(groups)
-        return load(*files, groups=groups, **options)
-
-    monkeypatch.setattr(gpuprof.api, "load_recorded", noting)
-    for arguments, expected in (
-        (("--kernel", "#3"), [True]),
-        (("--explain", "#0"), [True, False]),
-        (("--kernel", "#3", "--exclude", "#0"), [False]),
-        (("--kernel", "#3", "--exclude", "b"), [True]),
-        (("--kernel", "#3", "--format", "json"), [False]),
-        (("--kernel", "a"), [True]),
-    ):
-        read.clear()
-        assert gpuprof_cli("show", "--no-config", path, *arguments).returncode == 0
-        assert read == expected, arguments
-    singles = tuple(kernel for kernel in many().kernels if kernel.id in (3, 7))
-    path.write_bytes(session_bytes(replace(many(), kernels=singles, verdict=None, opportunities=())))
-    read.clear()
-    assert gpuprof_cli("show", "--no-config", path, "--kernel", "#0").returncode == 2
-    assert read == [True], "there is no launch behind a kernel"
-    path.write_bytes(session_bytes(many()))
-    of_launches = gpuprof_cli("show", "--no-config", path, "--kernel", "#3", "--exclude", "#0").stdout
-    assert "1 kernel is excluded (5.6 % of the time)" in of_launches
 
 
 @each_row("number", [3, 0, 7, 99])

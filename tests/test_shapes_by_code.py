@@ -207,15 +207,6 @@ def test_without_a_disassembler_recorded_findings_keep_file_and_line(
 # Which access it is
 
 
-def test_a_column_and_a_look_up_alike_leave_the_advice_to_the_counters() -> None:
-    launch = ran(WORD, *LOOK_UP, COLUMN).plus(moved("ld", 3000, 68e3, 12e3))
-    assert (line(launch), by_code(finding(launch))) == (None, [])
-    assert "swapping the index is wrong" in finding(launch).advice
-    # Stores that cause half each: neither is the cause of most.
-    halves = ran(WORD, LOOK_UP[0], "STG.E [R8.64], R6", WRITE_COLUMN).plus(moved("st", 2000, 64e3, 8e3))
-    assert (line(halves), by_code(finding(halves))) == (None, [])
-
-
 # Without text, where machine code tells what an instruction is and not which addresses it has
 
 LOAD_CODE, STORE_CODE, FROM_TILE, INTO_TILE, OTHER = 0x7981, 0x7986, 0x7984, 0x7388, 0x7918

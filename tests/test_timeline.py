@@ -201,19 +201,6 @@ def test_the_loop_is_the_profilers_step_or_the_longest_in_all() -> None:
     assert {step.name: step.loop for step in found} == {"epoch": False, "ProfilerStep": True}
 
 
-def test_items_are_counted_by_one_loop_the_longest_in_all() -> None:
-    parts = (("forward", 0.0, 0.009), ("backward", 0.010, 0.012), ("optimizer", 0.023, 0.005))
-    steps = tuple(ProgramStep(name, 0.03 * lap + start, length) for lap in range(5) for name, start, length in parts)
-    found = session(trace(kernel("a", 0, 1), steps=steps))
-    assert [(one.name, one.loop) for one in steps_of(found)] == [
-        ("forward", False), ("backward", True), ("optimizer", False),
-    ]  # fmt: skip
-    assert [one.per_s for one in steps_of(found)] == [pytest.approx(1 / 0.03)] * 3
-    texts = [text for name, text in timeline_facts(found, Rates(1.0, 3.0)) if name == "steps"]
-    assert [text.count("items a second") for text in texts] == [0, 1, 0]
-    assert "33.3 a second, taken as the step: 33.3 items a second" in texts[1]
-
-
 def gaps_of(found: Session) -> tuple[KernelProfile, Finding]:
     """The only finding on pauses, and the kernel that it is told of."""
     (both,) = [(one, finding) for one in found.kernels for finding in one.findings if finding.rule == "launch-gaps"]
@@ -868,23 +855,6 @@ def test_a_rank_is_named_that_is_last_far_more_often_than_the_others(
     ((_, finding),) = of_rule(of_ranks(*ranks, ranks=tuple(range(count))), "waiting-for-ranks")
     assert finding.action.startswith(action)
     assert share is None or share in finding.headline
-
-
-@each_row(("times", "names_one"), [(("late", "early"), False), (("late",) * 4 + ("early",), True)])
-def test_of_two_ranks_one_is_named_that_is_late_far_more_often_than_the_other(
-    times: tuple[str, ...], names_one: bool
-) -> None:
-    # Of two ranks one is awaited for half of the waits or more, whatever they do; for four in five, it is slower.
-    ranks: list[tuple[Activity, ...]] = []
-    for number in range(2):
-        launched: list[Activity] = []
-        for step, time in enumerate(times):
-            us = 10.0 if (time == "late") == (number == 0) else 40.0
-            launched += [kernel("a", 100.0 * step, 90 - us), reduction(100.0 * step + 90 - us, us)]
-        ranks.append(tuple(launched))
-    ((_, finding),) = of_rule(of_ranks(*ranks), "waiting-for-ranks")
-    assert finding.action.startswith("Balance the work") is names_one
-    assert finding.headline.endswith("80 % of all waits are for rank 0") is names_one
 
 
 ALONE = (kernel("a", 0, 70), reduction(70, 20))

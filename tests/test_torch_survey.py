@@ -341,7 +341,6 @@ def test_processes_without_torch_or_work_on_a_gpu_leave_nothing(fresh: Surveyed,
 
 PROFILERS = f"""{HARNESS}
 import torch._inductor.config  # which torch.profiler imports, once for all children
-from torch.autograd import profiler
 def seen(profile):
     return sum("addmm" in event.name for event in profile.events())
 def once():
@@ -360,10 +359,6 @@ def by_schedule():
             net(x)
             profile.step()
     print(ready, flush=True)
-def of_autograd():
-    with profiler.profile() as profile:
-        net(x)
-    print(sum("addmm" in event.name for event in profile.function_events), flush=True)
 def inside_a_module():
     class Profiled(nn.Module):
         def forward(self, x):
@@ -371,14 +366,6 @@ def inside_a_module():
                 net(x)
             return profile
     print(seen(nn.Sequential(Profiled())(x)), flush=True)
-def in_a_thread():
-    def work():
-        with torch.profiler.profile() as profile:
-            net(x)
-        print(seen(profile), flush=True)
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
 def in_a_child_of_a_recorded_process():
     net(x)
     pid = os.fork()
@@ -387,7 +374,7 @@ def in_a_child_of_a_recorded_process():
         os._exit(0)
     print(os.waitpid(pid, 0)[1], flush=True)
     net(x)
-for work in (once, by_schedule, of_autograd, inside_a_module, in_a_thread, in_a_child_of_a_recorded_process):
+for work in (once, by_schedule, inside_a_module, in_a_child_of_a_recorded_process):
     in_child(work)
 """
 
@@ -397,7 +384,7 @@ def test_torch_s_own_profiler_works_as_without_us_and_the_survey_ends_there(torc
     done = torch.run(PROFILERS, begin="later")
     assert done.stdout == without.stdout
     children = torch.children()
-    assert done.stderr.count("gpuprof: ") == 5
+    assert done.stderr.count("gpuprof: ") == 3
     assert all(torch.note(children[name]) for name in list(children)[:-1])
     assert len(named(torch.events(children["once"]), "Linear")) == 1
     assert len(named(torch.events(children["by_schedule"]), "Linear")) == 2
@@ -422,13 +409,6 @@ def after_operators():
     os.environ["GPUPROF_SURVEY_OPERATORS"] = "3000"
     for _ in range(2000):
         net(x).sum().backward()
-def without_modules():
-    os.environ["GPUPROF_SURVEY_OPERATORS"] = "3000"
-    while not is_over():
-        x.add_(1)
-        time.sleep(0.0001)
-    for _ in range(1000):
-        x.add_(1)
 def in_a_thread():
     os.environ["GPUPROF_SURVEY_OPERATORS"] = "3000"
     in_step = threading.Barrier(3)
@@ -455,11 +435,7 @@ def told_to_exit():
         interrupted()
     except SystemExit as error:
         os._exit(error.code)
-def interrupted_at_the_end():
-    sys.modules["_gpuprof_torch_recording"].save = lambda *_: signal.raise_signal(signal.SIGINT)
-for work in (
-    after_seconds, after_operators, without_modules, in_a_thread, interrupted_at_the_end, interrupted, told_to_exit
-):
+for work in (after_seconds, after_operators, in_a_thread, interrupted, told_to_exit):
     in_child(work)
 """
 
@@ -474,7 +450,7 @@ def test_a_recording_ends_at_its_limits_and_notes_that(torch: Surveyed) -> None:
     assert done.stderr.count("Traceback") == 1 and "gpuprof: " not in done.stderr
     assert " 0.3 s" in (torch.note(children["after_seconds"]) or "")
     assert 3 < len(named(torch.events(children["after_seconds"]), "Linear")) < 60
-    for name in ("after_operators", "without_modules", "in_a_thread"):
+    for name in ("after_operators", "in_a_thread"):
         assert "3000 operators" in (torch.note(children[name]) or "")
         assert len(torch.events(children[name])) > 1000  # of the last block of a thread not all is there
     assert len(torch.events(children["after_operators"])) < 4000
