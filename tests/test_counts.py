@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from msgspec.structs import replace
 
 from gpuprof.collect.metrics import metrics_of
@@ -11,9 +12,9 @@ from gpuprof.diagnose.grouping import grouped
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import COUNTS, WARP_OPCODES
 from gpuprof.model.analyse import analyse
-from gpuprof.model.counts import launch_counts, spanning
+from gpuprof.model.counts import launch_counts
 from gpuprof.model.recorded import DictMetrics, Launch, Metric
-from gpuprof.model.session import KernelProfile, LaunchCount
+from gpuprof.model.session import KernelProfile
 from gpuprof.recordings import recordings
 from tests import builders
 from tests.readings import unpacked
@@ -70,12 +71,6 @@ def test_counts_are_what_the_counters_say_and_missing_ones_are_left_out() -> Non
     assert [count.name for count in launch_counts(table, arch("sm_80"))] == ["instructions"]
 
 
-def test_a_group_has_the_least_and_most_of_its_launches() -> None:
-    # 2 s is the median: that launch speaks.
-    kernel = in_one_group(counted(100.0, 1.0), counted(300.0, 2.0), counted(200.0, 3.0))
-    assert spans(kernel) == {"instructions": (100.0, 300.0, 300.0)}
-
-
 def test_an_opcode_that_a_launch_lacks_was_not_executed_in_it() -> None:
     kernel = in_one_group(
         counted(5.0, 1.0, {"FFMA": 5.0}), counted(7.0, 2.0, {"FFMA": 4.0, "STL": 3.0}),
@@ -92,14 +87,6 @@ def test_an_opcode_that_a_launch_lacks_was_not_executed_in_it() -> None:
     assert spans(kernel)["opcode.FFMA"] == (5.0, 5.0, 5.0)
 
 
-def test_only_what_the_same_counters_tell_is_put_together() -> None:
-    def count(value: float, metric: str) -> LaunchCount:
-        return LaunchCount(name="l2-sectors", value=value, unit="sector", metric=metric, low=value, high=value)
-
-    (together,) = spanning([count(5.0, "a")], [[count(5.0, "a")], [count(9.0, "b")], [count(6.0, "a")]])
-    assert (together.low, together.high) == (5.0, 6.0)
-
-
 def test_every_count_of_every_architecture_is_collected_for_other_reasons() -> None:
     library = SpecLibrary()
     for name in (*CHIPS.values(), "sm_100", "sm_103", "sm_110", "sm_120", "sm_121"):
@@ -112,6 +99,7 @@ def test_every_count_of_every_architecture_is_collected_for_other_reasons() -> N
             assert set(metrics_of(spec, chosen)) == set(metrics_of(without, chosen))
 
 
+@pytest.mark.slow
 def test_recorded_counts_agree_with_each_other() -> None:
     checked = 0
     for recording in recordings():

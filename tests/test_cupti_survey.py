@@ -46,7 +46,6 @@ PROGRAM = "import sys; print('ran', sorted(sys.argv)); sys.exit(int(sys.argv[1])
 
 
 def surveyed(folder: Path, code: int = 0, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a program with the stand-in for cupti-python among its packages."""
     package = folder / "packages/cupti"
     package.mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").touch()

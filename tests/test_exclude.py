@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-from pathlib import Path
 
 import pytest
 
@@ -12,31 +10,27 @@ from gpuprof.cli import patience, select
 from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.diagnose.exclusion import without_excluded
 from gpuprof.diagnose.exclusion_text import exclusion_text
-from gpuprof.diagnose.grouping import grouped
 from gpuprof.errors import UsageError
-from gpuprof.model.kernel_match import kernel_pattern, name_patterns
+from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.html import render_html
 from gpuprof.present.plan_text import plan_lines
 from gpuprof.recordings import recordings
 from gpuprof.store.page import read_session_html
 from tests import hand_made
-from tests.cli import gpuprof
 from tests.readings import unpacked
 from tests.table import each_row
 from tests.test_run import Bench, bench, value_after
+
+assert bench  # a fixture
 
 RECORDED = unpacked(next(recording for recording in recordings() if recording.name == "a10g-sgemm"))
 """Of 13.18 ms `basic` takes 10.78, `gmem_coalesce` 1.40 and `smem_blocking` 1.01."""
 
 
 def told(left: Session) -> str:
-    """What is said of the kernels that were left out."""
     assert left.excluded is not None
     return exclusion_text(left.excluded)
-
-
-__all__ = ["bench"]
 
 
 def kernel(number: int, label: str, time_s: float | None, share: float | None) -> KernelProfile:
@@ -83,29 +77,6 @@ def test_shares_and_gains_stay_those_of_the_whole_run() -> None:
     assert left.verdict is not None and left.verdict.kernel == 1
 
 
-def test_what_is_left_out_twice_counts_once_each() -> None:
-    twice = without_excluded(without_excluded(RUN, ["fill"]), ["fill", "^mem"])
-    assert twice.excluded == without_excluded(RUN, ["fill", "^mem"]).excluded
-    assert twice.run == without_excluded(RUN, ["fill", "^mem"]).run
-
-
-def test_launches_and_groups_are_counted() -> None:
-    again = hand_made.session(kernel(0, "gemm", 1e-3, 0.2), kernel(1, "fill", 3e-3, 0.6), kernel(2, "gemm", 1e-3, 0.2))
-    left = grouped(without_excluded(again, ["fill"]))
-    assert len(left.kernels) == 1 and left.verdict is not None
-    assert left.verdict.notes[-1] == told(left) and "60 %" in told(left)
-    # A launch of a kernel that stays is counted by itself.
-    two = without_excluded(again, ["#1", "#2"])
-    assert two.excluded is not None and two.excluded.kernels == 2 and "80 %" in told(two)
-    # Names are quoted for the shell, long and many patterns are cut.
-    quoted = without_excluded(hand_made.session(kernel(0, "a", 1e-3, 0.5), kernel(1, "it's", 1e-3, 0.5)), ["it's"])
-    assert shlex.split(told(quoted).partition(": ")[2]) == ["--exclude", "it's"]
-    assert told(without_excluded(RUN, [f"fill|{'x' * 500}"])).endswith(f"--exclude 'fill|{'x' * 75}…'")
-    names = [f"k{number}" for number in range(9)]
-    many = hand_made.session(*(kernel(number, name, 1e-3, 0.1) for number, name in enumerate([*names, "last"])))
-    assert "k4" in told(without_excluded(many, names)) and "k5" not in told(without_excluded(many, names))
-
-
 def test_a_missing_time_is_not_zero() -> None:
     run = hand_made.session(kernel(0, "gemm", 1e-3, 0.4), kernel(1, "fill", None, None), kernel(2, "fills", 2e-3, 0.6))
     both, untimed = without_excluded(run, ["fill"]).excluded, without_excluded(run, ["fill$"]).excluded
@@ -137,9 +108,6 @@ def test_an_expression_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch)
             choose(long, ["(a+)+$x"])
 
 
-# The plan of `run`
-
-
 def seen(name: str, duration_s: float, symbol: str | None = None) -> Seen:
     return Seen(symbol or name, f"void {name}<float>(float *)", (1, 1, 1), (128, 1, 1), duration_s)
 
@@ -158,20 +126,6 @@ def test_excluded_kernels_are_not_planned_and_their_time_counts() -> None:
     launches = [seen("fill", 90e-3), seen("gemm", 9e-3), seen("relu", 1e-3)]
     plan = make_plan(launches, exclude=name_patterns(["fill"], "--exclude"), coverage=0.9)
     assert [kernel.symbol for kernel in plan.kernels] == ["gemm"]
-    # A number means nothing before there is a report.
-    with pytest.raises(UsageError, match="--exclude #3"):
-        name_patterns(["#3"], "--exclude")
-    assert kernel_pattern("#3", "--exclude").number == 3
-
-
-def test_an_excluded_kernel_of_peers_is_told_once_and_never_profiled() -> None:
-    nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-    launches = [seen("gemm", 1e-3), seen(nccl, 9e-3)]
-    plan = make_plan(launches, exclude=name_patterns(["nccl"], "--exclude"), peers=True)
-    assert [kernel.symbol for kernel in plan.kernels] == ["gemm"]
-    plan = make_plan(launches, exclude=name_patterns(["nccl"], "--exclude"))
-    assert [kernel.symbol for kernel in plan.peers] == [nccl]
-    assert not any("--peers" in line for line in plan_lines(plan))
 
 
 def test_a_profiled_program_leaves_its_excluded_kernels_alone(bench: Bench) -> None:
@@ -194,21 +148,3 @@ def test_a_wrong_pattern_and_one_of_all_kernels_are_refused(bench: Bench) -> Non
     bench.steps({"report": str(RECORDED)})
     done = bench.run("--exclude", ".")
     assert (done.returncode, len(bench.calls)) == (2, 1)
-
-
-def test_every_view_of_a_report_says_what_is_left_out(tmp_path: Path) -> None:
-    for options, stream in (
-        (["show"], "stdout"),
-        (["show", "--format", "json"], "stdout"),
-        (["show", "--format", "md"], "stdout"),
-        (["show", "--format", "csv"], "stderr"),
-        (["roofline", "--format", "json"], "stderr"),
-        (["report", "-o", str(tmp_path / "page.html")], "stdout"),
-    ):
-        done = gpuprof(*options, RECORDED, "--exclude", "smem", "--exclude", "sme_m")
-        assert done.returncode == 0, done.stderr
-        shown = getattr(done, stream)
-        assert "7.6 %" in shown and "--exclude smem" in shown.replace("\\", ""), options
-        assert "'sme_m'" in done.stderr
-    picked = gpuprof("show", RECORDED, "--exclude", "smem", "--kernel", "smem")
-    assert picked.returncode == 2 and "'smem'" in picked.stderr

@@ -36,16 +36,11 @@ def test_a_kernel_has_one_key_under_both_names_and_its_expression_finds_it(libra
     assert re.search(by_name([library]).expression, nvidia)
 
 
-@each_row(
-    ("one", "other"),
-    [
-        ("f(float*)", "f(double*)"),
-        ("void f<1>(T1)", "void f<2>(T1)"),
-        ("void f<a::{lambda()#1}>()", "void f<a::{lambda()#2}>()"),
-        ("a::f()", "b::f()"),
-        ("void f<float, 1>()", "void f<1, float>()"),
-    ],
-)
+@each_row(("one", "other"), [
+    ("f(float*)", "f(double*)"), ("void f<1>(T1)", "void f<2>(T1)"),
+    ("void f<a::{lambda()#1}>()", "void f<a::{lambda()#2}>()"), ("a::f()", "b::f()"),
+    ("void f<float, 1>()", "void f<1, float>()"),
+])  # fmt: skip
 def test_different_kernels_have_different_keys(one: str, other: str) -> None:
     assert kernel_key(one) != kernel_key(other)
 

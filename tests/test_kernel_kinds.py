@@ -7,19 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from msgspec import structs
-
 from gpuprof.diagnose import kinds
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.summary import summarised
-from gpuprof.hardware.library import SpecLibrary, load_gpu
-from gpuprof.model import kernel_kinds
-from gpuprof.model.kernel_kinds import FEW_ROWS, KINDS, kernel_kind, kind_by_name, kind_named
+from gpuprof.model.kernel_kinds import FEW_ROWS, KINDS, kernel_kind, kind_by_name
 from gpuprof.model.session import RooflinePoint
-from gpuprof.model.trace import is_communication
 from tests import hand_made
 from tests.kernels import DURATION, busy, lasting, made, operations, pipes, session, stalls
 from tests.table import each_row
@@ -28,7 +19,6 @@ from tests.test_timeline import session as traced
 from tests.test_timeline import trace
 
 DATA = Path(__file__).parent / "data"
-DECODE = "void vllm::paged_attention_v1_kernel<unsigned short, (int)128>(T1 *)"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"
 RULE_IDS = {rule.id for rule in RULES}
 FP32_HALF = operations(ffma=3.456e9, fadd=0, fmul=0)
@@ -97,33 +87,19 @@ def test_operators_tell_what_the_name_does_not(name: str, ranges: tuple[str, ...
     assert kind_in(name, *ranges) == kind
 
 
-@each_row(
-    ("operator", "kind"),
-    [
-        (f"aten::mm [{FEW_ROWS - 1}, 1000]×[1000, 2048]", "gemm-low-reuse"),
-        (f"aten::mm [{FEW_ROWS}, 1000]×[1000, 2048]", "gemm"),
-        # Few columns are the same the other way round.
-        ("aten::addmm [4096, 1000]×[1000, 8]", "gemm-low-reuse"),
-        # 2 · 16 rows of one weight matrix.
-        ("aten::linear [2, 16, 1024]×[4096, 1024]", "gemm-low-reuse"),
-        ("aten::linear [2, 512, 1024]×[4096, 1024]", "gemm"),
-        # Each of 128 products has 16 rows, and a matrix of its own.
-        ("aten::bmm [128, 16, 64]×[128, 64, 512]", "gemm-low-reuse"),
-        ("aten::mm", "gemm"),
-        ("aten::mm [4]×[4]", "gemm"),
-    ],
-)
+@each_row(("operator", "kind"), [
+    (f"aten::mm [{FEW_ROWS - 1}, 1000]×[1000, 2048]", "gemm-low-reuse"),
+    (f"aten::mm [{FEW_ROWS}, 1000]×[1000, 2048]", "gemm"),
+    # Few columns are the same the other way round.
+    ("aten::addmm [4096, 1000]×[1000, 8]", "gemm-low-reuse"),
+    # 2 · 16 rows of one weight matrix.
+    ("aten::linear [2, 16, 1024]×[4096, 1024]", "gemm-low-reuse"),
+    ("aten::linear [2, 512, 1024]×[4096, 1024]", "gemm"),
+    # Each of 128 products has 16 rows, and a matrix of its own.
+    ("aten::bmm [128, 16, 64]×[128, 64, 512]", "gemm-low-reuse"), ("aten::mm", "gemm"), ("aten::mm [4]×[4]", "gemm"),
+])  # fmt: skip
 def test_a_product_with_a_short_side_has_little_reuse(operator: str, kind: str) -> None:
     assert kind_in("ampere_bf16_s16816gemm_bf16_128x64_tn", operator) == kind
-
-
-def test_few_rows_leave_the_tensor_cores_of_every_product_idle() -> None:
-    library = SpecLibrary()
-    for path in library.gpu_files():
-        rated = load_gpu(path).rated
-        dram = [fact.value for key, fact in rated.items() if key.path == "dram"]
-        tensor = [fact.value for key, fact in rated.items() if key.path in ("tensor.fp16", "tensor.bf16")]
-        assert not dram or not tensor or min(tensor) / dram[0] > FEW_ROWS, path
 
 
 def point(path: str, bound: str) -> RooflinePoint:
@@ -131,10 +107,9 @@ def point(path: str, bound: str) -> RooflinePoint:
                          fraction_of_roof=0.25, ceiling="at-clock", bound=bound)  # type: ignore[arg-type]  # fmt: skip
 
 
-@each_row(
-    ("path", "bound", "kind"),
-    [("tensor.bf16", "memory", "gemm-low-reuse"), ("tensor.bf16", "compute", "gemm"), ("fp32", "memory", "gemm")],
-)
+@each_row(("path", "bound", "kind"), [
+    ("tensor.bf16", "memory", "gemm-low-reuse"), ("tensor.bf16", "compute", "gemm"), ("fp32", "memory", "gemm"),
+])  # fmt: skip
 def test_without_shapes_the_roof_of_the_tensor_cores_tells_reuse(path: str, bound: str, kind: str) -> None:
     assert kernel_kind(hand_made.kernel(demangled="my_gemm", roofline=(point(path, bound),))) == kind
 
@@ -155,21 +130,6 @@ def test_long_names_are_read_in_no_time(word: str) -> None:
     assert time.process_time() - started < 2.5
 
 
-# What follows from a kind.
-
-
-def test_a_limit_names_what_helps_the_kind() -> None:
-    full = made(busy(dram=90, l2=40), lasting())
-    assert "FP8 cache" in replace(full, name=DECODE).finding("dram-bandwidth").advice
-    assert "fused_add_rms_norm" in replace(full, name="rms_norm_kernel").finding("dram-bandwidth").advice
-    few = made(busy(dram=20, l2=10), lasting(), grid=(8, 1, 1), name=DECODE)
-    assert "num_splits" in few.finding("small-grid").advice
-    # Only where L2 is not busier do most bytes come from DRAM: decode attention is bound by memory.
-    for l2, of_dram in ((10, True), (30, False)):
-        verdict = session(made(busy(sm=40, dram=20, l2=l2), lasting(), grid=(8, 1, 1), name=DECODE)).verdict
-        assert verdict is not None and ("20 % of DRAM" in verdict.sentence) == of_dram
-
-
 def test_communication_is_not_told_to_fill_the_gpu() -> None:
     # 16 of 108 SMs, as NCCL takes: others compute beside it.
     few = made(busy(dram=20, sm=5), lasting(), stalls(long_scoreboard=80), grid=(16, 1, 1))
@@ -185,57 +145,17 @@ def test_communication_is_not_told_to_fill_the_gpu() -> None:
     assert verdict is not None and (verdict.state, verdict.command) == ("open", None)
 
 
-@each_row(
-    ("name", "dram", "speaks"),
-    [
-        ("my_gemm", 20, True),
-        ("softmax_rows", 20, False),
-        # A GEMV at 90 % of DRAM gains nothing by tensor cores; one that DRAM does not hold up can.
-        ("gemv_rows", 90, False),
-        ("gemv_rows", 20, True),
-        ("vec_add", 20, True),
-    ],
-)
+@each_row(("name", "dram", "speaks"), [
+    ("my_gemm", 20, True), ("softmax_rows", 20, False),
+    # A GEMV at 90 % of DRAM gains nothing by tensor cores; one that DRAM does not hold up can.
+    ("gemv_rows", 90, False), ("gemv_rows", 20, True), ("vec_add", 20, True),
+])  # fmt: skip
 def test_tensor_cores_are_asked_only_of_what_could_use_them(name: str, dram: float, speaks: bool) -> None:
     launch = made(busy(dram=dram), pipes(tensor=0), lasting(), FP32_HALF, name=name)
     assert bool(launch.findings("tensor-cores-idle")) is speaks
-
-
-# What is shown of a kind.
 
 
 def test_the_verdict_on_communication_says_what_runs_beside_it() -> None:
     # 100 µs of exchange, the last 40 of them beside a product.
     verdict = traced(trace(activity(NCCL, 0, 100), activity("my_gemm", 60, 50))).verdict
     assert verdict is not None and "60 % of the communication" in verdict.sentence
-
-
-def test_the_time_is_told_by_kind_where_most_of_it_is_of_known_ones() -> None:
-    shares = {"gemm": 0.5, "attention-decode": 0.2, "norm": 0.1, None: 0.2}
-    kernels = [hand_made.kernel(number, kind=kind, time_share=share, label=str(kind))
-               for number, (kind, share) in enumerate(shares.items())]  # fmt: skip
-    verdict = summarised(hand_made.session(*kernels)).verdict
-    assert verdict is not None and len(verdict.notes) == 1
-    for part in ("GEMM 50 %", "attention 20 %", "normalisation 10 %", "others 20 %"):
-        assert part in verdict.notes[0]
-    few = summarised(hand_made.session(structs.replace(kernels[0], kind=None), *kernels[1:])).verdict
-    assert few is not None and few.notes == ()
-    assert kind_named("of-tomorrow") is None
-
-
-def test_a_library_s_own_all_reduce_is_communication_of_a_timeline() -> None:
-    assert is_communication("void vllm::cross_device_reduce_2stage<__nv_bfloat16, (int)8>(T1)")
-    assert is_communication("ncclDevKernel_X") and is_communication("nvshmemi_barrier")
-    assert not is_communication("block_all_reduce_sum")
-
-
-@pytest.mark.slow
-@each_row("patterns", [kind.alternatives for _, kind in kernel_kinds._WORDS], ids=lambda patterns: patterns[0])
-@given(data=st.data())
-@settings(max_examples=6)
-def test_every_word_of_a_kind_has_one_of_the_parts_that_are_looked_for_first(
-    patterns: tuple[str, ...], data: st.DataObject
-) -> None:
-    for pattern in patterns:
-        text = data.draw(st.from_regex(pattern, fullmatch=True))
-        assert any(part in text for part in kernel_kinds._PARTS_OF_WORDS), text

@@ -11,7 +11,6 @@ from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import KernelProfile, LineWork
 from tests.kernels import Program, made
 from tests.real_sessions import loaded
-from tests.table import each_row
 
 LAUNCHES = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-launches/full.ncu-rep"
 FILE, OTHER = "src/k.cu", "src/a.cuh"
@@ -90,23 +89,6 @@ def test_the_lines_with_most_work_are_kept_and_first_of_all_those_of_local_memor
     profile = kernel(*(at(16 * number, number, samples=float(number)) for number in range(1, 100)))
     assert [work.number for work in profile.lines] == list(range(36, 100))
     assert (kernel().lines, kernel().lines_dropped) == ((), 0)
-
-
-@each_row(
-    ("number", "source", "text"),
-    [
-        (0, TEXT, ""), (101, TEXT, ""), (2**31, TEXT, ""), (3, "first;\r\n\fsecond;\r\nthird;", "third;"),
-        (1, "x" * 15_000, "x" * 200),
-    ],
-)  # fmt: skip
-def test_a_line_has_its_text_cut_short(number: int, source: str, text: str) -> None:
-    assert [work.text for work in kernel(at(0, number, executed=1.0), sources={FILE: source}).lines] == [text]
-
-
-def test_damaged_source_leaves_the_lines_their_numbers() -> None:
-    profile = kernel(at(0, 3, executed=1.0), sources="the source cannot be read")
-    assert [(work.number, work.text) for work in profile.lines] == [(3, "")]
-    assert [gap.why for gap in profile.missing if gap.what == "source and SASS"] == ["the source cannot be read"]
 
 
 def test_lines_of_recorded_kernels_execute_what_the_kernels_did() -> None:

@@ -35,7 +35,6 @@ ALL = Worth(1, each=1)
 
 @pytest.fixture
 def several(monkeypatch: pytest.MonkeyPatch) -> Here:
-    """Have all work done in two processes, or in one."""
 
     def switch(on: bool) -> None:
         monkeypatch.setattr(workers, "processors", lambda: 2 if on else 1)
@@ -97,13 +96,6 @@ def test_what_another_process_cannot_read_is_told_by_this_one(tmp_path: Path, se
     assert len(read_ncu_rep(path, salvage=True).launches) == 80
 
 
-def test_an_unknown_field_in_another_process_is_told_by_this_one(tmp_path: Path, several: Here) -> None:
-    several(True)
-    report = read_ncu_rep(made(tmp_path, *[launch(f"k{at}") for at in range(80)], launch("new", more=b"\xf8\x07\x01")))
-    assert len(report.launches) == 81
-    assert report.warnings and "127" in report.warnings[-1]
-
-
 def test_a_process_that_dies_costs_nothing(tmp_path: Path, several: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     several(True)
     parent, read = os.getpid(), FactsReader.facts
@@ -117,15 +109,3 @@ def test_a_process_that_dies_costs_nothing(tmp_path: Path, several: Here, monkey
     report = read_ncu_rep(made(tmp_path, *[launch(f"k{at}") for at in range(30)]))
     assert [one.name for one in report] == [f"k{at}" for at in range(30)]
     assert {one.metrics.number("gpu__time_duration.sum") for one in report} == {5e-6}
-
-
-@each_row(("amount", "processes"), [(0, 1), (999, 1), (1_000, 4), (1_249, 4), (1_250, 5), (4_000, 16), (10**9, 64)])
-def test_no_more_processes_start_than_the_work_is_worth(
-    amount: int, processes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workers, "processors", lambda: 64)
-    worth = Worth(1_000, each=250)
-    assert workers.processes_for(amount, worth) == processes
-    monkeypatch.setattr(workers, "processors", lambda: 1)
-    assert workers.processes_for(amount, worth) == 1
-    assert workers.processes_for(3, Worth(1, each=4)) == 1

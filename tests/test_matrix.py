@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 
 import pytest
-from msgspec import structs
 
-from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.flow.loops import find_loops
-from gpuprof.code.tools.compile import compiler_for
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.diagnose.case import EXECUTED
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.products import outer_products
@@ -27,36 +20,27 @@ from gpuprof.model.product_names import (
     multiplies_on_tensor_cores,
     plain_library_type,
 )
-from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Finding
 from tests import builders
-from tests.cuda_tools import needs_cuda_wheels
-from tests.kernels import WAVES, Made, busy, coded, lasting, made, operations, pipes, session
+from tests.kernels import Made, busy, coded, lasting, made, operations, pipes, session
 from tests.table import each_row
 
 RULE = "tensor-cores-idle"
 NAMES = (
     ("void cutlass::Kernel<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)", True),
     ("matrixMulKernel(float *, float *, float *, int)", True),
-    ("mm_tiled(float *)", True),
-    ("void at::native::bmm_kernel<float>(float *)", True),
     ("implicit_convolve_sgemm<float, float, (int)1024>", True),
     ("fused_attention_kernel", True),
     ("gemv2T_kernel_val<int, float>(cublasGemvParamsEx)", False),
     ("void cublasLt::splitKreduce_kernel<(int)32>(cublasSplitKParams<float>)", False),
-    ("convert_layout(float const *)", False),
     ("convolutionRowsKernel(float *, float *)", False),
     ("conv_depthwise2d_forward_kernel<float>", False),
     ("spmm_csr_kernel", False),
-    ("comm_ring_kernel", False),
     ("gemma_rms_norm", False),
     ("attention_softmax_kernel", False),
-    ("paged_attention_v2_reduce_kernel", False),
     ("triton_poi_fused_addmm_relu_0", False),
     ("convection_flux(float *)", False),
-    ("convex_hull(float *)", False),
     ("conv2d_kernel(float *)", True),
-    ("scale(GemmParams const *)", False),
     ("(anonymous namespace)::saxpy(float *)", False),
 )
 LIBRARY = (
@@ -111,123 +95,6 @@ def test_names_and_signatures_tell_data_types() -> None:
     assert has_inputs_of_8_bits(BYTES) and has_inputs_of_8_bits("gemm(const uint8_t *, int8_t const *, int *)")
     for name in ("gemm(const signed char *, const float *, float *)", "gemm(signed char, float *)"):
         assert not has_inputs_of_8_bits(name)
-
-
-SOURCE = r"""
-typedef unsigned u32;
-#define KERNEL extern "C" __global__ void
-#define TILE(type, step) \
-    __shared__ type a_tile[8][64], b_tile[8][64]; \
-    const int column = threadIdx.x % 16, row = threadIdx.x / 16; \
-    type sums[4][4] = {}; \
-    for (int k = 0; k < depth; k += 8) { \
-        a_tile[threadIdx.x % 8][threadIdx.x / 8] = a[k + threadIdx.x]; \
-        b_tile[threadIdx.x % 8][threadIdx.x / 8] = b[k * 64 + threadIdx.x]; \
-        __syncthreads(); \
-        for (int i = 0; i < 8; ++i) \
-            for (int m = 0; m < 4; ++m) \
-                for (int n = 0; n < 4; ++n) { \
-                    const type left = a_tile[i][row * 4 + m], right = b_tile[i][column * 4 + n]; \
-                    type &sum = sums[m][n]; \
-                    step; \
-                } \
-        __syncthreads(); \
-    } \
-    for (int m = 0; m < 4; ++m) \
-        for (int n = 0; n < 4; ++n) c[(row * 4 + m) * 64 + column * 4 + n] = sums[m][n];
-__device__ u32 multiply_add_pairs(u32 a, u32 b, u32 c) {
-    u32 d;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-    return d;
-}
-KERNEL product_fp32(const float *a, const float *b, float *c, int depth) { TILE(float, sum += left * right) }
-KERNEL product_fp64(const double *a, const double *b, double *c, int depth) { TILE(double, sum += left * right) }
-KERNEL product_int8(const int *a, const int *b, int *c, int depth) { TILE(int, sum = __dp4a(left, right, sum)) }
-KERNEL product_fp16(const u32 *a, const u32 *b, u32 *c, int depth) {
-    TILE(u32, sum = multiply_add_pairs(left, right, sum))
-}
-KERNEL distances(const float *a, const float *b, float *c, int depth) {
-    TILE(float, sum += (left - right) * (left - right))
-}
-KERNEL one_result_a_thread(const float *a, const float *b, float *c, int depth) {
-    const int column = blockIdx.x * 16 + threadIdx.x % 16, row = blockIdx.y * 16 + threadIdx.x / 16;
-    float sum = 0;
-    for (int k = 0; k < depth; ++k) sum += a[row * depth + k] * b[k * 1024 + column];
-    c[row * 1024 + column] = sum;
-}
-KERNEL with_a_vector(const float *a, const float *x, float *y, int depth) {
-    float sums[4] = {};
-    for (int k = threadIdx.x; k < depth; k += 128)
-        for (int row = 0; row < 4; ++row) sums[row] += a[(blockIdx.x * 4 + row) * depth + k] * x[k];
-    for (int row = 0; row < 4; ++row) atomicAdd(&y[blockIdx.x * 4 + row], sums[row]);
-}
-KERNEL filter(const float *x, const float *weights, float *y, int channels) {
-    __shared__ float held[1024], taps[64];
-    float sums[8] = {};
-    for (int c = 0; c < channels; ++c) {
-        held[threadIdx.x] = x[c * 1024 + threadIdx.x];
-        if (threadIdx.x < 64) taps[threadIdx.x] = weights[c * 64 + threadIdx.x];
-        __syncthreads();
-        for (int t = 0; t < 64; t += 8)
-            for (int i = 0; i < 8; ++i)
-                for (int j = 0; j < 8; ++j) sums[i] += held[threadIdx.x * 4 + t + i + j & 1023] * taps[t + j];
-        __syncthreads();
-    }
-    for (int i = 0; i < 8; ++i) y[threadIdx.x * 8 + i] = sums[i];
-}
-KERNEL bodies(const float4 *places, float4 *forces, int n) {
-    const float4 own = places[blockIdx.x * 256 + threadIdx.x];
-    float4 sum = {};
-    for (int j = 0; j < n; ++j) {
-        const float4 other = places[j];
-        const float x = other.x - own.x, y = other.y - own.y, z = other.z - own.z;
-        const float near = rsqrtf(x * x + y * y + z * z + 1e-4f), force = near * near * near * other.w;
-        sum.x += x * force, sum.y += y * force, sum.z += z * force;
-    }
-    forces[blockIdx.x * 256 + threadIdx.x] = sum;
-}
-"""
-KERNELS = re.findall(r"^KERNEL (\w+)\(", SOURCE, re.MULTILINE)
-
-
-@lru_cache
-def compiled(target: str) -> Mapping[str, tuple[ProfiledInstruction, ...]]:
-    """The program of each kernel; an instruction of a loop runs 16 times as often as what is around it."""
-    compiler, tool = compiler_for(target), disassembler_for(target)
-    assert compiler is not None and tool is not None
-    outcome = compiler.compile(SOURCE, "products.cu", (f"--gpu-architecture={target}", "--std=c++17"))
-    assert outcome.cubin is not None, outcome.log
-    listings = disassemble(tool, target, [kernel_code(outcome.cubin, name) for name in KERNELS])
-    programs = {}
-    for name, code in zip(KERNELS, listings, strict=True):
-        depths = dict.fromkeys((item.address for item in code), 0)
-        for loop in find_loops(code):
-            for item in loop.instructions:
-                depths[item.address] += 1
-        programs[name] = tuple(
-            ProfiledInstruction(
-                pc=item.address,
-                sass=f"{item.predicate or ''} {item.opcode} {', '.join(item.operands)}".strip(),
-                file=None,
-                line=None,
-                counts={EXECUTED: 16.0 ** depths[item.address]},
-            )
-            for item in code
-        )
-    return programs
-
-
-@pytest.mark.compilers
-@needs_cuda_wheels
-@each_row("target", ["sm_80", "sm_90"])
-def test_code_of_a_product_is_told_from_that_of_other_loops_of_multiply_adds(target: str) -> None:
-    for name, code in compiled(target).items():
-        seen = outer_products(code)
-        assert seen is not None, name
-        if name.startswith("product_"):
-            assert seen.path == name.removeprefix("product_") and seen.share > 0.95, name
-        else:
-            assert seen.share < 0.05, name
 
 
 # 2 × 2: pairs of a row and a column, each in a sum of its own.
@@ -308,26 +175,6 @@ def test_a_product_at_the_roof_of_fp32_is_told_of_the_tensor_cores_first() -> No
     assert made(lasting(), name="my_sgemm").findings(RULE) == []
 
 
-def test_a_product_without_multiply_adds_is_none() -> None:
-    empty = made(
-        lasting(), pipes(tensor=0), name="cutlass::Kernel<B2bGemm>", histograms={WARP_OPCODES: {"LOP3.LUT": 9}}
-    )
-    assert empty.findings(RULE) == []
-    busy_otherwise = made(lasting(), pipes(tensor=0, alu=9, fma=3), name="cutlass::Kernel<B2bGemm>")
-    assert busy_otherwise.findings(RULE) == []
-    assert made(lasting(), pipes(tensor=0, alu=3, fma=9), name="cutlass::Kernel<B2bGemm>").findings(RULE)
-
-
-@each_row(
-    ("name", "confidence"),
-    [("convolution2D(float *)", "guess"), ("conv2d_implicit_gemm(float *)", "inferred"), ("matmul", "inferred")],
-)
-def test_a_convolution_is_a_product_only_if_it_has_channels(name: str, confidence: str) -> None:
-    launch = made(busy(sm=75), lasting(), pipes(fma=65, tensor=0), operations(ffma=4e9, fadd=0, fmul=0), name=name)
-    assert launch.finding(RULE).confidence == confidence
-    assert launch.without(*operations(ffma=0, fadd=0, fmul=0)).finding(RULE).confidence == confidence
-
-
 def test_code_that_multiplies_no_matrices_takes_the_guess_back() -> None:
     half = operations(ffma=3.456e9, fadd=0, fmul=0)
     values = (pipes(tensor=0, fma=50), lasting(), half)
@@ -376,10 +223,6 @@ def test_a_product_that_is_not_known_may_have_half_of_the_rate() -> None:
     (l4,) = on(launch, "NVIDIA L4", "8.9", 58)
     assert l4.gain_kernel == pytest.approx(0.6)
     assert unknown.held is not None and l4.held is not None and "TF32" in l4.held and "TF32" not in unknown.held
-    # Inputs of 16 bits lose nothing.
-    name = "gemm(const __half *, const __half *, float *, int)"
-    finding = made(pipes(tensor=0, fma=80), lasting(), name=name).finding(RULE)
-    assert "16-bit" in finding.action and "TF32" not in finding.advice
 
 
 def test_integers_of_8_bits_that_are_multiplied_in_fp32_become_integer_products() -> None:
@@ -388,30 +231,6 @@ def test_integers_of_8_bits_that_are_multiplied_in_fp32_become_integer_products(
     assert "INT8" in finding.headline and "32 times" in finding.why
     assert "INT32" in finding.advice and "TF32" not in finding.advice
     assert finding.gain_kernel == pytest.approx(1 - 0.8 / 32)
-    # The same by its loads and conversions, where the signature does not tell.
-    opcodes: Mapping[str | int, float] = {"LDG.E.S8": 2e6, "I2F.S16": 2e6, "FFMA": 1e7, "STG.E": 1e4}
-    unnamed = made(pipes(tensor=0, fma=80), lasting(), histograms={WARP_OPCODES: opcodes}, name="gemm_reference")
-    assert "8-bit" in unnamed.finding(RULE).action
-    floats = replace(unnamed, histograms={WARP_OPCODES: {**opcodes, "LDG.E": 2e6}}).finding(RULE)
-    assert "TF32" in floats.action
-
-
-@each_row(
-    ("name", "ranges", "is_told"),
-    [
-        ("gemm(const float *)", (), False), ("gemm(const float *)", ("warmup",), False),
-        ("gemm(const float *)", ("layers.3", "aten::mm"), True), ("gemm(const float *)", ("layers.3",), True),
-        ("ampere_sgemm_128x64_nn", (), True), ("void at::native::gemm<float>(const float *)", (), True),
-    ],
-)  # fmt: skip
-def test_torch_is_told_of_where_it_may_have_launched_the_kernel(
-    name: str, ranges: tuple[str, ...], is_told: bool
-) -> None:
-    launch = structs.replace(made(pipes(tensor=0, fma=80), lasting(), name=name).launch(), ranges=ranges)
-    (kernel,) = diagnose(analyse([builders.report(launch)], lambda _: builders.a100(), "1")).kernels
-    (advice,) = (finding.advice for finding in kernel.findings if finding.rule == RULE)
-    assert ("torch" in advice) == is_told and "CUBLAS_COMPUTE_32F_FAST_TF32" in advice
-    assert "{" not in advice and "}" not in advice
 
 
 def test_packed_fp16_and_dot_products_of_bytes_are_products_too() -> None:
@@ -428,21 +247,3 @@ def test_packed_fp16_and_dot_products_of_bytes_are_products_too() -> None:
     assert int8.gain_kernel == pytest.approx(1 - 0.5 / 8)
     assert "INT8" in int8.action and int8.confidence == "inferred"
     assert session(launch).kernels[0].findings
-
-
-@each_row(
-    ("name", "is_library"),
-    [
-        ("cutlass3x_sm100_tensorop_s64x256x32gemm_f8_f8", True),
-        ("cutlass_80_tensorop_s16816gemm_f16_256x128_32x3_nn", True),
-        ("void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_f16_256x128_32x3_nn>(Params)", True),
-        ("sm80_xmma_fprop_implicit_gemm", True),
-        ("void cutlass::Kernel2<sm80_xmma_fprop_implicit_gemm>(Params)", False),
-        ("void cutlass::Kernel<cutlass_gemm>(int)", False),
-    ],
-)
-def test_the_code_and_the_grid_of_a_librarys_kernel_are_not_to_be_changed(name: str, is_library: bool) -> None:
-    slow = made(busy(sm=24, dram=1, l2=15, l1=21), lasting(), {WAVES: 1.0}, name=name).finding("latency-bound")
-    tail = made({WAVES: 1.07}, lasting(), name=name).finding("tail-effect")
-    assert "the library" in slow.action or not is_library
-    assert ("the library" in slow.action) == ("the library" in tail.action) == is_library

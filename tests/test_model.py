@@ -19,15 +19,14 @@ from gpuprof.model.ceilings import Hardware, blended_rate, tensor_pipe_reach
 from gpuprof.model.headline import main_point, main_stall, nearest_limit
 from gpuprof.model.launch_analysis import profile_launch
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
-from gpuprof.model.quantities import Clocks, Counted, constant_moves, evaluate, is_constant_move
-from gpuprof.model.recorded import DictMetrics, FixedDetails, Metric, Missing
+from gpuprof.model.quantities import Clocks, Counted, evaluate, is_constant_move
+from gpuprof.model.recorded import Missing
 from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode
-from gpuprof.model.session import KernelProfile, Occupancy, RooflinePoint, Traffic, Work
+from gpuprof.model.session import KernelProfile, RooflinePoint, Traffic, Work
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.table import rows
 from tests import builders
-from tests.kernels import Program
 from tests.table import each_row
 
 
@@ -82,30 +81,14 @@ def work_of(path: str, values: Mapping[str, float | str], **instances: Any) -> W
     return next((work for work in profiled(values, instances).work if work.path == path), None)
 
 
-@each_row(
-    ("word", "expected"),
-    [
-        (0x000FE200000001FF_00000000FF057435, True),  # HFMA2.MMA R5, -RZ, RZ, 0, 0
-        (0x000FE200000001FF_00000000FF057431, True),  # HFMA2 R5, -RZ, RZ, 0, 0
-        (0x000FC6000040081D_8000001C021D7231, False),  # HFMA2 R29, R2.H0_H0, -R28.H0_NH1, R29
-        (0x000FE200078E00FF_00000A00FF017624, False),  # IMAD.MOV.U32 R1, RZ, RZ, c[0x0][0x28]
-    ],
-)
+@each_row(("word", "expected"), [
+    (0x000FE200000001FF_00000000FF057435, True),  # HFMA2.MMA R5, -RZ, RZ, 0, 0
+    (0x000FE200000001FF_00000000FF057431, True),  # HFMA2 R5, -RZ, RZ, 0, 0
+    (0x000FC6000040081D_8000001C021D7231, False),  # HFMA2 R29, R2.H0_H0, -R28.H0_NH1, R29
+    (0x000FE200078E00FF_00000A00FF017624, False),  # IMAD.MOV.U32 R1, RZ, RZ, c[0x0][0x28]
+])  # fmt: skip
 def test_constant_loads_are_told_by_their_encoding(word: int, expected: bool) -> None:
     assert is_constant_move(word) is expected
-
-
-def test_a_function_that_lies_before_the_kernel_is_not_taken_for_it() -> None:
-    move = (0x000FE200000001FF_00000000FF057435).to_bytes(16, "little")
-    other = (0x000FE200078E00FF_00000A00FF017624).to_bytes(16, "little")
-    # A called function at 0 and 16, the kernel at 256 and 272: its second instruction loads a constant.
-    listed: dict[str | int, float] = {0: 7.0, 16: 7.0, 256: 5.0, 272: 5.0}
-    metrics = DictMetrics({}, {"thread_inst_executed_true": listed})
-    assert constant_moves(metrics, Program(machine=other + move, start=256)) == 5
-    assert constant_moves(metrics, Program(machine=other + move)) is None
-    alone = DictMetrics({}, {"thread_inst_executed_true": {256: 5.0, 272: 5.0}})
-    assert constant_moves(alone, Program(machine=other + move)) == 5
-    assert constant_moves(metrics, FixedDetails()) is None
 
 
 def test_missing_work_is_missing_with_a_reason_and_never_zero() -> None:
@@ -117,24 +100,21 @@ def test_missing_work_is_missing_with_a_reason_and_never_zero() -> None:
     assert "--set full" in entry.how
 
 
-@each_row(
-    ("opcode", "path", "accumulator", "instruction", "flop"),
-    [
-        ("HMMA.16816.F32", "tensor.fp16", "fp32", "mma.sync", 4096),
-        ("HMMA.16816.F16", "tensor.fp16", "fp16", "mma.sync", 4096),
-        ("HMMA.1688.F32.BF16", "tensor.bf16", "fp32", "mma.sync", 2048),
-        ("HMMA.1688.F32.TF32", "tensor.tf32", "fp32", "mma.sync", 2048),
-        ("HMMA.884.F32.F32.STEP0", "tensor.fp16", "fp32", "mma.sync", 512),
-        ("HMMA.SP.16832.F32", "tensor.fp16", "fp32", "mma.sync", 4096),
-        ("IMMA.16832.S8.S8.SAT", "tensor.int8", "int32", "mma.sync", 8192),
-        ("IMMA.16864.S4.S4", "tensor.int4", "int32", "mma.sync", 16384),
-        ("DMMA.884", "tensor.fp64", "fp64", "mma.sync", 512),
-        ("BMMA.168256.XOR.POPC", "tensor.int1", "int32", "mma.sync", 65536),
-        ("HGMMA.64x256x16.F32.BF16", "tensor.bf16", "fp32", "wgmma", 524288),
-        ("QGMMA.64x128x32.F32.E4M3.E4M3", "tensor.fp8", "fp32", "wgmma", 524288),
-        ("QMMA.16832.F32.E2M1.E2M1", "tensor.fp4", "fp32", "mma.sync", 8192),
-    ],
-)
+@each_row(("opcode", "path", "accumulator", "instruction", "flop"), [
+    ("HMMA.16816.F32", "tensor.fp16", "fp32", "mma.sync", 4096),
+    ("HMMA.16816.F16", "tensor.fp16", "fp16", "mma.sync", 4096),
+    ("HMMA.1688.F32.BF16", "tensor.bf16", "fp32", "mma.sync", 2048),
+    ("HMMA.1688.F32.TF32", "tensor.tf32", "fp32", "mma.sync", 2048),
+    ("HMMA.884.F32.F32.STEP0", "tensor.fp16", "fp32", "mma.sync", 512),
+    ("HMMA.SP.16832.F32", "tensor.fp16", "fp32", "mma.sync", 4096),
+    ("IMMA.16832.S8.S8.SAT", "tensor.int8", "int32", "mma.sync", 8192),
+    ("IMMA.16864.S4.S4", "tensor.int4", "int32", "mma.sync", 16384),
+    ("DMMA.884", "tensor.fp64", "fp64", "mma.sync", 512),
+    ("BMMA.168256.XOR.POPC", "tensor.int1", "int32", "mma.sync", 65536),
+    ("HGMMA.64x256x16.F32.BF16", "tensor.bf16", "fp32", "wgmma", 524288),
+    ("QGMMA.64x128x32.F32.E4M3.E4M3", "tensor.fp8", "fp32", "wgmma", 524288),
+    ("QMMA.16832.F32.E2M1.E2M1", "tensor.fp4", "fp32", "mma.sync", 8192),
+])  # fmt: skip
 def test_a_matrix_opcode_carries_path_shape_and_flop(
     opcode: str, path: str, accumulator: str, instruction: str, flop: float
 ) -> None:
@@ -220,42 +200,34 @@ def test_an_estimate_from_percent_of_peak_says_so() -> None:
     assert isinstance(found, Counted)
     assert (found.value, found.basis) == (0.25 * 1e12 * 2.0, "estimated")
     assert isinstance(evaluate(counters["traffic.dram"], "traffic.dram", table, Clocks(duration_s=2.0)), Missing)
-    # Bytes of a sector are told as such or in percent.
-    for suffix, value in (("ratio", 8.0), ("pct", 25.0)):
-        table = builders.metrics({f"smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.{suffix}": value})
-        counted = evaluate(counters["bytes-per-sector.ld"], "bytes-per-sector.ld", table, Clocks())
-        assert isinstance(counted, Counted) and counted.value == pytest.approx(8.0)
 
 
-@each_row(
-    ("resources", "fraction", "limiters"),
-    [
-        # 256 threads, 32 registers: 8 blocks of 8 warps fill 64 warps.
-        (LaunchResources(256, 32, 1024), 1.0, ()),
-        # 255 registers round to 256: 8192 a warp, 2 warps a sub-partition, 8 an SM: one block of 8 warps.
-        (LaunchResources(256, 255, 1024), 8 / 64, ("registers",)),
-        # 96 registers: 3072 a warp, 5 warps a sub-partition, 20 an SM: two blocks of 8.
-        (LaunchResources(256, 96, 1024), 16 / 64, ("registers",)),
-        # 49 KiB + 1 KiB reserved: three blocks fit into 164 KiB.
-        (LaunchResources(128, 32, 50 * 1024), 12 / 64, ("shared memory",)),
-        # One warp a block: 32 blocks an SM.
-        (LaunchResources(32, 16, 1024), 32 / 64, ("blocks",)),
-        # 1024 threads: two blocks.
-        (LaunchResources(1024, 32, 1024), 1.0, ()),
-        # 768 threads: two blocks of 24 warps leave 16 warps unused.
-        (LaunchResources(768, 32, 1024), 48 / 64, ("registers", "block size")),
-        # The carve-out that the driver chose holds one block; the largest would hold 8, and the registers 16.
-        (LaunchResources(128, 32, 20 * 1024, 32 * 1024), 4 / 64, ("carve-out",)),
-        # A carve-out that holds as many blocks as the registers allow is no limit: the largest would hold 16.
-        (LaunchResources(256, 96, 10 * 1024, 20 * 1024), 16 / 64, ("registers",)),
-        # The largest holds no more blocks than the registers allow.
-        (LaunchResources(256, 96, 80 * 1024, 164 * 1024), 16 / 64, ("registers", "shared memory")),
-        # Blocks without shared memory, but for the driver's KiB, of which the chosen carve-out holds 8 of 32.
-        (LaunchResources(64, 16, 1024, 8 * 1024, reserved_shared_bytes=1024), 16 / 64, ("carve-out",)),
-        # The same in the largest: 64 threads, 32 blocks fill the SM.
-        (LaunchResources(64, 16, 1024, None, reserved_shared_bytes=1024), 1.0, ()),
-    ],
-)
+@each_row(("resources", "fraction", "limiters"), [
+    # 256 threads, 32 registers: 8 blocks of 8 warps fill 64 warps.
+    (LaunchResources(256, 32, 1024), 1.0, ()),
+    # 255 registers round to 256: 8192 a warp, 2 warps a sub-partition, 8 an SM: one block of 8 warps.
+    (LaunchResources(256, 255, 1024), 8 / 64, ("registers",)),
+    # 96 registers: 3072 a warp, 5 warps a sub-partition, 20 an SM: two blocks of 8.
+    (LaunchResources(256, 96, 1024), 16 / 64, ("registers",)),
+    # 49 KiB + 1 KiB reserved: three blocks fit into 164 KiB.
+    (LaunchResources(128, 32, 50 * 1024), 12 / 64, ("shared memory",)),
+    # One warp a block: 32 blocks an SM.
+    (LaunchResources(32, 16, 1024), 32 / 64, ("blocks",)),
+    # 1024 threads: two blocks.
+    (LaunchResources(1024, 32, 1024), 1.0, ()),
+    # 768 threads: two blocks of 24 warps leave 16 warps unused.
+    (LaunchResources(768, 32, 1024), 48 / 64, ("registers", "block size")),
+    # The carve-out that the driver chose holds one block; the largest would hold 8, and the registers 16.
+    (LaunchResources(128, 32, 20 * 1024, 32 * 1024), 4 / 64, ("carve-out",)),
+    # A carve-out that holds as many blocks as the registers allow is no limit: the largest would hold 16.
+    (LaunchResources(256, 96, 10 * 1024, 20 * 1024), 16 / 64, ("registers",)),
+    # The largest holds no more blocks than the registers allow.
+    (LaunchResources(256, 96, 80 * 1024, 164 * 1024), 16 / 64, ("registers", "shared memory")),
+    # Blocks without shared memory, but for the driver's KiB, of which the chosen carve-out holds 8 of 32.
+    (LaunchResources(64, 16, 1024, 8 * 1024, reserved_shared_bytes=1024), 16 / 64, ("carve-out",)),
+    # The same in the largest: 64 threads, 32 blocks fill the SM.
+    (LaunchResources(64, 16, 1024, None, reserved_shared_bytes=1024), 1.0, ()),
+])  # fmt: skip
 def test_occupancy_by_hand(resources: LaunchResources, fraction: float, limiters: tuple[str, ...]) -> None:
     found = theoretical_occupancy(resources, builders.a100().arch)
     assert found is not None
@@ -358,25 +330,6 @@ def test_a_stall_has_its_share_of_all_states_by_whichever_counter_it_was_collect
     assert stall.share == pytest.approx(0.6)
 
 
-def test_some_stalls_alone_are_shares_of_nothing() -> None:
-    name = "smsp__average_warps_issue_stalled_branch_resolving_per_issue_active.ratio"
-    assert profiled({name: 0.9}).stalls == ()
-    # Where another counter of the same reason has its whole, that tells.
-    values: dict[str, float | str] = {name: 0.9, "smsp__warp_issue_stalled_branch_resolving_per_warp_active.pct": 9.0}
-    (stall,) = profiled(values).stalls
-    assert stall.share == pytest.approx(0.09)
-
-
-def test_memory_that_none_of_its_collected_levels_explains_stays_memory() -> None:
-    # A link between the caches is 9.6 % busy: DRAM, L2 and L1 are known, and all are far below.
-    values = {
-        PERCENT("sm__throughput"): 0.6, PERCENT("gpu__compute_memory_throughput"): 9.6,
-        PERCENT("gpu__dram_throughput"): 1.8, PERCENT("lts__throughput"): 2.0,
-    }  # fmt: skip
-    assert limit_of(values) == ("l1", 0.096)
-    assert limit_of({**values, PERCENT("l1tex__throughput"): 0.3}) == ("memory", 0.096)
-
-
 @each_row("elapsed", ["sm__cycles_elapsed.max", "gpc__cycles_elapsed.max"])
 def test_l1_of_active_cycles_is_told_of_all_cycles_where_both_were_counted(elapsed: str) -> None:
     # 80 % of the cycles in which an average SM had work, which are three quarters of all.
@@ -402,18 +355,13 @@ def test_the_l2_roof_is_that_of_accesses_by_the_sms_at_the_clock_of_l2() -> None
     assert own.at_clock["l2"].source != at_sm_clock.source
 
 
-@each_row(
-    ("values", "duration_s"),
-    [
-        ({"gpu__time_active.sum": 2e-3}, 2e-3),
-        ({"sm__cycles_elapsed.avg": 5000.0, "sm__cycles_elapsed.avg.per_second": 1e9}, 5e-6),
-        ({"sm__cycles_elapsed.avg": 5000.0, "sm__cycles_elapsed.avg.per_second": 0.0}, None),
-        ({"gpu__time_duration.sum": -1e-6}, None),
-        ({"gpu__time_duration.sum": math.inf}, None),
-        ({"gpu__time_duration.sum": -math.inf}, None),
-        ({"gpu__time_duration.sum": "nan"}, None),
-    ],
-)
+@each_row(("values", "duration_s"), [
+    ({"gpu__time_active.sum": 2e-3}, 2e-3),
+    ({"sm__cycles_elapsed.avg": 5000.0, "sm__cycles_elapsed.avg.per_second": 1e9}, 5e-6),
+    ({"sm__cycles_elapsed.avg": 5000.0, "sm__cycles_elapsed.avg.per_second": 0.0}, None),
+    ({"gpu__time_duration.sum": -1e-6}, None), ({"gpu__time_duration.sum": math.inf}, None),
+    ({"gpu__time_duration.sum": -math.inf}, None), ({"gpu__time_duration.sum": "nan"}, None),
+])  # fmt: skip
 def test_a_duration_is_recorded_or_derived_from_cycles_and_their_rate(
     values: dict[str, float | str], duration_s: float | None
 ) -> None:
@@ -465,39 +413,16 @@ def test_waves_follow_from_the_grid_and_the_blocks_that_fit(more: dict[str, floa
     assert kernel.waves == (pytest.approx(waves) if waves is not None else None)
 
 
-@each_row(
-    ("values", "shared"),
-    [
-        ({"static": 16.0, "dynamic": 24120.0}, 24136),
-        ({"": 25160.0, "driver": 1024.0}, 24136),
-        # Rounded up to units of 128 B.
-        ({"allocated": 25216.0}, 24192),
-        ({"static": 16.0}, None),
-    ],
-)
+@each_row(("values", "shared"), [
+    ({"static": 16.0, "dynamic": 24120.0}, 24136), ({"": 25160.0, "driver": 1024.0}, 24136),
+    # Rounded up to units of 128 B.
+    ({"allocated": 25216.0}, 24192), ({"static": 16.0}, None),
+])  # fmt: skip
 def test_shared_memory_of_a_block_is_without_what_the_driver_reserves(
     values: dict[str, float], shared: int | None
 ) -> None:
     names = {f"launch__shared_mem_per_block_{name}".removesuffix("_"): value for name, value in values.items()}
     assert profiled(names).shared_memory_per_block == shared
-
-
-@each_row(("achieved", "theoretical", "limiters"), [
-    # 96 registers: two blocks of 8 of 64 warps. Of one block no more than 12.5 % would have run.
-    (24.0, 0.25, ("registers",)), (20.0, 0.25, ("registers",)), (18.0, None, ()), (12.6, None, ()),
-])  # fmt: skip
-def test_warps_that_ran_tell_that_shared_memory_of_unknown_size_limits_nothing(
-    achieved: float, theoretical: float | None, limiters: tuple[str, ...]
-) -> None:
-    values: dict[str, float | str] = {
-        "launch__registers_per_thread": 96.0, "sm__warps_active.avg.pct_of_peak_sustained_active": achieved,
-    }  # fmt: skip
-    occupancy = profiled(values, block=(256, 1, 1)).occupancy
-    assert (occupancy.theoretical, occupancy.limiters) == (theoretical, limiters)
-    # Without achieved warps nothing tells how much shared memory a block has.
-    del values["sm__warps_active.avg.pct_of_peak_sustained_active"]
-    unknown = profiled(values, block=(256, 1, 1)).occupancy
-    assert unknown.theoretical is None
 
 
 def test_achieved_occupancy_is_also_what_the_schedulers_held() -> None:
@@ -561,57 +486,17 @@ def test_dram_moves_what_its_recorded_clock_allows(
     assert ("highest" in limit.source) == (clock == 1.6e9)
 
 
-@each_row(
-    ("values", "fraction"),
-    [
-        ({"dram__throughput.avg.pct_of_peak_sustained_elapsed": 40.0}, 0.4),
-        # 1.3 MB in 1 µs, of 1280 B × 1.5 GHz.
-        (builders.FLOP_1, 1.3e12 / 1.92e12),
-        ({"lts__throughput.avg.pct_of_peak_sustained_elapsed": 85.0}, None),
-        # The busiest channel is not DRAM.
-        ({"dram__throughput.max.pct_of_peak_sustained_elapsed": 40.0}, None),
-    ],
-)
-def test_dram_is_as_busy_as_any_of_its_figures_tells(values: dict[str, float], fraction: float | None) -> None:
-    kernel = profiled(values)
-    told = next((unit for unit in kernel.throughput if unit.unit == "dram"), None)
-    assert (told.fraction if told else None) == (pytest.approx(fraction) if fraction is not None else None)
-    assert any("throughput.dram" in gap.what for gap in kernel.missing) == (fraction is None)
-
-
-@each_row(
-    ("values", "issue"),
-    [
-        ({"sm__inst_executed.avg.per_cycle_active": 1.2}, 0.3),
-        ({"smsp__inst_executed.avg.per_cycle_active": 0.3}, 0.3),
-        ({"sm__inst_issued.avg.pct_of_peak_sustained_active": 30.0}, 0.3),
-    ],
-)
-def test_issue_slots_are_told_by_instructions_per_cycle(values: dict[str, float], issue: float) -> None:
-    scheduler = profiled(values).scheduler
-    assert scheduler is not None and scheduler.issue_active == pytest.approx(issue)
-
-
 FP16_32, FP16_16 = ComputeKey("tensor.fp16", "fp32", "mma.sync"), ComputeKey("tensor.fp16", "fp16", "mma.sync")
 
 
-@each_row(
-    ("gpu", "split", "reach"),
-    [
-        ("rtx-3090", {FP16_32: 1e9}, 0.5),
-        ("rtx-3090", {FP16_32: None}, 0.5),
-        ("rtx-3090", {FP16_16: 1e9}, 1.0),
-        ("rtx-3090", {ComputeKey("tensor.int8", "int32", "mma.sync"): 1e9}, 1.0),
-        # Of the same work with either accumulator, the one takes two cycles for each that it keeps busy: 2 of 3.
-        ("rtx-3090", {FP16_32: 1e9, FP16_16: 1e9}, 2 / 3),
-        ("rtx-3090", {FP16_32: None, FP16_16: 1e9}, None),
-        ("rtx-3090", None, None),
-        ("rtx-3090", {ComputeKey("tensor.fp8", "fp32", "mma.sync"): 1e9}, None),
-        ("a40", {FP16_32: 1e9}, 1.0),
-        ("a40", None, 1.0),
-        ("gtx-1660-ti", None, None),
-    ],
-)
+@each_row(("gpu", "split", "reach"), [
+    ("rtx-3090", {FP16_32: 1e9}, 0.5), ("rtx-3090", {FP16_32: None}, 0.5), ("rtx-3090", {FP16_16: 1e9}, 1.0),
+    ("rtx-3090", {ComputeKey("tensor.int8", "int32", "mma.sync"): 1e9}, 1.0),
+    # Of the same work with either accumulator, the one takes two cycles for each that it keeps busy: 2 of 3.
+    ("rtx-3090", {FP16_32: 1e9, FP16_16: 1e9}, 2 / 3), ("rtx-3090", {FP16_32: None, FP16_16: 1e9}, None),
+    ("rtx-3090", None, None), ("rtx-3090", {ComputeKey("tensor.fp8", "fp32", "mma.sync"): 1e9}, None),
+    ("a40", {FP16_32: 1e9}, 1.0), ("a40", None, 1.0), ("gtx-1660-ti", None, None),
+])  # fmt: skip
 def test_geforce_fills_half_of_its_tensor_pipe_with_fp32_accumulation(
     gpu: str, split: dict[ComputeKey, float | None] | None, reach: float | None
 ) -> None:
@@ -642,57 +527,6 @@ def test_shares_labels_and_numbers_are_given_over_all_launches() -> None:
     assert empty["flop_fp32"] is None and empty["duration_s"] is None
     frame = LoadedSession.of(session).to_dataframe()
     assert frame.shape[0] == 3 and frame.loc[0, "flop_per_s_fp32"] == pytest.approx(1.3e13)
-    # Two reports of one GPU share the device.
-    both = analyse([report, report], builders.hardware_of, "1").session
-    assert len(both.devices) == 1 and [kernel.source for kernel in both.kernels] == [0, 0, 0, 1, 1, 1]
-
-
-def test_a_gpu_without_a_product_spec_uses_its_architecture() -> None:
-    unknown = RecordedDevice(name="NVIDIA Prototype", compute_capability="8.0", sm_count=10)
-    report = builders.report(builders.launch(builders.FLOP_1), device=unknown)
-    session = analyse([report], builders.hardware_of, "1").session
-    assert session.devices[0].spec is None
-    ceilings = {ceiling.id: ceiling.value for ceiling in session.ceilings}
-    assert ceilings["at-clock/fp32"] == 128 * 10 * 1e9
-    assert not any(name.startswith("rated/") for name in ceilings)
-
-
-TURING = RecordedDevice(name="Tesla T4", compute_capability="7.5", sm_count=40)
-
-
-def in_shared(static: Metric, **reported: float) -> Occupancy:
-    """The occupancy of blocks of 256 threads, 64 registers and this shared memory: 32 warps, 64 KiB are on an SM."""
-    values = {
-        "launch__registers_per_thread": Metric(64.0, "register/thread"),
-        "launch__shared_mem_per_block_static": static,
-        "launch__shared_mem_per_block_dynamic": Metric(0.0, "byte"),
-        "launch__shared_mem_config_size": Metric(65540.0, "byte", digits=4),
-        **{name: Metric(value, "block") for name, value in reported.items()},
-    }
-    launch = replace(builders.launch({}), metrics=DictMetrics(values))
-    return profile_launch(launch, 0, 0, builders.hardware_of(TURING)).profile.occupancy
-
-
-def test_shared_memory_that_was_printed_rounded_is_in_whole_units() -> None:
-    # 32 KiB are printed as 32.77 Kbyte: two blocks of 8 warps in 64 KiB. 32 770 bytes take 129 units of 256: one block.
-    assert in_shared(Metric(32770.0, "byte", digits=4)) == Occupancy(0.5, None, ("shared memory",))
-    assert in_shared(Metric(32770.0, "byte")) == Occupancy(0.25, None, ("shared memory",))
-    # 32.78 Kbyte are 32 775 to 32 785 bytes, none of them a multiple of 256.
-    assert in_shared(Metric(32780.0, "byte", digits=4)) == Occupancy(0.25, None, ("shared memory",))
-
-
-def test_the_report_s_own_theoretical_occupancy_goes_before_one_that_is_computed_of_rounded_sizes() -> None:
-    own = {
-        "sm__maximum_warps_per_active_cycle_pct": 50.0,
-        "launch__occupancy_limit_registers": 4.0,
-        "launch__occupancy_limit_shared_mem": 2.0,
-        "launch__occupancy_limit_warps": 4.0,
-        "launch__occupancy_limit_blocks": 16.0,
-    }
-    assert in_shared(Metric(32780.0, "byte", digits=4), **own) == Occupancy(0.5, None, ("shared memory",))
-    assert in_shared(Metric(32780.0, "byte", digits=4), **own | {"sm__maximum_warps_per_active_cycle_pct": 25.0}) == (
-        Occupancy(0.25, None, ("shared memory",))
-    )
 
 
 def test_the_memory_throughput_is_the_larger_of_its_two_parts_where_those_alone_were_collected() -> None:
@@ -704,28 +538,3 @@ def test_the_memory_throughput_is_the_larger_of_its_two_parts_where_those_alone_
     assert limit_of(both) == ("memory", 0.75)
     alone = {part("access"): 46.3}
     assert profiled(alone).throughput == () and limit_of(alone) is None
-    # What DRAM reads and writes of its peak adds up to its throughput.
-    share = "dram__bytes_{}.sum.pct_of_peak_sustained_elapsed".format
-    (unit,) = profiled({share("read"): 49.65, share("write"): 36.82}).throughput
-    assert unit.unit == "dram" and unit.fraction == pytest.approx(0.8647)
-    assert profiled({share("read"): 49.65}).throughput == ()
-
-
-def test_waves_that_were_printed_rounded_are_those_of_the_blocks() -> None:
-    # 512 blocks of which 2 fit on each of 108 SMs: 2.370 waves, printed as 2.37.
-    def waves(printed: float, digits: int | None) -> float | None:
-        limits: dict[str, float | str] = {
-            "launch__occupancy_limit_registers": 2.0,
-            "launch__occupancy_limit_warps": 8.0,
-            "launch__occupancy_limit_blocks": 32.0,
-            "launch__occupancy_limit_shared_mem": 2.0,
-            "launch__waves_per_multiprocessor": printed,
-            "launch__grid_size": 512.0,
-        }
-        table = DictMetrics({name: Metric(value, "", digits=digits) for name, value in limits.items()})
-        launch = replace(builders.launch(limits), metrics=table, grid=(512, 1, 1))
-        return profile_launch(launch, 0, 0, builders.a100()).profile.waves
-
-    assert waves(2.37, 3) == pytest.approx(512 / 216)
-    assert waves(2.37, None) == 2.37
-    assert waves(2.5, 2) == 2.5

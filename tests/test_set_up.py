@@ -16,28 +16,21 @@ MAKES_DATA = [
     # PyTorch's rand, randn and zeros, as ncu, PyTorch's traces and ncu with --rename-kernels name them.
     "void at::native::<unnamed>::distribution_elementwise_grid_stride_kernel<float, (int)4, void "
     "at::native::templates::cuda::normal_and_transform<c10::Half, float, (unsigned long)4, at::CUDAGeneratorImpl *>>()",
-    "void at::native::(anonymous namespace)::distribution_elementwise_grid_stride_kernel<float, 4>(long)",
     "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, at::detail::Array<char*, 1> >"
     "(int, at::native::FillFunctor<float>, at::detail::Array<char*, 1>)",
     "void vectorized_elementwise_kernel<4, FillFunctor<float>, array<char *, 1>>(int, T2, T3)",
-    "void (anonymous namespace)::elementwise_kernel_with_index<int, at::native::arange_cuda_out()::{lambda()#1}>(int)",
     # cuRAND.
     "void gen_sequenced<curandStateXORWOW, float, int, &(curand_uniform_noargs)>(T1 *, T2 *, unsigned long, T3)",
-    "generate_seed_pseudo(unsigned long long, unsigned long long, curandOrdering, curandStateXORWOW *, unsigned int *)",
     "void generate_seed_pseudo<rng_config<curandStateXORWOW, (curandOrdering)101>>(unsigned long long)",
     # JAX, TensorFlow (mangled, too), CuPy, Julia.
     "jax::cuda::(anonymous namespace)::ThreeFry2x32Kernel(unsigned int const*, unsigned int const*)",
     "_ZN10tensorflow7functor28FillPhiloxRandomKernelLaunchINS_6random19UniformDistributionINS2_12PhiloxRandomEfEEEEvPKy",
-    "void tensorflow::functor::FillPhiloxRandomKernelLaunch<tensorflow::random::PhiloxRandom>(long)",
     "void tensorflow::SetZero<float>(int, float*)",
     "cupy_fill",
-    "cupy_arange__int64_int64_int64",
     "cupy_random_1_minus_x",
-    "gpu_fill_kernel_(CompilerMetadata<DynamicSize, DynamicCheck, void>, CuDeviceArray<Float32, 1, 1>, Float32)",
     # Thrust, Kokkos, CUTLASS.
     "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__parallel_for::ParallelForAgent<"
     "thrust::cuda_cub::__uninitialized_fill::functor<thrust::device_ptr<float>, float>, unsigned long>>()",
-    "void cub::detail::for_each::static_kernel<long, thrust::cuda_cub::__fill::functor<float *, float>>(T2, T3)",
     "void Kokkos::Impl::cuda_parallel_launch_local_memory<Kokkos::Impl::ParallelFor<Kokkos::Impl::ViewFill<"
     "Kokkos::View<double*>, Kokkos::LayoutRight, Kokkos::Cuda, 1, int>>>()",
     "void cutlass::reference::device::kernel::BlockForEach<float, "
@@ -47,41 +40,28 @@ MAKES_DATA = [
     "fill_kernel",
     "setup_kernel(curandState *)",
     "initKernel(float*, int)",
-    "init_array",
-    "initialize_matrix(float*, int, int)",
-    "void initData<float>(T1 *, int)",
     "initRandomStates(curandState*, unsigned long)",
-    "fill_random(float*)",
     "memset_kernel",
     "init_curand",
 ]
 WORKS = [
     "init_flash(float*)",
-    "init_agents(char*, float const *, long, long)",
     "init",
-    "setup",
     "set_halo_values_x_396_gpu",
-    "setup_and_solve(float*)",
     "fill_holes_kernel(float*)",
-    "flood_fill(int*)",
     "copy_if(int*, int*)",
     "embedding_dense_backward(float*)",
     "initialize_and_integrate",
-    "random_walk_kernel(int*)",
     "monte_carlo_rng_pi",
     "void at::native::<unnamed>::fused_dropout_kernel<c10::Half, float, unsigned int, (int)-1, (int)1, bool>()",
     "void at::native::<unnamed>::masked_fill_kernel(at::TensorIterator &)",
-    "void at::native::mbtopk::fill<unsigned int, unsigned int>(T1 *, T1, T2)",
     "void at::native::_scatter_gather_elementwise_kernel<(int)128, (int)8, void "
     "at::native::_cuda_scatter_fill_internal_kernel<unsigned char, int>>(int, T3)",
-    "void at_cuda_detail::cub::DeviceScanInitKernel<at_cuda_detail::cub::ScanTileState<float, (bool)1>>(T1, int)",
     "void at::native::<unnamed>::sampleMultinomialWithReplacement<float>(at::PhiloxCudaState, int, long *, long)",
     "void at::native::<unnamed>::CatArrayBatchedCopy<float, unsigned int, 1, 128, 1>(float*)",
     "softmax_warp_forward",
     "layernorm_kernel",
     "ReferenceGemm_kernel(int)",
-    "loop_broadcast_fusion",
-    "normalize",
     "data_kernel",
     "",
 ]

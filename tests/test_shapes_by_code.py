@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import gpuprof
-from gpuprof.diagnose.case import EXECUTED, SAMPLES, opcode_of
+from gpuprof.diagnose.case import EXECUTED, SAMPLES
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Finding
-from gpuprof.read import source_text
-from tests.cuda_tools import needs_cuda_wheels
 from tests.kernels import Made, Program, busy, made
 from tests.real_sessions import loaded
 from tests.table import each_row
-from tests.test_access_shape import compiled
 
 RECORDED = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3" / "run-launches"
 USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
@@ -44,7 +40,6 @@ WRITE_COLUMN, WRITE_WORD = "STG.E [R4.64], R6", "STG.E [R10.64], R6"
 
 
 def moved(kind: str, requests: float, sectors: float, needed: float) -> dict[str, float]:
-    """What is counted of all loads or stores together."""
     return {
         SECTORS.format(kind): sectors, REQUESTS.format(kind): requests, USED.format(kind): 32 * needed / sectors,
     }  # fmt: skip
@@ -76,9 +71,6 @@ def by_code(told: Finding) -> list[Evidence]:
     return [item for item in told.evidence if "by the code" in item.meaning or "in the code" in item.meaning]
 
 
-# A run of `gpuprof run`, whose counters tell of all instructions together
-
-
 @pytest.mark.compilers
 def test_a_recorded_transpose_is_placed_as_with_counts_of_each_instruction() -> None:
     (told, saxpy), (counted, _) = (
@@ -107,63 +99,40 @@ SHORT_ROWS = (
     "SHF.R.U32.HI R16, RZ, 0x2, R0", "LOP3.LUT R17, R0, 0x3, RZ, 0xc0, !PT", "IMAD.SHL.U32 R17, R17, 0x4, RZ",
     "IMAD R18, R16, c[0x0][0x170], R17", "LDG.E R6, [R18.64]",
 )  # fmt: skip
-
-
 MANY, HALF = moved("ld", 1000, 32e3, 4e3), moved("ld", 2000, 36e3, 8e3)
-
-
 NEARLY_ALL = moved("ld", 2000, 40e3, 8e3)
-
-
 OFTEN = moved("ld", 10e3, 320e3, 40e3)
 
 
-@each_row(
-    ("lines", "counters", "named"),
-    [
-        ((WORD, COLUMN, WRITE_WORD), HALF, 2),
-        ((WORD, *LOOK_UP), moved("ld", 2000, 34e3, 8e3), 3),
-        # Of columns on two lines one is named if it runs far more often.
-        ((COLUMN, ANOTHER), moved("ld", 2000, 64e3, 8e3), None),
-        (((COLUMN, 1000.0), (ANOTHER, 9000.0)), OFTEN, 2),
-        (((COLUMN, 5000.0), (ANOTHER, 5000.0)), OFTEN, None),
-        # A column and a look-up alike, or stores that cause half each: neither is the cause of most.
-        ((WORD, *LOOK_UP, COLUMN), moved("ld", 3000, 68e3, 12e3), None),
-        ((WORD, LOOK_UP[0], "STG.E [R8.64], R6", WRITE_COLUMN), moved("st", 2000, 64e3, 8e3), None),
-        # Only the direction that is wasteful is looked at.
-        ((COLUMN, WRITE_COLUMN), moved("ld", 1000, 4e3, 4e3) | moved("st", 1000, 32e3, 4e3), 2),
-        ((COLUMN, WRITE_COLUMN), MANY | moved("st", 1000, 4e3, 4e3), 1),
-        ((COLUMN, WRITE_COLUMN), MANY | moved("st", 1000, 32e3, 4e3), None),
-        ((COLUMN, WRITE_COLUMN), {SECTORS.format("st"): 32e3, REQUESTS.format("st"): 1000.0}, 2),
-        # Words side by side.
-        ((WORD, WRITE_WORD), moved("ld", 1000, 5e3, 4e3), None),
-        # 10 requests of the column can cause 280 sectors; the words have one more than they need each, or more.
-        ((WORD, (COLUMN, 10.0)), moved("ld", 1010, 5.28e3, 4e3), None),
-        ((WORD, (COLUMN, 10.0)), moved("ld", 1010, 7e3, 4e3), None),
-        # Were the row a word long, the column would be no worse than the words, which run ten times as often.
-        ((WORD, (COLUMN, 100.0)), moved("ld", 1100, 5.4e3, 4.4e3), None),
-        ((WORD, (COLUMN, 100.0)), moved("ld", 1100, 7.2e3, 4.4e3), 2),
-        # An access that is not understood may be the cause.
-        ((LOST, COLUMN), HALF, None),
-        (((LOST, 10.0), COLUMN), HALF, 2),
-        ((WORD, LOST), HALF, None),
-        (("LDG.E R6, [R4.64+UR4]", COLUMN), HALF, None),
-        (("LDG.E R6, [R4?]", COLUMN), HALF, None),
-        # Code that does not run is left out; code that is not known leaves open what else there is.
-        (((ANOTHER, 0.0), COLUMN), MANY, 2),
-        (("NOP", COLUMN), MANY, 2),
-        (("", COLUMN), MANY, None),
-        (("@@", COLUMN), MANY, None),
-        # Every other word fills half of 8 sectors. Of 32 sectors too many, a column can have 28, two of them each.
-        ((EVERY_OTHER, COLUMN), NEARLY_ALL, 2),
-        ((ANOTHER, COLUMN), NEARLY_ALL, None),
-        # 16 of 32 sectors too many remain for the column.
-        ((*SHORT_ROWS, COLUMN), NEARLY_ALL, 6),
-        # Without sectors the only candidate that runs.
-        ((WORD, COLUMN, WRITE_COLUMN), {USED.format("ld"): 7.1}, 2),
-        (((ANOTHER, 0.0), COLUMN), {USED.format("ld"): 7.1}, 2),
-    ],
-)
+@each_row(("lines", "counters", "named"), [
+    ((WORD, COLUMN, WRITE_WORD), HALF, 2), ((WORD, *LOOK_UP), moved("ld", 2000, 34e3, 8e3), 3),
+    # Of columns on two lines one is named if it runs far more often.
+    ((COLUMN, ANOTHER), moved("ld", 2000, 64e3, 8e3), None), (((COLUMN, 1000.0), (ANOTHER, 9000.0)), OFTEN, 2),
+    (((COLUMN, 5000.0), (ANOTHER, 5000.0)), OFTEN, None),
+    # A column and a look-up alike, or stores that cause half each: neither is the cause of most.
+    ((WORD, *LOOK_UP, COLUMN), moved("ld", 3000, 68e3, 12e3), None),
+    # Only the direction that is wasteful is looked at.
+    ((COLUMN, WRITE_COLUMN), moved("ld", 1000, 4e3, 4e3) | moved("st", 1000, 32e3, 4e3), 2),
+    ((COLUMN, WRITE_COLUMN), MANY | moved("st", 1000, 4e3, 4e3), 1),
+    ((COLUMN, WRITE_COLUMN), MANY | moved("st", 1000, 32e3, 4e3), None),
+    # Words side by side.
+    ((WORD, WRITE_WORD), moved("ld", 1000, 5e3, 4e3), None),
+    # 10 requests of the column can cause 280 sectors; the words have one more than they need each, or more.
+    ((WORD, (COLUMN, 10.0)), moved("ld", 1010, 5.28e3, 4e3), None),
+    # Were the row a word long, the column would be no worse than the words, which run ten times as often.
+    ((WORD, (COLUMN, 100.0)), moved("ld", 1100, 5.4e3, 4.4e3), None),
+    ((WORD, (COLUMN, 100.0)), moved("ld", 1100, 7.2e3, 4.4e3), 2),
+    # An access that is not understood may be the cause.
+    ((LOST, COLUMN), HALF, None), (((LOST, 10.0), COLUMN), HALF, 2), ((WORD, LOST), HALF, None),
+    # Code that does not run is left out; code that is not known leaves open what else there is.
+    (((ANOTHER, 0.0), COLUMN), MANY, 2), (("", COLUMN), MANY, None),
+    # Every other word fills half of 8 sectors. Of 32 sectors too many, a column can have 28, two of them each.
+    ((EVERY_OTHER, COLUMN), NEARLY_ALL, 2), ((ANOTHER, COLUMN), NEARLY_ALL, None),
+    # 16 of 32 sectors too many remain for the column.
+    ((*SHORT_ROWS, COLUMN), NEARLY_ALL, 6),
+    # Without sectors the only candidate that runs.
+    ((WORD, COLUMN, WRITE_COLUMN), {USED.format("ld"): 7.1}, 2),
+])  # fmt: skip
 def test_the_access_is_named_that_alone_can_cause_most_of_the_excess(
     lines: tuple[str | tuple[str, float], ...], counters: dict[str, float], named: int | None
 ) -> None:
@@ -177,37 +146,9 @@ def test_the_shape_of_an_access_decides_the_advice() -> None:
     assert [item.value for item in column.evidence if item.meaning == SURE] == pytest.approx([100 * 27 / 28])
     columns = finding(ran(COLUMN, ANOTHER).plus(moved("ld", 2000, 64e3, 8e3)))
     assert by_code(columns)[0].value == 2 and columns.action == TOO_MANY_ADDRESSES
-    for open_one in (
-        ran(WORD, *LOOK_UP, COLUMN).plus(moved("ld", 3000, 68e3, 12e3)),
-        ran(WORD, WRITE_WORD).plus(moved("ld", 1000, 5e3, 4e3)),
-        made(busy(dram=90), MANY),
-    ):
-        assert by_code(finding(open_one)) == [] and line(open_one) is None
 
 
 EXCESS, MORE = moved("st", 1000, 32e3, 4e3), moved("st", 10e3, 320e3, 40e3)
-
-
-@each_row("report", ["run/profile.ncu-rep", "full.ncu-rep"])
-def test_without_a_disassembler_recorded_findings_keep_file_and_line(
-    report: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
-    places = {
-        (kernel.name, finding.rule): (Path(finding.location.file or "").name, finding.location.line)
-        for kernel in gpuprof.load(RECORDED / report).kernels
-        for finding in kernel.findings
-        if finding.location is not None and finding.location.sass is None
-    }
-    assert places["transpose", "uncoalesced-global"] == ("launches.cu", 58)
-    assert places["transpose", "memory-latency"] == ("launches.cu", 58)
-    assert places["saxpy", "dram-bandwidth"] == ("launches.cu", 51)
-
-
-# Which access it is
-
-
-# Without text, where machine code tells what an instruction is and not which addresses it has
 
 LOAD_CODE, STORE_CODE, FROM_TILE, INTO_TILE, OTHER = 0x7981, 0x7986, 0x7984, 0x7388, 0x7918
 
@@ -245,59 +186,10 @@ def test_without_text_the_only_access_of_the_wasteful_kind_is_named() -> None:
     assert line(encoded(STORE_CODE, OTHER, OTHER, called=1).plus(EXCESS)) is None
 
 
-def test_without_text_the_only_access_of_shared_memory_has_the_conflicts() -> None:
-    told = conflicts(encoded(LOAD_CODE, FROM_TILE, STORE_CODE), 31e3, 32e3)
-    assert told.location is not None and (told.location.line, told.location.sass) == (2, None)
-    assert told.evidence[-1].value == 100
-    assert conflicts(encoded(INTO_TILE, FROM_TILE), 31e3, 32e3).location is None
-    rare = conflicts(encoded((INTO_TILE, 100.0), FROM_TILE), 31e3, 32e3)
-    assert rare.location is not None and rare.location.line == 2
-
-
-# What a report may lack
-
-
-def test_without_executions_the_only_candidate_is_named_and_no_share() -> None:
-    alone = ran(WORD, COLUMN, weight=SAMPLES).plus(HALF)
-    assert line(alone) == 2
-    assert not any(item.meaning == SURE for item in finding(alone).evidence)
-    assert line(ran(COLUMN, ANOTHER, weight=SAMPLES).plus(HALF)) is None
-    assert by_code(finding(ran(LOST, COLUMN, weight=SAMPLES).plus(HALF))) == []
-
-
 @each_row("broken", ["BRX R2 -0x10", "HFMA2", "BRA 0xffff", "IMAD R4,,", "LDG.E [", "S2R"])
 def test_code_that_cannot_be_followed_does_not_stop_the_rule(broken: str) -> None:
     assert finding(ran(broken, COLUMN).plus(moved("ld", 1000, 32e3, 4e3))).gain_kernel is not None
 
-
-@pytest.mark.compilers
-@needs_cuda_wheels
-@each_row(
-    ("name", "kind", "sectors", "action"),
-    [
-        ("transposed", "st", 32, TOO_MANY_ADDRESSES),
-        ("gather", "ld", 32, "Order indices or data"),
-        ("own_part", "st", 32, "Read a thread's neighbouring words"),
-        ("divided", "ld", 32, TOO_MANY_ADDRESSES),
-        ("quads", "ld", 8, "Give a warp whole rows"),
-    ],
-)
-def test_compiled_kernels_with_one_culprit_have_it_named(name: str, kind: str, sectors: int, action: str) -> None:
-    code = tuple(
-        ProfiledInstruction(pc=item.address, sass=str(item), file=None, line=None, counts={EXECUTED: 1000.0})
-        for item in compiled("sm_80")[name]
-    )
-    runs: dict[str | int, float] = {item.pc: 1000.0 for item in code}
-    launch = made(
-        busy(dram=90), moved(kind, 1000, 1e3 * sectors, 4e3), histograms={EXECUTED: runs}, details=Program(code)
-    )
-    told = finding(launch)
-    assert told.action.startswith(action)
-    assert told.location is not None
-    assert opcode_of(told.location.sass or "").startswith({"ld": "LDG", "st": "STG"}[kind])
-
-
-# Bank conflicts
 
 TILE = "S2R R0, SR_TID.X", "IMAD.SHL.U32 R2, R0, 0x80, RZ", "IMAD R3, R0, 0x84, RZ"
 TILE_COLUMN, PADDED, TILE_ROW, ELSEWHERE = "LDS R6, [R2]", "LDS R7, [R3]", "STS [R0.X4], R6", "LDS R8, [R5]"
@@ -319,25 +211,18 @@ def test_the_only_access_with_conflicts_is_named() -> None:
 
 FOLLOW = "IMAD.SHL.U32 R9, R0, 0x4, RZ", "LDS R9, [R9]"
 
-
 BACK = f"@P1 BRA {16 * (len(INDEX) + len(TILE) + 1):#x}"
 
 
-@each_row(
-    ("lines", "extra", "passes", "is_placed"),
-    [
-        # The code does not show them, or a request of the column that is rare cannot cause so many.
-        ((TILE_ROW, PADDED), 1e3, 3e3, False),
-        ((TILE_ROW, (TILE_COLUMN, 10.0)), 1e3, 3e3, False),
-        # Two lines can cause them.
-        ((TILE_COLUMN, TILE_COLUMN), 62e3, 64e3, False),
-        (("LDL R5, [R1]", ELSEWHERE, TILE_COLUMN), 31e3, 33e3, False),
-        (("LDL R5, [R1]", "LD.E R8, [R4.64]", TILE_COLUMN), 31e3, 33e3, False),
-        # An access that is known in the first turn of a loop may cause conflicts in others.
-        ((*FOLLOW, TILE_COLUMN), 31e3, 33e3, True),
-        ((*FOLLOW, BACK, TILE_COLUMN), 31e3, 33e3, False),
-    ],
-)
+@each_row(("lines", "extra", "passes", "is_placed"), [
+    # The code does not show them, or a request of the column that is rare cannot cause so many.
+    ((TILE_ROW, PADDED), 1e3, 3e3, False), ((TILE_ROW, (TILE_COLUMN, 10.0)), 1e3, 3e3, False),
+    # Two lines can cause them.
+    ((TILE_COLUMN, TILE_COLUMN), 62e3, 64e3, False), (("LDL R5, [R1]", ELSEWHERE, TILE_COLUMN), 31e3, 33e3, False),
+    (("LDL R5, [R1]", "LD.E R8, [R4.64]", TILE_COLUMN), 31e3, 33e3, False),
+    # An access that is known in the first turn of a loop may cause conflicts in others.
+    ((*FOLLOW, TILE_COLUMN), 31e3, 33e3, True), ((*FOLLOW, BACK, TILE_COLUMN), 31e3, 33e3, False),
+])  # fmt: skip
 def test_conflicts_are_placed_where_nothing_else_can_cause_them(
     lines: tuple[str | tuple[str, float], ...], extra: float, passes: float, is_placed: bool
 ) -> None:

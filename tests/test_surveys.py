@@ -9,10 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from gpuprof.collect.machine import Machine
-from gpuprof.collect.python_programs import packages_of, python_of
 from gpuprof.collect.survey_tools import find_nsys, tools_for
 from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
@@ -21,14 +18,11 @@ from tests.cli import gpuprof
 from tests.readings import unpacked
 from tests.test_run import Bench, bench, value_after
 from tests.test_traces import export
-from tests.torch_programs import TORCH_PYTHON
 
 assert bench  # a fixture
 
 GEMMS = unpacked(next(recording for recording in recordings() if recording.name == "a10g-sgemm"))
 
-
-"""Three products of matrices on an A10G."""
 RECORDS = """
 import os, shutil, sys
 folder = os.environ.get("GPUPROF_SURVEY_TO")
@@ -48,7 +42,6 @@ exit 0
 
 
 def as_pytorch_writes(nvidia: str) -> str:
-    """Write a name of a simple template as C++ libraries demangle it."""
     return nvidia.replace("(int)", "").replace(" *", "*").replace("const float*", "float const*")
 
 
@@ -77,7 +70,6 @@ def hand_made_trace(report: Path, place: Path) -> Path:
 
 
 def recorded(bench: Bench, *options: str, traces: tuple[Path, ...], code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the stand-in for a program under gpuprof, surveyed by PyTorch."""
     (bench.folder / "train.py").write_text(RECORDS)
     program = (sys.executable, "train.py", str(code), *map(str, traces))
     return bench.run("--survey", "torch", *options, program=program)
@@ -136,27 +128,7 @@ def test_what_pytorch_did_not_see_ends_the_run_and_leaves_no_survey(bench: Bench
     assert done.returncode == 2 and "auto, torch, nsys, cupti, ncu" in done.stderr
 
 
-def test_a_program_that_fails_while_it_is_surveyed_is_not_run_again(bench: Bench) -> None:
-    done = recorded(bench, traces=(), code=7)
-    assert done.returncode == 4 and "code 7" in done.stderr
-    trace = hand_made_trace(GEMMS, bench.folder / "t.json.gz")
-    bench.steps({"report": str(GEMMS)})
-    done = recorded(bench, "--force", traces=(trace,), code=7)
-    assert done.returncode == 4 and done.stdout.startswith("first\n") and "again" not in done.stdout
-
-
-def test_several_processes_leave_a_timeline_each(bench: Bench) -> None:
-    trace = hand_made_trace(GEMMS, bench.folder / "t.json.gz")
-    bench.steps({"report": str(GEMMS)})
-    done = recorded(bench, traces=(trace, trace))
-    assert done.returncode == 0, done.stderr
-    assert {"survey.1.pt.trace.json.gz", "survey.2.pt.trace.json.gz"} <= set(bench.left())
-    again = recorded(bench, traces=(trace,))
-    assert again.returncode == 2 and "--force" in again.stderr
-
-
 def nsys_on_path(bench: Bench, export: Path) -> None:
-    """Put a stand-in for nsys on PATH, which leaves a real export."""
     place = bench.folder / "bin/nsys"
     place.parent.mkdir()
     place.write_text(NSYS)
@@ -176,29 +148,7 @@ def test_a_program_is_surveyed_by_nsight_systems(bench: Bench) -> None:
     assert session["timeline"]["devices"][0]["source"] == 1
 
 
-def test_a_dry_run_shows_how_the_survey_is_made_and_nsys_may_leave_nothing(bench: Bench) -> None:
-    (bench.folder / "x.py").write_text("pass\n")
-    done = bench.run("--survey", "torch", "--dry-run", program=(sys.executable, "x.py"))
-    assert done.returncode == 0, done.stderr
-    made, survey, exported, profile = done.stdout.splitlines()
-    assert made == "mkdir -p out" and exported.startswith("export ") and "--metrics" in profile
-    assert survey.startswith("env GPUPROF_SURVEY_TO=") and survey.endswith(f"{sys.executable} x.py")
-    nsys_on_path(bench, bench.folder / "nothing")
-    done = bench.run("--survey", "nsys", "--dry-run")
-    assert "nsys profile --trace=cuda,nvtx" in done.stdout
-    done = bench.run("--survey", "nsys")
-    assert done.returncode == 3 and bench.left() == []
-    # What nsys cannot convert is kept.
-    place = bench.folder / "bin/nsys"
-    place.write_text(
-        place.read_text().replace('cp "$EXPORT" "${word#--output=}.sqlite"', 'touch "${word#--output=}.qdstrm"')
-    )
-    done = bench.run("--survey", "nsys")
-    assert done.returncode == 3 and bench.left() == ["survey.qdstrm"]
-
-
 def machine_with_driver(root: Path) -> Machine:
-    """A machine whose kernel says that NVIDIA's driver is there."""
     place = root / "proc/driver/nvidia/version"
     place.parent.mkdir(parents=True)
     place.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul\n")
@@ -217,25 +167,3 @@ def test_tools_are_tried_from_the_least_disturbing_on(tmp_path: Path) -> None:
         nsys.chmod(0o755)
     assert (find_nsys(environ, machine) or "").endswith("2024.10.1/bin/nsys")
     assert tools_for(["true"], environ, machine) == ("nsys", "ncu")
-
-
-@pytest.mark.torch
-def test_pytorch_surveys_programs_of_a_python_that_has_it(tmp_path: Path) -> None:
-    if "torch" not in packages_of(TORCH_PYTHON, ["torch"], os.environ):
-        pytest.skip("no PyTorch is installed here; GPUPROF_TORCH_PYTHON names a Python that has it")
-    machine = machine_with_driver(tmp_path)
-    assert tools_for([TORCH_PYTHON, "x.py"], {"PATH": "/usr/bin:/bin"}, machine) == ("torch", "ncu")
-    assert not packages_of(str(tmp_path / "none"), ["torch"], os.environ)
-
-
-def test_the_python_of_a_script_is_what_its_first_line_names(tmp_path: Path) -> None:
-    script = tmp_path / "tool"
-    script.write_text(f"#!{sys.executable} -u\nprint(1)\n")
-    script.chmod(0o755)
-    assert python_of([str(script)]) == sys.executable
-    assert python_of(["python3", "x.py"]) == "python3"
-    assert python_of(["/opt/env/bin/python3.12", "-m", "x"]) == "/opt/env/bin/python3.12"
-    script.write_text("#!/bin/sh\nexec python x.py\n")
-    assert python_of([str(script)]) is None
-    script.write_bytes(b"\x7fELF\0")
-    assert python_of([str(script)]) is None

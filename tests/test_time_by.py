@@ -21,8 +21,6 @@ from gpuprof.model.session import DurationSpread, KernelProfile, RooflinePoint, 
 from gpuprof.model.time_by import TimeGroup, time_by
 from gpuprof.model.trace import KERNEL
 from gpuprof.notebook import LoadedSession
-from gpuprof.present.console_parts import Sheet
-from gpuprof.present.time_by_text import table_lines
 from gpuprof.store.write import session_bytes
 from tests.cli import gpuprof as run
 from tests.hand_made import HOSTILE, kernel, session
@@ -66,9 +64,6 @@ def milliseconds(by: str, of: Session = TRAINING) -> dict[str, float | None]:
         name: round(group.time_s * 1e3, 9) if group.time_s is not None else None
         for name, group in groups(by, of).items()
     }
-
-
-# What belongs together
 
 
 def test_kernels_are_grouped_by_operator_module_range_and_name() -> None:
@@ -126,7 +121,6 @@ def test_ranges_of_a_program_without_torch_are_ranges_even_if_they_look_like_ope
 
 
 def of_kind(kind: str, made: Session) -> Session:
-    """A session read from another kind of file."""
     return replace(made, sources=(replace(made.sources[0], kind=kind),))
 
 
@@ -178,9 +172,6 @@ def test_the_fraction_of_the_roofline_is_weighted_by_time_and_missing_where_part
     # 3 ms at 80 % and 1 ms at 40 % would take 2.4 + 0.4 of 4 ms.
     assert groups("range", counted)["load"].fraction_of_roof == pytest.approx(0.7)
     assert groups("range", counted)["solve"].fraction_of_roof is None
-
-
-# Sums
 
 
 RANGES = st.lists(
@@ -235,23 +226,6 @@ def test_groups_are_all_kernels_and_each_once(made: tuple[KernelProfile, ...], b
     assert order == sorted(order, reverse=True)
 
 
-@pytest.mark.slow
-@given(kernels(), st.sampled_from(GROUPINGS), st.integers(60, 200), st.integers(0, 3), st.booleans())
-def test_no_line_is_wider_than_the_terminal_and_the_rest_is_one_row(
-    made: tuple[KernelProfile, ...], by: str, width: int, top: int, blocks: bool
-) -> None:
-    try:
-        times = time_by(session(*made), made, by)
-    except UsageError:
-        return
-    lines = table_lines(Sheet(width, "utf-8" if blocks else "ascii"), times, top)
-    assert max(map(len, lines)) <= width
-    assert blocks or all(line.isascii() for line in lines)
-    hidden = len(times.groups) - top if top and len(times.groups) > top else 0
-    assert len(lines) == 1 + len(times.groups) - hidden + bool(hidden)
-    assert not hidden or f"and {hidden} more" in lines[-1]
-
-
 def test_groups_of_a_recorded_trace_add_up_to_its_kernels() -> None:
     whole = session_of(RECORDED)
     by_operator: dict[str, float] = defaultdict(float)
@@ -268,12 +242,8 @@ def test_groups_of_a_recorded_trace_add_up_to_its_kernels() -> None:
     assert (found["aten::mm"].launches, found["aten::addmm"].launches) == (132, 28)
 
 
-# Formats and the command line
-
-
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """The session of the training as a file."""
     path = tmp_path / "session.json"
     path.write_bytes(session_bytes(TRAINING))
     return path
@@ -317,17 +287,3 @@ def test_hostile_names_are_harmless_in_every_format(form: str, tmp_path: Path) -
         done = run("show", "--by", by, "--format", form, path)
         assert done.returncode == 0, done.stderr
         assert not re.search("[\x1b\u202e]", done.stdout + done.stderr)
-
-
-def test_the_command_line_says_what_is_next_and_picks_kernels(saved: Path) -> None:
-    done = run("show", "--by", "operator", "--kernel", "gemm", saved)
-    assert "5.50 ms in 6 launches, 69 %" in done.stdout
-    assert done.stderr.startswith("next: gpuprof show ") and done.stderr.endswith(" --kernel '#1'\n")
-    by_number = run("show", "--by", "kernel", "--kernel", "#4", saved)
-    assert "adam" in by_number.stdout and "gemm" not in by_number.stdout
-    short = run("show", "--by", "module", "--top", "2", saved).stdout
-    assert "3 more" in short and "--top 0" in short
-    assert "--top" not in run("show", "--by", "module", "--top", "0", saved).stdout
-    for option in (("--explain", "gemm"), ("--sort", "launch"), ("--items-per-step", "3")):
-        refused = run("show", "--by", "operator", *option, saved)
-        assert refused.returncode == 2 and option[0] in refused.stderr

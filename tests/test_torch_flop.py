@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from io import BytesIO
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,16 +14,13 @@ from hypothesis import strategies as st
 
 from gpuprof.model.recorded import Missing
 from gpuprof.model.torch_flop import PRODUCTS, ProductFlop, path_of, product_flop
-from gpuprof.model.trace import MatrixProduct, TensorShape, Trace
+from gpuprof.model.trace import MatrixProduct, TensorShape
 from gpuprof.read.torch_json import TraceJson
-from gpuprof.read.torch_trace import read_torch_trace, recorded_products
+from gpuprof.read.torch_trace import recorded_products
 from tests.table import each_row
 from tests.torch_programs import PLAIN_TORCH, run_torch
 
 RECORD = Path(__file__).with_name("torch_flop_programs.py")
-
-
-# --- against torch itself
 
 
 class Recorded(NamedTuple):
@@ -49,7 +45,6 @@ def events_of(file: Path) -> list[dict[str, Any]]:
 
 
 def by_operator(products: tuple[MatrixProduct, ...]) -> dict[str, float]:
-    """The FLOP of each operator, all of which are known."""
     found: defaultdict[str, float] = defaultdict(float)
     for product in products:
         flop = product_flop(product)
@@ -83,44 +78,7 @@ def test_the_trace_of_a_program_gives_the_flop_that_torch_counts(programs: dict[
     assert recorded_products(programs["uncounted"].events) == ()
 
 
-def with_gpu(events: list[dict[str, Any]], names: tuple[str, ...]) -> Trace:
-    """The recorded trace with a hand-made kernel of 10 µs for each call of these operators, on an A100."""
-    made: list[dict[str, Any]] = []
-    for number, call in enumerate(event for event in events if event.get("name") in names):
-        at = {"ph": "X", "ts": call["ts"], "args": {"correlation": number, "device": 0, "stream": 7}}
-        made.append({**at, "cat": "cuda_runtime", "name": "launch", "pid": call["pid"], "tid": call["tid"], "dur": 1})
-        made.append({**at, "cat": "kernel", "name": "ampere_sgemm_64x64_nn", "pid": 0, "tid": 7, "dur": 10})
-    gpu = {"id": 0, "name": "NVIDIA A100 80GB PCIe", "computeMajor": 8, "computeMinor": 0, "numSms": 108}
-    data = json.dumps({"deviceProperties": [gpu], "traceEvents": [*events, *made]}, default=float)
-    return read_torch_trace(BytesIO(data.encode()), "t.json", "0" * 64)
-
-
-@pytest.mark.torch
-def test_a_training_without_the_profilers_steps_has_those_of_its_optimizer(programs: dict[str, Recorded]) -> None:
-    trace = with_gpu(programs["training"].events, ("aten::addmm", "aten::mm"))
-    # Four calls of the optimizer end three steps that were recorded whole.
-    assert [step.name for step in trace.steps] == ["optimizer step"] * 3
-    assert sum(by_operator(trace.products).values()) == sum(programs["training"].flop.values())
-    per_step = [
-        sum(one.start_s >= step.start_s and one.start_s < step.start_s + step.duration_s for one in trace.products)
-        for step in trace.steps
-    ]
-    # Two layers: two products forward, and backward one for the input of the second and two for weights.
-    assert per_step == [5, 5, 5]
-    # Products that launched nothing ran on the CPU.
-    trace = with_gpu(programs["training"].events, ("aten::addmm",))
-    assert {one.name for one in trace.products} == {"aten::addmm"}
-    assert [one.product for one in trace.activities] == list(range(8))
-    # A program without an optimizer has the calls of its outermost module.
-    trace = with_gpu(programs["inference"].events, ("aten::addmm",))
-    assert [step.name for step in trace.steps] == ["call of Sequential_0"] * 2
-
-
-# --- worked out by hand
-
-
 def flop_of(name: str, *shapes: TensorShape | None, settings: tuple[str, ...] = (), dtype: str = "float") -> float:
-    """The FLOP of an operator that must be known."""
     found = product_flop(MatrixProduct(f"aten::{name}", 0.0, shapes, (dtype,) * len(shapes), settings))
     assert isinstance(found, ProductFlop)
     return found.flop
@@ -129,7 +87,6 @@ def flop_of(name: str, *shapes: TensorShape | None, settings: tuple[str, ...] = 
 def convolution(
     *, stride: str, padding: str = "[0, 0]", dilation: str = "[1, 1]", transposed: str = "False"
 ) -> tuple[str, ...]:
-    """The settings of a convolution as a trace writes them."""
     return ("", "", "", stride, padding, dilation, transposed, "[0, 0]", "1")
 
 
@@ -179,46 +136,28 @@ def test_attention_takes_two_products_forward_and_five_backward() -> None:
     assert flop_of("_efficient_attention_backward", turned[0], *turned, (), turned[0], (), ()) == 96_000
 
 
-def test_fp4_elements_come_in_pairs() -> None:
-    assert flop_of("_scaled_mm", (16, 16), (16, 16), dtype="c10::Float4_e2m1fn_x2") == 2 * flop_of(
-        "mm", (16, 16), (16, 16)
-    )
-
-
-@each_row(
-    ("dtype", "path"),
-    [
-        ("float", "fp32"), ("double", "fp64"), ("c10::Half", "tensor.fp16"), ("c10::BFloat16", "tensor.bf16"),
-        ("c10::Float8_e4m3fn", "tensor.fp8"), ("c10::Float8_e5m2", "tensor.fp8"), ("signed char", "tensor.int8"),
-        ("c10::complex<float>", "other"), ("", "other"),
-    ],
-)  # fmt: skip
+@each_row(("dtype", "path"), [
+    ("float", "fp32"), ("double", "fp64"), ("c10::Half", "tensor.fp16"), ("c10::BFloat16", "tensor.bf16"),
+    ("c10::Float8_e4m3fn", "tensor.fp8"), ("c10::Float8_e5m2", "tensor.fp8"), ("signed char", "tensor.int8"),
+    ("c10::complex<float>", "other"), ("", "other"),
+])  # fmt: skip
 def test_a_data_type_asks_for_a_path_of_work(dtype: str, path: str) -> None:
     assert path_of(dtype) == path
-
-
-# --- unknown
 
 
 ODD_LENGTHS = (30, 4, 8)
 
 
-@each_row(
-    ("name", "shapes"),
-    [
-        ("mm", None),
-        ("mm", ((3, 5), (6, 7))),
-        ("bmm", ((2, 3, 5), (3, 5, 7))),
-        ("mm", ((3, 5),)),
-        ("mm", ((2**60, 2**60), (2**60, 2**60))),
-        # Stride, padding and dilation, and the choice of gradients, are not told.
-        ("convolution", ((1, 3, 8, 8), (4, 3, 3, 3))),
-        ("convolution_backward", ((1, 4, 6, 6), (1, 3, 8, 8), (4, 3, 3, 3))),
-        # Sequences of lengths of their own: where they end is in a tensor.
-        ("_flash_attention_forward", (*[ODD_LENGTHS] * 3, (5,), (5,))),
-        ("_efficient_attention_forward", (*[(1, *ODD_LENGTHS)] * 3, (), (5,))),
-    ],
-)
+@each_row(("name", "shapes"), [
+    ("mm", None), ("mm", ((3, 5), (6, 7))), ("bmm", ((2, 3, 5), (3, 5, 7))), ("mm", ((3, 5),)),
+    ("mm", ((2**60, 2**60), (2**60, 2**60))),
+    # Stride, padding and dilation, and the choice of gradients, are not told.
+    ("convolution", ((1, 3, 8, 8), (4, 3, 3, 3))),
+    ("convolution_backward", ((1, 4, 6, 6), (1, 3, 8, 8), (4, 3, 3, 3))),
+    # Sequences of lengths of their own: where they end is in a tensor.
+    ("_flash_attention_forward", (*[ODD_LENGTHS] * 3, (5,), (5,))),
+    ("_efficient_attention_forward", (*[(1, *ODD_LENGTHS)] * 3, (), (5,))),
+])  # fmt: skip
 def test_flop_that_the_trace_does_not_tell_are_missing_with_a_reason(
     name: str, shapes: tuple[TensorShape | None, ...] | None
 ) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
 import sqlite3
-import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -26,15 +23,11 @@ from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, MatrixP
 from gpuprof.read import torch_json
 from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
-from gpuprof.read.timeline_parts import LaunchOrigin, open_at_places
 from gpuprof.read.torch_trace import read_torch_trace
 from tests.readings import trace_of
 from tests.table import each_row
 
 RECORDED = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
-
-
-"""A training of a transformer on an H100, recorded by torch 2."""
 
 
 def test_a_recorded_training_has_every_launch_with_operator_ranges_and_steps() -> None:
@@ -71,22 +64,6 @@ def test_a_trace_that_is_cut_or_changed_is_damaged(tmp_path: Path) -> None:
 Event = dict[str, Any]
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """Spare the garbage collector what other tests hold: it would take time from what is timed."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-# --- recorded
-
-
-# --- PyTorch traces made by hand
-
-
 def event(cat: str, name: str, ts: float, dur: float | None, *, tid: Any = 1, pid: Any = 41, **args: Any) -> Event:
     """A complete event; times in microseconds."""
     made = {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "args": args}
@@ -94,7 +71,6 @@ def event(cat: str, name: str, ts: float, dur: float | None, *, tid: Any = 1, pi
 
 
 def launch(correlation: int, ts: float, **more: Any) -> Event:
-    """A call that launches something."""
     return event("cuda_runtime", "cudaLaunchKernel", ts, 1, correlation=correlation, **more)
 
 
@@ -104,13 +80,11 @@ def gpu(cat: str, name: str, ts: float, dur: float | None, correlation: int, **a
 
 
 def read(*events: object, **header: object) -> Trace:
-    """Read a trace of these events."""
     data = json.dumps({**header, "traceEvents": list(events)}).encode()
     return read_torch_trace(BytesIO(data), "trace.json", "0" * 64)
 
 
 def only(trace: Trace) -> Activity:
-    """The only activity of a trace."""
     (one,) = trace.activities
     return one
 
@@ -135,16 +109,6 @@ def test_a_kernel_is_named_by_the_innermost_operator_and_the_ranges_around_its_c
     assert (one.start_s, one.duration_s) == pytest.approx((70e-6, 20.5e-6))
     assert (one.grid, one.block, one.shared_bytes, one.process) == ((8, 16, 1), (256, 1, 1), 49152, 41)
     assert trace.steps == (ProgramStep("ProfilerStep", 0.0, 100e-6, "41/1"),)
-    # Of ranges that begin together the longer one is outer.
-    together = read(
-        event("user_annotation", "inner", 10, 5),
-        event("user_annotation", "outer", 10, 50),
-        event("cpu_op", "aten::_to_copy", 10, 5),
-        event("cpu_op", "aten::to", 10, 6),
-        launch(5, 12),
-        gpu("kernel", "k", 70, 1, 5),
-    )
-    assert (only(together).ranges, only(together).operator) == (("outer", "inner"), "aten::_to_copy")
 
 
 @each_row("dur", [None, 0, -3, "7", float("nan"), -0.5, 1e300])
@@ -152,9 +116,6 @@ def test_a_kernel_without_a_possible_duration_stays_a_launch(dur: Any) -> None:
     trace = read(gpu("kernel", "good", 1, 2, 5), gpu("kernel", "bad", 9, dur, 6))
     assert [activity.duration_s for activity in trace.activities] == [2e-6, None]
     assert ["bad has " in warning for warning in trace.warnings] == ([] if dur in (None, 0) else [True])
-    # Without a start it is left out, which is told.
-    lost = read(gpu("kernel", "k", 1, 2, 5), {"ph": "X", "cat": "kernel", "name": "lost", "args": {}})
-    assert only(lost).name == "k" and len(lost.warnings) == 1
 
 
 def test_modules_around_a_call_on_its_thread_are_ranges_of_a_launch() -> None:
@@ -187,33 +148,12 @@ def test_what_one_launch_of_a_graph_ran_knows_that_launch() -> None:
     assert [one.graph_launch for one in trace.activities] == [3, 3, 4, 5, None]
 
 
-def test_a_launch_without_its_call_is_found_by_the_arrow_and_then_by_the_operator() -> None:
-    operator = event("cpu_op", "aten::add", 10, 10, **{"External id": 77})
-    around = event("user_annotation", "loss", 5, 50)
-    arrow = {"ph": "s", "cat": "ac2g", "id": 5, "pid": 41, "tid": 1, "ts": 12}
-    head = {"ph": "f", "cat": "ac2g", "id": 5, "pid": 0, "tid": 7, "ts": 60}
-    by_arrow = read(operator, around, arrow, gpu("kernel", "add", 60, 2, 5))
-    unnumbered = event("kernel", "add", 60, 2, tid=7, pid=0, device=0)
-    by_head = read(operator, around, arrow, head, unnumbered)
-    by_operator = read(operator, around, gpu("kernel", "add", 60, 2, 5, **{"External id": 77}))
-    unrelated = read(operator, around, gpu("kernel", "add", 60, 2, 77, **{"External id": 77}))
-    for trace in (by_arrow, by_head, by_operator):
-        assert (only(trace).operator, only(trace).ranges) == ("aten::add", ("loss",))
-    assert only(unrelated).operator is None, "some traces repeat the correlation where the operator's id belongs"
-
-
-@each_row(
-    ("name", "direction"),
-    [
-        ("Memcpy HtoD (Pageable -> Device)", "host to device"),
-        ("Memcpy DtoH (Device -> Pinned)", "device to host"),
-        ("Memcpy DtoD (Device -> Device)", "device to device"),
-        ("Memcpy PtoP (Device -> Device)", "peer to peer"),
-        ("Memcpy HtoH (Pinned -> Pinned)", "host to host"),
-        ("Memcpy HtoA (Pageable -> Array)", "host to device"),
-        ("Memcpy", "copy"),
-    ],
-)
+@each_row(("name", "direction"), [
+    ("Memcpy HtoD (Pageable -> Device)", "host to device"), ("Memcpy DtoH (Device -> Pinned)", "device to host"),
+    ("Memcpy DtoD (Device -> Device)", "device to device"), ("Memcpy PtoP (Device -> Device)", "peer to peer"),
+    ("Memcpy HtoH (Pinned -> Pinned)", "host to host"), ("Memcpy HtoA (Pageable -> Array)", "host to device"),
+    ("Memcpy", "copy"),
+])  # fmt: skip
 def test_copies_are_named_by_their_direction(name: str, direction: str) -> None:
     for category in ("gpu_memcpy", "Memcpy"):
         one = only(read(gpu(category, name, 1, 2, 5, bytes=4096)))
@@ -236,19 +176,16 @@ def test_a_communication_kernel_tells_its_collective() -> None:
     assert only(read(gpu("kernel", "gemm", 1, 2, 5, **COLLECTIVE))).collective is None
 
 
-@each_row(
-    ("args", "expected"),
-    [
-        (("_allgather_base", 10, 80, "Float"), Collective("all_gather", 40, 8)),
-        (("reduce_scatter_tensor_coalesced", None, None, None), Collective("reduce_scatter", None, 8)),
-        (("recv", 0, 3, "Double"), Collective("recv", 24, 8)),
-        # A rank put in an eighth of all that it gets, and eight times the part of the sum that it gets.
-        (("all_gather", 0, 2_000_000, "BFloat16"), Collective("all_gather", 500_000, 8)),
-        (("reduce_scatter", 0, 10, "Float"), Collective("reduce_scatter", 320, 8)),
-        (("wait", 0, 0, "Float"), Collective("wait", 0, 8)),
-        (("all_to_allv", 5, 5, "Strange"), Collective("all_to_all", None, 8)),
-    ],
-)
+@each_row(("args", "expected"), [
+    (("_allgather_base", 10, 80, "Float"), Collective("all_gather", 40, 8)),
+    (("reduce_scatter_tensor_coalesced", None, None, None), Collective("reduce_scatter", None, 8)),
+    (("recv", 0, 3, "Double"), Collective("recv", 24, 8)),
+    # A rank put in an eighth of all that it gets, and eight times the part of the sum that it gets.
+    (("all_gather", 0, 2_000_000, "BFloat16"), Collective("all_gather", 500_000, 8)),
+    (("reduce_scatter", 0, 10, "Float"), Collective("reduce_scatter", 320, 8)),
+    (("wait", 0, 0, "Float"), Collective("wait", 0, 8)),
+    (("all_to_allv", 5, 5, "Strange"), Collective("all_to_all", None, 8)),
+])  # fmt: skip
 def test_collectives_have_common_names_and_the_bytes_of_a_rank(args: tuple[object, ...], expected: Collective) -> None:
     names = ("Collective name", "In msg nelems", "Out msg nelems", "dtype")
     told = {"Group size": 8, **dict(zip(names, args, strict=True))}
@@ -292,7 +229,6 @@ def test_the_trace_starts_with_its_earliest_event_and_knows_the_date() -> None:
 
 
 def optimizer(kind: str, ts: float, dur: float, tid: int = 1) -> Event:
-    """A call of an optimizer, as PyTorch marks it."""
     return event("user_annotation", f"Optimizer.step#{kind}.step", ts, dur, tid=tid)
 
 
@@ -359,14 +295,11 @@ def test_a_list_of_events_and_utf16_are_traces_too(tmp_path: Path) -> None:
         assert isinstance(trace, Trace) and only(trace).name == "k"
 
 
-@each_row(
-    "data",
-    [
-        b'{"traceEvents": [', b'{"traceEvents": 5}', b'{"traceEvents": []}', b'{"traceEvents": ' + b"[" * 100_000,
-        b'{"traceEvents": [{"ts": 1e99999999999999999999}]}', b'{"traceEvents": [{"ts": ' + b"9" * 5000 + b"}]}",
-        gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9], gzip.compress(b'{"traceEvents": []}', mtime=0) + b"rest",
-    ],
-)  # fmt: skip
+@each_row("data", [
+    b'{"traceEvents": [', b'{"traceEvents": 5}', b'{"traceEvents": []}', b'{"traceEvents": ' + b"[" * 100_000,
+    b'{"traceEvents": [{"ts": 1e99999999999999999999}]}', b'{"traceEvents": [{"ts": ' + b"9" * 5000 + b"}]}",
+    gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9], gzip.compress(b'{"traceEvents": []}', mtime=0) + b"rest",
+])  # fmt: skip
 def test_a_broken_trace_is_one_clear_error(data: bytes) -> None:
     with pytest.raises(InputError) as caught:
         read_torch_trace(BytesIO(data), "trace.json", "")
@@ -409,44 +342,6 @@ def test_a_trace_without_gpu_activity_says_why_and_what_would_record_it(
     assert says in raised.value.message and hint in (raised.value.hint or "")
 
 
-def test_deep_and_many_spans_take_no_quadratic_time() -> None:
-    number = 3_000
-    nested = [event("user_annotation", "deep", at, 10 * number) for at in range(number)]
-    calls = [launch(at + 1, at + 0.5) for at in range(number)]
-    kernels = [gpu("kernel", "k", number + at, 1, at + 1) for at in range(number)]
-    with alone():
-        began = time.process_time()
-        trace = read(*nested, *calls, *kernels)
-        assert time.process_time() - began < 1
-    assert len(trace.activities) == number
-    assert len(trace.activities[3].ranges) == 4 and len(trace.activities[-1].ranges) <= 100
-
-
-class Span:
-    """A span of thread 1."""
-
-    thread = 1
-
-    def __init__(self, start: int, length: int) -> None:
-        self.start, self.end = start, start + length
-
-
-@given(st.lists(st.builds(Span, st.integers(0, 30), st.integers(0, 30)), max_size=30), st.sets(st.integers(0, 60)))
-def test_the_open_spans_are_those_that_enclose_a_moment(spans: list[Span], moments: set[int]) -> None:
-    found = open_at_places(spans, [LaunchOrigin(1, at, None) for at in moments])
-    for place, around in found.items():
-        assert all(span.start <= place.at <= span.end for span in around)
-        assert [span.start for span in around] == sorted(span.start for span in around)
-        if nest(spans):
-            assert set(around) == {span for span in spans if span.start <= place.at <= span.end}
-
-
-def nest(spans: list[Span]) -> bool:
-    """Whether of any two spans one lies in the other, or they have nothing in common, as those of a program do."""
-    pairs = ((one, other) for one in spans for other in spans if one.start <= other.start)
-    return all(other.start > one.end or other.end <= one.end for one, other in pairs)
-
-
 GPU_CATEGORIES = ("kernel", "gpu_memcpy", "Memset")
 ODD = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=5), st.just([]), st.just({}),
@@ -481,7 +376,6 @@ EVENTS = st.fixed_dictionaries(
 
 
 def has_time(event: Event) -> bool:
-    """Whether an event has a start that a trace can have."""
     at = event.get("ts")
     return isinstance(at, (int, float)) and abs(at) < 1e18
 
@@ -511,8 +405,6 @@ def test_bytes_that_begin_like_a_trace_never_end_in_a_traceback(tail: bytes) -> 
         with pytest.raises(GpuprofError):
             read_torch_trace(BytesIO(start + tail), "trace.json", "")
 
-
-# --- nsys exports made by hand
 
 STARTED = "start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER"
 SHAPE = "gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER"
@@ -553,7 +445,6 @@ def export(path: Path, *, kernels: int = 1, ranges: tuple[tuple[object, ...], ..
 
 
 def change(path: Path, *statements: str) -> Path:
-    """The same export, changed."""
     with closing(sqlite3.connect(path)) as made:
         for statement in statements:
             made.execute(statement)
@@ -562,7 +453,6 @@ def change(path: Path, *statements: str) -> Path:
 
 
 def read_export(path: Path) -> Trace:
-    """Read an export."""
     trace = read_file(str(path))
     assert isinstance(trace, Trace)
     return trace
@@ -607,50 +497,16 @@ def test_top_level_ranges_that_come_again_are_steps(tmp_path: Path) -> None:
     trace = read_export(export(tmp_path / "e.sqlite", kernels=4, ranges=ranges))
     assert [(step.name, round(step.duration_s * 1e9)) for step in trace.steps] == [("step", 500)] * 3
     assert [one.ranges for one in trace.activities] == [("layer",), ("layer",), ("layer",), ("save",)]
-    # Steps know their thread.
-    ranges = tuple((1000 * n, 1000 * n + 100, 59, f"step {n}", None, THREAD + n % 2) for n in range(6))
-    trace = read_export(export(tmp_path / "threads.sqlite", ranges=ranges))
-    assert [step.thread for step in trace.steps] == [THREAD, THREAD + 1] * 3
 
 
-def test_operators_of_torch_are_ranges_and_no_steps(tmp_path: Path) -> None:
-    name = "aten::mm, op_id = {}, sizes = [[4, 16], [16, 8]]"
-    ranges = tuple((1000 * n - 400, 1000 * n, 59, name.format(n), None, THREAD) for n in (1, 2, 3))
-    trace = read_export(export(tmp_path / "e.sqlite", kernels=3, ranges=ranges))
-    assert trace.steps == ()
-    assert {one.ranges for one in trace.activities} == {("aten::mm [4, 16]×[16, 8]",)}
-
-
-def test_nodes_of_a_graph_in_an_export_know_its_launch(tmp_path: Path) -> None:
-    path = change(
-        export(tmp_path / "e.sqlite", kernels=4),
-        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN graphNodeId INTEGER",
-        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET graphNodeId = correlationId WHERE correlationId < 4",
-        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET correlationId = 1 WHERE correlationId = 2",
-    )
-    first, second, third, alone = (one.graph_launch for one in read_export(path).activities)
-    assert first == second is not None
-    assert third is not None and third != first
-    assert alone is None
-
-
-@each_row(
-    ("kind", "source", "target", "direction", "memory"),
-    [
-        (1, 0, 2, "host to device", "pageable"),
-        (1, 1, 2, "host to device", "pinned"),
-        (2, 2, 0, "device to host", "pageable"),
-        (2, 5, 1, "device to host", "pinned"),
-        (1, 4, 2, "host to device", "unified"),
-        (11, None, None, "host to device", "unified"),
-        (8, 2, 2, "device to device", None),
-        (10, 2, 2, "peer to peer", None),
-        (12, None, None, "device to host", "unified"),
-        (99, None, None, "copy", None),
-        (1, 7, 2, "host to device", None),
-        (1, None, None, "host to device", None),
-    ],
-)
+@each_row(("kind", "source", "target", "direction", "memory"), [
+    (1, 0, 2, "host to device", "pageable"), (1, 1, 2, "host to device", "pinned"),
+    (2, 2, 0, "device to host", "pageable"), (2, 5, 1, "device to host", "pinned"),
+    (1, 4, 2, "host to device", "unified"), (11, None, None, "host to device", "unified"),
+    (8, 2, 2, "device to device", None), (10, 2, 2, "peer to peer", None),
+    (12, None, None, "device to host", "unified"), (99, None, None, "copy", None), (1, 7, 2, "host to device", None),
+    (1, None, None, "host to device", None),
+])  # fmt: skip
 def test_copies_have_the_memory_at_the_end_of_the_host(
     tmp_path: Path, kind: int, source: int | None, target: int | None, direction: str, memory: str | None
 ) -> None:
@@ -697,31 +553,6 @@ def test_the_gpu_of_a_device_number_is_found_by_the_table_of_cuda_devices(tmp_pa
     )
     (gpu,) = read_export(path).devices
     assert (gpu.name, gpu.compute_capability, gpu.sm_count) == ("NVIDIA H200", "9.0", 132)
-
-
-def test_number_0_of_two_processes_is_two_gpus(tmp_path: Path) -> None:
-    path = tmp_path / "ranks.sqlite"
-    with closing(sqlite3.connect(path)) as made:
-        made.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
-        made.execute(
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, globalPid INT, shortName INT)"
-        )
-        for process in (6, 5, 7):
-            made.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, ?, 1)", (process, 100, process << 24))
-        made.commit()
-    unlisted = read_export(path)
-    assert len(unlisted.devices) == 1, "without the table nothing tells the GPUs apart"
-    change(
-        path,
-        "CREATE TABLE TARGET_INFO_GPU (id INT, name TEXT)",
-        "INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H100 first'), (1, 'NVIDIA H100 second')",
-        "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INT, cudaId INT, pid INT)",
-        "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (0, 0, 5), (1, 0, 6)",
-    )
-    trace = read_export(path)
-    assert [gpu.name for gpu in trace.devices] == ["NVIDIA H100 first", "NVIDIA H100 second"]
-    # Process 7 is in no row: its number 0 is that of the first one.
-    assert [(one.process, one.device) for one in trace.activities] == [(5, 0), (6, 1), (7, 0)]
 
 
 def test_graphs_without_their_kernels_are_told(tmp_path: Path) -> None:
@@ -771,45 +602,3 @@ def test_a_damaged_export_never_ends_in_a_traceback(
             assert error.hint
         else:
             assert all(one.start_s >= 0 for one in trace.activities)
-
-
-CELL = st.one_of(
-    st.none(),
-    st.integers(-(2**63), 2**63 - 1),
-    st.integers(0, 3000),
-    st.floats(),
-    st.text(max_size=3),
-    st.binary(max_size=3),
-)
-
-
-@given(st.lists(st.tuples(*[CELL] * 8), max_size=6), st.lists(st.tuples(*[CELL] * 6), max_size=6))
-def test_any_cells_are_read_or_refused_and_no_kernel_is_lost(
-    tmp_path_factory: pytest.TempPathFactory, kernels: list[tuple[Any, ...]], ranges: list[tuple[Any, ...]]
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "cells.sqlite"
-    path.unlink(missing_ok=True)
-    with closing(sqlite3.connect(path)) as made:
-        made.execute("PRAGMA synchronous = OFF")
-        made.execute("CREATE TABLE StringIds (id, value)")
-        made.execute("INSERT INTO StringIds VALUES (1, 'k'), ('x', NULL), (NULL, x'ff')")
-        made.execute(
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, correlationId, globalPid, gridX, shortName,"
-            "streamId)"
-        )
-        made.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?,?,?,?,?,?,?,?)", kernels)
-        made.execute("CREATE TABLE NVTX_EVENTS (start, end, eventType, text, textId, globalTid)")
-        made.executemany("INSERT INTO NVTX_EVENTS VALUES (?,?,?,?,?,?)", ranges)
-        made.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, globalTid, correlationId)")
-        made.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,?)", [row[:3] for row in ranges])
-        made.commit()
-    started = sum(isinstance(row[0], int) and abs(row[0]) < 10**18 for row in kernels)
-    try:
-        trace = read_nsys_sqlite(path, "")
-    except GpuprofError as error:
-        assert started == 0 and error.hint
-        return
-    assert len(trace.activities) == started
-    left_out = [warning for warning in trace.warnings if "impossible duration" not in warning]
-    assert bool(left_out) == (len(kernels) > started)
-    assert all(one.start_s >= 0 and (one.duration_s is None or one.duration_s > 0) for one in trace.activities)

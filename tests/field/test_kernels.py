@@ -30,18 +30,6 @@ def test_counts_agree_with_each_other() -> None:
             assert values["l2-sectors"] * 32 == bytes_l2
 
 
-def test_the_division_that_became_a_multiplication_is_seen_in_the_opcodes() -> None:
-    base, new = (
-        {kernel.name: {count.name: count.value for count in kernel.counts} for kernel in loaded(report(name)).kernels}
-        for name in (BASELINE, CHANGED)
-    )
-    changed = "compute_tendencies_x_279_gpu"
-    assert new[changed]["instructions"] < 0.6 * base[changed]["instructions"]
-    assert new[changed]["opcode.MUFU"] < base[changed]["opcode.MUFU"]
-    same = [name for name in base if name != changed]
-    assert same and all(base[name]["instructions"] == new[name]["instructions"] for name in same)
-
-
 def test_lines_execute_what_the_kernels_did() -> None:
     gemm = loaded(report("cutlass-384.ncu-rep")).kernels[0]
     local = {(Path(work.file).name, work.number): work.local for work in gemm.lines if work.local}
@@ -56,11 +44,10 @@ def test_lines_execute_what_the_kernels_did() -> None:
         assert all(work.local == 0.0 and work.text for work in kernel.lines)
 
 
-@each_row(
-    ("file", "share"),
-    [("csv/bert-torch-details.csv", 0.05), ("sglang-profile.ncu-rep", 1.0), ("cutlass-384.ncu-rep", 0.0),
-     (BASELINE, 0.0), ("indexspaces.jl-profile.ncu-rep", 0.0)],
-)  # fmt: skip
+@each_row(("file", "share"), [
+    ("csv/bert-torch-details.csv", 0.05), ("sglang-profile.ncu-rep", 1.0), ("cutlass-384.ncu-rep", 0.0),
+    (BASELINE, 0.0), ("indexspaces.jl-profile.ncu-rep", 0.0),
+])  # fmt: skip
 def test_kernels_set_up_data_where_experts_see_it(file: str, share: float) -> None:
     kernels = loaded(report(file)).kernels
     chosen = set_up_kernels(kernels)

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from io import BytesIO
 
 import pytest
 
 from gpuprof.model.groupings import GROUPINGS
-from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.session import PathFlop
 from gpuprof.model.time_by import time_by
 from gpuprof.model.trace import KERNEL
-from gpuprof.read.torch_json import TraceJson
-from tests.field.folder import folder, report
+from tests.field.folder import report
 from tests.readings import session_of, trace_of
 from tests.table import each_row
 
 RESNET = "traces/resnet50-v100.pt.trace.json.gz"
 
 
-@each_row(
-    ("name", "groupings"),
-    [
-        ("rank0-v100.pt.trace.json.gz", GROUPINGS),
-        ("resnet50-v100.pt.trace.json.gz", ("operator", "range", "kernel")),
-        ("alexnet-a100.pt.trace.json.gz", ("operator", "range", "kernel")),
-        ("miniweather-gp100.nsys.sqlite", ("kernel",)),
-    ],
-)
+@each_row(("name", "groupings"), [
+    ("rank0-v100.pt.trace.json.gz", GROUPINGS), ("resnet50-v100.pt.trace.json.gz", ("operator", "range", "kernel")),
+    ("alexnet-a100.pt.trace.json.gz", ("operator", "range", "kernel")),
+    ("miniweather-gp100.nsys.sqlite", ("kernel",)),
+])  # fmt: skip
 def test_groups_of_a_trace_add_up_to_its_kernels(name: str, groupings: tuple[str, ...]) -> None:
     whole = session_of(report(f"traces/{name}"))
     for by in groupings:
@@ -87,12 +80,3 @@ def test_a_training_has_the_flop_of_its_last_layer_and_says_what_is_not_counted(
         "aten::cudnn_convolution_backward_input": 510,
     }
     assert model.step.utilisation == () and model.uncounted_share == pytest.approx(0.667, abs=1e-3)
-
-
-def test_kernels_of_pytorch_traces_keep_apart() -> None:
-    for file in sorted((folder() / "traces").glob("*v100.pt.trace.json.gz")):
-        events = [
-            event for event in TraceJson(BytesIO(file.read_bytes()), file.name).events() if isinstance(event, dict)
-        ]
-        names = {event["name"] for event in events if event.get("cat", "").lower() == "kernel"}
-        assert len(set(map(kernel_key, names))) == len(names) > 50

@@ -16,7 +16,6 @@ from tests.readings import trace_of
 
 
 def recorded(name: str) -> Trace:
-    """A trace of the folder, whose activities come in the order of their start."""
     trace = trace_of(report(f"traces/{name}"))
     assert trace.activities[0].start_s >= 0
     assert all(one.start_s <= other.start_s for one, other in pairwise(trace.activities))
@@ -24,7 +23,6 @@ def recorded(name: str) -> Trace:
 
 
 def kinds(trace: Trace) -> dict[str, int]:
-    """How many activities of each kind a trace has."""
     return dict(Counter(activity.kind for activity in trace.activities))
 
 
@@ -64,25 +62,6 @@ def test_an_old_trace_keeps_launches_without_a_duration_and_finds_the_operators_
     gpu = [event for event in events if event.get("cat") in ("Kernel", "Memcpy", "Memset")]
     expected = Counter(named[event["args"]["external id"]] for event in gpu)
     assert Counter((activity.operator or "").split(" ")[0] for activity in trace.activities) == expected
-
-
-def test_an_a100_trace_nests_the_ranges_of_its_program() -> None:
-    trace = recorded("alexnet-a100.pt.trace.json.gz")
-    assert kinds(trace) == {KERNEL: 79, COPY: 16, SET: 3}
-    assert {activity.name for activity in trace.activities if activity.kind == COPY} == {"host to device"}
-    ranges = trace.activities[-1].ranges
-    assert ranges[:2] == ("[param|cuda]", "[param|pytorch.model.alex_net|0|0|0]") and "measure|forward" in ranges[2]
-    assert trace.created_s == pytest.approx(1695835542.481129)
-    assert (trace.rank, trace.ranks, trace.steps) == (0, None, ())
-
-
-def test_a_trace_of_one_kernel_on_an_h100() -> None:
-    trace = recorded("small-h100.pt.trace.json")
-    (kernel,) = trace.activities
-    assert (kernel.name, kernel.operator, kernel.process) == ("Kernel", "op1", 514683)
-    assert (kernel.start_s, kernel.duration_s) == pytest.approx((30e-9, 20e-9))
-    assert kernel.registers_per_thread is None, "a kernel has at least one register: 0 was not recorded"
-    assert [gpu.name for gpu in trace.devices] == ["NVIDIA H100"], "7 more did nothing"
 
 
 def test_an_amd_trace_and_one_of_the_cpu_are_refused() -> None:
