@@ -46,7 +46,7 @@ class Planted(NamedTuple):
 A100, A40, A10G = "a100-gemm", "a40-beamformer", "a10g-sgemm"
 A100_SPEC, A40_SPEC, A10G_SPEC = "gpu/a100-80gb-pcie.yaml", "gpu/a40.yaml", "gpu/a10g.yaml"
 SM_80, SM_86 = "arch/sm_80.yaml", "arch/sm_86.yaml"
-INT8, HALF = "tensor.int8 int32 mma.sync", "tensor.fp16 fp16 mma.sync"
+INT8 = "tensor.int8 int32 mma.sync"
 PLANTED = (
     Planted("memory clock of the SXM version", A100, A100_SPEC, "3.024 Gbit", "3.186 Gbit", "memory_rate", "clock"),
     Planted("rated DRAM of the SXM version", A100, A100_SPEC, "1935 GB/s", "2039 GB/s", "rated dram", "spec"),

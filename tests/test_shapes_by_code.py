@@ -150,7 +150,7 @@ def test_the_shape_of_an_access_decides_the_advice() -> None:
 
 EXCESS, MORE = moved("st", 1000, 32e3, 4e3), moved("st", 10e3, 320e3, 40e3)
 
-LOAD_CODE, STORE_CODE, FROM_TILE, INTO_TILE, OTHER = 0x7981, 0x7986, 0x7984, 0x7388, 0x7918
+LOAD_CODE, STORE_CODE, OTHER = 0x7981, 0x7986, 0x7918
 
 
 def encoded(*code: int | tuple[int, float], called: int = 0, weight: str = EXECUTED) -> Made:

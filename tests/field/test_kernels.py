@@ -17,7 +17,7 @@ from tests.readings import report_of
 from tests.real_sessions import loaded
 from tests.table import each_row
 
-BASELINE, CHANGED = "gpu_workshop-MW_Baseline.ncu-rep", "gpu_workshop-MW_DivToMult.ncu-rep"
+BASELINE = "gpu_workshop-MW_Baseline.ncu-rep"
 
 
 def test_counts_agree_with_each_other() -> None:
