@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
-import pytest
-from numpy.typing import NDArray
-
-from gpuprof.characterize.on_gpu.buffers import Pool
-from gpuprof.characterize.on_gpu.chase import chase
-from gpuprof.characterize.probes.kernel_file import ALL_BLOCKS
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
-from gpuprof.characterize.probes.probe_file import read_probe
-from gpuprof.characterize.record.configurations import Configuration, buffer_bytes, most_blocks, points
-from gpuprof.characterize.record.gpu import Memory, OutOfMemory, Properties
-from gpuprof.hardware.yaml_tree import BrokenSpec
-from tests import fake_probes
+from gpuprof.characterize.record.configurations import Configuration, buffer_bytes, points
+from gpuprof.characterize.record.gpu import Properties
 from tests.cuda_tools import kernel_of
-from tests.fake_gpu import GIB, MIB, PROPERTIES, FakeGpu
+from tests.fake_gpu import GIB, MIB, PROPERTIES
 from tests.table import each_row
 
 PROBES = [probe for probe in load_probes(probe_folder()) if probe.kernel is not None]
@@ -36,7 +25,6 @@ cards = each_row(("memory_gb", "l2_mib"), CARDS.items())
 
 
 def planned(probe: Probe, target: str, properties: Properties) -> Iterator[Configuration]:
-    """Every configuration of a probe."""
     found = points(
         probe,
         kernel_of(probe),
@@ -60,9 +48,6 @@ def card(memory_gb: int, l2_mib: int) -> Properties:
     return replace(SMS["sm_86"], memory_bytes=memory_gb * 1e9, l2_bytes=l2_mib * MIB)
 
 
-# Blocks
-
-
 @each_row("target", SMS)
 def test_no_launch_is_planned_that_an_sm_has_no_room_for(target: str) -> None:
     properties = SMS[target]
@@ -82,49 +67,6 @@ def test_all_blocks_are_all_that_fit_the_most_first(target: str, most: int) -> N
     assert next(planned(the("bandwidth/dram-read"), target, SMS[target])).blocks == most
 
 
-def test_many_small_blocks_are_tried_in_steps_up_to_the_most() -> None:
-    small = {one.blocks for one in planned(the("occupancy/ffma"), "sm_86", SMS["sm_86"])}
-    assert small == {1, 2, 3, 4, 6, 8, 12}
-    shared = {one.blocks for one in planned(the("async-copy/tma-size"), "sm_90a", SMS["sm_90a"])}
-    assert {1, 2, 3, 4, 6, 8, 12, 16, 24, 32} <= shared
-    assert max(shared, key=lambda count: count or 0) == 32
-
-
-@each_row(
-    ("threads", "shared_bytes", "target", "most"),
-    [
-        (512, 0, "sm_86", 3),
-        (1000, 0, "sm_86", 1),
-        (32, 0, "sm_90a", 32),
-        (128, 227 * 1024, "sm_90a", 1),
-        (128, 227 * 1024 + 1, "sm_90a", 0),
-        (128, 75 * 1024, "sm_90a", 3),
-        (128, 32 * 1024, "sm_75", 2),
-    ],
-)
-def test_threads_and_shared_memory_bound_the_blocks(threads: int, shared_bytes: int, target: str, most: int) -> None:
-    assert most_blocks(threads, shared_bytes, SMS[target]) == most
-
-
-def test_a_probe_of_what_fits_asks_for_more_than_fits() -> None:
-    assert {one.blocks for one in planned(the("occupancy/resident-blocks"), "sm_86", SMS["sm_86"])} == {40}
-
-
-def test_all_is_a_word_for_blocks_per_sm_alone(tmp_path: Path) -> None:
-    probe = fake_probes.write_probe(
-        tmp_path, "bandwidth", "one", arguments="clocks, iterations, sink", grid="blocks_per_sm: all"
-    )
-    launch = kernel_of(probe).launch
-    assert (launch.blocks_per_sm, launch.all_blocks) == (ALL_BLOCKS, True)
-    file = tmp_path / "bandwidth" / "one.yaml"
-    file.write_text(file.read_text().replace("blocks_per_sm: all", "blocks_per_sm: [all]"))
-    with pytest.raises(BrokenSpec, match="not a whole number"):
-        read_probe(file)
-
-
-# Buffers
-
-
 @cards
 def test_buffers_fit_the_card_and_those_of_dram_miss_its_cache(memory_gb: int, l2_mib: int) -> None:
     properties = card(memory_gb, l2_mib)
@@ -142,12 +84,6 @@ def test_buffers_fit_the_card_and_those_of_dram_miss_its_cache(memory_gb: int, l
                     assert size >= 8 * properties.l2_bytes, f"{probe.id}: {name}"
 
 
-@cards
-def test_every_card_has_the_triad_and_the_latency_of_far_pages(memory_gb: int, l2_mib: int) -> None:
-    for name in ("bandwidth/dram-triad", "latency/dram-far-pages", "latency/dram"):
-        assert list(planned(the(name), "sm_86", card(memory_gb, l2_mib))), name
-
-
 def test_buffers_shrink_by_the_same_factor_and_small_ones_stay() -> None:
     triad, far = the("bandwidth/dram-triad"), the("latency/dram-far-pages")
     properties = card(8, 4)
@@ -159,78 +95,3 @@ def test_buffers_shrink_by_the_same_factor_and_small_ones_stay() -> None:
     assert (sizes["walk"], sizes["chain"]) == (32 * 16, int(0.8 * 8e9 - 512) // (2 * MIB) * 2 * MIB)
     one = next(planned(triad, "sm_86", card(24, 4)))
     assert buffer_bytes(kernel_of(triad), one, card(24, 4)) == dict.fromkeys(("sum", "left", "right"), 4 * GIB)
-
-
-def test_a_card_whose_memory_is_hardly_larger_than_its_cache_has_no_probe_of_dram() -> None:
-    tiny = replace(PROPERTIES, memory_bytes=1 * GIB, l2_bytes=64 * MIB)
-    assert list(planned(the("bandwidth/dram-triad"), "sm_80", tiny)) == []
-    assert list(planned(the("bandwidth/l2-read"), "sm_80", tiny))
-    triad = the("bandwidth/dram-triad")
-    one = next(planned(triad, "sm_80", PROPERTIES))
-    gpu = FakeGpu([triad], properties=tiny)
-    with pytest.raises(OutOfMemory, match="too small for buffers larger than L2"):
-        Pool(gpu).buffers(kernel_of(triad), one)
-
-
-# Chases
-
-
-class Recorder(FakeGpu):
-    """Notes what happens to memory, in order."""
-
-    def __init__(self, probes: Sequence[Probe]) -> None:
-        super().__init__(probes)
-        self.done: list[tuple[str, int]] = []
-
-    def zero(self, memory: Memory) -> None:
-        self.done.append(("zero", memory.bytes))
-        super().zero(memory)
-
-    def scatter(self, memory: Memory, stride: int, words: NDArray[np.uint64]) -> None:
-        self.done.append(("scatter", memory.bytes))
-        super().scatter(memory, stride, words)
-
-
-@each_row(("size", "evicted"), [(64 * MIB, True), (2 * MIB, False)])
-def test_what_a_large_chase_has_left_in_l2_is_evicted_once(tmp_path: Path, size: int, evicted: bool) -> None:
-    probe = fake_probes.chase(tmp_path, size=f"least: {size // MIB} MiB")
-    gpu = Recorder([probe])
-    pool, one = Pool(gpu), next(planned(probe, "sm_80", gpu.properties))
-    pool.buffers(kernel_of(probe), one)
-    pool.buffers(kernel_of(probe), one)
-    place = gpu.done.index(("scatter", size))
-    scratch = ("zero", 2 * int(gpu.properties.l2_bytes))
-    assert gpu.done[place + 1 :] == ([scratch] if evicted else [])
-    assert sum(memory.bytes for memory in gpu.memory.values()) < size + MIB
-
-
-def test_memory_that_cannot_be_filled_is_given_back(tmp_path: Path) -> None:
-    probe = fake_probes.chase(tmp_path, size="least: 64 MiB")
-    gpu = FakeGpu([probe])
-    of_others = gpu.allocate(gpu.free_bytes() - 66 * MIB)  # the chase has room, what evicts it has not
-    pool, one = Pool(gpu), next(planned(probe, "sm_80", PROPERTIES))
-    with pytest.raises(OutOfMemory):
-        pool.buffers(kernel_of(probe), one)
-    pool.release()
-    assert list(gpu.memory.values()) == [of_others]
-
-
-def test_a_cycle_is_drawn_once_for_all_allocations_of_a_buffer() -> None:
-    first, other = (chase(base, 64 * MIB, 128, 2 * MIB, 0) for base in (4096, 2**30))
-    assert first.cycle is other.cycle
-    assert np.array_equal(first.words() - np.uint64(4096), other.words() - np.uint64(2**30))
-    assert chase(4096, 64 * MIB, 128, None, 0).cycle is not first.cycle
-
-
-def test_windows_of_the_capacity_probe_are_pages_and_every_line_is_visited_once() -> None:
-    probe = the("latency/l2-capacity")
-    gpu = FakeGpu([probe])
-    for one in planned(probe, "sm_80", gpu.properties):
-        stride = int(one.values["stride"])
-        found = Pool(gpu).buffers(kernel_of(probe), one)["chain"].chase
-        assert found is not None
-        order = found.cycle.order.astype(np.int64)
-        pages = order * stride // (2 * MIB)
-        assert np.array_equal(np.sort(order), np.arange(len(order)))
-        # Windows may end within a page, and the round ends in the first one.
-        assert np.count_nonzero(np.diff(pages)) <= (len(set(pages)) if stride == 128 else len(order) / 50)

@@ -7,23 +7,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from msgspec import structs
 from msgspec.structs import replace
 
 import gpuprof
 from benchmarks.denominators import main
-from gpuprof.diagnose.verdict import run_verdict
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
-from gpuprof.model.ceilings import Hardware
 from gpuprof.model.denominators import audited
 from gpuprof.model.implied import ImpliedPeaks, implied_peaks
 from gpuprof.model.recorded import DictMetrics, Launch, Metric
 from gpuprof.model.session import Denominator
-from gpuprof.present.html import render_html
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
 from gpuprof.store.read import read_session
@@ -33,159 +29,101 @@ from tests.readings import report_of, session_of, unpacked
 from tests.table import each_row
 
 RECORDINGS = {recording.name: recording for recording in recordings()}
-BOARD_CLOCKS = {"cuda_learning_mojo-profile", "cudacode-profile"}
-"""GeForce cards of board makers, with higher clocks than the reference board that their specs describe."""
 
 
 class Planted(NamedTuple):
     """A wrong number in a spec, the fact that must disagree, and the reason that must be told."""
 
+    name: str
     source: str
-    edits: Mapping[str, tuple[str, str]]
+    file: str
+    right: str
+    wrong: str
     fact: str
     kind: str
-
-
-def planted(name: str, source: str, file: str, right: str, wrong: str, fact: str, kind: str) -> object:
-    return pytest.param(Planted(source, {file: (right, wrong)}, fact, kind), id=name)
 
 
 A100, A40, A10G = "a100-gemm", "a40-beamformer", "a10g-sgemm"
 A100_SPEC, A40_SPEC, A10G_SPEC = "gpu/a100-80gb-pcie.yaml", "gpu/a40.yaml", "gpu/a10g.yaml"
 SM_80, SM_86 = "arch/sm_80.yaml", "arch/sm_86.yaml"
-INT8, HALF = "tensor.int8 int32 mma.sync", "tensor.fp16 fp16 mma.sync"
+INT8 = "tensor.int8 int32 mma.sync"
 PLANTED = (
-    planted("memory clock of the SXM version", A100, A100_SPEC, "3.024 Gbit", "3.186 Gbit", "memory_rate", "clock"),
-    planted("memory clock of the 40 GB version", A100, A100_SPEC, "3.024 Gbit", "2.43 Gbit", "memory_rate", "clock"),
-    planted("rated DRAM of the SXM version", A100, A100_SPEC, "1935 GB/s", "2039 GB/s", "rated dram", "spec"),
-    planted("six stacks of memory for five", A100, A100_SPEC, "5120 bit", "6144 bit", "memory_bus", "spec"),
-    planted("a stack of memory too few", A100, A100_SPEC, "5120 bit", "4096 bit", "memory_bus", "spec"),
-    planted("SMs of the whole chip", A100, A100_SPEC, "108 SM", "128 SM", "sm_count", "units"),
-    planted("FP32 of the whole chip's SMs", A100, A100_SPEC, "108 SM", "128 SM", "fp32", "units"),
-    planted("base for boost", A100, A100_SPEC, "1410 MHz, source", "1065 MHz, source", "boost_clock", "clock"),
-    planted("a boost clock of Hopper", A100, A100_SPEC, "1410 MHz, source", "1755 MHz, source", "boost_clock", "clock"),
-    planted(
+    Planted("memory clock of the SXM version", A100, A100_SPEC, "3.024 Gbit", "3.186 Gbit", "memory_rate", "clock"),
+    Planted("rated DRAM of the SXM version", A100, A100_SPEC, "1935 GB/s", "2039 GB/s", "rated dram", "spec"),
+    Planted("SMs of the whole chip", A100, A100_SPEC, "108 SM", "128 SM", "sm_count", "units"),
+    Planted("base for boost", A100, A100_SPEC, "1410 MHz, source", "1065 MHz, source", "boost_clock", "clock"),
+    Planted(
         "FP32 rated at boost, said to be at base", A100, A100_SPEC,
         "fp32: {value: 19.5 TFLOP/s, clock: 1410 MHz", "fp32: {value: 19.5 TFLOP/s, clock: 1065 MHz",
         "rated fp32", "clock",
     ),
-    planted("FP64 of tensor cores", A100, A100_SPEC, "fp64: {value: 9.7", "fp64: {value: 19.5", "rated fp64", "spec"),
-    planted("rated INT8, sparse", A100, A100_SPEC, "624 TOP/s", "1248 TOP/s", "rated tensor.int8 int32", "sparse"),
-    planted("INT8 rate with sparsity", A100, SM_80, f"{INT8}: {{value: 4096", f"{INT8}: {{value: 8192", INT8, "sparse"),
-    planted("INT8 rate of Turing", A100, SM_80, f"{INT8}: {{value: 4096", f"{INT8}: {{value: 2048", INT8, "spec"),
-    planted("FP64 1:1", A100, SM_80, "fp64: {value: 64", "fp64: {value: 128", "fp64", "spec"),
-    planted("FP32 lanes of GA102", A100, SM_80, "fp32: {value: 128", "fp32: {value: 256", "fp32", "spec"),
-    planted("INT32 lanes of Blackwell", A100, SM_80, "int32: {value: 64", "int32: {value: 128", "int32", "spec"),
-    planted("half of the L2 slices", A100, A100_SPEC, "5120 B/clk", "2560 B/clk", "l2_bandwidth", "spec"),
-    planted("L2 slices of GH200", A100, A100_SPEC, "5120 B/clk", "6144 B/clk", "l2_bandwidth", "spec"),
-    planted("half an L2 port", A100, SM_80, "l2: {value: 64 B", "l2: {value: 32 B", "bandwidth l2", "spec"),
-    planted("FP64 1:2 for 1:64", A40, SM_86, "fp64: {value: 4 ", "fp64: {value: 128 ", "fp64", "spec"),
-    planted("FP32 lanes of Turing", A40, SM_86, "fp32: {value: 256", "fp32: {value: 128", "fp32", "spec"),
-    planted("FP16, sparse, GA102", A40, SM_86, f"{HALF}: {{value: 1024", f"{HALF}: {{value: 2048", HALF, "sparse"),
-    planted("rated FP32 of an A6000", A40, A40_SPEC, "37.4 TFLOP/s", "38.7 TFLOP/s", "rated fp32", "spec"),
-    planted("memory of an A6000", A40, A40_SPEC, "14.502 Gbit", "16 Gbit", "memory_rate", "clock"),
-    planted("SMs of an A10", A10G, A10G_SPEC, "80 SM", "72 SM", "sm_count", "units"),
-    planted("bus of a 3080", A10G, A10G_SPEC, "384 bit", "320 bit", "memory_bus", "spec"),
-    planted("rated DRAM of an A40", A10G, A10G_SPEC, "600 GB/s", "696 GB/s", "rated dram", "spec"),
+    Planted("FP64 of tensor cores", A100, A100_SPEC, "fp64: {value: 9.7", "fp64: {value: 19.5", "rated fp64", "spec"),
+    Planted("rated INT8, sparse", A100, A100_SPEC, "624 TOP/s", "1248 TOP/s", "rated tensor.int8 int32", "sparse"),
+    Planted("INT8 rate with sparsity", A100, SM_80, f"{INT8}: {{value: 4096", f"{INT8}: {{value: 8192", INT8, "sparse"),
+    Planted("FP64 1:1", A100, SM_80, "fp64: {value: 64", "fp64: {value: 128", "fp64", "spec"),
+    Planted("half of the L2 slices", A100, A100_SPEC, "5120 B/clk", "2560 B/clk", "l2_bandwidth", "spec"),
+    Planted("half an L2 port", A100, SM_80, "l2: {value: 64 B", "l2: {value: 32 B", "bandwidth l2", "spec"),
+    Planted("FP64 1:2 for 1:64", A40, SM_86, "fp64: {value: 4 ", "fp64: {value: 128 ", "fp64", "spec"),
+    Planted("rated FP32 of an A6000", A40, A40_SPEC, "37.4 TFLOP/s", "38.7 TFLOP/s", "rated fp32", "spec"),
+    Planted("SMs of an A10", A10G, A10G_SPEC, "80 SM", "72 SM", "sm_count", "units"),
 )  # fmt: skip
 
 
-@each_row("case", PLANTED)
-def test_a_planted_wrong_number_is_told(case: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for file, (right, wrong) in case.edits.items():
-        text = (data_dir("specs") / file).read_text(encoding="utf-8")
-        assert right in text
-        (tmp_path / file).parent.mkdir()
-        (tmp_path / file).write_text(text.replace(right, wrong), encoding="utf-8")
-    assert not disagreeing(denominators(unpacked(RECORDINGS[case.source])))
-    monkeypatch.setenv("GPUPROF_SPECS", str(tmp_path))
-    wrong_ones = disagreeing(denominators(unpacked(RECORDINGS[case.source])))
-    assert wrong_ones[case.fact].disagreement == case.kind
+@pytest.mark.parametrize("source", [A100, A40, A10G])
+def test_a_planted_wrong_number_is_told(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = unpacked(RECORDINGS[source])
+    assert not disagreeing(denominators(path))
+    wrong_kinds = {}
+    for number, case in enumerate(case for case in PLANTED if case.source == source):
+        folder = tmp_path / str(number)
+        text = (data_dir("specs") / case.file).read_text(encoding="utf-8")
+        assert case.right in text, case.name
+        (folder / case.file).parent.mkdir(parents=True)
+        (folder / case.file).write_text(text.replace(case.right, case.wrong), encoding="utf-8")
+        monkeypatch.setenv("GPUPROF_SPECS", str(folder))
+        check = disagreeing(denominators(path)).get(case.fact)
+        if check is None or check.disagreement != case.kind:
+            wrong_kinds[case.name] = check
+    assert wrong_kinds == {}
 
 
-@each_row(
-    ("name", "spec", "fits"),
-    [
-        ("cutlass-384.ncu-rep", "a100-40gb-pcie", "a100-80gb-pcie"),
-        ("cutlass-384.ncu-rep", "a100-40gb-sxm", "a100-80gb-pcie"),
-        ("cutlass-384.ncu-rep", "a100-80gb-sxm", "a100-80gb-pcie"),
-        ("cutlass-384.ncu-rep", "a30", "a100-80gb-pcie"),
-        ("sglang-profile.ncu-rep", "h100-sxm", "h800-sxm"),
-        ("sglang-profile.ncu-rep", "h100-pcie", "h800-sxm"),
-        ("sglang-profile.ncu-rep", "h100-nvl", "h800-sxm"),
-        ("sglang-profile.ncu-rep", "h200-sxm", "h800-sxm"),
-        ("nukexc-profile.ncu-rep", "h100-sxm", "gh200-96gb"),
-        ("nukexc-profile.ncu-rep", "gh200-144gb", "gh200-96gb"),
-        ("indexspaces.jl-profile.ncu-rep", "a10", "a40"),
-        ("indexspaces.jl-profile.ncu-rep", "rtx-a6000", "a40"),
-        ("esmm-research-profile_output.ncu-rep", "a10", "a10g"),
-        ("gpu_workshop-MW_Baseline.ncu-rep", "v100-pcie-32gb", "v100-sxm2-32gb"),
-        ("cudacode-profile.ncu-rep", "rtx-2070", None),
-        ("hyper-spec-m-profile.ncu-rep", "rtx-2060-super", "rtx-2060-max-q"),
-    ],
-)  # fmt: skip
-def test_another_product_is_told_and_named(reports: Path, name: str, spec: str, fits: str | None) -> None:
-    wrong = disagreeing(denominators(reports / name, spec))
-    assert wrong
-    if fits is not None:
-        assert any(
-            check.disagreement == "product" and f"fits {fits} better" in str(check.reason) for check in wrong.values()
-        )
+@each_row(("source", "spec", "fits"), [
+    (A100, "a100-40gb-pcie", "a100-80gb-pcie"), (A100, "a100-80gb-sxm", "a100-80gb-pcie"),
+    (A100, "a30", "a100-80gb-pcie"), (A10G, "a10", "a10g"), ("h100-transpose", "h200-sxm", "h100-sxm"),
+    (A40, "a10", "a40"), (A40, "rtx-a6000", "a40"),
+])  # fmt: skip
+def test_another_product_is_told_and_named(source: str, spec: str, fits: str) -> None:
+    wrong = disagreeing(denominators(unpacked(RECORDINGS[source]), spec))
+    assert any(check.disagreement == "product" and fits in str(check.reason) for check in wrong.values())
 
 
 def test_a_real_report_agrees_with_its_spec(real_report: Path) -> None:
-    """But for the clocks of two cards of board makers: 1620 and 1830 MHz, and 1545 and 1770 MHz in their specs."""
+    """But for the clocks of cards of board makers, which are higher than those of the reference boards."""
     checks = denominators(real_report)
-    wrong = disagreeing(checks)
-    assert set(wrong) == ({"boost_clock"} if real_report.stem in BOARD_CLOCKS else set())
+    board = "cuda_learning_mojo-profile", "cudacode-profile"
+    assert set(disagreeing(checks)) == ({"boost_clock"} if real_report.stem in board else set())
     assert len(checks) >= 2
-
-
-def test_text_exports_agree_with_the_spec_that_is_named_for_them(reports: Path) -> None:
-    for name in ("rtx5090-details.csv", "rtx5090-roofline-section.csv"):
-        right = denominators(reports / "csv" / name, "rtx-5090")
-        assert right and not disagreeing(right)
-        wrong = disagreeing(denominators(reports / "csv" / name, "rtx-5080"))
-        # 256 of 512 bits.
-        assert wrong["memory_bus"].disagreement == "product" and "rtx-5090" in str(wrong["memory_bus"].reason)
 
 
 def test_rate_over_percentage_is_the_peak() -> None:
     # 1.2 TB/s at 62 % of DRAM, whose clock is 1.512 GHz: 1.2e12 ÷ 0.62 ÷ 1.512e9 = 1280.08 B a cycle.
     # The bus has 5120 bit: 2 × 5120 ÷ 8 = 1280.
-    peaks = of_metrics(
-        {
-            "dram__bytes.sum.per_second": 1.2e12,
-            "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 62.0,
-            "dram__cycles_elapsed.avg.per_second": 1.512e9,
-        }
-    )
+    rate, share, clock = (
+        "dram__bytes.sum.per_second", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+        "dram__cycles_elapsed.avg.per_second",
+    )  # fmt: skip
+    peaks = of_metrics({rate: 1.2e12, share: 62.0, clock: 1.512e9})
     assert peaks.dram_bytes_per_cycle is not None
     assert peaks.dram_bytes_per_cycle.value == pytest.approx(1280.08, rel=1e-5)
     assert checked(peaks)["memory_bus"].disagreement is None
-
-
-def test_digits_that_were_cut_off_widen_the_tolerance() -> None:
+    # Two passes count different traffic of others: 0.9 % of DRAM tells no peak.
+    assert of_metrics({rate: 2e10, share: 0.9, clock: 1.512e9}).dram_bytes_per_cycle is None
     # 1.2 is 1.15 to 1.25, 4.2 %; 62.0 % is 0.08 %; 1.51 is 0.33 %: with 2 % at most 6.6 %.
-    cut = {
-        "dram__bytes.sum.per_second": Metric(1.2e12, "byte/s", 2),
-        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": Metric(62.0, "%", 3),
-        "dram__cycles_elapsed.avg.per_second": Metric(1.51e9, "Hz", 3),
-    }
+    cut = {rate: Metric(1.2e12, "byte/s", 2), share: Metric(62.0, "%", 3), clock: Metric(1.51e9, "Hz", 3)}
     peaks = implied(DictMetrics(cut))
     assert peaks.dram_bytes_per_cycle is not None
     assert peaks.dram_bytes_per_cycle.rounding == pytest.approx(0.05 / 1.2 + 0.05 / 62.0 + 0.005 / 1.51)
     assert checked(peaks)["memory_bus"].tolerance == pytest.approx(0.02 + 0.04579, abs=1e-5)
-
-
-def test_a_small_share_of_dram_implies_nothing() -> None:
-    """Two passes count different traffic of others: 0.9 % of DRAM tells no peak."""
-    values = {
-        "dram__bytes.sum.per_second": 2e10,
-        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 0.9,
-        "dram__cycles_elapsed.avg.per_second": 1.512e9,
-    }
-    assert of_metrics(values).dram_bytes_per_cycle is None
 
 
 @each_row("missing", ["sectors", "share", "cycles"])
@@ -211,21 +149,6 @@ def test_matrix_work_over_busy_cycles_is_the_rate_of_the_tensor_pipe() -> None:
     assert str(key) == INT8 and peak.value == pytest.approx(4096)
 
 
-@each_row(
-    "histogram",
-    [
-        {"IMMA.16832.S8.S8": 1e6, "HMMA.16816.F32": 1e6},
-        {"IMMA.16832.S8.S8": 1e6, "HFMA2.MMA": 2e4},
-        {"IMMA.16832.S8.S8": 1e6, "HADD2": 2e4},
-        {"IMMA": 1e6},
-        {"FFMA": 1e6},
-    ],
-    ids=["two kinds", "FMA on the same pipe", "FP16 at twice FP32, which may be", "no shape", "none"],
-)
-def test_mixed_work_of_the_tensor_pipe_implies_no_rate(histogram: Mapping[str, float]) -> None:
-    assert not tensor(histogram).tensor
-
-
 @each_row(("opcodes", "rate"), [({"IADD3": 3e6, "MOV": 1e6, "FFMA": 5e6}, 64), ({"IADD3": 4e6, "NEWOP": 1.0}, None)])
 def test_integer_instructions_over_busy_cycles_are_the_rate_of_the_alu(
     opcodes: Mapping[str, float], rate: float | None
@@ -246,88 +169,31 @@ def test_a_slice_of_a_gpu_is_told_as_one() -> None:
     wrong = checked(peaks, device)
     for fact in ("sm_count", "fp32"):
         assert wrong[fact].disagreement == "units"
-        assert wrong[fact].reason == "the GPU has 42 of the spec's 108 SMs: a slice (MIG), or another product"
-
-
-def test_a_slice_of_the_memory_is_told_as_one() -> None:
+        assert "42 of" in str(wrong[fact].reason) and "108 SMs" in str(wrong[fact].reason)
     # Half of the memory and half of the bus: 640 of 1280 B a cycle.
     device = replace(builders.A100, memory_bytes=42 * 10**9)
     wrong = checked(of_metrics({"dram__bytes.sum.peak_sustained": 640.0}, device), device)
     assert wrong["memory_bus"].disagreement == "units"
 
 
-def test_a_lowered_memory_clock_is_told_where_only_kernels_tell_it() -> None:
-    # 1.2 GHz is 21 % below 1.512 GHz, and 1.45 GHz 4 %, which is what the clock varies by.
-    slow = checked(of_metrics({"dram__cycles_elapsed.avg.per_second": 1.3e9}))["memory_rate"]
-    assert slow.disagreement == "clock" and "lowered or locked" in str(slow.reason)
-    assert checked(of_metrics({"dram__cycles_elapsed.avg.per_second": 1.45e9}))["memory_rate"].disagreement is None
-    device = replace(builders.A100, max_memory_clock_hz=1.512e9)
-    known = checked(of_metrics({"dram__cycles_elapsed.avg.per_second": 1.2e9}, device), device)["memory_rate"]
-    assert known.disagreement is None and known.implied == 1.512e9
-
-
-def test_a_short_launch_tells_no_clock() -> None:
-    metrics = DictMetrics({"dram__cycles_elapsed.avg.per_second": Metric(0.7e9, "Hz")})
-    assert implied(metrics, duration_s=19e-6).dram_clock_hz is None
-    assert implied(metrics, duration_s=None).dram_clock_hz is None
-    assert implied(metrics, duration_s=20e-6).dram_clock_hz is not None
-
-
-def test_the_clocks_of_a_gpu_that_shares_memory_with_a_processor_are_not_taken() -> None:
-    device = replace(builders.A100, max_memory_clock_hz=1.377e9)
-    peaks = of_metrics({"device__attribute_integrated": 1.0}, device)
-    assert peaks.sm_clock_hz is None and peaks.dram_clock_hz is None and peaks.sm_count is not None
-
-
-def test_without_a_product_the_rates_of_the_architecture_are_checked() -> None:
-    peaks = of_metrics({"sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 108 * 128.0})
-    arch = SpecLibrary().arch("sm_80")
-    assert arch is not None
-    (check,) = audited(0, peaks, Hardware.of(arch, None, builders.A100))
-    # 128 lanes an SM for 64.
-    assert (check.fact, check.implied, check.specified) == ("fp32", 108 * 256, 108 * 128)
-    assert check.disagreement == "spec" and "sm_80" in check.specified_by
-
-
-def test_what_the_report_gives_itself_is_held_against_the_spec_alone() -> None:
-    """An at-clock ceiling of `peak_sustained` would always agree with it: no check compares the two."""
-    checks = denominators(unpacked(RECORDINGS[A100]))
-    assert {check.fact for check in checks} == {
+def test_a_disagreement_is_told_and_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    path = unpacked(RECORDINGS[A100])
+    agreeing = session_of(path)
+    assert {check.fact for check in agreeing.denominators} == {
         "sm_count", "boost_clock", "memory_bus", "memory_rate", "rated dram", "l2_bandwidth", "bandwidth l2",
         "fp64", "rated fp64", "fp32", "rated fp32", "int32", INT8, "rated tensor.int8 int32",
     }  # fmt: skip
-    assert all("spec" in check.specified_by for check in checks)
-
-
-def test_gpus_of_one_kind_differ_from_their_spec_in_one_note() -> None:
-    session = gpuprof.load(unpacked(RECORDINGS[A100]), spec="a100-40gb-sxm")
-    second = (structs.replace(check, device=1) for check in session.denominators)
-    both = structs.replace(
-        session,
-        devices=(*session.devices, structs.replace(session.devices[0], id=1)),
-        denominators=(*session.denominators, *second),
-    )
-    assert len([note for note in run_verdict(both).notes if "differs from" in note]) == 1
-
-
-def test_a_disagreement_is_told_in_every_view(capsys: pytest.CaptureFixture[str]) -> None:
-    path = unpacked(RECORDINGS[A100])
+    # An at-clock ceiling of `peak_sustained` would always agree with the report: no check compares the two.
+    assert all("spec" in check.specified_by for check in agreeing.denominators)
     session = gpuprof.load(path, spec="a100-40gb-sxm")
-    assert session.verdict is not None
-    (note,) = (note for note in session.verdict.notes if " differs from the spec " in note)
-    assert note == (
-        "NVIDIA A100 80GB PCIe differs from the spec a100-40gb-sxm: highest DRAM clock 1.512 GHz against "
-        "1.215 GHz, DRAM bandwidth 1.935 TB/s against 1.555 TB/s. The report fits a100-80gb-pcie better."
-    )
-    assert note in render_html(session).replace("\xa0", " ")
+    assert session.verdict is not None and agreeing.verdict is not None
+    (note,) = (note for note in session.verdict.notes if "a100-40gb-sxm" in note)
+    for number in ("1.512 GHz", "1.215 GHz", "1.935 TB/s", "1.555 TB/s", "a100-80gb-pcie"):
+        assert number in note
+    assert not any("a100-80gb-pcie" in note for note in agreeing.verdict.notes)
     assert read_session(session_bytes(session).decode(), "session.json").denominators == session.denominators
     assert main([str(path), "--spec", "a100-40gb-sxm", "--disagreements"]) == 1
-    assert "product: the report fits a100-80gb-pcie better" in capsys.readouterr().out
-    agreeing = session_of(path)
-    assert agreeing.verdict is not None and not any(
-        " differs from the spec " in note for note in agreeing.verdict.notes
-    )
-    assert "checked against the reports" in render_html(agreeing)
+    assert "a100-80gb-pcie" in capsys.readouterr().out
 
 
 def denominators(path: Path, spec: str | None = None) -> tuple[Denominator, ...]:

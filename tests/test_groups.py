@@ -58,25 +58,20 @@ def test_both_ways_give_the_same_groups() -> None:
     assert at_once.verdict == later.verdict
 
 
-@each_row(
-    ("durations", "place"),
-    [
-        ([None, None], 0),
-        ([None, 1.0], 1),
-        ([0.0, 0.0], 0),
-        ([0.555, 2.08], 1),  # four fifths of the time are the second's
-        ([1.05, 1.0], 1),  # about as long: the median, of two the shorter
-        ([1.0, 1.2], 0),
-        ([1.2, 1.0], 1),  # a first launch that was cold
-        ([*[1.0] * 999, 10.0], 499),  # the long one takes a hundredth of the time
-        ([*[1.0] * 9, 10.0], 9),  # and here more than half of it
-        ([*[1e-6] * 999, 1.0], 999),
-        ([*[3e-6] * 999, 4e-3], 499),  # something has held it up: one of many, and 57 % of the time
-        ([*[1.0] * 99, 200.0], 49),
-        ([3.0, 1.0, 2.0], 2),  # scattered: the median
-        ([*[1.0] * 6, *[4.0] * 3], 7),  # two sizes: the one with most time
-    ],
-)
+@each_row(("durations", "place"), [
+    ([None, None], 0), ([None, 1.0], 1), ([0.0, 0.0], 0),
+    ([0.555, 2.08], 1),  # four fifths of the time are the second's
+    ([1.05, 1.0], 1),  # about as long: the median, of two the shorter
+    ([1.0, 1.2], 0),
+    ([1.2, 1.0], 1),  # a first launch that was cold
+    ([*[1.0] * 999, 10.0], 499),  # the long one takes a hundredth of the time
+    ([*[1.0] * 9, 10.0], 9),  # and here more than half of it
+    ([*[1e-6] * 999, 1.0], 999),
+    ([*[3e-6] * 999, 4e-3], 499),  # something has held it up: one of many, and 57 % of the time
+    ([*[1.0] * 99, 200.0], 49),
+    ([3.0, 1.0, 2.0], 2),  # scattered: the median
+    ([*[1.0] * 6, *[4.0] * 3], 7),  # two sizes: the one with most time
+])  # fmt: skip
 def test_what_speaks_for_launches_is_the_median_of_the_size_that_takes_most_of_the_time(
     durations: list[float | None], place: int
 ) -> None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from io import BytesIO
-from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from gpuprof.collect.name_filter import by_name
-from gpuprof.collect.name_pieces import as_ncu_may_write
 from gpuprof.model.kernel_key import kernel_key
-from gpuprof.read.torch_json import TraceJson
-from tests.kernel_name_corpus import MADE_UP, Names, library_name, of_libraries
-from tests.readings import report_of
+from tests.kernel_name_corpus import MADE_UP, Names, of_libraries
 from tests.table import each_row
 
 PAIRS = (
@@ -41,40 +36,13 @@ def test_a_kernel_has_one_key_under_both_names_and_its_expression_finds_it(libra
     assert re.search(by_name([library]).expression, nvidia)
 
 
-@each_row(
-    ("one", "other"),
-    [
-        ("f(float*)", "f(double*)"),
-        ("void f<1>(T1)", "void f<2>(T1)"),
-        ("void f<a::{lambda()#1}>()", "void f<a::{lambda()#2}>()"),
-        ("a::f()", "b::f()"),
-        ("void f<float, 1>()", "void f<1, float>()"),
-    ],
-)
+@each_row(("one", "other"), [
+    ("f(float*)", "f(double*)"), ("void f<1>(T1)", "void f<2>(T1)"),
+    ("void f<a::{lambda()#1}>()", "void f<a::{lambda()#2}>()"), ("a::f()", "b::f()"),
+    ("void f<float, 1>()", "void f<1, float>()"),
+])  # fmt: skip
 def test_different_kernels_have_different_keys(one: str, other: str) -> None:
     assert kernel_key(one) != kernel_key(other)
-
-
-def test_real_kernels_are_found_by_the_names_that_pytorch_would_write(reports: Path) -> None:
-    names: dict[str, str] = {}
-    for file in sorted(reports.glob("*.ncu-rep")):
-        names |= {launch.mangled: launch.demangled for launch in report_of(file) if launch.mangled is not None}
-    assert len(names) > 30
-    for mangled, nvidia in names.items():
-        library = library_name(mangled)
-        found = [other for other in names.values() if re.match(as_ncu_may_write(library), other)]
-        assert nvidia in found
-        if not library.startswith("_Z"):
-            assert kernel_key(library) == kernel_key(nvidia)
-            assert len({kernel_key(name) for name in found}) == 1
-    assert len(set(map(kernel_key, names.values()))) == len(set(names.values()))
-
-
-def test_kernels_of_real_pytorch_traces_keep_apart(reports: Path) -> None:
-    for file in sorted((reports / "traces").glob("*v100.pt.trace.json.gz")):
-        events = [one for one in TraceJson(BytesIO(file.read_bytes()), file.name).events() if isinstance(one, dict)]
-        names = {one["name"] for one in events if one.get("cat", "").lower() == "kernel"}
-        assert len(set(map(kernel_key, names))) == len(names) > 50
 
 
 def test_real_kernels_of_libraries_have_one_key_under_all_names() -> None:
@@ -85,6 +53,7 @@ def test_real_kernels_of_libraries_have_one_key_under_all_names() -> None:
 
 
 @given(MADE_UP)
+@settings(max_examples=15)
 def test_kernels_that_are_made_up_have_one_key_too(kernel: Names) -> None:
     assert kernel_key(kernel.library) == kernel_key(kernel.nvidia)
 
@@ -92,11 +61,7 @@ def test_kernels_that_are_made_up_have_one_key_too(kernel: Names) -> None:
 def test_a_name_may_be_nested_as_deep_as_it_likes() -> None:
     deep = f"void f{'<a' * 3000}{'>' * 3000}()"
     assert kernel_key(deep) == kernel_key(f" {deep}")
-
-
-def test_types_of_ones_own_may_be_called_as_templates_name_theirs() -> None:
+    # Types of one's own may be called as templates name theirs, and a symbol is its own key.
     assert kernel_key("f(a::T1)") != kernel_key("f(a::T2)") and kernel_key("k(T3)") != kernel_key("k(T4)")
-
-
-def test_a_symbol_is_its_own_key() -> None:
-    assert kernel_key("_ZN7cutlass7Kernel2INS_4GemmEEEvT_") == "_ZN7cutlass7Kernel2INS_4GemmEEEvT_"
+    symbol = "_ZN7cutlass7Kernel2INS_4GemmEEEvT_"
+    assert kernel_key(symbol) == symbol

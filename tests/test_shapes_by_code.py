@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import gpuprof
-from gpuprof.diagnose.case import EXECUTED, SAMPLES, opcode_of
+from gpuprof.diagnose.case import EXECUTED, SAMPLES
 from gpuprof.model.recorded import ProfiledInstruction
-from gpuprof.model.session import Evidence, Finding, KernelProfile
-from gpuprof.read import source_text
-from tests.cuda_tools import needs_cuda_wheels
+from gpuprof.model.session import Evidence, Finding
 from tests.kernels import Made, Program, busy, made
 from tests.real_sessions import loaded
 from tests.table import each_row
-from tests.test_access_shape import compiled
 
 RECORDED = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3" / "run-launches"
 USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
@@ -44,7 +40,6 @@ WRITE_COLUMN, WRITE_WORD = "STG.E [R4.64], R6", "STG.E [R10.64], R6"
 
 
 def moved(kind: str, requests: float, sectors: float, needed: float) -> dict[str, float]:
-    """What is counted of all loads or stores together."""
     return {
         SECTORS.format(kind): sectors, REQUESTS.format(kind): requests, USED.format(kind): 32 * needed / sectors,
     }  # fmt: skip
@@ -76,164 +71,86 @@ def by_code(told: Finding) -> list[Evidence]:
     return [item for item in told.evidence if "by the code" in item.meaning or "in the code" in item.meaning]
 
 
-# A run of `gpuprof run`, whose counters tell of all instructions together
-
-
-def recorded_kernel(path: Path, name: str) -> KernelProfile:
-    return next(kernel for kernel in loaded(path).kernels if kernel.name == name)
-
-
+@pytest.mark.compilers
 def test_a_recorded_transpose_is_placed_as_with_counts_of_each_instruction() -> None:
-    told, counted = (
-        next(item for item in recorded_kernel(path, "transpose").findings if item.rule == "uncoalesced-global")
+    (told, saxpy), (counted, _) = (
+        tuple(
+            [item for item in kernel.findings if item.rule == "uncoalesced-global"]
+            for name in ("transpose", "saxpy")
+            for kernel in loaded(path).kernels
+            if kernel.name == name
+        )
         for path in (RECORDED / "run" / "profile.ncu-rep", RECORDED / "full.ncu-rep")
     )
-    assert told.location is not None and counted.location is not None
-    assert (told.location.file or "").endswith("launches.cu") and told.location.line == 58
-    assert (told.location.line, told.location.sass) == (counted.location.line, counted.location.sass)
-    assert (told.action, told.advice, told.why) == (counted.action, counted.advice, counted.why)
-    assert "Reading more bytes per thread does not help" in told.advice
-
-
-def test_what_was_not_counted_is_said_to_be_of_the_code() -> None:
-    kernel = recorded_kernel(RECORDED / "run" / "profile.ncu-rep", "transpose")
-    told = next(item for item in kernel.findings if item.rule == "uncoalesced-global")
-    assert told.location is not None and told.location.share is None
-    assert [(item.value, item.unit) for item in by_code(told)][:2] == [(1, "instruction"), (4, "B")]
+    assert len(told) == len(counted) == 1 and saxpy == []
+    by_place, by_count = told[0].location, counted[0].location
+    assert by_place is not None and by_count is not None
+    assert ((by_place.file or "").rpartition("/")[2], by_place.line, by_place.share) == ("launches.cu", 58, None)
+    assert (by_place.line, by_place.sass) == (by_count.line, by_count.sass)
+    assert (told[0].action, told[0].advice, told[0].why) == (counted[0].action, counted[0].advice, counted[0].why)
+    assert [(item.value, item.unit) for item in by_code(told[0])][:2] == [(1, "instruction"), (4, "B")]
     # 524 288 stores touch at most 28 sectors more than they fill. 16 833 533 sectors were counted, 7 of 8 bytes unused.
-    share = next(item for item in told.evidence if item.meaning == SURE)
+    share = next(item for item in told[0].evidence if item.meaning == SURE)
     assert share.value == pytest.approx(100 * 524_288 * 28 / (16_833_533 * 7 / 8))
-    assert not any("sectors per request" in item.meaning for item in told.evidence)
 
 
-def test_a_recorded_kernel_without_excess_has_nothing_to_place() -> None:
-    kernel = recorded_kernel(RECORDED / "run" / "profile.ncu-rep", "saxpy")
-    assert not [item for item in kernel.findings if item.rule == "uncoalesced-global"]
+# Eight rows of four words each fill half a sector, and may lie in two.
+SHORT_ROWS = (
+    "SHF.R.U32.HI R16, RZ, 0x2, R0", "LOP3.LUT R17, R0, 0x3, RZ, 0xc0, !PT", "IMAD.SHL.U32 R17, R17, 0x4, RZ",
+    "IMAD R18, R16, c[0x0][0x170], R17", "LDG.E R6, [R18.64]",
+)  # fmt: skip
+MANY, HALF = moved("ld", 1000, 32e3, 4e3), moved("ld", 2000, 36e3, 8e3)
+NEARLY_ALL = moved("ld", 2000, 40e3, 8e3)
+OFTEN = moved("ld", 10e3, 320e3, 40e3)
 
 
-@each_row("report", ["run/profile.ncu-rep", "full.ncu-rep"])
-def test_without_a_disassembler_recorded_findings_keep_file_and_line(
-    report: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
-    places = {
-        (kernel.name, finding.rule): (Path(finding.location.file or "").name, finding.location.line)
-        for kernel in gpuprof.load(RECORDED / report).kernels
-        for finding in kernel.findings
-        if finding.location is not None and finding.location.sass is None
-    }
-    assert places["transpose", "uncoalesced-global"] == ("launches.cu", 58)
-    assert places["transpose", "memory-latency"] == ("launches.cu", 58)
-    assert places["saxpy", "dram-bandwidth"] == ("launches.cu", 51)
-
-
-# Which access it is
-
-
-def test_one_column_among_words_is_named() -> None:
-    launch = ran(WORD, COLUMN, WRITE_WORD).plus(moved("ld", 2000, 36e3, 8e3))
-    told = finding(launch)
-    assert (line(launch), told.action) == (2, TOO_MANY_ADDRESSES)
-    # The word can cause a sector of 28 a request, where its row begins inside one.
-    assert [item.value for item in told.evidence if item.meaning == SURE] == pytest.approx([100 * 27 / 28])
-
-
-def test_a_look_up_is_named_and_has_its_own_advice() -> None:
-    launch = ran(WORD, *LOOK_UP).plus(moved("ld", 2000, 34e3, 8e3))
-    assert line(launch) == 3
-    assert finding(launch).action.startswith("Order indices or data")
-
-
-def test_columns_on_two_lines_tell_the_shape_but_no_line() -> None:
-    launch = ran(COLUMN, ANOTHER).plus(moved("ld", 2000, 64e3, 8e3))
-    assert line(launch) is None
-    assert "Reading more bytes per thread does not help" in finding(launch).advice
-    assert by_code(finding(launch))[0].value == 2
-
-
-def test_of_columns_on_two_lines_one_that_runs_far_more_often_is_named() -> None:
-    often = ran((COLUMN, 1000.0), (ANOTHER, 9000.0)).plus(moved("ld", 10e3, 320e3, 40e3))
-    assert line(often) == 2
-    assert line(ran((COLUMN, 5000.0), (ANOTHER, 5000.0)).plus(moved("ld", 10e3, 320e3, 40e3))) is None
-
-
-def test_a_column_and_a_look_up_alike_leave_the_advice_to_the_counters() -> None:
-    launch = ran(WORD, *LOOK_UP, COLUMN).plus(moved("ld", 3000, 68e3, 12e3))
-    assert (line(launch), by_code(finding(launch))) == (None, [])
-    assert "swapping the index is wrong" in finding(launch).advice
-    # Stores that cause half each: neither is the cause of most.
-    halves = ran(WORD, LOOK_UP[0], "STG.E [R8.64], R6", WRITE_COLUMN).plus(moved("st", 2000, 64e3, 8e3))
-    assert (line(halves), by_code(finding(halves))) == (None, [])
-
-
-def test_only_the_direction_that_is_wasteful_is_looked_at() -> None:
-    both = ran(COLUMN, WRITE_COLUMN)
-    assert line(both.plus(moved("ld", 1000, 4e3, 4e3), moved("st", 1000, 32e3, 4e3))) == 2
-    assert line(both.plus(moved("ld", 1000, 32e3, 4e3), moved("st", 1000, 4e3, 4e3))) == 1
-    assert line(both.plus(moved("ld", 1000, 32e3, 4e3), moved("st", 1000, 32e3, 4e3))) is None
-
-
-def test_words_side_by_side_are_not_named() -> None:
-    launch = ran(WORD, WRITE_WORD).plus(moved("ld", 1000, 5e3, 4e3))
-    assert (line(launch), by_code(finding(launch))) == (None, [])
-
-
-def test_a_rare_column_is_not_blamed_for_words_that_begin_inside_a_sector() -> None:
-    # 10 requests of the column can cause 280 sectors; the words have one more than they need each.
-    rare = ran(WORD, (COLUMN, 10.0))
-    assert line(rare.plus(moved("ld", 1010, 5.28e3, 4e3))) is None
-    # Nor for more than that, whatever else caused it.
-    assert line(rare.plus(moved("ld", 1010, 7e3, 4e3))) is None
-
-
-def test_a_column_whose_excess_words_could_have_caused_is_not_named() -> None:
-    # Were the row a word long, the column would be no worse than the words, which run a hundred times as often.
-    launch = ran(WORD, (COLUMN, 100.0))
-    assert line(launch.plus(moved("ld", 1100, 5.4e3, 4.4e3))) is None
-    assert line(launch.plus(moved("ld", 1100, 7.2e3, 4.4e3))) == 2
-
-
-def test_an_access_that_is_not_understood_may_be_the_cause() -> None:
-    excess = moved("ld", 2000, 36e3, 8e3)
-    assert line(ran(LOST, COLUMN).plus(excess)) is None
-    assert line(ran((LOST, 10.0), COLUMN).plus(excess)) == 2
-    assert line(ran(WORD, LOST).plus(excess)) is None
-
-
-def test_code_that_does_not_run_is_left_out() -> None:
-    assert line(ran((ANOTHER, 0.0), COLUMN).plus(moved("ld", 1000, 32e3, 4e3))) == 2
-
-
-def test_lanes_that_are_known_to_be_near_cannot_cause_what_far_ones_do() -> None:
+@each_row(("lines", "counters", "named"), [
+    ((WORD, COLUMN, WRITE_WORD), HALF, 2), ((WORD, *LOOK_UP), moved("ld", 2000, 34e3, 8e3), 3),
+    # Of columns on two lines one is named if it runs far more often.
+    ((COLUMN, ANOTHER), moved("ld", 2000, 64e3, 8e3), None), (((COLUMN, 1000.0), (ANOTHER, 9000.0)), OFTEN, 2),
+    (((COLUMN, 5000.0), (ANOTHER, 5000.0)), OFTEN, None),
+    # A column and a look-up alike, or stores that cause half each: neither is the cause of most.
+    ((WORD, *LOOK_UP, COLUMN), moved("ld", 3000, 68e3, 12e3), None),
+    # Only the direction that is wasteful is looked at.
+    ((COLUMN, WRITE_COLUMN), moved("ld", 1000, 4e3, 4e3) | moved("st", 1000, 32e3, 4e3), 2),
+    ((COLUMN, WRITE_COLUMN), MANY | moved("st", 1000, 4e3, 4e3), 1),
+    ((COLUMN, WRITE_COLUMN), MANY | moved("st", 1000, 32e3, 4e3), None),
+    # Words side by side.
+    ((WORD, WRITE_WORD), moved("ld", 1000, 5e3, 4e3), None),
+    # 10 requests of the column can cause 280 sectors; the words have one more than they need each, or more.
+    ((WORD, (COLUMN, 10.0)), moved("ld", 1010, 5.28e3, 4e3), None),
+    # Were the row a word long, the column would be no worse than the words, which run ten times as often.
+    ((WORD, (COLUMN, 100.0)), moved("ld", 1100, 5.4e3, 4.4e3), None),
+    ((WORD, (COLUMN, 100.0)), moved("ld", 1100, 7.2e3, 4.4e3), 2),
+    # An access that is not understood may be the cause.
+    ((LOST, COLUMN), HALF, None), (((LOST, 10.0), COLUMN), HALF, 2), ((WORD, LOST), HALF, None),
+    # Code that does not run is left out; code that is not known leaves open what else there is.
+    (((ANOTHER, 0.0), COLUMN), MANY, 2), (("", COLUMN), MANY, None),
     # Every other word fills half of 8 sectors. Of 32 sectors too many, a column can have 28, two of them each.
-    assert line(ran(EVERY_OTHER, COLUMN).plus(moved("ld", 2000, 40e3, 8e3))) == 2
-    assert line(ran(ANOTHER, COLUMN).plus(moved("ld", 2000, 40e3, 8e3))) is None
+    ((EVERY_OTHER, COLUMN), NEARLY_ALL, 2), ((ANOTHER, COLUMN), NEARLY_ALL, None),
+    # 16 of 32 sectors too many remain for the column.
+    ((*SHORT_ROWS, COLUMN), NEARLY_ALL, 6),
+    # Without sectors the only candidate that runs.
+    ((WORD, COLUMN, WRITE_COLUMN), {USED.format("ld"): 7.1}, 2),
+])  # fmt: skip
+def test_the_access_is_named_that_alone_can_cause_most_of_the_excess(
+    lines: tuple[str | tuple[str, float], ...], counters: dict[str, float], named: int | None
+) -> None:
+    assert line(ran(*lines).plus(counters)) == named
 
 
-def test_short_rows_that_are_far_apart_cannot_cause_what_far_lanes_do() -> None:
-    # Eight rows of four words each fill half a sector, and may lie in two: 16 of 32 sectors too many remain.
-    rows = (
-        "SHF.R.U32.HI R16, RZ, 0x2, R0", "LOP3.LUT R17, R0, 0x3, RZ, 0xc0, !PT", "IMAD.SHL.U32 R17, R17, 0x4, RZ",
-        "IMAD R18, R16, c[0x0][0x170], R17", "LDG.E R6, [R18.64]",
-    )  # fmt: skip
-    assert line(ran(*rows, COLUMN).plus(moved("ld", 2000, 40e3, 8e3))) == 6
+def test_the_shape_of_an_access_decides_the_advice() -> None:
+    column, look_up = finding(ran(WORD, COLUMN).plus(HALF)), finding(ran(WORD, *LOOK_UP).plus(HALF))
+    assert column.action == TOO_MANY_ADDRESSES and look_up.action.startswith("Order indices")
+    # The word can cause a sector of 28 a request, where its row begins inside one.
+    assert [item.value for item in column.evidence if item.meaning == SURE] == pytest.approx([100 * 27 / 28])
+    columns = finding(ran(COLUMN, ANOTHER).plus(moved("ld", 2000, 64e3, 8e3)))
+    assert by_code(columns)[0].value == 2 and columns.action == TOO_MANY_ADDRESSES
 
 
-def test_an_address_of_a_form_that_is_not_known_may_be_the_cause() -> None:
-    assert line(ran("LDG.E R6, [R4.64+UR4]", COLUMN).plus(moved("ld", 2000, 36e3, 8e3))) is None
-    assert line(ran("LDG.E R6, [R4?]", COLUMN).plus(moved("ld", 2000, 36e3, 8e3))) is None
+EXCESS, MORE = moved("st", 1000, 32e3, 4e3), moved("st", 10e3, 320e3, 40e3)
 
-
-def test_code_of_which_a_part_is_not_known_leaves_open_what_else_there_is() -> None:
-    excess = moved("ld", 1000, 32e3, 4e3)
-    assert line(ran("NOP", COLUMN).plus(excess)) == 2
-    assert line(ran("", COLUMN).plus(excess)) is None
-    assert line(ran("@@", COLUMN).plus(excess)) is None
-
-
-# Without text, where machine code tells what an instruction is and not which addresses it has
-
-LOAD_CODE, STORE_CODE, FROM_TILE, INTO_TILE, OTHER = 0x7981, 0x7986, 0x7984, 0x7388, 0x7918
+LOAD_CODE, STORE_CODE, OTHER = 0x7981, 0x7986, 0x7918
 
 
 def encoded(*code: int | tuple[int, float], called: int = 0, weight: str = EXECUTED) -> Made:
@@ -254,103 +171,25 @@ def encoded(*code: int | tuple[int, float], called: int = 0, weight: str = EXECU
 
 def test_without_text_the_only_access_of_the_wasteful_kind_is_named() -> None:
     launch = encoded(LOAD_CODE, STORE_CODE, LOAD_CODE, OTHER)
-    assert line(launch.plus(moved("ld", 2000, 8e3, 8e3), moved("st", 1000, 32e3, 4e3))) == 2
+    assert line(launch.plus(moved("ld", 2000, 8e3, 8e3), EXCESS)) == 2
     assert line(launch.plus(moved("ld", 2000, 64e3, 8e3), moved("st", 1000, 4e3, 4e3))) is None
-    assert by_code(finding(launch.plus(moved("st", 1000, 32e3, 4e3)))) == []
-
-
-def test_without_text_executions_tell_which_of_two_lines_it_can_be() -> None:
-    excess = moved("st", 10e3, 320e3, 40e3)
-    assert line(encoded((STORE_CODE, 1000.0), (STORE_CODE, 9000.0)).plus(excess)) == 2
-    assert line(encoded((STORE_CODE, 5000.0), (STORE_CODE, 5000.0)).plus(excess)) is None
-    assert line(encoded((STORE_CODE, 0.0), (STORE_CODE, 10e3)).plus(excess)) == 2
-
-
-def test_without_text_and_executions_the_only_access_is_named() -> None:
-    excess = moved("st", 1000, 32e3, 4e3)
-    assert line(encoded(LOAD_CODE, STORE_CODE, weight=SAMPLES).plus(excess)) == 2
-    assert line(encoded(STORE_CODE, STORE_CODE, weight=SAMPLES).plus(excess)) is None
-
-
-def test_without_text_a_called_function_may_be_the_cause() -> None:
-    excess = moved("st", 1000, 32e3, 4e3)
-    assert line(encoded(STORE_CODE, OTHER, OTHER).plus(excess)) == 1
-    assert line(encoded(STORE_CODE, OTHER, OTHER, called=1).plus(excess)) is None
-
-
-def test_without_text_the_only_access_of_shared_memory_has_the_conflicts() -> None:
-    told = conflicts(encoded(LOAD_CODE, FROM_TILE, STORE_CODE), 31e3, 32e3)
-    assert told.location is not None and (told.location.line, told.location.sass) == (2, None)
-    assert told.evidence[-1].value == 100
-    assert conflicts(encoded(INTO_TILE, FROM_TILE), 31e3, 32e3).location is None
-    rare = conflicts(encoded((INTO_TILE, 100.0), FROM_TILE), 31e3, 32e3)
-    assert rare.location is not None and rare.location.line == 2
-
-
-# What a report may lack
-
-
-def test_without_executions_the_only_candidate_is_named_and_no_share() -> None:
-    excess = moved("ld", 2000, 36e3, 8e3)
-    alone = ran(WORD, COLUMN, weight=SAMPLES).plus(excess)
-    assert line(alone) == 2
-    assert not any(item.meaning == SURE for item in finding(alone).evidence)
-    assert line(ran(COLUMN, ANOTHER, weight=SAMPLES).plus(excess)) is None
-    assert by_code(finding(ran(LOST, COLUMN, weight=SAMPLES).plus(excess))) == []
-
-
-def test_without_sectors_the_only_candidate_is_named_and_no_share() -> None:
-    launch = ran(WORD, COLUMN, WRITE_COLUMN).plus({USED.format("ld"): 7.1})
-    assert line(launch) == 2
-    assert not any(item.meaning == SURE for item in finding(launch).evidence)
-
-
-def test_without_sectors_code_that_does_not_run_is_left_out_too() -> None:
-    assert line(ran((ANOTHER, 0.0), COLUMN).plus({USED.format("ld"): 7.1})) == 2
-
-
-def test_sectors_of_a_request_tell_the_direction_too() -> None:
-    launch = ran(COLUMN, WRITE_COLUMN).plus({SECTORS.format("st"): 32e3, REQUESTS.format("st"): 1000.0})
-    assert line(launch) == 2
-
-
-def test_without_code_nothing_is_named() -> None:
-    launch = made(busy(dram=90), moved("ld", 1000, 32e3, 4e3))
-    assert (finding(launch).location, by_code(finding(launch))) == (None, [])
+    assert by_code(finding(launch.plus(EXCESS))) == []
+    # Executions tell which of two lines it can be.
+    assert line(encoded((STORE_CODE, 1000.0), (STORE_CODE, 9000.0)).plus(MORE)) == 2
+    assert line(encoded((STORE_CODE, 5000.0), (STORE_CODE, 5000.0)).plus(MORE)) is None
+    assert line(encoded((STORE_CODE, 0.0), (STORE_CODE, 10e3)).plus(MORE)) == 2
+    # Without executions the only access is named.
+    assert line(encoded(LOAD_CODE, STORE_CODE, weight=SAMPLES).plus(EXCESS)) == 2
+    assert line(encoded(STORE_CODE, STORE_CODE, weight=SAMPLES).plus(EXCESS)) is None
+    # A called function may be the cause.
+    assert line(encoded(STORE_CODE, OTHER, OTHER).plus(EXCESS)) == 1
+    assert line(encoded(STORE_CODE, OTHER, OTHER, called=1).plus(EXCESS)) is None
 
 
 @each_row("broken", ["BRX R2 -0x10", "HFMA2", "BRA 0xffff", "IMAD R4,,", "LDG.E [", "S2R"])
 def test_code_that_cannot_be_followed_does_not_stop_the_rule(broken: str) -> None:
     assert finding(ran(broken, COLUMN).plus(moved("ld", 1000, 32e3, 4e3))).gain_kernel is not None
 
-
-@needs_cuda_wheels
-@each_row(
-    ("name", "kind", "sectors", "action"),
-    [
-        ("transposed", "st", 32, TOO_MANY_ADDRESSES),
-        ("gather", "ld", 32, "Order indices or data"),
-        ("own_part", "st", 32, "Read a thread's neighbouring words"),
-        ("divided", "ld", 32, TOO_MANY_ADDRESSES),
-        ("quads", "ld", 8, "Give a warp whole rows"),
-    ],
-)
-def test_compiled_kernels_with_one_culprit_have_it_named(name: str, kind: str, sectors: int, action: str) -> None:
-    code = tuple(
-        ProfiledInstruction(pc=item.address, sass=str(item), file=None, line=None, counts={EXECUTED: 1000.0})
-        for item in compiled("sm_80")[name]
-    )
-    runs: dict[str | int, float] = {item.pc: 1000.0 for item in code}
-    launch = made(
-        busy(dram=90), moved(kind, 1000, 1e3 * sectors, 4e3), histograms={EXECUTED: runs}, details=Program(code)
-    )
-    told = finding(launch)
-    assert told.action.startswith(action)
-    assert told.location is not None
-    assert opcode_of(told.location.sass or "").startswith({"ld": "LDG", "st": "STG"}[kind])
-
-
-# Bank conflicts
 
 TILE = "S2R R0, SR_TID.X", "IMAD.SHL.U32 R2, R0, 0x80, RZ", "IMAD R3, R0, 0x84, RZ"
 TILE_COLUMN, PADDED, TILE_ROW, ELSEWHERE = "LDS R6, [R2]", "LDS R7, [R3]", "STS [R0.X4], R6", "LDS R8, [R5]"
@@ -366,33 +205,26 @@ def test_the_only_access_with_conflicts_is_named() -> None:
     assert told.location is not None
     assert (told.location.line, told.location.sass, told.location.share) == (5, TILE_COLUMN, None)
     assert told.evidence[-1].value == 100
-    assert told.evidence[-1].meaning == "share of the conflicts that only this line can cause, by the code"
+    by_executions = conflicts(ran(*TILE, (TILE_COLUMN, 100.0), (TILE_COLUMN, 900.0)), 31e3, 32e3)
+    assert by_executions.location is not None and by_executions.location.line == 5
 
 
-def test_conflicts_that_the_code_does_not_show_are_not_placed() -> None:
-    assert conflicts(ran(*TILE, TILE_ROW, PADDED), 1e3, 3e3).location is None
-    # A request of the column that is rare cannot cause so many.
-    assert conflicts(ran(*TILE, TILE_ROW, (TILE_COLUMN, 10.0)), 1e3, 3e3).location is None
+FOLLOW = "IMAD.SHL.U32 R9, R0, 0x4, RZ", "LDS R9, [R9]"
+
+BACK = f"@P1 BRA {16 * (len(INDEX) + len(TILE) + 1):#x}"
 
 
-def test_conflicts_that_two_lines_can_cause_are_not_placed() -> None:
-    assert conflicts(ran(*TILE, TILE_COLUMN, TILE_COLUMN), 62e3, 64e3).location is None
-    for other in (ELSEWHERE, "LD.E R8, [R4.64]"):
-        lost = "LDL R5, [R1]", other
-        assert conflicts(ran(*TILE, *lost, TILE_COLUMN), 31e3, 33e3).location is None
-
-
-def test_an_access_that_is_known_in_the_first_turn_of_a_loop_may_cause_conflicts_in_others() -> None:
-    follow = "IMAD.SHL.U32 R9, R0, 0x4, RZ", "LDS R9, [R9]"
-    back = f"@P1 BRA {16 * (len(INDEX) + len(TILE) + 1):#x}"
-    assert conflicts(ran(*TILE, *follow, TILE_COLUMN), 31e3, 33e3).location is not None
-    assert conflicts(ran(*TILE, *follow, back, TILE_COLUMN), 31e3, 33e3).location is None
-
-
-def test_conflicts_are_placed_by_the_executions_of_two_lines() -> None:
-    told = conflicts(ran(*TILE, (TILE_COLUMN, 100.0), (TILE_COLUMN, 900.0)), 31e3, 32e3)
-    assert told.location is not None and told.location.line == 5
-
-
-def test_without_executions_conflicts_are_not_placed() -> None:
-    assert conflicts(ran(*TILE, TILE_COLUMN, weight=SAMPLES), 31e3, 32e3).location is None
+@each_row(("lines", "extra", "passes", "is_placed"), [
+    # The code does not show them, or a request of the column that is rare cannot cause so many.
+    ((TILE_ROW, PADDED), 1e3, 3e3, False), ((TILE_ROW, (TILE_COLUMN, 10.0)), 1e3, 3e3, False),
+    # Two lines can cause them.
+    ((TILE_COLUMN, TILE_COLUMN), 62e3, 64e3, False), (("LDL R5, [R1]", ELSEWHERE, TILE_COLUMN), 31e3, 33e3, False),
+    (("LDL R5, [R1]", "LD.E R8, [R4.64]", TILE_COLUMN), 31e3, 33e3, False),
+    # An access that is known in the first turn of a loop may cause conflicts in others.
+    ((*FOLLOW, TILE_COLUMN), 31e3, 33e3, True), ((*FOLLOW, BACK, TILE_COLUMN), 31e3, 33e3, False),
+])  # fmt: skip
+def test_conflicts_are_placed_where_nothing_else_can_cause_them(
+    lines: tuple[str | tuple[str, float], ...], extra: float, passes: float, is_placed: bool
+) -> None:
+    assert (conflicts(ran(*TILE, *lines), extra, passes).location is not None) == is_placed
+    assert conflicts(ran(*TILE, *lines, weight=SAMPLES), extra, passes).location is None

@@ -8,23 +8,21 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from gpuprof.collect.machine import Machine
-from gpuprof.collect.python_programs import packages_of, python_of
 from gpuprof.collect.survey_tools import find_nsys, tools_for
 from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
+from gpuprof.recordings import recordings
 from tests.cli import gpuprof
-from tests.table import each_row
+from tests.readings import unpacked
 from tests.test_run import Bench, bench, value_after
-from tests.torch_programs import TORCH_PYTHON
+from tests.test_traces import export
 
 assert bench  # a fixture
 
-GEMMS = "esmm-research-profile-71fb9e5.ncu-rep"
+GEMMS = unpacked(next(recording for recording in recordings() if recording.name == "a10g-sgemm"))
+
 RECORDS = """
 import os, shutil, sys
 folder = os.environ.get("GPUPROF_SURVEY_TO")
@@ -44,7 +42,6 @@ exit 0
 
 
 def as_pytorch_writes(nvidia: str) -> str:
-    """Write a name of a simple template as C++ libraries demangle it."""
     return nvidia.replace("(int)", "").replace(" *", "*").replace("const float*", "float const*")
 
 
@@ -65,7 +62,7 @@ def hand_made_trace(report: Path, place: Path) -> Path:
              "ts": clock + 100, "dur": duration, "args": {"device": 0, "stream": 7, "correlation": number + 1,
                                        "grid": list(launch.grid or ()), "block": list(launch.block or ())}},
         ]  # fmt: skip
-        clock += duration + 500
+        clock += duration + 2000
     device = {"id": 0, "name": found.devices[0].name, "computeMajor": 8, "computeMinor": 6, "numSms": 80}
     text = json.dumps({"schemaVersion": 1, "deviceProperties": [device], "traceEvents": events})
     place.write_bytes(gzip.compress(text.encode()))
@@ -73,18 +70,16 @@ def hand_made_trace(report: Path, place: Path) -> Path:
 
 
 def recorded(bench: Bench, *options: str, traces: tuple[Path, ...], code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the stand-in for a program under gpuprof, surveyed by PyTorch."""
     (bench.folder / "train.py").write_text(RECORDS)
     program = (sys.executable, "train.py", str(code), *map(str, traces))
     return bench.run("--survey", "torch", *options, program=program)
 
 
-def test_a_program_is_surveyed_by_pytorch_and_profiled_by_demangled_names(bench: Bench, reports: Path) -> None:
-    report = reports / GEMMS
-    bench.steps({"report": str(report), "program": True})
-    done = recorded(bench, traces=(hand_made_trace(report, bench.folder / "t.json.gz"),))
+def test_a_program_is_surveyed_by_pytorch_and_profiled_by_demangled_names(bench: Bench) -> None:
+    bench.steps({"report": str(GEMMS), "program": True})
+    done = recorded(bench, traces=(hand_made_trace(GEMMS, bench.folder / "t.json.gz"),))
     assert done.returncode == 0, done.stderr
-    assert "survey: by PyTorch's own profiler" in done.stderr and "recording ended early" in done.stderr
+    assert "PyTorch" in done.stderr and "recording ended early" in done.stderr
     assert done.stdout.startswith("first\n") and "again" not in done.stdout
     (words,) = bench.calls
     assert value_after(words, "--kernel-name-base") == "demangled"
@@ -95,22 +90,20 @@ def test_a_program_is_surveyed_by_pytorch_and_profiled_by_demangled_names(bench:
     assert len(session["devices"]) == 1
     most = max(session["kernels"], key=lambda kernel: kernel["time_share"])
     assert most["duration_source"] == "survey" and most["throughput"]
-    assert {"launch-gaps", "small-grid", "l1-bandwidth"} <= {one["rule"] for one in _findings(session)}
+    rules = {finding["rule"] for kernel in session["kernels"] for finding in kernel["findings"]}
+    assert {"launch-gaps", "l1-bandwidth"} <= rules
     assert most["ranges"][-1] == "aten::mm" and most["ranges"][0].startswith("layer.")
     (device,) = session["timeline"]["devices"]
-    assert (device["source"], device["device"]) == (1, 0) and device["gaps"]["count"] == 3
+    assert (device["source"], device["device"], device["gaps"]["count"]) == (1, 0, 2)
     assert session["timeline"]["source_ranks"] == [None, None]
     assert {wait["kernel"] for wait in session["timeline"]["waits"]} <= {one["id"] for one in session["kernels"]}
+    page = (bench.folder / "out/report.html").read_text()
+    assert "<svg" in page and "Pauses" in page
 
 
-def _findings(session: dict[str, Any]) -> list[dict[str, Any]]:
-    return [finding for kernel in session["kernels"] for finding in kernel["findings"]]
-
-
-def test_times_by_pytorch_need_neither_ncu_nor_permission(bench: Bench, reports: Path) -> None:
-    report = reports / GEMMS
+def test_times_by_pytorch_need_neither_ncu_nor_permission(bench: Bench) -> None:
     (bench.folder / "train.py").write_text(RECORDS)
-    trace = hand_made_trace(report, bench.folder / "t.json.gz")
+    trace = hand_made_trace(GEMMS, bench.folder / "t.json.gz")
     environ = {**bench.environ, "PATH": "/nonexistent", "COLUMNS": "100"}
     for name in ("CUDA_HOME", "CUDA_PATH"):
         environ.pop(name, None)
@@ -123,63 +116,19 @@ def test_times_by_pytorch_need_neither_ncu_nor_permission(bench: Bench, reports:
     assert session["timeline"]["devices"] and {kernel["duration_source"] for kernel in session["kernels"]} == {"survey"}
 
 
-def test_a_page_of_such_a_session_has_its_charts_and_its_timeline(bench: Bench, reports: Path) -> None:
-    report = reports / GEMMS
-    bench.steps({"report": str(report)})
-    recorded(bench, traces=(hand_made_trace(report, bench.folder / "t.json.gz"),))
-    page = (bench.folder / "out/report.html").read_text()
-    assert "<svg" in page and "Pauses" in page and "roofline" in page
-    shown = subprocess.run(
-        [sys.executable, "-m", "gpuprof", "show", "-v", "out/session.json"],
-        cwd=bench.folder, env=bench.environ, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "Fix first" in shown.stdout and "pauses" in shown.stdout and "busiest" in shown.stdout
-
-
-def test_what_pytorch_did_not_see_ncu_surveys_when_no_tool_was_named(bench: Bench, reports: Path) -> None:
+def test_what_pytorch_did_not_see_ends_the_run_and_leaves_no_survey(bench: Bench) -> None:
     done = recorded(bench, traces=())
-    assert done.returncode == 3
-    assert "PyTorch's own profiler saw no GPU activity" in done.stderr and "--survey ncu" in done.stderr
-    done = recorded(bench, "--force", traces=(reports / "traces/cpu-only.pt.trace.json.gz",))
+    assert done.returncode == 3 and "--survey ncu" in done.stderr
+    cpu_only = bench.folder / "cpu.json.gz"
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {}}
+    cpu_only.write_bytes(gzip.compress(json.dumps({"traceEvents": [event]}).encode()))
+    done = recorded(bench, "--force", traces=(cpu_only,))
     assert done.returncode == 3 and not list((bench.folder / "out").glob("survey*"))
-
-
-def test_a_program_that_fails_while_it_is_surveyed_is_not_run_again(bench: Bench, reports: Path) -> None:
-    done = recorded(bench, traces=(), code=7)
-    assert done.returncode == 4 and "the program exited with code 7" in done.stderr
-    trace = hand_made_trace(reports / GEMMS, bench.folder / "t.json.gz")
-    bench.steps({"report": str(reports / GEMMS)})
-    done = recorded(bench, "--force", traces=(trace,), code=7)
-    assert done.returncode == 4 and "Fix first" in done.stdout
-
-
-def test_several_processes_leave_a_timeline_each(bench: Bench, reports: Path) -> None:
-    trace = hand_made_trace(reports / GEMMS, bench.folder / "t.json.gz")
-    bench.steps({"report": str(reports / GEMMS)})
-    done = recorded(bench, traces=(trace, trace))
-    assert done.returncode == 0, done.stderr
-    assert {"survey.1.pt.trace.json.gz", "survey.2.pt.trace.json.gz"} <= set(bench.left())
-    again = recorded(bench, traces=(trace,))
-    assert again.returncode == 2 and "--force" in again.stderr
-
-
-def test_the_dry_run_shows_how_the_survey_is_made(bench: Bench) -> None:
-    (bench.folder / "x.py").write_text("pass\n")
-    done = bench.run("--survey", "torch", "--dry-run", program=(sys.executable, "x.py"))
-    assert done.returncode == 0, done.stderr
-    made, survey, export, profile = done.stdout.splitlines()
-    assert made == "mkdir -p out" and export.startswith("export ") and "--metrics" in profile
-    assert survey.startswith("env GPUPROF_SURVEY_TO=") and survey.endswith(f"{sys.executable} x.py")
-
-
-@each_row("named", ["no-such-file", "cupy", ""])
-def test_a_survey_is_a_tool_or_a_file(bench: Bench, named: str) -> None:
-    done = bench.run("--survey", named)
+    done = bench.run("--survey", "cupy")
     assert done.returncode == 2 and "auto, torch, nsys, cupti, ncu" in done.stderr
 
 
 def nsys_on_path(bench: Bench, export: Path) -> None:
-    """Put a stand-in for nsys on PATH, which leaves a real export."""
     place = bench.folder / "bin/nsys"
     place.parent.mkdir()
     place.write_text(NSYS)
@@ -187,39 +136,19 @@ def nsys_on_path(bench: Bench, export: Path) -> None:
     bench.environ |= {"PATH": f"{place.parent}:{os.environ['PATH']}", "EXPORT": str(export)}
 
 
-def test_a_program_is_surveyed_by_nsight_systems(bench: Bench, reports: Path) -> None:
-    nsys_on_path(bench, reports / "traces/miniweather-gp100.nsys.sqlite")
-    bench.steps({"report": str(reports / GEMMS)})
-    done = bench.run("--survey", "nsys", "--arch", "sm_70")
+def test_a_program_is_surveyed_by_nsight_systems(bench: Bench) -> None:
+    nsys_on_path(bench, export(bench.folder / "e.sqlite", kernels=3))
+    bench.steps({"report": str(GEMMS)})
+    done = bench.run("--survey", "nsys", "--arch", "sm_86")
     assert done.returncode == 0, done.stderr
-    assert "survey: 2\u202f596 launches (60.3 ms)" in done.stderr
+    assert "3 launches (1.50 µs)" in done.stderr
     assert value_after(bench.calls[0], "--kernel-name-base") == "mangled"
     session = json.loads((bench.folder / "out/session.json").read_text())
     assert session["sources"][1]["command"] == "env '…/nsys' '…'"
     assert session["timeline"]["devices"][0]["source"] == 1
 
 
-def test_an_nsys_that_leaves_nothing_is_told(bench: Bench) -> None:
-    nsys_on_path(bench, bench.folder / "nothing")
-    done = bench.run("--survey", "nsys")
-    assert done.returncode == 3 and "Nsight Systems saw no GPU activity" in done.stderr
-    done = bench.run("--survey", "nsys", "--dry-run")
-    assert "nsys profile --trace=cuda,nvtx" in done.stdout
-
-
-def test_what_nsys_cannot_convert_is_said_and_kept(bench: Bench) -> None:
-    nsys_on_path(bench, bench.folder / "nothing")
-    place = bench.folder / "bin/nsys"
-    place.write_text(
-        place.read_text().replace('cp "$EXPORT" "${word#--output=}.sqlite"', 'touch "${word#--output=}.qdstrm"')
-    )
-    done = bench.run("--survey", "nsys")
-    assert done.returncode == 3 and "nsys could not convert its recording survey.qdstrm" in done.stderr
-    assert bench.left() == ["survey.qdstrm"]
-
-
 def machine_with_driver(root: Path) -> Machine:
-    """A machine whose kernel says that NVIDIA's driver is there."""
     place = root / "proc/driver/nvidia/version"
     place.parent.mkdir(parents=True)
     place.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul\n")
@@ -238,24 +167,3 @@ def test_tools_are_tried_from_the_least_disturbing_on(tmp_path: Path) -> None:
         nsys.chmod(0o755)
     assert (find_nsys(environ, machine) or "").endswith("2024.10.1/bin/nsys")
     assert tools_for(["true"], environ, machine) == ("nsys", "ncu")
-
-
-def test_pytorch_surveys_programs_of_a_python_that_has_it(tmp_path: Path) -> None:
-    if "torch" not in packages_of(TORCH_PYTHON, ["torch"], os.environ):
-        pytest.skip("no PyTorch is installed here; GPUPROF_TORCH_PYTHON names a Python that has it")
-    machine = machine_with_driver(tmp_path)
-    assert tools_for([TORCH_PYTHON, "x.py"], {"PATH": "/usr/bin:/bin"}, machine) == ("torch", "ncu")
-    assert not packages_of(str(tmp_path / "none"), ["torch"], os.environ)
-
-
-def test_the_python_of_a_script_is_what_its_first_line_names(tmp_path: Path) -> None:
-    script = tmp_path / "tool"
-    script.write_text(f"#!{sys.executable} -u\nprint(1)\n")
-    script.chmod(0o755)
-    assert python_of([str(script)]) == sys.executable
-    assert python_of(["python3", "x.py"]) == "python3"
-    assert python_of(["/opt/env/bin/python3.12", "-m", "x"]) == "/opt/env/bin/python3.12"
-    script.write_text("#!/bin/sh\nexec python x.py\n")
-    assert python_of([str(script)]) is None
-    script.write_bytes(b"\x7fELF\0")
-    assert python_of([str(script)]) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,11 @@ from gpuprof.model.intervals import common, merged
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
 from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, HostWait, ProgramStep, Trace
-from gpuprof.present.session_text import verdict_text
-from gpuprof.present.timeline_text import Rates, timeline_facts
 from gpuprof.read.timeline_parts import waits_for_gpu
 from gpuprof.read.torch_trace import read_torch_trace
-from gpuprof.read.torch_words import collective, memory
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
-from tests.readings import session_of
 from tests.table import each_row
-from tests.test_console import shown
 
 TRANSFORMER = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
 A100 = RecordedDevice("NVIDIA A100 80GB PCIe", "8.0", sm_count=108)
@@ -55,12 +49,10 @@ def trace(
 
 
 def session(*traces: Trace) -> Session:
-    """The diagnosed session of traces."""
     return diagnose(analyse_traces(traces, HardwareFinder(), "1"))
 
 
 def device(found: Session) -> DeviceTimeline:
-    """The only GPU of a session's timeline."""
     assert found.timeline is not None
     (one,) = found.timeline.devices
     return one
@@ -76,16 +68,6 @@ def test_kernels_are_grouped_with_their_times() -> None:
     # 32 registers of 256 threads fill the register file of an SM with 64 warps.
     assert gemm.occupancy.theoretical == pytest.approx(1.0)
     assert [gap.what for gap in gemm.missing] == ["counters"]
-
-
-def test_where_only_copies_ran_the_first_sentence_is_on_them() -> None:
-    """90 of 110 µs copy 900 kB to the device, 10 µs fetch 100 kB."""
-    found = session(trace(copy("host to device", 0, 90, 900_000), copy("device to host", 100, 10, 100_000)))
-    assert verdict_text(found) == (
-        "No kernel ran on an NVIDIA A100 80GB PCIe: copies take 91 % of 110 µs; host to device takes most of it, "
-        "90.0 µs at 10.0 GB/s."
-    )
-    assert "copies      host to device: 1 time, 900 kB, 90.0 µs, 10.0 GB/s" in shown(found)
 
 
 def test_busy_and_idle_time_are_those_of_the_union() -> None:
@@ -104,23 +86,6 @@ def test_busy_and_idle_time_are_those_of_the_union() -> None:
     assert one.gaps.long_s == pytest.approx(2000e-6)
 
 
-def test_copies_are_summed_by_direction() -> None:
-    found = session(
-        trace(
-            kernel("a", 0, 1),
-            copy("host to device", 10, 10, 100_000),
-            copy("host to device", 30, 30, 100_000),
-            copy("device to host", 70, 5, 10),
-            Activity(SET, "memset", 0, 80e-6, 1e-6, bytes=64),
-        )
-    )
-    up, down, cleared = device(found).copies
-    assert (up.direction, up.count, up.bytes) == ("host to device", 2, 200_000)
-    # 200 kB in 40 µs.
-    assert up.bytes_per_s == pytest.approx(5e9)
-    assert (down.direction, cleared.direction) == ("device to host", "memory set")
-
-
 def test_communication_that_nothing_runs_beside_is_exposed() -> None:
     reduce = Collective("all_reduce", 1_000_000, 4)
     found = session(trace(kernel("gemm", 0, 60), kernel("ncclDevKernel_AllReduce", 40, 60, collective=reduce)))
@@ -133,48 +98,22 @@ def test_communication_that_nothing_runs_beside_is_exposed() -> None:
     assert talk.bus_bytes_per_s == pytest.approx(25e9)
 
 
-@each_row(
-    ("name", "factor"),
-    [
-        ("all_reduce", 1.5),
-        ("_allgather_base", 3.0),
-        ("_reduce_scatter_base", 0.75),
-        ("all_to_allv", 0.75),
-        ("broadcast", 1),
-    ],
-)
+@each_row(("name", "factor"), [
+    ("all_reduce", 1.5), ("_allgather_base", 3.0), ("_reduce_scatter_base", 0.75), ("all_to_allv", 0.75),
+    ("broadcast", 1),
+])  # fmt: skip
 def test_bus_bandwidth_is_that_of_nccls_tests(name: str, factor: float) -> None:
-    one = kernel("ncclKernel_X", 0, 100, collective=Collective(name, 1_000_000, 4))
-    talk = device(session(trace(one, kernel("a", 200, 1)))).communication
-    assert talk is not None and talk.bus_bytes_per_s == pytest.approx(factor * 1e10)
+    talk = kernel("ncclKernel_X", 0, 100, collective=Collective(name, 1_000_000, 4))
+    assert bus_bandwidth(talk, kernel("a", 200, 1)) == pytest.approx(factor * 1e10)
 
 
-def test_without_sizes_there_is_no_bus_bandwidth() -> None:
-    talk = device(session(trace(kernel("ncclKernel_X", 0, 100)))).communication
-    assert talk is not None and talk.bus_bytes_per_s is None
-
-
-def test_barriers_and_kernels_that_move_nothing_have_no_part_in_the_bus_bandwidth() -> None:
-    reduce = kernel("ncclDevKernel_AllReduce", 0, 100, collective=Collective("all_reduce", 1_000_000, 8))
-    waiting = kernel("ncclDevKernel_AllReduce", 200, 100_000, collective=Collective("barrier", 4, 8))
-    empty = kernel("ncclDevKernel_X", 200_000, 50, collective=Collective("wait", 0, 8))
-    talk = device(session(trace(reduce, waiting, empty))).communication
-    # 1 MB × 2 · 7 ÷ 8 in 100 µs.
-    assert talk is not None and talk.bus_bytes_per_s == pytest.approx(17.5e9)
-    alone = device(session(trace(waiting, empty))).communication
-    assert alone is not None and alone.bus_bytes_per_s is None
-
-
-def test_a_gather_by_what_a_rank_gets_has_the_bandwidth_of_its_part() -> None:
-    args = {"Collective name": "_allgather_base", "In msg nelems": 0, "Out msg nelems": 2_000_000, "dtype": "BFloat16"}
-    gather = collective({**args, "Group size": 8})
-    talk = device(session(trace(kernel("ncclDevKernel_AllGather", 0, 50, collective=gather)))).communication
-    # 4 MB ÷ 8 ranks × 7 others in 50 µs.
-    assert talk is not None and talk.bus_bytes_per_s == pytest.approx(70e9)
+def bus_bandwidth(*activities: Activity) -> float | None:
+    talk = device(session(trace(*activities))).communication
+    assert talk is not None
+    return talk.bus_bytes_per_s
 
 
 def steps_of(found: Session) -> tuple[StepTimes, ...]:
-    """The steps of a session's timeline."""
     assert found.timeline is not None
     return found.timeline.steps
 
@@ -186,73 +125,29 @@ def test_steps_have_percentiles_and_the_rate_at_which_they_start() -> None:
     assert (step.count, step.threads, step.duration_percentiles_s.p50) == (3, 1, 0.1)
     # Two starts in the 0.25 s after the first.
     assert step.per_s == pytest.approx(8.0)
-    facts = dict(timeline_facts(found, Rates(4096, 3.0)))
-    # 4096 · 8 = 32 768 a second; 3 an hour ÷ 3600 s ÷ 32 768 · 10⁶ = 0.02543.
-    assert "8.00 a second, taken as the step: 32800 items a second, 0.0254 for a million items" in facts["steps"]
+    (alone,) = steps_of(session(trace(kernel("a", 0, 1), steps=steps[:1])))
+    assert alone.per_s is None
+    # 10 a second on one thread and 20 on the other.
+    both = tuple(
+        ProgramStep("step", period * n, 0.01, thread) for thread, period in ((1, 0.1), (2, 0.05)) for n in range(4)
+    )
+    (step,) = steps_of(session(trace(kernel("a", 0, 1), steps=both)))
+    assert step.threads == 2 and step.per_s == pytest.approx(15.0)
 
 
-def test_time_between_steps_counts_for_their_rate() -> None:
-    # 1 ms every 10 ms.
-    steps = tuple(ProgramStep("step", 0.010 * number, 0.001) for number in range(11))
-    (step,) = steps_of(session(trace(kernel("a", 0, 1), steps=steps)))
-    assert step.per_s == pytest.approx(100.0)
-
-
-def test_items_are_counted_by_one_loop_the_longest_in_all() -> None:
+def test_the_loop_is_the_profilers_step_or_the_longest_in_all() -> None:
     parts = (("forward", 0.0, 0.009), ("backward", 0.010, 0.012), ("optimizer", 0.023, 0.005))
     steps = tuple(ProgramStep(name, 0.03 * lap + start, length) for lap in range(5) for name, start, length in parts)
-    found = session(trace(kernel("a", 0, 1), steps=steps))
-    assert [(one.name, one.loop) for one in steps_of(found)] == [
-        ("forward", False), ("backward", True), ("optimizer", False),
-    ]  # fmt: skip
-    assert [one.per_s for one in steps_of(found)] == [pytest.approx(1 / 0.03)] * 3
-    texts = [text for name, text in timeline_facts(found, Rates(1.0, 3.0)) if name == "steps"]
-    assert [text.count("items a second") for text in texts] == [0, 1, 0]
-    assert "33.3 a second, taken as the step: 33.3 items a second" in texts[1]
-
-
-def test_the_profilers_steps_are_the_loop_whatever_else_takes_longer() -> None:
-    steps = tuple(
+    found = steps_of(session(trace(kernel("a", 0, 1), steps=steps)))
+    assert {step.name: step.loop for step in found} == {"forward": False, "backward": True, "optimizer": False}
+    assert [step.per_s for step in found] == [pytest.approx(1 / 0.03)] * 3
+    profiled = tuple(
         ProgramStep(name, 0.1 * n, length)
         for n in range(3)
         for name, length in (("epoch", 0.09), ("ProfilerStep", 0.01))
     )
-    assert {one.name: one.loop for one in steps_of(session(trace(kernel("a", 0, 1), steps=steps)))} == {
-        "epoch": False, "ProfilerStep": True,
-    }  # fmt: skip
-
-
-def test_the_rate_of_several_threads_is_that_of_each() -> None:
-    # 10 a second on one thread and 20 on the other.
-    steps = tuple(
-        ProgramStep("step", period * n, 0.01, thread) for thread, period in ((1, 0.1), (2, 0.05)) for n in range(4)
-    )
-    found = session(trace(kernel("a", 0, 1), steps=steps))
-    (step,) = steps_of(found)
-    assert step.threads == 2 and step.per_s == pytest.approx(15.0)
-    assert "15.0 a second on each of 2 threads" in dict(timeline_facts(found))["steps"]
-
-
-def test_one_step_has_no_rate() -> None:
-    found = session(trace(kernel("a", 0, 1), steps=(ProgramStep("ProfilerStep", 0.0, 0.5),)))
-    assert steps_of(found)[0].per_s is None
-    text = dict(timeline_facts(found, Rates(4096, 3.0)))["steps"]
-    assert "no rate" in text and "items" not in text
-
-
-@each_row(
-    ("ranks", "says"),
-    [((3, 5), ["rank 3", "rank 5"]), ((0, 0), ["first", "second"]), ((None, 1), ["first", "second"])],
-)
-def test_what_several_files_say_is_told_of_rank_or_file(ranks: tuple[int | None, int], says: list[str]) -> None:
-    steps = (ProgramStep("ProfilerStep", 0.0, 0.1), ProgramStep("ProfilerStep", 0.1, 0.1))
-    both = [
-        replace(trace(kernel("a", 0, 1), steps=steps), file=f"run-{name}.json", rank=rank)
-        for name, rank in zip(("first", "second"), ranks, strict=True)
-    ]
-    facts = list(timeline_facts(session(*both)))
-    for row in ("steps", "GPU 0"):
-        assert [text.split(": ")[0] for name, text in facts if name == row] == says
+    found = steps_of(session(trace(kernel("a", 0, 1), steps=profiled)))
+    assert {step.name: step.loop for step in found} == {"epoch": False, "ProfilerStep": True}
 
 
 def gaps_of(found: Session) -> tuple[KernelProfile, Finding]:
@@ -269,17 +164,8 @@ def test_launch_gaps_are_told_of_the_kernel_that_ends_most_of_them() -> None:
     # 991 − 50 µs of span, 400 µs of work: 541 of 941 are idle, of it 9 × 59 = 531 before "slow".
     assert gaps.gain_total == pytest.approx(541 / 941)
     assert (gaps.gain_kernel, gaps.severity, gaps.confidence) == (None, "high", "inferred")
-    assert "the GPU is idle 57 % of 941 µs; 98 % of that (531 µs) before launches of this kernel" in gaps.headline
+    assert "57 % of 941 µs; 98 % of that (531 µs)" in gaps.headline
     assert found.opportunities[0].rule == "launch-gaps"
-    assert len(gaps.action) <= 110 and not gaps.action.endswith(".")
-
-
-def test_none_of_four_equal_kernels_is_named_as_if_it_alone_made_the_gpu_wait() -> None:
-    # 50 µs before each of four kernels, ten times: all but the first pause.
-    launches = [kernel("abcd"[n % 4], 60 * n, 10) for n in range(40)]
-    _, gaps = gaps_of(session(trace(*launches)))
-    assert "spread over 4 kernels and kinds of copies, 26 % of that at most before any of them" in gaps.headline
-    assert gaps.everywhere
 
 
 def test_equal_gpus_each_have_their_own_pauses() -> None:
@@ -289,46 +175,14 @@ def test_equal_gpus_each_have_their_own_pauses() -> None:
     found = session(trace(*first, *second, devices=(A100, A100)))
     assert found.timeline is not None and len(found.devices) == 1
     assert [(one.ordinal, one.device) for one in found.timeline.devices] == [(0, 0), (1, 0)]
+    assert [one.span_s for one in found.timeline.devices] == [pytest.approx(0.91), pytest.approx(0.95)]
     (only,) = found.kernels
     assert [(one.ordinal, one.kernel, one.pauses) for one in found.timeline.waits] == [(0, only.id, 9), (1, only.id, 9)]
     assert [one.idle_s for one in found.timeline.waits] == [pytest.approx(0.81), pytest.approx(0.45)]
     _, gaps = gaps_of(found)
-    assert "GPU 0 is idle 89 % of 910 ms; 100 % of that (810 ms) before launches of this kernel" in gaps.headline
+    assert "GPU 0" in gaps.headline and "89 % of 910 ms; 100 % of that (810 ms)" in gaps.headline
+    # Of both together 68 %.
     assert gaps.gain_total == pytest.approx(1.26 / 1.86)
-    assert "All 2 GPUs together are idle 68 % of their time." in gaps.why
-
-
-def test_the_idlest_gpu_is_told_of_its_own_pauses() -> None:
-    # GPU 0 is idle for 40 µs before "a" and 30 before "b", GPU 1 for 60 before "b".
-    first = (kernel("a", 0, 10), kernel("a", 50, 10), kernel("b", 90, 10))
-    second = (kernel("b", 0, 10)._replace(device=1), kernel("b", 70, 30)._replace(device=1))
-    told, gaps = gaps_of(session(trace(*first, *second, devices=(A100, A100))))
-    assert told.name == "a"
-    assert "GPU 0 is idle 70 % of 100 µs; 57 % of that (40.0 µs)" in gaps.headline
-    assert gaps.gain_total == pytest.approx(130 / 200)
-
-
-def test_the_gpu_of_one_of_several_ranks_is_named_by_it() -> None:
-    busy = replace(trace(kernel("a", 0, 100)), file="r0.json", rank=0)
-    idle = replace(trace(kernel("a", 0, 10), kernel("a", 90, 10)), file="r1.json", rank=1)
-    told, gaps = gaps_of(session(busy, idle))
-    assert told.source == 1
-    assert "GPU 0 of rank 1 is idle 80 %" in gaps.headline
-    assert gaps.gain_total == pytest.approx(80 / 200)
-
-
-@each_row(
-    ("files", "named"),
-    [
-        (("runs/busy.json", "runs/idle.json"), "GPU 0 of idle.json is idle 80 % of 100 µs"),
-        (("busy/t.json", "idle/t.json"), "GPU 0 of idle/t.json is idle 80 % of 100 µs"),
-    ],
-)
-def test_the_gpu_of_one_of_several_files_is_named_by_it_in_the_verdict(files: tuple[str, str], named: str) -> None:
-    busy = replace(trace(kernel("a", 0, 100)), file=files[0])
-    idle = replace(trace(kernel("b", 0, 10), kernel("b", 90, 10)), file=files[1])
-    found = session(busy, idle)
-    assert found.verdict is not None and found.verdict.notes[0].startswith(named)
 
 
 def test_pauses_that_copies_end_are_told_of_the_kernel_after_them() -> None:
@@ -350,29 +204,8 @@ def test_pauses_that_copies_end_are_told_of_the_kernel_after_them() -> None:
     told, gaps = gaps_of(found)
     assert told.name == "first"
     # 690 of 940 µs.
-    assert "idle 73 % of 940 µs; 78 % of that (540 µs) before host-to-device copies" in gaps.headline
+    assert "73 % of 940 µs; 78 % of that (540 µs)" in gaps.headline
     assert "pin_memory" in gaps.advice and "prefetch" in gaps.advice
-    assert "before this kernel than before any other" in gaps.why
-
-
-def test_pauses_at_copies_that_no_kernel_follows_are_told_of_another_one() -> None:
-    found = session(trace(kernel("a", 0, 10), copy("device to host", 90, 10, 8)))
-    told, gaps = gaps_of(found)
-    assert told.name == "a"
-    assert "100 % of that (80.0 µs) before device-to-host copies" in gaps.headline
-    assert ".item()" in gaps.advice and "before this kernel" not in gaps.why
-
-
-def test_copies_alone_have_no_kernel_to_tell_of() -> None:
-    found = session(trace(copy("device to host", 0, 1, 8), copy("device to host", 90, 1, 8)))
-    assert (found.kernels, found.opportunities) == ((), ())
-
-
-def test_idle_time_of_a_recorded_training_ends_at_its_copies(reports: Path) -> None:
-    found = session_of(reports / "traces" / "resnet50-v100.pt.trace.json.gz")
-    told, gaps = gaps_of(found)
-    assert "73 % of that (286 ms) before host-to-device copies" in gaps.headline
-    assert "[32, 3, 224, 224]" in told.label, "the first layer, which takes the images"
 
 
 def test_time_that_launches_without_a_time_may_have_filled_is_not_idle() -> None:
@@ -384,34 +217,6 @@ def test_time_that_launches_without_a_time_may_have_filled_is_not_idle() -> None
     assert one.gaps.total_s == pytest.approx(890e-6)
     assert one.gaps.unsure_s == pytest.approx(890e-6)
     assert [finding.rule for each in found.kernels for finding in each.findings if finding.rule == "launch-gaps"] == []
-
-
-@each_row(("unsure_us", "confidence"), [(19, "inferred"), (21, "guess")])
-def test_much_idle_time_that_may_be_filled_makes_a_guess(unsure_us: float, confidence: str) -> None:
-    # 100 µs of pauses, of which so many come after a launch without a time.
-    launches = [kernel("a", 0, 10), kernel("a", 110 - unsure_us, None), kernel("a", 110, 10)]
-    _, gaps = gaps_of(session(trace(*launches)))
-    assert gaps.confidence == confidence
-    assert ("may have filled" in gaps.why) is (confidence == "guess")
-    assert gaps.gain_total == pytest.approx(100 / 120)
-
-
-def test_launches_that_follow_at_once_make_no_pauses() -> None:
-    # As binary fractions a few microseconds and a few more are less than their sum.
-    pairs = [(a, b) for a in range(1, 30) for b in range(1, 30) if a * 1e-6 + b * 1e-6 < (a + b) * 1e-6]
-    assert pairs
-    for start, length in pairs:
-        one = device(session(trace(kernel("a", start, length), kernel("a", start + length, 10))))
-        assert one.gaps is None
-
-
-def test_the_doubt_about_a_launch_without_a_time_ends_with_the_pause_after_it() -> None:
-    other = kernel("a", 50, 10)._replace(stream=8)
-    one = device(session(trace(kernel("a", 0, 10), kernel("a", 10, None), other, kernel("a", 90, 10))))
-    assert one.gaps is not None
-    # 10 to 50 may be filled, 60 to 90 is idle.
-    assert one.gaps.unsure_s == pytest.approx(40e-6)
-    assert one.gaps.total_s == pytest.approx(70e-6)
 
 
 ACTIVITIES = st.lists(
@@ -441,17 +246,6 @@ def test_pauses_add_up_to_the_idle_time_and_each_ends_somewhere(activities: list
             assert finding.gain_total is None or 0 <= finding.gain_total <= 1
 
 
-def test_what_follows_on_a_stream_ends_the_doubt_about_a_launch_without_a_time() -> None:
-    found = session(trace(kernel("a", 0, 10), kernel("a", 10, None), kernel("a", 10, 5), kernel("a", 50, 10)))
-    one = device(found)
-    assert one.gaps is not None and one.gaps.unsure_s == 0
-
-
-def test_a_gpu_that_hardly_rests_has_no_launch_gaps() -> None:
-    found = session(trace(*[kernel("a", at, 95) for at in range(0, 1000, 100)]))
-    assert [finding.rule for one in found.kernels for finding in one.findings] == []
-
-
 @each_row(("pause_us", "told"), [(9.9, False), (10.1, True)])
 def test_a_tenth_of_idle_time_is_told(pause_us: float, told: bool) -> None:
     # 10 % of 100 µs.
@@ -459,16 +253,11 @@ def test_a_tenth_of_idle_time_is_told(pause_us: float, told: bool) -> None:
     assert any(finding.rule == "launch-gaps" for one in found.kernels for finding in one.findings) is told
 
 
-@each_row(
-    ("pauses_us", "says"),
-    [
-        # Under 20 µs: 19 of 59, and 38 of 59. From 1 ms on: 1000 of 1998, and 1000 of 2001.
-        ((19, 40), "between launches"),
-        ((19, 19, 21), "no faster than the GPU ends them"),
-        ((1000, 998), "waits for data"),
-        ((1000, 900, 101), "between launches"),
-    ],
-)
+@each_row(("pauses_us", "says"), [
+    # Under 20 µs: 19 of 59, and 38 of 59. From 1 ms on: 1000 of 1998, and 1000 of 2001.
+    ((19, 40), "between launches"), ((19, 19, 21), "no faster"), ((1000, 998), "waits for data"),
+    ((1000, 900, 101), "between launches"),
+])  # fmt: skip
 def test_the_kind_of_pause_that_most_idle_time_is_in_decides_the_advice(
     pauses_us: tuple[float, ...], says: str
 ) -> None:
@@ -486,17 +275,13 @@ def waiting(*waits_us: tuple[float, float]) -> Trace:
     return replace(trace(*(kernel(f"k{at}", at * 60, 10) for at in range(11))), host_waits=waits)
 
 
-@each_row(
-    ("wait_us", "share"),
-    [
-        ((5.0, 12.0), 0.1),  # from before the end of a kernel to shortly after it
-        ((0.0, 10.0), 0.1),
-        ((-100.0, 60.0), 0.1),
-        ((12.0, 20.0), 0.0),  # begins when nothing runs any more: it does not wait
-        ((5.0, 61.0), 0.0),  # lasts longer than the pause: another thread has launched
-        ((1.0, 8.0), 0.0),  # ends while the kernel still runs
-    ],
-)
+@each_row(("wait_us", "share"), [
+    ((5.0, 12.0), 0.1),  # from before the end of a kernel to shortly after it
+    ((0.0, 10.0), 0.1), ((-100.0, 60.0), 0.1),
+    ((12.0, 20.0), 0.0),  # begins when nothing runs any more: it does not wait
+    ((5.0, 61.0), 0.0),  # lasts longer than the pause: another thread has launched
+    ((1.0, 8.0), 0.0),  # ends while the kernel still runs
+])  # fmt: skip
 def test_a_pause_is_of_a_wait_that_goes_on_when_it_begins_and_ends_in_it(
     wait_us: tuple[float, float], share: float
 ) -> None:
@@ -507,17 +292,15 @@ def test_a_pause_is_of_a_wait_that_goes_on_when_it_begins_and_ends_in_it(
 def test_waiting_for_the_gpu_is_told_from_launching_late() -> None:
     every = [(at * 60.0 + 5, at * 60.0 + 13) for at in range(10)]
     _, waits = gaps_of(session(waiting(*every)))
-    assert waits.action == "Wait for the GPU less often, so that launches run ahead of it"
-    assert "begins while the program waits for the GPU" in waits.why
     (share,) = (item for item in waits.evidence if "waits for the GPU" in item.meaning)
     assert share.value == pytest.approx(100) and share.threshold == 50
+    assert "CUDA graphs" not in waits.action
     _, launches = gaps_of(session(waiting(*every[:4])))
-    assert launches.action.startswith("Launch less often: CUDA graphs")
-    assert "hardly waits for it" in launches.why
+    assert "CUDA graphs" in launches.action
     # Without calls in the trace neither is known.
     _, unknown = gaps_of(session(replace(waiting(), host_waits=None)))
-    assert unknown.action.startswith("Move synchronisations and CPU work")
-    assert not any("waits for the GPU" in item.meaning for item in unknown.evidence)
+    assert unknown.action not in (waits.action, launches.action)
+    assert len(unknown.evidence) == len(waits.evidence) - 1
 
 
 def replays(pause_us: float, between_us: float = 1.5) -> Trace:
@@ -537,106 +320,23 @@ def test_pauses_within_a_graph_are_counted_apart_and_no_graph_is_advised_for_the
     assert gaps is not None and gaps.in_graph_s == pytest.approx(54e-6)
     assert (gaps.total_s, gaps.short_s, gaps.long_s) == pytest.approx((99e-6, 45e-6, 0.0))
     _, told = gaps_of(found)
-    assert "is idle 38 % of 259 µs" in told.headline
-    assert "within launches of CUDA graphs" in told.why
-    assert "programmatic dependent launch" in told.advice
-    assert not told.action.startswith("Launch less often") and "reduce-overhead" not in told.advice
+    assert "38 % of 259 µs" in told.headline
+    assert "programmatic dependent launch" in told.advice and "reduce-overhead" not in told.advice
     (share,) = (item for item in told.evidence if "nodes" in item.meaning)
     assert share.value == pytest.approx(100 * 54 / 99)
-    pauses = dict(timeline_facts(found))["pauses"]
-    assert "54.0 µs between nodes of CUDA graphs, 45.0 µs in other pauses under 20 µs" in pauses
 
 
-def test_where_most_idle_time_is_not_in_graphs_the_rest_of_it_decides() -> None:
-    # 54 µs in graphs of 54 + 57, and all of the other 57 under 20 µs; then 150 µs, in pauses that are neither.
-    _, short = gaps_of(session(replays(19)))
-    assert "no faster than the GPU ends them" in short.why
-    _, late = gaps_of(session(replays(50)))
-    assert "hardly waits for it" in late.why
-
-
-def test_a_pause_after_something_else_than_a_node_is_not_within_the_graph() -> None:
-    def in_graph_us(*activities: Activity) -> float:
-        gaps = device(session(trace(*activities))).gaps
-        assert gaps is not None and gaps.in_graph_s is not None
-        return gaps.in_graph_s * 1e6
-
-    first, second = kernel("a", 0, 10, graph_launch=1), kernel("b", 30, 10, graph_launch=1)
-    assert in_graph_us(first, second) == pytest.approx(20)
-    # A kernel beside the graph ends last before the pause.
-    assert in_graph_us(first, kernel("beside", 5, 8), second) == pytest.approx(0)
-    assert in_graph_us(first, kernel("beside", 2, 3), second) == pytest.approx(20)
-    assert in_graph_us(first, second._replace(graph_launch=2)) == pytest.approx(0)
-    assert in_graph_us(kernel("a", 0, 10), kernel("b", 30, 10)) == pytest.approx(0)
-
-
-def test_only_the_process_that_launches_next_can_have_waited() -> None:
-    every = tuple(HostWait((at * 60.0 + 5) * 1e-6, (at * 60.0 + 13) * 1e-6, process=2) for at in range(10))
-
-    def waited(process: int | None) -> float | None:
-        launches = (kernel(f"k{at}", at * 60, 10, process=process) for at in range(11))
-        gaps = device(session(replace(trace(*launches), host_waits=every))).gaps
-        return gaps.waited_s if gaps is not None else None
-
-    assert waited(1) == 0.0
-    assert waited(2) == pytest.approx(500e-6)
-    # Old exports do not say which process an activity is of.
-    assert waited(None) == pytest.approx(500e-6)
-
-
-def test_pauses_are_told_of_the_row_whose_launches_end_them() -> None:
-    # Two builds of one kernel: one follows at once, the other after a pause.
-    launches = []
-    for at in range(10):
-        launches += [kernel("work", at * 100, 10), kernel("work", at * 100 + 10, 10)._replace(shared_bytes=1024)]
-    found = session(trace(*launches))
-    told, _ = gaps_of(found)
-    assert told.shared_memory_per_block == 0
-    assert found.timeline is not None
-    assert [wait.kernel for wait in found.timeline.waits] == [told.id]
-
-
-def test_what_most_idle_time_comes_before_is_said_to_be_spread_where_it_is() -> None:
-    _, finding = gaps_of(session(waiting()))
-    assert finding.headline == (
-        "Launch gaps: the GPU is idle 82 % of 610 µs; spread over 10 kernels and kinds of copies, 10 % of that at most "
-        "before any of them"
-    )
-
-
-def test_idle_time_comes_first_also_where_it_is_told_of_a_kernel_that_only_sets_up() -> None:
-    fill = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)"
-    activities = [
-        one for at in range(10) for one in (kernel("gemm", at * 200, 10, 8), kernel(fill, at * 200 + 100, 10))
-    ]
-    found = session(trace(*activities))
-    told, finding = gaps_of(found)
-    assert told.demangled == fill and finding.gain_total == pytest.approx(1 - 200 / 1910)
-    assert [item.rule for item in found.opportunities][:2] == ["launch-gaps", "small-grid"]
-    assert not found.opportunities[0].set_up
-
-
-@each_row(
-    ("call", "waits"),
-    [
-        ("cudaStreamSynchronize", True), ("cudaDeviceSynchronize", True), ("cudaEventSynchronize", True),
-        ("cudaStreamSynchronize_v3020", True), ("cuCtxSynchronize", True), ("cuStreamSynchronize_ptsz", True),
-        ("cudaMemcpy", True), ("cudaMemcpy_v3020", True), ("cuMemcpyDtoH_v2", True), ("cudaFree", True),
-        ("cuMemFree_v2", True), ("cudaMemcpyAsync", False), ("cudaMemcpyAsync_v3020", False), ("cudaFreeHost", False),
-        ("cuMemcpyDtoHAsync_v2", False), ("cudaFreeAsync", False), ("cudaFreeArray", False),
-        ("cudaLaunchKernel", False), ("cuMemFreeHost", False), ("cuMemFreeAsync", False), ("cudaMemcpyPeer", False),
-        ("cudaStreamWaitEvent", False), ("cudaEventQuery", False),
-    ],
-)  # fmt: skip
+@each_row(("call", "waits"), [
+    ("cudaStreamSynchronize", True), ("cudaDeviceSynchronize", True), ("cudaEventSynchronize", True),
+    ("cudaStreamSynchronize_v3020", True), ("cuCtxSynchronize", True), ("cuStreamSynchronize_ptsz", True),
+    ("cudaMemcpy", True), ("cudaMemcpy_v3020", True), ("cuMemcpyDtoH_v2", True), ("cudaFree", True),
+    ("cuMemFree_v2", True), ("cudaMemcpyAsync", False), ("cudaMemcpyAsync_v3020", False), ("cudaFreeHost", False),
+    ("cuMemcpyDtoHAsync_v2", False), ("cudaFreeAsync", False), ("cudaFreeArray", False), ("cudaLaunchKernel", False),
+    ("cuMemFreeHost", False), ("cuMemFreeAsync", False), ("cudaMemcpyPeer", False), ("cudaStreamWaitEvent", False),
+    ("cudaEventQuery", False),
+])  # fmt: skip
 def test_calls_that_wait_for_the_gpu_are_known_by_name(call: str, waits: bool) -> None:
     assert waits_for_gpu(call) is waits
-
-
-def test_an_openacc_program_waits_after_each_kernel_and_an_eager_one_launches_late(reports: Path) -> None:
-    openacc = session_of(reports / "traces/miniweather-gp100.nsys.sqlite")
-    gaps = device(openacc).gaps
-    assert gaps is not None and gaps.waited_s is not None and gaps.waited_s / gaps.total_s > 0.9
-    assert openacc.opportunities[0].action.startswith("Wait for the GPU less often")
 
 
 def test_an_eager_training_of_small_kernels_launches_late() -> None:
@@ -647,7 +347,7 @@ def test_an_eager_training_of_small_kernels_launches_late() -> None:
     assert recorded.host_waits is not None and len(recorded.host_waits) == 35
     assert gaps is not None and gaps.waited_s == pytest.approx(1.06e-3, rel=0.01)
     assert found.opportunities[0].rule == "launch-gaps"
-    assert found.opportunities[0].action.startswith("Launch less often: CUDA graphs")
+    assert "CUDA graphs" in found.opportunities[0].action
 
 
 def test_only_rules_that_need_no_counters_judge_a_timeline() -> None:
@@ -655,34 +355,10 @@ def test_only_rules_that_need_no_counters_judge_a_timeline() -> None:
     found = session(trace(kernel("small", 0, 50, grid=8), kernel("short", 50, 3)))
     rules = {one.name: [finding.rule for finding in one.findings] for one in found.kernels}
     assert rules == {"small": ["small-grid"], "short": ["short-kernel"]}
-
-
-def test_launches_without_a_time_are_kept_and_counted() -> None:
-    found = session(trace(kernel("a", 0, None), kernel("a", 10, 5), kernel("b", 20, None)))
-    assert {one.name: (one.launches, one.duration_s) for one in found.kernels} == {
-        "a": (2, pytest.approx(5e-6)),
-        "b": (1, None),
-    }
-    assert device(found).untimed == 2
-    assert "untimed" in dict(timeline_facts(found))
-
-
-def test_ranges_and_operators_tell_launches_apart() -> None:
-    found = session(
-        trace(
-            kernel("gemm", 0, 5, ranges=("layers.0",), operator="aten::addmm"),
-            kernel("gemm", 10, 5, ranges=("layers.1",), operator="aten::addmm"),
-        )
-    )
+    # Ranges and operators tell launches apart.
+    made = [kernel("gemm", 10 * n, 5, ranges=(f"layers.{n}",), operator="aten::addmm") for n in range(2)]
+    found = session(trace(*made))
     assert [one.ranges for one in found.kernels] == [("layers.0", "aten::addmm"), ("layers.1", "aten::addmm")]
-
-
-def test_equal_gpus_of_one_trace_have_a_timeline_each() -> None:
-    second = kernel("a", 5, 10)._replace(device=1)
-    found = session(trace(kernel("a", 0, 10), second, devices=(A100, A100)))
-    assert found.timeline is not None
-    assert [one.span_s for one in found.timeline.devices] == [pytest.approx(10e-6)] * 2
-    assert len(found.devices) == 1
 
 
 def test_a_saved_timeline_is_read_back_and_names_no_file_that_is_not_there() -> None:
@@ -701,14 +377,6 @@ INTERVALS = st.lists(
     st.tuples(st.integers(0, 100), st.integers(0, 20)).map(lambda pair: (float(pair[0]), float(pair[0] + pair[1]))),
     max_size=20,
 )
-
-
-@given(INTERVALS)
-def test_a_union_holds_the_same_points_in_order(intervals: list[tuple[float, float]]) -> None:
-    union = merged(intervals)
-    points = {at for start, end in intervals for at in range(int(start), int(end))}
-    assert {at for start, end in union for at in range(int(start), int(end))} == points
-    assert all(before[1] < after[0] for before, after in pairwise(union))
 
 
 @given(INTERVALS, INTERVALS)
@@ -751,16 +419,8 @@ def test_copies_that_no_kernel_runs_beside_are_exposed_by_direction_and_memory()
         ("device to host", "pinned"): 0.0,
         ("memory set", None): None,
     }
-    facts = [text for name, text in timeline_facts(found) if name == "copies"]
     # 2 MB in 250 µs of copying.
-    assert facts[0] == "host to device (pageable): 3 times, 2.00 MB, 250 µs, 8.00 GB/s, exposed 160 µs"
-
-
-def test_a_kernel_without_a_time_may_run_beside_a_copy_until_the_next_thing_on_its_stream() -> None:
-    # A copy of 100 µs on a stream of its own. The kernel at 20 has no time; on its stream the next begins at 90.
-    other = moved(0, 100, 1000)._replace(stream=8)
-    found = session(trace(other, kernel("a", 20, None), kernel("b", 90, 30)))
-    assert [one.exposed_s for one in device(found).copies] == [pytest.approx(20e-6)]
+    assert device(found).copies[0].bytes_per_s == pytest.approx(8e9)
 
 
 def feeding(memory: str | None = "pageable", direction: str = "host to device") -> Session:
@@ -780,19 +440,14 @@ def test_exposed_copies_come_first_where_they_take_more_than_any_kernel() -> Non
     assert told.name == "a"
     assert finding.gain_total == pytest.approx(360 / 399)
     assert finding.gain_kernel is None and finding.gain_kind == "bound" and finding.severity == "high"
-    assert finding.headline == (
-        "Exposed copies: the GPU copies for 90 % of 399 µs with no kernel beside; 360 µs host to device from pageable "
-        "memory, at 10.0 GB/s"
-    )
-    assert "Kernels run for 36.0 µs: overlap hides no more than that" in finding.why
-    assert "The rate of the link to the host is not known here" in finding.why
+    for number in ("90 % of 399 µs", "360 µs", "10.0 GB/s"):
+        assert number in finding.headline
+    assert "36.0 µs" in finding.why
     assert "non_blocking=True" in finding.advice and "cudaMemcpyAsync" in finding.advice
     assert found.opportunities[0].rule == "exposed-copies" and finding.everywhere
-    assert found.verdict is not None
-    first, _, second = found.verdict.sentence.partition(". ")
-    assert first.startswith("The GPU copies for 90 % of 399 µs with no kernel beside")
-    # Of a session whose kernels take less than a half of the busy time, their shares are said to be of the kernels.
-    assert second.startswith("a, 56 % of the kernels' time, ")
+    assert found.verdict is not None and "90 % of 399 µs" in found.verdict.sentence
+    # Shares are of the kernels' time where kernels take less than a half of the busy time: 20 of 36 µs.
+    assert "a, 56 %" in found.verdict.sentence
 
 
 def test_exposed_copies_and_launch_gaps_count_no_time_twice() -> None:
@@ -804,43 +459,15 @@ def test_exposed_copies_and_launch_gaps_count_no_time_twice() -> None:
     }  # fmt: skip
     assert found.verdict is not None
     # "a" takes 390 of 999 µs, less than the copies; the pauses are less, and are told beside.
-    assert found.verdict.sentence.startswith("The GPU copies for 40 % of 999 µs")
-    assert found.verdict.notes[0].startswith("The GPU is idle 21 % of 999 µs")
-
-
-@each_row(
-    ("direction", "memory", "says", "action"),
-    [
-        ("host to device", "pageable", "from pageable memory", "pinned memory"),
-        ("host to device", "pinned", "from pinned memory", "Copy the next batch"),
-        ("host to device", "unified", "by pages of unified memory", "Prefetch unified memory"),
-        ("host to device", None, "360 µs host to device, at", "Copy the next batch"),
-        ("device to host", "pageable", "into pageable memory", "into pinned memory"),
-        ("device to host", "pinned", "into pinned memory", "while the GPU computes on"),
-        ("peer to peer", None, "peer to peer", "Copy between GPUs"),
-    ],
-)
-def test_what_helps_exposed_copies_depends_on_direction_and_memory(
-    direction: str, memory: str | None, says: str, action: str
-) -> None:
-    ((_, finding),) = of_rule(feeding(memory, direction), "exposed-copies")
-    assert says in finding.headline and action in finding.action
-
-
-@each_row("direction", ["device to device", "host to host", "copy"])
-def test_other_copies_are_not_exposed(direction: str) -> None:
-    assert of_rule(feeding(None, direction), "exposed-copies") == []
+    assert "40 % of 999 µs" in found.verdict.sentence and "21 % of 999 µs" in found.verdict.notes[0]
 
 
 @each_row(("us", "told"), [(49, False), (51, True)])
 def test_few_exposed_copies_are_no_finding(us: float, told: bool) -> None:
     found = session(trace(moved(0, us, 1000), kernel("a", us, 1000 - us)))
     assert bool(of_rule(found, "exposed-copies")) is told
-
-
-def test_copies_beside_kernels_are_hidden() -> None:
-    laps = [one for at in range(0, 400, 100) for one in (kernel("a", at, 100), moved(at + 5, 90, 900_000))]
-    assert of_rule(session(trace(*laps)), "exposed-copies") == []
+    hidden = [one for at in range(0, 400, 100) for one in (kernel("a", at, 100), moved(at + 5, 90, 900_000))]
+    assert of_rule(session(trace(*hidden)), "exposed-copies") == []
 
 
 def test_copies_before_the_first_kernel_of_a_surveyed_program_do_not_come_again() -> None:
@@ -848,59 +475,6 @@ def test_copies_before_the_first_kernel_of_a_surveyed_program_do_not_come_again(
     assert [one.exposed_s for one in device(session(trace(*activities))).copies] == [pytest.approx(600e-6)]
     surveyed = session(replace(trace(*activities), from_start=True))
     assert [one.exposed_s for one in device(surveyed).copies] == [pytest.approx(100e-6)]
-
-
-def test_exposed_copies_of_several_gpus_are_told_of_that_with_most() -> None:
-    # 40 of 100 µs on GPU 0, 80 of 100 on GPU 1.
-    first = (moved(0, 40, 1000), kernel("a", 40, 60))
-    second = tuple(one._replace(device=1) for one in (moved(0, 80, 1000), kernel("a", 80, 20)))
-    ((_, finding),) = of_rule(session(trace(*first, *second, devices=(A100, A100))), "exposed-copies")
-    assert "GPU 1 copies for 80 % of 100 µs" in finding.headline
-    assert finding.gain_total == pytest.approx(120 / 200)
-    assert "Of the time of all 2 GPUs it is 60 %." in finding.why
-
-
-def test_a_gpu_of_a_shorter_span_is_told_of_where_that_with_most_copies_little() -> None:
-    # 490 of 10 000 µs on GPU 0 are under 5 %; 400 of 500 on GPU 1 are not.
-    first = (moved(0, 490, 1000), kernel("a", 490, 9510))
-    second = tuple(one._replace(device=1) for one in (moved(0, 400, 1000), kernel("a", 400, 100)))
-    ((_, finding),) = of_rule(session(trace(*first, *second, devices=(A100, A100))), "exposed-copies")
-    assert "GPU 1 copies for 80 % of 500 µs" in finding.headline
-    assert finding.gain_total == pytest.approx(890 / 10_500)
-
-
-def test_copies_in_both_directions_at_once_gain_no_more_than_their_time() -> None:
-    # 0–80 both ways at once, then 10 back alone, of 100 µs: each hides the other.
-    back = moved(0, 90, 1000, "device to host")._replace(stream=8)
-    found = session(trace(moved(0, 80, 1000), back, kernel("a", 90, 10)))
-    assert [(one.direction, one.exposed_s) for one in device(found).copies] == [
-        ("device to host", pytest.approx(90e-6)), ("host to device", 0.0),
-    ]  # fmt: skip
-    ((_, finding),) = of_rule(found, "exposed-copies")
-    assert finding.gain_total == pytest.approx(0.9)
-    assert "device to host" in finding.headline
-
-
-def test_copies_are_held_against_a_link_that_is_known() -> None:
-    superchip = RecordedDevice("NVIDIA GH200 480GB", "9.0", sm_count=132)
-    laps = [one for at in range(0, 400, 100) for one in (moved(at, 90, 8_100_000), kernel("a", at + 90, 10))]
-    ((_, finding),) = of_rule(session(trace(*laps, devices=(superchip,))), "exposed-copies")
-    # 8.1 MB in 90 µs are 90 GB/s, of 450 GB/s.
-    assert "They reach 20 % of the 450 GB/s of the link to the host." in finding.why
-
-
-@each_row(
-    ("name", "kind"),
-    [
-        ("Memcpy HtoD (Pageable -> Device)", "pageable"),
-        ("Memcpy DtoH (Device -> Pinned)", "pinned"),
-        ("Memcpy HtoD (Managed -> Device)", "unified"),
-        ("Memcpy DtoD (Device -> Device)", None),
-        ("Memcpy", None),
-    ],
-)
-def test_the_memory_of_a_copy_is_read_of_its_name(name: str, kind: str | None) -> None:
-    assert memory(name) == kind
 
 
 def talking(exposed_us: float, rest_us: float) -> Session:
@@ -913,18 +487,12 @@ def test_exposed_communication_is_something_to_change() -> None:
     found = talking(exposed_us=40, rest_us=40)
     ((told, finding),) = of_rule(found, "exposed-communication")
     assert told.name == "ncclDevKernel_AllReduce"
-    assert finding.headline == (
-        "Exposed communication: the GPU communicates for 40 % of 100 µs with no other kernel beside; 40.0 µs of 60.0 "
-        "µs of communication"
-    )
+    assert "40 % of 100 µs" in finding.headline and "40.0 µs of 60.0 µs" in finding.headline
     assert finding.gain_kind == "bound" and finding.gain_total == pytest.approx(0.4)
-    assert "FSDP" in finding.advice and "balance" in finding.advice
+    assert "FSDP" in finding.advice
     assert found.opportunities[0].rule == "exposed-communication"
-
-
-@each_row(("us", "told"), [(4.9, False), (5.1, True)])
-def test_little_exposed_communication_is_no_finding(us: float, told: bool) -> None:
-    assert bool(of_rule(talking(us, 80 - us), "exposed-communication")) is told
+    for us, is_told in ((4.9, False), (5.1, True)):
+        assert bool(of_rule(talking(us, 80 - us), "exposed-communication")) is is_told
 
 
 def test_a_copy_beside_communication_is_not_exposed_and_counts_once() -> None:
@@ -942,7 +510,6 @@ def reduction(start_us: float, us: float | None, **more: object) -> Activity:
 
 
 def of_ranks(*activities: tuple[Activity, ...], ranks: tuple[int | None, ...] = (0, 1)) -> Session:
-    """The session of a trace for each rank."""
     return session(
         *(
             replace(trace(*of_rank), file=f"r{number}.json", sha256=f"{number}" * 64, rank=rank)
@@ -968,83 +535,30 @@ def test_collectives_of_ranks_tell_waiting_from_moving_data() -> None:
     # Rank 1 waits 2 × 30 µs, of which it computes in 2 × 10; 20 µs move 1 MB.
     assert (slow.waiting_s, fast.awaited_s) == (0.0, 0.0)
     assert fast.waiting_s == pytest.approx(40e-6) and slow.awaited_s == pytest.approx(40e-6)
-    assert fast.exposed_s == pytest.approx(80e-6)
+    assert (slow.exposed_s, fast.exposed_s) == pytest.approx((40e-6, 80e-6))
     assert fast.bus_bytes_per_s == pytest.approx(2e10) and fast.transfer_bytes_per_s == pytest.approx(5e10)
-    facts = [text for name, text in timeline_facts(found) if name == "exchange"]
-    assert "exposed 40.0 µs, none of it waiting for other ranks;" in facts[0]
-    assert facts[1] == (
-        "2 kernels, 100 µs, 20 % of it beside other kernels; exposed 80.0 µs, 40.0 µs of it waiting for other ranks; "
-        "bus bandwidth 20.0 GB/s, waits included, 50.0 GB/s without"
-    )
-
-
-def test_the_rank_that_others_wait_for_is_named_and_the_work_is_to_be_balanced() -> None:
-    found = straggling()
     ((told, finding),) = of_rule(found, "waiting-for-ranks")
     assert (told.name, told.rank) == ("ncclDevKernel_AllReduce", 1)
-    assert finding.headline == (
-        "Waiting for ranks: GPU 0 of rank 1 waits for 20 % of 200 µs in its collectives; 40.0 µs of 100 µs of "
-        "communication, 100 % of all waits are for rank 0"
-    )
-    assert finding.action.startswith("Balance the work of ranks") and "network" in finding.advice
+    for number in ("GPU 0 of rank 1", "20 % of 200 µs", "40.0 µs of 100 µs", "100 %", "for rank 0"):
+        assert number in finding.headline
     # 40 of 2 × 200 µs wait; 2 × 40 more are exposed on each rank for moving data.
     assert {item.rule: item.gain_total for item in found.opportunities if item.gain_total} == {
         "waiting-for-ranks": pytest.approx(40 / 400), "exposed-communication": pytest.approx(80 / 400),
     }  # fmt: skip
 
 
-def test_where_now_this_rank_and_now_that_one_is_last_none_is_named() -> None:
-    # Each of three ranks is last once, and the others wait 30 µs for it.
-    ranks: list[tuple[Activity, ...]] = []
-    for number in range(3):
-        launched: list[Activity] = []
-        for step in range(3):
-            us = 10.0 if step == number else 40.0
-            at = 100.0 * step
-            launched += [kernel("a", at, 90 - us), reduction(at + 90 - us, us, ranks=3), kernel("b", at + 90, 10)]
-        ranks.append(tuple(launched))
-    ((_, finding),) = of_rule(of_ranks(*ranks, ranks=(0, 1, 2)), "waiting-for-ranks")
-    assert finding.headline.endswith("33 % of all waits at most are for one rank")
-    assert finding.action.startswith("Make the steps of the ranks equally long")
-
-
-@each_row(("times", "names_one"), [(("late", "early"), False), (("late",) * 4 + ("early",), True)])
-def test_of_two_ranks_one_is_named_that_is_late_far_more_often_than_the_other(
-    times: tuple[str, ...], names_one: bool
-) -> None:
-    # Of two ranks one is awaited for half of the waits or more, whatever they do; for four in five, it is slower.
-    ranks: list[tuple[Activity, ...]] = []
-    for number in range(2):
-        launched: list[Activity] = []
-        for step, time in enumerate(times):
-            us = 10.0 if (time == "late") == (number == 0) else 40.0
-            launched += [kernel("a", 100.0 * step, 90 - us), reduction(100.0 * step + 90 - us, us)]
-        ranks.append(tuple(launched))
-    ((_, finding),) = of_rule(of_ranks(*ranks), "waiting-for-ranks")
-    assert finding.action.startswith("Balance the work") is names_one
-    assert finding.headline.endswith("80 % of all waits are for rank 0") is names_one
-
-
 ALONE = (kernel("a", 0, 70), reduction(70, 20))
 WAITING = (kernel("a", 0, 40), reduction(40, 50))
 
 
-@each_row(
-    ("other", "ranks"),
-    [
-        ((*WAITING, reduction(100, 5)), (0, 1)),
-        ((kernel("a", 0, 40), reduction(40, 50, bytes=2_000_000)), (0, 1)),
-        ((kernel("a", 0, 40), reduction(40, 50, name="all_gather")), (0, 1)),
-        ((kernel("a", 0, 40), reduction(40, 50, group="1 [0, 1]")), (0, 1)),
-        ((kernel("a", 0, 40), reduction(40, 50, group=None)), (0, 1)),
-        ((kernel("a", 0, 40), reduction(40, 50, number=7)), (0, 1)),
-        ((kernel("a", 0, 40), reduction(40, 50, ranks=4)), (0, 1)),
-        ((kernel("a", 0, 40), reduction(40, None)), (0, 1)),
-        (WAITING, (0, 0)),
-        (WAITING, (0, None)),
-    ],
-    ids=["count", "bytes", "name", "group", "no group", "number", "size", "time", "same rank", "no rank"],
-)
+@each_row(("other", "ranks"), [
+    ((*WAITING, reduction(100, 5)), (0, 1)), ((kernel("a", 0, 40), reduction(40, 50, bytes=2_000_000)), (0, 1)),
+    ((kernel("a", 0, 40), reduction(40, 50, name="all_gather")), (0, 1)),
+    ((kernel("a", 0, 40), reduction(40, 50, group=None)), (0, 1)),
+    ((kernel("a", 0, 40), reduction(40, 50, number=7)), (0, 1)),
+    ((kernel("a", 0, 40), reduction(40, 50, ranks=4)), (0, 1)), ((kernel("a", 0, 40), reduction(40, None)), (0, 1)),
+    (WAITING, (0, 0)), (WAITING, (0, None)),
+], ids=["count", "bytes", "name", "no group", "number", "size", "time", "same rank", "no rank"])  # fmt: skip
 def test_nothing_is_said_of_waits_where_pairing_is_not_sure(
     other: tuple[Activity, ...], ranks: tuple[int | None, ...]
 ) -> None:
@@ -1052,20 +566,3 @@ def test_nothing_is_said_of_waits_where_pairing_is_not_sure(
     assert found.timeline is not None
     assert {one.communication.waiting_s for one in found.timeline.devices if one.communication} == {None}
     assert of_rule(found, "waiting-for-ranks") == []
-
-
-def test_a_broadcast_may_end_before_all_have_begun() -> None:
-    alone = (kernel("a", 0, 70), reduction(70, 20, name="broadcast"))
-    waiting = (kernel("a", 0, 40), reduction(40, 50, name="broadcast"))
-    assert of_rule(of_ranks(alone, waiting), "waiting-for-ranks") == []
-
-
-def test_groups_of_a_name_are_told_apart_by_their_ranks() -> None:
-    args = {"Collective name": "allreduce", "In msg nelems": 8, "dtype": "Float", "Group size": 2, "Seq": 5}
-    first = collective({**args, "Process Group Name": "tp", "Process Group Ranks": "[0, 1]"})
-    second = collective({**args, "Process Group Name": "tp", "Process Group Ranks": [2, 3]})
-    assert first is not None and second is not None
-    assert (first.name, first.bytes, first.number, first.group) == ("all_reduce", 32, 5, "tp [0, 1]")
-    assert second.group == "tp [2, 3]"
-    unknown = collective(args)
-    assert unknown is not None and unknown.group is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from io import BytesIO
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,16 +14,13 @@ from hypothesis import strategies as st
 
 from gpuprof.model.recorded import Missing
 from gpuprof.model.torch_flop import PRODUCTS, ProductFlop, path_of, product_flop
-from gpuprof.model.trace import MatrixProduct, TensorShape, Trace
+from gpuprof.model.trace import MatrixProduct, TensorShape
 from gpuprof.read.torch_json import TraceJson
-from gpuprof.read.torch_trace import read_torch_trace, recorded_products
+from gpuprof.read.torch_trace import recorded_products
 from tests.table import each_row
 from tests.torch_programs import PLAIN_TORCH, run_torch
 
 RECORD = Path(__file__).with_name("torch_flop_programs.py")
-
-
-# --- against torch itself
 
 
 class Recorded(NamedTuple):
@@ -49,7 +45,6 @@ def events_of(file: Path) -> list[dict[str, Any]]:
 
 
 def by_operator(products: tuple[MatrixProduct, ...]) -> dict[str, float]:
-    """The FLOP of each operator, all of which are known."""
     found: defaultdict[str, float] = defaultdict(float)
     for product in products:
         flop = product_flop(product)
@@ -58,17 +53,18 @@ def by_operator(products: tuple[MatrixProduct, ...]) -> dict[str, float]:
     return dict(found)
 
 
-@each_row(
-    "name",
-    ["mlp", "conv", "conv_transposed", "conv_grouped", "conv_1d_3d", "attention", "lower_types", "fused_attention"],
-)
-def test_the_trace_of_a_program_gives_the_flop_that_torch_counts(programs: dict[str, Recorded], name: str) -> None:
-    program = programs[name]
-    assert sum(program.flop.values()) > 0
-    assert by_operator(recorded_products(program.events)) == program.flop
+COUNTED = (
+    "mlp", "conv", "conv_transposed", "conv_grouped", "conv_1d_3d", "attention", "lower_types", "fused_attention",
+)  # fmt: skip
 
 
-def test_data_types_are_those_that_torch_computes_in(programs: dict[str, Recorded]) -> None:
+@pytest.mark.torch
+def test_the_trace_of_a_program_gives_the_flop_that_torch_counts(programs: dict[str, Recorded]) -> None:
+    for name in COUNTED:
+        program = programs[name]
+        assert sum(program.flop.values()) > 0
+        assert by_operator(recorded_products(program.events)) == program.flop, name
+    # Data types are those that torch computes in.
     flop: defaultdict[str, float] = defaultdict(float)
     for product in recorded_products(programs["lower_types"].events):
         one = product_flop(product)
@@ -76,55 +72,13 @@ def test_data_types_are_those_that_torch_computes_in(programs: dict[str, Recorde
         flop[one.path] += one.flop
     # 2 · 16 · 8 · 4 under autocast, the same in halves and in doubles, and of e4m3 2 · 16 · 32 · 16.
     assert flop == {"tensor.bf16": 1024, "tensor.fp16": 1024, "fp64": 1024, "tensor.fp8": 16384}
-
-
-def test_what_torch_does_not_count_is_no_product(programs: dict[str, Recorded]) -> None:
+    # What torch does not count is no product.
     assert programs["uncounted"].flop == {}
     assert {"aten::mv", "aten::dot", "aten::layer_norm"} <= {one["name"] for one in programs["uncounted"].events}
     assert recorded_products(programs["uncounted"].events) == ()
 
 
-def with_gpu(events: list[dict[str, Any]], names: tuple[str, ...]) -> Trace:
-    """The recorded trace with a hand-made kernel of 10 µs for each call of these operators, on an A100."""
-    made: list[dict[str, Any]] = []
-    for number, call in enumerate(event for event in events if event.get("name") in names):
-        at = {"ph": "X", "ts": call["ts"], "args": {"correlation": number, "device": 0, "stream": 7}}
-        made.append({**at, "cat": "cuda_runtime", "name": "launch", "pid": call["pid"], "tid": call["tid"], "dur": 1})
-        made.append({**at, "cat": "kernel", "name": "ampere_sgemm_64x64_nn", "pid": 0, "tid": 7, "dur": 10})
-    gpu = {"id": 0, "name": "NVIDIA A100 80GB PCIe", "computeMajor": 8, "computeMinor": 0, "numSms": 108}
-    data = json.dumps({"deviceProperties": [gpu], "traceEvents": [*events, *made]}, default=float)
-    return read_torch_trace(BytesIO(data.encode()), "t.json", "0" * 64)
-
-
-def test_a_training_without_the_profilers_steps_has_those_of_its_optimizer(programs: dict[str, Recorded]) -> None:
-    trace = with_gpu(programs["training"].events, ("aten::addmm", "aten::mm"))
-    # Four calls of the optimizer end three steps that were recorded whole.
-    assert [step.name for step in trace.steps] == ["optimizer step"] * 3
-    assert sum(by_operator(trace.products).values()) == sum(programs["training"].flop.values())
-    per_step = [
-        sum(one.start_s >= step.start_s and one.start_s < step.start_s + step.duration_s for one in trace.products)
-        for step in trace.steps
-    ]
-    # Two layers: two products forward, and backward one for the input of the second and two for weights.
-    assert per_step == [5, 5, 5]
-
-
-def test_a_program_without_an_optimizer_has_the_calls_of_its_outermost_module(programs: dict[str, Recorded]) -> None:
-    trace = with_gpu(programs["inference"].events, ("aten::addmm",))
-    assert [step.name for step in trace.steps] == ["call of Sequential_0"] * 2
-
-
-def test_products_that_launched_nothing_ran_on_the_cpu(programs: dict[str, Recorded]) -> None:
-    trace = with_gpu(programs["training"].events, ("aten::addmm",))
-    assert {one.name for one in trace.products} == {"aten::addmm"}
-    assert [one.product for one in trace.activities] == list(range(8))
-
-
-# --- worked out by hand
-
-
 def flop_of(name: str, *shapes: TensorShape | None, settings: tuple[str, ...] = (), dtype: str = "float") -> float:
-    """The FLOP of an operator that must be known."""
     found = product_flop(MatrixProduct(f"aten::{name}", 0.0, shapes, (dtype,) * len(shapes), settings))
     assert isinstance(found, ProductFlop)
     return found.flop
@@ -133,7 +87,6 @@ def flop_of(name: str, *shapes: TensorShape | None, settings: tuple[str, ...] = 
 def convolution(
     *, stride: str, padding: str = "[0, 0]", dilation: str = "[1, 1]", transposed: str = "False"
 ) -> tuple[str, ...]:
-    """The settings of a convolution as a trace writes them."""
     return ("", "", "", stride, padding, dilation, transposed, "[0, 0]", "1")
 
 
@@ -183,55 +136,34 @@ def test_attention_takes_two_products_forward_and_five_backward() -> None:
     assert flop_of("_efficient_attention_backward", turned[0], *turned, (), turned[0], (), ()) == 96_000
 
 
-def test_fp4_elements_come_in_pairs() -> None:
-    assert flop_of("_scaled_mm", (16, 16), (16, 16), dtype="c10::Float4_e2m1fn_x2") == 2 * flop_of(
-        "mm", (16, 16), (16, 16)
-    )
-
-
-@each_row(
-    ("dtype", "path"),
-    [
-        ("float", "fp32"), ("double", "fp64"), ("c10::Half", "tensor.fp16"), ("c10::BFloat16", "tensor.bf16"),
-        ("c10::Float8_e4m3fn", "tensor.fp8"), ("c10::Float8_e5m2", "tensor.fp8"), ("signed char", "tensor.int8"),
-        ("c10::complex<float>", "other"), ("", "other"),
-    ],
-)  # fmt: skip
+@each_row(("dtype", "path"), [
+    ("float", "fp32"), ("double", "fp64"), ("c10::Half", "tensor.fp16"), ("c10::BFloat16", "tensor.bf16"),
+    ("c10::Float8_e4m3fn", "tensor.fp8"), ("c10::Float8_e5m2", "tensor.fp8"), ("signed char", "tensor.int8"),
+    ("c10::complex<float>", "other"), ("", "other"),
+])  # fmt: skip
 def test_a_data_type_asks_for_a_path_of_work(dtype: str, path: str) -> None:
     assert path_of(dtype) == path
 
 
-# --- unknown
+ODD_LENGTHS = (30, 4, 8)
 
 
-@each_row(
-    ("product", "why"),
-    [
-        (MatrixProduct("aten::mm", 0.0, None), "no shapes"),
-        (MatrixProduct("aten::mm", 0.0, ((3, 5), (6, 7))), "shapes that fit together"),
-        (MatrixProduct("aten::bmm", 0.0, ((2, 3, 5), (3, 5, 7))), "shapes that fit together"),
-        (MatrixProduct("aten::mm", 0.0, ((3, 5),)), "shapes that fit together"),
-        (MatrixProduct("aten::mm", 0.0, ((2**60, 2**60), (2**60, 2**60))), "shapes that fit together"),
-        (MatrixProduct("aten::convolution", 0.0, ((1, 3, 8, 8), (4, 3, 3, 3))), "stride, padding and dilation"),
-        (
-            MatrixProduct("aten::convolution_backward", 0.0, ((1, 4, 6, 6), (1, 3, 8, 8), (4, 3, 3, 3))),
-            "the choice of gradients",
-        ),
-        # Sequences of lengths of their own: where they end is in a tensor.
-        (
-            MatrixProduct("aten::_flash_attention_forward", 0.0, ((30, 4, 8), (30, 4, 8), (30, 4, 8), (5,), (5,))),
-            "the sequence lengths",
-        ),
-        (
-            MatrixProduct("aten::_efficient_attention_forward", 0.0, (*[(1, 30, 4, 8)] * 3, (), (5,))),
-            "the sequence lengths",
-        ),
-    ],
-)
-def test_flop_that_the_trace_does_not_tell_are_missing_with_a_reason(product: MatrixProduct, why: str) -> None:
-    found = product_flop(product)
+@each_row(("name", "shapes"), [
+    ("mm", None), ("mm", ((3, 5), (6, 7))), ("bmm", ((2, 3, 5), (3, 5, 7))), ("mm", ((3, 5),)),
+    ("mm", ((2**60, 2**60), (2**60, 2**60))),
+    # Stride, padding and dilation, and the choice of gradients, are not told.
+    ("convolution", ((1, 3, 8, 8), (4, 3, 3, 3))),
+    ("convolution_backward", ((1, 4, 6, 6), (1, 3, 8, 8), (4, 3, 3, 3))),
+    # Sequences of lengths of their own: where they end is in a tensor.
+    ("_flash_attention_forward", (*[ODD_LENGTHS] * 3, (5,), (5,))),
+    ("_efficient_attention_forward", (*[(1, *ODD_LENGTHS)] * 3, (), (5,))),
+])  # fmt: skip
+def test_flop_that_the_trace_does_not_tell_are_missing_with_a_reason(
+    name: str, shapes: tuple[TensorShape | None, ...] | None
+) -> None:
+    found = product_flop(MatrixProduct(f"aten::{name}", 0.0, shapes))
     assert isinstance(found, Missing)
-    assert found.what == product.name and why in found.why and found.how
+    assert found.what == f"aten::{name}" and found.why and found.how
 
 
 SIZES = st.integers(0, 40)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
 import sqlite3
-import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -26,163 +23,45 @@ from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, MatrixP
 from gpuprof.read import torch_json
 from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
-from gpuprof.read.timeline_parts import LaunchOrigin, open_at_places
 from gpuprof.read.torch_trace import read_torch_trace
-from tests.readings import session_of, trace_of
+from tests.readings import trace_of
 from tests.table import each_row
 
-Event = dict[str, Any]
+RECORDED = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
 
 
-def real(reports: Path, name: str) -> Trace:
-    """A trace that others recorded."""
-    return trace_of(reports / "traces" / name)
-
-
-def kinds(trace: Trace) -> dict[str, int]:
-    """How many activities of each kind a trace has."""
-    return dict(Counter(one.kind for one in trace.activities))
-
-
-def untimed(trace: Trace) -> int:
-    """How many activities have no duration."""
-    return sum(one.duration_s is None for one in trace.activities)
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Spare the garbage collector what other tests hold: it would take time from what is timed."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-# --- recorded by others
-
-
-def test_a_v100_trace_has_every_launch_with_operator_ranges_and_steps(reports: Path) -> None:
-    trace = real(reports, "rank0-v100.pt.trace.json.gz")
-    assert kinds(trace) == {KERNEL: 4350, COPY: 1600, SET: 145}
-    assert (trace.rank, trace.ranks, untimed(trace)) == (0, 1, 0)
-    assert [(gpu.name, gpu.compute_capability, gpu.sm_count) for gpu in trace.devices] == [
-        ("Tesla V100-SXM2-32GB", "7.0", 80)
-    ]
-    assert [step.name for step in trace.steps] == ["ProfilerStep"] * 5
-    assert trace.steps[1].duration_s == pytest.approx(72.077474e-3)
-    assert all(one.operator is not None for one in trace.activities)
-    forward = [one for one in trace.activities if one.operator == "aten::cudnn_convolution"]
-    assert {one.ranges for one in forward} == {("## forward ##", "DistributedDataParallel.forward")}
-    first = trace.activities[0]
-    assert (first.grid, first.block, first.stream, first.registers_per_thread) == ((4, 106, 1), (128, 1, 1), 7, 30)
-    assert first.duration_s == pytest.approx(4.928e-6, abs=1e-12)
-
-
-def test_times_of_a_v100_trace_keep_their_nanoseconds(reports: Path) -> None:
-    """As binary fractions the times of this trace, 1.7e15 µs, would be whole quarters of a microsecond."""
-    trace = real(reports, "rank0-v100.pt.trace.json.gz")
-    nanoseconds = [one.start_s * 1e9 for one in trace.activities]
-    assert all(abs(one - round(one)) < 1e-3 for one in nanoseconds)
-    assert sum(round(one) % 250 != 0 for one in nanoseconds) > 6000
-
-
-def test_an_old_trace_keeps_launches_without_a_duration(reports: Path) -> None:
-    trace = real(reports, "resnet50-v100.pt.trace.json.gz")
-    assert kinds(trace) == {KERNEL: 8772, COPY: 12, SET: 312}
-    missing = [one for one in trace.activities if one.duration_s is None]
-    assert len(missing) == 636
-    assert len(trace.steps) == 6
-    assert {one.ranges for one in trace.activities} == {
-        (),
-        ("Optimizer.step#SGD.step",),
-        ("Optimizer.zero_grad#SGD.zero_grad",),
-    }
-    convolution = next(one for one in trace.activities if "computeOffsets" in one.name)
-    assert convolution.operator == "aten::cudnn_convolution [32, 3, 224, 224]×[64, 3, 7, 7]"
-
-
-def test_the_enclosing_operator_is_the_one_of_the_same_external_id(reports: Path) -> None:
-    """Where PyTorch wrote down which operator launched a kernel, it is the one that encloses the call."""
-    path = reports / "traces" / "resnet50-v100.pt.trace.json.gz"
-    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-    named = {event["args"]["External id"]: event["name"] for event in events if event.get("cat") == "Operator"}
-    gpu = [event for event in events if event.get("cat") in ("Kernel", "Memcpy", "Memset")]
-    expected = Counter(named[event["args"]["external id"]] for event in gpu)
-    found = Counter((one.operator or "").split(" ")[0] for one in real(reports, path.name).activities)
-    assert found == expected
-
-
-def test_an_a100_trace_nests_the_ranges_of_its_program(reports: Path) -> None:
-    trace = real(reports, "alexnet-a100.pt.trace.json.gz")
-    assert kinds(trace) == {KERNEL: 79, COPY: 16, SET: 3}
-    assert {one.name for one in trace.activities if one.kind == COPY} == {"host to device"}
-    model = "[param|pytorch.model.alex_net|0|0|0]"
-    last = trace.activities[-1]
-    assert last.ranges[:2] == ("[param|cuda]", model) and "measure|forward" in last.ranges[2]
-    assert trace.created_s == pytest.approx(1695835542.481129)
-    assert (trace.rank, trace.ranks, trace.steps) == (0, None, ())
-
-
-def test_a_trace_of_one_kernel_on_an_h100(reports: Path) -> None:
-    trace = real(reports, "small-h100.pt.trace.json")
-    (one,) = trace.activities
-    assert (one.name, one.operator, one.process) == ("Kernel", "op1", 514683)
-    assert (one.start_s, one.duration_s) == pytest.approx((30e-9, 20e-9))
-    assert one.registers_per_thread is None, "a kernel has at least one register: 0 was not recorded"
-    assert [gpu.name for gpu in trace.devices] == ["NVIDIA H100"], "7 more did nothing"
-
-
-def test_an_amd_trace_and_one_of_the_cpu_say_what_they_are(reports: Path) -> None:
-    with pytest.raises(InputError, match="AMD GPU \\(AMD Radeon Graphics\\)"):
-        real(reports, "mi250-amd.pt.trace.json.gz")
-    with pytest.raises(InputError, match="only the CPU was traced") as caught:
-        real(reports, "cpu-only.pt.trace.json.gz")
-    assert "ProfilerActivity.CUDA" in (caught.value.hint or "")
-
-
-def test_an_nsys_export_of_a_pascal_gpu(reports: Path) -> None:
-    trace = real(reports, "miniweather-gp100.nsys.sqlite")
-    assert kinds(trace) == {KERNEL: 2596, COPY: 1187, SET: 4}
-    assert (trace.kind, trace.tool, trace.tool_version, trace.driver) == (
-        "nsys-sqlite", "nsys", "2022.2.1.31", "510.47.03",
-    )  # fmt: skip
+def test_a_recorded_training_has_every_launch_with_operator_ranges_and_steps() -> None:
+    trace = trace_of(RECORDED)
+    assert Counter(one.kind for one in trace.activities) == {KERNEL: 644, COPY: 57, SET: 36}
+    assert (trace.rank, trace.ranks, len(trace.products)) == (None, None, 124)
     (gpu,) = trace.devices
-    assert (gpu.name, gpu.compute_capability, gpu.sm_count) == ("Quadro GP100", "6.0", 56)
-    assert (gpu.memory_bytes, gpu.l2_bytes, gpu.max_sm_clock_hz) == (17069375488, 4194304, 1.4425e9)
-    first = next(one for one in trace.activities if one.kind == KERNEL)
-    assert (first.grid, first.block, first.registers_per_thread) == ((32, 1, 1), (128, 1, 1), 55)
-    assert (first.shared_bytes, first.stream, first.process) == (2048, 13, 235583)
-    assert first.duration_s == pytest.approx(8608e-9)
-    assert sum(one.bytes or 0 for one in trace.activities if one.name == "host to device") > 0
+    assert (gpu.name, gpu.compute_capability, gpu.sm_count) == ("NVIDIA H100 80GB HBM3", "9.0", 132)
+    assert trace.created_s == pytest.approx(1795699991.1984997)
+    assert [step.name for step in trace.steps] == ["optimizer step"] * 3
+    assert [step.duration_s for step in trace.steps[:2]] == pytest.approx([18.513122e-3, 19.380207e-3])
+    assert all(one.operator is not None and one.duration_s for one in trace.activities)
+    assert all(one.start_s <= other.start_s for one, other in pairwise(trace.activities))
+    first = trace.activities[0]
+    assert (first.name, first.bytes, first.memory, first.stream) == ("host to device", 2_048_000, "pageable", 7)
+    kernel = trace.activities[len(trace.activities) // 2]
+    assert (kernel.ranges, kernel.operator) == (
+        ("layers.0.self_attn (backward)",), "aten::copy_ [8, 256, 8, 64], [8, 256, 8, 64]",
+    )  # fmt: skip
+    assert (kernel.grid, kernel.block, kernel.registers_per_thread) == ((4096, 1, 1), (128, 1, 1), 18)
+    assert kernel.duration_s == pytest.approx(4.128e-6, abs=1e-12)
 
 
-def test_activities_come_in_the_order_of_their_start(reports: Path) -> None:
-    for name in ("rank0-v100.pt.trace.json.gz", "miniweather-gp100.nsys.sqlite"):
-        trace = real(reports, name)
-        assert all(one.start_s <= other.start_s for one, other in pairwise(trace.activities))
-        assert trace.activities[0].start_s >= 0
-
-
-def test_a_real_trace_that_is_cut_is_damaged(reports: Path, tmp_path: Path) -> None:
-    packed = (reports / "traces" / "alexnet-a100.pt.trace.json.gz").read_bytes()
-    text = gzip.decompress(packed)
-    for name, data in {
-        "cut.json.gz": packed[:20000],
-        "cut.json": text[:200_000],
-        "flipped.json.gz": flipped(packed),
-    }.items():
+def test_a_trace_that_is_cut_or_changed_is_damaged(tmp_path: Path) -> None:
+    packed = RECORDED.read_bytes()
+    flipped = packed[:12000] + bytes([packed[12000] ^ 0xFF]) + packed[12001:]
+    cut = gzip.decompress(packed)[:200_000]
+    for name, data in {"cut.json.gz": packed[:20000], "cut.json": cut, "flipped.json.gz": flipped}.items():
         (tmp_path / name).write_bytes(data)
         with pytest.raises(DamagedInput, match=name):
             read_file(str(tmp_path / name))
 
 
-def flipped(data: bytes) -> bytes:
-    """The same bytes but one."""
-    return data[:12000] + bytes([data[12000] ^ 0xFF]) + data[12001:]
-
-
-# --- PyTorch traces made by hand
+Event = dict[str, Any]
 
 
 def event(cat: str, name: str, ts: float, dur: float | None, *, tid: Any = 1, pid: Any = 41, **args: Any) -> Event:
@@ -192,7 +71,6 @@ def event(cat: str, name: str, ts: float, dur: float | None, *, tid: Any = 1, pi
 
 
 def launch(correlation: int, ts: float, **more: Any) -> Event:
-    """A call that launches something."""
     return event("cuda_runtime", "cudaLaunchKernel", ts, 1, correlation=correlation, **more)
 
 
@@ -202,13 +80,11 @@ def gpu(cat: str, name: str, ts: float, dur: float | None, correlation: int, **a
 
 
 def read(*events: object, **header: object) -> Trace:
-    """Read a trace of these events."""
     data = json.dumps({**header, "traceEvents": list(events)}).encode()
     return read_torch_trace(BytesIO(data), "trace.json", "0" * 64)
 
 
 def only(trace: Trace) -> Activity:
-    """The only activity of a trace."""
     (one,) = trace.activities
     return one
 
@@ -222,6 +98,8 @@ def test_a_kernel_is_named_by_the_innermost_operator_and_the_ranges_around_its_c
         event("cpu_op", "aten::linear", 13, 12, **{"Input Dims": [[512, 1024], [1024, 1024], [1024]]}),
         event("cpu_op", "aten::addmm", 14, 10, **{"Input Dims": [[1024], [512, 1024], [1024, 1024], [], []]}),
         event("cpu_op", "aten::relu", 30, 2),
+        # What another thread was doing is not around the launch.
+        event("user_annotation", "forward", 0, 100, tid=2),
         launch(5, 16),
         gpu("kernel", "gemm", 70, 20.5, 5, grid=[8, 16, 1], block=[256, 1, 1], **{"shared memory": 49152}),
     )
@@ -231,6 +109,13 @@ def test_a_kernel_is_named_by_the_innermost_operator_and_the_ranges_around_its_c
     assert (one.start_s, one.duration_s) == pytest.approx((70e-6, 20.5e-6))
     assert (one.grid, one.block, one.shared_bytes, one.process) == ((8, 16, 1), (256, 1, 1), 49152, 41)
     assert trace.steps == (ProgramStep("ProfilerStep", 0.0, 100e-6, "41/1"),)
+
+
+@each_row("dur", [None, 0, -3, "7", float("nan"), -0.5, 1e300])
+def test_a_kernel_without_a_possible_duration_stays_a_launch(dur: Any) -> None:
+    trace = read(gpu("kernel", "good", 1, 2, 5), gpu("kernel", "bad", 9, dur, 6))
+    assert [activity.duration_s for activity in trace.activities] == [2e-6, None]
+    assert ["bad has " in warning for warning in trace.warnings] == ([] if dur in (None, 0) else [True])
 
 
 def test_modules_around_a_call_on_its_thread_are_ranges_of_a_launch() -> None:
@@ -263,92 +148,18 @@ def test_what_one_launch_of_a_graph_ran_knows_that_launch() -> None:
     assert [one.graph_launch for one in trace.activities] == [3, 3, 4, 5, None]
 
 
-def test_of_ranges_that_begin_together_the_longer_one_is_outer() -> None:
-    trace = read(
-        event("user_annotation", "inner", 10, 5),
-        event("user_annotation", "outer", 10, 50),
-        event("cpu_op", "aten::_to_copy", 10, 5),
-        event("cpu_op", "aten::to", 10, 6),
-        launch(5, 12),
-        gpu("kernel", "k", 70, 1, 5),
-    )
-    assert (only(trace).ranges, only(trace).operator) == (("outer", "inner"), "aten::_to_copy")
-
-
-def test_what_another_thread_was_doing_is_not_around_a_launch() -> None:
-    trace = read(
-        event("user_annotation", "forward", 0, 100, tid=1),
-        event("cpu_op", "aten::mm", 0, 100, tid=1),
-        event("cpu_op", "MmBackward0", 10, 20, tid=2),
-        launch(5, 15, tid=2),
-        gpu("kernel", "gemm", 50, 10, 5),
-    )
-    assert (only(trace).operator, only(trace).ranges) == ("MmBackward0", ())
-
-
-def test_a_launch_without_its_call_is_found_by_the_arrow_and_then_by_the_operator() -> None:
-    operator = event("cpu_op", "aten::add", 10, 10, **{"External id": 77})
-    around = event("user_annotation", "loss", 5, 50)
-    arrow = {"ph": "s", "cat": "ac2g", "id": 5, "pid": 41, "tid": 1, "ts": 12}
-    head = {"ph": "f", "cat": "ac2g", "id": 5, "pid": 0, "tid": 7, "ts": 60}
-    by_arrow = read(operator, around, arrow, gpu("kernel", "add", 60, 2, 5))
-    unnumbered = event("kernel", "add", 60, 2, tid=7, pid=0, device=0)
-    by_head = read(operator, around, arrow, head, unnumbered)
-    by_operator = read(operator, around, gpu("kernel", "add", 60, 2, 5, **{"External id": 77}))
-    unrelated = read(operator, around, gpu("kernel", "add", 60, 2, 77, **{"External id": 77}))
-    for trace in (by_arrow, by_head, by_operator):
-        assert (only(trace).operator, only(trace).ranges) == ("aten::add", ("loss",))
-    assert only(unrelated).operator is None, "some traces repeat the correlation where the operator's id belongs"
-
-
-@each_row("dur", [None, 0, -3, "7", float("nan")])
-def test_a_kernel_without_a_duration_stays_a_launch(dur: Any) -> None:
-    assert only(read(gpu("kernel", "k", 1, dur, 5))).duration_s is None
-
-
-@each_row("dur", [-3, -0.5, 1e300])
-def test_an_impossible_duration_is_told_and_not_used(dur: float) -> None:
-    trace = read(gpu("kernel", "good", 1, 2, 5), gpu("kernel", "bad", 9, dur, 6))
-    assert [activity.duration_s for activity in trace.activities] == [2e-6, None]
-    assert len(trace.warnings) == 1 and "impossible duration, not used: bad has " in trace.warnings[0]
-
-
-def test_an_activity_of_an_export_that_ends_before_it_starts_is_told(tmp_path: Path) -> None:
-    place = export(tmp_path / "a.sqlite", kernels=2)
-    change(place, "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 100 WHERE correlationId = 2")
-    trace = read_export(place)
-    assert [activity.duration_s for activity in trace.activities if activity.kind == KERNEL] == [5e-7, None]
-    assert "1 GPU activity has an impossible duration, not used: " in trace.warnings[0]
-    assert trace.warnings[0].endswith("has -1e-07 s")
-
-
-def test_a_kernel_without_a_start_is_left_out_and_counted() -> None:
-    trace = read(gpu("kernel", "k", 1, 2, 5), {"ph": "X", "cat": "kernel", "name": "lost", "args": {}})
-    assert only(trace).name == "k"
-    assert trace.warnings == ("1 GPU activity has no start time and is left out",)
-
-
-@each_row(
-    ("name", "direction"),
-    [
-        ("Memcpy HtoD (Pageable -> Device)", "host to device"),
-        ("Memcpy DtoH (Device -> Pinned)", "device to host"),
-        ("Memcpy DtoD (Device -> Device)", "device to device"),
-        ("Memcpy PtoP (Device -> Device)", "peer to peer"),
-        ("Memcpy HtoH (Pinned -> Pinned)", "host to host"),
-        ("Memcpy HtoA (Pageable -> Array)", "host to device"),
-        ("Memcpy", "copy"),
-    ],
-)
+@each_row(("name", "direction"), [
+    ("Memcpy HtoD (Pageable -> Device)", "host to device"), ("Memcpy DtoH (Device -> Pinned)", "device to host"),
+    ("Memcpy DtoD (Device -> Device)", "device to device"), ("Memcpy PtoP (Device -> Device)", "peer to peer"),
+    ("Memcpy HtoH (Pinned -> Pinned)", "host to host"), ("Memcpy HtoA (Pageable -> Array)", "host to device"),
+    ("Memcpy", "copy"),
+])  # fmt: skip
 def test_copies_are_named_by_their_direction(name: str, direction: str) -> None:
     for category in ("gpu_memcpy", "Memcpy"):
         one = only(read(gpu(category, name, 1, 2, 5, bytes=4096)))
         assert (one.kind, one.name, one.bytes) == (COPY, direction, 4096)
-
-
-def test_setting_memory_is_a_kind_of_its_own() -> None:
-    one = only(read(gpu("gpu_memset", "Memset (Device)", 1, 2, 5, bytes=0)))
-    assert (one.kind, one.name, one.bytes) == (SET, "set", 0)
+    cleared = only(read(gpu("gpu_memset", "Memset (Device)", 1, 2, 5, bytes=0)))
+    assert (cleared.kind, cleared.name, cleared.bytes) == (SET, "set", 0)
 
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -365,19 +176,16 @@ def test_a_communication_kernel_tells_its_collective() -> None:
     assert only(read(gpu("kernel", "gemm", 1, 2, 5, **COLLECTIVE))).collective is None
 
 
-@each_row(
-    ("args", "expected"),
-    [
-        (("_allgather_base", 10, 80, "Float"), Collective("all_gather", 40, 8)),
-        (("reduce_scatter_tensor_coalesced", None, None, None), Collective("reduce_scatter", None, 8)),
-        (("recv", 0, 3, "Double"), Collective("recv", 24, 8)),
-        # A rank put in an eighth of all that it gets, and eight times the part of the sum that it gets.
-        (("all_gather", 0, 2_000_000, "BFloat16"), Collective("all_gather", 500_000, 8)),
-        (("reduce_scatter", 0, 10, "Float"), Collective("reduce_scatter", 320, 8)),
-        (("wait", 0, 0, "Float"), Collective("wait", 0, 8)),
-        (("all_to_allv", 5, 5, "Strange"), Collective("all_to_all", None, 8)),
-    ],
-)
+@each_row(("args", "expected"), [
+    (("_allgather_base", 10, 80, "Float"), Collective("all_gather", 40, 8)),
+    (("reduce_scatter_tensor_coalesced", None, None, None), Collective("reduce_scatter", None, 8)),
+    (("recv", 0, 3, "Double"), Collective("recv", 24, 8)),
+    # A rank put in an eighth of all that it gets, and eight times the part of the sum that it gets.
+    (("all_gather", 0, 2_000_000, "BFloat16"), Collective("all_gather", 500_000, 8)),
+    (("reduce_scatter", 0, 10, "Float"), Collective("reduce_scatter", 320, 8)),
+    (("wait", 0, 0, "Float"), Collective("wait", 0, 8)),
+    (("all_to_allv", 5, 5, "Strange"), Collective("all_to_all", None, 8)),
+])  # fmt: skip
 def test_collectives_have_common_names_and_the_bytes_of_a_rank(args: tuple[object, ...], expected: Collective) -> None:
     names = ("Collective name", "In msg nelems", "Out msg nelems", "dtype")
     told = {"Group size": 8, **dict(zip(names, args, strict=True))}
@@ -421,38 +229,32 @@ def test_the_trace_starts_with_its_earliest_event_and_knows_the_date() -> None:
 
 
 def optimizer(kind: str, ts: float, dur: float, tid: int = 1) -> Event:
-    """A call of an optimizer, as PyTorch marks it."""
     return event("user_annotation", f"Optimizer.step#{kind}.step", ts, dur, tid=tid)
 
 
 def test_steps_go_from_the_end_of_one_call_of_the_optimizer_to_the_end_of_the_next() -> None:
     calls = (optimizer("SGD", 90, 10), optimizer("SGD", 180, 30), optimizer("SGD", 300, 5))
-    trace = read(gpu("kernel", "k", 0, 2, 5), *reversed(calls))
-    expected = [(100e-6, 110e-6), (210e-6, 95e-6)]
-    assert [step.name for step in trace.steps] == ["optimizer step"] * 2
-    assert [(step.start_s, step.duration_s) for step in trace.steps] == [pytest.approx(one) for one in expected]
-    own = read(gpu("kernel", "k", 0, 2, 5), *calls, event("user_annotation", "ProfilerStep#7", 50, 100))
-    assert [step.name for step in own.steps] == ["ProfilerStep"]
-    assert read(gpu("kernel", "k", 0, 2, 5), calls[0]).steps == (), "nobody knows when the first step began"
-
-
-def test_an_optimizer_within_another_is_a_part_of_it_and_two_beside_each_other_are_told_apart() -> None:
+    assert steps_of(*reversed(calls)) == [("optimizer step", 110), ("optimizer step", 95)]
+    assert steps_of(*calls, event("user_annotation", "ProfilerStep#7", 50, 100)) == [("ProfilerStep", 100)]
+    assert steps_of(calls[0]) == [], "nobody knows when the first step began"
+    # An optimizer within another is a part of it, two beside each other are told apart.
     both = [one for at in (0, 100) for one in (optimizer("Sharded", at, 50), optimizer("Adam", at, 30))]
-    assert [step.name for step in read(gpu("kernel", "k", 0, 2, 5), *both).steps] == ["optimizer step"]
+    assert steps_of(*both) == [("optimizer step", 100)]
     pair = [one for at in (0, 100) for one in (optimizer("SGD", at, 10), optimizer("Adam", at + 20, 10))]
-    names = [step.name for step in read(gpu("kernel", "k", 0, 2, 5), *pair).steps]
-    assert names == ["optimizer step (SGD)", "optimizer step (Adam)"]
-
-
-def test_without_an_optimizer_steps_are_calls_of_the_outermost_modules() -> None:
-    calls = [
+    assert [name for name, _ in steps_of(*pair)] == ["optimizer step (SGD)", "optimizer step (Adam)"]
+    # Without an optimizer steps are calls of the outermost modules.
+    modules = [
         event("python_function", name, at + begin, dur)
         for at in (0, 100, 250)
         for name, begin, dur in (("nn.Module: Net_0", 0, 40), ("nn.Module: Linear_0", 0, 20), ("forward", 0, 60))
     ]
-    trace = read(gpu("kernel", "k", 0, 2, 5), *calls)
-    assert [step.name for step in trace.steps] == ["call of Net_0"] * 2
-    assert [step.duration_s for step in trace.steps] == [pytest.approx(100e-6), pytest.approx(150e-6)]
+    assert steps_of(*modules) == [("call of Net_0", 100), ("call of Net_0", 150)]
+
+
+def steps_of(*events: Event) -> list[tuple[str, float]]:
+    """The steps of a trace with these events: names and microseconds."""
+    steps = read(gpu("kernel", "k", 0, 2, 5), *events).steps
+    return [(step.name, round(step.duration_s * 1e6, 3)) for step in steps]
 
 
 def test_a_product_counts_once_at_its_outermost_operator_and_knows_its_kernels() -> None:
@@ -482,34 +284,24 @@ def test_a_product_counts_once_at_its_outermost_operator_and_knows_its_kernels()
 def test_a_list_of_events_and_utf16_are_traces_too(tmp_path: Path) -> None:
     listed = json.dumps([gpu("kernel", "k", 1, 2, 5)])
     wide = json.dumps({"traceEvents": [gpu("kernel", "k", 1, 2, 5)]})
-    for name, data in {"list.json": listed.encode(), "wide.json": wide.encode("utf-16")}.items():
+    late = json.dumps({"with_stack": 1, "note": "x" * 5000, "traceEvents": [gpu("kernel", "k", 1, 2, 5)]})
+    for name, data in {
+        "list.json": listed.encode(),
+        "wide.json": wide.encode("utf-16"),
+        "late.json": late.encode(),
+    }.items():
         (tmp_path / name).write_bytes(data)
         trace = read_file(str(tmp_path / name))
         assert isinstance(trace, Trace) and only(trace).name == "k"
 
 
-def test_events_far_behind_the_start_of_the_file_are_found(tmp_path: Path) -> None:
-    path = tmp_path / "late.json"
-    path.write_text(json.dumps({"with_stack": 1, "note": "x" * 5000, "traceEvents": [gpu("kernel", "k", 1, 2, 5)]}))
-    trace = read_file(str(path))
-    assert isinstance(trace, Trace) and only(trace).name == "k"
-
-
-@each_row(
-    ("data", "words"),
-    [
-        (b'{"traceEvents": [', "not valid JSON"),
-        (b'{"traceEvents": 5}', "has no list"),
-        (b'{"traceEvents": []}', "without GPU activity"),
-        (b'{"traceEvents": ' + b"[" * 100_000, "not valid JSON"),
-        (b'{"traceEvents": [{"ts": 1e99999999999999999999}]}', "not valid JSON"),
-        (b'{"traceEvents": [{"ts": ' + b"9" * 5000 + b"}]}", "not valid JSON"),
-        (gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9], "cannot be unpacked"),
-        (gzip.compress(b'{"traceEvents": []}', mtime=0) + b"rest", "cannot be unpacked"),
-    ],
-)
-def test_a_broken_trace_is_one_clear_error(data: bytes, words: str) -> None:
-    with pytest.raises(InputError, match=words) as caught:
+@each_row("data", [
+    b'{"traceEvents": [', b'{"traceEvents": 5}', b'{"traceEvents": []}', b'{"traceEvents": ' + b"[" * 100_000,
+    b'{"traceEvents": [{"ts": 1e99999999999999999999}]}', b'{"traceEvents": [{"ts": ' + b"9" * 5000 + b"}]}",
+    gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9], gzip.compress(b'{"traceEvents": []}', mtime=0) + b"rest",
+])  # fmt: skip
+def test_a_broken_trace_is_one_clear_error(data: bytes) -> None:
+    with pytest.raises(InputError) as caught:
         read_torch_trace(BytesIO(data), "trace.json", "")
     assert caught.value.hint and "trace.json" in caught.value.message
 
@@ -517,15 +309,9 @@ def test_a_broken_trace_is_one_clear_error(data: bytes, words: str) -> None:
 def test_a_gzip_bomb_is_stopped_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_json, "LARGEST", 10 * 2**20)
     bomb = gzip.compress(b'{"traceEvents": [' + b" " * 2**24)
-    with pytest.raises(InputError, match="more than 10 MiB"):
-        read_torch_trace(BytesIO(bomb), "trace.json.gz", "")
-    with pytest.raises(InputError, match="more than 10 MiB"):
-        read_torch_trace(BytesIO(b" " * (10 * 2**20 + 1)), "trace.json", "")
-
-
-def test_hip_calls_tell_an_amd_trace_that_names_no_gpu() -> None:
-    with pytest.raises(InputError, match="AMD"):
-        read(event("cuda_runtime", "hipLaunchKernel", 1, 2, correlation=5), gpu("kernel", "k", 3, 2, 5))
+    for data, name in ((bomb, "trace.json.gz"), (b" " * (10 * 2**20 + 1), "trace.json")):
+        with pytest.raises(InputError, match="10 MiB"):
+            read_torch_trace(BytesIO(data), name, "")
 
 
 @each_row(
@@ -534,72 +320,26 @@ def test_hip_calls_tell_an_amd_trace_that_names_no_gpu() -> None:
         # From 10 µs on, and 2 s after.
         (
             [event("cuda_runtime", "cudaGetDeviceCount", 10, 5), event("Trace", "PyTorch Profiler (0)", 10, 2e6)],
-            {"deviceProperties": [{"id": 0}]},
-            "nothing was launched on a GPU in the 2.00 s that it recorded",
-            "process that uses the GPU",
+            {"deviceProperties": [{"id": 0}]}, "2.00 s", "process",
         ),
         (
             [event("cpu_op", "aten::mm", 0, 9), event("cuda_runtime", "cudaDeviceSynchronize", 10, 990)],
-            {},
-            "nothing was launched on a GPU in the 1.00 ms that it recorded",
-            "torch.profiler.schedule",
+            {}, "1.00 ms", "torch.profiler.schedule",
         ),
-        (
-            [event("cpu_op", "aten::mm", 0, 9), launch(1, 2)],
-            {},
-            "calls of CUDA that launch something, but not what the GPU did",
-            "no other profiler",
-        ),
-        ([event("cpu_op", "aten::mm", 0, 9)], {}, "only the CPU was traced", "ProfilerActivity.CUDA"),
-        ([event("user_annotation", "ProfilerStep#1", 0, 9)], {}, "only the CPU was traced", "ProfilerActivity.CUDA"),
+        ([event("cpu_op", "aten::mm", 0, 9), launch(1, 2)], {}, "CUDA", "no other profiler"),
+        ([event("cpu_op", "aten::mm", 0, 9)], {}, "CPU", "ProfilerActivity.CUDA"),
+        ([event("user_annotation", "ProfilerStep#1", 0, 9)], {}, "CPU", "ProfilerActivity.CUDA"),
         ([event("overhead", "x", 0, 9)], {"deviceProperties": [{"id": 0}]}, "no kernels", "ProfilerActivity.CUDA"),
-        ([event("", "cuMemAlloc_v2", 0, 9)], {}, "no kernels and no copies", "gpuprof reads traces of PyTorch"),
+        ([event("", "cuMemAlloc_v2", 0, 9)], {}, "no kernels", "PyTorch"),
+        ([event("cuda_runtime", "hipLaunchKernel", 1, 2), gpu("kernel", "k", 3, 2, 5)], {}, "AMD", ""),
     ],
-)
+)  # fmt: skip
 def test_a_trace_without_gpu_activity_says_why_and_what_would_record_it(
     events: list[Event], header: dict[str, object], says: str, hint: str
 ) -> None:
     with pytest.raises(InputError) as raised:
         read(*events, **header)
     assert says in raised.value.message and hint in (raised.value.hint or "")
-
-
-def test_deep_and_many_spans_take_no_quadratic_time() -> None:
-    number = 10_000
-    nested = [event("user_annotation", "deep", at, 10 * number) for at in range(number)]
-    calls = [launch(at + 1, at + 0.5) for at in range(number)]
-    kernels = [gpu("kernel", "k", number + at, 1, at + 1) for at in range(number)]
-    with alone():
-        began = time.process_time()
-        trace = read(*nested, *calls, *kernels)
-        assert time.process_time() - began < 2.5
-    assert len(trace.activities) == number
-    assert len(trace.activities[3].ranges) == 4 and len(trace.activities[-1].ranges) <= 100
-
-
-class Span:
-    """A span of thread 1."""
-
-    thread = 1
-
-    def __init__(self, start: int, length: int) -> None:
-        self.start, self.end = start, start + length
-
-
-@given(st.lists(st.builds(Span, st.integers(0, 30), st.integers(0, 30)), max_size=30), st.sets(st.integers(0, 60)))
-def test_the_open_spans_are_those_that_enclose_a_moment(spans: list[Span], moments: set[int]) -> None:
-    found = open_at_places(spans, [LaunchOrigin(1, at, None) for at in moments])
-    for place, around in found.items():
-        assert all(span.start <= place.at <= span.end for span in around)
-        assert [span.start for span in around] == sorted(span.start for span in around)
-        if nest(spans):
-            assert set(around) == {span for span in spans if span.start <= place.at <= span.end}
-
-
-def nest(spans: list[Span]) -> bool:
-    """Whether of any two spans one lies in the other, or they have nothing in common, as those of a program do."""
-    pairs = ((one, other) for one in spans for other in spans if one.start <= other.start)
-    return all(other.start > one.end or other.end <= one.end for one, other in pairs)
 
 
 GPU_CATEGORIES = ("kernel", "gpu_memcpy", "Memset")
@@ -636,7 +376,6 @@ EVENTS = st.fixed_dictionaries(
 
 
 def has_time(event: Event) -> bool:
-    """Whether an event has a start that a trace can have."""
     at = event.get("ts")
     return isinstance(at, (int, float)) and abs(at) < 1e18
 
@@ -666,8 +405,6 @@ def test_bytes_that_begin_like_a_trace_never_end_in_a_traceback(tail: bytes) -> 
         with pytest.raises(GpuprofError):
             read_torch_trace(BytesIO(start + tail), "trace.json", "")
 
-
-# --- nsys exports made by hand
 
 STARTED = "start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER"
 SHAPE = "gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER"
@@ -708,7 +445,6 @@ def export(path: Path, *, kernels: int = 1, ranges: tuple[tuple[object, ...], ..
 
 
 def change(path: Path, *statements: str) -> Path:
-    """The same export, changed."""
     with closing(sqlite3.connect(path)) as made:
         for statement in statements:
             made.execute(statement)
@@ -717,20 +453,24 @@ def change(path: Path, *statements: str) -> Path:
 
 
 def read_export(path: Path) -> Trace:
-    """Read an export."""
     trace = read_file(str(path))
     assert isinstance(trace, Trace)
     return trace
 
 
 def test_a_kernel_of_an_export_has_names_shape_and_shared_memory(tmp_path: Path) -> None:
-    trace = read_export(export(tmp_path / "e.sqlite"))
-    one = only(trace)
+    # A name with signs of a URI is a file name.
+    path = export(tmp_path / "50%41#a?mode=rwc.sqlite", kernels=2)
+    change(path, "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 100 WHERE correlationId = 2")
+    trace = read_export(path)
+    assert [item.name for item in tmp_path.iterdir()] == ["50%41#a?mode=rwc.sqlite"]
+    one, impossible = trace.activities
     assert (one.name, one.mangled, one.process) == ("void saxpy<float>(int)", "_Z5saxpy", 99)
     assert (one.grid, one.block, one.registers_per_thread, one.shared_bytes) == ((4, 1, 1), (256, 1, 1), 32, 1536)
     assert (one.start_s, one.duration_s) == pytest.approx((300e-9, 500e-9)), "from the call on"
     assert len(trace.devices) == 1 and trace.devices[0].name is None
-    assert trace.sha256 != "" and trace.warnings == ()
+    assert impossible.duration_s is None
+    assert len(trace.warnings) == 1 and "-1e-07 s" in trace.warnings[0]
 
 
 def test_ranges_of_the_launching_thread_are_around_a_kernel(tmp_path: Path) -> None:
@@ -759,61 +499,16 @@ def test_top_level_ranges_that_come_again_are_steps(tmp_path: Path) -> None:
     assert [one.ranges for one in trace.activities] == [("layer",), ("layer",), ("layer",), ("save",)]
 
 
-def test_operators_of_torch_are_ranges_and_no_steps(tmp_path: Path) -> None:
-    name = "aten::mm, op_id = {}, sizes = [[4, 16], [16, 8]]"
-    ranges = tuple((1000 * n - 400, 1000 * n, 59, name.format(n), None, THREAD) for n in (1, 2, 3))
-    trace = read_export(export(tmp_path / "e.sqlite", kernels=3, ranges=ranges))
-    assert trace.steps == ()
-    assert {one.ranges for one in trace.activities} == {("aten::mm [4, 16]×[16, 8]",)}
-
-
-def test_nodes_of_a_graph_in_an_export_know_its_launch(tmp_path: Path) -> None:
-    path = change(
-        export(tmp_path / "e.sqlite", kernels=4),
-        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN graphNodeId INTEGER",
-        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET graphNodeId = correlationId WHERE correlationId < 4",
-        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET correlationId = 1 WHERE correlationId = 2",
-    )
-    first, second, third, alone = (one.graph_launch for one in read_export(path).activities)
-    assert first == second is not None
-    assert third is not None and third != first
-    assert alone is None
-
-
-def test_copies_and_settings_of_memory_have_direction_and_bytes(tmp_path: Path) -> None:
-    names = ("host to device", "device to host", "device to device", "peer to peer", "device to host", "copy")
-    directions = dict(zip((1, 2, 8, 10, 12, 99), names, strict=True))
-    statements = [
-        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY ({STARTED}, bytes INTEGER, copyKind INTEGER)",
-        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET ({STARTED}, bytes INTEGER)",
-        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (5000,5100,0,7,50,{PROCESS},256)",
-    ]
-    for number, kind in enumerate(directions):
-        values = f"({2000 + number},{3000 + number},0,7,60,{PROCESS},4096,{kind})"
-        statements.append(f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES {values}")
-    trace = read_export(change(export(tmp_path / "e.sqlite"), *statements))
-    copies = [one for one in trace.activities if one.kind == COPY]
-    assert [one.name for one in copies] == list(directions.values())
-    assert {one.bytes for one in copies} == {4096}
-    assert [(one.name, one.bytes) for one in trace.activities if one.kind == SET] == [("set", 256)]
-
-
-@each_row(
-    ("kind", "source", "target", "memory"),
-    [
-        (1, 0, 2, "pageable"),
-        (1, 1, 2, "pinned"),
-        (2, 2, 0, "pageable"),
-        (2, 5, 1, "pinned"),
-        (1, 4, 2, "unified"),
-        (11, None, None, "unified"),
-        (8, 2, 2, None),
-        (1, 7, 2, None),
-        (1, None, None, None),
-    ],
-)
+@each_row(("kind", "source", "target", "direction", "memory"), [
+    (1, 0, 2, "host to device", "pageable"), (1, 1, 2, "host to device", "pinned"),
+    (2, 2, 0, "device to host", "pageable"), (2, 5, 1, "device to host", "pinned"),
+    (1, 4, 2, "host to device", "unified"), (11, None, None, "host to device", "unified"),
+    (8, 2, 2, "device to device", None), (10, 2, 2, "peer to peer", None),
+    (12, None, None, "device to host", "unified"), (99, None, None, "copy", None), (1, 7, 2, "host to device", None),
+    (1, None, None, "host to device", None),
+])  # fmt: skip
 def test_copies_have_the_memory_at_the_end_of_the_host(
-    tmp_path: Path, kind: int, source: int | None, target: int | None, memory: str | None
+    tmp_path: Path, kind: int, source: int | None, target: int | None, direction: str, memory: str | None
 ) -> None:
     ends = ",".join("NULL" if end is None else str(end) for end in (source, target))
     columns = "bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER"
@@ -822,23 +517,13 @@ def test_copies_have_the_memory_at_the_end_of_the_host(
             export(tmp_path / "e.sqlite"),
             f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY ({STARTED}, {columns})",
             f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (2000,3000,0,7,60,{PROCESS},4096,{kind},{ends})",
+            f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET ({STARTED}, bytes INTEGER)",
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (5000,5100,0,7,50,{PROCESS},256)",
         )
     )
-    assert [one.memory for one in trace.activities if one.kind == COPY] == [memory]
-
-
-def test_exposed_copies_of_an_export_are_found(tmp_path: Path) -> None:
-    # A kernel of 500 ns, and 9 µs of copying after it.
-    columns = "bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER"
-    path = change(
-        export(tmp_path / "e.sqlite"),
-        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY ({STARTED}, {columns})",
-        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (2000,11000,0,7,60,{PROCESS},90000,2,2,0)",
-    )
-    (told,) = [
-        finding for one in session_of(path).kernels for finding in one.findings if finding.rule == "exposed-copies"
-    ]
-    assert "9.00 µs device to host into pageable memory, at 10.0 GB/s" in told.headline
+    _, copy, cleared = trace.activities
+    assert (copy.kind, copy.name, copy.memory, copy.bytes) == (COPY, direction, memory, 4096)
+    assert (cleared.kind, cleared.name, cleared.bytes) == (SET, "set", 256)
 
 
 def test_an_old_export_without_most_columns_is_read(tmp_path: Path) -> None:
@@ -870,79 +555,34 @@ def test_the_gpu_of_a_device_number_is_found_by_the_table_of_cuda_devices(tmp_pa
     assert (gpu.name, gpu.compute_capability, gpu.sm_count) == ("NVIDIA H200", "9.0", 132)
 
 
-def test_number_0_of_two_processes_is_two_gpus(tmp_path: Path) -> None:
-    path = tmp_path / "ranks.sqlite"
-    with closing(sqlite3.connect(path)) as made:
-        made.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
-        made.execute(
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, globalPid INT, shortName INT)"
-        )
-        for process in (6, 5, 7):
-            made.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, ?, 1)", (process, 100, process << 24))
-        made.commit()
-    unlisted = read_export(path)
-    assert len(unlisted.devices) == 1, "without the table nothing tells the GPUs apart"
-    change(
-        path,
-        "CREATE TABLE TARGET_INFO_GPU (id INT, name TEXT)",
-        "INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H100 first'), (1, 'NVIDIA H100 second')",
-        "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INT, cudaId INT, pid INT)",
-        "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (0, 0, 5), (1, 0, 6)",
-    )
-    trace = read_export(path)
-    assert [gpu.name for gpu in trace.devices] == ["NVIDIA H100 first", "NVIDIA H100 second"]
-    # Process 7 is in no row: its number 0 is that of the first one.
-    assert [(one.process, one.device) for one in trace.activities] == [(5, 0), (6, 1), (7, 0)]
-
-
-def test_steps_of_an_export_know_their_thread(tmp_path: Path) -> None:
-    ranges = tuple((1000 * n, 1000 * n + 100, 59, f"step {n}", None, THREAD + n % 2) for n in range(6))
-    trace = read_export(export(tmp_path / "e.sqlite", ranges=ranges))
-    assert [step.thread for step in trace.steps] == [THREAD, THREAD + 1] * 3
-
-
-def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
-    path = export(tmp_path / "e.sqlite")
-    data = path.read_bytes()
-    at = data.index(b"CREATE TABLE NVTX_EVENTS") + 3
-    path.write_bytes(data[:at] + b"\x80" + data[at + 1 :])
-    with pytest.raises(DamagedInput, match="SQLite says"):
-        read_export(path)
-
-
 def test_graphs_without_their_kernels_are_told(tmp_path: Path) -> None:
     graphs = ("CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT)",
               "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4)")  # fmt: skip
     (told,) = read_export(change(export(tmp_path / "some.sqlite"), *graphs)).warnings
-    assert told.startswith("2 launches of whole CUDA graphs are left out")
-    with pytest.raises(InputError, match="whole CUDA graphs and no kernels"):
+    assert told.startswith("2 launches")
+    with pytest.raises(InputError, match="CUDA graphs"):
         read_export(change(export(tmp_path / "all.sqlite", kernels=0), *graphs))
 
 
-def test_another_database_and_one_without_kernels_say_so(tmp_path: Path) -> None:
+def test_what_is_no_whole_export_with_kernels_says_so(tmp_path: Path) -> None:
     other = change(tmp_path / "other.sqlite", "CREATE TABLE songs (id INTEGER)")
-    with pytest.raises(InputError, match="not an export of Nsight Systems"):
+    with pytest.raises(InputError, match="Nsight Systems"):
         read_file(str(other))
-    with pytest.raises(InputError, match="has no CUDA kernel") as caught:
+    with pytest.raises(InputError, match="CUDA") as caught:
         read_file(str(export(tmp_path / "empty.sqlite", kernels=0)))
     assert "nsys profile" in (caught.value.hint or "")
-
-
-def test_a_cut_export_and_one_still_written_say_so(tmp_path: Path) -> None:
     whole = export(tmp_path / "e.sqlite", kernels=500)
-    cut = tmp_path / "cut.sqlite"
-    cut.write_bytes(whole.read_bytes()[:-4096])
-    with pytest.raises(DamagedInput, match=r"cut.sqlite is damaged: it has \d+ of \d+ bytes"):
-        read_file(str(cut))
+    data = whole.read_bytes()
+    (tmp_path / "cut.sqlite").write_bytes(data[:-4096])
+    with pytest.raises(DamagedInput, match=rf"cut.sqlite .* {len(data) - 4096} of {len(data)} bytes"):
+        read_file(str(tmp_path / "cut.sqlite"))
+    at = data.index(b"CREATE TABLE NVTX_EVENTS") + 3
+    (tmp_path / "schema.sqlite").write_bytes(data[:at] + b"\x80" + data[at + 1 :])
+    with pytest.raises(DamagedInput, match="SQLite"):
+        read_file(str(tmp_path / "schema.sqlite"))
     (tmp_path / "e.sqlite-journal").write_bytes(b"x")
-    with pytest.raises(InputError, match="still being written"):
+    with pytest.raises(InputError, match="being written"):
         read_file(str(whole))
-
-
-def test_a_name_with_signs_of_a_uri_is_a_file_name(tmp_path: Path) -> None:
-    for name in ("a?mode=rwc.sqlite", "50%41#b.sqlite"):
-        assert len(read_export(export(tmp_path / name)).activities) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["50%41#b.sqlite", "a?mode=rwc.sqlite"]
 
 
 @given(at=st.integers(100, 28_000), byte=st.integers(0, 255), length=st.integers(1, 200))
@@ -962,45 +602,3 @@ def test_a_damaged_export_never_ends_in_a_traceback(
             assert error.hint
         else:
             assert all(one.start_s >= 0 for one in trace.activities)
-
-
-CELL = st.one_of(
-    st.none(),
-    st.integers(-(2**63), 2**63 - 1),
-    st.integers(0, 3000),
-    st.floats(),
-    st.text(max_size=3),
-    st.binary(max_size=3),
-)
-
-
-@given(st.lists(st.tuples(*[CELL] * 8), max_size=6), st.lists(st.tuples(*[CELL] * 6), max_size=6))
-def test_any_cells_are_read_or_refused_and_no_kernel_is_lost(
-    tmp_path_factory: pytest.TempPathFactory, kernels: list[tuple[Any, ...]], ranges: list[tuple[Any, ...]]
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "cells.sqlite"
-    path.unlink(missing_ok=True)
-    with closing(sqlite3.connect(path)) as made:
-        made.execute("PRAGMA synchronous = OFF")
-        made.execute("CREATE TABLE StringIds (id, value)")
-        made.execute("INSERT INTO StringIds VALUES (1, 'k'), ('x', NULL), (NULL, x'ff')")
-        made.execute(
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, correlationId, globalPid, gridX, shortName,"
-            "streamId)"
-        )
-        made.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?,?,?,?,?,?,?,?)", kernels)
-        made.execute("CREATE TABLE NVTX_EVENTS (start, end, eventType, text, textId, globalTid)")
-        made.executemany("INSERT INTO NVTX_EVENTS VALUES (?,?,?,?,?,?)", ranges)
-        made.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, globalTid, correlationId)")
-        made.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,?)", [row[:3] for row in ranges])
-        made.commit()
-    started = sum(isinstance(row[0], int) and abs(row[0]) < 10**18 for row in kernels)
-    try:
-        trace = read_nsys_sqlite(path, "")
-    except GpuprofError as error:
-        assert started == 0 and error.hint
-        return
-    assert len(trace.activities) == started
-    left_out = [warning for warning in trace.warnings if "impossible duration" not in warning]
-    assert bool(left_out) == (len(kernels) > started)
-    assert all(one.start_s >= 0 and (one.duration_s is None or one.duration_s > 0) for one in trace.activities)

@@ -116,33 +116,8 @@ def uncounted() -> Program:
     return lambda: (torch.mv(x, y).sum() + torch.dot(y, y) + f.layer_norm(x, (5,)).sum(), None)[1]
 
 
-def training() -> Program:
-    net = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8))
-    optimizer, x = torch.optim.AdamW(net.parameters()), torch.randn(4, 16)
-
-    def run() -> None:
-        for _ in range(4):
-            optimizer.zero_grad()
-            net(x).sum().backward()
-            optimizer.step()
-
-    return run
-
-
-def inference() -> Program:
-    net, x = nn.Sequential(nn.Linear(16, 32), nn.ReLU()), torch.randn(4, 16)
-
-    def run() -> None:
-        with torch.no_grad():
-            for _ in range(3):
-                net(x)
-
-    return run
-
-
 PROGRAMS = (
-    mlp, conv, conv_transposed, conv_grouped, conv_1d_3d, attention, lower_types, fused_attention, uncounted, training,
-    inference,
+    mlp, conv, conv_transposed, conv_grouped, conv_1d_3d, attention, lower_types, fused_attention, uncounted,
 )  # fmt: skip
 
 
@@ -154,7 +129,7 @@ def main(folder: Path) -> None:
         program = make()
         with FlopCounterMode(display=False) as counter:
             program()
-        with profile(activities=[ProfilerActivity.CPU], record_shapes=True, with_stack=make is inference) as recorded:
+        with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as recorded:
             program()
         recorded.export_chrome_trace(str(folder / f"{make.__name__}.json"))
         counts = counter.get_flop_counts().get("Global", {})
