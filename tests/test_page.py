@@ -122,6 +122,34 @@ def test_fix_first_has_gain_kernel_and_confidence_and_leads_to_the_card() -> Non
     assert alone.doubt and alone.gain.percent is None
 
 
+def test_sections_come_for_kernels_of_fix_first_beyond_top() -> None:
+    many = [kernel(number, {"fp32": 1e9}, {"dram": 1e9}, duration_s=1e-3 - number * 1e-5) for number in range(20)]
+    last = replace(many[-1], findings=(UNCOALESCED,))
+    built = build_page(summarised(session(*many[:-1], last)), Choice(top=2))
+    assert [item.id for item in built.sections] == [0, 1, 19]
+    assert built.sections_left_out is not None and "17 more" in built.sections_left_out
+
+
+def test_a_card_says_evidence_gain_and_where() -> None:
+    card = next(cards(diagnosed().kernels[0], {("/home/someone/gather.cu", 41): "line-0-0-41"}))
+    assert card.severity == "high" and re.findall(r"\d+ %", card.gain) == ["31 %", "20 %"]
+    assert card.where.startswith("gather.cu:41, 80 %") and card.where_href == "#line-0-0-41"
+    percent, count = card.evidence
+    assert (percent.value, percent.threshold, percent.percent, percent.mark) == ("50 %", "10 %", "50", "10")
+    assert (count.meaning, count.metric, count.value) == ("sectors moved", "sectors", "4\u202f200\u202f000 sectors")
+    assert (count.threshold, count.percent, count.mark) == ("", None, None)
+    (twice,) = summarised(session(kernel(0, findings=(UNCOALESCED, UNCOALESCED)))).kernels
+    assert [card.id for card in cards(twice, {})] == ["finding-0-uncoalesced-global", "finding-0-uncoalesced-global-2"]
+
+
+def test_only_a_bound_is_marked_as_at_most() -> None:
+    assert "≤ 20 %" in texts(page())
+    held = replace(UNCOALESCED, gain_kind="fixed-work", held="the same instructions")
+    said = texts(render_html(summarised(session(kernel(0, findings=(held,))))))
+    assert "the same instructions" in said
+    assert "~ 20 %" in said and "≤" not in said.split("Fix first")[2].split("Roofline")[0]
+
+
 def test_a_card_says_what_remains_and_an_explained_one_leads_to_its_cause() -> None:
     remains = (Remaining("dram", 0.62), Remaining("issue", 0.3))
     cause = replace(UNCOALESCED, id="0.uncoalesced-global", remains=remains)
