@@ -14,7 +14,7 @@ from gpuprof.cli import patience
 from gpuprof.cli.config_file import KEYS, find_config
 from gpuprof.errors import InputError
 from tests.cli import Done, gpuprof, process
-from tests.ncu_bytes import simple_report
+from tests.ncu_bytes import A100, simple_report
 from tests.table import each_row
 from tests.test_run import Bench, bench
 

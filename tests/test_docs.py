@@ -279,5 +279,3 @@ def test_names_on_pages_are_those_of_rules_and_targets() -> None:
     triage = _CODE.findall(prose(DOCS / "explanation" / "triage.md"))
     named = {code for code in triage if re.fullmatch(r"[a-z\d]+(-[a-z\d]+)+", code)}
     assert named and named <= {rule.id for rule in RULES}
-
-

@@ -16,6 +16,7 @@ nbformat = pytest.importorskip("nbformat", reason="nbclient and ipykernel run no
 nbclient = pytest.importorskip("nbclient", reason="nbclient and ipykernel run notebooks")
 pytest.importorskip("ipykernel", reason="nbclient and ipykernel run notebooks")
 assert app and place  # fixtures
+pytestmark = pytest.mark.slow
 
 CALL = f"import sys, gpuprof\nsession = gpuprof.profile({{program}}, 'out', ncu={str(STANDIN)!r}{{more}})\n"
 

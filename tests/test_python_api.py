@@ -635,5 +635,3 @@ def test_the_program_of_the_page_that_checks_a_kernel_runs(
     exec(compile(program, PAGE.name, "exec"), {})
     shown = capsys.readouterr().out
     assert "copy sm_90 " in shown and "kernel.cu 1 global 4.0" in shown and "kernel.cu 1 global 32.0" in shown
-
-
