@@ -17,7 +17,6 @@ from typing import Any
 import click
 import pytest
 
-from gpuprof.api import load
 from gpuprof.cli.main import COMMANDS, cli
 from gpuprof.cli.ncu_options import OF_PROFILING, OF_READING, OF_VALUES
 from gpuprof.cli.output import write_files
@@ -26,8 +25,6 @@ from gpuprof.collect.choices import KernelBase
 from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.errors import UsageError
 from gpuprof.own_files import draft_of
-from gpuprof.present.figures import overview
-from gpuprof.present.plot import render_pdf
 from gpuprof.read import plain_file
 from gpuprof.read.recognise import recognised
 from tests.cli import GPUPROF, Done, gpuprof
@@ -396,8 +393,6 @@ def test_a_pdf_has_its_fonts_and_no_date(place: Path) -> None:
     data = (place / "x.pdf").read_bytes()
     assert data.startswith(b"%PDF") and b"/CIDFontType2" in data and b"/FontFile2" in data
     assert not any(mark in data for mark in (b"/Type3", b"Date", b"Matplotlib"))
-    figure = overview(load(place / "a.ncu-rep"))
-    assert render_pdf(figure) == render_pdf(figure)
 
 
 # Dry runs, and how errors are written
