@@ -33,9 +33,9 @@ from gpuprof.collect.nvcc import find_nvcc
 from gpuprof.diagnose.repairs import repairs
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.model.recorded import Missing
-from gpuprof.model.session import Evidence, Finding, KernelProfile, Throughput
+from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.present.console_recording import print_others, print_story
-from gpuprof.present.repair_text import outcome_text, saved_text, slow_text, why_texts
+from gpuprof.present.repair_text import outcome_text, saved_text
 from gpuprof.recordings import recordings
 from gpuprof.store.page import read_session_html
 from tests.cli import Done, gpuprof, process
@@ -211,27 +211,11 @@ def test_a_fix_is_held_against_the_first_finding_with_a_gain() -> None:
     assert list(repairs([first_kernel()])) == []
 
 
-def test_the_evidence_is_what_decided_the_finding() -> None:
-    context, decisive = Evidence("m", 3.0, "", threshold=None, meaning="context"), finding().evidence[0]
-    told = finding(evidence=(context, decisive), confidence="guess")
-    assert why_texts(told) == (told.headline, "sectors of a request: 8 sectors, threshold 4 sectors; guess")
-    assert why_texts(finding(evidence=(context,)))[1] == "context: 3; measured"
-
-
-def test_a_kernel_is_told_by_its_ceiling_and_what_is_busy_beside_it() -> None:
-    busy = first_kernel(finding(), throughput=(Throughput("dram", 0.75), Throughput("l2", 0.3), Throughput("sm", 0.2)))
-    assert slow_text(busy, session(busy)) == "a: 10.0 ms at 75 % of DRAM bandwidth; L2 30 %, issue slots 30 %"
-    bare = first_kernel(duration_s=None, throughput=(), roofline=(), scheduler=None)
-    assert slow_text(bare, session(bare)).startswith("a: ")
-
-
 def test_the_outcome_is_that_of_all_fixes() -> None:
     first, last = first_kernel(), fixed_kernel(finding())
-    between = kernel(2, label="m", duration_s=5e-3)
-    told = outcome_text([first, between, last])
+    told = outcome_text([first, kernel(2, label="m", duration_s=5e-3), last])
     assert told.startswith("10.0 ms → 2.00 ms, 5.00 times as fast; ") and told.endswith(last.findings[0].headline)
     assert outcome_text([fixed_kernel(), first]).startswith("2.00 ms → 10.0 ms, 5.00 times as long; ")
-    assert outcome_text([first, fixed_kernel(duration_s=None)]).startswith("a → b, duration not collected; ")
 
 
 def printed(tell: Callable[[Console], None]) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import ctypes
 import gc
-import inspect
 import io
 import os
 import re
@@ -16,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,7 +21,6 @@ import pytest
 
 import gpuprof
 from gpuprof.cli.run import command
-from gpuprof.collect import process
 from gpuprof.collect.choices import CounterSetName
 from gpuprof.collect.counter_sets import SET_NAMES
 from gpuprof.collect.progress import ProgressLine
@@ -179,15 +175,6 @@ def test_the_options_of_the_command_line_are_those_of_a_request(tmp_path: Path) 
     assert names == set(ProfileRequest.__slots__) - {"program", "folder", "overwrite", "output", "on_event", "stop"}
 
 
-def test_the_signature_is_that_of_the_request_and_each_argument_is_described() -> None:
-    for function, result in ((gpuprof.profile, "LoadedSession"), (gpuprof.plan, "ProfilePlan")):
-        shown = inspect.signature(function)
-        assert shown.parameters == inspect.signature(ProfileRequest).parameters
-        assert shown.return_annotation == result
-    described = gpuprof.profile.__doc__ or ""
-    assert all(f"`{name}`" in described for name in shown.parameters)
-
-
 @each_row(
     "wrong",
     [
@@ -325,21 +312,6 @@ def test_a_stderr_that_is_missing_fails_or_has_no_bytes_does_not_hold_the_progra
     assert len(session.kernels) == 2 and (not isinstance(stream, Cell) or len(stream.text) == 300_000)
 
 
-@pytest.mark.slow
-def test_a_program_that_prints_faster_than_its_output_is_taken_is_ended_in_time(place: Place) -> None:
-    place.whole()
-
-    def slowly(_: str) -> None:
-        time.sleep(0.02)
-
-    with pytest.raises(ProgramFailed):
-        place.profile("timeout", "10", "yes", output=slowly, timeout_s=0.5)
-    began = time.monotonic()
-    with pytest.raises(Interrupted):
-        place.profile("timeout", "10", "yes", output=slowly, overwrite=True, stop=lambda: time.monotonic() > began + 1)
-    assert time.monotonic() - began < 8
-
-
 @pytest.mark.parametrize("which", ["output", "on_event"])
 def test_what_a_function_raises_ends_the_program(place: Place, which: str) -> None:
     place.whole()
@@ -417,51 +389,35 @@ def test_where_nothing_was_recorded_there_is_no_session(place: Place) -> None:
 # How it is stopped
 
 
-def in_thread(work: Callable[[], object]) -> Callable[[], object]:
-    """Do something in a thread of its own; the function that is returned waits for it, and returns or raises."""
-    outcome: list[object] = []
-
-    def do() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=do)
-    thread.start()
-
-    def wait() -> object:
-        thread.join(SECONDS)
-        assert outcome
-        if isinstance(outcome[0], BaseException):
-            raise outcome[0]
-        return outcome[0]
-
-    return wait
+@pytest.mark.slow
+def test_two_threads_profile_at_once(place: Place, tmp_path: Path) -> None:
+    place.steps(*[{"report": place.report, "program": True}] * 4)
+    with ThreadPoolExecutor() as pool:
+        sessions = list(pool.map(lambda name: place.profile("sh", "-c", "sleep 1", folder=name), ("a", "b")))
+    assert all(isinstance(session, LoadedSession) for session in sessions)
+    assert {path.parent.name for path in tmp_path.glob("*/session.json")} == {"a", "b"}
 
 
 @pytest.fixture
 def main(place: Place) -> Iterator[subprocess.Popen[str]]:
     """A script whose main thread profiles a program that hangs."""
     place.steps({"program": True})
-    words = [sys.executable, "-c", MAIN, str(STANDIN), *HANGS]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    script = [sys.executable, "-c", MAIN, str(STANDIN), *HANGS]
+    with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: started(place))
         yield process
         process.kill()
 
 
-def test_ctrl_c_in_the_main_thread_ends_the_program(place: Place, main: subprocess.Popen[str]) -> None:
-    main.send_signal(signal.SIGINT)
-    out, _ = main.communicate(timeout=SECONDS)
-    assert (out, main.returncode) == ("Interrupted None\n", 0)
-    assert not is_running(place.folder / "pid") and not is_running(place.folder / "detached")
-
-
-def test_a_signal_that_ends_the_process_ends_the_program_first(place: Place, main: subprocess.Popen[str]) -> None:
-    main.send_signal(signal.SIGTERM)
-    main.communicate(timeout=SECONDS)
-    assert main.returncode == -signal.SIGTERM
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "out", "code"), [(signal.SIGINT, "Interrupted None\n", 0), (signal.SIGTERM, "", -15)]
+)
+def test_a_signal_to_the_main_thread_ends_the_program_first(
+    place: Place, main: subprocess.Popen[str], number: int, out: str, code: int
+) -> None:
+    main.send_signal(number)
+    assert (main.communicate(timeout=SECONDS)[0], main.returncode) == (out, code)
     assert not is_running(place.folder / "pid") and not is_running(place.folder / "detached")
 
 
@@ -530,64 +486,6 @@ def test_a_daemon_with_an_empty_environment_is_ended_and_leaves_no_zombie(place:
     place.profile("sh", "-c", DAEMONS.replace("{}", then))
     numbers = (place.folder / "daemons").read_text().split()
     assert len(numbers) == 6 and not any(Path(f"/proc/{number}").exists() for number in numbers)
-
-
-@pytest.mark.slow
-def test_what_a_program_starts_before_it_is_known_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = process._Family.__init__
-
-    def late(self: process._Family, child: int, mark: int) -> None:
-        time.sleep(0.3)
-        known(self, child, mark)
-
-    monkeypatch.setattr(process._Family, "__init__", late)
-    place.whole()
-    # Its environment is empty, its session its own; its parent ends later.
-    place.profile(
-        "sh", "-c", "env -i $(command -v setsid) sh -c 'echo $$ >> \"$0\"; exec sleep 300' $PWD/pids & sleep 1"
-    )
-    numbers = (place.folder / "pids").read_text().split()
-    assert len(numbers) == 2 and not any(Path(f"/proc/{number}").exists() for number in numbers)
-
-
-@pytest.mark.slow
-def test_a_fork_of_a_process_that_profiles_ends_its_own_daemons(place: Place) -> None:
-    place.steps(*[{"report": place.report, "program": True}] * 4)
-    wait = in_thread(partial(place.profile, "sh", "-c", "touch runs; sleep 2", folder="a"))
-    until((place.folder / "runs").exists)
-    child = os.fork()
-    if child == 0:
-        with contextlib.suppress(BaseException):
-            place.profile("sh", "-c", DAEMONS.replace("{}", "exec sleep 300"), folder="b", launch_count=1, arch="sm_80")
-            os._exit(0)
-        os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
-    wait()
-    numbers = (place.folder / "daemons").read_text().split()
-    assert len(numbers) == 3 and not any(Path(f"/proc/{number}").exists() for number in numbers)
-
-
-@pytest.mark.slow
-def test_two_threads_profile_at_once(place: Place, tmp_path: Path) -> None:
-    place.steps(*[{"report": place.report, "program": True}] * 4)
-    waits = [in_thread(partial(place.profile, "sh", "-c", "sleep 1", folder=name)) for name in ("a", "b")]
-    sessions = [wait() for wait in waits]
-    assert all(isinstance(session, LoadedSession) for session in sessions)
-    assert {path.parent.name for path in tmp_path.glob("*/session.json")} == {"a", "b"}
-
-
-def test_a_loop_hears_once_of_a_signal_that_ended_the_program(place: Place) -> None:
-    place.steps({"program": True})
-    heard: list[str] = []
-
-    async def within() -> None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, heard.append, "SIGTERM")
-        with pytest.raises(Interrupted):
-            place.profile("sh", "-c", "kill -TERM $0; sleep 30", str(os.getpid()))
-        await asyncio.sleep(0.1)
-
-    asyncio.run(within())
-    assert heard == ["SIGTERM"]
 
 
 # The page

@@ -280,15 +280,6 @@ def test_a_closed_stdout_is_an_error_and_other_closed_streams_are_none(
     assert page.stat().st_size > 10_000 and ("error: " in done.stderr) == (closed == (1,))
 
 
-@each_row(
-    "line", ["show {}", "show {} --format json", "show {} --format csv", "compare {} {}", "specs list", "specs",
-             "--help", "--version", "doctor", "characterize --list"],
-)  # fmt: skip
-def test_what_prints_a_result_fails_where_stdout_is_closed(report: Path, line: str) -> None:
-    done = gpuprof(*line.format(report, report).split(), onto={1: None})
-    assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith("error: ")
-
-
 @each_row("line", ["show {}", "report {} --force -o {}.html", "roofline {} --force -o {}.svg"])
 def test_a_stderr_that_takes_nothing_changes_no_exit_code(report: Path, tmp_path: Path, line: str) -> None:
     copy = shutil.copy(report, tmp_path / "a.ncu-rep")
@@ -318,5 +309,3 @@ def piped(data: bytes) -> Iterator[str]:
     os.close(writable)
     yield f"/dev/fd/{readable}"
     os.close(readable)
-
-

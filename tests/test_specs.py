@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.errors import InputError, SpecError
-from gpuprof.hardware import library as library_module
 from gpuprof.hardware.check import (
     SpecCheckResult,
     SpecIssue,
@@ -179,14 +178,25 @@ def test_compute_keys() -> None:
     assert key_of("tensor.fp16 fp32 wgmma") == ComputeKey("tensor.fp16", "fp32", "wgmma")
     assert key_of("tensor.fp16 fp32", instruction=False) == ComputeKey("tensor.fp16", "fp32")
     assert str(key_of("tensor.fp16  fp32   wgmma")) == "tensor.fp16 fp32 wgmma"
+    for text in ("", "fp31", "fp32 fp32", "tensor.fp16", "tensor.fp16 fp32 mma", "tensor.fp16 x wgmma"):
+        with pytest.raises(SpecError, match=r"^f\.yaml:7: "):
+            key_of(text)
 
 
-@each_row(
-    "text", ["", "fp31", "fp32 fp32", "tensor.fp16", "tensor.fp16 fp32", "tensor.fp16 fp32 mma", "tensor.fp16 x wgmma"]
-)
-def test_wrong_compute_keys_name_the_line(text: str) -> None:
-    with pytest.raises(SpecError, match=r"^f\.yaml:7: "):
-        key_of(text)
+def test_a_noted_contradiction_is_information_but_for_a_sparse_figure(tmp_path: Path) -> None:
+    for rule, severity, old, new in (
+        ("rated-peak", "info", FP32, FP32.replace("12.8", "13.1")),
+        ("rated-clock", "info", FP32, FP32.replace("1000 MHz", "1030 MHz").replace("12.8", "13.18")),
+        ("rated-dram", "info", DRAM, DRAM.replace("256", "270")),
+        ("sparse", "error", FP16, FP16.replace("204.8", "409.6")),
+    ):
+        text, _ = changed(GPU, old, new[:-1] + ", note: NOTED}")
+        finding = only(check_text(tmp_path, text))
+        assert (finding.rule, finding.severity) == (rule, severity)
+        assert severity == "error" or "NOTED" in finding.message
+    for peak in ("12.55 TFLOP/s", "13.05 TFLOP/s"):
+        text, _ = changed(GPU, "12.8 TFLOP/s", peak)
+        assert check_text(tmp_path, text).findings == ()
 
 
 # Trees
@@ -204,16 +214,12 @@ def plain(node: YamlNode) -> object:
     return node.value
 
 
-def test_every_scalar_is_text_and_null_is_none() -> None:
+def test_every_scalar_is_text_null_is_none_and_each_is_at_the_line_of_its_key() -> None:
     assert plain(tree("a: 010\nb: 1e12\nc: no\nd: null\ne:\nf: 'null'\ng: [~, x]\n")) == {
         "a": "010", "b": "1e12", "c": "no", "d": None, "e": None, "f": "null", "g": [None, "x"],
     }  # fmt: skip
-
-
-def test_a_value_is_at_the_line_of_its_key() -> None:
     top = tree("a:\n  b:\n    - x\n").mapping("top")
-    assert top["a"].place.line == 1
-    assert top["a"].mapping("a")["b"].place.line == 2
+    assert (top["a"].place.line, top["a"].mapping("a")["b"].place.line) == (1, 2)
 
 
 def test_merge_lays_facts_over_facts_and_null_removes() -> None:
@@ -422,19 +428,6 @@ def test_a_broken_file_that_mentions_the_device_in_a_comment_is_not_its_spec(tmp
     assert matched(with_user(tmp_path)).name == "a100-80gb-pcie"
 
 
-def test_matching_parses_only_files_that_name_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed: list[Path] = []
-
-    def counting(path: Path) -> YamlNode:
-        parsed.append(path)
-        return load_tree(path)
-
-    load_gpu.cache_clear()
-    monkeypatch.setattr(library_module, "load_tree", counting)
-    assert matched(PACKAGED).name == "a100-80gb-pcie"
-    assert [path.stem for path in parsed] == ["a100-80gb-pcie"]
-
-
 def test_two_products_that_fit_equally_well_are_an_error(tmp_path: Path) -> None:
     write_gpu(tmp_path)
     write_gpu(tmp_path, GPU.replace("name: toy", "name: toy2"), "toy2")
@@ -514,6 +507,7 @@ def test_the_toys_are_clean(tmp_path: Path) -> None:
 
 FP32 = "fp32: {value: 12.8 TFLOP/s, clock: 1000 MHz, source: sheet}"
 FP16 = "tensor.fp16 fp32: {value: 204.8 TFLOP/s, clock: 1000 MHz, source: sheet}"
+DRAM = "dram: {value: 256 GB/s, source: sheet}"
 BUS = "memory_bus: {value: 1024 bit, source: sheet}"
 
 GPU_RULES: dict[str, tuple[str, str, str]] = {
@@ -578,27 +572,23 @@ def test_a_broken_product_is_found_at_its_line(tmp_path: Path, name: str) -> Non
     assert str(finding).startswith(f"{tmp_path / 'gpu' / 'toy.yaml'}:{line}: {finding.severity}: ")
 
 
-@each_row("rule", ["rated-peak", "rated-clock", "rated-dram"])
-def test_a_noted_contradiction_is_information(tmp_path: Path, rule: str) -> None:
-    old, new = {
-        "rated-peak": (FP32, FP32.replace("12.8", "13.1")),
-        "rated-clock": (FP32, FP32.replace("1000 MHz", "1030 MHz").replace("12.8", "13.18")),
-        "rated-dram": ("dram: {value: 256 GB/s, source: sheet}", "dram: {value: 270 GB/s, source: sheet}"),
-    }[rule]
-    text, _ = changed(GPU, old, new[:-1] + ", note: NOTED}")
-    finding = only(check_text(tmp_path, text))
-    assert (finding.rule, finding.severity) == (rule, "info") and "NOTED" in finding.message
-
-
-def test_a_note_does_not_excuse_a_sparse_figure(tmp_path: Path) -> None:
-    text, _ = changed(GPU, FP16, FP16.replace("204.8", "409.6")[:-1] + ", note: from the sheet}")
-    assert only(check_text(tmp_path, text)).severity == "error"
-
-
-@each_row("peak", ["12.55 TFLOP/s", "13.05 TFLOP/s"])
-def test_peaks_within_two_percent_are_clean(tmp_path: Path, peak: str) -> None:
-    text, _ = changed(GPU, "12.8 TFLOP/s", peak)
-    assert check_text(tmp_path, text).findings == ()
+def test_products_of_a_folder_must_not_match_the_same_device(tmp_path: Path) -> None:
+    first = write_gpu(tmp_path)
+    text, line = changed(GPU, "pci_ids", "memory_size: 16 GB\n  pci_ids")
+    second = write_gpu(tmp_path, text.replace("name: toy", "name: toy2").replace('"Toy"', '"Toy 2"'), "toy2")
+    for paths in ([first, second], [second]):
+        finding = only(check_files(paths, with_user(tmp_path)))
+        assert (finding.place, finding.rule) == (FileLine(str(second), line + 1), "ambiguous")
+        assert "'10de:0001'" in finding.message
+    # Counts of SMs keep them apart. Findings come in the order of files and lines.
+    for name, sms in (("toy", 100), ("toy2", 90)):
+        text = GPU.replace("name: toy", f"name: {name}").replace("  pci_ids", f"  sm_count: {sms} SM\n  pci_ids")
+        write_gpu(tmp_path, text, name)
+    assert check_files([first, second], with_user(tmp_path)).findings == ()
+    bad = GPU.replace("12.8 TFLOP/s", "99 TFLOP/s").replace("256 GB/s", "99 GB/s")
+    paths = [write_gpu(tmp_path, bad), write_arch(tmp_path, ARCH.replace("1536 thread", "1 thread"))]
+    places = [(Path(f.place.file).name, f.place.line) for f in check_files(paths, with_user(tmp_path)).findings]
+    assert places == [("toy.yaml", 17), ("toy.yaml", 18), ("sm_77.yaml", 15)]
 
 
 ARCH_RULES: dict[str, tuple[str, str, str]] = {
@@ -724,30 +714,6 @@ def test_a_child_cannot_redefine_the_evidence_of_its_base(tmp_path: Path, source
     nested = ARCH.replace("family: Toy", "family: Toy\nbase: sm_78")
     write_arch(tmp_path, nested.replace("sm_77", "sm_78").replace("base: sm_78", "base: sm_77"), "sm_78")
     assert only(check_text(tmp_path, nested, "sm_77")).severity == "error"
-
-
-def test_products_of_a_folder_must_not_match_the_same_device(tmp_path: Path) -> None:
-    first = write_gpu(tmp_path)
-    text, line = changed(GPU, "pci_ids", "memory_size: 16 GB\n  pci_ids")
-    second = write_gpu(tmp_path, text.replace("name: toy", "name: toy2").replace('"Toy"', '"Toy 2"'), "toy2")
-    for paths in ([first, second], [second]):
-        finding = only(check_files(paths, with_user(tmp_path)))
-        assert (finding.place, finding.rule) == (FileLine(str(second), line + 1), "ambiguous")
-        assert "'10de:0001'" in finding.message
-
-
-def test_products_that_sm_count_keeps_apart_are_not_ambiguous(tmp_path: Path) -> None:
-    for name, sms in (("toy", 100), ("toy2", 90)):
-        text = GPU.replace("name: toy", f"name: {name}").replace("  pci_ids", f"  sm_count: {sms} SM\n  pci_ids")
-        write_gpu(tmp_path, text, name)
-    assert check_files(sorted((tmp_path / "gpu").iterdir()), with_user(tmp_path)).findings == ()
-
-
-def test_findings_come_in_the_order_of_files_and_lines(tmp_path: Path) -> None:
-    bad = GPU.replace("12.8 TFLOP/s", "99 TFLOP/s").replace("256 GB/s", "99 GB/s")
-    paths = [write_gpu(tmp_path, bad), write_arch(tmp_path, ARCH.replace("1536 thread", "1 thread"))]
-    places = [(Path(f.place.file).name, f.place.line) for f in check_files(paths, with_user(tmp_path)).findings]
-    assert places == [("toy.yaml", 17), ("toy.yaml", 18), ("sm_77.yaml", 15)]
 
 
 def test_a_folder_of_specs_that_cannot_be_looked_into_is_passed_over(
