@@ -230,7 +230,7 @@ def test_report_roofline_and_run_take_what_they_have(report: Path, bench: Bench)
     for command in ("run", "roofline"):
         done = bench.run("--dry-run", command=command)
         assert done.returncode == 0, done.stderr
-        assert re.match(r"from gpuprof\.toml: exclude 1 \w+, coverage 50, set full\n", done.stderr)
+        assert re.match(r"from gpuprof\.toml: exclude 1 \w+, (top 1, )?coverage 50, set full\n", done.stderr)
         assert "--set full" in done.stdout
         assert "--set full" not in bench.run("--dry-run", "--set", "roofline", command=command).stdout
 

@@ -64,25 +64,6 @@ TWO = session(
 )  # fmt: skip
 
 
-def test_what_to_fix_first_has_gain_place_kernel_rule_and_how_sure() -> None:
-    block = shown(TWO).split("\nFix first ")[1].split("#  kernel")[0]
-    first, action, about, second = lines_of(block)[1:5]
-    assert re.fullmatch(r"  ██▍ +≤ 30 %  .*uncoalesced-global", first)
-    assert action.strip() == f"→ {finding().action}"
-    assert flat(about) == "gather.cu:41, #0 gather_rows, uncoalesced-global, measured"
-    assert second.split()[:4] == ["█▎", "≤", "15", "%"] and second.endswith("barrier-wait")
-
-
-def test_what_is_held_is_named_and_never_called_the_most() -> None:
-    held = session(kernel(0, finding(gain=0.2, gain_kind="fixed-work", held="the same instructions")))
-    text = flat(shown(held))
-    assert "~ 10 %" in text and text.count("the same instructions") >= 2
-    assert "at most" not in text and "≤" not in text.split("# kernel")[0]
-    drawn = io.StringIO()
-    print_tree(Console(file=drawn, width=120), held, explain(held.kernels[0]))
-    assert "~ 20 %" in drawn.getvalue()
-
-
 def test_what_is_left_after_those_before_is_told_where_it_is_less() -> None:
     # 60 % go first, of which 40 % would remain for L1: of the other's 50 % nothing is left beyond L2's 40 %.
     first = finding(gain=0.6, remains=(Remaining("l2", 0.4), Remaining("l1", 0.3)))
@@ -122,22 +103,6 @@ def test_verdict_and_repairs_fit_every_width(width: int) -> None:
     what = session(*(kernel(number, held, label=f"{number}{long}") for number in range(3)))
     lines = lines_of(shown(what, width=width))
     assert max(map(len, lines)) <= width and "…" in lines[0] + lines[1]
-
-
-def test_little_to_gain_is_brief_unless_the_kernel_was_asked_for() -> None:
-    card = flat(shown(TWO).split("\n#0 ")[1])
-    for part in ("60 %", "30 %", finding().why, "8 sectors, threshold 4 sectors", "gather.cu:41, 62 %"):
-        assert part in card
-    brief, whole = flat(shown(TWO)), flat(shown(TWO, TWO.kernels[:1], depth=True))
-    assert "also headline of low-occupancy" in brief and "also" not in whole
-    assert (brief.count(finding().action), whole.count(finding().action)) == (4, 3)
-    assert "info headline of tail-effect" in whole
-
-
-def test_depth_has_the_code_around_the_hottest_line() -> None:
-    text = shown(TWO, TWO.kernels[:1], depth=True)
-    assert re.search(r" 60 %  41  out\[i\] = in\[j\];  \(Long Scoreboard 80 %\)\n", text)
-    assert "out[i]" not in shown(TWO)
 
 
 @each_row(("width", "stall", "rule"), [(80, False, False), (100, True, False), (120, True, True)])

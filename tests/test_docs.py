@@ -50,8 +50,8 @@ _MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|tmp|home/\w)|[A-Z]:\\Users"
 
 def blocks(page: Path, *languages: str) -> list[str]:
     """The fenced blocks of a page, of some languages or of all."""
-    found = _FENCE.findall(page.read_text(encoding="utf-8"))
-    return [text for language, text in found if not languages or language in languages]
+    fenced = _FENCE.findall(page.read_text(encoding="utf-8"))
+    return [text for language, text in fenced if not languages or language in languages]
 
 
 def prose(page: Path) -> str:
@@ -68,10 +68,10 @@ def arguments_of(line: str) -> list[str]:
 def gpuprof_calls(line: str) -> Iterator[list[str]]:
     """Yield the arguments of each gpuprof call in a shell line, without redirections."""
     call: list[str] = []
-    words = iter([*arguments_of(line.removeprefix("$ ")), ";"])
-    for word in words:
+    rest = iter([*arguments_of(line.removeprefix("$ ")), ";"])
+    for word in rest:
         if word in {">", ">>", "<", "2>"}:
-            next(words)
+            next(rest)
         elif set(word) <= set("();|&"):
             if call[:1] == ["gpuprof"]:
                 yield call[1:]
@@ -82,13 +82,13 @@ def gpuprof_calls(line: str) -> Iterator[list[str]]:
 
 def resolve(arguments: Sequence[str]) -> tuple[click.Command, list[str]]:
     """Follow the words of a call to its command; return it with what is left."""
-    found: click.Command = cli
+    command: click.Command = cli
     rest = ["show", *arguments] if arguments and has_name_of_a_file(arguments[0]) else list(arguments)
-    while isinstance(found, click.Group) and rest and not rest[0].startswith("-"):
-        child = found.get_command(click.Context(found), rest[0])
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        child = command.get_command(click.Context(command), rest[0])
         assert child is not None, f"gpuprof has no command {' '.join(arguments)!r}"
-        found, rest = child, rest[1:]
-    return found, rest
+        command, rest = child, rest[1:]
+    return command, rest
 
 
 def options_of(command: click.Command) -> set[str]:
@@ -101,9 +101,9 @@ def options_of(command: click.Command) -> set[str]:
 
 
 def command_named(name: str) -> click.Command:
-    found = cli.get_command(click.Context(cli), name)
-    assert found is not None
-    return found
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    return command
 
 
 def all_options() -> set[str]:

@@ -13,7 +13,7 @@ from tests.cli import gpuprof
 from tests.test_installation import machine, ncu, program
 
 
-def found(checks: list[Check], name: str) -> list[Check]:
+def named(checks: list[Check], name: str) -> list[Check]:
     """The checks of that name."""
     return [check for check in checks if check.name == name]
 
@@ -31,9 +31,9 @@ def good(root: Path) -> dict[str, str]:
 def test_a_good_machine_has_no_problem(tmp_path: Path) -> None:
     checks = examine(good(tmp_path), machine(tmp_path))
     assert [check for check in checks if check.state == PROBLEM] == []
-    assert found(checks, "driver")[0].result == "NVIDIA 580.65.06"
-    assert found(checks, "GPU")[0].result == "NVIDIA H200, compute capability 9.0"
-    assert found(checks, "counters")[0].state == OK
+    assert named(checks, "driver")[0].result == "NVIDIA 580.65.06"
+    assert named(checks, "GPU")[0].result == "NVIDIA H200, compute capability 9.0"
+    assert named(checks, "counters")[0].state == OK
 
 
 def test_counters_for_the_administrator_only(tmp_path: Path) -> None:
@@ -42,11 +42,11 @@ def test_counters_for_the_administrator_only(tmp_path: Path) -> None:
     status = tmp_path / "proc/self/status"
     status.parent.mkdir(parents=True)
     status.write_text("Name:\tx\nCapEff:\t0000000000000000\n")
-    (check,) = found(examine(environ, machine(tmp_path)), "counters")
+    (check,) = named(examine(environ, machine(tmp_path)), "counters")
     assert check.state == PROBLEM and "NVreg_RestrictProfilingToAdminUsers=0" in check.fix
     # Bit 21 is CAP_SYS_ADMIN.
     status.write_text("CapEff:\t0000000000200000\n")
-    assert found(examine(environ, machine(tmp_path)), "counters")[0].state == OK
+    assert named(examine(environ, machine(tmp_path)), "counters")[0].state == OK
 
 
 def test_what_else_can_stand_in_the_way(tmp_path: Path) -> None:
@@ -64,17 +64,17 @@ def test_what_else_can_stand_in_the_way(tmp_path: Path) -> None:
     assert {name for name, state in states.items() if state == NOTE} == {"MIG", "persistence"}
     assert states["WSL"] == states["container"] == UNKNOWN
     assert all(check.fix for check in checks if check.state == PROBLEM)
-    assert "/opt/x.so" in found(checks, "injection")[0].result
+    assert "/opt/x.so" in named(checks, "injection")[0].result
 
 
 def test_an_ncu_that_the_driver_does_not_support_is_a_problem_only_if_there_is_no_other(tmp_path: Path) -> None:
     environ = good(tmp_path)
     place = tmp_path / "proc/driver/nvidia/version"
     place.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar 12\n")
-    checks = found(examine(environ, machine(tmp_path)), "ncu")
+    checks = named(examine(environ, machine(tmp_path)), "ncu")
     assert checks[-1].state == PROBLEM and "driver 580" in checks[-1].result
     ncu(tmp_path / "opt/nvidia/nsight-compute/2024.1/ncu", "2024.1.1.0")
-    checks = found(examine(environ, machine(tmp_path)), "ncu")
+    checks = named(examine(environ, machine(tmp_path)), "ncu")
     assert "2024.1.1.0" in checks[0].result
     assert PROBLEM not in {check.state for check in checks}
 
@@ -83,14 +83,14 @@ def test_packages_that_are_too_new_for_the_driver_are_noted(tmp_path: Path, monk
     environ, names = good(tmp_path), ["cupy-cuda13x", "Nvidia-CUDA-NVRTC"]
     here = lambda: [SimpleNamespace(metadata={"Name": name}) for name in names]  # noqa: E731
     monkeypatch.setattr("importlib.metadata.distributions", here)
-    assert found(examine(environ, machine(tmp_path)), "CUDA") == []
+    assert named(examine(environ, machine(tmp_path)), "CUDA") == []
     place = tmp_path / "proc/driver/nvidia/version"
     place.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.172.08  Tue Mar 12\n")
-    notes = found(examine(environ, machine(tmp_path)), "CUDA")
+    notes = named(examine(environ, machine(tmp_path)), "CUDA")
     assert {check.state for check in notes} == {NOTE} and "driver 570" in notes[0].result
     assert [check.fix.split()[-1] for check in notes] == ["cupy-cuda12x", "nvidia-cuda-nvrtc-cu12"]
     names += ["cupy-cuda12x", "nvidia-cuda-nvrtc-cu12"]
-    assert found(examine(environ, machine(tmp_path)), "CUDA") == []
+    assert named(examine(environ, machine(tmp_path)), "CUDA") == []
 
 
 def test_the_command_prints_json_and_ends_with_3_on_problems(tmp_path: Path) -> None:

@@ -37,18 +37,18 @@ def test_text_outside_the_frame_or_over_another_costs_infinitely() -> None:
 
 
 def test_label_of_a_lone_point_is_at_its_right() -> None:
-    found = place_around(Occupied((100, 100)), (50, 50), 5, width=20, size=9)
-    assert found is not None
-    assert found.box == Box(58, 44, 80, 56)
-    assert (found.root, found.tip, found.cost) == ((55, 50), (58, 50), 0)
+    placed = place_around(Occupied((100, 100)), (50, 50), 5, width=20, size=9)
+    assert placed is not None
+    assert placed.box == Box(58, 44, 80, 56)
+    assert (placed.root, placed.tip, placed.cost) == ((55, 50), (58, 50), 0)
 
 
 def test_label_goes_to_the_left_where_the_right_is_taken() -> None:
     occupied = Occupied((100, 100))
     occupied.add_text([Box(60, 30, 90, 70)])
-    found = place_around(occupied, (50, 50), 5, width=20, size=9)
-    assert found is not None
-    assert found.box == Box(20, 44, 42, 56)
+    placed = place_around(occupied, (50, 50), 5, width=20, size=9)
+    assert placed is not None
+    assert placed.box == Box(20, 44, 42, 56)
 
 
 def test_label_without_room_has_no_place() -> None:
@@ -71,13 +71,13 @@ def test_text_along_a_flat_line_keeps_to_its_side_and_end() -> None:
 def test_text_along_a_line_leaves_the_side_that_is_taken() -> None:
     occupied = Occupied((100, 100))
     occupied.add_text([Box(0, 52, 100, 70)])
-    found = place_along(occupied, FLAT, width=20, size=8, near_start=True, above=True)
-    assert found is not None
-    assert found.start == (14, 40.5)
+    placed = place_along(occupied, FLAT, width=20, size=8, near_start=True, above=True)
+    assert placed is not None
+    assert placed.start == (14, 40.5)
 
 
 def test_slanted_text_is_covered_by_boxes_along_it() -> None:
-    found = place_along(Occupied((100, 100)), ((5, 5), (95, 95)), width=30, size=8, near_start=True, above=True)
-    assert found is not None
-    assert math.isclose(found.angle, math.pi / 4)
-    assert len(found.boxes) == math.ceil(30 / 4) + 1
+    placed = place_along(Occupied((100, 100)), ((5, 5), (95, 95)), width=30, size=8, near_start=True, above=True)
+    assert placed is not None
+    assert math.isclose(placed.angle, math.pi / 4)
+    assert len(placed.boxes) == math.ceil(30 / 4) + 1

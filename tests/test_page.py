@@ -326,17 +326,6 @@ def test_hostile_findings_and_code_are_text() -> None:
     assert "\x1b" not in html and "\u202e" not in html
 
 
-def test_rows_of_the_same_name_are_told_apart_by_grid_and_block() -> None:
-    read = session(
-        kernel(0, label="gemm", grid=(8, 16, 1), block=(256, 1, 1)),
-        kernel(1, label="gemm", grid=(4, 1, 1), block=(32, 4, 1)),
-        kernel(2, label="gemm", grid=None, block=None),
-        kernel(3, label="softmax"),
-    )
-    configurations = [row.configuration for row in build_page(read, Choice()).rows]
-    assert configurations == ["(8,16)×256", "4×(32,4)", "", ""]
-
-
 def test_columns_that_no_row_fills_are_left_out() -> None:
     def heads(read: Session) -> list[str]:
         table = render_html(read).split('<table class="kernels"')[1].split("</thead>")[0]

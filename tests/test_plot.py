@@ -149,9 +149,9 @@ def _label_boxes(figure: RooflineFigure) -> Iterator[tuple[str, object]]:
 def test_labels_lie_inside_the_frame_and_not_on_each_other(count: int) -> None:
     boxes = list(_label_boxes(overview(many(count))))
     assert len(boxes) >= 1
-    for index, (name, one) in enumerate(boxes):
+    for index, (name, box) in enumerate(boxes):
         for other_name, other in boxes[index + 1 :]:
-            assert not one.overlaps(other), (name, other_name)  # type: ignore[attr-defined]
+            assert not box.overlaps(other), (name, other_name)  # type: ignore[attr-defined]
 
 
 def test_five_hundred_kernels_draw_with_few_labels() -> None:
@@ -163,7 +163,7 @@ def test_five_hundred_kernels_draw_with_few_labels() -> None:
 @each_row("level", ["l1", "l2"])
 def test_a_roof_above_the_frame_of_a_level_without_points_draws(level: str) -> None:
     fast = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}))
-    roofs = tuple(structs.replace(one, value=9e13) for one in fast.ceilings if one.kind == "compute")
+    roofs = tuple(structs.replace(roof, value=9e13) for roof in fast.ceilings if roof.kind == "compute")
     assert "<svg" in render_svg(overview(structs.replace(fast, ceilings=roofs), level=level))
 
 

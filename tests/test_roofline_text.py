@@ -50,15 +50,6 @@ def test_the_verdict_comes_first_as_in_show(tmp_path: Path) -> None:
     assert [row[:2] for row in rows[1:]] == [["FP32", "L2"], ["FP32", "DRAM"]]
 
 
-def test_a_kernel_is_a_line_with_the_columns_below_each_other() -> None:
-    """By hand: 1e12 FLOP/s on 4e11 B/s is 2.50 FLOP/B, which DRAM at 1.00 TB/s allows 2.50 TFLOP/s: 40 %."""
-    assert table(printed(TWO)) == [
-        "#  kernel    share  path    intensity      achieved      roofline  of roofline  bound",
-        "1  kernel_1   80 %  FP32  30.0 FLOP/B  7.50 TFLOP/s  10.0 TFLOP/s         75 %  compute",
-        "0  kernel_0   20 %  FP32  2.50 FLOP/B  1.00 TFLOP/s  2.50 TFLOP/s         40 %  memory",
-    ]
-
-
 @each_row("width", WIDTHS)
 @each_row("name", [LONG, "核" * 150, "kernel"])
 def test_no_line_is_wider_than_the_terminal(width: int, name: str) -> None:
@@ -89,5 +80,3 @@ def test_without_points_there_is_no_table_and_without_unicode_it_is_ascii() -> N
     text = printed(session(kernel(0), kernel(1)))
     assert "#  kernel" not in text and "kernel_0, kernel_1 (2 launches)" in text
     assert printed(TWO, encoding="ascii").isascii() and "?" not in printed(TWO, encoding="ascii")
-
-

@@ -115,27 +115,7 @@ def test_notes_and_warnings_leave_room_for_fixes_and_kernels() -> None:
     assert "block 8 is cut" in screen(warned, depth="longest")
 
 
-def test_an_opportunity_is_what_it_gains_where_and_how_sure() -> None:
-    block = screen(many(2)).split("Fix first")[1].split("\n\n")[0].splitlines()
-    assert [line.strip() for line in block[1:4]] == [
-        "██        ≤ 25 %  headline of uncoalesced-global",
-        "→ Change 0",
-        "#0 kernel_0 · gather.cu:41 · measured",
-    ]
-    assert len(block) == 7
-
-
 # What to do
-
-
-def test_bars_fall_and_a_guess_has_none() -> None:
-    doubted = kernel(9, finding("low-occupancy", 0.95, confidence="guess", action="G"), label="other")
-    text = screen(session(*many(3).kernels, doubted))
-    lines = [line for line in text.splitlines() if re.search(r"≤ +\d", line) and "headline" in line]
-    bars = [len(line[2:10].rstrip()) for line in lines]
-    assert bars == sorted(bars, reverse=True) and bars[-1] == 0 and min(bars[:-1]) > 0
-    alone = screen(session(kernel(0, finding("low-occupancy", 0.95, confidence="guess", severity="low"))))
-    assert re.search(r"^ {2} +≤ 48 %", alone, re.MULTILINE) and "█" not in alone
 
 
 def test_how_sure_it_is_and_its_condition_outlast_long_names() -> None:
@@ -239,5 +219,3 @@ def test_the_file_of_a_kernel_stays_behind_its_cut_name(tmp_path: Path) -> None:
     rows = table(screen(gpuprof.load(*paths), width=80, top=0))[1:]
     assert {re.search(r" in (\w+) ", row)[1] for row in rows} == {"Baseline", "DivToMult"}  # type: ignore[index]
     assert len(rows) == 6
-
-

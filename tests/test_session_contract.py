@@ -310,5 +310,3 @@ def test_what_reads_no_session_does_not_import_msgspec() -> None:
     lines = ["--help", "--version", "doctor", *(f"{name} --help" for name in names)]
     done = subprocess.run([sys.executable, "-c", code, *lines], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-

@@ -41,7 +41,7 @@ def page() -> str:
 def carrying(data: bytes) -> bytes:
     """Return the page with other packed data."""
     packed = base64.b64encode(data).decode()
-    return BLOCK.sub(lambda found: found[1] + packed + found[3], page()).encode()
+    return BLOCK.sub(lambda block: block[1] + packed + block[3], page()).encode()
 
 
 def text_of(session: Session) -> str:

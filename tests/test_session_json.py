@@ -143,15 +143,13 @@ def test_values_that_no_session_has_are_refused(place: tuple[str | int, ...], va
         (("run",), {"kernels": 3}, "launches"),
     ],
 )
-def test_a_session_that_contradicts_itself_is_refused(
-    place: tuple[str | int, ...], value: object, named: str
-) -> None:
+def test_a_session_that_contradicts_itself_is_refused(place: tuple[str | int, ...], value: object, named: str) -> None:
     with pytest.raises(DamagedInput, match=named) as caught:
-        read_session(put(json.loads(text_of(found())), place, value), "s.json")
+        read_session(put(json.loads(text_of(diagnosed())), place, value), "s.json")
     assert not set(str(caught.value)) & {"\x1b", "\x07", "\u202e"}
 
 
-def found() -> Session:
+def diagnosed() -> Session:
     """A session with findings, more than one of them worth a repair."""
     return hand_made.session(
         hand_made.kernel(
@@ -165,7 +163,7 @@ def found() -> Session:
 
 
 def test_a_finding_without_an_id_is_refused_in_version_2_and_numbered_in_version_1() -> None:
-    data = json.loads(text_of(found()))
+    data = json.loads(text_of(diagnosed()))
     del data["kernels"][1]["findings"][0]["id"]
     with pytest.raises(DamagedInput, match="kernel 1"):
         read_session(json.dumps(data), "s.json")
@@ -203,7 +201,7 @@ NOT_TO_BE_COPIED = (
 
 @each_row("command", NOT_TO_BE_COPIED)
 def test_a_command_that_others_could_have_had_run_is_not_shown(command: str) -> None:
-    data = json.loads(text_of(found()))
+    data = json.loads(text_of(diagnosed()))
     data["verdict"] |= {"command": command, "unknown": "It was timed, not profiled."}
     session = read_session(json.dumps(data), "s.json")
     assert session.verdict is not None and session.verdict.command is None
@@ -221,14 +219,14 @@ def test_a_command_that_others_could_have_had_run_is_not_shown(command: str) -> 
     ],
 )
 def test_a_command_of_gpuprofs_own_shape_is_kept(command: str) -> None:
-    data = json.loads(text_of(found()))
+    data = json.loads(text_of(diagnosed()))
     data["verdict"]["command"] = command
     verdict = read_session(json.dumps(data), "s.json").verdict
     assert verdict is not None and verdict.command == command
 
 
 def test_a_command_that_is_made_of_what_a_session_recorded_loads_no_library() -> None:
-    data = json.loads(text_of(found()))
+    data = json.loads(text_of(diagnosed()))
     data["sources"][0]["command"] = "/tmp/evil/ncu --preload-library /tmp/evil.so --nvtx ./app"
     session = read_session(json.dumps(data), "s.json")
     command = command_for_more(session, session.kernels[0])
@@ -236,7 +234,7 @@ def test_a_command_that_is_made_of_what_a_session_recorded_loads_no_library() ->
 
 
 def test_a_session_without_what_comparisons_read_is_read_and_says_that_it_lacks_it() -> None:
-    data = json.loads(text_of(found()))
+    data = json.loads(text_of(diagnosed()))
     for name in ("launch_times", "counts", "lines", "lines_dropped"):
         del data["kernels"][0][name]
     old = read_session(json.dumps(data), "s.json").kernels[0]
@@ -261,7 +259,7 @@ def test_a_part_of_a_run_speaks_of_the_whole() -> None:
 
 def test_no_text_of_a_session_reaches_a_reader_raw() -> None:
     """Every text of a session is replaced in turn: it is refused, or shown with what hides made visible."""
-    document = json.loads(text_of(found()))
+    document = json.loads(text_of(diagnosed()))
     for place in places(document):
         try:
             text = put(json.loads(json.dumps(document)), place, "\x1b\x07\u202e<img>@someone")
