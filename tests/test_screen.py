@@ -17,7 +17,6 @@ from gpuprof.model.headline import by_time
 from gpuprof.model.session import Session
 from gpuprof.present.console import Depth, print_session
 from gpuprof.present.console_parts import Sheet
-from gpuprof.present.fix_text import fixes
 from gpuprof.present.text import cut_end, cut_middle, without_shared_start
 from tests import ncu_bytes
 from tests.cli import gpuprof as run
@@ -67,9 +66,6 @@ def test_a_report_takes_a_screen_with_the_next_command(real_report: Path) -> Non
             assert len(text.splitlines()) + 1 <= 30
         # No line of a command ends before the value of its option.
         assert not re.search(r" (-o|--[a-z-]*) \\\n +[^-\s]", text)
-    told = " ".join(screen(read, width=200).split())
-    for item in fixes(read):
-        assert told.count(" ".join(item.headline.split())[:40]) <= 1
 
 
 @each_row("count", [1, 3, 500])
