@@ -68,7 +68,8 @@ def test_older_sessions_know_nothing_of_certificates_and_charts_claim_nothing() 
         for amount in (*kernel["work"], *kernel["traffic"]):
             del amount["certificate"]
     old = read_session(json.dumps(data), "s.json")
-    assert {amount.certificate for kernel in old.kernels for amount in (*kernel.work, *kernel.traffic)} == {None}
+    assert {work.certificate for kernel in old.kernels for work in kernel.work} == {None}
+    assert {moved.certificate for kernel in old.kernels for moved in kernel.traffic} == {None}
     assert [point.uncertified for point in overview(new).points] == [True]
     assert [point.uncertified for point in overview(old).points] == [False]
     assert len(overview(old).notes) == len(overview(new).notes) - 1

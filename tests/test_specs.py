@@ -586,8 +586,9 @@ def test_products_of_a_folder_must_not_match_the_same_device(tmp_path: Path) -> 
         write_gpu(tmp_path, text, name)
     assert check_files([first, second], with_user(tmp_path)).findings == ()
     bad = GPU.replace("12.8 TFLOP/s", "99 TFLOP/s").replace("256 GB/s", "99 GB/s")
-    paths = [write_gpu(tmp_path, bad), write_arch(tmp_path, ARCH.replace("1536 thread", "1 thread"))]
-    places = [(Path(f.place.file).name, f.place.line) for f in check_files(paths, with_user(tmp_path)).findings]
+    other = tmp_path / "other"
+    paths = [write_gpu(other, bad), write_arch(other, ARCH.replace("1536 thread", "1 thread"))]
+    places = [(Path(f.place.file).name, f.place.line) for f in check_files(paths, with_user(other)).findings]
     assert places == [("toy.yaml", 17), ("toy.yaml", 18), ("sm_77.yaml", 15)]
 
 
@@ -638,7 +639,7 @@ def test_the_fastest_rate_with_the_same_accumulator_implies_the_peak() -> None:
     key = ComputeKey("tensor.fp16", "fp32")
     implied = implied_peak(key, gpu.rated[key], gpu, compute_rates(arch, gpu))
     assert implied is not None
-    assert (implied[0].value, implied[1]) == (8192, pytest.approx(148 * 8192 * 1.856e9))
+    assert implied[0].value == 8192 and implied[1] == pytest.approx(148 * 8192 * 1.856e9)
     arch, gpu = PACKAGED.arch("sm_86"), PACKAGED.gpu("rtx-3090")
     assert arch is not None
     for accumulator, rate in (("fp32", 512), ("fp16", 1024)):
