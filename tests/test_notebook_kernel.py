@@ -49,24 +49,19 @@ def test_the_cells_of_the_page_run_and_the_session_shows_itself(app: Place) -> N
     assert "saxpy" in output.data["text/html"] and "NVIDIA A100" in output.data["text/html"]
 
 
-def test_what_the_program_prints_is_in_the_cell(place: Place) -> None:
-    place.whole()
-    cell = cell_of("sh", "-c", "echo from the program; echo its error >&2", more=", output=sys.stdout.write")
-    text = shown(client_of(place.folder, cell).execute(), 0)
-    assert sorted(text.splitlines()) == ["from the program", "its error"]
-
-
-def test_much_on_stderr_neither_blocks_nor_is_lost_where_it_is_inherited(place: Place) -> None:
-    place.whole()
-    cell = cell_of("sh", "-c", "yes error | head -c 600000 >&2")
-    assert shown(client_of(place.folder, cell).execute(), 0).count("error") == 100_000
-
-
-def test_it_can_be_awaited_in_a_cell(place: Place) -> None:
-    place.whole()
-    awaited = f"import asyncio, gpuprof\nwork = asyncio.to_thread(gpuprof.profile, ['true'], ncu={str(STANDIN)!r})\n"
-    text = shown(client_of(place.folder, f"{awaited}print(len((await work).kernels))").execute(), 0)
-    assert text == "2\n"
+def test_what_the_program_prints_is_in_the_cell_which_can_await_it(place: Place) -> None:
+    place.steps(*[{"report": place.report, "program": True}] * 6)
+    printing = cell_of("sh", "-c", "echo from the program; echo its error >&2", more=", output=sys.stdout.write")
+    much = cell_of("sh", "-c", "yes error | head -c 600000 >&2", more=", overwrite=True")
+    awaited = (
+        f"import asyncio\nwork = asyncio.to_thread(gpuprof.profile, ['true'], ncu={str(STANDIN)!r})\n"
+        "print(len((await work).kernels))"
+    )
+    notebook = client_of(place.folder, printing, much, awaited).execute()
+    assert sorted(shown(notebook, 0).splitlines()) == ["from the program", "its error"]
+    # Much on stderr neither blocks nor is lost.
+    assert shown(notebook, 1).count("error") == 100_000
+    assert shown(notebook, 2) == "2\n"
 
 
 INTERRUPTED = f"""
