@@ -112,27 +112,6 @@ def test_the_table_sorts_by_mouse_and_keyboard_and_points_lead_to_its_rows(brows
     assert browser.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-def test_a_filter_keeps_rows_that_have_every_word_and_a_point_leads_through_it(
-    browser: Browser, tmp_path: Path
-) -> None:
-    open_page(browser, tmp_path, findings())
-    browser.run("document.getElementById('filter').focus()")
-    browser.type("UNCOALESCED rows")
-    assert labels(browser) == ["gather_rows"]
-    assert browser.run("document.getElementById('filter-count').textContent") == "1 of 2"
-    browser.type(" nothing")
-    assert labels(browser) == []
-    open_page(browser, tmp_path, three())
-    browser.run("document.getElementById('filter').focus()")
-    browser.type("gemm")
-    for number, rows in ((0, ["gemm"]), (1, ["gemm", "softmax", "Copy"])):
-        browser.run(f"document.querySelector('a[data-kernel=\"{number}\"]').focus()")
-        browser.press("Enter")
-        assert labels(browser) == rows
-    assert browser.run("[location.hash, document.querySelector('tr:target').id]") == ["#row-1", "row-1"]
-    assert browser.run("document.getElementById('filter').value") == ""
-
-
 def test_a_page_is_whole_and_quiet_with_scripts_and_without(browser: Browser, tmp_path: Path) -> None:
     sheets = []
     for scripts in (True, False):
@@ -173,32 +152,6 @@ def test_a_page_is_whole_and_quiet_with_scripts_and_without(browser: Browser, tm
         )
         assert len(styles) > 8 and set(styles) == {"block avoid"}
     assert sheets[0] == sheets[1] >= 3
-
-
-@each_row("width", [420, 1280])
-def test_links_into_a_long_page_arrive(browser: Browser, tmp_path: Path, width: int) -> None:
-    open_page(browser, tmp_path, render_html(many(400), top=3), width)
-    assert browser.run("getComputedStyle(document.querySelector('section.late')).contentVisibility") == "auto"
-    browser.run("document.documentElement.style.scrollBehavior = 'auto'")
-    last = browser.run("document.querySelector('#kernel-table tbody tr:last-child').id")
-    section = browser.run("[...document.querySelectorAll('article.kernel h3')].at(-1).id")
-    for place in (last, section, last):
-        browser.run(
-            f"new Promise(done => {{ location.hash = {place!r}; "
-            "requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))); })"
-        )
-        top, bottom, height = browser.run(
-            f"(() => {{ const box = document.getElementById({place!r}).getBoundingClientRect(); "
-            "return [box.top, box.bottom, innerHeight]; })()"
-        )
-        assert 0 <= top < bottom <= height, place
-    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
-    top = browser.run(
-        "(() => { document.getElementById('row-370').scrollIntoView({block: 'end', behavior: 'instant'});"
-        " return document.querySelector('#kernel-table thead th').getBoundingClientRect().top; })()"
-    )
-    # The heading of a long table stays in sight where it does not scroll sideways.
-    assert width < 1000 or top == pytest.approx(0, abs=2)
 
 
 def test_hostile_names_are_text_and_foreign_scripts_are_stopped(browser: Browser, tmp_path: Path) -> None:
@@ -283,44 +236,3 @@ def test_every_text_stands_out_from_what_is_behind_it(
     assert read["seen"] > 200 and read["bad"] == []
     browser.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
     assert browser.run("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
-
-
-REGIONS = "[...document.querySelectorAll('.scroll')].filter(e => e.checkVisibility({contentVisibilityAuto: true}))"
-
-
-@each_row("width", [360, 1280])
-def test_only_what_scrolls_stops_the_tab_key(browser: Browser, tmp_path: Path, width: int) -> None:
-    open_page(browser, tmp_path, findings(), width=width)
-    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
-    assert _settled(browser)
-    wide = browser.run(f"{REGIONS}.filter(e => e.tabIndex === 0 && e.role === 'region' && e.ariaLabel).length")
-    assert wide == 0 if width == 1280 else wide > 5
-    # Wider or narrower later is the same as from the start.
-    browser.send(
-        "Emulation.setDeviceMetricsOverride", width=1640 - width, height=900, deviceScaleFactor=1, mobile=False
-    )
-    assert _settled(browser)
-
-
-def _settled(browser: Browser) -> bool:
-    """Wait for the next frames, and tell whether exactly the boxes that overflow can be reached."""
-    settled: bool = browser.run(
-        "new Promise(done => requestAnimationFrame(() => setTimeout(() => done("
-        f"{REGIONS}.every(e => (e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight)"
-        " === (e.tabIndex === 0))), 50)))"
-    )
-    return settled
-
-
-def test_a_command_is_broken_between_its_words_and_copied_as_it_is_typed(browser: Browser, tmp_path: Path) -> None:
-    command = "ncu --set full --import-source yes --nvtx --launch-count 1 -o flash-full ./app --size 5 s --p_cs 2048"
-    read = summarised(session(kernel(0)))
-    assert read.verdict is not None
-    told = replace(read.verdict, unknown="UNKNOWN.", command=command)
-    open_page(browser, tmp_path, render_html(replace(read, verdict=told)), width=420)
-    assert browser.run("document.getElementById('command').textContent") == command
-    selected = "getSelection().selectAllChildren(document.getElementById('command')) ?? getSelection().toString()"
-    assert browser.run(selected) == command
-    tops = "[...document.querySelectorAll('#command > span')].map(word => [word.offsetTop, word.offsetHeight])"
-    places = browser.run(tops)
-    assert len({top for top, _ in places}) > 2 and len({height for _, height in places}) == 1

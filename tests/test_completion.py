@@ -7,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
-from gpuprof.cli.main import COMMANDS, cli
-from gpuprof.hardware.library import SpecLibrary
-from gpuprof.read.readers import KINDS, Readable
+from gpuprof.cli.main import COMMANDS
 from tests.cli import Done, gpuprof
 from tests.shells import KINDS as SHELLS
 from tests.shells import Kind, shell
@@ -89,19 +86,6 @@ def test_what_is_offered(line: str, offered: list[str], folder: Path) -> None:
     assert answers(f"gpuprof {line}", folder) == offered
 
 
-@each_row("command", ["show", "report", "roofline", "run", "demo", "characterize", "compare", "check", "doctor"])
-def test_every_option_is_completed(command: str, folder: Path) -> None:
-    known = cli.get_command(click.Context(cli), command)
-    assert known is not None
-    options = [name for param in _shown(known) for name in param.opts if name.startswith("--")]
-    assert {*options, "--help"} <= set(answers(f"gpuprof {command} --", folder))
-
-
-def _shown(command: click.Command) -> list[click.Parameter]:
-    """The options that its help has; those that are also taken by ncu's names are not offered twice."""
-    return [param for param in command.params if not getattr(param, "hidden", False)]
-
-
 @each_row("command", ["show", "report", "roofline", "demo", "specs match"])
 def test_files_that_can_be_read_are_completed_and_folders(command: str, folder: Path) -> None:
     assert answers(f"gpuprof {command} ", folder) == [
@@ -114,39 +98,6 @@ def test_files_that_can_be_read_are_completed_and_folders(command: str, folder: 
     assert answers(f"gpuprof {command} {folder}/a.", folder)[1:] == [
         f"{folder}/a.ncu-rep", f"{folder}/a.nsight-cuprof-report",
     ]  # fmt: skip
-
-
-@each_row("before", ["", "--base ", "--base a.ncu-rep --new ", "--base=a.ncu-rep --new "])
-def test_both_sides_of_a_comparison_are_completed_with_measured_files_too(before: str, folder: Path) -> None:
-    (folder / "a.measured.yaml").touch()
-    listed = ["<dir>", "a.ncu-rep", "a.nsight-cuprof-report", "a.measured.yaml"]
-    assert answers(f"gpuprof compare {before}a", folder) == listed
-
-
-def test_files_with_code_are_completed_for_a_check(folder: Path) -> None:
-    for name in ("k.cu", "k.PTX", "k.cubin", "k.fatbin", "libk.so", "libk.a", "k.o", "k.txt"):
-        (folder / name).touch()
-    assert answers("gpuprof check ", folder) == [
-        "<dir>", "a.ncu-rep", "k.PTX", "k.cu", "k.cubin", "k.fatbin", "k.o", "libk.a", "libk.so",
-        "my first report.ncu-repz",
-    ]  # fmt: skip
-
-
-def test_every_ending_that_can_be_read_is_completed(tmp_path: Path) -> None:
-    names = sorted({f"x{suffix}" for kind in KINDS if isinstance(kind, Readable) for suffix in kind.suffixes})
-    for name in names:
-        (tmp_path / name).touch()
-    assert answers("gpuprof show x", tmp_path)[1:] == names
-    for name in ("a\nb.csv", "a\x1b[31m.csv", "a,b.csv"):
-        (tmp_path / name).touch()
-    assert answers("gpuprof show a", tmp_path) == ["<dir>", "a,b.csv"]
-
-
-def test_names_of_specs_are_completed(folder: Path) -> None:
-    names = sorted({path.stem for path in SpecLibrary().gpu_files()})
-    assert len(names) > 10
-    for line in ("show --spec ", "run --spec ", "specs show "):
-        assert answers(f"gpuprof {line}", folder) == names
 
 
 @each_row("more", [{"COMP_CWORD": "x"}, {"COMP_CWORD": ""}, {}, {"_GPUPROF_COMPLETE": "tcsh_source"}])

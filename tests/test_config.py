@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from gpuprof.cli import patience
 from gpuprof.cli.config_file import KEYS, find_config
 from gpuprof.errors import InputError
-from tests.cli import Done, gpuprof, process
-from tests.ncu_bytes import A100, simple_report
+from tests.cli import Done, gpuprof
+from tests.ncu_bytes import simple_report
 from tests.table import each_row
-from tests.test_run import Bench, bench
+from tests.test_run import bench
 
 __all__ = ["bench"]
 
@@ -55,18 +54,6 @@ def test_it_is_found_above_up_to_the_root_of_a_repository(tmp_path: Path, mark: 
     assert values(below) == {"top": 3}
 
 
-def test_it_is_found_above_up_to_the_home_folder(tmp_path: Path) -> None:
-    assert values(tmp_path) is None
-    home, below = tmp_path / "home" / "mia", tmp_path / "home" / "mia" / "work"
-    below.mkdir(parents=True)
-    put(tmp_path / "home" / "gpuprof.toml", "top = 1\n")
-    assert values(below, {"HOME": str(home)}) is None
-    put(home / "gpuprof.toml", "top = 2\n")
-    assert values(below, {"HOME": str(home)}) == {"top": 2}
-    # Above a shared folder others may have put one.
-    assert values(below, {"HOME": "/home/mia"}) is None
-
-
 def test_a_pyproject_counts_where_it_speaks_of_gpuprof(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / ".git").mkdir()
@@ -78,20 +65,6 @@ def test_a_pyproject_counts_where_it_speaks_of_gpuprof(tmp_path: Path) -> None:
     assert values(tmp_path / "a" / "b") == {"top": 2}
 
 
-def test_a_working_folder_that_is_gone_has_none(tmp_path: Path) -> None:
-    here = tmp_path / "gone"
-    here.mkdir()
-    done = process("show", "x.ncu-rep", cwd=here)
-    assert done.returncode == 5
-    before = Path.cwd()
-    os.chdir(here)
-    here.rmdir()
-    try:
-        assert find_config({}) is None
-    finally:
-        os.chdir(before)
-
-
 def test_a_variable_names_it_or_does_without(tmp_path: Path) -> None:
     put(tmp_path / "gpuprof.toml", "top = 1\n")
     other = put(tmp_path / "other" / "mine.toml", "top = 2\n")
@@ -101,21 +74,6 @@ def test_a_variable_names_it_or_does_without(tmp_path: Path) -> None:
     for name in ("none.toml", "/dev/null", "pyproject.toml"):
         with pytest.raises(InputError, match=f"GPUPROF_CONFIG: {name}"):
             values(tmp_path, {"GPUPROF_CONFIG": name})
-
-
-def test_links_pipes_folders_and_files_without_permission(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "gpuprof.toml")
-    (tmp_path / "pyproject.toml").mkdir()
-    assert values(tmp_path) is None
-    (tmp_path / "gpuprof.toml").unlink()
-    (tmp_path / "gpuprof.toml").symlink_to("dotfiles.toml")
-    with pytest.raises(InputError, match=r"gpuprof\.toml"):
-        values(tmp_path)
-    place = put(tmp_path / "dotfiles.toml", "top = 1\n")
-    place.chmod(0)
-    if not os.access(place, os.R_OK):
-        with pytest.raises(InputError, match=r"gpuprof\.toml"):
-            values(tmp_path)
 
 
 WRONG = [
@@ -159,13 +117,6 @@ def test_what_is_no_table_or_text_is_told_with_file_and_line(tmp_path: Path) -> 
             values(tmp_path)
 
 
-def test_a_file_that_takes_forever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "LIMIT_S", 0.2)
-    put(tmp_path / "gpuprof.toml", f"a{'.a' * 400_000} = 1")
-    with pytest.raises(InputError):
-        values(tmp_path)
-
-
 def test_a_file_it_names_is_looked_for_from_the_configuration_s_folder(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "src").mkdir()
@@ -175,14 +126,6 @@ def test_a_file_it_names_is_looked_for_from_the_configuration_s_folder(tmp_path:
         assert values(tmp_path / "src") == {"spec": told}
     put(tmp_path / "gpuprof.toml", '[compare]\naccept = "ci/accepted.toml"\n')
     assert values(tmp_path / "src") == {"compare.accept": "../ci/accepted.toml"}
-
-
-def test_its_values_are_defaults_and_are_told_once(report: Path) -> None:
-    put(report.parent / "gpuprof.toml", 'exclude = ["fill", "memset"]\ntop = 1\nset = "full"\n')
-    done = shown(report)
-    assert re.match(r"from gpuprof\.toml: exclude 2 .*, top 1\n", done.stderr)
-    assert done.stderr.count("gpuprof.toml") == 1 and "memset" not in done.stderr
-    assert "(33 % of the time): --exclude fill" in done.stdout and "--top 0" in done.stdout
 
 
 # The commands
@@ -222,46 +165,12 @@ def test_it_can_be_done_without_and_a_wrong_file_ends_a_command_before_it_reads(
         assert gpuprof(*line.split(), cwd=report.parent).returncode == 0, line
 
 
-def test_report_roofline_and_run_take_what_they_have(report: Path, bench: Bench) -> None:
-    put(report.parent / "gpuprof.toml", 'exclude = ["fill"]\ntop = 1\ncoverage = 50\nset = "full"\n')
-    done = gpuprof("report", report.name, cwd=report.parent)
-    assert done.returncode == 0, done.stderr
-    assert re.match(r"from gpuprof\.toml: exclude 1 \w+, top 1\n", done.stderr) and "excluded" in done.stdout
-    for command in ("run", "roofline"):
-        done = bench.run("--dry-run", command=command)
-        assert done.returncode == 0, done.stderr
-        assert re.match(r"from gpuprof\.toml: exclude 1 \w+, (top 1, )?coverage 50, set full\n", done.stderr)
-        assert "--set full" in done.stdout
-        assert "--set full" not in bench.run("--dry-run", "--set", "roofline", command=command).stdout
-
-
-def test_the_coverage_of_a_file_is_percent(bench: Bench) -> None:
-    times = {"long": 4000.0, "middle": 3000.0, "short": 3000.0}
-    report = bench.folder / "times.ncu-rep"
-    report.write_bytes(simple_report([(name, {**A100, "gpu__time_duration.sum": ns}) for name, ns in times.items()]))
-    put(bench.folder / "gpuprof.toml", "coverage = 30\n")
-    bench.steps({"report": str(report)})
-    # The longest of three kernels takes 40 % of the time.
-    assert " 1 launch of 1 kernel, 40 % " in bench.run("--plan-only").stdout
-
-
 def test_hostile_text_is_printed_harmless(report: Path) -> None:
     put(report.parent / "gpuprof.toml", '"\\u001b[31mred" = 1\n')
     assert "\x1b" not in gpuprof("show", report.name, cwd=report.parent).stderr
     put(report.parent / "gpuprof.toml", 'exclude = ["f\\u001b?ill"]\n')
     done = shown(report)
     assert "\x1b" not in done.stdout + done.stderr
-
-
-def test_the_limits_of_a_gate_are_read_with_those_of_kernels(tmp_path: Path) -> None:
-    text = (
-        '[compare]\nfail-on = ["time:3%"]\nunclear = "fail"\n[compare.kernels."gemm|conv"]\nfail-on = ["registers"]\n'
-    )
-    put(tmp_path / "gpuprof.toml", text)
-    limits = ["time:3%", "gemm|conv=registers"]
-    assert values(tmp_path) == {"compare.fail-on": limits, "compare.unclear": "fail"}
-    put(tmp_path / "gpuprof.toml", text.replace('fail-on = ["time:3%"]\n', ""))
-    assert values(tmp_path) == {"compare.fail-on": limits[1:], "compare.unclear": "fail"}
 
 
 def test_a_gate_is_held_by_its_limits_and_the_command_line_wins(report: Path) -> None:

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec import Struct, structs
 from msgspec.structs import replace
 from rich.console import Console
 
 from gpuprof.diagnose.explain import explain
-from gpuprof.model.headline import by_time
-from gpuprof.model.session import KernelProfile, Remaining, Session
+from gpuprof.model.session import KernelProfile, Session
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.console import print_session, print_tree
-from gpuprof.present.console_parts import Sheet
-from gpuprof.present.text import tolerate
 from tests import builders, ncu_bytes
 from tests.cli import gpuprof as run
 from tests.formats import written
 from tests.hand_made import HOSTILE, finding, kernel, session
-from tests.readings import session_of
 from tests.table import each_row
 
 
@@ -55,24 +49,6 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-TWO = session(
-    kernel(
-        0, finding(gain=0.6), finding("low-occupancy", 0.2, severity="low", confidence="guess"),
-        finding("tail-effect", 0.0, severity="info"),
-    ),
-    kernel(1, finding("barrier-wait", 0.3, severity="medium", confidence="inferred"), label="reduce_sum"),
-)  # fmt: skip
-
-
-def test_what_is_left_after_those_before_is_told_where_it_is_less() -> None:
-    # 60 % go first, of which 40 % would remain for L1: of the other's 50 % nothing is left beyond L2's 40 %.
-    first = finding(gain=0.6, remains=(Remaining("l2", 0.4), Remaining("l1", 0.3)))
-    second = finding("tail-effect", 0.5, remains=(Remaining("l2", 0.5), Remaining("l1", 0.3)), action="Even it out")
-    read = session(kernel(0, first, second))
-    assert [item.gain_after for item in read.opportunities] == [pytest.approx(0.3), 0]
-    assert re.search(r"≤ 25 % headline of tail-effect nothing .* → Even", flat(shown(read)))
-
-
 def told(command: str) -> Session:
     what = session(kernel(0, finding()))
     assert what.verdict is not None
@@ -87,58 +63,6 @@ def test_the_command_that_collects_the_rest_can_be_copied() -> None:
     assert shlex.split(block.replace("\\\n", "")) == shlex.split(command)
     assert all(line.endswith(" \\") for line in lines_of(block)[:-1])
     assert max(map(len, lines_of(block)[:-1])) <= 80
-
-
-@each_row("command", ["app 'half a quote " + "x " * 60, 'app "x', "app \\", HOSTILE, "a\nb"])
-def test_a_command_that_no_shell_takes_apart_stays_on_one_line(command: str) -> None:
-    lines = lines_of(shown(told(command)))
-    (place,) = (index for index, line in enumerate(lines) if line.startswith("UNKNOWN. "))
-    assert lines[place + 1].startswith("   ") and lines[place + 2] == ""
-
-
-@each_row("width", [60, 80, 100, 160])
-def test_verdict_and_repairs_fit_every_width(width: int) -> None:
-    long = "x" * 400
-    held = finding(headline=long, action=long, gain_kind="fixed-work", held=long)
-    what = session(*(kernel(number, held, label=f"{number}{long}") for number in range(3)))
-    lines = lines_of(shown(what, width=width))
-    assert max(map(len, lines)) <= width and "…" in lines[0] + lines[1]
-
-
-@each_row(("width", "stall", "rule"), [(80, False, False), (100, True, False), (120, True, True)])
-def test_wide_terminals_have_the_main_stall_and_the_first_finding(width: int, stall: bool, rule: bool) -> None:
-    table = shown(TWO, width=width).split("#  kernel")[1].split("\n\n#0")[0]
-    assert ("Long Scoreboard" in table) is stall
-    assert ("uncoalesced-global" in table) is rule
-
-
-def test_colour_is_for_terminals() -> None:
-    assert "\x1b[" not in shown(TWO) and not re.search(r" $", shown(TWO), re.MULTILINE)
-    coloured = shown(TWO, terminal=True)
-    assert "\x1b[1;31m" in coloured
-    assert flat(re.sub(r"\x1b\[[0-9;]*m", "", coloured)) == flat(shown(TWO))
-
-
-def test_without_unicode_bars_and_lines_are_ascii_and_still_fit() -> None:
-    tolerate(io.TextIOWrapper(io.BytesIO(), "ascii"))
-    text = shown(TWO, depth=True, stream=Ascii())
-    drawn = Ascii()
-    print_tree(Console(file=drawn, width=60, color_system=None), TWO, explain(TWO.kernels[0]))
-    assert "##" in text and "<= 30 %" in text and "|- " in drawn.getvalue() and "`- " in drawn.getvalue()
-    assert max(map(len, lines_of(text))) <= 80 and max(map(len, lines_of(drawn.getvalue()))) <= 60
-    assert not set("█├└│≤") & set(text + drawn.getvalue())
-
-
-def test_bars_are_as_long_as_their_fraction() -> None:
-    drawn = [Sheet(80).bar(value, 4) for value in (0, 0.001, 0.5, 0.53, 1, 2)]
-    assert drawn == ["    ", "▏   ", "██  ", "██▏ ", "████", "████"]
-    assert [Sheet(80, "ascii").bar(value, 4) for value in (0, 0.001, 0.5, 1)] == ["    ", "#   ", "##  ", "####"]
-
-
-def test_a_number_stays_with_its_unit() -> None:
-    for width in range(20, 60):
-        text = "\n".join(Sheet(width).wrapped("it reaches 2.90 TB/s, 61 % of 4.80 TB/s rated, at most 26.1 µs of it"))
-        assert not re.search(r"\d\n(TB/s|%|µs)", text)
 
 
 def test_hostile_findings_do_no_harm_in_the_terminal() -> None:
@@ -208,22 +132,6 @@ def test_what_to_type_next_reads_the_file_as_this_command_did(tmp_path: Path) ->
         assert done.returncode == 0 and "kept" in done.stdout
 
 
-def test_what_came_through_a_pipe_is_not_named_again() -> None:
-    text = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
-    assert run("show", "-", stdin=text).stderr.endswith("next: gpuprof show FILE --kernel '#0'\n")
-
-
-def test_a_report_fits_80_columns_with_all_findings(real_report: Path) -> None:
-    loaded = session_of(real_report)
-    ranked = by_time(loaded.kernels)
-    text = shown(loaded, ranked, depth=True)
-    # A word of a command line is not cut: it is to be copied.
-    assert max(len(line) for line in lines_of(text) if len(line.split()) > 2) <= 80
-    assert text.count("\n   do ") == sum(len(item.findings) for item in ranked[:20])
-    for item in (item for profile in ranked[:20] for item in profile.findings):
-        assert flat(item.headline) in flat(text)
-
-
 def launches_of_two_kernels(folder: Path) -> Path:
     """Three launches of one kernel and one of another, of 1, 2, 3 and 4 µs."""
     path = folder / "launches.ncu-rep"
@@ -242,16 +150,3 @@ def test_equal_launches_are_one_kernel(tmp_path: Path) -> None:
     assert len(run("show", "--format", "csv", path).stdout.splitlines()) == 5
     table = [line for line in run("show", "--format", "md", path).stdout.splitlines() if line.startswith("| saxpy")]
     assert len(table) == 1 and "| 3 | 6.00 µs |" in table[0]
-
-
-def test_a_launch_that_another_speaks_for_can_be_named(tmp_path: Path) -> None:
-    path = launches_of_two_kernels(tmp_path)
-    alone = run("show", "--kernel", "#0", path)
-    assert "\n#0 saxpy\n" in alone.stdout and "equal launches" not in alone.stdout
-    assert alone.stderr.endswith("--explain '#0'\n")
-    assert run("show", "--explain", "#2", path).stdout.startswith("#2 saxpy: 3.00 µs, 30 %")
-    group = run("show", "--explain", "saxpy", path)
-    assert re.match(r"#1 saxpy: 2\.00 µs, .* 3 launches, 60 %", group.stdout) and "match" not in group.stderr
-    document = json.loads(run("show", "--format", "json", "--kernel", "#3", path).stdout)
-    assert {number for item in document["opportunities"] for number in item["kernels"]} <= {3}
-    assert document["verdict"]["kernel"] == 3

@@ -10,12 +10,8 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import socket
-import subprocess
 import sys
-import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,17 +23,13 @@ from rich.console import Console
 
 from benchmarks.diagnosis.host_run import compile_case
 from benchmarks.diagnosis.host_run import run as run_on_host
-from gpuprof.collect.machine import Machine
-from gpuprof.collect.nvcc import find_nvcc
 from gpuprof.diagnose.repairs import repairs
-from gpuprof.errors import EnvironmentProblem
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.present.console_recording import print_others, print_story
-from gpuprof.present.repair_text import outcome_text, saved_text
+from gpuprof.present.repair_text import saved_text
 from gpuprof.recordings import recordings
-from gpuprof.store.page import read_session_html
-from tests.cli import Done, gpuprof, process
+from tests.cli import Done, gpuprof
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.table import each_row
 
@@ -82,17 +74,6 @@ def test_the_demo_tells_of_each_fix_what_was_promised_and_what_it_gave(shown: Sh
     ]  # fmt: skip
     for recording in (TRANSPOSE, CUTLASS, BEAMFORMER):
         assert f"   {FOLDER}/{recording.name}/report.html: {recording.title}" in lines
-
-
-def test_the_pages_have_every_kernel_with_roofline_stalls_findings_and_lines(shown: Shown) -> None:
-    page = (shown[0] / BEAMFORMER.name / "report.html").read_text(encoding="utf-8")
-    assert page.count('<tr id="row-') == 5 == page.count('aria-label="Roofline of kernel')
-    for shown_kernel in read_session_html(page.encode(), "report.html").kernels:
-        assert shown_kernel.roofline and shown_kernel.stalls and shown_kernel.findings and shown_kernel.excerpts
-    numbers = re.findall(r'<th scope="row" class="n">([\w.]+\.jl:\d+)</th>', page)
-    assert numbers[:3] == ["base.jl:40", "IndexSpaces.jl:1702", "synchronization.jl:14"]
-    page = (shown[0] / STORY.name / "report.html").read_text(encoding="utf-8")
-    assert 'aria-label="Roofline of all kernels"' not in page
 
 
 def test_what_it_leaves_is_whole_and_reads_back(shown: Shown) -> None:
@@ -156,27 +137,6 @@ def said_of(*kernels: KernelProfile) -> list[str]:
     return [saved_text(repair) for repair in repairs(kernels)]
 
 
-@each_row(
-    ("bound", "after_s", "shares"),
-    [
-        (0.9, 2e-3, ["90", "80"]),
-        (0.5, 2e-3, ["50", "80"]),
-        (0.5, 11e-3, ["50", "10"]),
-        (None, 2e-3, ["80"]),
-        (0.0, 2e-3, ["80"]),
-        (0.5, None, ["50"]),
-    ],
-)
-def test_a_fix_is_told_beside_its_promise_however_it_turned_out(
-    bound: float | None, after_s: float | None, shares: list[str]
-) -> None:
-    promised = finding("dram-bandwidth", bound)
-    (said,) = said_of(first_kernel(promised), fixed_kernel(duration_s=after_s))
-    assert re.findall(r"(\d+) %", said) == shares
-    assert said.endswith("gone") and ("at most" in said) is bool(bound)
-    assert ("more than" in said, "longer" in said) == ((bound, after_s) == (0.5, 2e-3), after_s == 11e-3)
-
-
 def test_a_finding_is_called_gone_only_where_it_could_have_been_found() -> None:
     blind = fixed_kernel(missing=(Missing(what="stalls, traffic.l1", why="not collected", how="ncu --set full"),))
     for first, fixed, gone in (
@@ -189,23 +149,6 @@ def test_a_finding_is_called_gone_only_where_it_could_have_been_found() -> None:
     held = finding("dram-bandwidth", 0.5, gain_kind="fixed-work", held="the same bytes")
     (said,) = said_of(first_kernel(held), fixed_kernel(held))
     assert "the same bytes" in said and "at most" not in said and "more than" not in said and said.endswith("remains")
-
-
-def test_a_fix_is_held_against_the_first_finding_with_a_gain() -> None:
-    unsure, known = finding("a-rule", None), finding("b-rule", 0.9)
-    for findings, held in (
-        ((unsure, known), known), ((unsure,), unsure), ((), None), ((finding(severity="info"),), None),
-    ):  # fmt: skip
-        (repair,) = repairs([first_kernel(*findings), fixed_kernel()])
-        assert repair.finding is held
-    assert list(repairs([first_kernel()])) == []
-
-
-def test_the_outcome_is_that_of_all_fixes() -> None:
-    first, last = first_kernel(), fixed_kernel(finding())
-    told = outcome_text([first, kernel(2, label="m", duration_s=5e-3), last])
-    assert told.startswith("10.0 ms → 2.00 ms, 5.00 times as fast; ") and told.endswith(last.findings[0].headline)
-    assert outcome_text([fixed_kernel(), first]).startswith("2.00 ms → 10.0 ms, 5.00 times as long; ")
 
 
 def printed(tell: Callable[[Console], None]) -> str:
@@ -228,7 +171,7 @@ def test_hostile_names_are_made_visible_in_a_story() -> None:
 
 
 def test_a_file_that_no_demo_wrote_is_replaced_only_with_force(tmp_path: Path) -> None:
-    for name in ("session.json", "report.html", STORY.file_name):
+    for name in ("session.json", STORY.file_name):
         here = tmp_path / name
         place = here / FOLDER / STORY.name / name
         place.parent.mkdir(parents=True)
@@ -241,17 +184,7 @@ def test_a_file_that_no_demo_wrote_is_replaced_only_with_force(tmp_path: Path) -
     assert (tmp_path / "session.json" / FOLDER / STORY.name / "session.json").read_bytes() != b"mine"
 
 
-def test_a_demo_runs_again_over_its_own_files(shown: Shown, tmp_path: Path) -> None:
-    shutil.copytree(shown[0], tmp_path / FOLDER)
-    before = {path: path.read_bytes() for path in (tmp_path / FOLDER).rglob("*.*")}
-    (tmp_path / FOLDER / CUTLASS.name / "report.html").unlink()
-    (tmp_path / FOLDER / "notes.txt").write_text("mine")
-    done = demo(cwd=tmp_path, environ={"COLUMNS": "100"})
-    assert done.returncode == 0 and done.stdout == shown[1], done.stderr
-    assert {path: path.read_bytes() for path in before} == before
-    assert (tmp_path / FOLDER / "notes.txt").read_text() == "mine"
-
-
+@pytest.mark.slow
 def test_files_of_another_recording_links_pipes_and_files_for_folders_are_foreign(shown: Shown, tmp_path: Path) -> None:
     for name in ("session.json", "report.html"):
         folder = tmp_path / name / FOLDER
@@ -293,82 +226,7 @@ def test_a_broken_recording_is_an_error_and_leaves_nothing(tmp_path: Path, monke
         assert not (tmp_path / "nested").exists() and not any(scratch.iterdir())
 
 
-def test_ctrl_c_leaves_no_scratch_folder(tmp_path: Path) -> None:
-    waiting = (
-        "import signal, time\n"
-        "from gpuprof.cli.demo_recordings import scratch_folder\n"
-        "from gpuprof.cli.interrupt import end_at_once\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "end_at_once()\n"
-        "with scratch_folder() as folder:\n"
-        "    (folder / 'x').write_text('x'); print(folder, flush=True); time.sleep(60)\n"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", waiting], cwd=ROOT, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )  # fmt: skip
-    with child:
-        assert child.stdout is not None
-        folder = Path(child.stdout.readline().strip())
-        assert (folder / "x").exists() and folder.parent == tmp_path
-        child.send_signal(signal.SIGINT)
-        assert child.wait(30) == 130
-    assert not folder.exists()
-
-
-@each_row(
-    ("code", "line"),
-    [(2, "--spec l4"), (2, "--salvage"), (2, "--run report.ncu-rep"), (2, "--salvage --run"), (2, "--ncu ncu"),
-     (5, "nothing.ncu-rep")],
-)  # fmt: skip
-def test_options_that_do_not_go_together_are_refused(code: int, line: str, tmp_path: Path) -> None:
-    done = demo(*line.split(), cwd=tmp_path)
-    assert done.returncode == code and line.split(maxsplit=1)[0] in done.stderr
-    assert not (tmp_path / "gpuprof-demo").exists()
-
-
 # From what is installed.
-
-
-def hatchling(kind: str, out: Path, source: Path = ROOT) -> Path:
-    """Build a wheel or an sdist without network and return it."""
-    build = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(out)]
-    done = subprocess.run(build, cwd=source, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (made,) = out.iterdir()
-    return made
-
-
-@pytest.mark.slow
-def test_the_demo_from_a_wheel_of_the_sdist_is_that_of_the_checkout(tmp_path: Path, shown: Shown) -> None:
-    with tarfile.open(hatchling("sdist", tmp_path / "sdist")) as archive:
-        archive.extractall(tmp_path / "source", filter="data")
-    (source,) = (tmp_path / "source").iterdir()
-    folders = ("gpuprof", "recordings", "specs", "microkernels")
-    ours, packed = (
-        {file.relative_to(root): file.read_bytes() for folder in folders for file in (root / folder).rglob("*")
-         if file.is_file() and file.suffix != ".pyc"}
-        for root in (ROOT, source)
-    )  # fmt: skip
-    assert packed == ours
-    assert (source / "NOTICE").is_file() and (source / "benchmarks/recordings/values.py").is_file()
-    package = tmp_path / "installed"
-    with zipfile.ZipFile(hatchling("wheel", tmp_path / "wheel", source)) as archive:
-        archive.extractall(package)
-    for path in (ROOT / "recordings").iterdir():
-        assert (package / "gpuprof/_data/recordings" / path.name).read_bytes() == path.read_bytes()
-    assert (next(package.glob("*.dist-info")) / "licenses" / "NOTICE").is_file()
-    # Without network, and from its own files.
-    refuse = (
-        "import socket\ndef refuse(*_): raise OSError('the network was asked for')\nsocket.socket.connect = refuse\n"
-    )
-    (package / "sitecustomize.py").write_text(refuse)
-    done = process("demo", cwd=tmp_path, environ={**os.environ, "COLUMNS": "100", "PYTHONPATH": str(package)})
-    assert (done.returncode, done.stdout) == (0, shown[1]), done.stderr
-    where = "import gpuprof, gpuprof.resources as r; print(gpuprof.__file__, r.data_dir('recordings'))"
-    told = subprocess.run([sys.executable, "-c", where], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(package)},
-                          capture_output=True, text=True, check=True)  # fmt: skip
-    assert all(place.startswith(str(package)) for place in told.stdout.split())
 
 
 # On a machine with a GPU.
@@ -439,33 +297,6 @@ def test_what_a_gpu_run_lacks_is_told_before_anything_is_written(tmp_path: Path,
         assert done.returncode in (2, 3, 5) and said in done.stderr and "hint: " in done.stderr, done.stderr
         assert not (tmp_path / "gpuprof-demo-run").exists() and not any(scratch.iterdir())
         (tmp_path / "bin" / name).write_text(scripts[name])
-
-
-def test_a_run_fits_into_the_current_folder_and_replaces_nothing(tmp_path: Path, machine: dict[str, str]) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    (empty / "demo").write_text("mine")
-    refused = demo("--run", "-o", ".", cwd=empty, environ=machine)
-    assert refused.returncode == 2 and "demo already exists" in refused.stderr
-    assert (empty / "demo").read_text() == "mine"
-    (empty / "demo").unlink()
-    done = demo("--run", "-o", ".", cwd=empty, environ=machine)
-    assert done.returncode == 0, done.stderr
-    assert {"demo", "profile.ncu-rep", "report.html"} <= {path.name for path in empty.iterdir()}
-
-
-def test_nvcc_is_found_on_path_in_cuda_home_and_in_the_newest_toolkit(tmp_path: Path) -> None:
-    root, none = Machine(tmp_path), {"PATH": str(tmp_path)}
-    with pytest.raises(EnvironmentProblem):
-        find_nvcc(none, root)
-    older = tool(tmp_path / "usr/local/cuda-12.4/bin", "nvcc", "")
-    assert find_nvcc(none, root) == older
-    newer = tool(tmp_path / "usr/local/cuda-13.0/bin", "nvcc", "")
-    assert find_nvcc(none, root) == newer
-    home = tool(tmp_path / "home/bin", "nvcc", "")
-    assert find_nvcc({**none, "CUDA_HOME": str(tmp_path / "home")}, root) == home
-    on_path = tool(tmp_path / "bin", "nvcc", "")
-    assert find_nvcc({"PATH": str(tmp_path / "bin"), "CUDA_HOME": str(tmp_path / "home")}, root) == on_path
 
 
 SIDE, GEMM = 128, 64

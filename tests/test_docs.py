@@ -11,9 +11,6 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.diagnosis.case_file import load_cases
-from benchmarks.gate import work
-from benchmarks.gate.conditions import ORDERS
 from gpuprof.api_compare import accepted_regressions
 from gpuprof.characterize.probes.probe import all_targets
 from gpuprof.cli.config_file import find_config
@@ -26,19 +23,15 @@ from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Traffic, Work
 from gpuprof.read.readers import has_name_of_a_file
-from gpuprof.recordings import recordings
 from tests.builders import ADD, FLOP_1
 from tests.ncu_bytes import A100, simple_report
-from tests.readings import unpacked
 from tests.table import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted({*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))})
-HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
 TUTORIAL = DOCS / "tutorial" / "first-report.md"
 
-NCU_OPTIONS = set((ROOT / "tests" / "data" / "ncu_options.txt").read_text(encoding="utf-8").split())
 """Options of ncu, which the pages mention."""
 
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -106,10 +99,6 @@ def command_named(name: str) -> click.Command:
     return command
 
 
-def all_options() -> set[str]:
-    return options_of(cli).union(*(options_of(command_named(name)) for name in COMMANDS))
-
-
 def slug(heading: str) -> str:
     """The anchor that Markdown renderers give a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
@@ -132,13 +121,6 @@ def test_links_lead_somewhere_and_paths_are_nobodys(page: Path) -> None:
     assert _MACHINE_PATH.findall(page.read_text(encoding="utf-8")) == []
 
 
-def test_the_map_names_every_page() -> None:
-    index = DOCS / "index.md"
-    linked = {(DOCS / target.partition("#")[0]).resolve() for target, _ in _LINK.findall(prose(index))}
-    written = {page for folder in ("tutorial", "how-to", "explanation") for page in (DOCS / folder).glob("*.md")}
-    assert written <= linked
-
-
 @every_page
 def test_commands_can_be_typed(page: Path) -> None:
     for line in (line for block in blocks(page, "sh", "bash", "shell", "console", "") for line in block.splitlines()):
@@ -150,16 +132,6 @@ def test_commands_can_be_typed(page: Path) -> None:
         command, arguments = resolve(re.findall(r"\S+", code)[1:])
         used = {option for word in arguments for option in _OPTION.findall(word)}
         assert used <= options_of(command) | {"--help", "--version"}, code
-
-
-@each_row("page", HOW_TO, ids=lambda page: page.name)
-def test_options_in_how_to_pages_exist(page: Path) -> None:
-    known = options_of(command_named(page.stem)) if page.stem in COMMANDS else all_options()
-    for code in _CODE.findall(prose(page)):
-        if code.startswith("ncu "):
-            continue
-        allowed = all_options() if code.startswith("gpuprof ") else known
-        assert set(_OPTION.findall(code)) <= allowed | NCU_OPTIONS | {"--help"}, code
 
 
 @each_row("name", COMMANDS)
@@ -199,17 +171,6 @@ def test_example_spec_passes_its_own_check(tmp_path: Path) -> None:
     assert str(finding).replace(str(file), file.name) in page.read_text(encoding="utf-8")
 
 
-def test_examples_of_output_are_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    shown = CliRunner().invoke(cli, ["specs", "show", "a100-80gb-pcie"]).stdout.splitlines()
-    (example,) = (text for text in blocks(DOCS / "how-to" / "specs.md", "text") if "108 SMs" in text)
-    assert example.rstrip("\n") in shown
-    (recording,) = (shipped for shipped in recordings() if shipped.name == "a40-beamformer")
-    tree = CliRunner().invoke(cli, ["show", str(unpacked(recording)), "--explain", "#2"]).stdout
-    (example,) = blocks(DOCS / "how-to" / "explain.md", "text")
-    assert tree.startswith(example)
-
-
 def test_worked_examples_are_right() -> None:
     work, traffic = (
         Work("fp32", 13e6, 1.3e12, basis="counted"),
@@ -230,18 +191,6 @@ def test_worked_examples_are_right() -> None:
         assert matrix is not None and matrix.flop == flop
 
 
-def test_the_table_of_planted_changes_of_work_is_that_of_the_benchmark() -> None:
-    told = [
-        line for line in (DOCS / "explanation" / "noise.md").read_text(encoding="utf-8").splitlines() if "|" in line
-    ]
-    head, *rows = (f"| {' | '.join(row)} |" for row in work.rows(20))
-    start = told.index(head) + 2
-    page = told[start : start + len(rows)]
-    assert [row.split(" | ")[:4] for row in page] == [row.split(" | ")[:4] for row in rows]
-    exact = [number for number, case in enumerate(work.cases()) if case.all_caught]
-    assert [page[number] for number in exact] == [rows[number] for number in exact]
-
-
 @each_row("page", [page for page in PAGES if blocks(page, "toml")])
 def test_configurations_on_a_page_can_be_read(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -254,22 +203,6 @@ def test_configurations_on_a_page_can_be_read(page: Path, tmp_path: Path, monkey
         else:
             config = find_config({"GPUPROF_CONFIG": str(file)})
             assert config is not None and config.values
-
-
-def test_numbers_in_the_readme_are_those_of_the_tables() -> None:
-    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert f"[{len(RULES)} rules](docs/reference/rules.md)" in text
-    assert re.search(rf"\[{len(load_cases())} [^\]]*\]\(docs/reference/bottlenecks\.md\)", text)
-    noise = (DOCS / "explanation" / "noise.md").read_text(encoding="utf-8").splitlines()
-    cells = [line.strip("| ").split(" | ") for line in noise]
-    false = [float(row[3].removesuffix(" %")) for row in cells if len(row) == 8 and row[1] in ORDERS]
-    assert f" in {sum(share <= 1 for share in false)} of {len(false)} cases" in text
-    check = (DOCS / "explanation" / "check.md").read_text(encoding="utf-8").splitlines()
-    rows = [line.strip("| ").split(" | ") for line in check if line.startswith("| all (27) |")]
-    accesses, known = (sum(int(row[column]) for row in rows) for column in (2, 3))
-    right = [tuple(map(int, row[8].split(" of "))) for row in rows]
-    assert len(rows) == 3 and all(agreed == compared for agreed, compared in right)
-    assert f" {known} of {accesses:,} " in text and f" all {sum(compared for _, compared in right)} " in text
 
 
 def test_names_on_pages_are_those_of_rules_and_targets() -> None:

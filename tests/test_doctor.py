@@ -49,24 +49,6 @@ def test_counters_for_the_administrator_only(tmp_path: Path) -> None:
     assert named(examine(environ, machine(tmp_path)), "counters")[0].state == OK
 
 
-def test_what_else_can_stand_in_the_way(tmp_path: Path) -> None:
-    environ = {**good(tmp_path), "CUDA_INJECTION64_PATH": "/opt/x.so", "HOME": str(tmp_path / "nowhere")}
-    program(tmp_path / "bin/nvidia-smi", "GRID A100-10C, 8.0, 580.65.06, Enabled, Disabled")
-    for pid, name in (("71", "nv-hostengine"), ("72", "nvidia-cuda-mps-control")):
-        (tmp_path / "proc" / pid).mkdir()
-        (tmp_path / "proc" / pid / "comm").write_text(f"{name}\n")
-    (tmp_path / "proc/version").write_text("Linux version 5.15 (Microsoft@Microsoft.com)\n")
-    (tmp_path / ".dockerenv").touch()
-    checks = examine(environ, machine(tmp_path))
-    states = {check.name: check.state for check in checks}
-    problems = {"vGPU", "other profilers", "MPS", "home folder"}
-    assert {name for name, state in states.items() if state == PROBLEM} == problems
-    assert {name for name, state in states.items() if state == NOTE} == {"MIG", "persistence"}
-    assert states["WSL"] == states["container"] == UNKNOWN
-    assert all(check.fix for check in checks if check.state == PROBLEM)
-    assert "/opt/x.so" in named(checks, "injection")[0].result
-
-
 def test_an_ncu_that_the_driver_does_not_support_is_a_problem_only_if_there_is_no_other(tmp_path: Path) -> None:
     environ = good(tmp_path)
     place = tmp_path / "proc/driver/nvidia/version"

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gpuprof.cli.main import COMMANDS
-from gpuprof.cli.output import write_files
 from gpuprof.cli.profiling import expression_of
-from gpuprof.collect.choices import KernelBase
-from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.errors import UsageError
 from gpuprof.own_files import draft_of
 from gpuprof.read import plain_file
-from gpuprof.read.recognise import recognised
-from tests.cli import GPUPROF, Done, gpuprof
+from tests.cli import Done, gpuprof
 from tests.ncu_bytes import A100, simple_report
 from tests.table import each_row
 from tests.test_run import STANDIN, value_after
@@ -85,47 +76,6 @@ def dry(place: Path, *arguments: str) -> list[str]:
 # Programs without --
 
 
-@each_row("command", ["run", "roofline"])
-@each_row(
-    ("options", "program"),
-    [
-        ((), ("train.py", "--epochs", "3")),
-        ((), ("./app",)),
-        (("--set", "full"), ("./app", "--size", "4")),
-        ((), ("python3", "train.py", "--top", "1")),
-        ((), ("sh", "-c", "exit")),
-        (("--",), ("./app", "--", "more")),
-    ],
-)
-def test_a_program_needs_no_dashes_and_keeps_what_follows_it(
-    place: Path, command: str, options: tuple[str, ...], program: tuple[str, ...]
-) -> None:
-    argv = dry(place, command, *options, *program)
-    assert argv[-len(program) + 1 :] == list(program[1:]) or len(program) == 1
-    assert program[0].removeprefix("./") in {Path(word).name for word in argv[-len(program) :]}
-
-
-def test_a_report_that_may_be_executed_and_has_another_name_is_a_report(place: Path) -> None:
-    # On file systems of Windows every file may be executed.
-    shutil.copy(place / "a.ncu-rep", place / "result")
-    (place / "result").chmod(0o755)
-    done = typed(place, "roofline", "result", "a.ncu-rep", "--format", "json")
-    assert done.returncode == 0 and json.loads(done.stdout)["figures"]
-    assert typed(place, "./result").returncode == 0
-
-
-def test_options_about_a_program_are_not_ignored_for_reports(place: Path) -> None:
-    for line, named in (
-        ("a.ncu-rep --coverage 50", "--coverage"), ("a.ncu-rep -k gemm", "--kernel"), ("--salvage ./app", "--salvage"),
-    ):  # fmt: skip
-        assert named in " ".join(error_and_hint(typed(place, "roofline", *line.split())))
-    options = ("run", "--dry-run", "--ncu", str(STANDIN))
-    passed = typed(place, *options, "./app", "--set", "full")
-    assert passed.returncode == 0 and passed.stderr.startswith("note: --set ")
-    assert typed(place, *options, "--", "./app", "--set", "full").stderr == ""
-    assert typed(place, *options, "./app", "--size", "4").stderr == ""
-
-
 # No command
 
 
@@ -169,27 +119,6 @@ def test_a_wrong_command_line_is_answered_with_what_to_type(place: Path, line: s
     assert hint in error_and_hint(typed(place, *line.split()))[1]
 
 
-def test_empty_and_odd_first_arguments_are_told(place: Path) -> None:
-    assert "gpuprof --help" in error_and_hint(typed(place, ""))[1]
-    assert "gpuprof show 'a b.ncu-rep'" in error_and_hint(typed(place, "--import", "a b.ncu-rep"))[1]
-    assert "-o" in error_and_hint(typed(place, "run", "-o", "", "./app"))[1]
-    assert "--html" in error_and_hint(typed(place, "characterize", "--html", ""))[1]
-    for before in ((), ("run",), ("run", "--")):
-        message, _ = error_and_hint(typed(place, *before, "a" * 5000))
-        assert message.startswith(f"{'a' * 80}…") and len(message) < 200
-
-
-@each_row("name", ["run", "show", "roofline", "report", "compare", "check"])
-def test_help_ends_with_examples_that_can_be_typed(place: Path, name: str) -> None:
-    text = typed(place, name, "--help").stdout
-    examples = re.findall(r"^  (gpuprof .*)$", text.partition("\nExamples:\n")[2], re.MULTILINE)
-    assert 2 <= len(examples) <= 3 and text.endswith(f"  {examples[-1]}\n")
-    assert all(line.startswith(f"gpuprof {name} ") and len(line) <= 78 for line in examples)
-    done = typed(place)
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout == typed(place, "--help").stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
-
-
 # Files for programs, and programs for files
 
 
@@ -209,25 +138,6 @@ def test_a_file_to_read_is_not_run(place: Path, name: str, content: str | None) 
     if content is not None:
         (place / name).write_text(content)
     assert error_and_hint(typed(place, "run", name, "--more"))[1] == f"gpuprof show {name}"
-
-
-@each_row("content", ['#!/bin/sh\necho \'"ID","Process ID"\'\n', "\x7fELF\0\0", "text", "{}", "[1]", ""])
-def test_what_may_be_a_program_is_not_taken_for_a_file_to_read(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "file"
-    file.write_text(content)
-    assert recognised(str(file)) is None
-    file.write_bytes(simple_report([("sgemm", A100)]))
-    assert recognised(str(file)) == "an ncu report"
-
-
-@each_row("name", ["./app", "train.py", "my app", "go"])
-def test_a_program_is_not_read(place: Path, name: str) -> None:
-    shutil.copy("/bin/true", place / "my app")
-    (place / "go").write_text("#!/bin/sh\n")
-    done = typed(place, "show", name)
-    assert done.returncode == 5
-    program = name if name in {"./app", "train.py"} else shlex.quote(f"./{name}")
-    assert done.stderr.startswith(f"error: {name} ") and done.stderr.endswith(f"gpuprof run -- {program}\n")
 
 
 @each_row(
@@ -277,34 +187,6 @@ def test_options_are_taken_by_ncus_names(place: Path) -> None:
 
 
 @each_row(
-    ("options", "expression", "base"),
-    [
-        (("--kernel-name", "gemm"), "regex:^gemm$", "function"),
-        (("-k", "regex:gemm"), "regex:gemm", "function"),
-        (("-k", "f(int)", "--kernel-name-base", "demangled"), r"regex:^f\(int\)$", "demangled"),
-        (("--kernel", "gemm"), "regex:gemm", "demangled"),
-    ],
-)
-def test_ncus_way_to_name_kernels_means_what_it_means_to_ncu(
-    place: Path, options: tuple[str, ...], expression: str, base: str
-) -> None:
-    argv = dry(place, "run", "-c", "1", *options, "./app")
-    assert (value_after(argv, "--kernel-name"), value_after(argv, "--kernel-name-base")) == (expression, base)
-
-
-@each_row(
-    ("base", "names"), [("function", ["void ns::gemm<float>(int)"]), ("demangled", ["gemm"])]
-)  # fmt: skip
-def test_the_functions_own_name_is_compared_in_a_plan_too(base: KernelBase, names: list[str]) -> None:
-    launches = [
-        Seen(symbol=None, demangled=name, grid=(1, 1, 1), block=(32, 1, 1), duration_s=1.0)
-        for name in ("void ns::gemm<float>(int)", "void other<gemm>(int)", "gemm")
-    ]
-    plan = make_plan(launches, coverage=1.0, pattern=re.compile("^gemm$"), base=base)
-    assert {kernel.demangled for kernel in plan.kernels} == {*names, "gemm"}
-
-
-@each_row(
     "options",
     [
         "--section Occupancy", "--metrics a", "--export x", "-i x", "-m json.tool", "--set basic",
@@ -337,14 +219,6 @@ def test_a_file_that_is_not_written_is_no_folder(place: Path, line: str, hint: s
     assert sorted(place.iterdir()) == before
 
 
-def test_a_pdf_has_its_fonts_and_no_date(place: Path) -> None:
-    done = typed(place, "roofline", "a.ncu-rep", "-o", "x.pdf")
-    assert done.returncode == 0, done.stderr
-    data = (place / "x.pdf").read_bytes()
-    assert data.startswith(b"%PDF") and b"/CIDFontType2" in data and b"/FontFile2" in data
-    assert not any(mark in data for mark in (b"/Type3", b"Date", b"Matplotlib"))
-
-
 # Dry runs, and how errors are written
 
 
@@ -366,11 +240,6 @@ def test_a_dry_run_that_fails_prints_no_command(place: Path, options: tuple[str,
     assert done.returncode in (2, 3, 5) and done.stdout == "" and "error: " in done.stderr
 
 
-def test_a_dry_run_needs_no_ncu(place: Path) -> None:
-    done = gpuprof("run", "--dry-run", "./app", cwd=place, environ=environ(PATH=str(place)))
-    assert done.returncode == 0 and re.match(r"\S*ncu ", done.stdout.splitlines()[-1])
-
-
 @each_row(
     ("line", "hint"),
     [
@@ -387,17 +256,6 @@ def test_a_dry_run_needs_no_ncu(place: Path) -> None:
 )  # fmt: skip
 def test_an_error_of_usage_reads_as_every_other(place: Path, line: str, hint: str) -> None:
     assert hint in error_and_hint(typed(place, *line.split()))[1]
-
-
-@each_row("name", COMMANDS)
-@each_row(
-    "wrong", [("--no-such-option",), ("--format", "no-such-form"), ("-o",), ("--top", "many"), ("a", "b", "c", "d")]
-)
-def test_no_path_prints_clicks_own_sentences(place: Path, name: str, wrong: tuple[str, ...]) -> None:
-    done = typed(place, name, *wrong)
-    assert done.returncode in (2, 5) and done.stdout == ""
-    assert done.stderr.startswith("error: ") and not re.search(r"Error:|Usage:|Try '|No such|Invalid", done.stderr)
-    assert not done.stderr.splitlines()[0].endswith(".")
 
 
 @each_row(
@@ -430,22 +288,6 @@ def test_a_wrong_comparison_is_answered_with_what_to_type(place: Path, line: str
 
 
 @each_row(
-    ("line", "named"),
-    [
-        ("folder a.ncu-rep", "folder/REPORT.ncu-rep"), ("a.ncu-rep none.ncu-rep", "none.ncu-rep"),
-        ("a.measured.yaml a.ncu-rep", "a.measured.yaml"), ("a.ncu-rep empty.ncu-rep", "empty.ncu-rep"),
-        ("--base a.ncu-rep a.ncu-rep --new a.ncu-rep", "a.ncu-rep"), ("a.ncu-rep other.ncu-rep --fail-on time", ""),
-        ("a.ncu-rep a.ncu-rep --fail-on registers --accept none.toml", "none.toml"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_compared_is_an_input_that_cannot_be_used(place: Path, line: str, named: str) -> None:
-    (place / "other.ncu-rep").write_bytes(simple_report([("completely_else", A100)]))
-    done = typed(place, "compare", *line.split())
-    assert (done.returncode, done.stdout) == (5, "")
-    assert done.stderr.startswith("error: ") and named in done.stderr
-
-
-@each_row(
     ("texts", "expression"),
     [
         ((), None),
@@ -465,13 +307,6 @@ def test_kernels_to_profile_are_what_any_of_the_expressions_names(
         assert wrong in str(refused.value)
 
 
-@each_row("texts", [("(?i)a", "b"), ("(a)", r"(b)\1"), ("(?P<x>a)", "b")])
-def test_flags_and_references_cannot_be_in_one_of_several_expressions(texts: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError) as refused:
-        expression_of(texts)
-    assert refused.value.hint is not None
-
-
 # Odd names, and hints that can be typed
 
 
@@ -487,28 +322,12 @@ def test_what_is_next_can_be_typed_whatever_the_name(place: Path, name: str) -> 
     )
 
 
-@each_row("command", [(), ("show",)])
-def test_the_pattern_for_the_reports_of_a_folder_can_be_typed(place: Path, command: tuple[str, ...]) -> None:
-    (place / "my results").mkdir(exist_ok=True)
-    shutil.copy(place / "a.ncu-rep", place / "my results")
-    hint = typed(place, *command, "my results").stderr.partition("gpuprof show ")[2]
-    listed = subprocess.run(["sh", "-c", f"ls {hint}"], cwd=place, capture_output=True, text=True, check=True)
-    assert listed.stdout == "my results/a.ncu-rep\n"
-
-
 @each_row("line", ["show a.ncu-rep", "show --format csv a.ncu-rep", "specs list", "specs", "--version"])
 def test_a_place_that_takes_no_output_is_an_output_that_cannot_be_written(place: Path, line: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = gpuprof(*line.split(), cwd=place, environ=environ(), onto={1: full.fileno()})
     assert done.stderr.startswith("error: ") and done.stderr.endswith("No space left on device\n")
     assert done.returncode == 2
-
-
-def test_a_working_folder_that_is_gone_is_told(tmp_path: Path) -> None:
-    line = shlex.join([*GPUPROF, "show", "a.ncu-rep"])
-    gone = ["sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && {line}"]
-    done = subprocess.run(gone, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 2) and "\nhint: " in done.stderr
 
 
 def test_a_link_is_followed_where_the_user_has_typed_it(place: Path) -> None:
@@ -535,26 +354,17 @@ def test_a_pipe_that_nobody_writes_into_is_not_waited_for_for_ever(
         assert typed(place, *line.split()).returncode == 5
 
 
-@each_row("refused", ["exists", "is_dir", "open", "unlink"])
-@each_row("output", ["out.html", "new/out.html"])
-def test_a_place_that_takes_nothing_is_told_and_nothing_stays(
-    tmp_path: Path, refused: str, output: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = tmp_path / "closed"
-    place.mkdir()
-
-    def closed(before: Callable[..., Any]) -> Callable[..., Any]:
-        def function(path: Path, *arguments: Any, **options: Any) -> Any:
-            if place in path.parents:
-                raise PermissionError(errno.EACCES, "Permission denied", str(path))
-            return before(path, *arguments, **options)
-
-        return function
-
-    for name in {refused, "open", "mkdir"}:
-        monkeypatch.setattr(Path, name, closed(getattr(Path, name)))
-    with pytest.raises(UsageError, match="Permission denied") as caught:
-        write_files({place / output: b"page"})
-    assert "-o" in (caught.value.hint or "")
-    monkeypatch.undo()
-    assert list(place.iterdir()) == []
+@each_row(
+    ("line", "named"),
+    [
+        ("folder a.ncu-rep", "folder/REPORT.ncu-rep"), ("a.ncu-rep none.ncu-rep", "none.ncu-rep"),
+        ("a.measured.yaml a.ncu-rep", "a.measured.yaml"), ("a.ncu-rep empty.ncu-rep", "empty.ncu-rep"),
+        ("--base a.ncu-rep a.ncu-rep --new a.ncu-rep", "a.ncu-rep"), ("a.ncu-rep other.ncu-rep --fail-on time", ""),
+        ("a.ncu-rep a.ncu-rep --fail-on registers --accept none.toml", "none.toml"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_an_input_that_cannot_be_used(place: Path, line: str, named: str) -> None:
+    (place / "other.ncu-rep").write_bytes(simple_report([("completely_else", A100)]))
+    done = typed(place, "compare", *line.split())
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr.startswith("error: ") and named in done.stderr

@@ -14,13 +14,10 @@ from msgspec import structs
 from msgspec.structs import replace
 
 import gpuprof
-from gpuprof.errors import InputError
 from gpuprof.model.session import Session
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.markdown import markdown_lines
-from gpuprof.present.table import FINDING_COLUMNS, finding_rows, rows
-from gpuprof.privacy.border import without_private
 from gpuprof.store.write import session_lines
 from tests import builders, ncu_bytes
 from tests.hand_made import HOSTILE, finding, kernel, session
@@ -93,35 +90,7 @@ def test_load_returns_a_session_that_equals_its_plain_twin(tmp_path: Path) -> No
     assert isinstance(roofs, LoadedSession) and "H200" in roofs._repr_html_()
 
 
-def test_a_loaded_session_says_briefly_what_it_is() -> None:
-    assert repr(TWO).startswith("<gpuprof session: ") and "4.00 ms" in repr(TWO) and len(repr(TWO)) < 200
-    assert TWO.__rich_repr__() == [("", repr(TWO).removeprefix("<gpuprof session: ").removesuffix(">"))]
-
-
 # HTML
-
-
-def test_a_session_shows_findings_and_kernels_without_scripts() -> None:
-    shown = Outline(TWO._repr_html_())
-    assert shown.tags == {"div", "p", "strong", "span", "table", "tbody", "thead", "tr", "th", "td", "br"}
-    assert (shown.attributes, shown.open) == ({"style", "scope"}, [])
-    for part in ("4.00 ms", "headline of barrier-wait", "≤ 30 %", "reduce_sum", "NVIDIA A100", finding().action):
-        assert part in shown.text
-    listed = shown.text.split("Fix first")[1]
-    assert listed.index("headline of barrier-wait") < listed.index("headline of uncoalesced-global")
-    styles = TWO._repr_html_()
-    assert "background:#fff" not in styles and "color:#000" not in styles and "url(" not in styles
-
-
-def test_many_kernels_are_cut_and_folders_left_out() -> None:
-    many = session(*(kernel(number, finding(gain=0.1), label=f"kernel_{number}") for number in range(100)))
-    secret = replace(many, sources=(replace(many.sources[0], file="/secret/place/hand.ncu-rep"),) * 30)
-    clean = without_private(secret)
-    text = Outline(LoadedSession.of(clean)._repr_html_()).text
-    lines = markdown(clean)
-    assert "90 more" in text and len(lines) <= 40
-    for shown in (text, "\n".join(lines)):
-        assert "hand.ncu-rep" in shown and "secret" not in shown
 
 
 def test_hostile_texts_stay_text_in_html() -> None:
@@ -168,12 +137,6 @@ def test_a_roofline_is_drawn_into_a_figure_of_its_own_or_into_a_grid(drawn: Load
     assert left.get_xscale() == right.get_xscale() == "log" and right.get_title(loc="left") == "copy #1"
 
 
-def test_what_cannot_be_drawn_is_named(drawn: LoadedSession) -> None:
-    for wrong, named in (({"kernel": 9}, "9"), ({"level": "l3"}, "'l3'"), ({"ceiling": "best"}, "best")):
-        with pytest.raises(InputError, match=named):
-            drawn.plot_roofline(**wrong)
-
-
 @pytest.mark.slow
 def test_the_programs_of_the_how_to_page_run(tmp_path: Path, agg: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -191,40 +154,10 @@ def test_the_programs_of_the_how_to_page_run(tmp_path: Path, agg: None, monkeypa
 # Tables
 
 
-def test_findings_are_a_table_the_first_to_repair_first() -> None:
-    table = TWO.findings_dataframe()
-    assert tuple(table.columns) == FINDING_COLUMNS
-    assert list(table["id"]) == ["1.barrier-wait", "0.uncoalesced-global", "0.tail-effect"]
-    assert list(table["rank"].dropna()) == [1, 2]
-    assert list(table["gain_kind"]) == ["bound"] * 3 and table["held"].isna().all() and table["cause"].isna().all()
-    first = finding_rows(TWO)[1]
-    place = (first["kernel"], first["label"], first["location_file"], first["location_line"])
-    assert place == (0, "gather_rows", "src/gather.cu", 41)
-    assert first["evidence"] == "sectors_per_request = 8 sector (threshold 4)"
-    assert first["gain_total"] == pytest.approx(0.1)
-    table = LoadedSession.of(session(kernel())).findings_dataframe()
-    assert len(table) == 0 and tuple(table.columns) == FINDING_COLUMNS
-    of_first, of_second = rows(TWO)
-    assert (of_first["first_finding"], of_first["findings"], of_first["hit_rate_l1"]) == ("uncoalesced-global", 2, 0.25)
-    assert (of_second["first_finding_gain_kernel"], of_second["first_finding_gain_total"]) == (0.6, 0.3)
-    empty = rows(session(kernel(scheduler=None)))[0]
-    assert empty["first_finding"] is None and empty["issue_active"] is None
-
-
 def test_hostile_texts_stay_in_their_csv_cell_and_json_line() -> None:
     text = "\n".join(csv_lines(hostile()))
     assert len(text.splitlines()) == 2 and "\x1b" not in text and "\u202e" not in text
     assert not any("\x1b" in line or "\u202e" in line or "\n" in line for line in session_lines(hostile()))
-
-
-def test_a_session_is_saved_and_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "session.json"
-    TWO.save(path)
-    assert gpuprof.load(path) == TWO
-    with pytest.raises(FileExistsError):
-        TWO.save(path)
-    hostile().save(path, overwrite=True)
-    assert gpuprof.load(path).kernels[0].findings[0].headline == HOSTILE
 
 
 def test_a_session_that_cannot_be_written_leaves_files_as_they_are(tmp_path: Path) -> None:
@@ -243,13 +176,6 @@ def test_a_session_that_cannot_be_written_leaves_files_as_they_are(tmp_path: Pat
 
 def markdown(what: Session, top: int = 20) -> list[str]:
     return list(markdown_lines(what, list(what.kernels), top))
-
-
-def test_a_command_is_code_in_markdown_whatever_is_in_it() -> None:
-    assert TWO.verdict is not None
-    told = replace(TWO.verdict, unknown="Not told.", command="ncu ``x`` @someone <b> \x1b[31m")
-    (line,) = (line for line in markdown(replace(TWO, verdict=told)) if line.startswith("Not told."))
-    assert line.endswith(" ``` ncu ``x`` @someone <b> \\x1b[31m ```")
 
 
 def test_hostile_texts_are_text_in_markdown() -> None:

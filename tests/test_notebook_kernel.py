@@ -18,19 +18,12 @@ pytest.importorskip("ipykernel", reason="nbclient and ipykernel run notebooks")
 assert app and place  # fixtures
 pytestmark = pytest.mark.slow
 
-CALL = f"import sys, gpuprof\nsession = gpuprof.profile({{program}}, 'out', ncu={str(STANDIN)!r}{{more}})\n"
-
 
 def client_of(folder: Path, *cells: str) -> Any:
     """Return what runs a notebook of these cells in a kernel of its own."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     resources = {"metadata": {"path": str(folder)}}
     return nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3", resources=resources)
-
-
-def cell_of(*program: str, more: str = "") -> str:
-    """Return a cell that profiles a program."""
-    return CALL.format(program=list(program), more=more)
 
 
 def shown(notebook: Any, number: int) -> str:
@@ -47,21 +40,6 @@ def test_the_cells_of_the_page_run_and_the_session_shows_itself(app: Place) -> N
     assert app.calls[0][-1] == "step.py"
     (output,) = profiled.outputs
     assert "saxpy" in output.data["text/html"] and "NVIDIA A100" in output.data["text/html"]
-
-
-def test_what_the_program_prints_is_in_the_cell_which_can_await_it(place: Place) -> None:
-    place.steps(*[{"report": place.report, "program": True}] * 6)
-    printing = cell_of("sh", "-c", "echo from the program; echo its error >&2", more=", output=sys.stdout.write")
-    much = cell_of("sh", "-c", "yes error | head -c 600000 >&2", more=", overwrite=True")
-    awaited = (
-        f"import asyncio\nwork = asyncio.to_thread(gpuprof.profile, ['true'], ncu={str(STANDIN)!r})\n"
-        "print(len((await work).kernels))"
-    )
-    notebook = client_of(place.folder, printing, much, awaited).execute()
-    assert sorted(shown(notebook, 0).splitlines()) == ["from the program", "its error"]
-    # Much on stderr neither blocks nor is lost.
-    assert shown(notebook, 1).count("error") == 100_000
-    assert shown(notebook, 2) == "2\n"
 
 
 INTERRUPTED = f"""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-from msgspec import structs
-from PIL import Image
-
 from gpuprof.model.session import Session
 from gpuprof.present.figures import hierarchical, overview
-from gpuprof.present.plot import contrast_ratio, draw, page_colours, render_png, render_svg
+from gpuprof.present.plot import contrast_ratio, draw, page_colours, render_svg
 from gpuprof.present.roofline_figure import RooflineFigure
 from tests.table import each_row
 from tests.test_figures import HOSTILE, TWO, kernel, session
@@ -54,36 +50,6 @@ def test_svg_names_every_roof_with_its_value_and_every_point() -> None:
     assert "1.00 TFLOP/s" in point and "2.50 FLOP/B" in point and "40 %" in point
 
 
-def test_same_figure_gives_the_same_bytes() -> None:
-    assert render_svg(overview(TWO)) == render_svg(overview(TWO))
-    assert render_png(overview(TWO)) == render_png(overview(TWO))
-
-
-def test_a_chart_keeps_nothing_of_the_one_drawn_before_it() -> None:
-    first, other = overview(TWO), hierarchical(many(3), 1)
-    alone = render_svg(first, "page", heading=False, links={0: "#row-0"})
-    render_svg(other, "page", heading=False)
-    assert render_svg(first, "page", heading=False, links={0: "#row-0"}) == alone
-    assert render_svg(other, "page", heading=False) != alone
-
-
-def test_style_of_the_user_changes_nothing() -> None:
-    import matplotlib
-
-    before = render_svg(overview(TWO))
-    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
-        assert render_svg(overview(TWO)) == before
-        assert matplotlib.rcParams["font.size"] == 30
-
-
-@each_row("theme", ["light", "dark"])
-def test_png_is_wide_enough_and_has_the_background_of_its_theme(theme: str) -> None:
-    picture = Image.open(io.BytesIO(render_png(overview(TWO), "dark" if theme == "dark" else "light")))
-    assert picture.width > 1600
-    corner = picture.convert("RGB").getpixel((2, 2))
-    assert corner == ((0x16, 0x18, 0x1D) if theme == "dark" else (255, 255, 255))
-
-
 def test_colours_stand_out_in_both_themes() -> None:
     colours = page_colours()
     for index, background in enumerate(colours["--gp-background"]):
@@ -108,26 +74,8 @@ def test_hostile_names_are_text_everywhere(theme: str) -> None:
     figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=HOSTILE)))
     svg = render_svg(figure, "page" if theme == "page" else "light")
     written = " ".join(texts(svg))
-    assert "<img" not in svg and "</script><img" in written
+    assert "<img" not in svg and "</script><img" in written and "$\\frac{a}{b}$" in written
     assert "\x1b" not in svg and "\u202e" not in svg and "var(" not in written
-    mathematics = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label="f$\\frac{a}{b}$"))
-    assert any("f$\\frac{a}{b}$" in text for text in texts(render_svg(overview(mathematics))))
-
-
-def test_names_without_glyphs_and_long_names_are_drawn() -> None:
-    figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label="核函数 🚀 kernel")))
-    assert "核函数" in render_svg(figure) and render_png(figure)
-    label = "cutlass::gemm::device<" + "Shape<128, 256, 64>, " * 45 + ">"
-    svg = render_svg(overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=label))))
-    assert max(len(text) for text in texts(svg)) < 120
-    assert "<svg" in render_svg(overview(TWO, device=9))
-
-
-def test_launches_in_one_place_share_a_label() -> None:
-    twins = session(*(kernel(number, {"fp32": 1e9}, {"dram": 1e9}, label="gemm") for number in range(20)))
-    written = texts(render_svg(overview(twins)))
-    fraction = overview(twins).points[0].fraction_of_roof
-    assert [text for text in written if text.startswith("gemm")] == [f"gemm ×20, {fraction * 100:.0f} %"]
 
 
 def _label_boxes(figure: RooflineFigure) -> Iterator[tuple[str, object]]:
@@ -145,30 +93,10 @@ def _label_boxes(figure: RooflineFigure) -> Iterator[tuple[str, object]]:
             yield text.get_text(), extent
 
 
-@each_row("count", [1, 2, 12, 60])
+@each_row("count", [2, 60])
 def test_labels_lie_inside_the_frame_and_not_on_each_other(count: int) -> None:
     boxes = list(_label_boxes(overview(many(count))))
     assert len(boxes) >= 1
     for index, (name, box) in enumerate(boxes):
         for other_name, other in boxes[index + 1 :]:
             assert not box.overlaps(other), (name, other_name)  # type: ignore[attr-defined]
-
-
-def test_five_hundred_kernels_draw_with_few_labels() -> None:
-    svg = render_svg(overview(many(500)), "page", heading=False)
-    assert len(svg) < 400_000
-    assert sum(text.startswith("kernel_") for text in texts(svg)) <= 8
-
-
-@each_row("level", ["l1", "l2"])
-def test_a_roof_above_the_frame_of_a_level_without_points_draws(level: str) -> None:
-    fast = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}))
-    roofs = tuple(structs.replace(roof, value=9e13) for roof in fast.ceilings if roof.kind == "compute")
-    assert "<svg" in render_svg(overview(structs.replace(fast, ceilings=roofs), level=level))
-
-
-def test_intensities_are_plain_numbers_and_rates_have_a_prefix() -> None:
-    wide = structs.replace(overview(TWO), intensity_range=(0.05, 3000.0), flop_per_s_range=(1e9, 2e13))
-    shown = texts(render_svg(wide))
-    assert {"0.1", "1", "10", "100", "1000", "10 G", "1 T"} <= set(shown)
-    assert "1 k" not in shown

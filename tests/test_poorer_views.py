@@ -57,7 +57,9 @@ def poorer(report: Report, pattern: str) -> Report:
     return replace(report, launches=tuple(launches), names=kept, sections=())
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if "a40" in name else ()) for name in FILES]
+)
 def test_less_that_was_collected_is_never_told_as_more(name: str) -> None:
     report = read_file(str(RECORDINGS / name))
     assert isinstance(report, Report)

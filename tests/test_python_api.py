@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import io
 import os
 import re
 import signal
@@ -13,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,7 +21,6 @@ import gpuprof
 from gpuprof.cli.run import command
 from gpuprof.collect.choices import CounterSetName
 from gpuprof.collect.counter_sets import SET_NAMES
-from gpuprof.collect.progress import ProgressLine
 from gpuprof.collect.request import ProfileRequest
 from gpuprof.errors import EnvironmentProblem, Interrupted, ProgramFailed, UsageError
 from gpuprof.events import ProfileEvent, ProfilePlanned, ProfileRemark, RunEnded, RunProgressed, RunStarted
@@ -120,17 +117,6 @@ def test_nothing_is_replaced_unless_it_is_allowed(place: Place, name: str) -> No
     (place.folder / "out" / name).unlink()
 
 
-def test_what_is_replaced_is_no_file_behind_a_link(place: Place) -> None:
-    place.whole()
-    (place.folder / "out").mkdir()
-    (place.folder / "mine").write_text("mine")
-    (place.folder / "out/session.json").symlink_to(place.folder / "mine")
-    (place.folder / "out/program.log").write_text("old")
-    session = place.profile(overwrite=True)
-    assert (place.folder / "mine").read_text() == "mine" and (place.folder / "out/program.log").read_text() != "old"
-    assert not (place.folder / "out/session.json").is_symlink() and gpuprof.load("out/session.json") == session
-
-
 def test_a_plan_saves_the_profile_its_first_run(place: Place) -> None:
     place.whole()
     plan = gpuprof.plan(["true"], "out", ncu=STANDIN)
@@ -208,24 +194,6 @@ def test_importing_gpuprof_imports_none_of_it_and_no_more_is_needed() -> None:
             wrong()  # type: ignore[call-arg]
 
 
-@each_row(("number", "live", "lines"), [(1, True, 1), (2, False, 1), (2, True, 5)])
-def test_a_line_of_a_terminal_is_rewritten_from_the_second_run_on(number: int, live: bool, lines: int) -> None:
-    stream = io.StringIO()
-    stream.isatty = lambda: live  # type: ignore[method-assign]
-    line = ProgressLine(stream)
-    line(RunStarted(number=number, stage="profile", by="ncu", planned=4))
-    line(RunProgressed(stage="profile", planned=4, passes=(8,), seconds=60.0))
-    line(RunEnded(stage="profile", planned=4, passes=(8, 8, 8, 11), seconds=200.0, stopped_by=None))
-    # 60 s for the first of four launches, so 3 minutes for the others.
-    *before, last = stream.getvalue().split("\r")
-    assert len(before) + 1 == lines and re.findall(r"\d[\d:]*", last) == ["4", "4", "3:20", "8", "11"], last
-    assert lines == 1 or re.findall(r"\d[\d:]*", before[1]) == ["1", "4", "60", "3:00"]
-    quiet = io.StringIO()
-    quiet.isatty = lambda: True  # type: ignore[method-assign]
-    ProgressLine(quiet)(RunProgressed(stage="survey", planned=None, passes=(), seconds=60.0))
-    assert quiet.getvalue() == ""
-
-
 # How it is watched
 
 
@@ -249,9 +217,6 @@ def test_events_tell_what_happens_in_order(place: Place) -> None:
     assert progress[-1].passes == (8,) and 1 <= progress[-1].seconds < SECONDS
 
 
-TALKS = ("sh", "-c", "printf 'out Ω\\n'; echo err >&2")
-
-
 def test_what_the_program_prints_goes_to_a_function_in_the_calling_thread(
     place: Place, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -270,48 +235,6 @@ def test_what_the_program_prints_goes_to_a_function_in_the_calling_thread(
     assert threads == {threading.get_ident()} and capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("output", "shown"), [("inherit", ("out Ω\n", "err\n")), ("discard", ("", "")), ("stderr", ("", "err\nout Ω\n"))]
-)
-def test_what_the_program_prints_is_inherited_discarded_or_goes_to_stderr(
-    place: Place, capfd: pytest.CaptureFixture[str], output: str, shown: tuple[str, str]
-) -> None:
-    place.whole()
-    place.profile(*TALKS, **({} if output == "inherit" else {"output": output}))
-    out, err = capfd.readouterr()
-    assert (out, "".join(sorted(err.splitlines(keepends=True)))) == shown
-
-
-class Cell:
-    """What a notebook has for a stream: it takes text and has no bytes."""
-
-    text = ""
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-    def flush(self) -> None:
-        pass
-
-
-class Refuses(io.StringIO):
-    """A stream that can take nothing."""
-
-    def write(self, text: str) -> int:
-        raise RuntimeError(text)
-
-
-@pytest.mark.parametrize("stream", [None, Refuses(), Cell()], ids=["none", "refuses", "notebook"])
-def test_a_stderr_that_is_missing_fails_or_has_no_bytes_does_not_hold_the_program_up(
-    place: Place, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | Cell | None
-) -> None:
-    place.whole()
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", stream)
-        session = place.profile("sh", "-c", "yes err | head -c 300000 >&2", timeout_s=10)
-    assert len(session.kernels) == 2 and (not isinstance(stream, Cell) or len(stream.text) == 300_000)
-
-
 @pytest.mark.parametrize("which", ["output", "on_event"])
 def test_what_a_function_raises_ends_the_program(place: Place, which: str) -> None:
     place.whole()
@@ -327,18 +250,6 @@ def test_what_a_function_raises_ends_the_program(place: Place, which: str) -> No
 
 
 # What it writes
-
-
-def test_a_session_that_cannot_be_written_is_told_and_leaves_no_draft(place: Place) -> None:
-    place.whole()
-
-    def take_the_place(event: ProfileEvent) -> None:
-        if isinstance(event, ProfilePlanned):
-            (place.folder / "out/session.json/taken").mkdir(parents=True)
-
-    with pytest.raises(UsageError, match=r"out/session\.json"):
-        place.profile(on_event=take_the_place)
-    assert not list((place.folder / "out").glob(".*"))
 
 
 def test_what_a_program_recorded_before_it_failed_is_there(place: Place) -> None:
@@ -377,25 +288,7 @@ def test_what_was_recorded_before_it_was_stopped_is_there(place: Place) -> None:
     assert [kernel.duration_s for kernel in told.value.session.kernels] == pytest.approx([1e-6, 1e-6])
 
 
-def test_where_nothing_was_recorded_there_is_no_session(place: Place) -> None:
-    place.steps({"log": FAILED, "code": 3}, {"stderr": NO_DRIVER, "log": FAILED, "code": 1})
-    with pytest.raises(ProgramFailed) as told:
-        place.profile()
-    assert told.value.session is None and "session.json" not in place.left()
-    with pytest.raises(EnvironmentProblem):
-        place.profile()
-
-
 # How it is stopped
-
-
-@pytest.mark.slow
-def test_two_threads_profile_at_once(place: Place, tmp_path: Path) -> None:
-    place.steps(*[{"report": place.report, "program": True}] * 4)
-    with ThreadPoolExecutor() as pool:
-        sessions = list(pool.map(lambda name: place.profile("sh", "-c", "sleep 1", folder=name), ("a", "b")))
-    assert all(isinstance(session, LoadedSession) for session in sessions)
-    assert {path.parent.name for path in tmp_path.glob("*/session.json")} == {"a", "b"}
 
 
 @pytest.fixture
@@ -442,7 +335,7 @@ def state() -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("fails", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_nothing_of_the_process_is_left_changed(place: Place, fails: bool) -> None:
     place.whole(code=0)
     place.profile(overwrite=True)  # what is read and found once a process
@@ -456,36 +349,7 @@ def test_nothing_of_the_process_is_left_changed(place: Place, fails: bool) -> No
     assert state() == before
 
 
-@pytest.mark.slow
-def test_other_children_of_the_process_live_on(place: Place) -> None:
-    place.whole(sleep=1)
-    theirs: list[subprocess.Popen[bytes]] = []
-
-    def start(event: ProfileEvent) -> None:
-        if isinstance(event, RunProgressed) and not theirs:
-            theirs.append(subprocess.Popen(["sleep", "300"], start_new_session=True))
-
-    place.profile(on_event=start)
-    assert theirs[0].poll() is None
-    theirs[0].kill()
-    assert theirs[0].wait() == -signal.SIGKILL
-
-
-DAEMONS = (
-    # What a program starts so in its first moments is not known: the limit comes a little after it.
-    "sleep 0.3; "
-    "for _ in 1 2 3; do (env -i $(command -v setsid) sh -c 'echo $$ >> \"$0\"; {}' $PWD/daemons &); done; sleep 0.5"
-)
 """Starts processes with an empty environment, in sessions of their own, whose parents end at once."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("then", ["true", "exec sleep 300"])
-def test_a_daemon_with_an_empty_environment_is_ended_and_leaves_no_zombie(place: Place, then: str) -> None:
-    place.whole()
-    place.profile("sh", "-c", DAEMONS.replace("{}", then))
-    numbers = (place.folder / "daemons").read_text().split()
-    assert len(numbers) == 6 and not any(Path(f"/proc/{number}").exists() for number in numbers)
 
 
 # The page
@@ -533,3 +397,12 @@ def test_the_program_of_the_page_that_checks_a_kernel_runs(
     exec(compile(program, PAGE.name, "exec"), {})
     shown = capsys.readouterr().out
     assert "copy sm_90 " in shown and "kernel.cu 1 global 4.0" in shown and "kernel.cu 1 global 32.0" in shown
+
+
+def test_where_nothing_was_recorded_there_is_no_session(place: Place) -> None:
+    place.steps({"log": FAILED, "code": 3}, {"stderr": NO_DRIVER, "log": FAILED, "code": 1})
+    with pytest.raises(ProgramFailed) as told:
+        place.profile()
+    assert told.value.session is None and "session.json" not in place.left()
+    with pytest.raises(EnvironmentProblem):
+        place.profile()

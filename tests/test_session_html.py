@@ -21,9 +21,7 @@ from gpuprof.cli.main import cli
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.session import Session
 from gpuprof.present.html import render_html
-from gpuprof.present.session_text import verdict_text
 from gpuprof.privacy.border import without_private
-from gpuprof.read.files import read_file
 from gpuprof.store import page as store_page
 from gpuprof.store.page import read_session_html
 from gpuprof.store.write import session_lines
@@ -71,30 +69,6 @@ def test_show_and_report_read_a_page(tmp_path: Path) -> None:
     assert again.read_text(encoding="utf-8") == page()
 
 
-def test_only_chosen_kernels_are_carried() -> None:
-    back = read_session_html(render_html(TWO, kernels=[1]).encode(), "page.html")
-    assert [kernel.id for kernel in back.kernels] == [1]
-    assert verdict_text(back) == verdict_text(TWO)
-
-
-@each_row("start", ["<!doctype HTML>", "\ufeff\n<!DOCTYPE html>", "<html>", "<!-- saved -->\n<html>"])
-def test_html_without_a_session_is_no_csv(tmp_path: Path, start: str) -> None:
-    path = tmp_path / "other.html"
-    path.write_text(f"{start}<title>other</title><script>1</script>", encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        read_file(str(path))
-    assert caught.value.hint is not None and "gpuprof report" in caught.value.hint
-
-
-def test_a_page_that_is_cut_off_before_its_session_is_damaged() -> None:
-    for part in (0.1, 0.5):
-        with pytest.raises(DamagedInput):
-            read_session_html(page().encode()[: int(part * len(page()))], "page.html")
-    with pytest.raises(InputError) as caught:
-        read_session_html(BLOCK.sub("", page()).encode(), "page.html")
-    assert not isinstance(caught.value, DamagedInput)
-
-
 @each_row(
     "change",
     [
@@ -120,20 +94,12 @@ def test_bombs_are_refused_before_they_are_unpacked_and_never_written(monkeypatc
     monkeypatch.setattr(store_page, "LARGEST_SESSION", 2**20)
     for compress in (gzip.compress, lzma.compress):
         with pytest.raises(DamagedInput, match="1 MiB"):
-            read_session_html(carrying(compress(b" " * 20_000_000)), "page.html")
+            read_session_html(carrying(compress(b" " * 2_000_000)), "page.html")
     monkeypatch.setattr(store_page, "LARGEST_SESSION", 1000)
     large = render_html(TWO)
     assert "gpuprof-session" not in large
     with pytest.raises(InputError):
         read_session_html(large.encode(), "page.html")
-
-
-def test_a_large_session_is_packed_fast_and_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    thorough = store_page.packed_session(TWO)
-    monkeypatch.setattr(store_page, "_MUCH", 100)
-    fast = store_page.packed_session(TWO)
-    assert fast is not None and thorough is not None and fast != thorough
-    assert read_session_html(carrying(base64.b64decode(fast)), "page.html") == TWO
 
 
 @settings(max_examples=60, deadline=None)

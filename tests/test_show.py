@@ -8,7 +8,6 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ import pytest
 from gpuprof.api import load_spec
 from gpuprof.present.html import render_html
 from tests import builders, ncu_bytes
-from tests.cli import gpuprof, process
+from tests.cli import gpuprof
 from tests.table import each_row
 
 HOSTILE = 'evil<"\x1b[31m|`$(x)`\u202e>'
@@ -35,14 +34,6 @@ def report(tmp_path: Path) -> Path:
         ncu_bytes.simple_report([("saxpy", {**ncu_bytes.A100, **work}), (HOSTILE, {"gpu__time_duration.sum": 3000.0})])
     )
     return path
-
-
-def test_the_table_fits_80_columns_and_has_no_colour_when_piped(report: Path) -> None:
-    done = gpuprof("show", report)
-    assert done.returncode == 0, done.stderr
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
-    assert done.stdout.startswith("evil") and "4.00 µs" in done.stdout and "saxpy" in done.stdout
 
 
 def test_json_is_the_contract_on_stdout_alone(report: Path) -> None:
@@ -65,15 +56,6 @@ def test_csv_and_markdown_keep_hostile_names_in_their_cell(report: Path) -> None
     assert "<" not in re.sub(r"\\<", "", markdown)
 
 
-def test_kernels_are_picked_by_name_or_number_and_sorted(report: Path) -> None:
-    assert "#0 saxpy" in gpuprof("show", "--kernel", "^sax", report).stdout
-    assert "#1 " in gpuprof("show", "--kernel", "#1", report).stdout
-    by_launch = json.loads(gpuprof("show", "--format", "json", "--sort", "launch", report).stdout)
-    by_time = json.loads(gpuprof("show", "--format", "json", "--sort", "time", report).stdout)
-    assert [kernel["id"] for kernel in by_launch["kernels"]] == [0, 1]
-    assert [kernel["id"] for kernel in by_time["kernels"]] == [1, 0]
-
-
 def test_a_session_written_as_json_is_shown_again_the_same(report: Path, tmp_path: Path) -> None:
     saved = tmp_path / "session.json"
     saved.write_text(gpuprof("show", "--format", "json", "--sort", "launch", report).stdout, encoding="utf-8")
@@ -89,22 +71,6 @@ def test_two_reports_are_one_run(report: Path, tmp_path: Path) -> None:
     assert len(session["sources"]) == 2
     assert sum(kernel["time_share"] for kernel in session["kernels"]) == pytest.approx(1)
     assert gpuprof("show", report, report).returncode == 5
-
-
-@pytest.mark.slow
-def test_a_process_of_its_own_prints_and_ends_as_the_one_of_the_tests(report: Path, tmp_path: Path) -> None:
-    for options, code in (([], 0), (["--format", "json"], 0), (["--kernel", "zz"], 2)):
-        here, there = gpuprof("show", *options, report), process("show", *options, report)
-        assert (here.returncode, here.stdout, here.stderr) == (there.returncode, there.stdout, there.stderr)
-        assert there.returncode == code and there.stdout + there.stderr
-    # A locale without Unicode is no obstacle.
-    ascii_only = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    done = process("show", report, environ={**os.environ, **ascii_only})
-    assert done.returncode == 0 and "saxpy" in done.stdout, done.stderr
-    page = tmp_path / "page.html"
-    command = f"{sys.executable} -m gpuprof report {report} -o {page} >&- 2>&- <&-"
-    assert subprocess.run(["bash", "-c", command], check=False).returncode == 2
-    assert page.stat().st_size > 10_000
 
 
 def test_csv_can_be_piped_in_and_names_have_any_length(report: Path, tmp_path: Path) -> None:
@@ -191,15 +157,6 @@ def test_a_part_of_a_run_reads_back_with_the_same_figures(report: Path, tmp_path
         assert gpuprof("show", again).stdout.splitlines()[:2] == part
 
 
-def test_what_to_type_next_can_be_typed(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert gpuprof("report", report, "-o", "-o.html").stderr.endswith(": gpuprof show ./-o.html\n")
-    shown = gpuprof("show", "./-o.html")
-    assert shown.returncode == 0 and shown.stderr.startswith("next: gpuprof show ./-o.html --kernel ")
-    dashed = gpuprof("show", "--", "-o.html")
-    assert dashed.returncode == 0 and dashed.stderr == shown.stderr
-
-
 def test_damage_is_exit_code_5_and_salvage_shows_the_rest(report: Path) -> None:
     report.write_bytes(report.read_bytes()[:-9])
     refused = gpuprof("show", report)
@@ -214,79 +171,10 @@ def test_damage_is_exit_code_5_and_salvage_shows_the_rest(report: Path) -> None:
     assert "kept" in salvaged.stdout and "lost" not in salvaged.stdout
 
 
-def test_help_and_json_import_nothing_heavy(report: Path) -> None:
-    code = (
-        "import sys, gpuprof.cli.main as m;"
-        "m.cli.main(['--help'], standalone_mode=False);"
-        "sys.stderr.write(repr(sorted(sys.modules)));"
-        "assert 'yaml' not in sys.modules;"
-        "m.cli.main(['show', '--format', 'json', sys.argv[1]], standalone_mode=False);"
-        "sys.stderr.write(repr(sorted(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(report)], capture_output=True, text=True, check=True)
-    for heavy in ("'numpy'", "'pandas'", "'rich'", "'matplotlib'", "'jinja2'"):
-        assert heavy not in done.stderr
-
-
-@each_row(
-    "options",
-    ["--format json -v", "--format md -v", "--format md --items-per-step 4", "--format csv --top 1",
-     "--explain #0 --top 1", "--explain #0 -v", "--explain #0 --items-per-step 4", "--explain #0 --sort launch",
-     "--by kernel -v"],
-)  # fmt: skip
-def test_an_option_that_would_be_ignored_is_refused(report: Path, options: str) -> None:
-    done = gpuprof("show", report, *options.split())
-    assert (done.returncode, done.stdout) == (2, "")
-    for option in re.findall(r"-[-a-z]+", options):
-        assert option in done.stderr
-
-
-def test_several_kernels_are_all_shown_and_a_pattern_that_names_none_is_told(tmp_path: Path) -> None:
-    report = tmp_path / "three.ncu-rep"
-    names = ("gemm", "conv", "relu")
-    report.write_bytes(ncu_bytes.simple_report([(name, {"gpu__time_duration.sum": 1000.0}) for name in names]))
-    rows = gpuprof("show", report, "--format", "csv", "--kernel", "#0", "--kernel", "#2").stdout.splitlines()
-    assert [row.split(",")[0] for row in rows[1:]] == ["0", "2"]
-    told = gpuprof("show", report, "--kernel", "#0", "--kernel", "nope", "--format", "csv")
-    assert len(told.stdout.splitlines()) == 2 and "'nope'" in told.stderr
-    none = gpuprof("show", report, "--kernel", "#7", "--kernel", "nope")
-    assert none.returncode == 2 and "'#7' or 'nope'" in none.stderr
-    drawn = gpuprof("roofline", report, "--kernel", "#0", "--kernel", "#2", "--format", "json").stdout
-    assert [group["kernels"] for figure in json.loads(drawn)["figures"] for group in figure["left_out"]] == [[0, 2]]
-
-
-@each_row("form", ["csv", "json"])
-def test_the_top_of_a_configuration_does_not_shorten_what_has_every_launch(
-    report: Path, tmp_path: Path, form: str
-) -> None:
-    whole = gpuprof("show", report, "--format", form, "--no-config", cwd=tmp_path)
-    (tmp_path / "gpuprof.toml").write_text("top = 1\n")
-    assert gpuprof("show", report, "--format", form, cwd=tmp_path).stdout == whole.stdout
-
-
 def test_a_closed_pipe_is_no_error(report: Path) -> None:
     command = f"{sys.executable} -m gpuprof show --format json {report} | head -c 10"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr and "error" not in done.stderr
-
-
-@each_row(("closed", "code"), [((0,), 0), ((2,), 0), ((1,), 2), ((1, 2), 2), ((0, 1, 2), 2)])
-def test_a_closed_stdout_is_an_error_and_other_closed_streams_are_none(
-    report: Path, tmp_path: Path, closed: tuple[int, ...], code: int
-) -> None:
-    page = tmp_path / "page.html"
-    done = gpuprof("report", report, "-o", page, onto=dict.fromkeys(closed))
-    assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
-    assert page.stat().st_size > 10_000 and ("error: " in done.stderr) == (closed == (1,))
-
-
-@each_row("line", ["show {}", "report {} --force -o {}.html", "roofline {} --force -o {}.svg"])
-def test_a_stderr_that_takes_nothing_changes_no_exit_code(report: Path, tmp_path: Path, line: str) -> None:
-    copy = shutil.copy(report, tmp_path / "a.ncu-rep")
-    whole = gpuprof(*line.format(copy, copy).split())
-    with Path("/dev/full").open("wb") as full:
-        done = gpuprof(*line.format(copy, copy).split(), onto={2: full.fileno()})
-    assert whole.stderr and (done.returncode, done.stdout) == (0, whole.stdout)
 
 
 def test_a_named_pipe_is_read_once(report: Path) -> None:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from gpuprof.cli.specs import command
-from gpuprof.errors import InputError, SpecError
-from gpuprof.hardware.specs import CounterLink
-from gpuprof.hardware.yaml_tree import FileLine
-from gpuprof.present.specs_text import terms_text
+from gpuprof.errors import SpecError
 from gpuprof.resources import data_dir
-from gpuprof.store.write import session_lines
-from tests import ncu_bytes
-from tests.cli import gpuprof
-from tests.readings import session_of
-from tests.table import each_row
-from tests.test_specs import ARCH, GPU, changed, for_a100, write_arch, write_gpu
+from tests.test_specs import GPU, changed, for_a100, write_gpu
 
 H100 = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/passes/full/profile.ncu-rep"
 
@@ -42,21 +33,6 @@ def succeed(*arguments: str) -> Result:
     return result
 
 
-def test_list_fits_its_columns_and_names_every_product() -> None:
-    lines = succeed("list").stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    rows = {line.split()[0]: line.split()[1:] for line in lines if line}
-    assert {path.stem for path in (data_dir("specs") / "gpu").glob("*.yaml")} | {"sm_70", "sm_121"} <= set(rows)
-    assert rows["h200-sxm"] == ["sm_90", "132", "1980", "4800", "66.9", "989", "1979"]
-    assert rows["gb10"][2] == "2418*"
-    assert rows["rtx-2060-max-q"] == ["sm_75", "30", "1185", "–", "–", "–", "–"]
-    for columns in (60, 100):
-        for line in ("list", "show h200-sxm", "show sm_90"):
-            done = gpuprof("specs", *line.split(), environ={**os.environ, "COLUMNS": str(columns)}, encoding="ascii")
-            wide = [row.split() for row in done.stdout.splitlines() if len(row) > columns]
-            assert done.returncode == 0 and done.stdout.isascii() and all(len(row) == 1 for row in wide), wide
-
-
 def test_list_as_json_is_in_base_units() -> None:
     listed = json.loads(succeed("list", "--format", "json").stdout)
     h200 = next(gpu for gpu in listed["gpus"] if gpu["name"] == "h200-sxm")
@@ -64,12 +40,6 @@ def test_list_as_json_is_in_base_units() -> None:
     assert h200["dram_bytes_per_s"] == 4.8e12
     assert h200["tensor_fp16_flop_per_s"] == pytest.approx(989.4e12)
     assert listed["architectures"][0]["compute_capability"] == "7.0"
-
-
-def test_list_leaves_out_a_broken_file_and_says_so(user_folder: Path) -> None:
-    path = write_gpu(user_folder, "schema: [\n")
-    result = succeed("list")
-    assert f"{path}:2: " in result.stderr and "h200-sxm" in result.stdout
 
 
 def test_show_gives_value_source_note_and_place() -> None:
@@ -95,18 +65,6 @@ def test_show_as_json_has_the_implied_peak() -> None:
     assert hopper["counters"]["duration"][0]["terms"] == {"gpu__time_duration.sum": 1.0}
 
 
-def test_show_of_an_unknown_name_names_near_names() -> None:
-    for name, near in (("sm_77", ""), ("nothing of that kind", ""), ("a100", "a100-40gb-pcie, a100-40gb-sxm")):
-        error = specs("show", name).exception
-        assert isinstance(error, InputError) and error.hint and near in error.hint
-
-
-def test_show_of_a_product_without_architecture_still_shows_it(user_folder: Path) -> None:
-    write_gpu(user_folder, GPU.replace("sm_80", "sm_81"))
-    result = succeed("show", "toy")
-    assert "sm_81" in result.stderr and "12.80 TFLOP/s at 1.000 GHz" in result.stdout
-
-
 def test_text_that_steers_a_terminal_is_made_visible(user_folder: Path) -> None:
     write_gpu(user_folder, GPU.replace("title: Toy GPU", 'title: "Toy\\e[2J\\u202e GPU"'))
     assert "Toy\\x1b[2J\\u202e GPU" in succeed("show", "toy").stdout
@@ -127,12 +85,6 @@ def test_check_ends_with_5_on_errors_alone(tmp_path: Path) -> None:
     assert "0 errors, 0 warnings; " in succeed("check").stderr
 
 
-def test_check_looks_for_the_architecture_beside_the_file(tmp_path: Path) -> None:
-    write_arch(tmp_path, ARCH)
-    gpu = write_gpu(tmp_path, GPU.replace("sm_80", "sm_77").replace("12.8", "25.6").replace("  tensor", "# tensor"))
-    assert succeed("check", str(gpu)).stdout == ""
-
-
 def test_match_says_which_spec_and_why(user_folder: Path) -> None:
     shown = succeed("match", str(H100)).stdout
     assert str(data_dir("specs") / "gpu" / "h100-sxm.yaml") in shown and "132 SMs" in shown
@@ -141,43 +93,3 @@ def test_match_says_which_spec_and_why(user_folder: Path) -> None:
     shown = succeed("match", str(H100)).stdout
     # A folder's name may have blanks, at which lines end.
     assert "mine by name" in shown and str(path) in " ".join(shown.split())
-
-
-CSV = """\
-"ID","Process ID","Kernel Name","device__attribute_display_name","device__attribute_compute_capability_major",\
-"device__attribute_compute_capability_minor","gpu__time_duration.sum"
-"","","","","","","nsecond"
-"0","1","k","NVIDIA Unheard 9000","9","0","10"
-"""
-
-
-def test_match_of_less_than_a_report_of_a_known_gpu(tmp_path: Path) -> None:
-    file = tmp_path / "report.csv"
-    file.write_text(CSV)
-    shown = succeed("match", str(file)).stdout
-    assert "NVIDIA Unheard 9000" in shown and "sm_90" in shown
-    session = tmp_path / "session.json"
-    session.write_text("\n".join(session_lines(session_of(H100))), encoding="utf-8")
-    assert "h100-sxm by name" in succeed("match", str(session)).stdout
-    first = ncu_bytes.block([ncu_bytes.launch("first", {0: 5.0})], ["gpu__time_duration.sum"])
-    second = ncu_bytes.block([ncu_bytes.launch("second", {0: 5.0})])
-    cut = tmp_path / "cut.ncu-rep"
-    cut.write_bytes(ncu_bytes.report(first, second)[:-6])
-    assert succeed("match", str(cut), "--salvage").stdout
-    (tmp_path / "notes.txt").write_text("not a report")
-    assert isinstance(specs("match", str(tmp_path / "notes.txt")).exception, InputError)
-
-
-@each_row(
-    ("how", "terms", "text"),
-    [
-        ("total", (("a", 1.0), ("b", 2.0)), "a + 2 × b"),
-        ("per-cycle", (("a", 0.333333333),), "0.333333 × a"),
-        ("product", (("a", 1.0), ("b", 1.0), ("c", -1.0)), "a × b ÷ c"),
-        ("product", (("a", -1.0), ("b", 2.0)), "1 ÷ a × b^2"),
-        ("none", (), ""),
-    ],
-)
-def test_what_a_link_takes_reads_as_it_is_worked_out(how: str, terms: tuple[tuple[str, float], ...], text: str) -> None:
-    link = CounterLink(how=how, terms=terms, basis="counted", definition=None, place=FileLine("base.yaml", 1))
-    assert terms_text(link) == text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from pathlib import Path
 
@@ -14,8 +12,6 @@ from gpuprof.model.run_totals import busy_share, running_s
 from gpuprof.model.session import Session
 from gpuprof.model.trace import Activity, Trace
 from gpuprof.present.fix_text import fixes
-from gpuprof.present.html import render_html
-from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.read.files import read_file
 from tests.test_timeline import copy, device, kernel, session, trace
@@ -55,11 +51,6 @@ def test_what_does_not_come_again_is_no_idle_time() -> None:
     assert facts["pauses"].startswith("8 pauses, 40.0 µs ") and "8.2 %" in facts["pauses"]
 
 
-def test_of_a_recording_that_may_begin_anywhere_nothing_is_a_start() -> None:
-    made = session(trace(*turns(900)))
-    assert start_up_s(made) == 0 and running_s(device(made)) == pytest.approx(1390e-6)
-
-
 def test_a_pause_that_comes_again_is_idle_time_the_first_time_too() -> None:
     launches = [
         item for turn in range(0, 4000, 1000) for item in (kernel("a", turn, 100), kernel("b", turn + 500, 100))
@@ -71,28 +62,10 @@ def test_a_pause_that_comes_again_is_idle_time_the_first_time_too() -> None:
         assert start_up_s(surveyed(*launches)) == pytest.approx(told_s)
 
 
-def test_what_is_launched_once_is_loaded_until_something_comes_again() -> None:
-    # Before b comes the second a; before c, which is also launched once, a has come again.
-    before = surveyed(kernel("a", 0, 100), kernel("b", 2100, 100), kernel("a", 2210, 100))
-    after = surveyed(kernel("a", 0, 100), kernel("a", 110, 100), kernel("c", 2210, 100))
-    assert start_up_s(before) == pytest.approx(2e-3) and start_up_s(after) == 0
-
-
 def test_a_program_that_launches_everything_once_waits_for_its_own_work() -> None:
     made = surveyed(*[kernel(f"k{number}", 3100 * number, 100) for number in range(40)])
     assert start_up_s(made) == 0
     assert any(finding.rule == "launch-gaps" for item in made.kernels for finding in item.findings)
-
-
-def test_before_its_first_kernel_a_program_only_starts() -> None:
-    # Its data comes as late the second time.
-    launches = (copy("host to device", 0, 10, 8), kernel("a", 3010, 10), kernel("a", 6020, 10))
-    assert start_up_s(surveyed(*launches)) == pytest.approx(3e-3)
-
-
-def test_a_program_that_only_starts_has_no_launch_gaps() -> None:
-    made = surveyed(copy("host to device", 0, 10, 8), kernel("a", 4_000_000, 100))
-    assert [finding.rule for item in made.kernels for finding in item.findings if finding.rule == "launch-gaps"] == []
 
 
 def test_the_share_of_the_run_that_kernels_take_is_that_after_the_start() -> None:
@@ -100,18 +73,6 @@ def test_the_share_of_the_run_that_kernels_take_is_that_after_the_start() -> Non
     assert busy_share(session(trace(*launches))) == pytest.approx(70 / 4100)
     # Without the 4 ms before the first kernel: 10 µs of copying, 30 and 40 of kernels, 20 between them.
     assert busy_share(surveyed(*launches)) == pytest.approx(0.7)
-
-
-def test_of_many_kernels_that_wait_alike_none_is_named() -> None:
-    # Ten kernels, each waits 50 of 100 µs.
-    made = session(trace(*[kernel("abcdefghij"[number % 10], 100 * number, 50) for number in range(40)]))
-    (finding,) = (item for each in made.kernels for item in each.findings if item.rule == "launch-gaps")
-    assert finding.everywhere and "10 kernels" in finding.headline and "10 %" in finding.headline
-    (fix,) = (item for item in fixes(made) if item.rule == "launch-gaps")
-    assert fix.kernels == "whole run"
-    first = render_html(made).partition('<ol class="priorities">')[2].partition("</li>")[0]
-    assert "whole run" in first and 'href="#finding-' in first and "#kernel-" not in first
-    assert "whole run (launch-gaps" in "\n".join(markdown_lines(made, list(made.kernels), top=3))
 
 
 def test_idle_time_before_one_kernel_names_it() -> None:
@@ -132,13 +93,3 @@ def test_a_transformer_on_a_gpu_is_not_told_of_its_start() -> None:
     told = session(replace(recorded, from_start=True)).verdict
     assert told is not None
     assert "83 %" in told.sentence and "92.2 ms" in told.sentence and "139 kernels" in told.sentence
-
-
-def test_a_survey_that_is_read_again_says_that_it_begins_with_the_program(tmp_path: Path) -> None:
-    recorded = RECORDED / "run-transformer" / "run" / "survey.pt.trace.json.gz"
-    content = json.loads(gzip.decompress(recorded.read_bytes()))
-    again = tmp_path / "again.pt.trace.json"
-    for told, from_start in (({"from_start": True}, True), ({"from_start": 1}, False), ([], False)):
-        again.write_text(json.dumps({"gpuprof": told, **content}))
-        read = read_file(str(again))
-        assert isinstance(read, Trace) and read.from_start is from_start
