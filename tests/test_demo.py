@@ -10,12 +10,8 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import socket
-import subprocess
 import sys
-import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,44 +23,28 @@ from rich.console import Console
 
 from benchmarks.diagnosis.host_run import compile_case
 from benchmarks.diagnosis.host_run import run as run_on_host
-from gpuprof.collect.machine import Machine
-from gpuprof.collect.nvcc import compile_program, find_nvcc
 from gpuprof.diagnose.repairs import repairs
-from gpuprof.errors import EnvironmentProblem
 from gpuprof.model.recorded import Missing
-from gpuprof.model.session import Evidence, Finding, KernelProfile, Throughput
+from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.present.console_recording import print_others, print_story
-from gpuprof.present.repair_text import outcome_text, saved_text, slow_text, why_texts
+from gpuprof.present.repair_text import saved_text
 from gpuprof.recordings import recordings
-from gpuprof.store.page import read_session_html
-from tests.cli import Done, gpuprof, process
+from tests.cli import Done, gpuprof
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.table import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
 TRANSPOSE, STORY, CUTLASS, BEAMFORMER = recordings()
 FOLDER = "gpuprof-demo"
-NO_NETWORK = (
-    "import socket\ndef refuse(*_): raise OSError('the network was asked for')\nsocket.socket.connect = refuse\n"
-)
 
 
-def demo(*words: str, cwd: Path, environ: dict[str, str] | None = None) -> Done:
+def demo(*arguments: str, cwd: Path, environ: dict[str, str] | None = None) -> Done:
     """Run `gpuprof demo` in that folder, without network."""
     refuse = Mock(side_effect=OSError("the network was asked for"))
     with patch.object(socket.socket, "connect", refuse):
-        done = gpuprof("demo", *words, cwd=cwd, environ={**os.environ, "COLUMNS": "80", **(environ or {})})
+        done = gpuprof("demo", *arguments, cwd=cwd, environ={**os.environ, "COLUMNS": "80", **(environ or {})})
     assert not refuse.called
     return done
-
-
-def demo_of(package: Path, cwd: Path) -> Done:
-    """Run `gpuprof demo` of a package that lies elsewhere, in a process of its own, without network."""
-    blocked = cwd / "blocked"
-    blocked.mkdir()
-    (blocked / "sitecustomize.py").write_text(NO_NETWORK)
-    paths = os.pathsep.join(map(str, (blocked, package)))
-    return process("demo", cwd=cwd, environ={**os.environ, "COLUMNS": "100", "PYTHONPATH": paths})
 
 
 @pytest.fixture(scope="module")
@@ -79,73 +59,21 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
 Shown = tuple[Path, str, str]
 
 
-def test_the_demo_tells_a_story_on_a_screen(shown: Shown) -> None:
+def test_the_demo_tells_of_each_fix_what_was_promised_and_what_it_gave(shown: Shown) -> None:
     _, out, err = shown
     lines = out.splitlines()
     commands = [line for line in lines if "  gpuprof " in line]
     assert len(lines) <= 38 and max(len(line) for line in lines if line not in commands) <= 100
-    assert out.endswith("ncu-rep\n")
-    assert err == ""
+    assert out.endswith("ncu-rep\n") and err == ""
     labels = [line.split()[0] for line in lines if re.match(r"(slow|why|fix|gain)  ", line)]
     assert labels == ["slow", "why", "fix", "gain"] * 2
-    chapters = [part.splitlines() for part in out.split("\n\n") if part.startswith("slow ")]
-    assert len(chapters) == 2 and max(map(len, chapters)) <= 6
-
-
-def test_each_chapter_says_what_is_slow_why_the_fix_and_what_it_gave(shown: Shown) -> None:
-    text = " ".join(shown[1].split())
-    assert "slow basic: 10.8 ms at 97 % of L1 throughput; L2 1.7 %, DRAM 0.46 %, issue slots 6.1 %" in text
-    assert "17 L1 wavefronts per request L1 data pipe busy: 97 %, threshold 60 %; inferred fix " in text
-    assert "gain at most 88 % promised, 87 % saved: 10.8 ms → 1.40 ms in gmem_coalesce<32>; the finding is gone" in text
-    assert re.search(
-        r"gain 76 % promised with .*, 28 % saved: 1.40 ms → 1.01 ms in smem_blocking<32>; the f.* remains", text
-    )
-    assert "10.8 ms → 1.01 ms, 10.7 times as fast; what remains: L1 bandwidth: 87 % busy" in text
-
-
-def test_the_other_recordings_are_told_by_their_pages_and_what_to_fix_first(shown: Shown) -> None:
-    _, out, _ = shown
-    told = out[out.index("More recordings, with rooflines:") :].split("\n\n")[0].splitlines()[1:]
-    assert len(told) == 6
-    for recording, page, first in zip((TRANSPOSE, CUTLASS, BEAMFORMER), told[::2], told[1::2], strict=True):
-        assert page == f"   {FOLDER}/{recording.name}/report.html: {recording.title}"
-        assert re.match(r" {6}[≤~] [56]\d %  \w", first)
-
-
-@each_row("columns", [60, 80, 140])
-def test_the_story_fits_where_it_is_printed(columns: int, shown: Shown, tmp_path: Path) -> None:
-    done = demo(cwd=tmp_path, environ={"COLUMNS": str(columns)})
-    lines = done.stdout.splitlines()
-    commands = [line for line in lines if "  gpuprof " in line]
-    assert max(len(line) for line in lines if line not in commands) <= columns
-    assert commands[-1].endswith(f"gpuprof show {FOLDER}/{STORY.name}/{STORY.file_name}")
-    told, wide = (text[: text.index("More recordings")].split() for text in (done.stdout, shown[1]))
-    assert [part for part in told if FOLDER not in part] == [part for part in wide if FOLDER not in part]
-
-
-def test_in_ascii_nothing_is_lost(tmp_path: Path) -> None:
-    done = gpuprof("demo", cwd=tmp_path, environ={**os.environ, "COLUMNS": "100"}, encoding="ascii")
-    assert done.returncode == 0 and "?" not in done.stdout
-    assert "87 % saved: 10.8 ms -> 1.40 ms" in done.stdout and "<= 60 %" in done.stdout
-
-
-def test_the_page_has_every_kernel_with_roofline_stalls_findings_and_lines(shown: Shown) -> None:
-    page = (shown[0] / BEAMFORMER.name / "report.html").read_text(encoding="utf-8")
-    assert page.count('<tr id="row-') == 5
-    assert page.count("<h4>Warp states") == 5 and page.count('aria-label="Roofline of kernel') == 5
-    assert page.count("<h4>Hot lines; the report has no source text") == 5
-    for shown_kernel in read_session_html(page.encode(), "report.html").kernels:
-        assert shown_kernel.roofline and shown_kernel.stalls and shown_kernel.findings and shown_kernel.excerpts
-    assert f"{BEAMFORMER.title}, recorded by eschnett/IndexSpaces.jl" in page
-    numbers = re.findall(r'<th scope="row" class="n">([\w.]+\.jl:\d+)</th>', page)
-    assert numbers[:3] == ["base.jl:40", "IndexSpaces.jl:1702", "synchronization.jl:14"]
-    assert "occupancy, warp states, line numbers<" in page
-
-
-def test_the_page_of_a_recording_without_rooflines_draws_none(shown: Shown) -> None:
-    page = (shown[0] / STORY.name / "report.html").read_text(encoding="utf-8")
-    assert "0 of 3 kernels drawn" in page and "work not collected" in page
-    assert 'aria-label="Roofline of all kernels"' not in page
+    told = re.compile(r"gain .*?(\d+) %.*? (\d+) % saved.*?: ([\d.]+) ms → ([\d.]+) ms in (\S+);")
+    gains = told.findall(" ".join(out.split()))
+    assert gains == [
+        ("88", "87", "10.8", "1.40", "gmem_coalesce<32>"), ("76", "28", "1.40", "1.01", "smem_blocking<32>"),
+    ]  # fmt: skip
+    for recording in (TRANSPOSE, CUTLASS, BEAMFORMER):
+        assert f"   {FOLDER}/{recording.name}/report.html: {recording.title}" in lines
 
 
 def test_what_it_leaves_is_whole_and_reads_back(shown: Shown) -> None:
@@ -154,67 +82,44 @@ def test_what_it_leaves_is_whole_and_reads_back(shown: Shown) -> None:
     for recording in recordings():
         place = folder / recording.name
         versions = {"before.json", "after.json", "comparison.html"} if recording.steps else set()
-        assert {path.name for path in place.iterdir()} == {
-            recording.file_name,
-            "report.html",
-            "session.json",
-        } | versions
+        every = {recording.file_name, "report.html", "session.json"} | versions
+        assert {path.name for path in place.iterdir()} == every
         assert (place / recording.file_name).read_bytes() == recording.report()
         left = json.loads((place / "session.json").read_text())
         assert left["sources"][0]["file"] == recording.file_name
 
 
-def test_the_next_step_works_as_it_is_printed(shown: Shown) -> None:
-    folder, out, _ = shown
-    *_, told = re.findall(r"  gpuprof (show .*)", out)
-    done = gpuprof(*shlex.split(told), cwd=folder.parent)
-    assert done.returncode == 0, done.stderr
-    assert "basic" in done.stdout and "smem_blocking" in done.stdout
-
-
 def test_the_first_fix_is_compared_and_the_command_does_it_again(shown: Shown) -> None:
     folder, out, _ = shown
-    block = out[out.index("The first fix, compared:") :].split("\n\n")[0].splitlines()
-    assert block[0] == f"The first fix, compared: {FOLDER}/{STORY.name}/comparison.html"
-    sentence = " ".join(line.strip() for line in block[1:])
-    assert sentence.startswith("7.7x faster: L1 busy 10.5 → 1.27 ms (97 % → 91 % of the time)")
     *_, told = re.findall(r"  gpuprof (compare .*)", out)
     done = gpuprof(*shlex.split(told), "--format", "json", cwd=folder.parent)
     assert done.returncode == 0, done.stderr
-    (change,) = json.loads(done.stdout)["kernels"]
-    assert change["sentence"] == sentence and change["time"]["verdict"] == "faster" and change["match"] == "named"
+    compared = json.loads(done.stdout)
+    (change,) = compared["kernels"]
+    assert change["sentence"] in " ".join(out.split()) and change["sentence"].startswith("7.7x faster: ")
+    assert (change["time"]["verdict"], change["match"], compared["conditions"]) == ("faster", "named", [])
     assert (change["base"][0]["label"], change["new"][0]["label"]) == ("basic", "gmem_coalesce<32>")
-    assert json.loads(done.stdout)["conditions"] == []
     page = (folder / STORY.name / "comparison.html").read_text()
     assert "7.7x faster" in page and "gmem_coalesce&lt;32&gt;" in page
+    *_, told = re.findall(r"  gpuprof (show .*)", out)
+    assert gpuprof(*shlex.split(told), cwd=folder.parent).returncode == 0
 
 
+@pytest.mark.slow
 def test_the_readme_and_the_generated_reference_are_current(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     generate = importlib.import_module("generate")
 
-    def printed(*words: str, cwd: str) -> str:
-        done = gpuprof(*words, cwd=Path(cwd), environ={**os.environ, "COLUMNS": str(generate.WIDTH)})
+    def printed(*arguments: str, cwd: str) -> str:
+        done = gpuprof(*arguments, cwd=Path(cwd), environ={**os.environ, "COLUMNS": str(generate.WIDTH)})
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     monkeypatch.setattr(generate, "_gpuprof", printed)
     monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
     assert generate.main() == 0, capsys.readouterr().out
-
-
-def test_the_lines_in_the_terminal_come_hottest_first(shown: Shown) -> None:
-    environ = {**os.environ, "COLUMNS": "60"}
-    report = shown[0] / BEAMFORMER.name / BEAMFORMER.file_name
-    done = gpuprof("show", report, "--kernel", "#4", environ=environ)
-    assert done.returncode == 0, done.stderr
-    text = done.stdout[done.stdout.index("   code ") :]
-    assert text.startswith("   code        share of samples; the report has no text\n")
-    lines = re.findall(r"([\d.]+) %  (\S+:\d+)(.*)", text)
-    assert [float(share) for share, _, _ in lines[:5]] == [44, 12, 12, 11, 7.3]
-    assert lines[0][1] == "base.jl:40" and lines[0][2].lower() == "  not selected 24 %"
 
 
 # Chapters of hand-made kernels: 10 ms become 2 ms, so 80 % are saved and it is 5 times as fast.
@@ -232,83 +137,18 @@ def said_of(*kernels: KernelProfile) -> list[str]:
     return [saved_text(repair) for repair in repairs(kernels)]
 
 
-@each_row(
-    ("bound", "after_s", "said"),
-    [
-        (0.9, 2e-3, "at most 90 % promised, 80 % saved: 10.0 ms → 2.00 ms in b"),
-        (0.8, 2e-3, "at most 80 % promised, 80 % saved: 10.0 ms → 2.00 ms in b"),
-        (0.5, 2e-3, "at most 50 % promised, 80 % saved, more than promised: 10.0 ms → 2.00 ms in b"),
-        (0.5, 11e-3, "at most 50 % promised, but the fix takes 10 % longer: 10.0 ms → 11.0 ms in b"),
-        (None, 2e-3, "nothing promised, 80 % saved: 10.0 ms → 2.00 ms in b"),
-        (0.0, 2e-3, "nothing promised, 80 % saved: 10.0 ms → 2.00 ms in b"),
-        (0.5, None, "at most 50 % promised, what was saved is not known (duration not collected) in b"),
-    ],
-)
-def test_a_fix_is_told_beside_its_promise_however_it_turned_out(
-    bound: float | None, after_s: float | None, said: str
-) -> None:
-    promised = finding("dram-bandwidth", bound)
-    assert said_of(first_kernel(promised), fixed_kernel(duration_s=after_s)) == [f"{said}; the finding is gone"]
-
-
-def test_a_gain_that_holds_for_fixed_work_is_no_bound_to_break() -> None:
-    held = finding("dram-bandwidth", 0.5, gain_kind="fixed-work", held="the same bytes")
-    assert said_of(first_kernel(held), fixed_kernel(held)) == [
-        "50 % promised with the same bytes, 80 % saved: 10.0 ms → 2.00 ms in b; the finding remains"
-    ]
-
-
 def test_a_finding_is_called_gone_only_where_it_could_have_been_found() -> None:
     blind = fixed_kernel(missing=(Missing(what="stalls, traffic.l1", why="not collected", how="ncu --set full"),))
-    (said,) = said_of(first_kernel(finding(gain=0.9)), blind)
-    assert said == "at most 90 % promised, 80 % saved: 10.0 ms → 2.00 ms in b"
-    (said,) = said_of(first_kernel(finding(gain=0.9), missing=blind.missing), blind)
-    assert said.endswith("; the finding is gone")
-    (said,) = said_of(first_kernel(finding(gain=0.9)), fixed_kernel(finding(severity="info")))
-    assert said.endswith("; the finding is gone")
-
-
-def test_without_a_finding_nothing_was_promised() -> None:
-    for findings in ((), (finding(severity="info"),)):
-        (repair,) = repairs([first_kernel(*findings), fixed_kernel()])
-        assert repair.finding is None
-        assert why_texts(repair.finding) == ("no rule found anything to fix",)
-        assert saved_text(repair) == "nothing promised, 80 % saved: 10.0 ms → 2.00 ms in b"
-    assert list(repairs([first_kernel()])) == []
-
-
-def test_a_fix_is_held_against_the_first_finding_with_a_gain() -> None:
-    unsure, known = finding("a-rule", None), finding("b-rule", 0.9)
-    (repair,) = repairs([first_kernel(unsure, known), fixed_kernel()])
-    assert repair.finding is known
-    (repair,) = repairs([first_kernel(unsure), fixed_kernel()])
-    assert repair.finding is unsure
-
-
-def test_the_evidence_is_what_decided_the_finding() -> None:
-    context, decisive = Evidence("m", 3.0, "", threshold=None, meaning="context"), finding().evidence[0]
-    told = finding(evidence=(context, decisive), confidence="guess")
-    assert why_texts(told) == (told.headline, "sectors of a request: 8 sectors, threshold 4 sectors; guess")
-    assert why_texts(finding(evidence=(context,)))[1] == "context: 3; measured"
-    assert why_texts(finding(evidence=()))[1] == "measured"
-
-
-def test_a_kernel_is_told_by_its_ceiling_and_what_is_busy_beside_it() -> None:
-    busy = first_kernel(finding(), throughput=(Throughput("dram", 0.75), Throughput("l2", 0.3), Throughput("sm", 0.2)))
-    assert slow_text(busy, session(busy)) == "a: 10.0 ms at 75 % of DRAM bandwidth; L2 30 %, issue slots 30 %"
-    bare = first_kernel(duration_s=None, throughput=(), roofline=(), scheduler=None)
-    assert slow_text(bare, session(bare)) == "a: duration not collected"
-
-
-def test_the_outcome_is_that_of_all_fixes_and_says_what_remains() -> None:
-    first, last = first_kernel(), fixed_kernel(finding())
-    between = kernel(2, label="m", duration_s=5e-3)
-    assert outcome_text([first, between, last]) == (
-        "10.0 ms → 2.00 ms, 5.00 times as fast; what remains: headline of uncoalesced-global"
-    )
-    assert outcome_text([first, fixed_kernel()]) == ("10.0 ms → 2.00 ms, 5.00 times as fast; no rule finds more to fix")
-    assert outcome_text([fixed_kernel(), first]).startswith("2.00 ms → 10.0 ms, 5.00 times as long; ")
-    assert outcome_text([first, fixed_kernel(duration_s=None)]).startswith("a → b, duration not collected; ")
+    for first, fixed, gone in (
+        (first_kernel(finding(gain=0.9)), blind, False),
+        (first_kernel(finding(gain=0.9), missing=blind.missing), blind, True),
+        (first_kernel(finding(gain=0.9)), fixed_kernel(finding(severity="info")), True),
+    ):
+        (said,) = said_of(first, fixed)
+        assert said.endswith("gone") is gone
+    held = finding("dram-bandwidth", 0.5, gain_kind="fixed-work", held="the same bytes")
+    (said,) = said_of(first_kernel(held), fixed_kernel(held))
+    assert "the same bytes" in said and "at most" not in said and "more than" not in said and said.endswith("remains")
 
 
 def printed(tell: Callable[[Console], None]) -> str:
@@ -327,42 +167,25 @@ def test_hostile_names_are_made_visible_in_a_story() -> None:
     assert "\x1b" not in out and "\u202e" not in out
 
 
-def test_others_without_rooflines_are_not_called_drawn() -> None:
-    others = [(CUTLASS, session(first_kernel()), Path("p"))]
-    assert "\nMore recordings: open their pages in a browser\n" in printed(
-        lambda console: print_others(console, others)
-    )
-    assert printed(lambda console: print_others(console, [])) == ""
-
-
 # What must not happen.
 
 
-@each_row("name", ["session.json", "report.html", STORY.file_name])
-def test_a_file_that_no_demo_wrote_is_replaced_only_with_force(name: str, tmp_path: Path) -> None:
-    place = tmp_path / FOLDER / STORY.name / name
-    place.parent.mkdir(parents=True)
-    place.write_text("mine")
-    done = demo(cwd=tmp_path)
-    assert done.returncode == 2 and f"{name} already exists" in done.stderr and "--force" in done.stderr
-    assert done.stdout == "" and [path.name for path in (tmp_path / FOLDER).rglob("*")] == [STORY.name, name]
-    assert place.read_text() == "mine"
-    assert demo("--force", cwd=tmp_path).returncode == 0
-    assert place.read_bytes() != b"mine"
+def test_a_file_that_no_demo_wrote_is_replaced_only_with_force(tmp_path: Path) -> None:
+    for name in ("session.json", STORY.file_name):
+        here = tmp_path / name
+        place = here / FOLDER / STORY.name / name
+        place.parent.mkdir(parents=True)
+        place.write_text("mine")
+        done = demo(cwd=here)
+        assert done.returncode == 2 and f"{name} already exists" in done.stderr and "--force" in done.stderr
+        assert done.stdout == "" and [path.name for path in (here / FOLDER).rglob("*")] == [STORY.name, name]
+        assert place.read_text() == "mine"
+    assert demo("--force", cwd=tmp_path / "session.json").returncode == 0
+    assert (tmp_path / "session.json" / FOLDER / STORY.name / "session.json").read_bytes() != b"mine"
 
 
-def test_a_demo_runs_again_over_its_own_files(shown: Shown, tmp_path: Path) -> None:
-    shutil.copytree(shown[0], tmp_path / FOLDER)
-    before = {path: path.read_bytes() for path in (tmp_path / FOLDER).rglob("*.*")}
-    (tmp_path / FOLDER / CUTLASS.name / "report.html").unlink()
-    (tmp_path / FOLDER / "notes.txt").write_text("mine")
-    done = demo(cwd=tmp_path, environ={"COLUMNS": "100"})
-    assert done.returncode == 0 and done.stdout == shown[1], done.stderr
-    assert {path: path.read_bytes() for path in before} == before
-    assert (tmp_path / FOLDER / "notes.txt").read_text() == "mine"
-
-
-def test_files_of_another_recording_and_links_are_foreign(shown: Shown, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_files_of_another_recording_links_pipes_and_files_for_folders_are_foreign(shown: Shown, tmp_path: Path) -> None:
     for name in ("session.json", "report.html"):
         folder = tmp_path / name / FOLDER
         shutil.copytree(shown[0], folder)
@@ -373,24 +196,20 @@ def test_files_of_another_recording_and_links_are_foreign(shown: Shown, tmp_path
     (folder / STORY.name / "session.json").rename(tmp_path / "elsewhere.json")
     (folder / STORY.name / "session.json").symlink_to(tmp_path / "elsewhere.json")
     assert demo(cwd=folder.parent).returncode == 2
-
-
-def test_a_linked_folder_is_refused_where_the_user_has_not_named_it(shown: Shown, tmp_path: Path) -> None:
+    (folder / STORY.name / "session.json").unlink()
+    os.mkfifo(folder / STORY.name / "session.json")
+    assert demo(cwd=folder.parent).returncode == 2
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / FOLDER).symlink_to("elsewhere")
-    done = demo(cwd=tmp_path)
-    assert done.returncode == 2 and done.stderr.startswith(f"error: {FOLDER} is a link\n")
+    assert demo(cwd=tmp_path).returncode == 2
     (tmp_path / "typed").mkdir()
     (tmp_path / "typed" / STORY.name).symlink_to(tmp_path / "elsewhere")
     assert demo("-o", "typed", cwd=tmp_path).returncode == 2
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def test_a_pipe_in_the_folder_is_foreign_and_not_waited_for(tmp_path: Path) -> None:
-    (tmp_path / FOLDER / STORY.name).mkdir(parents=True)
-    os.mkfifo(tmp_path / FOLDER / STORY.name / "session.json")
-    done = demo(cwd=tmp_path)
-    assert done.returncode == 2 and "session.json already exists" in done.stderr
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / CUTLASS.name).write_text("mine")
+    assert demo("--force", "-o", "file", cwd=tmp_path).returncode == 2
+    assert [path.name for path in (tmp_path / "file").iterdir()] == [CUTLASS.name]
 
 
 def test_a_broken_recording_is_an_error_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,116 +221,12 @@ def test_a_broken_recording_is_an_error_and_leaves_nothing(tmp_path: Path, monke
     for damaged in (whole[:-100], gzip.compress(gzip.decompress(whole)[:-100])):
         broken.write_bytes(damaged)
         done = demo("-o", "nested/folder", cwd=tmp_path, environ={"TMPDIR": str(scratch)})
-        assert done.returncode == 5 and broken.name in done.stderr and "is damaged" in done.stderr
-        assert "hint: reinstall gpuprof" in done.stderr and "Traceback" not in done.stderr
+        assert done.returncode == 5 and broken.name in done.stderr
+        assert "hint: " in done.stderr and "Traceback" not in done.stderr
         assert not (tmp_path / "nested").exists() and not any(scratch.iterdir())
 
 
-def test_a_file_where_a_folder_should_be_is_told_and_nothing_else_is_made(tmp_path: Path) -> None:
-    (tmp_path / "gpuprof-demo").mkdir()
-    (tmp_path / "gpuprof-demo" / CUTLASS.name).write_text("mine")
-    done = demo("--force", cwd=tmp_path)
-    assert done.returncode == 2 and "cannot write" in done.stderr and "hint: " in done.stderr
-    assert [path.name for path in (tmp_path / "gpuprof-demo").iterdir()] == [CUTLASS.name]
-
-
-def test_ctrl_c_leaves_no_scratch_folder(tmp_path: Path) -> None:
-    waiting = (
-        "import signal, time\n"
-        "from gpuprof.cli.demo_recordings import scratch_folder\n"
-        "from gpuprof.cli.interrupt import end_at_once\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "end_at_once()\n"
-        "with scratch_folder() as folder:\n"
-        "    (folder / 'x').write_text('x'); print(folder, flush=True); time.sleep(60)\n"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", waiting], cwd=ROOT, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )  # fmt: skip
-    with child:
-        assert child.stdout is not None
-        folder = Path(child.stdout.readline().strip())
-        assert (folder / "x").exists() and folder.parent == tmp_path
-        child.send_signal(signal.SIGINT)
-        assert child.wait(30) == 130
-    assert not folder.exists()
-
-
-@each_row(
-    ("words", "said"),
-    [
-        (("--spec", "l4"), "--spec needs a report, or --run"),
-        (("--salvage",), "--salvage needs a report"),
-        (("--run", "report.ncu-rep"), "--run profiles this GPU and takes no report"),
-        (("--run", "--salvage"), "--salvage needs a report"),
-        (("--ncu", "ncu"), "--ncu works only with --run"),
-        (("nothing.ncu-rep",), "nothing.ncu-rep: no such file"),
-    ],
-)
-def test_wrong_words_are_told(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    done = demo(*words, cwd=tmp_path)
-    assert done.returncode in (2, 5) and said in done.stderr
-    assert not (tmp_path / "gpuprof-demo").exists()
-
-
 # From what is installed.
-
-
-def hatchling(kind: str, out: Path, source: Path = ROOT) -> Path:
-    """Build a wheel or an sdist without network and return it."""
-    build = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(out)]
-    done = subprocess.run(build, cwd=source, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (made,) = out.iterdir()
-    return made
-
-
-@pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sdist, unpacked."""
-    out, place = tmp_path_factory.mktemp("sdist"), tmp_path_factory.mktemp("unpacked")
-    with tarfile.open(hatchling("sdist", out)) as archive:
-        archive.extractall(place, filter="data")
-    (folder,) = place.iterdir()
-    return folder
-
-
-def same_demo(cwd: Path, package: Path, shown: Shown) -> None:
-    """Check that a package elsewhere shows what the checkout shows, from its own files."""
-    where = "import gpuprof, gpuprof.resources as r; print(gpuprof.__file__, r.data_dir('recordings'))"
-    told = subprocess.run([sys.executable, "-c", where], cwd=cwd, env={**os.environ, "PYTHONPATH": str(package)},
-                          capture_output=True, text=True, check=True)  # fmt: skip
-    assert all(place.startswith(str(package)) for place in told.stdout.split())
-    done = demo_of(package, cwd)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == shown[1]
-
-
-def test_the_demo_from_a_wheel_is_that_of_the_checkout(tmp_path: Path, shown: Shown) -> None:
-    with zipfile.ZipFile(hatchling("wheel", tmp_path / "wheel")) as archive:
-        archive.extractall(tmp_path / "installed")
-    same_demo(tmp_path, tmp_path / "installed", shown)
-    assert (next((tmp_path / "installed").glob("*.dist-info")) / "licenses" / "NOTICE").is_file()
-
-
-def test_an_sdist_has_all_that_the_demo_of_the_checkout_reads_and_runs(sdist: Path) -> None:
-    folders = ("gpuprof", "recordings", "specs", "microkernels")
-    ours, packed = (
-        {file.relative_to(root): file.read_bytes() for folder in folders for file in (root / folder).rglob("*")
-         if file.is_file() and file.suffix != ".pyc"}
-        for root in (ROOT, sdist)
-    )  # fmt: skip
-    assert packed == ours
-    assert (sdist / "NOTICE").is_file() and (sdist / "benchmarks/recordings/values.py").is_file()
-
-
-def test_a_wheel_built_from_the_sdist_has_the_same_recordings(sdist: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(hatchling("wheel", tmp_path / "wheel", sdist)) as archive:
-        packed = {name: archive.read(name) for name in archive.namelist() if "_data/recordings/" in name}
-    assert packed == {
-        f"gpuprof/_data/recordings/{path.name}": path.read_bytes() for path in (ROOT / "recordings").iterdir()
-    }
 
 
 # On a machine with a GPU.
@@ -538,21 +253,29 @@ def machine(tmp_path: Path) -> dict[str, str]:
     return {"PATH": f"{bin_dir}:{os.environ['PATH']}", "STANDIN": str(tmp_path), "CUDA_HOME": ""}
 
 
-def test_with_a_gpu_a_program_is_compiled_for_it_and_profiled(tmp_path: Path, machine: dict[str, str]) -> None:
+@pytest.mark.slow
+def test_with_a_gpu_a_program_is_compiled_for_each_kind_and_profiled(tmp_path: Path, machine: dict[str, str]) -> None:
+    both = "echo 'NVIDIA H200, 9.0, 580.65.06, Disabled, Enabled'; echo 'NVIDIA L4, 8.9, 580.65.06, Disabled, Enabled'"
+    tool(tmp_path / "bin", "nvidia-smi", both)
+    steps = (tmp_path / "steps.json").read_text()
+    denied = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access counters\n"
+    (tmp_path / "steps.json").write_text(json.dumps([{"log": denied, "code": 1}]))
+    failed = demo("--run", cwd=tmp_path, environ=machine)
+    assert failed.returncode == 3 and "ERR_NVGPUCTRPERM" in failed.stderr
+    assert not (tmp_path / "gpuprof-demo-run" / "demo").exists()
+    (tmp_path / "steps.json").write_text(steps)
+    (tmp_path / "calls.json").unlink()
     done = demo("--run", cwd=tmp_path, environ=machine)
     assert done.returncode == 0, done.stderr
-    assert "compiling a small program for NVIDIA H200" in done.stderr
-    words = (tmp_path / "nvcc.words").read_text().split()
-    assert (
-        "-gencode=arch=compute_90,code=sm_90" in words
-        and "-lineinfo" in words
-        and words[-1].endswith("recordings/demo.cu")
-    )
+    arguments = (tmp_path / "nvcc.words").read_text().split()
+    assert [argument for argument in arguments if "gencode" in argument] == [
+        "-gencode=arch=compute_89,code=sm_89", "-gencode=arch=compute_90,code=sm_90",
+    ]  # fmt: skip
+    assert "-lineinfo" in arguments and arguments[-1].endswith("recordings/demo.cu")
     survey, profile = json.loads((tmp_path / "calls.json").read_text())
     assert survey[-1] == profile[-1] == "./gpuprof-demo-run/demo"
     left = {path.name for path in (tmp_path / "gpuprof-demo-run").iterdir()}
     assert {"demo", "survey.ncu-rep", "profile.ncu-rep", "session.json", "report.html"} <= left
-    assert "100 % of the GPU's time" in done.stderr
 
 
 def test_what_a_gpu_run_lacks_is_told_before_anything_is_written(tmp_path: Path, machine: dict[str, str]) -> None:
@@ -562,83 +285,22 @@ def test_what_a_gpu_run_lacks_is_told_before_anything_is_written(tmp_path: Path,
     machine["TMPDIR"] = str(scratch)
     nothing: tuple[str, ...] = ()
     problems = (
-        ("nvidia-smi", "echo failed >&2; exit 9", nothing, "no NVIDIA GPU answers"),
-        ("nvcc", "echo no such arch >&2; exit 9", nothing, "cannot compile demo.cu for sm_90: no such arch"),
-        ("nvcc", "exit 0", nothing, "cannot compile demo.cu for sm_90: it exited with code 0"),
-        ("nvcc", "exit 1", ("--ncu", "/nowhere/ncu"), "--ncu /nowhere/ncu does not exist"),
+        ("nvidia-smi", "echo failed >&2; exit 9", nothing, "NVIDIA GPU"),
+        ("nvcc", "echo no such arch >&2; exit 9", nothing, "no such arch"),
+        ("nvcc", "exit 0", nothing, "code 0"),
+        ("nvcc", "exit 1", ("--ncu", "/nowhere/ncu"), "--ncu /nowhere/ncu"),
         ("nvcc", "exit 1", ("--spec", "nosuch"), "nosuch"),
     )
-    for name, script, words, said in problems:
+    for name, script, options, said in problems:
         tool(tmp_path / "bin", name, script)
-        done = demo("--run", *words, cwd=tmp_path, environ=machine)
+        done = demo("--run", *options, cwd=tmp_path, environ=machine)
         assert done.returncode in (2, 3, 5) and said in done.stderr and "hint: " in done.stderr, done.stderr
         assert not (tmp_path / "gpuprof-demo-run").exists() and not any(scratch.iterdir())
         (tmp_path / "bin" / name).write_text(scripts[name])
 
 
-def test_after_a_failed_run_the_next_try_begins_anew(tmp_path: Path, machine: dict[str, str]) -> None:
-    steps = (tmp_path / "steps.json").read_text()
-    denied = (
-        "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters\n"
-    )
-    (tmp_path / "steps.json").write_text(json.dumps([{"log": denied, "code": 1}]))
-    failed = demo("--run", cwd=tmp_path, environ=machine)
-    assert failed.returncode == 3 and "ERR_NVGPUCTRPERM" in failed.stderr
-    assert not (tmp_path / "gpuprof-demo-run" / "demo").exists()
-    (tmp_path / "steps.json").write_text(steps)
-    (tmp_path / "calls.json").unlink()
-    again = demo("--run", cwd=tmp_path, environ=machine)
-    assert again.returncode == 0, again.stderr
-
-
-def test_a_run_fits_into_the_current_folder_and_replaces_nothing(tmp_path: Path, machine: dict[str, str]) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    (empty / "demo").write_text("mine")
-    refused = demo("--run", "-o", ".", cwd=empty, environ=machine)
-    assert refused.returncode == 2 and "demo already exists" in refused.stderr
-    assert (empty / "demo").read_text() == "mine"
-    (empty / "demo").unlink()
-    done = demo("--run", "-o", ".", cwd=empty, environ=machine)
-    assert done.returncode == 0, done.stderr
-    assert {"demo", "profile.ncu-rep", "report.html"} <= {path.name for path in empty.iterdir()}
-
-
-def test_the_program_is_compiled_for_every_kind_of_gpu_that_is_there(tmp_path: Path, machine: dict[str, str]) -> None:
-    both = "echo 'NVIDIA H200, 9.0, 580.65.06, Disabled, Enabled'; echo 'NVIDIA L4, 8.9, 580.65.06, Disabled, Enabled'"
-    tool(tmp_path / "bin", "nvidia-smi", both)
-    demo("--run", cwd=tmp_path, environ=machine)
-    words = (tmp_path / "nvcc.words").read_text().split()
-    assert [word for word in words if "gencode" in word] == [
-        "-gencode=arch=compute_89,code=sm_89", "-gencode=arch=compute_90,code=sm_90",
-    ]  # fmt: skip
-
-
-def test_nvcc_is_found_on_path_in_cuda_home_and_in_the_newest_toolkit(tmp_path: Path) -> None:
-    root, none = Machine(tmp_path), {"PATH": str(tmp_path)}
-    with pytest.raises(EnvironmentProblem, match=r"nvcc \(the CUDA compiler\) was not found"):
-        find_nvcc(none, root)
-    older = tool(tmp_path / "usr/local/cuda-12.4/bin", "nvcc", "")
-    assert find_nvcc(none, root) == older
-    newer = tool(tmp_path / "usr/local/cuda-13.0/bin", "nvcc", "")
-    assert find_nvcc(none, root) == newer
-    home = tool(tmp_path / "home/bin", "nvcc", "")
-    assert find_nvcc({**none, "CUDA_HOME": str(tmp_path / "home")}, root) == home
-    on_path = tool(tmp_path / "bin", "nvcc", "")
-    assert find_nvcc({"PATH": str(tmp_path / "bin"), "CUDA_HOME": str(tmp_path / "home")}, root) == on_path
-
-
-NVCC = shutil.which("nvcc")
 SIDE, GEMM = 128, 64
 """The sides of the matrices on the host's processor."""
-
-
-@pytest.mark.skipif(NVCC is None, reason="there is no nvcc on this machine")
-def test_the_program_compiles_for_gpus_of_today(tmp_path: Path) -> None:
-    program = tmp_path / "demo"
-    assert NVCC is not None
-    compile_program(Path(NVCC), ROOT / "recordings" / "demo.cu", program, ["sm_80", "sm_90", "sm_120"])
-    assert os.access(program, os.X_OK)
 
 
 @pytest.fixture(scope="module")
@@ -653,11 +315,10 @@ def on_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_case(source, folder)
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ on this machine")
+@pytest.mark.compilers
 @each_row("backwards", [False, True])
 def test_the_kernels_of_the_program_compute_what_they_say(backwards: bool, on_host: Path) -> None:
-    side, gemm = SIDE, GEMM
-    cells = np.arange(side * side, dtype=np.float32) * 7 % 61
+    cells = np.arange(SIDE * SIDE, dtype=np.float32) * 7 % 61
     count = np.int32(cells.size)
 
     def result(
@@ -667,13 +328,13 @@ def test_the_kernels_of_the_program_compute_what_they_say(backwards: bool, on_ho
         run_on_host(on_host, name, (*grid, 1), (*block, 1), 0, [*before, out], backwards=backwards)
         return out
 
-    line, tiles = ((cells.size // 256, 1), (256, 1)), ((side // 32, side // 32), (32, 8))
+    line, tiles = ((cells.size // 256, 1), (256, 1)), ((SIDE // 32, SIDE // 32), (32, 8))
     sums = result("saxpy", *line, count, np.float32(2), cells, like=cells)
     assert np.array_equal(sums, 2 * cells)
     for name in ("transpose_naive", "transpose_tiled"):
-        assert np.array_equal(result(name, *tiles, cells, like=cells).reshape(side, side), cells.reshape(side, side).T)
+        assert np.array_equal(result(name, *tiles, cells, like=cells).reshape(SIDE, SIDE), cells.reshape(SIDE, SIDE).T)
     bins = result("histogram", *line, count, cells, like=np.zeros(16, np.uint32))
     assert np.array_equal(bins, np.bincount(cells.astype(int) % 16, minlength=16))
-    square = cells[: gemm * gemm]
+    square = cells[: GEMM * GEMM]
     product = result("gemm_naive", (4, 4), (16, 16), square, square, like=square)
-    assert np.array_equal(product.reshape(gemm, gemm), square.reshape(gemm, gemm) @ square.reshape(gemm, gemm))
+    assert np.array_equal(product.reshape(GEMM, GEMM), square.reshape(GEMM, GEMM) @ square.reshape(GEMM, GEMM))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +13,7 @@ from tests.cli import gpuprof
 from tests.test_installation import machine, ncu, program
 
 
-def found(checks: list[Check], name: str) -> list[Check]:
+def named(checks: list[Check], name: str) -> list[Check]:
     """The checks of that name."""
     return [check for check in checks if check.name == name]
 
@@ -29,18 +28,12 @@ def good(root: Path) -> dict[str, str]:
     return {"PATH": str(root / "bin"), "HOME": str(root / "home")}
 
 
-def test_lines_are_as_wide_as_the_terminal_but_for_words_that_are_wider() -> None:
-    done = gpuprof("doctor", environ={**os.environ, "COLUMNS": "60"})
-    wide = [line.split() for line in done.stdout.splitlines() if len(line) > 60]
-    assert all(len(words) == 1 for words in wide), wide
-
-
 def test_a_good_machine_has_no_problem(tmp_path: Path) -> None:
     checks = examine(good(tmp_path), machine(tmp_path))
     assert [check for check in checks if check.state == PROBLEM] == []
-    assert found(checks, "driver")[0].result == "NVIDIA 580.65.06"
-    assert found(checks, "GPU")[0].result == "NVIDIA H200, compute capability 9.0"
-    assert found(checks, "counters")[0].state == OK
+    assert named(checks, "driver")[0].result == "NVIDIA 580.65.06"
+    assert named(checks, "GPU")[0].result == "NVIDIA H200, compute capability 9.0"
+    assert named(checks, "counters")[0].state == OK
 
 
 def test_counters_for_the_administrator_only(tmp_path: Path) -> None:
@@ -49,39 +42,21 @@ def test_counters_for_the_administrator_only(tmp_path: Path) -> None:
     status = tmp_path / "proc/self/status"
     status.parent.mkdir(parents=True)
     status.write_text("Name:\tx\nCapEff:\t0000000000000000\n")
-    (check,) = found(examine(environ, machine(tmp_path)), "counters")
+    (check,) = named(examine(environ, machine(tmp_path)), "counters")
     assert check.state == PROBLEM and "NVreg_RestrictProfilingToAdminUsers=0" in check.fix
     # Bit 21 is CAP_SYS_ADMIN.
     status.write_text("CapEff:\t0000000000200000\n")
-    assert found(examine(environ, machine(tmp_path)), "counters")[0].state == OK
-
-
-def test_what_else_can_stand_in_the_way(tmp_path: Path) -> None:
-    environ = {**good(tmp_path), "CUDA_INJECTION64_PATH": "/opt/x.so", "HOME": str(tmp_path / "nowhere")}
-    program(tmp_path / "bin/nvidia-smi", "GRID A100-10C, 8.0, 580.65.06, Enabled, Disabled")
-    for pid, name in (("71", "nv-hostengine"), ("72", "nvidia-cuda-mps-control")):
-        (tmp_path / "proc" / pid).mkdir()
-        (tmp_path / "proc" / pid / "comm").write_text(f"{name}\n")
-    (tmp_path / "proc/version").write_text("Linux version 5.15 (Microsoft@Microsoft.com)\n")
-    (tmp_path / ".dockerenv").touch()
-    checks = examine(environ, machine(tmp_path))
-    states = {check.name: check.state for check in checks}
-    problems = {"vGPU", "other profilers", "MPS", "home folder"}
-    assert {name for name, state in states.items() if state == PROBLEM} == problems
-    assert {name for name, state in states.items() if state == NOTE} == {"MIG", "persistence"}
-    assert states["WSL"] == states["container"] == UNKNOWN
-    assert all(check.fix for check in checks if check.state == PROBLEM)
-    assert "/opt/x.so" in found(checks, "injection")[0].result
+    assert named(examine(environ, machine(tmp_path)), "counters")[0].state == OK
 
 
 def test_an_ncu_that_the_driver_does_not_support_is_a_problem_only_if_there_is_no_other(tmp_path: Path) -> None:
     environ = good(tmp_path)
     place = tmp_path / "proc/driver/nvidia/version"
     place.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar 12\n")
-    checks = found(examine(environ, machine(tmp_path)), "ncu")
-    assert checks[-1].state == PROBLEM and "needs driver 580 or newer" in checks[-1].result
+    checks = named(examine(environ, machine(tmp_path)), "ncu")
+    assert checks[-1].state == PROBLEM and "driver 580" in checks[-1].result
     ncu(tmp_path / "opt/nvidia/nsight-compute/2024.1/ncu", "2024.1.1.0")
-    checks = found(examine(environ, machine(tmp_path)), "ncu")
+    checks = named(examine(environ, machine(tmp_path)), "ncu")
     assert "2024.1.1.0" in checks[0].result
     assert PROBLEM not in {check.state for check in checks}
 
@@ -90,28 +65,21 @@ def test_packages_that_are_too_new_for_the_driver_are_noted(tmp_path: Path, monk
     environ, names = good(tmp_path), ["cupy-cuda13x", "Nvidia-CUDA-NVRTC"]
     here = lambda: [SimpleNamespace(metadata={"Name": name}) for name in names]  # noqa: E731
     monkeypatch.setattr("importlib.metadata.distributions", here)
-    assert found(examine(environ, machine(tmp_path)), "CUDA") == []
+    assert named(examine(environ, machine(tmp_path)), "CUDA") == []
     place = tmp_path / "proc/driver/nvidia/version"
     place.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.172.08  Tue Mar 12\n")
-    notes = found(examine(environ, machine(tmp_path)), "CUDA")
-    assert {check.state for check in notes} == {NOTE}
-    assert [check.fix for check in notes] == [
-        "python -m pip install cupy-cuda12x", "python -m pip install nvidia-cuda-nvrtc-cu12",
-    ]  # fmt: skip
-    assert "which driver 570 does not support" in notes[0].result
+    notes = named(examine(environ, machine(tmp_path)), "CUDA")
+    assert {check.state for check in notes} == {NOTE} and "driver 570" in notes[0].result
+    assert [check.fix.split()[-1] for check in notes] == ["cupy-cuda12x", "nvidia-cuda-nvrtc-cu12"]
     names += ["cupy-cuda12x", "nvidia-cuda-nvrtc-cu12"]
-    assert found(examine(environ, machine(tmp_path)), "CUDA") == []
-
-
-def test_a_machine_without_anything_is_told_what_to_do(tmp_path: Path) -> None:
-    checks = examine({"PATH": str(tmp_path), "HOME": str(tmp_path)}, machine(tmp_path))
-    states = {check.name: check.state for check in checks}
-    assert states["driver"] == states["ncu"] == PROBLEM
-    assert states["GPU"] == states["counters"] == UNKNOWN
+    assert named(examine(environ, machine(tmp_path)), "CUDA") == []
 
 
 def test_the_command_prints_json_and_ends_with_3_on_problems(tmp_path: Path) -> None:
-    environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    environ = {"PATH": str(tmp_path), "HOME": str(tmp_path), "COLUMNS": "60"}
+    states = {check.name: check.state for check in examine(environ, machine(tmp_path))}
+    assert states["driver"] == states["ncu"] == PROBLEM
+    assert states["GPU"] == states["counters"] == UNKNOWN
     done = gpuprof("doctor", "--format", "json", environ=environ)
     checks = json.loads(done.stdout)["checks"]
     assert {"name", "state", "found", "fix"} == set(checks[0])
@@ -119,6 +87,6 @@ def test_the_command_prints_json_and_ends_with_3_on_problems(tmp_path: Path) -> 
     assert done.returncode == (3 if problems else 0)
     text = gpuprof("doctor", environ=environ)
     assert text.returncode == done.returncode
-    assert text.stdout.splitlines()[-1].startswith(
-        f"{len(problems)} of {len(checks)} checks" if problems else "nothing"
-    )
+    assert not problems or text.stdout.splitlines()[-1].startswith(f"{len(problems)} of {len(checks)} ")
+    wide = [line.split() for line in text.stdout.splitlines() if len(line) > 60]
+    assert all(len(line) == 1 for line in wide), wide

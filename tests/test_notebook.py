@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,13 +14,10 @@ from msgspec import structs
 from msgspec.structs import replace
 
 import gpuprof
-from gpuprof.errors import InputError
 from gpuprof.model.session import Session
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.markdown import markdown_lines
-from gpuprof.present.table import FINDING_COLUMNS, finding_rows, rows
-from gpuprof.privacy.border import without_private
 from gpuprof.store.write import session_lines
 from tests import builders, ncu_bytes
 from tests.hand_made import HOSTILE, finding, kernel, session
@@ -80,74 +75,22 @@ class Outline(HTMLParser):
 
 
 def test_load_returns_a_session_that_equals_its_plain_twin(tmp_path: Path) -> None:
-    path = tmp_path / "one.ncu-rep"
+    path = tmp_path / "saxpy.ncu-rep"
     path.write_bytes(ncu_bytes.simple_report([("saxpy", {**ncu_bytes.A100, **builders.FLOP_1})]))
     loaded = gpuprof.load(path)
     plain = Session(**structs.asdict(loaded))
     assert isinstance(loaded, LoadedSession) and type(plain) is Session
     assert loaded == plain and plain == loaded and hash(loaded) == hash(plain)
-    assert loaded != replace(plain, gpuprof_version="other") and loaded != "text"
-    assert replace(loaded, kernels=()) == replace(plain, kernels=())
+    assert loaded != replace(plain, gpuprof_version="other") and plain != replace(loaded, kernels=())
+    assert loaded != "text" and replace(loaded, kernels=()) == replace(plain, kernels=())
     assert pickle.loads(pickle.dumps(loaded)) == plain
-
-
-def test_a_loaded_session_differs_from_its_plain_twin_only_where_a_value_does() -> None:
-    twin = Session(**structs.asdict(TWO))
-    loaded, other = TWO, replace(twin, kernels=())
-    assert [loaded != twin, twin != loaded, loaded != LoadedSession.of(twin)] == [False] * 3
-    assert [loaded != other, other != loaded, loaded != "a text"] == [True] * 3
-
-
-def test_rich_shows_the_verdict_and_not_each_kernel() -> None:
-    assert TWO.__rich_repr__() == [("", repr(TWO).removeprefix("<gpuprof session: ").removesuffix(">"))]
-
-
-def test_a_loaded_session_cannot_be_changed_and_says_briefly_what_it_is() -> None:
     with pytest.raises(AttributeError):
-        TWO.kernels = ()  # type: ignore[misc]
-    assert repr(TWO).startswith("<gpuprof session: 2 kernels: 4.00 ms of GPU time ")
-
-
-def test_a_spec_is_a_loaded_session_too() -> None:
+        loaded.kernels = ()  # type: ignore[misc]
     roofs = gpuprof.load_spec("h200-sxm")
-    assert isinstance(roofs, LoadedSession)
-    assert "by its spec" in roofs._repr_html_()
-
-
-def test_loading_imports_nothing_that_draws() -> None:
-    code = "import sys, gpuprof; gpuprof.load_spec('h200-sxm'); print(sorted(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for heavy in ("'numpy'", "'pandas'", "'rich'", "'matplotlib'", "'jinja2'"):
-        assert heavy not in done.stdout
+    assert isinstance(roofs, LoadedSession) and "H200" in roofs._repr_html_()
 
 
 # HTML
-
-
-def test_a_session_shows_verdict_findings_and_kernels_without_scripts() -> None:
-    shown = Outline(TWO._repr_html_())
-    assert shown.tags == {"div", "p", "strong", "span", "table", "tbody", "thead", "tr", "th", "td", "br"}
-    assert shown.attributes == {"style", "scope"}
-    assert shown.open == []
-    for words in ("2 kernels: 4.00 ms", "Fix first", "headline of barrier-wait", "≤ 30 %", "reduce_sum", "NVIDIA A100"):
-        assert words in shown.text
-    assert shown.text.startswith("gather_rows, 50 % of the time, ")
-    listed = shown.text.split("Fix first")[1]
-    assert listed.index("headline of barrier-wait") < listed.index("headline of uncoalesced-global")
-    assert "→ Let consecutive threads read consecutive words" in listed
-
-
-def test_colours_work_on_light_and_dark() -> None:
-    styles = TWO._repr_html_()
-    assert "background:#fff" not in styles and "color:#000" not in styles and "url(" not in styles
-
-
-def test_many_kernels_are_cut_and_folders_left_out() -> None:
-    many = session(*(kernel(number) for number in range(30)))
-    many = replace(many, sources=(replace(many.sources[0], file="/secret/place/hand.ncu-rep"),))
-    text = Outline(LoadedSession.of(without_private(many))._repr_html_()).text
-    assert "20 more are in to_dataframe()" in text
-    assert "hand.ncu-rep" in text and "secret" not in text
 
 
 def test_hostile_texts_stay_text_in_html() -> None:
@@ -180,36 +123,21 @@ def drawn(tmp_path: Path, agg: None) -> LoadedSession:
     return gpuprof.load(path)
 
 
-def test_a_roofline_is_drawn_into_a_figure_of_its_own(drawn: LoadedSession) -> None:
+def test_a_roofline_is_drawn_into_a_figure_of_its_own_or_into_a_grid(drawn: LoadedSession) -> None:
     from matplotlib import pyplot
 
     ax = drawn.plot_roofline()
     assert pyplot.get_fignums() == [1] and ax.figure is pyplot.figure(1)
-    assert ax.get_title(loc="left") == "NVIDIA A100 80GB PCIe: DRAM roofline"
+    assert ax.get_title(loc="left").startswith("NVIDIA A100 80GB PCIe")
     assert {line.get_gid() for line in ax.lines} >= {"point-0-fp32-dram", "point-1-fp32-dram"}
-
-
-def test_rooflines_are_composed_in_a_grid(drawn: LoadedSession, tmp_path: Path) -> None:
-    from matplotlib import pyplot
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4))
+    _, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4))
     assert drawn.plot_roofline(left) is left
     assert drawn.plot_roofline(right, kernel=1, ceiling="rated") is right
-    assert pyplot.get_fignums() == [1]
-    assert left.get_xscale() == right.get_xscale() == "log"
-    assert right.get_title(loc="left") == "copy #1"
-    figure.savefig(tmp_path / "grid.png")
+    assert pyplot.get_fignums() == [1, 2]
+    assert left.get_xscale() == right.get_xscale() == "log" and right.get_title(loc="left") == "copy #1"
 
 
-def test_what_cannot_be_drawn_is_named(drawn: LoadedSession) -> None:
-    with pytest.raises(InputError, match="no kernel 9"):
-        drawn.plot_roofline(kernel=9)
-    with pytest.raises(InputError, match="unknown memory level 'l3'"):
-        drawn.plot_roofline(level="l3")
-    with pytest.raises(InputError, match="unknown ceiling"):
-        drawn.plot_roofline(ceiling="best")
-
-
+@pytest.mark.slow
 def test_the_programs_of_the_how_to_page_run(tmp_path: Path, agg: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     values = {**ncu_bytes.A100, **builders.FLOP_1}
@@ -226,66 +154,20 @@ def test_the_programs_of_the_how_to_page_run(tmp_path: Path, agg: None, monkeypa
 # Tables
 
 
-def test_findings_are_a_table_the_first_to_repair_first() -> None:
-    table = TWO.findings_dataframe()
-    assert tuple(table.columns) == FINDING_COLUMNS
-    assert list(table["rule"]) == ["barrier-wait", "uncoalesced-global", "tail-effect"]
-    assert list(table["rank"].dropna()) == [1, 2]
-    assert list(table["id"]) == ["1.barrier-wait", "0.uncoalesced-global", "0.tail-effect"]
-    assert set(table["action"]) == {"Let consecutive threads read consecutive words"}
-    assert list(table["gain_kind"]) == ["bound"] * 3 and table["held"].isna().all() and table["cause"].isna().all()
-    first = finding_rows(TWO)[1]
-    assert (first["kernel"], first["label"], first["location_file"], first["location_line"]) == (
-        0, "gather_rows", "src/gather.cu", 41,
-    )  # fmt: skip
-    assert first["evidence"] == "sectors_per_request = 8 sector (threshold 4)"
-    assert first["gain_total"] == pytest.approx(0.1)
-
-
-def test_a_session_without_findings_has_an_empty_table_with_columns() -> None:
-    table = LoadedSession.of(session(kernel())).findings_dataframe()
-    assert len(table) == 0 and tuple(table.columns) == FINDING_COLUMNS
-
-
-def test_the_kernel_table_has_the_first_finding() -> None:
-    first, second = rows(TWO)
-    assert first["first_finding"] == "uncoalesced-global" and first["findings"] == 2
-    assert (second["first_finding_gain_kernel"], second["first_finding_gain_total"]) == (0.6, 0.3)
-    assert first["hit_rate_l1"] == 0.25 and first["issue_active"] == 0.3
-    empty = rows(session(kernel(scheduler=None)))[0]
-    assert empty["first_finding"] is None and empty["issue_active"] is None
-
-
-def test_hostile_texts_stay_in_their_csv_cell() -> None:
+def test_hostile_texts_stay_in_their_csv_cell_and_json_line() -> None:
     text = "\n".join(csv_lines(hostile()))
-    assert len(text.splitlines()) == 2
-    assert "\x1b" not in text and "\u202e" not in text
-
-
-def test_hostile_texts_are_escaped_in_json() -> None:
-    lines = list(session_lines(hostile()))
-    assert not any("\x1b" in line or "\u202e" in line or "\n" in line for line in lines)
-
-
-def test_a_session_is_saved_and_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "session.json"
-    TWO.save(path)
-    assert gpuprof.load(path) == TWO
-    with pytest.raises(FileExistsError):
-        TWO.save(path)
-    hostile().save(path, overwrite=True)
-    assert gpuprof.load(path).kernels[0].findings[0].headline == HOSTILE
+    assert len(text.splitlines()) == 2 and "\x1b" not in text and "\u202e" not in text
+    assert not any("\x1b" in line or "\u202e" in line or "\n" in line for line in session_lines(hostile()))
 
 
 def test_a_session_that_cannot_be_written_leaves_files_as_they_are(tmp_path: Path) -> None:
     broken = replace(TWO, kernels=(replace(TWO.kernels[0], waves=math.nan),))
     path = tmp_path / "s.json"
-    with pytest.raises(ValueError, match=r"^kernels\[0\]\.waves is nan"):
-        broken.save(path)
-    assert not path.exists()
-    TWO.save(path)
-    with pytest.raises(ValueError, match=r"^kernels\[0\]\.waves is nan"):
-        broken.save(path, overwrite=True)
+    for before in (False, True):
+        with pytest.raises(ValueError, match=r"^kernels\[0\]\.waves is nan"):
+            broken.save(path, overwrite=before)
+        assert path.exists() is before
+        TWO.save(path, overwrite=before)
     assert gpuprof.load(path) == TWO
 
 
@@ -294,42 +176,6 @@ def test_a_session_that_cannot_be_written_leaves_files_as_they_are(tmp_path: Pat
 
 def markdown(what: Session, top: int = 20) -> list[str]:
     return list(markdown_lines(what, list(what.kernels), top))
-
-
-def test_markdown_has_the_verdict_what_to_fix_first_and_the_kernels() -> None:
-    lines = markdown(TWO)
-    assert lines[0].startswith("**gather\\_rows, 50 % of the time, ")
-    assert lines[2].startswith("2 kernels: 4.00 ms of GPU time ")
-    assert lines[4] == "**Fix first**, share of the run saved: ≤ at most"
-    assert lines[6] == (
-        "1. **≤ 30 %** headline of barrier-wait → Let consecutive threads read consecutive words "
-        "– 1 reduce\\_sum (barrier-wait, measured)"
-    )
-    assert "gather.cu:41" in lines[7]
-    table = [line for line in lines if line.startswith("|")]
-    assert len(table) == 4 and table[2].endswith("| uncoalesced-global |")
-
-
-def test_a_command_is_code_in_markdown_whatever_is_in_it() -> None:
-    assert TWO.verdict is not None
-    told = replace(TWO.verdict, unknown="Not told.", command="ncu ``x`` @someone <b> \x1b[31m")
-    (line,) = (line for line in markdown(replace(TWO, verdict=told)) if line.startswith("Not told."))
-    assert line == "Not told. To collect what is missing: ``` ncu ``x`` @someone <b> \\x1b[31m ```"
-
-
-def test_markdown_is_short_enough_for_a_review() -> None:
-    many = session(*(kernel(number, finding(gain=0.1), label=f"kernel_{number}") for number in range(100)))
-    many = replace(many, sources=many.sources * 30)
-    lines = markdown(many)
-    assert len(lines) <= 40
-    assert any(line.startswith("80 more kernels not shown") for line in lines)
-    assert any(line.startswith("and 27 more reports") for line in lines)
-
-
-def test_markdown_leaves_folders_out() -> None:
-    secret = replace(TWO, sources=(replace(TWO.sources[0], file="/secret/place/hand.ncu-rep"),))
-    text = "\n".join(markdown(without_private(secret)))
-    assert "Report: hand.ncu-rep (sha256" in text and "secret" not in text
 
 
 def test_hostile_texts_are_text_in_markdown() -> None:

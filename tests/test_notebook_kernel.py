@@ -16,8 +16,7 @@ nbformat = pytest.importorskip("nbformat", reason="nbclient and ipykernel run no
 nbclient = pytest.importorskip("nbclient", reason="nbclient and ipykernel run notebooks")
 pytest.importorskip("ipykernel", reason="nbclient and ipykernel run notebooks")
 assert app and place  # fixtures
-
-CALL = f"import sys, gpuprof\nsession = gpuprof.profile({{program}}, 'out', ncu={str(STANDIN)!r}{{more}})\n"
+pytestmark = pytest.mark.slow
 
 
 def client_of(folder: Path, *cells: str) -> Any:
@@ -25,11 +24,6 @@ def client_of(folder: Path, *cells: str) -> Any:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     resources = {"metadata": {"path": str(folder)}}
     return nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3", resources=resources)
-
-
-def cell_of(*program: str, more: str = "") -> str:
-    """Return a cell that profiles a program."""
-    return CALL.format(program=list(program), more=more)
 
 
 def shown(notebook: Any, number: int) -> str:
@@ -46,26 +40,6 @@ def test_the_cells_of_the_page_run_and_the_session_shows_itself(app: Place) -> N
     assert app.calls[0][-1] == "step.py"
     (output,) = profiled.outputs
     assert "saxpy" in output.data["text/html"] and "NVIDIA A100" in output.data["text/html"]
-
-
-def test_what_the_program_prints_is_in_the_cell(place: Place) -> None:
-    place.whole()
-    cell = cell_of("sh", "-c", "echo from the program; echo its error >&2", more=", output=sys.stdout.write")
-    text = shown(client_of(place.folder, cell).execute(), 0)
-    assert sorted(text.splitlines()) == ["from the program", "its error"]
-
-
-def test_much_on_stderr_neither_blocks_nor_is_lost_where_it_is_inherited(place: Place) -> None:
-    place.whole()
-    cell = cell_of("sh", "-c", "yes error | head -c 600000 >&2")
-    assert shown(client_of(place.folder, cell).execute(), 0).count("error") == 100_000
-
-
-def test_it_can_be_awaited_in_a_cell(place: Place) -> None:
-    place.whole()
-    awaited = f"import asyncio, gpuprof\nwork = asyncio.to_thread(gpuprof.profile, ['true'], ncu={str(STANDIN)!r})\n"
-    text = shown(client_of(place.folder, f"{awaited}print(len((await work).kernels))").execute(), 0)
-    assert text == "2\n"
 
 
 INTERRUPTED = f"""

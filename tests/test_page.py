@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
-from html import unescape
 
 import pytest
 from msgspec.structs import replace
@@ -17,34 +15,20 @@ from gpuprof.model.session import (
     Evidence,
     Excerpt,
     Finding,
-    KernelProfile,
     Location,
-    Occupancy,
     Pipe,
-    Remaining,
     Scheduler,
     Session,
-    Stall,
     StallShare,
     Throughput,
-    Traffic,
 )
-from gpuprof.model.stalls import stall_name
 from gpuprof.present.html import render_html
-from gpuprof.present.page.build import Choice, build_page
-from gpuprof.present.page.findings import cards
-from gpuprof.present.page.memory_path import MemoryPath, memory_path
-from gpuprof.present.page.parts import label
-from gpuprof.present.page.stalls import STALL_COLOURS, stall_parts
-from gpuprof.present.plot import contrast_ratio
-from tests.table import each_row
-from tests.test_figures import HOSTILE, TWO, kernel, session
+from gpuprof.present.page.memory_path import memory_path
+from tests.test_figures import HOSTILE, kernel, session
 from tests.test_html import Outline
 
 UNCOALESCED = Finding(
-    rule="uncoalesced-global",
-    severity="high",
-    confidence="measured",
+    rule="uncoalesced-global", severity="high", confidence="measured",
     headline="Uncoalesced loads: 2 of 4 sectors of each request are used",
     why="Each request moves twice the sectors that it needs.",
     evidence=(
@@ -53,10 +37,8 @@ UNCOALESCED = Finding(
     ),
     advice="Make the access in gather_rows contiguous.",
     location=Location(file="/home/someone/gather.cu", line=41, pc=0x120, sass="LDG.E R2, [R2]", share=0.8),
-    gain_kernel=0.31,
-    gain_total=0.2,
-    gain_kind="bound",
-)
+    gain_kernel=0.31, gain_total=0.2, gain_kind="bound",
+)  # fmt: skip
 GUESS = replace(
     UNCOALESCED, rule="low-occupancy", severity="medium", confidence="guess", headline="Occupancy: 50 % theoretical",
     location=None, gain_kernel=0.12, gain_total=0.1, evidence=(),
@@ -73,11 +55,9 @@ SOURCE = Excerpt(
     ),
 )  # fmt: skip
 SASS = Excerpt(
-    language="sass",
-    file="gather.cu",
-    weight="samples",
+    language="sass", file="gather.cu", weight="samples",
     lines=(CodeLine(number=41, pc=0x120, text="LDG.E R2, [R2]", share=0.6, stalls=()),),
-)
+)  # fmt: skip
 
 
 @cache
@@ -108,250 +88,28 @@ def texts(html: str) -> str:
     return " ".join(Outline(html).texts)
 
 
-def test_the_state_of_the_longest_kernel_comes_first_and_the_spread_of_the_time_after_it() -> None:
-    built = build_page(diagnosed(), Choice())
-    assert built.verdict.startswith("gather_rows, 92 % of the time, ")
-    assert built.context[0].startswith("1 of 2 kernels takes 92 % of 13.0 ms")
-    text = texts(page())
-    assert text.index(built.verdict) < text.index(built.context[0])
-
-
-def test_fix_first_has_gain_headline_kernel_and_confidence_and_leads_to_the_card() -> None:
-    lines = build_page(diagnosed(), Choice()).fixes
-    assert [line.rule for line in lines] == ["uncoalesced global", "low occupancy"]
-    assert (lines[0].gain.text, lines[0].gain.percent, lines[0].of) == ("≤ 20 %", "20", "of the run")
-    assert (lines[0].kernels.text, lines[0].confidence) == ("#0 gather_rows", "measured")
-    assert (lines[0].action, lines[0].where) == ("Make the access in gather_rows contiguous", "gather.cu:41")
-    # 10 % of the run in a kernel that takes 8 %, of which 12 % go: 0.92 % after the first.
-    assert (lines[1].doubt, lines[1].limits) == ("a guess", "a guess; 0.92 % after the ones above")
-    assert f'id="{lines[0].href[1:]}"' in page()
-    assert texts(page()).index("Guesses and kernels that only set up data come last") > 0
-
-
-def test_sections_come_for_kernels_of_fix_first_beyond_top() -> None:
-    many = [kernel(number, {"fp32": 1e9}, {"dram": 1e9}, duration_s=1e-3 - number * 1e-5) for number in range(20)]
-    last = replace(many[-1], findings=(UNCOALESCED,))
-    read = session(*many[:-1], last)
-    built = build_page(summarised(read), Choice(top=2))
-    assert [item.id for item in built.sections] == [0, 1, 19]
-    assert built.sections_left_out is not None and "17 more kernels" in built.sections_left_out
-
-
-def test_a_card_says_what_why_evidence_advice_gain_confidence_and_where() -> None:
-    card = next(cards(diagnosed().kernels[0], {("/home/someone/gather.cu", 41): "line-0-0-41"}))
-    assert (card.severity, card.gain) == ("high", "at most 31 % of this kernel's time, 20 % of the run")
-    assert card.certainty == "measured by a counter, or told by the launch itself"
-    assert (card.where, card.where_href) == ("gather.cu:41, 80 % of the finding", "#line-0-0-41")
-    percent, count = card.evidence
-    assert (percent.value, percent.threshold, percent.percent, percent.mark) == ("50 %", "10 %", "50", "10")
-    assert (count.meaning, count.metric, count.value) == ("sectors moved", "sectors", "4\u202f200\u202f000 sectors")
-    assert (count.threshold, count.percent, count.mark) == ("", None, None)
-
-
-def test_a_rule_that_speaks_twice_gets_two_ids() -> None:
-    (twice,) = summarised(session(kernel(0, findings=(UNCOALESCED, UNCOALESCED)))).kernels
-    assert [card.id for card in cards(twice, {})] == ["finding-0-uncoalesced-global", "finding-0-uncoalesced-global-2"]
-
-
-def test_only_a_bound_says_at_most_and_no_word_blames() -> None:
-    said = texts(page())
-    assert "at most 31 % of this kernel's time, 20 % of the run" in said
-    held = replace(UNCOALESCED, gain_kind="fixed-work", held="the same instructions")
-    said = texts(render_html(summarised(session(kernel(0, findings=(held,))))))
-    assert "31 % of this kernel's time with the same instructions, 20 % of the run" in said
-    assert "~ 20 %" in said and "≤" not in said.split("Fix first")[2].split("Roofline")[0]
-    assert not re.search(r"!|\bconsider\b", said, re.IGNORECASE)
-
-
-def test_a_card_says_what_remains_and_an_explained_one_leads_to_its_cause() -> None:
-    remains = (Remaining("dram", 0.62), Remaining("issue", 0.3))
-    cause = replace(UNCOALESCED, id="0.uncoalesced-global", remains=remains)
-    symptom = replace(GUESS, id="0.memory-latency", rule="memory-latency", severity="info", cause=cause.id)
-    read = summarised(session(kernel(0, findings=(cause, symptom))))
-    first, second = cards(read.kernels[0], {})
-    assert first.remains == "then DRAM still needs 62 % of this kernel's time"
-    assert (first.cause, first.cause_href) == ("", None)
-    assert second.cause == "explained by #0 uncoalesced-global: fix that first"
-    assert (second.cause_href, second.remains) == (f"#{first.id}", "")
-    html = render_html(read)
-    assert html.count('class="card info explained"') == 1 and "explained memory latency" in texts(html)
-    assert Outline(html).open == []
-
-
-def test_what_is_unknown_and_the_command_that_collects_it_can_be_copied() -> None:
-    command = "ncu --set full -o again ./app 5 s '<b>'"
-    read = summarised(session(kernel(0, findings=(UNCOALESCED,))))
-    assert read.verdict is not None
-    told = replace(read.verdict, unknown="The report does not show which pipe is busy.", command=command)
-    html = render_html(replace(read, verdict=told))
-    assert "The report does not show which pipe is busy. To collect what is missing:" in texts(html)
-    (written,) = re.findall(r'<code id="command">(.*?)</code>', html)
-    assert unescape(re.sub("</?span>", "", written)) == command
-    assert '<code id="command">' not in render_html(replace(read, verdict=replace(told, unknown=None)))
-
-
-def test_without_anything_to_repair_the_page_says_so() -> None:
-    read = summarised(
-        session(kernel(0, findings=(SETTLED,), stalls=TWO.kernels[0].stalls, pipes=(Pipe("fma", 0.2, "x"),)))
-    )
-    assert (read.opportunities, read.verdict and read.verdict.unknown) == ((), None)
-    assert "No rule found anything worth fixing." in texts(render_html(read))
-
-
-def test_a_location_links_to_its_line_of_code() -> None:
+def test_ids_are_unique_and_links_lead_to_lines_of_code_and_rows() -> None:
     outline = Outline(page())
-    assert "#line-0-0-41" in outline.links
+    assert {"#line-0-0-41", "#row-0", "#row-1"} <= set(outline.links)
     assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
     assert len(outline.ids) == len(set(outline.ids))
-
-
-def test_code_keeps_its_lines_heat_and_stalls_and_loses_common_indentation() -> None:
-    source, sass = build_page(diagnosed(), Choice()).sections[0].code
-    assert source.title == "Source, gather.cu"
-    assert [(line.number, line.share, line.heat) for line in source.lines] == [
-        ("40", "5.0 %", "0.08"),
-        ("41", "60 %", "1.00"),
-    ]
-    assert source.lines[0].text.startswith("for (int i")
-    assert source.lines[1].text == "    sum += rows[index[i]];"
-    assert source.lines[1].stalls[0].text == f"{stall_name('long_scoreboard')} 90 %"
-    assert (sass.title, sass.lines[0].number) == ("SASS, from gather.cu", "0x120")
+    assert [value for tag, name, value in outline.attributes if (tag, name) == ("a", "data-kernel")] == ["0", "1"]
 
 
 def test_memory_path_widens_its_arrows_by_bytes() -> None:
     path = memory_path(diagnosed().kernels[0])
     assert path is not None
-    heights = [_height(stream.outline) for stream in path.streams]
-    assert heights == pytest.approx([34.0, 17.0, 8.5])
+    assert [_height(stream.outline) for stream in path.streams] == pytest.approx([34.0, 17.0, 8.5])
     assert [stream.above for stream in path.streams] == ["1.60 GB", "800 MB", "400 MB"]
     assert [station.name for station in path.stations] == ["SM", "L1", "L2", "DRAM"]
-    assert path.stations[2].lines == ("hit rate 50 %", "30 % of peak")
+    assert [line.partition("%")[0].split()[-1] for line in path.stations[2].lines] == ["50", "30"]
     assert "L2 to DRAM: 400 MB, 100 GB/s" in path.description
-    assert path.widths == "Arrow width: bytes moved, both directions together."
 
 
 def _height(outline: str | None) -> float:
     assert outline is not None
     heights = [float(corner.split(",")[1]) for corner in outline.split()]
     return heights[7] - heights[2]
-
-
-def test_memory_path_says_what_was_not_collected_and_draws_rates_where_bytes_are_unknown() -> None:
-    assert memory_path(kernel(0)) is None
-    rates = (
-        Traffic("l2", None, 2e9, definition="x", basis="counted"),
-        Traffic("dram", None, 1e9, definition="x", basis="counted"),
-    )
-    path = memory_path(replace(kernel(0), traffic=rates))
-    assert path is not None
-    assert path.streams[0].outline is None and path.streams[0].above == "not collected"
-    assert [stream.below for stream in path.streams[1:]] == ["2.00 GB/s", "1.00 GB/s"]
-    assert path.widths == "Arrow width: bytes per second, both directions together."
-    assert path.stations[1].lines == ("no hit rate",)
-
-
-def _path_of(*traffic: Traffic, busy: float | None = None) -> MemoryPath:
-    throughput = (Throughput("dram", busy),) if busy is not None else ()
-    path = memory_path(replace(kernel(0), traffic=traffic, throughput=throughput))
-    assert path is not None
-    return path
-
-
-def test_the_only_arrow_of_a_memory_path_is_as_wide_as_its_level_is_busy() -> None:
-    only = Traffic("dram", 1e8, 1e9, definition="x", basis="counted")
-    path = _path_of(only, busy=0.5)
-    assert _height(path.streams[2].outline) == pytest.approx(17.0)
-    assert path.widths == "Arrow width: DRAM throughput, as a share of its peak."
-    assert _height(_path_of(only, busy=0.0003).streams[2].outline) == pytest.approx(2.0)
-    unknown = _path_of(only)
-    assert _height(unknown.streams[2].outline) == pytest.approx(2.0)
-    assert "not to scale" in unknown.widths
-
-
-def test_memory_path_marks_estimated_bytes_and_says_what_is_counted() -> None:
-    path = _path_of(
-        Traffic("l1", 1e8, None, definition="loads only: l1tex__a × 128 B", basis="counted"),
-        Traffic("l2", 5e8, None, definition="all clients of L2: lts__t_bytes", basis="counted"),
-        Traffic("dram", 1e8, None, definition="gpu__dram_throughput × peak", basis="estimated"),
-    )
-    assert [stream.mark for stream in path.streams] == ["", "", "estimated"]
-    assert path.counted == "Counted at L1: loads only; at L2: all clients of L2."
-    assert "L2 to DRAM: 100 MB, estimated" in path.description
-
-
-def test_traffic_of_zero_bytes_is_a_line_and_no_division() -> None:
-    path = memory_path(replace(kernel(0), traffic=(Traffic("dram", 0.0, 0.0, definition="x", basis="counted"),)))
-    assert path is not None and path.streams[2].outline is not None
-
-
-def test_stalls_are_written_and_sum_to_the_whole_bar() -> None:
-    states = (
-        Stall("long_scoreboard", 0.6, None, family="counter"), Stall("selected", 0.37, None, family="counter"),
-        Stall("drain", 0.019, None, family="counter"), Stall("new_reason", 0.011, None, family="counter"),
-    )  # fmt: skip
-    parts = list(stall_parts(kernel(0, stalls=states)))
-    assert [(part.name, part.is_stall) for part in parts] == [
-        (stall_name("long_scoreboard"), True), (stall_name("selected"), False), ("All others", True),
-    ]  # fmt: skip
-    assert sum(float(part.width) for part in parts) == pytest.approx(100)
-    assert all(contrast_ratio(part.ink, part.colour) >= 4.5 for part in parts)
-
-
-def test_text_on_every_stall_colour_is_legible() -> None:
-    for colour in STALL_COLOURS.values():
-        assert max(contrast_ratio(ink, colour) for ink in ("#000000", "#ffffff")) >= 4.5
-
-
-def test_facts_of_a_group_name_launches_and_spread() -> None:
-    facts = {fact.name: fact.value for fact in build_page(diagnosed(), Choice()).sections[0].facts}
-    assert facts["Launches"] == "3 launches"
-    assert facts["Duration"] == "4.00 ms median, 3.00 ms to 5.00 ms, p95 5.00 ms"
-    assert facts["Grid"] == "108, 1.5 waves"
-
-
-def test_pipes_and_schedulers_are_shown() -> None:
-    section = build_page(diagnosed(), Choice()).sections[0]
-    assert [(meter.name, meter.amount.text) for meter in section.pipes] == [("FMA", "25 %")]
-    assert section.idle_pipes == "Tensor"
-    assert section.issue == "Warps per scheduler: 6.00 active of 16 slots, 0.400 eligible. Issue slots busy: 25 %."
-
-
-def test_glossary_has_the_terms_that_occur_and_no_others() -> None:
-    names = {term.name for term in build_page(diagnosed(), Choice()).terms}
-    assert {
-        "roofline",
-        "occupancy",
-        "wave",
-        "sector",
-        stall_name("long_scoreboard"),
-        stall_name("selected"),
-        "hit rate",
-    } <= names
-    assert not {"bank conflict", "spill", stall_name("barrier"), stall_name("gmma")} & names
-    assert "wave" not in {term.name for term in build_page(TWO, Choice()).terms}
-
-
-def test_provenance_is_enough_to_repeat_the_run() -> None:
-    said = texts(page())
-    for fact in ("ab" * 32, "550.54", "ncu --set full ./app", "clock control base", "cache control all", "by hand",
-                 "2023-11-14 22:13 UTC", "spec test-gpu"):  # fmt: skip
-        assert fact in said, fact
-
-
-def test_table_names_the_first_finding_and_links_to_its_card() -> None:
-    rows = build_page(diagnosed(), Choice(top=1)).rows
-    finding = rows[0].finding
-    assert finding is not None
-    assert (finding.name, finding.gain, finding.href) == (
-        "uncoalesced global", "≤ 20 %", "#finding-0-uncoalesced-global",
-    )  # fmt: skip
-    assert build_page(TWO, Choice()).rows[0].finding is None
-
-
-def test_points_of_the_overview_link_to_rows() -> None:
-    outline = Outline(page())
-    assert {"#row-0", "#row-1"} <= set(outline.links)
-    assert [value for tag, name, value in outline.attributes if (tag, name) == ("a", "data-kernel")] == ["0", "1"]
 
 
 def test_hostile_findings_and_code_are_text() -> None:
@@ -362,11 +120,9 @@ def test_hostile_findings_and_code_are_text() -> None:
         location=Location(file=HOSTILE, line=1, pc=None, sass=HOSTILE),
     )  # fmt: skip
     code = Excerpt(
-        language="source",
-        file=HOSTILE,
-        weight="samples",
+        language="source", file=HOSTILE, weight="samples",
         lines=(CodeLine(number=1, pc=None, text=HOSTILE, share=1.0, stalls=(StallShare("wait", 1.0),)),),
-    )
+    )  # fmt: skip
     read = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=HOSTILE, findings=(finding,), excerpts=(code,)))
     read = summarised(replace(read, sources=(replace(read.sources[0], command=HOSTILE, file=HOSTILE),)))
     assert read.verdict is not None
@@ -375,68 +131,3 @@ def test_hostile_findings_and_code_are_text() -> None:
     outline = Outline(html)
     assert outline.open == [] and "img" not in outline.tags and outline.tags.count("script") == 2
     assert "\x1b" not in html and "\u202e" not in html
-
-
-def _one(number: int) -> KernelProfile:
-    return kernel(number, {"fp32": 1e9}, {"dram": 1e9})
-
-
-def test_a_page_of_one_kernel_and_of_none_is_whole() -> None:
-    for read in (session(_one(0)), session()):
-        outline = Outline(render_html(read))
-        assert outline.open == []
-        assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
-
-
-def test_what_is_doubted_has_no_bar_beside_what_is_not_and_a_guess_never_has_one() -> None:
-    first, second = build_page(diagnosed(), Choice()).fixes
-    assert (first.gain.percent, second.gain.text, second.gain.percent) == ("20", "≤ 10 %", None)
-    assert "come last, without a bar" in texts(page())
-    guessed = summarised(session(kernel(0, findings=(GUESS,))))
-    (alone,) = build_page(guessed, Choice()).fixes
-    assert (alone.doubt, alone.gain.percent) == ("a guess", None)
-    assert "without a bar" not in texts(render_html(guessed))
-
-
-def test_rows_of_one_name_are_told_apart_by_grid_and_block() -> None:
-    read = session(
-        kernel(0, label="gemm", grid=(8, 16, 1), block=(256, 1, 1)),
-        kernel(1, label="gemm", grid=(4, 1, 1), block=(32, 4, 1)),
-        kernel(2, label="gemm", grid=None, block=None),
-        kernel(3, label="softmax"),
-    )
-    assert [row.configuration for row in build_page(read, Choice()).rows] == [
-        "(8,16)×256", "4×(32,4)", "", "",
-    ]  # fmt: skip
-    said = texts(render_html(read))
-    assert "(8,16)×256" in said and "grid×block is beside it" in said
-
-
-def test_columns_that_no_row_fills_are_left_out() -> None:
-    def heads(read: Session) -> list[str]:
-        table = render_html(read).split('<table class="kernels"')[1].split("</thead>")[0]
-        return Outline(f"<table>{table.partition('>')[2]}</thead></table>").texts
-
-    bare = [kernel(number, throughput=(), stalls=(), occupancy=Occupancy(None, None, ())) for number in range(2)]
-    assert heads(session(*bare)) == ["#", "Kernel", "Time", "Share"]
-    untimed = [replace(item, duration_s=None, time_total_s=None) for item in bare]
-    assert heads(session(*untimed)) == ["#", "Kernel"]
-    counters = ["Busiest", "Roofline", "Occupancy", "Main stall"]
-    assert heads(TWO) == ["#", "Kernel", "Time", "Share", *counters]
-    assert heads(diagnosed()) == ["#", "Kernel", "Launches", "Time", "Share", *counters, "First finding"]
-
-
-@each_row(
-    ("name", "cut"),
-    [
-        # 119 characters stay at most, a third of them or more of the end.
-        ("a" * 119, "a" * 119),
-        ("x" * 300, f"{'x' * 80}…{'x' * 39}"),
-        # The head of 80 ends behind its 13th word and leaves 2 to the tail, which begins with a word, too.
-        ("alpha_" * 50 + "omega", f"{'alpha_' * 12}alpha…{'alpha_' * 6}omega"),
-        # The head ends before a word of 40 letters, and the tail may be longer by what that leaves free.
-        ("alpha_" * 10 + "x" * 40 + "_beta" * 50, f"{'alpha_' * 9}alpha…beta{'_beta' * 11}"),
-    ],
-)
-def test_long_names_are_cut_between_words(name: str, cut: str) -> None:
-    assert label(name).text == cut and len(cut) <= 120

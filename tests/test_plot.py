@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-from msgspec import structs
-from PIL import Image
-
 from gpuprof.model.session import Session
 from gpuprof.present.figures import hierarchical, overview
-from gpuprof.present.plot import contrast_ratio, draw, page_colours, render_png, render_svg
+from gpuprof.present.plot import contrast_ratio, draw, page_colours, render_svg
 from gpuprof.present.roofline_figure import RooflineFigure
 from tests.table import each_row
 from tests.test_figures import HOSTILE, TWO, kernel, session
@@ -44,52 +40,14 @@ def ids(svg: str) -> list[str]:
 
 def test_svg_names_every_roof_with_its_value_and_every_point() -> None:
     svg = render_svg(overview(TWO))
-    written = texts(svg)
-    for text in ("DRAM 1.10 TB/s rated", "DRAM 1.00 TB/s at 1.00 GHz", "FP32 10.0 TFLOP/s at 1.00 GHz"):
-        assert text in written
-    assert {"kernel_1, 75 %", "kernel_0, 40 %"} <= set(written)
+    assert {"DRAM 1.10 TB/s rated", "DRAM 1.00 TB/s at 1.00 GHz", "kernel_1, 75 %", "kernel_0, 40 %"} <= set(texts(svg))
     assert {"overview-0-dram-roof-rated-dram", "overview-0-dram-point-1-fp32-dram"} <= set(ids(svg))
     assert any(name.startswith("overview-0-dram-ridge-fp32") for name in ids(svg))
-
-
-def test_points_and_figure_have_titles() -> None:
-    root = ET.fromstring(render_svg(overview(TWO)))
+    root = ET.fromstring(svg)
     titles = [node.text or "" for node in root.iter(f"{SVG}title")]
-    assert titles[0] == "NVIDIA Test GPU: DRAM roofline"
-    assert "kernel_0 #0: FP32 1.00 TFLOP/s at 2.50 FLOP/B of DRAM, 40 % of the roofline at clock, memory-bound" in [
-        title.partition(",  ")[0].removesuffix(", 20 % of the time") for title in titles
-    ]
-    assert root.get("role") == "img"
-
-
-def test_same_figure_gives_the_same_bytes() -> None:
-    assert render_svg(overview(TWO)) == render_svg(overview(TWO))
-    assert render_png(overview(TWO)) == render_png(overview(TWO))
-
-
-def test_a_chart_keeps_nothing_of_the_one_drawn_before_it() -> None:
-    first, other = overview(TWO), hierarchical(many(3), 1)
-    alone = render_svg(first, "page", heading=False, links={0: "#row-0"})
-    render_svg(other, "page", heading=False)
-    assert render_svg(first, "page", heading=False, links={0: "#row-0"}) == alone
-    assert render_svg(other, "page", heading=False) != alone
-
-
-def test_style_of_the_user_changes_nothing() -> None:
-    import matplotlib
-
-    before = render_svg(overview(TWO))
-    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
-        assert render_svg(overview(TWO)) == before
-        assert matplotlib.rcParams["font.size"] == 30
-
-
-@each_row("theme", ["light", "dark"])
-def test_png_is_wide_enough_and_has_the_background_of_its_theme(theme: str) -> None:
-    picture = Image.open(io.BytesIO(render_png(overview(TWO), "dark" if theme == "dark" else "light")))
-    assert picture.width > 1600
-    corner = picture.convert("RGB").getpixel((2, 2))
-    assert corner == ((0x16, 0x18, 0x1D) if theme == "dark" else (255, 255, 255))
+    assert root.get("role") == "img" and titles[0].startswith("NVIDIA Test GPU")
+    (point,) = (title for title in titles if title.startswith("kernel_0 #0"))
+    assert "1.00 TFLOP/s" in point and "2.50 FLOP/B" in point and "40 %" in point
 
 
 def test_colours_stand_out_in_both_themes() -> None:
@@ -102,66 +60,24 @@ def test_colours_stand_out_in_both_themes() -> None:
                 assert contrast_ratio(values[index], background) >= 3.0, name
 
 
-def test_page_theme_has_variables_and_no_size() -> None:
-    svg = render_svg(overview(TWO), "page")
-    assert "var(--gp-line-fp32, " in svg
-    assert "#fa0" not in svg
-    assert not re.search(r"<svg[^>]*\swidth=", svg)
-
-
-def test_ids_are_unique_and_differ_between_figures() -> None:
-    one, other = ids(render_svg(overview(TWO))), ids(render_svg(hierarchical(TWO, 0)))
-    assert len(one) == len(set(one))
-    assert not set(one) & set(other)
-
-
-def test_references_point_to_ids_of_the_same_figure() -> None:
-    svg = render_svg(overview(TWO), "page")
-    for target in re.findall(r'(?:href="#|url\(#)([^")]+)', svg):
-        assert target in set(ids(svg))
-
-
-def test_svg_calls_for_nothing_else() -> None:
-    svg = render_svg(overview(TWO))
-    assert "<!DOCTYPE" not in svg
-    assert "<metadata" not in svg
-    assert re.findall(r'(?:href|src)="(?!#)', svg) == []
+def test_a_figure_refers_to_its_own_unique_ids_alone() -> None:
+    svg, page = render_svg(overview(TWO)), render_svg(overview(TWO), "page")
+    own, other = ids(svg), ids(render_svg(hierarchical(TWO, 0)))
+    assert len(own) == len(set(own)) and not set(own) & set(other)
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', page)) <= set(ids(page))
+    assert "<!DOCTYPE" not in svg and "<metadata" not in svg and re.findall(r'(?:href|src)="(?!#)', svg) == []
+    assert "var(--gp-line-fp32, " in page and "#fa0" not in page and not re.search(r"<svg[^>]*\swidth=", page)
 
 
 @each_row("theme", ["light", "page"])
-def test_hostile_name_is_text_everywhere(theme: str) -> None:
+def test_hostile_names_are_text_everywhere(theme: str) -> None:
     figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=HOSTILE)))
     svg = render_svg(figure, "page" if theme == "page" else "light")
     written = " ".join(texts(svg))
-    assert "<img" not in svg
-    assert "</script><img" in written
-    assert "\x1b" not in svg
-    assert "\u202e" not in svg
-    assert "var(" not in written
-
-
-def test_mathematics_in_a_name_stays_text() -> None:
-    svg = render_svg(overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label="f$\\frac{a}{b}$"))))
-    assert any("f$\\frac{a}{b}$" in text for text in texts(svg))
-
-
-def test_name_without_glyphs_draws_without_a_warning() -> None:
-    figure = overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label="核函数 🚀 kernel")))
-    assert "核函数" in render_svg(figure)
-    assert render_png(figure)
-
-
-def test_long_name_is_shortened_in_the_picture() -> None:
-    label = "cutlass::gemm::device<" + "Shape<128, 256, 64>, " * 45 + ">"
-    svg = render_svg(overview(session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=label))))
-    assert max(len(text) for text in texts(svg)) < 120
-
-
-def test_launches_in_one_place_share_a_label() -> None:
-    twins = session(*(kernel(number, {"fp32": 1e9}, {"dram": 1e9}, label="gemm") for number in range(20)))
-    written = texts(render_svg(overview(twins)))
-    fraction = overview(twins).points[0].fraction_of_roof
-    assert [text for text in written if text.startswith("gemm")] == [f"gemm ×20, {fraction * 100:.0f} %"]
+    assert "<img" not in svg and "</script><img" in written
+    assert "\x1b" not in svg and "\u202e" not in svg and "var(" not in written
+    mathematics = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label="f$\\frac{a}{b}$"))
+    assert any("f$\\frac{a}{b}$" in text for text in texts(render_svg(overview(mathematics))))
 
 
 def _label_boxes(figure: RooflineFigure) -> Iterator[tuple[str, object]]:
@@ -179,42 +95,10 @@ def _label_boxes(figure: RooflineFigure) -> Iterator[tuple[str, object]]:
             yield text.get_text(), extent
 
 
-@each_row("count", [1, 2, 12, 60])
+@each_row("count", [2, 60])
 def test_labels_lie_inside_the_frame_and_not_on_each_other(count: int) -> None:
     boxes = list(_label_boxes(overview(many(count))))
     assert len(boxes) >= 1
-    for index, (name, one) in enumerate(boxes):
+    for index, (name, box) in enumerate(boxes):
         for other_name, other in boxes[index + 1 :]:
-            assert not one.overlaps(other), (name, other_name)  # type: ignore[attr-defined]
-
-
-def test_five_hundred_kernels_draw_with_few_labels() -> None:
-    svg = render_svg(overview(many(500)), "page", heading=False)
-    assert len(svg) < 400_000
-    assert sum(text.startswith("kernel_") for text in texts(svg)) <= 8
-
-
-def test_draw_uses_the_axes_it_is_given() -> None:
-    from matplotlib.figure import Figure
-
-    axes = Figure().add_subplot()
-    assert draw(overview(TWO), axes) is axes
-    assert axes.get_ylabel() == "performance, FLOP/s"
-
-
-def test_figure_without_points_and_roofs_draws() -> None:
-    assert "<svg" in render_svg(overview(TWO, device=9))
-
-
-@each_row("level", ["l1", "l2"])
-def test_a_roof_above_the_frame_of_a_level_without_points_draws(level: str) -> None:
-    fast = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}))
-    roofs = tuple(structs.replace(one, value=9e13) for one in fast.ceilings if one.kind == "compute")
-    assert "<svg" in render_svg(overview(structs.replace(fast, ceilings=roofs), level=level))
-
-
-def test_intensities_are_plain_numbers_and_rates_have_a_prefix() -> None:
-    wide = structs.replace(overview(TWO), intensity_range=(0.05, 3000.0), flop_per_s_range=(1e9, 2e13))
-    shown = texts(render_svg(wide))
-    assert {"0.1", "1", "10", "100", "1000", "10 G", "1 T"} <= set(shown)
-    assert "1 k" not in shown
+            assert not box.overlaps(other), (name, other_name)  # type: ignore[attr-defined]

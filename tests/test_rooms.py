@@ -5,7 +5,6 @@ Imports inside functions, those for type checkers and those that a table names c
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 from collections.abc import Iterator, Mapping
@@ -13,8 +12,6 @@ from functools import cache
 from pathlib import Path
 
 import gpuprof
-from gpuprof.characterize.methods import table
-from gpuprof.characterize.probes import probe
 from tests.table import each_row
 
 ROOT = Path(gpuprof.__file__).parent
@@ -63,15 +60,16 @@ ONLY_IN = {
 """Which rooms touch a package that stands at a border."""
 
 
-_LATER = re.compile(r"gpuprof(\.\w+)+:\w+")
+_IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|[^\n#]*)|import ([^\n#]*))", re.MULTILINE)
+_LATER = re.compile(r"""["'](gpuprof(?:\.\w+)+):\w+["']""")
 """A row of a table that names a function to import when it is called for."""
 
 
 @cache
 def imports() -> Mapping[str, frozenset[str]]:
     """Return for each module of gpuprof what it imports, by whole names; of gpuprof itself, the modules."""
-    trees = {_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
-    return {name: frozenset(_imported(tree, frozenset(trees))) for name, tree in trees.items()}
+    texts = {_name(path): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
+    return {name: frozenset(_imported(text, frozenset(texts))) for name, text in texts.items()}
 
 
 def _name(path: Path) -> str:
@@ -79,23 +77,16 @@ def _name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imported(tree: ast.Module, modules: frozenset[str]) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0 and node.module is not None, "imports are absolute"
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                yield whole if whole in modules else node.module
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _LATER.fullmatch(node.value):
-            yield node.value.partition(":")[0]
-        elif isinstance(node, ast.Call) and _name_of(node.func) in {"import_module", "__import__"}:
-            yield "importlib"
-
-
-def _name_of(function: ast.expr) -> str | None:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+def _imported(text: str, modules: frozenset[str]) -> Iterator[str]:
+    for module, names, plain in _IMPORT.findall(text):
+        yield from (name.partition(" as ")[0].strip() for name in plain.split(",") if name)
+        assert not module.startswith("."), "imports are absolute"
+        for name in re.findall(r"(\w+)(?: as \w+)?", re.sub("#.*", "", names)):
+            whole = f"{module}.{name}"
+            yield whole if whole in modules else module
+    yield from _LATER.findall(text)
+    if re.search(r"\b(import_module|__import__)\(", text):
+        yield "importlib"
 
 
 def of_gpuprof(name: str) -> set[str]:
@@ -163,20 +154,6 @@ def test_the_folders_of_a_room_have_an_order_too(name: str) -> None:
     assert {path.name for path in folder.iterdir() if (path / "__init__.py").is_file()} == set(STEPS[name])
     named = re.findall(r"`(\w+)`", importlib.import_module(f"gpuprof.{name}").__doc__ or "")
     assert [word for word in named if word in STEPS[name]] == list(STEPS[name])
-
-
-def test_of_characterize_only_its_presenters_draw() -> None:
-    drawing = {
-        step(module)
-        for module, names in imports().items()
-        if room(module) == "characterize"
-        and any(name.split(".")[0] == "rich" or name.startswith("gpuprof.present.") for name in names)
-    }
-    assert drawing == {"present"}
-
-
-def test_every_method_that_a_probe_can_name_can_be_run() -> None:
-    assert tuple(table.METHODS) == probe.METHODS
 
 
 @each_row(("name", "folder"), [(name, folder) for name in STEPS for folder in STEPS[name]])

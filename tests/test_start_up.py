@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from gpuprof.model.run_totals import busy_share, running_s
 from gpuprof.model.session import Session
 from gpuprof.model.trace import Activity, Trace
 from gpuprof.present.fix_text import fixes
-from gpuprof.present.html import render_html
-from gpuprof.present.markdown import markdown_lines
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.read.files import read_file
 from tests.test_timeline import copy, device, kernel, session, trace
@@ -27,9 +24,9 @@ def surveyed(*launches: Activity) -> Session:
     return session(replace(trace(*launches), from_start=True))
 
 
-def start_up_s(found: Session) -> float | None:
+def start_up_s(made: Session) -> float | None:
     """What is taken for its start-up."""
-    gaps = device(found).gaps
+    gaps = device(made).gaps
     assert gaps is not None
     return gaps.start_up_s
 
@@ -44,23 +41,20 @@ def turns(first_us: float) -> list[Activity]:
 
 
 def test_what_does_not_come_again_is_no_idle_time() -> None:
-    found = surveyed(*turns(900))
-    gaps = device(found).gaps
-    assert gaps is not None and start_up_s(found) == pytest.approx(900e-6)
+    made = surveyed(*turns(900))
+    gaps = device(made).gaps
+    assert gaps is not None and start_up_s(made) == pytest.approx(900e-6)
     assert (gaps.count, gaps.total_s, gaps.longest_s) == pytest.approx((8, 40e-6, 5e-6))
-    assert running_s(device(found)) == pytest.approx(490e-6)
-    facts = dict(timeline_facts(found))
-    assert facts["GPU time"].startswith("busy 92 % of 490 µs after a start-up of 900 µs, ")
-    assert facts["pauses"].startswith("8 pauses, 40.0 µs in all (8.2 %): ")
-
-
-def test_of_a_recording_that_may_begin_anywhere_nothing_is_a_start() -> None:
-    found = session(trace(*turns(900)))
-    assert start_up_s(found) == 0 and running_s(device(found)) == pytest.approx(1390e-6)
+    assert running_s(device(made)) == pytest.approx(490e-6)
+    facts = dict(timeline_facts(made))
+    assert re.findall(r"\d+ µs|\d+ %", facts["GPU time"])[:3] == ["92 %", "490 µs", "900 µs"]
+    assert facts["pauses"].startswith("8 pauses, 40.0 µs ") and "8.2 %" in facts["pauses"]
 
 
 def test_a_pause_that_comes_again_is_idle_time_the_first_time_too() -> None:
-    launches = [one for turn in range(0, 4000, 1000) for one in (kernel("a", turn, 100), kernel("b", turn + 500, 100))]
+    launches = [
+        item for turn in range(0, 4000, 1000) for item in (kernel("a", turn, 100), kernel("b", turn + 500, 100))
+    ]
     assert start_up_s(surveyed(*launches)) == 0
     # One of the later ones waits 400 µs: 1000 is no more than three times as long as that, 1300 is.
     for first_us, told_s in ((1000, 0.0), (1300, 1300e-6)):
@@ -68,28 +62,10 @@ def test_a_pause_that_comes_again_is_idle_time_the_first_time_too() -> None:
         assert start_up_s(surveyed(*launches)) == pytest.approx(told_s)
 
 
-def test_what_is_launched_once_is_loaded_until_something_comes_again() -> None:
-    # Before b comes the second a; before c, which is also launched once, a has come again.
-    before = surveyed(kernel("a", 0, 100), kernel("b", 2100, 100), kernel("a", 2210, 100))
-    after = surveyed(kernel("a", 0, 100), kernel("a", 110, 100), kernel("c", 2210, 100))
-    assert start_up_s(before) == pytest.approx(2e-3) and start_up_s(after) == 0
-
-
 def test_a_program_that_launches_everything_once_waits_for_its_own_work() -> None:
-    found = surveyed(*[kernel(f"k{number}", 3100 * number, 100) for number in range(40)])
-    assert start_up_s(found) == 0
-    assert any(finding.rule == "launch-gaps" for one in found.kernels for finding in one.findings)
-
-
-def test_before_its_first_kernel_a_program_only_starts() -> None:
-    # Its data comes as late the second time.
-    launches = (copy("host to device", 0, 10, 8), kernel("a", 3010, 10), kernel("a", 6020, 10))
-    assert start_up_s(surveyed(*launches)) == pytest.approx(3e-3)
-
-
-def test_a_program_that_only_starts_has_no_launch_gaps() -> None:
-    found = surveyed(copy("host to device", 0, 10, 8), kernel("a", 4_000_000, 100))
-    assert [finding.rule for one in found.kernels for finding in one.findings if finding.rule == "launch-gaps"] == []
+    made = surveyed(*[kernel(f"k{number}", 3100 * number, 100) for number in range(40)])
+    assert start_up_s(made) == 0
+    assert any(finding.rule == "launch-gaps" for item in made.kernels for finding in item.findings)
 
 
 def test_the_share_of_the_run_that_kernels_take_is_that_after_the_start() -> None:
@@ -99,26 +75,11 @@ def test_the_share_of_the_run_that_kernels_take_is_that_after_the_start() -> Non
     assert busy_share(surveyed(*launches)) == pytest.approx(0.7)
 
 
-def test_of_many_kernels_that_wait_alike_none_is_named() -> None:
-    # Ten kernels, each waits 50 of 100 µs.
-    found = session(trace(*[kernel("abcdefghij"[number % 10], 100 * number, 50) for number in range(40)]))
-    (finding,) = (one for each in found.kernels for one in each.findings if one.rule == "launch-gaps")
-    assert finding.headline.endswith(
-        "; spread over 10 kernels and kinds of copies, 10 % of that at most before any of them"
-    )
-    assert finding.everywhere
-    (fix,) = (item for item in fixes(found) if item.rule == "launch-gaps")
-    assert fix.kernels == "whole run"
-    first = render_html(found).partition('<ol class="priorities">')[2].partition("</li>")[0]
-    assert "whole run" in first and 'href="#finding-' in first and "#kernel-" not in first
-    assert "whole run (launch-gaps, inferred)" in "\n".join(markdown_lines(found, list(found.kernels), top=3))
-
-
 def test_idle_time_before_one_kernel_names_it() -> None:
     # Each a comes 100 µs after a b, which comes 2 µs after an a.
     pairs = [(kernel("a", 202 * number, 50), kernel("b", 202 * number + 52, 50)) for number in range(20)]
-    found = session(trace(*[one for pair in pairs for one in pair]))
-    (fix,) = (item for item in fixes(found) if item.rule == "launch-gaps")
+    made = session(trace(*[item for pair in pairs for item in pair]))
+    (fix,) = (item for item in fixes(made) if item.rule == "launch-gaps")
     assert fix.kernels.startswith("#") and not fix.everywhere
     alike = session(trace(*[kernel("ab"[number % 2], 100 * number, 50) for number in range(40)]))
     (fix,) = (item for item in fixes(alike) if item.rule == "launch-gaps")
@@ -131,14 +92,4 @@ def test_a_transformer_on_a_gpu_is_not_told_of_its_start() -> None:
     assert isinstance(recorded, Trace)
     told = session(replace(recorded, from_start=True)).verdict
     assert told is not None
-    assert told.sentence.startswith("The GPU is idle 83 % of 92.2 ms after start-up; spread over 139 kernels and kinds")
-
-
-def test_a_survey_that_is_read_again_says_that_it_begins_with_the_program(tmp_path: Path) -> None:
-    recorded = RECORDED / "run-transformer" / "run" / "survey.pt.trace.json.gz"
-    content = json.loads(gzip.decompress(recorded.read_bytes()))
-    again = tmp_path / "again.pt.trace.json"
-    for told, from_start in (({"from_start": True}, True), ({"from_start": 1}, False), ([], False)):
-        again.write_text(json.dumps({"gpuprof": told, **content}))
-        read = read_file(str(again))
-        assert isinstance(read, Trace) and read.from_start is from_start
+    assert "83 %" in told.sentence and "92.2 ms" in told.sentence and "139 kernels" in told.sentence
