@@ -138,6 +138,11 @@ def test_terminal(name: str, view: SnapshotAssertion) -> None:
     assert run(*TERMINAL[name]) == view
 
 
+def test_terminal_of_a_roofline(tmp_path: Path, view: SnapshotAssertion) -> None:
+    text = run("roofline", "a40-beamformer", "--output", tmp_path / "figures")
+    assert text.replace(str(tmp_path), "FOLDER") == view
+
+
 def test_mistakes(view: SnapshotAssertion) -> None:
     texts = [f"$ gpuprof {' '.join(map(str, arguments))}\n{run(*arguments)}" for arguments in MISTAKES]
     assert "\n".join(texts) == view
