@@ -96,7 +96,6 @@ def test_recorded_options_name_no_folder(probe: Probe) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 def test_a_cubin_is_for_its_target_and_the_same_each_time(probe: Probe) -> None:
     first, second = compiled(probe, "sm_90a"), compiled(probe, "sm_90a")
     assert first == second
@@ -106,7 +105,6 @@ def test_a_cubin_is_for_its_target_and_the_same_each_time(probe: Probe) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 @each_row(
     ("statement", "target", "why"),
     [
@@ -134,7 +132,6 @@ def test_what_the_compiler_is_too_old_for_is_unsupported(probe: Probe, tmp_path:
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 @each_row(
     ("statement", "why"),
     [
@@ -406,7 +403,6 @@ def test_a_disassembler_that_fails_says_why(tmp_path: Path) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 def test_kernels_read_together_are_those_read_alone(folder: Path) -> None:
     tool = find_disassemblers()[0]
     codes = [

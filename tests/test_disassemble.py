@@ -46,7 +46,6 @@ def codes(target: str, folder: Path) -> list[bytes]:
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 def test_the_text_is_that_of_the_whole_kernel(target: str, tmp_path: Path) -> None:
     """Each kernel alone has its own addresses in the text of nvdisasm, and all its instructions."""
     tool = disassembler_for(target)
@@ -64,7 +63,6 @@ def test_the_text_is_that_of_the_whole_kernel(target: str, tmp_path: Path) -> No
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 def test_an_instruction_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disassembling, "_KNOWN", {})
     asked: list[int] = []
@@ -87,7 +85,6 @@ def test_an_instruction_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 def test_instructions_that_are_not_known_cost_their_kernels_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

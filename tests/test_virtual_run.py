@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,7 +28,7 @@ from gpuprof.characterize.sheet.measured import Measured, load_measured
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.resources import data_dir
-from tests import kept, kept_code
+from tests.cuda_tools import ALL_VARIANTS
 from tests.fake_gpu import Misbehaviour, compiled
 from tests.table import each_row
 from tests.virtual_gpu import H200, VirtualGpu
@@ -77,24 +75,8 @@ def at_once() -> Iterator[None]:
 def finished(
     library: tuple[Probe, ...], tmp_path_factory: pytest.TempPathFactory, at_once: None
 ) -> Callable[[str], Ran]:
-    """Runs of whole modes, each once; from an earlier run of the tests where nothing that they follow from changed."""
-    code = kept_code.code_key(__name__), kept_code.folder_key(data_dir("specs"), probe_folder())
-
-    @cache
-    def ran(mode: str) -> Ran:
-        key = kept.key_of(sys.version, code, mode)
-        made: list[Ran] = []
-
-        def make() -> bytes:
-            made.append(run_of(library, mode, tmp_path_factory.mktemp(mode)))
-            return pickle.dumps(made[0])
-
-        stored = None if kept.EVERYTHING else kept.kept("virtual-runs", key, make)
-        if stored is None:
-            make()
-        return made[0] if made else pickle.loads(stored or b"")
-
-    return ran
+    """Runs of whole modes, each once."""
+    return cache(lambda mode: run_of(library, mode, tmp_path_factory.mktemp(mode)))
 
 
 def run_of(library: tuple[Probe, ...], mode: str, folder: Path) -> Ran:
@@ -114,9 +96,7 @@ def run_of(library: tuple[Probe, ...], mode: str, folder: Path) -> Ran:
     )
 
 
-@pytest.fixture(params=["quick", "default", pytest.param("full", marks=pytest.mark.skipif(
-    not kept.EVERYTHING, reason="25 minutes on the virtual clock take a minute: left to make test-all"
-))])  # fmt: skip
+@pytest.fixture(params=["quick", "default", "full"] if ALL_VARIANTS else ["quick"])
 def ran(request: pytest.FixtureRequest, finished: Callable[[str], Ran]) -> Ran:
     """A run of each mode."""
     return finished(request.param)
