@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +28,7 @@ OTHERS = [target for target in TARGETS if target != HOPPER]
 PARTS = 4
 """So many tests share the cases on Hopper, and so many processes can."""
 LONG = ("quadratic-network", "chebyshev-bank")
-"""Half of the time to compile all cases; at other targets these are left to GPUPROF_ALL_VARIANTS."""
+"""These take as long to compile as 50 others: the first is left to GPUPROF_ALL_VARIANTS, the second but for Hopper."""
 every_case = each_row("case", CASES, ids=[case.name for case in CASES])
 GIVEN_AWAY = re.compile(
     r"coalesc|conflict|spill|diverg|contention|bottleneck|imbalanc|occupanc|tail effect|unfused|narrow access",
@@ -45,10 +45,15 @@ def elsewhere(target: str) -> Sequence[Case]:
     return [case for number, case in enumerate(chosen) if OTHERS[number % len(OTHERS)] == target]
 
 
+def on_hopper(part: int) -> Sequence[Case]:
+    """A part of the cases."""
+    return [case for case in CASES[part::PARTS] if ALL_VARIANTS or case.name != LONG[0]]
+
+
 @cache
 def answers(part: int, target: str) -> tuple[Answer, ...]:
     """What the gate says of cases that are judged together, for the disassembler starts slowly."""
-    return check_cases(CASES[part::PARTS] if target == HOPPER else elsewhere(target), target)
+    return check_cases(on_hopper(part) if target == HOPPER else elsewhere(target), target)
 
 
 def wrong(answer: Answer) -> bool:
@@ -150,7 +155,7 @@ def broken(folder: Path, old: str, new: str) -> str:
         ("name: doubles", "name: triples", "not one of doubles"),
         ("family: coalescing", "family: other", "not one of"),
         ("uncoalesced-global", "unheard-of", "not one of"),
-        ("in[threadIdx.x * n]", "nowhere", "stands on 0 lines"),
+        ("in[threadIdx.x * n]", "nowhere", "0 lines"),
         ("in[threadIdx.x * n]", "out[threadIdx.x]", None),
         ("not_first: [memory-latency]", "not_first: [uncoalesced-global]", "must come first"),
         ("repair: reads what lies side by side\n", "", "repair is missing"),
@@ -165,11 +170,11 @@ def broken(folder: Path, old: str, new: str) -> str:
         ("grid: [n]", "grid: [{cover: n, sms: 2}]", "a grid covers"),
         ("block: [8]", "block: [1, 1, 1, 1]", "one to three"),
         ("{required: {IMAD: {least: 1}}}", "{}", "must say something"),
-        ("{forbidden: [IMAD]}", "{required: {IMAD: {least: 1}}}", "cannot tell them apart"),
+        ("{forbidden: [IMAD]}", "{required: {IMAD: {least: 1}}}", "them apart"),
         ("{forbidden: [IMAD]}", "{sectors: {LDG: {}}}", "needs least or most"),
         ("architectures: {lowest: sm_80}", "architectures: {targets: [sm_75]}", "none of"),
         ("planted_rule: uncoalesced-global", "planted_rule: low-occupancy", "limiter belongs"),
-        ("planted_rule: uncoalesced-global", "planted_rule: none", "must have the kernels fixed, in this order"),
+        ("planted_rule: uncoalesced-global", "planted_rule: none", "the kernels fixed"),
         ("u32 n]", "u32 1.5]", "an argument is"),
         ("u32 n]", "u32 -1]", "an argument is"),
         ("u32 n]", "f32 nan]", "an argument is"),
@@ -191,24 +196,18 @@ def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, old: str, new: s
 
 
 @each_row(
-    "text",
+    "content",
     [
-        SOURCE.replace("slow", "other"),
-        SOURCE.replace("fixed", "slow", 1).replace("slow", "fixed", 1),
-        SOURCE.partition("extern")[0],
+        SOURCE.replace("slow", "other").encode(),
+        SOURCE.replace("fixed", "slow", 1).replace("slow", "fixed", 1).encode(),
+        SOURCE.partition("extern")[0].encode(),
+        b"\xff\xfe",
     ],
 )
-def test_a_source_without_both_kernels_in_order_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_source_without_both_kernels_in_order_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "doubles.yaml").write_text(FILE)
-    (tmp_path / "doubles.cu").write_text(text)
-    with pytest.raises(BrokenSpec, match="must have the kernels slow and fixed"):
-        read_case(tmp_path / "doubles.yaml")
-
-
-def test_a_source_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "doubles.yaml").write_text(FILE)
-    (tmp_path / "doubles.cu").write_bytes(b"\xff\xfe")
-    with pytest.raises(BrokenSpec, match="cannot be read"):
+    (tmp_path / "doubles.cu").write_bytes(content)
+    with pytest.raises(BrokenSpec):
         read_case(tmp_path / "doubles.yaml")
 
 
@@ -217,47 +216,48 @@ def answer_to(case: Case, target: str) -> Answer:
     return answer
 
 
-def test_a_block_that_fits_no_sm_fails(tmp_path: Path) -> None:
-    (tmp_path / "doubles.yaml").write_text(FILE.replace("block: [8]", "block: [8], shared: 200000"))
+@pytest.fixture
+def doubles(tmp_path: Path) -> Callable[[str], Case]:
+    """Read the case of the tests from another file."""
     (tmp_path / "doubles.cu").write_text(SOURCE)
     shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
-    one = read_case(tmp_path / "doubles.yaml")
-    assert "does not fit on an SM" in answer_to(one, "sm_86").why
-    assert "does not fit" not in answer_to(one, "sm_90a").why
+
+    def read(text: str) -> Case:
+        (tmp_path / "doubles.yaml").write_text(text)
+        return read_case(tmp_path / "doubles.yaml")
+
+    return read
 
 
-def test_a_gate_that_sees_no_difference_fails(tmp_path: Path) -> None:
-    (tmp_path / "doubles.yaml").write_text(FILE.replace("IMAD: {least: 1}", "LDG: {least: 1}"))
-    (tmp_path / "doubles.cu").write_text(SOURCE)
-    shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
-    answer = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_90a")
-    assert answer.gate == "fail"
-    assert "lets fixed pass" in answer.why
-
-
-def test_a_cause_that_is_not_in_the_code_fails(tmp_path: Path) -> None:
-    text = FILE.replace("{required: {IMAD: {least: 1}}}", "{sectors: {LDG: {least: 32}}, registers: {least: 99}}")
-    (tmp_path / "doubles.yaml").write_text(text.replace("{forbidden: [IMAD]}", "{sectors: {LDG: {most: 4}}}"))
-    (tmp_path / "doubles.cu").write_text(SOURCE)
-    shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
-    answer = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_80")
-    assert answer.gate == "fail"
-    assert "slow: registers is" in answer.why
-    assert "slow: at most 8 sectors of LDG, not at least 32" in answer.why
-    assert "fixed:" not in answer.why
+REQUIRED = "{required: {IMAD: {least: 1}}}"
 
 
 @needs_cuda_wheels
-def test_an_option_of_one_kernel_leaves_the_other_as_it_is(tmp_path: Path) -> None:
-    text = FILE.replace("{required: {IMAD: {least: 1}}}", "{self_moves: {least: 10}}")
-    text = text.replace("{forbidden: [IMAD]}", "{self_moves: 0}")
-    (tmp_path / "doubles.cu").write_text(SOURCE)
-    shutil.copy(CASES[0].source.parent / "case.cuh", tmp_path)
-    (tmp_path / "doubles.yaml").write_text(text)
-    without = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_90a")
-    assert "slow: self_moves is 0, not at least 10" in without.why
-    (tmp_path / "doubles.yaml").write_text(text + "options: {slow: [--device-debug]}\n")
-    optioned = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_90a")
+@each_row(
+    ("text", "target", "told", "absent"),
+    [
+        (FILE.replace("block: [8]", "block: [8], shared: 200000"), "sm_86", ["block"], ["IMAD"]),
+        (FILE.replace("IMAD: {least: 1}", "LDG: {least: 1}"), "sm_90a", ["lets fixed pass"], []),
+        (FILE.replace(REQUIRED, "{sectors: {LDG: {least: 32}}, registers: {least: 99}}")
+         .replace("{forbidden: [IMAD]}", "{sectors: {LDG: {most: 4}}}"), "sm_80",
+         ["slow: registers is", "slow: at most 8 sectors", "32"], ["fixed:"]),
+    ],
+)  # fmt: skip
+def test_a_case_fails_where_its_cause_is_not_in_the_code(
+    doubles: Callable[[str], Case], text: str, target: str, told: list[str], absent: list[str]
+) -> None:
+    answer = answer_to(doubles(text), target)
+    assert answer.gate == "fail"
+    assert [part for part in told if part not in answer.why] == [], answer.why
+    assert [part for part in absent if part in answer.why] == [], answer.why
+
+
+@needs_cuda_wheels
+def test_an_option_of_one_kernel_leaves_the_other_as_it_is(doubles: Callable[[str], Case]) -> None:
+    text = FILE.replace(REQUIRED, "{self_moves: {least: 10}}").replace("{forbidden: [IMAD]}", "{self_moves: 0}")
+    without = answer_to(doubles(text), "sm_90a")
+    assert "slow: self_moves is 0" in without.why
+    optioned = answer_to(doubles(text + "options: {slow: [--device-debug]}\n"), "sm_90a")
     assert "self_moves" not in optioned.why
     assert optioned.kernels["fixed"].code == without.kernels["fixed"].code
     assert optioned.kernels["slow"].code != without.kernels["slow"].code
@@ -284,7 +284,7 @@ def test_a_second_cause_fails_until_the_case_excuses_it(
     (tmp_path / "doubles.yaml").write_text(FILE.replace(old, new))
     failed = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_90a")
     assert failed.gate == "fail"
-    assert all(f"a second cause, or {trait} must be excused" in failed.why for trait in traits)
+    assert all(f"{trait} must be excused" in failed.why for trait in traits)
     excuses = ", ".join(f"{trait}: the reason" for trait in traits)
     (tmp_path / "doubles.yaml").write_text(FILE.replace(old, new) + f"besides: {{{excuses}}}\n")
     excused = answer_to(read_case(tmp_path / "doubles.yaml"), "sm_90a")
@@ -293,5 +293,5 @@ def test_a_second_cause_fails_until_the_case_excuses_it(
 
 
 def test_an_unknown_case_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no case"):
+    with pytest.raises(UsageError):
         load_cases(["nothing-of-the-kind"])

@@ -44,15 +44,14 @@ def nvrtc_of(release: str) -> Nvrtc:
 
 
 def chosen(nvrtc: Nvrtc) -> Iterator[Variant]:
-    """The default variant of each family's first probe for Hopper, of a few for each other target that it knows."""
+    """The default variant of each family's first probe for Hopper, of one of them for each other target it knows."""
     for place, target in enumerate(filter(nvrtc.knows, all_targets())):
         if ALL_VARIANTS:
             for probe in PROBES:
                 yield from variants(probe, target)
             continue
-        firsts = {probe.family: probe for probe in reversed(PROBES) if target in probe.targets}
-        of_families = sorted(firsts.values(), key=lambda probe: probe.id)
-        for probe in of_families if target == "sm_90a" else of_families[place % 3 :: 3]:
+        firsts = list({probe.family: probe for probe in reversed(PROBES) if target in probe.targets}.values())
+        for probe in firsts if target == "sm_90a" else [firsts[place % len(firsts)]]:
             yield next(variants(probe, target))
 
 
