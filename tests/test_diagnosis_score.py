@@ -80,7 +80,7 @@ def outcome(
     slow: list[Finding],
     fixed: list[Finding],
     times: tuple[float, float] = (2e-3, 1e-3),
-    *said_: RuleResult,
+    *told: RuleResult,
 ) -> Outcome:
     kernels = {
         "slow": kernel(0, *slow, duration_s=times[0], name="slow"),
