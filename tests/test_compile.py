@@ -403,21 +403,6 @@ def test_kernels_read_together_are_those_read_alone(folder: Path) -> None:
 
 
 @needs_cuda_wheels
-def test_code_that_nothing_here_can_read_is_compiled_but_not_judged(
-    probe: Probe, tmp_path: Path, found_in: Callable[..., tuple[Disassembler, ...]]
-) -> None:
-    variant = next(variants(probe, "sm_90a"))
-    found_in()
-    (item,) = check([variant])
-    assert item.compiled is not None
-    assert item.judgement.gate is None and "nvdisasm" in item.judgement.why
-    found_in(program(tmp_path / "nvdisasm", "release 12.4"))
-    (item,) = check([variant])
-    assert item.judgement.gate is None
-    assert "nvdisasm 12.4" in item.judgement.why
-
-
-@needs_cuda_wheels
 def test_a_kernel_that_does_not_compile_fails_and_one_that_the_target_cannot_is_unsupported(
     probe: Probe, tmp_path: Path
 ) -> None:
@@ -445,17 +430,3 @@ def test_neighbours_are_compiled_in_different_threads(probe: Probe, monkeypatch:
     monkeypatch.setattr("gpuprof.characterize.gates.check._processors", lambda: 3)
     chosen = [Variant(probe, probe.kernel, target, DEFAULT) for target in ("sm_80",) * 7 if probe.kernel is not None]
     assert list(_groups(chosen)) == [[0, 3, 6], [1, 4], [2, 5]]
-
-
-@needs_cuda_wheels
-def test_the_compiler_of_cuda_12_is_read_by_the_disassembler_of_cuda_13(
-    probe: Probe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = [nvrtc for nvrtc in find_nvrtc() if nvrtc.version < (13, 0)]
-    if not old:
-        pytest.skip("there is no NVRTC of CUDA 12 (python -m pip install nvidia-cuda-nvrtc-cu12)")
-    monkeypatch.setattr(compiling, "find_nvrtc", lambda: tuple(old))
-    for item in check([next(variants(probe, "sm_90a"))]):
-        assert item.compiled is not None
-        assert item.compiled.compiler == str(old[0])
-        assert item.judgement.gate == "pass"

@@ -48,19 +48,6 @@ extern "C" __global__ void __launch_bounds__(256) sums(const float *__restrict__
         out[blockIdx.x] = sum;
 }
 
-extern "C" __global__ void transpose(const float *in, float *out, u32 rows, u32 columns) {
-    __shared__ float tile[32][33];
-    const u32 column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
-    for (u32 j = 0; j < 32; j += blockDim.y)
-        if (column < columns && row + j < rows)
-            tile[threadIdx.y + j][threadIdx.x] = __ldg(&in[(row + j) * columns + column]);
-    __syncthreads();
-    const u32 to_column = blockIdx.y * 32 + threadIdx.x, to_row = blockIdx.x * 32 + threadIdx.y;
-    for (u32 j = 0; j < 32; j += blockDim.y)
-        if (to_column < rows && to_row + j < columns)
-            out[(to_row + j) * rows + to_column] = tile[threadIdx.x][threadIdx.y + j];
-}
-
 extern "C" __global__ void histogram(const u8 *in, u32 *bins, u32 n) {
     __shared__ u32 mine[256];
     mine[threadIdx.x] = 0;
@@ -91,14 +78,6 @@ extern "C" __global__ void early(const float *in, float *out, u32 n) {
     held[threadIdx.x] = in[threadIdx.x];
     __syncthreads();
     out[threadIdx.x] = held[n - 1 - threadIdx.x];
-}
-
-extern "C" __global__ void places(u32 *out) {
-    const u32 block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-    const u32 thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-    const u32 i = block * blockDim.x * blockDim.y * blockDim.z + thread;
-    out[i] = blockIdx.x + 10 * blockIdx.y + 100 * blockIdx.z + 1000 * threadIdx.x + 10000 * threadIdx.y
-        + 100000 * threadIdx.z;
 }
 
 extern "C" __global__ void votes(u32 *out) {
@@ -288,12 +267,6 @@ def test_block_reduction_with_shuffles_in_a_template(right: Launch) -> None:
     np.testing.assert_allclose(sums, np.pad(values, (0, 24)).reshape(4, 256).sum(axis=1), rtol=1e-6)
 
 
-def test_transpose_through_a_shared_tile(right: Launch) -> None:
-    values, out = np.random.default_rng(2).random((70, 45), dtype=np.float32), np.zeros((45, 70), np.float32)
-    right("transpose", (2, 3), (32, 8), values, out, u32(70), u32(45))
-    assert (out == values.T).all()
-
-
 def test_histogram_with_atomics(right: Launch) -> None:
     values, bins = np.random.default_rng(3).integers(0, 256, 5000, dtype=np.uint8), zeros(256, "u4")
     right("histogram", 5, 256, values, bins, u32(5000))
@@ -310,13 +283,6 @@ def test_threads_that_returned_do_not_hold_up_a_barrier(right: Launch) -> None:
     values, out = np.arange(40, dtype=np.float32), zeros(40)
     right("early", 1, 64, values, out, u32(40))
     assert (out == values[::-1]).all()
-
-
-def test_grid_and_block_of_three_dimensions(right: Launch) -> None:
-    out = zeros(4 * 3 * 2 * 5 * 2 * 3, "u4")
-    right("places", (4, 3, 2), (5, 2, 3), out)
-    bz, by, bx, tz, ty, tx = np.indices((2, 3, 4, 3, 2, 5))
-    assert (out == (bx + 10 * by + 100 * bz + 1000 * tx + 10000 * ty + 100000 * tz).ravel()).all()
 
 
 def test_votes_reductions_and_parts_of_a_warp(right: Launch) -> None:

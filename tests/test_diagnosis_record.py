@@ -27,11 +27,11 @@ from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.contents import Pattern
 from benchmarks.diagnosis.host_run import compile_case, run
 from benchmarks.diagnosis.progress import Step, tell, told
-from benchmarks.diagnosis.record import BATCHES, FAILED, RECORDED, UNSURE, recorded
+from benchmarks.diagnosis.record import BATCHES, RECORDED, UNSURE, recorded
 from benchmarks.diagnosis.split import split
 from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.collect.machine import InstalledGpu
-from gpuprof.errors import EnvironmentProblem, ProgramFailed
+from gpuprof.errors import ProgramFailed
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.wire import message, number
 from tests.cuda_tools import needs_cuda_wheels
@@ -366,21 +366,6 @@ def test_the_report_of_several_cases_is_cut_into_one_a_case(
     assert not (out / BATCHES).exists()
 
 
-def test_a_launch_that_ncu_failed_on_costs_its_case_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = reports(tmp_path, "slow", "slow", "fixed", ranges={0: THREE[0], 1: THREE[1], 2: THREE[1]})
-    problems, _, out = recording(tmp_path, monkeypatch, {"report": made}, names=THREE[:2])
-    assert [problem.partition(":")[0] for problem in problems] == [THREE[0]]
-    assert set(recorded(out)) == {THREE[1]}
-
-
-def test_launches_that_cannot_be_told_apart_are_kept_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = reports(tmp_path, "slow", "slow", "fixed")
-    problems, _, out = recording(tmp_path, monkeypatch, {"report": made}, names=THREE[:2])
-    assert len(problems) == 2
-    assert kernels_in(out / BATCHES / "particle-step.ncu-rep") == ["slow", "slow", "fixed"]
-    assert record.report_of(out, "particle-step") is None
-
-
 def test_after_a_case_that_ended_the_program_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = reports(tmp_path, "slow", "fixed", "slow", ranges={0: THREE[0], 1: THREE[0], 2: THREE[1]})
     last = reports(tmp_path, "fixed", ranges={0: THREE[2]})
@@ -393,20 +378,6 @@ def test_after_a_case_that_ended_the_program_the_others_go_on(tmp_path: Path, mo
     assert "Timeout (0:01:00)!" in problems[0]
     assert calls(tmp_path) == [list(THREE), [THREE[2]]]
     assert set(recorded(out)) == {THREE[0], THREE[2]}
-
-
-def test_a_case_that_was_launched_and_not_compared_is_recorded_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is no fault of its own that another one ended the program."""
-    made = reports(tmp_path, "slow", "fixed", "slow")
-    said = [(THREE[0], Step("launched")), (THREE[1], Step("begun"))]
-    steps = [{"report": made}, {"report": reports(tmp_path, "slow", "fixed")}]
-    problems, _, out = recording(tmp_path, monkeypatch, *steps, names=THREE[:2], said=said)
-    assert calls(tmp_path) == [list(THREE[:2]), [THREE[0]]]
-    assert recorded(out) == {}
-    assert len(problems) == 2
-    assert set(json.loads((out / FAILED).read_text())) == set(THREE[:2])
 
 
 def test_what_failed_before_comes_last_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,52 +393,6 @@ def test_what_failed_before_comes_last_the_next_time(tmp_path: Path, monkeypatch
     assert calls(tmp_path) == [[THREE[2], THREE[0]]]
     assert problems == []
     assert set(recorded(out)) == set(THREE)
-
-
-def test_where_ncu_itself_fails_it_is_not_tried_with_every_case(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed = {"program": False, "log": "==ERROR== LibraryNotLoaded", "code": 1}
-    problems, heard, out = recording(tmp_path, monkeypatch, failed, failed, names=THREE)
-    assert len(problems) == 1
-    assert [line for line in heard if line.startswith("left: ")] == [f"left: {name}" for name in THREE]
-    assert recorded(out) == {}
-
-
-@each_row("names", [("slow",), ("slow", "fixed", "fixed"), ("slow", "other")])
-def test_a_report_without_each_kernel_once_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
-) -> None:
-    made = reports(tmp_path, *names, ranges=dict.fromkeys(range(3), "particle-step"))
-    problems, _, out = recording(tmp_path, monkeypatch, {"report": made})
-    assert [problem.partition(":")[0] for problem in problems] == ["particle-step"]
-    assert not list(out.glob("*.ncu-rep"))
-
-
-def test_a_case_that_the_gpu_cannot_run_or_time_does_not_suffice_for_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problems, heard, out = recording(tmp_path, monkeypatch, capability="7.5")
-    assert (problems, len(heard)) == ([], 1) and "sm_75" in heard[0]
-    problems, heard, out = recording(tmp_path, monkeypatch, seconds=record.CASE_S / 2)
-    assert (problems, heard) == ([], ["left: particle-step"])
-    assert not list(out.iterdir())
-
-
-def test_of_many_cases_as_many_are_begun_as_time_suffices_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = [{"report": reports(tmp_path, *TOGETHER[:4])}, {"report": reports(tmp_path, "fixed")}]
-    seconds = record.START_S + 2.5 * record.CASE_S
-    problems, heard, out = recording(tmp_path, monkeypatch, *steps, names=THREE, seconds=seconds)
-    assert (problems, heard) == ([], [])
-    assert calls(tmp_path) == [list(THREE[:2]), [THREE[2]]]
-    assert set(recorded(out)) == set(THREE)
-
-
-def test_without_a_gpu_nothing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "choose_ncu", lambda environ, named=None: SimpleNamespace(path=STANDIN))
-    monkeypatch.setattr(record, "gpus_here", lambda environ: ())
-    with pytest.raises(EnvironmentProblem):
-        record.record(load_cases(["particle-step"]), tmp_path, 0, print)
 
 
 # What is cut out of a report
