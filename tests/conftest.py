@@ -1,4 +1,4 @@
-"""What tests share: real reports, if they lie beside the checkout; compilers that remember; the order of the files."""
+"""What tests share: reports, temporary folders, compilers if they are installed, settings of a run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from gpuprof.code.tools import user_cache
-from tests import kept, kept_pictures, kept_runs, kept_tools
+from tests.cuda_tools import ALL_VARIANTS, why_not
 from tests.field.folder import REPORTS as FIELD_REPORTS
 
 os.environ["GPUPROF_CACHE"] = "off"
@@ -37,7 +37,7 @@ for _stop in (signal.SIGHUP, signal.SIGQUIT):
 gc.set_threshold(100_000, 50, 100)
 """Thousands of tests leave much behind: to look through it as often as Python does takes a sixth of their time."""
 
-settings.register_profile("gpuprof", deadline=None, max_examples=100 if kept.EVERYTHING else 40)
+settings.register_profile("gpuprof", deadline=None, max_examples=100 if ALL_VARIANTS else 40)
 settings.load_profile("gpuprof")
 """A machine that is busy with other things fails no test. Each run draws other examples."""
 
@@ -80,35 +80,18 @@ def user_s_cache_is_left_alone() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def tools_remember() -> Iterator[None]:
-    """NVIDIA's tools are asked once for the same thing, in whichever run of the tests, and pictures drawn once."""
-    with kept_tools.keeping(), kept_pictures.keeping():
-        yield
+@pytest.fixture(scope="session")
+def cuda_wheels() -> None:
+    """Skip where NVRTC or nvdisasm is missing."""
+    missing = why_not()
+    if missing is not None:
+        pytest.skip(missing)
 
 
-@pytest.fixture
-def tools_themselves() -> Iterator[None]:
-    """NVIDIA's tools answer, whatever they answered earlier, and pictures are drawn: for tests of just that."""
-    with kept_tools.asking(), kept_pictures.asking():
-        yield
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep what programs did in a test only if it passed: another run of them may do better."""
-    report = yield
-    if call.when == "call":
-        kept_runs.settle(passed=report.passed)
-    return report
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Bound what is kept, once for all processes of a run."""
-    if not hasattr(session.config, "workerinput"):
-        kept.forget_the_old()
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests that need NVRTC and nvdisasm."""
+    if isinstance(item, pytest.Function) and "cuda_wheels" in item.fixturenames:
+        item.add_marker(pytest.mark.compilers)
 
 
 def report_name(path: Path) -> str:

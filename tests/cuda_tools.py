@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,14 @@ DATA = Path(__file__).parent / "data_kernels"
 RECORDED = sorted(DATA.glob("*.sass"))
 
 
+ALL_VARIANTS = bool(os.environ.get("GPUPROF_ALL_VARIANTS"))
+"""Judge every variant of every kernel on every architecture, as before a release."""
+
+needs_cuda_wheels = pytest.mark.usefixtures("cuda_wheels")
+"""Skips a test where NVRTC or nvdisasm is missing, and marks it `compilers`."""
+
+
+@cache
 def why_not() -> str | None:
     """Say what is missing to compile and look at kernels; None if nothing is."""
     try:
@@ -30,9 +40,6 @@ def why_not() -> str | None:
     if not find_disassemblers() or find_disassemblers()[0].version < (13, 0):
         return "there is no nvdisasm of CUDA 13 (python -m pip install nvidia-cuda-nvdisasm)"
     return None
-
-
-needs_cuda_wheels = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
 def recorded(name: str) -> tuple[Instruction, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shutil
 import stat
 import struct
@@ -85,10 +84,6 @@ def test_options_name_the_exact_target_and_the_parameters(probe: Probe, folder: 
         "--define-macro=UNROLL=16",
     )
     assert {Path(option.partition("=")[2]) for option in options[4:]} == {folder, folder / "twins"}
-
-
-def test_recorded_options_name_no_folder(probe: Probe) -> None:
-    options = compile_options(kernel_of(probe), "sm_90a", DEFAULT)
     assert compiling.recorded(options) == options[:4]
 
 
@@ -96,7 +91,6 @@ def test_recorded_options_name_no_folder(probe: Probe) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 def test_a_cubin_is_for_its_target_and_the_same_each_time(probe: Probe) -> None:
     first, second = compiled(probe, "sm_90a"), compiled(probe, "sm_90a")
     assert first == second
@@ -106,13 +100,12 @@ def test_a_cubin_is_for_its_target_and_the_same_each_time(probe: Probe) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 @each_row(
     ("statement", "target", "why"),
     [
-        ('asm volatile("fma.rn.bf16x2 %0, %0, %0, %0;" : "+r"(*p));', "sm_75", "requires .target sm_80 or higher"),
-        ('asm volatile("wgmma.fence.sync.aligned;");', "sm_100a", "not supported on .target 'sm_100a'"),
-        ('asm volatile("tcgen05.fence::before_thread_sync;");', "sm_120a", "not supported on .target 'sm_120a'"),
+        ('asm volatile("fma.rn.bf16x2 %0, %0, %0, %0;" : "+r"(*p));', "sm_75", ".target sm_80"),
+        ('asm volatile("wgmma.fence.sync.aligned;");', "sm_100a", "'sm_100a'"),
+        ('asm volatile("tcgen05.fence::before_thread_sync;");', "sm_120a", "'sm_120a'"),
     ],
 )
 def test_what_a_target_does_not_have_is_unsupported(
@@ -120,7 +113,7 @@ def test_what_a_target_does_not_have_is_unsupported(
 ) -> None:
     result = refused(probe, tmp_path, statement, target)
     assert result.unsupported
-    assert result.why.endswith(why)
+    assert why in result.why
     assert not result.why.startswith("ptxas application")
 
 
@@ -134,13 +127,12 @@ def test_what_the_compiler_is_too_old_for_is_unsupported(probe: Probe, tmp_path:
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 @each_row(
     ("statement", "why"),
     [
-        ("undeclared = 1;", 'one.cu(1): error: identifier "undeclared" is undefined'),
-        ('asm volatile("fma.rn.f99 %0, %0, %0, %0;" : "+r"(*p));', "Unknown modifier '.f99'"),
-        ("__shared__ char c[99999]; c[*p] = 1; *p = c[p[1]];", "uses too much shared data"),
+        ("undeclared = 1;", "one.cu(1): error: identifier"),
+        ('asm volatile("fma.rn.f99 %0, %0, %0, %0;" : "+r"(*p));', "'.f99'"),
+        ("__shared__ char c[99999]; c[*p] = 1; *p = c[p[1]];", "shared data"),
     ],
 )
 def test_a_wrong_source_is_not_unsupported(probe: Probe, tmp_path: Path, statement: str, why: str) -> None:
@@ -157,33 +149,27 @@ def test_an_old_target_needs_the_old_compiler(probe: Probe, monkeypatch: pytest.
     result = compile_kernel(kernel_of(probe), "sm_70", DEFAULT)
     assert isinstance(result, NotCompiled)
     assert result.unsupported
-    assert result.why == f"{newest} does not compile for sm_70; python -m pip install nvidia-cuda-nvrtc-cu12"
+    assert str(newest) in result.why and "nvidia-cuda-nvrtc-cu12" in result.why
 
 
 @needs_cuda_wheels
 def test_each_target_has_a_compiler_that_knows_it() -> None:
-    for target in ("sm_75", "sm_90a", "sm_121a"):
-        found = compiler_for(target)
-        assert found is not None
-        assert found.version >= (13, 0)
+    versions = [compiler.version for compiler in map(compiler_for, ("sm_75", "sm_90a", "sm_121a")) if compiler]
+    assert len(versions) == 3 and min(versions) >= (13, 0)
     assert compiler_for("sm_37") is None
-
-
-@needs_cuda_wheels
-def test_an_option_that_the_compiler_does_not_know_is_a_problem_of_the_environment() -> None:
-    with pytest.raises(EnvironmentProblem, match=r"INVALID_OPTION.*--no-such-option"):
+    with pytest.raises(EnvironmentProblem, match=r"--no-such-option"):
         find_nvrtc()[0].compile("", "empty.cu", ["--no-such-option"])
 
 
-def test_without_a_compiler_the_error_says_what_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_compiler_the_hint_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(border, "_candidates", lambda environ: iter([tmp_path / "libnvrtc.so.13"]))
     find_nvrtc.cache_clear()
     try:
-        with pytest.raises(EnvironmentProblem, match=r"NVRTC \(the CUDA run-time compiler\) was not found") as caught:
+        with pytest.raises(EnvironmentProblem) as caught:
             find_nvrtc()
     finally:
         find_nvrtc.cache_clear()
-    assert caught.value.hint == "install it: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
+    assert caught.value.hint is not None and "nvidia-cuda-nvrtc nvidia-cuda-nvdisasm" in caught.value.hint
 
 
 _LOOKS_FOR_BUILTINS = """
@@ -199,6 +185,7 @@ extern "C" int nvrtcGetSupportedArchs(int *archs) { archs[0] = 90; return 0; }
 """Looks for its other library as NVRTC 13.0 was seen to do: by name alone, not beside itself."""
 
 
+@pytest.mark.compilers
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ is installed here")
 def test_a_compiler_that_is_loaded_by_path_finds_its_builtins(tmp_path: Path) -> None:
     for name, source in (("libnvrtc-builtins.so.77.0", "int nothing;"), ("libnvrtc.so.13", _LOOKS_FOR_BUILTINS)):
@@ -220,12 +207,11 @@ def libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     """Let files, each with its version as text, be all the NVRTCs there are."""
 
     def place(**versions: str) -> None:
-        found = []
-        for name, version in versions.items():
-            found.append(tmp_path / name / "nvidia" / "cuda_nvrtc" / "lib" / "libnvrtc.so.12")
-            found[-1].parent.mkdir(parents=True)
-            found[-1].write_text(version)
-        monkeypatch.setattr(border, "_candidates", lambda environ: iter(found))
+        files = [tmp_path / name / "nvidia" / "cuda_nvrtc" / "lib" / "libnvrtc.so.12" for name in versions]
+        for file, version in zip(files, versions.values(), strict=True):
+            file.parent.mkdir(parents=True)
+            file.write_text(version)
+        monkeypatch.setattr(border, "_candidates", lambda environ: iter(files))
         find_nvrtc.cache_clear()
 
     monkeypatch.setattr(border, "Nvrtc", Library)
@@ -235,24 +221,20 @@ def libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     find_nvrtc.cache_clear()
 
 
-def test_every_version_of_the_compiler_is_found_once_newest_first(
-    libraries: Callable[..., None], tmp_path: Path
+def test_every_version_of_the_compiler_is_found_once_newest_first_but_the_users_comes_before_all(
+    libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    libraries(a="12.9", b="13.5", c="13.0", d="13.5")
+    libraries(a="12.9", b="13.5", c="13.0", d="13.5", e="12.9")
     assert [nvrtc.version for nvrtc in find_nvrtc()] == [(13, 5), (13, 0), (12, 9)]
     assert find_nvrtc()[0].path.is_relative_to(tmp_path / "b")
+    for part in ("", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"):
+        monkeypatch.setenv("GPUPROF_NVRTC", str(tmp_path / "e" / part))
+        find_nvrtc.cache_clear()
+        assert [nvrtc.version for nvrtc in find_nvrtc()] == [(12, 9), (13, 5), (13, 0)]
+        assert find_nvrtc()[0].path.is_relative_to(tmp_path / "e")
 
 
-@each_row("part", ["", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"])
-def test_the_compiler_that_the_user_names_comes_first(
-    libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
-    libraries(a="12.9", b="13.5", c="13.0", d="12.9")
-    monkeypatch.setenv("GPUPROF_NVRTC", str(tmp_path / "d" / part))
-    assert [nvrtc.version for nvrtc in find_nvrtc()] == [(12, 9), (13, 5), (13, 0)]
-    assert find_nvrtc()[0].path.is_relative_to(tmp_path / "d")
-
-
+@pytest.mark.compilers
 @pytest.mark.skipif(shutil.which("cc") is None, reason="a library that crashes is made by a C compiler")
 @each_row(
     "source",
@@ -273,24 +255,25 @@ def test_library_that_crashes_when_it_is_loaded_or_answers_nonsense_is_none(
     monkeypatch.setenv("GPUPROF_NVRTC", str(broken))
     find_nvrtc.cache_clear()
     try:
-        with pytest.raises(EnvironmentProblem, match=r"libnvrtc\.so\.12 cannot be loaded as NVRTC"):
+        with pytest.raises(EnvironmentProblem, match=r"libnvrtc\.so\.12"):
             find_nvrtc()
     finally:
         find_nvrtc.cache_clear()
 
 
-@each_row("named", ["a", "nothing", "text"])
 def test_what_the_user_names_and_is_no_compiler_is_an_error(
-    libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+    libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     libraries(b="13.5")
     monkeypatch.setattr(border, "Nvrtc", Nvrtc)
     (tmp_path / "a").mkdir()
     (tmp_path / "text").write_text("13.5")
-    monkeypatch.setenv("GPUPROF_NVRTC", str(tmp_path / named))
-    with pytest.raises(EnvironmentProblem, match=r"GPUPROF_NVRTC=.* cannot be loaded as NVRTC") as caught:
-        find_nvrtc()
-    assert "libnvrtc.so.13" in str(caught.value.hint)
+    for named in ("a", "nothing", "text"):
+        monkeypatch.setenv("GPUPROF_NVRTC", str(tmp_path / named))
+        find_nvrtc.cache_clear()
+        with pytest.raises(EnvironmentProblem, match="GPUPROF_NVRTC=") as caught:
+            find_nvrtc()
+        assert "libnvrtc.so.13" in str(caught.value.hint)
 
 
 def test_the_toolkit_is_looked_for_where_the_environment_says(tmp_path: Path) -> None:
@@ -312,7 +295,7 @@ def test_the_code_of_a_kernel_is_whole_instructions(cubin: bytes) -> None:
 
 @needs_cuda_wheels
 def test_a_cubin_without_the_kernel_names_those_that_it_has(cubin: bytes) -> None:
-    with pytest.raises(DamagedInput, match="has no kernel 'other'; it has fused"):
+    with pytest.raises(DamagedInput, match=r"'other'.*fused"):
         kernel_code(cubin, "other")
 
 
@@ -399,14 +382,13 @@ def test_the_newest_disassembler_reads_all_but_the_oldest_target(
 
 def test_a_disassembler_that_fails_says_why(tmp_path: Path) -> None:
     tool = Disassembler(program(tmp_path / "nvdisasm", "", code=1), (13, 5))
-    with pytest.raises(EnvironmentProblem, match=re.escape("nvdisasm 13.5 cannot read code for sm_90a: 1")):
+    with pytest.raises(EnvironmentProblem, match=r"nvdisasm 13\.5 .*sm_90a: 1"):
         disassemble(tool, "sm_90a", [b"\0" * 128])
-    with pytest.raises(EnvironmentProblem, match="did not answer"):
+    with pytest.raises(EnvironmentProblem):
         disassemble(Disassembler(tmp_path / "none", (13, 5)), "sm_90a", [b"\0" * 128])
 
 
 @needs_cuda_wheels
-@pytest.mark.usefixtures("tools_themselves")
 def test_kernels_read_together_are_those_read_alone(folder: Path) -> None:
     tool = find_disassemblers()[0]
     codes = [
@@ -418,21 +400,6 @@ def test_kernels_read_together_are_those_read_alone(folder: Path) -> None:
     together = disassemble(tool, "sm_90a", codes)
     assert together == [disassemble(tool, "sm_90a", [code])[0] for code in codes]
     assert [len(code) for code in codes] == [16 * len(instructions) for instructions in together]
-
-
-@needs_cuda_wheels
-def test_code_that_nothing_here_can_read_is_compiled_but_not_judged(
-    probe: Probe, tmp_path: Path, found_in: Callable[..., tuple[Disassembler, ...]]
-) -> None:
-    variant = next(variants(probe, "sm_90a"))
-    found_in()
-    (item,) = check([variant])
-    assert item.compiled is not None
-    assert item.judgement[:2] == (None, "compiled but not checked: nvdisasm was not found")
-    found_in(program(tmp_path / "nvdisasm", "release 12.4"))
-    (item,) = check([variant])
-    assert item.judgement.gate is None
-    assert "instructions could be parsed from the output of nvdisasm 12.4" in item.judgement.why
 
 
 @needs_cuda_wheels
@@ -449,16 +416,11 @@ def test_a_kernel_that_does_not_compile_fails_and_one_that_the_target_cannot_is_
 
 
 @needs_cuda_wheels
-def test_check_tells_how_many_are_compiled(probe: Probe) -> None:
-    told: list[int] = []
-    check(list(variants(probe, "sm_90a")), told.append)
-    assert told == [1, 2, 3]
-
-
-@needs_cuda_wheels
 def test_runs_of_the_disassembler_do_not_change_the_answer(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = [variant for target in ("sm_80", "sm_120a") for variant in variants(probe, target)]
-    together = check(chosen)
+    told: list[int] = []
+    chosen = [variant for target in ("sm_80", "sm_120a") for variant in list(variants(probe, target))[:2]]
+    together = check(chosen, told.append)
+    assert told == [1, 2, 3, 4]
     monkeypatch.setattr("gpuprof.characterize.gates.check._TOGETHER", 1)
     assert check(chosen) == together
     assert [item.variant for item in together] == chosen
@@ -468,17 +430,3 @@ def test_neighbours_are_compiled_in_different_threads(probe: Probe, monkeypatch:
     monkeypatch.setattr("gpuprof.characterize.gates.check._processors", lambda: 3)
     chosen = [Variant(probe, probe.kernel, target, DEFAULT) for target in ("sm_80",) * 7 if probe.kernel is not None]
     assert list(_groups(chosen)) == [[0, 3, 6], [1, 4], [2, 5]]
-
-
-@needs_cuda_wheels
-def test_the_compiler_of_cuda_12_is_read_by_the_disassembler_of_cuda_13(
-    probe: Probe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = [nvrtc for nvrtc in find_nvrtc() if nvrtc.version < (13, 0)]
-    if not old:
-        pytest.skip("there is no NVRTC of CUDA 12 (python -m pip install nvidia-cuda-nvrtc-cu12)")
-    monkeypatch.setattr(compiling, "find_nvrtc", lambda: tuple(old))
-    for item in check(list(variants(probe, "sm_90a"))):
-        assert item.compiled is not None
-        assert item.compiled.compiler == str(old[0])
-        assert item.judgement.gate == "pass"

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.diagnosis import host_run
 from benchmarks.diagnosis.host_run import KernelFailed, NotForTheHost, compile_case, run
 from gpuprof.errors import EnvironmentProblem, UsageError
 from tests.table import each_row
 
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile for the host with")
-pytestmark = needs_gxx
+pytestmark = [pytest.mark.compilers, needs_gxx]
 
 Array = NDArray[Any]
 Launch = Callable[..., None]
+i32, u32 = ctypes.c_int32, ctypes.c_uint32
 
 RIGHT = r"""
 #include "case.cuh"
@@ -46,19 +46,6 @@ extern "C" __global__ void __launch_bounds__(256) sums(const float *__restrict__
     const float sum = block_sum<8>(i < n ? in[i] : 0.0f);
     if (threadIdx.x == 0)
         out[blockIdx.x] = sum;
-}
-
-extern "C" __global__ void transpose(const float *in, float *out, u32 rows, u32 columns) {
-    __shared__ float tile[32][33];
-    const u32 column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
-    for (u32 j = 0; j < 32; j += blockDim.y)
-        if (column < columns && row + j < rows)
-            tile[threadIdx.y + j][threadIdx.x] = __ldg(&in[(row + j) * columns + column]);
-    __syncthreads();
-    const u32 to_column = blockIdx.y * 32 + threadIdx.x, to_row = blockIdx.x * 32 + threadIdx.y;
-    for (u32 j = 0; j < 32; j += blockDim.y)
-        if (to_column < rows && to_row + j < columns)
-            out[(to_row + j) * rows + to_column] = tile[threadIdx.x][threadIdx.y + j];
 }
 
 extern "C" __global__ void histogram(const u8 *in, u32 *bins, u32 n) {
@@ -91,53 +78,6 @@ extern "C" __global__ void early(const float *in, float *out, u32 n) {
     held[threadIdx.x] = in[threadIdx.x];
     __syncthreads();
     out[threadIdx.x] = held[n - 1 - threadIdx.x];
-}
-
-extern "C" __global__ void places(u32 *out) {
-    const u32 block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-    const u32 thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-    const u32 i = block * blockDim.x * blockDim.y * blockDim.z + thread;
-    out[i] = blockIdx.x + 10 * blockIdx.y + 100 * blockIdx.z + 1000 * threadIdx.x + 10000 * threadIdx.y
-        + 100000 * threadIdx.z;
-}
-
-template <int N> __device__ float left_in_shared(u32 i) {
-    __shared__ float hidden[N];
-    const float found = hidden[i];
-    hidden[i] = 1.0f;
-    return found;
-}
-
-extern "C" __global__ void unwritten(float *out) {
-    __shared__ alignas(32) float fixed_size[32];
-    extern __shared__ float given_size[];
-    out[0] = left_in_shared<4>(0);
-    out[1] = fixed_size[3];
-    out[2] = given_size[1];
-    fixed_size[3] = given_size[1] = 1.0f;
-}
-
-__shared__ float of_file[4];
-struct __align__(16) Pair {
-    float a, b;
-};
-
-extern "C" {
-void __global__ __launch_bounds__(32, 2) declared(float *out, Pair given) {
-    static __shared__ float a[8], b[8];
-    volatile __shared__ float c[8];
-    __shared__ struct {
-        float x;
-        u32 y[3];
-    } s;
-    __shared__ __align__(128) unsigned char raw[256];
-    extern __shared__
-        double rows[][4];
-    of_file[0] = 1, a[1] = 2, b[2] = 3, c[3] = 4, s.x = 5, rows[1][2] = given.b;
-    reinterpret_cast<float4 *>(raw)[1] = make_float4(1, 7, 3, 4);
-    out[0] = of_file[0] + a[1] + b[2] + c[3] + s.x + (float)rows[1][2] + reinterpret_cast<float4 *>(raw)[1].y;
-    out[1] = (u64)raw % 128 + __cvta_generic_to_shared(rows) % 1024;
-}
 }
 
 extern "C" __global__ void votes(u32 *out) {
@@ -191,17 +131,6 @@ extern "C" __global__ void numbers(const u32 *in, u32 *out, u32 n) {
     mine[7] = __dp4a((int)x, 0x01020304, weights[i % 3]);
 }
 
-// Overloads beside CUDA's own.
-__device__ float2 max(float2 a, float2 b) { return make_float2(max(a.x, b.x), max(a.y, b.y)); }
-__device__ float atomicMax(float *address, float value) {
-    return __int_as_float(atomicMax((int *)address, __float_as_int(value)));
-}
-
-extern "C" __global__ void overloads(const float2 *in, float *most) {
-    const float2 larger = max(in[threadIdx.x], make_float2(0.0f, 0.5f));
-    atomicMax(most, max(larger.x, larger.y));
-}
-
 extern "C" __global__ void pipeline(const float *in, float *out, u32 steps) {
     extern __shared__ alignas(16) float stages[][64];
     if (threadIdx.x < 32) {
@@ -220,14 +149,6 @@ extern "C" __global__ void pipeline(const float *in, float *out, u32 steps) {
         if (step + 2 < steps)
             on_host::arrive(3 + step % 2, 96);
     }
-}
-
-extern "C" __global__ void gathered(u32 *out) {
-    u32 all[32], sum = 0;
-    on_host::gather(threadIdx.x * threadIdx.x, all);
-    for (u32 i = 0; i < 32; i++)
-        sum += i <= threadIdx.x ? all[i] : 0;
-    out[threadIdx.x] = sum;
 }
 
 extern "C" __global__ void halves(const float *in, u16 *half, float *back, u32 n) {
@@ -336,10 +257,6 @@ def three(sizes: int | tuple[int, ...]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def u32(value: int) -> ctypes.c_uint32:
-    return ctypes.c_uint32(value)
-
-
 def zeros(count: int, dtype: str = "f4") -> Array:
     return np.zeros(count, dtype)
 
@@ -348,12 +265,6 @@ def test_block_reduction_with_shuffles_in_a_template(right: Launch) -> None:
     values, sums = np.random.default_rng(1).random(1000, dtype=np.float32), zeros(4)
     right("sums", 4, 256, values, sums, u32(1000))
     np.testing.assert_allclose(sums, np.pad(values, (0, 24)).reshape(4, 256).sum(axis=1), rtol=1e-6)
-
-
-def test_transpose_through_a_shared_tile(right: Launch) -> None:
-    values, out = np.random.default_rng(2).random((70, 45), dtype=np.float32), np.zeros((45, 70), np.float32)
-    right("transpose", (2, 3), (32, 8), values, out, u32(70), u32(45))
-    assert (out == values.T).all()
 
 
 def test_histogram_with_atomics(right: Launch) -> None:
@@ -372,28 +283,6 @@ def test_threads_that_returned_do_not_hold_up_a_barrier(right: Launch) -> None:
     values, out = np.arange(40, dtype=np.float32), zeros(40)
     right("early", 1, 64, values, out, u32(40))
     assert (out == values[::-1]).all()
-
-
-def test_grid_and_block_of_three_dimensions(right: Launch) -> None:
-    out = zeros(4 * 3 * 2 * 5 * 2 * 3, "u4")
-    right("places", (4, 3, 2), (5, 2, 3), out)
-    bz, by, bx, tz, ty, tx = np.indices((2, 3, 4, 3, 2, 5))
-    assert (out == (bx + 10 * by + 100 * bz + 1000 * tx + 10000 * ty + 100000 * tz).ravel()).all()
-
-
-def test_shared_memory_holds_garbage_before_each_block(right: Launch) -> None:
-    out = zeros(3)
-    right("unwritten", 2, 1, out, shared=64)
-    assert (out.view(np.uint32) == 0xCBCBCBCB).all()
-
-
-def test_every_way_to_declare_shared_memory(right: Launch) -> None:
-    class Pair(ctypes.Structure):
-        _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_float), ("padding", ctypes.c_float * 2))
-
-    out = zeros(2)
-    right("declared", 2, 1, out, Pair(0, 6), shared=256)
-    assert out.tolist() == [28, 0]
 
 
 def test_votes_reductions_and_parts_of_a_warp(right: Launch) -> None:
@@ -425,11 +314,11 @@ def test_a_thread_that_spins_lets_others_run(right: Launch) -> None:
 
 
 def test_an_absent_barrier_shows_in_the_other_order(right: Launch) -> None:
-    one, other = zeros(64, "u4"), zeros(64, "u4")
-    right("neighbours", 1, 64, one)
-    right("neighbours", 1, 64, other, backwards=True)
-    assert (one[1:] == np.arange(63)).all()
-    assert (other[1:] == 0xCBCBCBCB).all()
+    forth, back = zeros(64, "u4"), zeros(64, "u4")
+    right("neighbours", 1, 64, forth)
+    right("neighbours", 1, 64, back, backwards=True)
+    assert (forth[1:] == np.arange(63)).all()
+    assert (back[1:] == 0xCBCBCBCB).all()
 
 
 def test_functions_of_whole_numbers(right: Launch) -> None:
@@ -475,12 +364,6 @@ def test_half_precision_is_converted_as_numpy_does(right: Launch) -> None:
         np.testing.assert_array_equal(back, known)
 
 
-def test_a_source_may_overload_what_cuda_has(right: Launch) -> None:
-    values, most = np.array([[3, 1], [0.25, 7], [-1, 2]], np.float32), zeros(1)
-    right("overloads", 1, 3, values, most)
-    assert most[0] == 7
-
-
 def test_named_barriers_join_a_producer_and_its_consumers(right: Launch) -> None:
     values, out = np.arange(5 * 64, dtype=np.float32), zeros(5 * 64)
     for backwards in (False, True):
@@ -488,146 +371,89 @@ def test_named_barriers_join_a_producer_and_its_consumers(right: Launch) -> None
         assert (out.reshape(5, 64) == values.reshape(5, 64)[:, ::-1]).all()
 
 
-def test_host_versions_can_see_every_lane(right: Launch) -> None:
-    out = zeros(32, "u4")
-    right("gathered", 1, 32, out)
-    assert (out == np.cumsum(np.arange(32) ** 2)).all()
-
-
-def test_every_kernel_runs_the_same_with_ucontext(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_run, "_OPTIONS", (*host_run._OPTIONS, "-DON_HOST_UCONTEXT"))
-    launch = launcher(RIGHT, "right", folder)
-    test_block_reduction_with_shuffles_in_a_template(launch)
-    test_votes_reductions_and_parts_of_a_warp(launch)
-
-
-def failure(launch: Launch, entry: str, *arguments: object, **options: Any) -> str:
-    """Run a kernel that must fail with 2 blocks of 32 threads; return the message."""
-    with pytest.raises(KernelFailed) as raised:
-        launch(entry, 2, 32, *arguments, **options)
-    return str(raised.value)
-
-
-def test_a_shuffle_whose_lane_does_not_come_is_a_deadlock_that_names_both(wrong: Launch) -> None:
-    assert failure(wrong, "absent_lane", zeros(32)) == (
-        "absent_lane: block (0, 0, 0) cannot go on: threads 0-4 6-31 wait at __shfl_down_sync with mask 0xffffffff "
-        "(wrong.cu:6); threads 5 wait at __syncthreads (wrong.cu:7)"
-    )
-
-
-def test_a_barrier_in_divergent_code_is_an_error(wrong: Launch) -> None:
-    assert "thread 0 waits in line 15 of wrong.cu, thread 1 of the same warp in line 13" in failure(
-        wrong, "divergent", zeros(32)
-    )
-
-
-def test_a_mask_without_the_own_lane_is_an_error(wrong: Launch) -> None:
-    assert (
-        "thread (16, 0, 0) of block (0, 0, 0): __ballot_sync with mask 0xffff, which lacks its own lane 16"
-        in failure(wrong, "without_itself", zeros(32, "u4"))
-    )
-
-
-WRITER = "writes: thread (2, 0, 0) of block (1, 0, 0)"
+WRITES = "thread (2, 0, 0) of block (1, 0, 0) writes"
 
 
 @each_row(
-    ("at", "told"),
+    ("entry", "arguments", "options", "told"),
     [
-        (100, "writes: block (1, 0, 0) has written past the end of out"),
-        (-1, "writes: block (1, 0, 0) has written before the beginning of out"),
-        (1000, "writes: thread (2, 0, 0) of block (1, 0, 0) writes 3600 bytes past the end of out (wrong.cu:25)"),
-        (
-            -5000,
-            "writes: thread (2, 0, 0) of block (1, 0, 0) writes 20000 bytes before the beginning of out (wrong.cu:25)",
-        ),
+        ("absent_lane", [zeros(32)], {}, ["threads 0-4 6-31 wait at __shfl_down_sync with mask 0xffffffff (wrong.cu:6)",
+                                          "threads 5 wait at __syncthreads (wrong.cu:7)"]),
+        ("divergent", [zeros(32)], {}, ["thread 0", "line 15 of wrong.cu", "thread 1", "line 13"]),
+        ("without_itself", [zeros(32, "u4")], {}, ["thread (16, 0, 0)", "__ballot_sync with mask 0xffff", "lane 16"]),
+        ("writes", [zeros(100), i32(100)], {"names": ("out", "at")}, ["block (1, 0, 0)", "end of out"]),
+        ("writes", [zeros(100), i32(-1)], {"names": ("out", "at")}, ["block (1, 0, 0)", "beginning of out"]),
+        ("writes", [zeros(100), i32(1000)], {"names": ("out", "at")}, [WRITES, " 3600 bytes", "(wrong.cu:25)"]),
+        ("writes", [zeros(100), i32(-5000)], {"names": ("out", "at")}, [WRITES, " 20000 bytes", "(wrong.cu:25)"]),
+        ("reads", [zeros(64), zeros(1), i32(64)], {}, ["thread (0, 0, 0)", " 0 bytes", "argument 1"]),
+        ("beyond_shared", [zeros(1), u32(8)], {"shared": 32}, ["dynamic shared memory", "32 bytes"]),
+        ("beyond_shared", [zeros(1), u32(5000)], {"shared": 32}, ["dynamic shared memory", "32 bytes"]),
+        ("beyond_array", [zeros(1), u32(8)], {}, ["(wrong.cu:42)"]),
+        ("beyond_array", [zeros(1), u32(11)], {}, ["(wrong.cu:42)"]),
+        ("misaligned", [zeros(8), zeros(8)], {}, ["aligned", "(wrong.cu:48)"]),
+        ("endless", [zeros(1, "u4")], {"seconds": 0.1}, ["0.1 s"]),
+        ("promise", [u32(7)], {}, ["__builtin_assume(n % 4 == 0)", "(wrong.cu"]),
     ],
-)
-def test_a_write_beyond_a_buffer_is_reported(wrong: Launch, at: int, told: str) -> None:
-    out = zeros(100)
-    assert failure(wrong, "writes", out, ctypes.c_int32(at), names=("out", "at")) == told
-    assert not out.any()
+)  # fmt: skip
+def test_what_a_kernel_must_not_do_is_reported_with_thread_and_line(
+    wrong: Launch, entry: str, arguments: list[Any], options: dict[str, Any], told: list[str]
+) -> None:
+    with pytest.raises(KernelFailed) as raised:
+        wrong(entry, 2, 32, *arguments, **options)
+    message = str(raised.value)
+    assert message.startswith(f"{entry}: ")
+    assert [text for text in told if text not in message] == [], message
+    assert entry != "writes" or not arguments[0].any()
 
 
-def test_a_read_far_beyond_a_buffer_is_reported(wrong: Launch) -> None:
-    told = failure(wrong, "reads", zeros(64), zeros(1), ctypes.c_int32(64))
-    assert "reads: thread (0, 0, 0) of block (0, 0, 0) reads 0 bytes past the end of argument 1" in told
-
-
-@each_row("at", [8, 5000])
-def test_a_write_beyond_dynamic_shared_memory_is_reported(wrong: Launch, at: int) -> None:
-    assert "past the end of dynamic shared memory, which is 32 bytes long" in failure(
-        wrong, "beyond_shared", zeros(1), u32(at), shared=32
-    )
-
-
-@each_row(("at", "line"), [(8, 42), (11, 42), (7, None)])
-def test_an_index_beyond_an_array_is_reported(wrong: Launch, at: int, line: int | None) -> None:
-    if line is None:
-        wrong("beyond_array", 1, 1, zeros(1), u32(at))
-        return
-    told = failure(wrong, "beyond_array", zeros(1), u32(at))
-    assert "has an index beyond its array's bounds" in told
-    assert told.endswith(f"(wrong.cu:{line})")
-
-
-def test_a_misaligned_vector_is_reported(wrong: Launch) -> None:
-    told = failure(wrong, "misaligned", zeros(8), zeros(8))
-    assert "an address that is not aligned to its type (wrong.cu:48)" in told
-
-
-def test_a_kernel_that_does_not_end_is_reported(wrong: Launch) -> None:
-    told = failure(wrong, "endless", zeros(1, "u4"), seconds=0.1)
-    assert "is still running after 0.1 s: the kernel does not end" in told
-
-
-def test_a_promise_to_the_compiler_is_checked(wrong: Launch) -> None:
+def test_what_a_kernel_may_do_is_no_failure_and_after_one_the_next_is_right(wrong: Launch, right: Launch) -> None:
+    wrong("beyond_array", 1, 1, zeros(1), u32(7))
     wrong("promise", 1, 1, u32(8))
-    assert "__builtin_assume(n % 4 == 0) does not hold (wrong.cu" in failure(wrong, "promise", u32(7))
-
-
-def test_after_a_failure_the_next_launch_is_right(wrong: Launch, right: Launch) -> None:
-    failure(wrong, "absent_lane", zeros(32))
+    with pytest.raises(KernelFailed):
+        wrong("absent_lane", 2, 32, zeros(32))
     test_histogram_with_atomics(right)
 
 
-def test_arguments_of_other_kinds_are_refused(right: Launch) -> None:
-    with pytest.raises(UsageError, match=r"early takes \(p, p, u4\), but is given \(p, p, f4\)"):
-        right("early", 1, 32, zeros(4), zeros(4), np.float32(4))
-    with pytest.raises(UsageError, match=r"has no kernel other"):
-        right("other", 1, 32)
-    with pytest.raises(UsageError, match="without gaps"):
-        right("early", 1, 32, zeros(8)[::2], zeros(4), u32(4))
-    with pytest.raises(UsageError, match="1 to 1024"):
-        right("early", 1, 2048, zeros(4), zeros(4), u32(4))
-    with pytest.raises(NotForTheHost, match="clusters"):
+@each_row(
+    ("entry", "threads", "arguments", "error"),
+    [
+        ("early", 32, [zeros(4), zeros(4), np.float32(4)], UsageError),
+        ("other", 32, [], UsageError),
+        ("early", 32, [zeros(8)[::2], zeros(4), u32(4)], UsageError),
+        ("early", 2048, [zeros(4), zeros(4), u32(4)], UsageError),
+    ],
+)
+def test_arguments_of_other_kinds_are_refused(
+    right: Launch, entry: str, threads: int, arguments: list[Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        right(entry, 1, threads, *arguments)
+
+
+def test_clusters_are_not_for_the_host(right: Launch) -> None:
+    with pytest.raises(NotForTheHost):
         right("early", 1, 32, zeros(4), zeros(4), u32(4), cluster=(2, 1, 1))
 
 
 @each_row(
-    ("text", "told"),
+    ("text", "place"),
     [
-        (
-            '\n__device__ int lane() { int l; asm("mov.u32 %0, %%laneid;" : "=r"(l)); return l; }',
-            r"a.cu:2: .*not run PTX",
-        ),
-        ("__global__ void __cluster_dims__(2, 1, 1) slow() {}", r"a.cu:1: .*clusters"),
-        (
-            "\n\n__global__ void slow() { nothing(); }",
-            r"does not compile .*:\n  a.cu:3:\d+: error: .*nothing",
-        ),
-        ("template <int N> __global__ void slow() {}", "a.cu has no kernel"),
-        ('#include "absent.cuh"\n__global__ void slow() {}', r"a.cu:1:\d+: fatal error: absent.cuh"),
+        ('\n__device__ int lane() { int l; asm("mov.u32 %0, %%laneid;" : "=r"(l)); return l; }', "a.cu:2:"),
+        ("__global__ void __cluster_dims__(2, 1, 1) slow() {}", "a.cu:1:"),
+        ("\n\n__global__ void slow() { nothing(); }", "a.cu:3:"),
+        ("template <int N> __global__ void slow() {}", "a.cu"),
+        ('#include "absent.cuh"\n__global__ void slow() {}', "a.cu:1:"),
     ],
 )
-def test_a_source_that_the_host_cannot_run_is_refused_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+def test_a_source_that_the_host_cannot_run_is_refused_with_its_line(tmp_path: Path, text: str, place: str) -> None:
     path = tmp_path / "a.cu"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(NotForTheHost, match=told):
+    with pytest.raises(NotForTheHost) as raised:
         compile_case(path, tmp_path)
+    assert place in str(raised.value)
 
 
 def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EnvironmentProblem, match=r"there is no g\+\+"):
+    with pytest.raises(EnvironmentProblem):
         compile_case(written(WRONG, "wrong", tmp_path), tmp_path)

@@ -22,8 +22,6 @@ from gpuprof.store.write import session_lines
 from tests.conftest import OWN_REPORTS, REAL_REPORTS, report_name
 from tests.table import each_row
 
-pytestmark = pytest.mark.usefixtures("tools_themselves")
-
 SMALL = [path for path in (*REAL_REPORTS, *OWN_REPORTS) if path.stat().st_size < 310_000]
 KINDS = ("cut", "bytes", "stretch")
 SEEDS = (40, 41)

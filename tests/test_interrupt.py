@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.table import each_row
 
 START = "import signal; from gpuprof.cli.interrupt import end_at_once; end_at_once();"
@@ -52,6 +54,7 @@ def test_a_caller_that_ignores_it_is_obeyed() -> None:
     assert "went on" in python(f"{code}{START}signal.raise_signal(signal.SIGINT); print('went on')").stdout
 
 
+@pytest.mark.slow
 def test_what_is_run_hears_it_though_this_process_does_not(tmp_path: Path) -> None:
     """A shell without job control starts what runs in its background with SIGINT ignored, which is handed on."""
     program = tmp_path / "program.py"
@@ -69,11 +72,6 @@ print(ended.stopped_by, ended.seconds < 15, signal.getsignal(signal.SIGINT) is s
 """
     assert python(code).stdout == "timeout True True\n"
     assert (tmp_path / "written").exists()
-
-
-def test_both_ways_to_start_look_after_it_before_they_import_the_commands() -> None:
-    code = "import sys, gpuprof.__main__; print('click' in sys.modules, 'gpuprof.cli.main' in sys.modules)"
-    assert python(code).stdout == "False False\n"
 
 
 @each_row("name", ["SIGTERM", "SIGHUP"])

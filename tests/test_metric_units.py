@@ -17,8 +17,9 @@ from benchmarks.recordings.report_file import dim3
 from gpuprof.read.metric_units import READ_TWO_WAYS, unit_of
 from gpuprof.read.wire import message, number
 from gpuprof.units import ncu_unit
-from tests import kept, ncu_bytes
+from tests import ncu_bytes
 from tests.conftest import SHARED
+from tests.cuda_tools import ALL_VARIANTS
 from tests.table import each_row
 
 CHIPS = {"gv100": 320, "tu102": 354, "ga100": 368, "ga102": 370, "ga10b": 379, "gh100": 384, "ad102": 402}
@@ -101,7 +102,7 @@ def test_units_of_real_reports_are_those_of_nvidia_s_reader(real_report: Path) -
 
 @each_row("chip", CHIPS)
 def test_units_of_what_ncu_offers_are_those_of_nvidia_s_reader(chip: str) -> None:
-    if chip not in USUAL_CHIPS and not kept.EVERYTHING:
+    if chip not in USUAL_CHIPS and not ALL_VARIANTS:
         pytest.skip("tried with GPUPROF_ALL_VARIANTS=1")
     names = [base + suffix for base, kind in _offered(chip) for suffix in _suffixes(kind)]
     other = NOT_OF_THE_CHIP.get(chip, ())

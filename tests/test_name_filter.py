@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from gpuprof.collect.name_filter import LONGEST, by_name, by_symbol
 from gpuprof.collect.name_pieces import as_ncu_may_write
 from gpuprof.read.torch_json import TraceJson
-from tests import kept_tools
 from tests.kernel_name_corpus import MADE_UP, Names, library_name, of_libraries, renamed
 from tests.readings import report_of
 from tests.table import each_row
@@ -201,8 +200,8 @@ def std_regex(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("g++") is None:
         pytest.skip("no g++ is installed here")
     program = tmp_path_factory.mktemp("regex") / "std_regex"
-    program.write_bytes(kept_tools.host_program(Path(__file__).with_name("std_regex.cpp"), "-O1"))
-    program.chmod(0o755)
+    source = Path(__file__).with_name("std_regex.cpp")
+    subprocess.run(["g++", "-O1", str(source), "-o", str(program)], check=True)
     return program
 
 

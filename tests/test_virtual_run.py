@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,12 +28,13 @@ from gpuprof.characterize.sheet.measured import Measured, load_measured
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.resources import data_dir
-from tests import kept, kept_code
+from tests.cuda_tools import ALL_VARIANTS
 from tests.fake_gpu import Misbehaviour, compiled
 from tests.table import each_row
 from tests.virtual_gpu import H200, VirtualGpu
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
+pytestmark = pytest.mark.slow
 LIMITS_S = {"quick": 90.0, "default": 360.0, "full": 1500.0}
 
 
@@ -77,24 +76,8 @@ def at_once() -> Iterator[None]:
 def finished(
     library: tuple[Probe, ...], tmp_path_factory: pytest.TempPathFactory, at_once: None
 ) -> Callable[[str], Ran]:
-    """Runs of whole modes, each once; from an earlier run of the tests where nothing that they follow from changed."""
-    code = kept_code.code_key(__name__), kept_code.folder_key(data_dir("specs"), probe_folder())
-
-    @cache
-    def ran(mode: str) -> Ran:
-        key = kept.key_of(sys.version, code, mode)
-        made: list[Ran] = []
-
-        def make() -> bytes:
-            made.append(run_of(library, mode, tmp_path_factory.mktemp(mode)))
-            return pickle.dumps(made[0])
-
-        stored = None if kept.EVERYTHING else kept.kept("virtual-runs", key, make)
-        if stored is None:
-            make()
-        return made[0] if made else pickle.loads(stored or b"")
-
-    return ran
+    """Runs of whole modes, each once."""
+    return cache(lambda mode: run_of(library, mode, tmp_path_factory.mktemp(mode)))
 
 
 def run_of(library: tuple[Probe, ...], mode: str, folder: Path) -> Ran:
@@ -114,9 +97,7 @@ def run_of(library: tuple[Probe, ...], mode: str, folder: Path) -> Ran:
     )
 
 
-@pytest.fixture(params=["quick", "default", pytest.param("full", marks=pytest.mark.skipif(
-    not kept.EVERYTHING, reason="25 minutes on the virtual clock take a minute: left to make test-all"
-))])  # fmt: skip
+@pytest.fixture(params=["quick", "default", "full"] if ALL_VARIANTS else ["quick"])
 def ran(request: pytest.FixtureRequest, finished: Callable[[str], Ran]) -> Ran:
     """A run of each mode."""
     return finished(request.param)
@@ -156,9 +137,9 @@ def test_step_takes_no_more_than_its_share(ran: Ran, library: tuple[Probe, ...])
 
 def test_no_point_is_lost(ran: Ran, library: tuple[Probe, ...]) -> None:
     there = {
-        (one.probe, one.config.fixed(axes(probe)), (one.config.regime, one.config.data))
-        for one in ran.series if one.round == FINAL
-        for probe in library if probe.id == one.probe
+        (series.probe, series.config.fixed(axes(probe)), (series.config.regime, series.config.data))
+        for series in ran.series if series.round == FINAL
+        for probe in library if probe.id == series.probe
     }  # fmt: skip
     checked = compiled(library, "sm_90a", lambda *_: None)
     context = MeasurementContext(VirtualGpu(library), "sm_90a", checked, Store(None), EFFORTS[ran.mode])
@@ -224,14 +205,14 @@ def products() -> dict[str, GpuSpec]:
     return {gpu.name: gpu for gpu in every if gpu.number("sm_count")}
 
 
-@each_row("name", sorted(products()))
+@each_row("name", sorted(products())[:: 1 if ALL_VARIANTS else 5])
 def test_every_product_has_time_for_each_of_its_points(library: tuple[Probe, ...], name: str) -> None:
     gpu = products()[name]
     arch = LIBRARY.arch(gpu.arch)
     assert arch is not None
     target = target_of(arch.compute_capability or "")
     if target is None:
-        pytest.skip(f"no probe is made for {gpu.arch}")
+        return  # no probe is made for it
     properties = replace(
         H200,
         name=gpu.name,

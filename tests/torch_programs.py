@@ -15,10 +15,6 @@ from typing import NamedTuple
 
 import pytest
 
-from gpuprof.collect.annotate import INJECTED
-from tests import kept
-from tests.kept_runs import recalled
-
 TORCH_PYTHON = os.environ.get("GPUPROF_TORCH_PYTHON", sys.executable)
 PLAIN = {
     name: value
@@ -29,9 +25,6 @@ PLAIN = {
 PLAIN_TORCH = {**PLAIN, "OMP_NUM_THREADS": "1"}
 QUIET = ("-W", "ignore:Failed to initialize NumPy")
 _SERVER = Path(__file__).with_name("torch_server.py")
-_SEEN = ("GPUPROF_ANNOTATE", "GPUPROF_RANGES", "GPUPROF_SURVEY", "LANG", "LC_", "OMP_",
-         "PYTHONIOENCODING", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONUTF8")  # fmt: skip
-"""How the variables begin that a program may see the effect of."""
 
 NET = """
 import sys
@@ -65,7 +58,7 @@ net, x = Net(), torch.ones(4, 8)
 def run(
     arguments: Iterable[str], folder: Path, environ: Mapping[str, str], code: int = 0, python: str = sys.executable
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python on words in a folder."""
+    """Run Python with these arguments in a folder."""
     done = subprocess.run(
         [python, *arguments], cwd=folder, env=dict(environ), capture_output=True, text=True, check=False, timeout=120
     )
@@ -73,20 +66,11 @@ def run(
     return done
 
 
-_LOOK = """
-import sys
-from importlib.metadata import distributions
-from importlib.util import find_spec
-there = [sys.version, *sorted(f"{one.name} {one.version}" for one in distributions())]
-print(*there if find_spec("torch") else (), end="")
-"""
-
-
 @cache
-def torch_there() -> str:
-    """Which Python and packages there are to test with; empty where torch is not among them. It is not loaded."""
-    words = [TORCH_PYTHON, "-c", _LOOK]
-    return subprocess.run(words, check=True, env=PLAIN, capture_output=True, text=True).stdout
+def torch_there() -> bool:
+    """Whether the Python to test with has torch, which is not loaded."""
+    command = [TORCH_PYTHON, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"]
+    return subprocess.run(command, check=False, env=PLAIN).returncode == 0
 
 
 def need_torch() -> None:
@@ -98,19 +82,9 @@ def need_torch() -> None:
 def run_torch(
     arguments: Iterable[str], folder: Path, environ: Mapping[str, str], code: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Python that has torch on words in a folder, or recall what it did there; skip where there is no torch."""
+    """Run a Python that has torch with these arguments in a folder; skip where there is no torch."""
     need_torch()
-    words = list(arguments)
-    done = recalled(folder, _key(words, folder, environ), lambda: run(words, folder, environ, code, TORCH_PYTHON))
-    assert done.returncode == code, done.stderr
-    return done
-
-
-def _key(how: object, folder: Path, environ: Mapping[str, str]) -> str:
-    """The hash of all that a run follows from, but for what its folder holds."""
-    ours = [file.read_bytes() for file in sorted(INJECTED.glob("*.py"))]
-    chosen = {name: value.replace(str(folder), ".") for name, value in environ.items() if name.startswith(_SEEN)}
-    return kept.key_of(torch_there(), TORCH_PYTHON, how, sorted(chosen.items()), ours, _SERVER.read_bytes())
+    return run(arguments, folder, environ, code, TORCH_PYTHON)
 
 
 class Server:
@@ -124,26 +98,19 @@ class Server:
     def run(
         self, folder: Path, code: int = 0, *, cuda: bool = False, variables: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run the script in a folder, with `cuda` after what torch does at CUDA's first use; or recall what it did."""
-        for name in ("stdout", "stderr"):
-            (folder / name).write_text("")
-        asked = {"variables": dict(variables or {}), "cuda": cuda}
-        key = _key((asked, self._modules), folder, self._environ)
-        done = recalled(folder, key, lambda: self._asked({"folder": str(folder), **asked}))
-        assert done.returncode == code, done.stderr
-        return done
-
-    def _asked(self, asked: Mapping[str, object]) -> subprocess.CompletedProcess[str]:
+        """Run the script in a folder; with `cuda`, after what torch does at CUDA's first use."""
         if self._process is None:
             self._process = self._started()
-        asks, answers, folder = self._process.stdin, self._process.stdout, Path(str(asked["folder"]))
+        for name in ("stdout", "stderr"):
+            (folder / name).write_text("")
+        asks, answers = self._process.stdin, self._process.stdout
         assert asks is not None and answers is not None
-        asks.write(f"{json.dumps(asked)}\n")
+        asks.write(json.dumps({"folder": str(folder), "variables": dict(variables or {}), "cuda": cuda}) + "\n")
         asks.flush()
         ended = int(answers.readline())
-        return subprocess.CompletedProcess(
-            "script.py", ended, (folder / "stdout").read_text(), (folder / "stderr").read_text()
-        )
+        stdout, stderr = (folder / "stdout").read_text(), (folder / "stderr").read_text()
+        assert ended == code, stderr
+        return subprocess.CompletedProcess("script.py", ended, stdout, stderr)
 
     def _started(self) -> subprocess.Popen[str]:
         """The server; what it says itself, but for answers, goes to stderr."""
