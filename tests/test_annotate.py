@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,9 +12,9 @@ from typing import NamedTuple
 import pytest
 
 import gpuprof
-from gpuprof.collect.annotate import INJECTED, annotated, surveyed
+from gpuprof.collect.annotate import INJECTED, annotated
 from gpuprof.model.autotuning import RANGE
-from gpuprof.model.labels import MAX_LAUNCH_WIDTH, label_kernels
+from gpuprof.model.labels import label_kernels
 from gpuprof.model.torch_ranges import launched_by, readable_range
 from tests.table import each_row
 from tests.torch_programs import NET, PLAIN, PLAIN_TORCH, QUIET, Servers, run, run_torch, servers
@@ -88,36 +86,6 @@ def test_a_program_does_what_it_does_without_us(
     output = same_with_and_without(arguments, place, code, **extra)
     assert output.startswith(printed)
     assert str(INJECTED) not in output
-
-
-def test_pythonpath_reaches_grandchildren_once(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("VALUE = 5\n")
-    code = "import mine, sys, subprocess; print(mine.VALUE, sys.path)"
-    nested = f"import subprocess, sys, os; subprocess.run([sys.executable, '-c', {code!r}], check=True)"
-    before = {**PLAIN, "PYTHONPATH": str(tmp_path)}
-    assert annotated(before)["PYTHONPATH"] == f"{INJECTED}{os.pathsep}{tmp_path}"
-    assert annotated({**PLAIN, "PYTHONPATH": ""})["PYTHONPATH"] == str(INJECTED)
-    assert same_with_and_without(["-c", nested], tmp_path, PYTHONPATH=str(tmp_path)).startswith("5 [")
-
-
-FAKE_TORCH = "import sys\nprint('loading')\n"
-
-
-def test_a_torch_that_cannot_be_marked_or_surveyed_is_told_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text(FAKE_TORCH)
-    look = "from importlib import util; print(util.find_spec('torch') is not None); import torch; print(torch.__name__)"
-    for environ in (annotated(PLAIN), surveyed(annotated(PLAIN), tmp_path)):
-        done = run(["-c", look], tmp_path, environ)
-        assert done.stdout == "True\nloading\ntorch\n"
-        assert done.stderr.startswith("gpuprof: ") and done.stderr.count("\n") == 1
-
-
-def test_a_survey_names_its_folder_in_full_and_keeps_pythonpath() -> None:
-    assert surveyed({"PYTHONPATH": "/mine", "HOME": "/root"}, Path("traces")) == {
-        "GPUPROF_SURVEY_TO": str(Path.cwd() / "traces"),
-        "PYTHONPATH": f"{INJECTED}{os.pathsep}/mine",
-        "HOME": "/root",
-    }
 
 
 def test_nothing_is_marked_without_the_variable(tmp_path: Path) -> None:
@@ -230,12 +198,6 @@ def test_modules_are_marked_with_their_path(fresh: Torch) -> None:
 
 
 @pytest.mark.torch
-def test_annotation_loads_nothing_of_the_survey(torch: Torch) -> None:
-    done = torch.run("import sys, torch\nprint(sorted(name for name in sys.modules if name.startswith('_gpuprof')))")
-    assert done.stdout == "['_gpuprof_torch_autotuning', '_gpuprof_torch_compiling', '_gpuprof_torch_ranges']\n"
-
-
-@pytest.mark.torch
 def test_backward_nodes_are_marked_with_the_module_that_made_them_in_every_step(torch: Torch) -> None:
     step = "nn.MSELoss()(net(x)['out'], x).backward()"
     names = torch.names(f"{NET}\nfor _ in range(3):\n    {step}\nprint(net.layers[0].norm.weight.grad)")
@@ -297,47 +259,6 @@ nn.Identity()(x)
 
 
 @pytest.mark.torch
-def test_threads_have_ranges_of_their_own(torch: Torch) -> None:
-    text = f"""{NET}
-import threading
-def work():
-    with torch.no_grad():
-        for _ in range(20):
-            net(x)
-threads = [threading.Thread(target=work) for _ in range(4)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
-    marked = torch.marked(text)
-    each = {f"layers.{number}{part}": 80 for number in range(2) for part in BLOCK}
-    assert Counter(marked.names) == {"Net": 80, **each}
-    assert {stack[0] for stack in marked.ranges} == {"Net"}
-
-
-@pytest.mark.torch
-def test_checkpoints_transforms_exports_and_changes_in_place_work(torch: Torch) -> None:
-    text = f"""{NET}
-from torch.utils.checkpoint import checkpoint
-with torch.no_grad():
-    net(x)
-kept = x.clone().requires_grad_()
-for reentrant in (False, True):
-    checkpoint(net.layers[1], kept, use_reentrant=reentrant).sum().backward()
-print(kept.grad.sum())
-out = net.layers[0](x)
-out += 1
-out.relu_()
-out.sum().backward()
-print(out.sum(), torch.func.vmap(net.layers[0])(x).sum(), torch.func.jacrev(net.layers[0])(x).sum())
-print(torch.export.export(nn.Linear(8, 8), (x,), strict=True).graph)  # with hooks on all modules it fails
-"""
-    wanted = {"layers.1.mlp.up", "layers.1.mlp.up (backward)", "layers.0.mlp.up (backward)"}
-    assert set(torch.names(text)) >= wanted
-
-
-@pytest.mark.torch
 def test_compiled_modules_compile_once_into_the_same_graph(torch: Torch) -> None:
     text = f"""{NET}
 from torch._dynamo.utils import counters
@@ -380,39 +301,6 @@ print(float(out.detach()))
     done = torch.run(text)
     assert done.stdout == without.stdout
     assert done.stderr.count("gpuprof: ") == 1 and "TypeError" in done.stderr
-
-
-OBSERVED = """
-import sys
-from torch.autograd import profiler
-ours = sys.modules["_gpuprof_torch_ranges"]
-class States:  # this torch has no NVTX; ITT is observed in the same way
-    NVTX, KINETO = profiler.ProfilerState.ITT, profiler.ProfilerState.KINETO
-profiler.ProfilerState = States
-torch.cuda.is_initialized = lambda: True
-ours._state.observe = True
-ours._give_way_to_profilers()
-"""
-
-
-@pytest.mark.torch
-def test_torch_s_own_profiler_works_beside_the_observed_operators(torch: Torch) -> None:
-    text = f"""{NET}{OBSERVED}
-import threading
-net(x)
-print(torch.autograd._profiler_enabled())
-thread = threading.Thread(target=net, args=(x,))
-thread.start()
-thread.join()
-with torch.profiler.profile() as profile:
-    net(x)
-print(any("addmm" in event.name for event in profile.events()), torch.autograd._profiler_enabled())
-net(x)
-"""
-    done = torch.run(text)
-    assert done.stdout == "True\nTrue False\n"
-    told = [line for line in done.stderr.splitlines() if not line.startswith("USDT")]
-    assert len(told) == 1 and told[0].startswith("gpuprof: ")
 
 
 # From ranges to labels
@@ -469,47 +357,7 @@ def test_kernels_are_labelled_by_what_launched_them() -> None:
     )
 
 
-def test_long_and_hostile_ranges_make_labels_that_fit_and_differ() -> None:
-    ranges = [(f"layers.{'x' * 200}.{number}", "aten::mm [2]\x1b[31m") for number in range(3)]
-    labels = label_kernels(["sgemm"] * 3, ranges)
-    assert len(set(labels)) == 3
-    assert all(len(label) <= MAX_LAUNCH_WIDTH and label.isprintable() for label in labels)
-
-
 # gpuprof.annotate
-
-NVTX = "calls = []\npush_range = lambda name: calls.append(name)\npop_range = lambda: calls.append('-')\n"
-USES = """
-import gpuprof
-@gpuprof.annotate("step")
-def step(depth):
-    "its own words"
-    return step(depth - 1) if depth else "done"
-with gpuprof.annotate("load"):
-    print(step(1), step.__name__, step.__doc__)
-try:
-    with gpuprof.annotate("bad"):
-        raise KeyError
-except KeyError:
-    pass
-"""
-
-
-DONE = "done step its own words\n"
-
-
-def test_user_ranges_are_pushed_and_popped_through_nvtx_where_it_is_installed(tmp_path: Path) -> None:
-    (tmp_path / "nvtx.py").write_text(NVTX)
-    done = run(["-c", f"{USES}\nimport nvtx\nprint(nvtx.calls)"], tmp_path, PLAIN)
-    assert done.stdout == f"{DONE}['load', 'step', 'step', '-', '-', '-', 'bad', '-']\n"
-    (tmp_path / "nvtx.py").write_text("raise ImportError('not here')\n")
-    assert run(["-c", USES], tmp_path, PLAIN).stdout == DONE
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="nvtx has no wheel for macOS")
-def test_user_ranges_open_through_the_real_nvtx_without_a_gpu(tmp_path: Path) -> None:
-    done = run(["-c", f"{USES}\nimport sys\nprint(sys.modules['nvtx'].__spec__.name)"], tmp_path, PLAIN)
-    assert (done.stdout, done.stderr) == (f"{DONE}nvtx\n", "")
 
 
 def test_annotate_is_imported_on_use_and_brings_nothing_heavy(tmp_path: Path) -> None:
@@ -544,26 +392,3 @@ def test_what_tritons_autotuner_tries_is_marked_whichever_is_loaded_first(fresh:
         marked = python.alone("\n".join([*imports, uses]))
         assert marked.stdout == "2 5 _bench\n"
         assert marked.names == [RANGE] * 3
-
-
-@pytest.mark.torch
-def test_what_is_tried_while_torch_compiles_is_marked_too(torch: Torch) -> None:
-    text = """
-import torch
-from torch._inductor.autotune_process import BenchmarkRequest as base, TritonBenchmarkRequest
-from torch._inductor.runtime.triton_heuristics import CachingAutotuner
-from torch._inductor.select_algorithm import ExternKernelCaller
-def backend(graph, inputs):
-    try:
-        base.benchmark(None)
-    except Exception as error:
-        print(torch.compiler.is_compiling())
-    return graph.forward
-print(torch.compile(lambda x: x + 1, backend=backend)(torch.ones(1)).item())
-for f in (CachingAutotuner.bench, ExternKernelCaller.benchmark, TritonBenchmarkRequest.benchmark, base.benchmark):
-    print(f.__code__.co_filename.rpartition('/')[2])
-"""
-    marked = torch.alone(text)
-    # The names of inductor's methods are torch's own, and another release may call them otherwise.
-    assert marked.stdout == "True\n2.0\n" + "torch_autotuning.py\n" * 4
-    assert marked.names == [RANGE]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import stat
-import struct
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.characterize.gates.check import Variant, _groups, check, variants
+from gpuprof.characterize.gates.check import Variant, check, variants
 from gpuprof.characterize.gates.compile import compile_kernel, compile_options
 from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.code.binary.elf import kernel_code
@@ -172,115 +169,7 @@ def test_without_a_compiler_the_hint_says_what_to_install(monkeypatch: pytest.Mo
     assert caught.value.hint is not None and "nvidia-cuda-nvrtc nvidia-cuda-nvdisasm" in caught.value.hint
 
 
-_LOOKS_FOR_BUILTINS = """
-#include <dlfcn.h>
-extern "C" int nvrtcVersion(int *major, int *minor) {
-    *major = 13; *minor = 0;
-    return dlopen("libnvrtc-builtins.so.77.0", RTLD_LAZY) ? 0 : 7;
-}
-extern "C" const char *nvrtcGetErrorString(int) { return "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE"; }
-extern "C" int nvrtcGetNumSupportedArchs(int *count) { *count = 1; return 0; }
-extern "C" int nvrtcGetSupportedArchs(int *archs) { archs[0] = 90; return 0; }
-"""
 """Looks for its other library as NVRTC 13.0 was seen to do: by name alone, not beside itself."""
-
-
-@pytest.mark.compilers
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ is installed here")
-def test_a_compiler_that_is_loaded_by_path_finds_its_builtins(tmp_path: Path) -> None:
-    for name, source in (("libnvrtc-builtins.so.77.0", "int nothing;"), ("libnvrtc.so.13", _LOOKS_FOR_BUILTINS)):
-        words = ["g++", "-shared", "-fPIC", "-x", "c++", "-", f"-Wl,-soname,{name}", "-o", str(tmp_path / name)]
-        subprocess.run(words, input=source, text=True, check=True)
-    assert border.Nvrtc(tmp_path / "libnvrtc.so.13").version == (13, 0)
-
-
-class Library:
-    """Stands in for NVRTCs that are loaded: each file holds its version."""
-
-    def __init__(self, path: Path) -> None:
-        major, minor = path.read_text().split(".")
-        self.path, self.version = path, (int(major), int(minor))
-
-
-@pytest.fixture
-def libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Let files, each with its version as text, be all the NVRTCs there are."""
-
-    def place(**versions: str) -> None:
-        files = [tmp_path / name / "nvidia" / "cuda_nvrtc" / "lib" / "libnvrtc.so.12" for name in versions]
-        for file, version in zip(files, versions.values(), strict=True):
-            file.parent.mkdir(parents=True)
-            file.write_text(version)
-        monkeypatch.setattr(border, "_candidates", lambda environ: iter(files))
-        find_nvrtc.cache_clear()
-
-    monkeypatch.setattr(border, "Nvrtc", Library)
-    monkeypatch.delenv("GPUPROF_NVRTC", raising=False)
-    find_nvrtc.cache_clear()
-    yield place
-    find_nvrtc.cache_clear()
-
-
-def test_every_version_of_the_compiler_is_found_once_newest_first_but_the_users_comes_before_all(
-    libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    libraries(a="12.9", b="13.5", c="13.0", d="13.5", e="12.9")
-    assert [nvrtc.version for nvrtc in find_nvrtc()] == [(13, 5), (13, 0), (12, 9)]
-    assert find_nvrtc()[0].path.is_relative_to(tmp_path / "b")
-    for part in ("", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"):
-        monkeypatch.setenv("GPUPROF_NVRTC", str(tmp_path / "e" / part))
-        find_nvrtc.cache_clear()
-        assert [nvrtc.version for nvrtc in find_nvrtc()] == [(12, 9), (13, 5), (13, 0)]
-        assert find_nvrtc()[0].path.is_relative_to(tmp_path / "e")
-
-
-@pytest.mark.compilers
-@pytest.mark.skipif(shutil.which("cc") is None, reason="a library that crashes is made by a C compiler")
-@each_row(
-    "source",
-    [
-        "#include <stdlib.h>\n__attribute__((constructor)) static void start(void) { abort(); }",
-        "int nvrtcVersion(int *a, int *b) { *a = 12; *b = 9; return 0; }\n"
-        "int nvrtcGetNumSupportedArchs(int *n) { *n = -1; return 0; }\n"
-        "int nvrtcGetSupportedArchs(int *n) { return 0; }",
-    ],
-    ids=["crashes", "answers nonsense"],
-)
-def test_library_that_crashes_when_it_is_loaded_or_answers_nonsense_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
-) -> None:
-    broken = tmp_path / "libnvrtc.so.12"
-    (tmp_path / "broken.c").write_text(source)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(broken), str(tmp_path / "broken.c")], check=True)
-    monkeypatch.setenv("GPUPROF_NVRTC", str(broken))
-    find_nvrtc.cache_clear()
-    try:
-        with pytest.raises(EnvironmentProblem, match=r"libnvrtc\.so\.12"):
-            find_nvrtc()
-    finally:
-        find_nvrtc.cache_clear()
-
-
-def test_what_the_user_names_and_is_no_compiler_is_an_error(
-    libraries: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    libraries(b="13.5")
-    monkeypatch.setattr(border, "Nvrtc", Nvrtc)
-    (tmp_path / "a").mkdir()
-    (tmp_path / "text").write_text("13.5")
-    for named in ("a", "nothing", "text"):
-        monkeypatch.setenv("GPUPROF_NVRTC", str(tmp_path / named))
-        find_nvrtc.cache_clear()
-        with pytest.raises(EnvironmentProblem, match="GPUPROF_NVRTC=") as caught:
-            find_nvrtc()
-        assert "libnvrtc.so.13" in str(caught.value.hint)
-
-
-def test_the_toolkit_is_looked_for_where_the_environment_says(tmp_path: Path) -> None:
-    folders = list(border.library_folders({"CUDA_HOME": str(tmp_path)}, ["nvidia/cu13/lib"], ["lib64"]))
-    assert tmp_path / "lib64" in folders
-    assert any(folder.parts[-3:] == ("nvidia", "cu13", "lib") for folder in folders)
-    assert folders.index(tmp_path / "lib64") > 0
 
 
 # Cubins
@@ -304,30 +193,6 @@ def test_bytes_that_are_no_cubin_are_damaged_input(content: bytes) -> None:
     for start in (b"", b"\x7fELF\x02\x01"):
         with pytest.raises(DamagedInput):
             kernel_code(start + content, "kernel")
-
-
-@each_row(("table", "entry_size", "names"), [(64, 0, 0), (64, 63, 0), (2**63, 64, 0), (64, 64, 65535), (10**6, 64, 0)])
-def test_headers_that_cannot_be_are_damaged_input(table: int, entry_size: int, names: int) -> None:
-    head = bytearray(64)
-    head[:6], head[0x12:0x14] = b"\x7fELF\x02\x01", struct.pack("<H", 190)
-    struct.pack_into("<Q", head, 0x28, table)
-    struct.pack_into("<HHH", head, 0x3A, entry_size, 65535, names)
-    with pytest.raises(DamagedInput):
-        kernel_code(bytes(head) + bytes(1000), "kernel")
-
-
-def test_endless_names_of_a_hostile_cubin_are_cut() -> None:
-    """65 000 sections share one name of 100 000 characters, which none of them may cost."""
-    count, text = 65_000, b"\0.text." + b"x" * 100_000 + b"\0"
-    table = 64 + len(text)
-    head = bytearray(64)
-    head[:6], head[0x12:0x14] = b"\x7fELF\x02\x01", struct.pack("<H", 190)
-    struct.pack_into("<Q", head, 0x28, table)
-    struct.pack_into("<HHH", head, 0x3A, 64, count, 0)
-    section = struct.pack("<IIQQQQ", 1, 1, 0, 0, 64, len(text)).ljust(64, b"\0")
-    with pytest.raises(DamagedInput) as caught:
-        kernel_code(bytes(head) + text + section * count, "kernel")
-    assert len(caught.value.message) < 2000
 
 
 @needs_cuda_wheels
@@ -413,20 +278,3 @@ def test_a_kernel_that_does_not_compile_fails_and_one_that_the_target_cannot_is_
     found = check([Variant(probe, one, "sm_120a", DEFAULT) for one in (wrong, cannot)])
     assert [item.judgement.gate for item in found] == ["fail", "unsupported"]
     assert [item.compiled for item in found] == [None, None]
-
-
-@needs_cuda_wheels
-def test_runs_of_the_disassembler_do_not_change_the_answer(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[int] = []
-    chosen = [variant for target in ("sm_80", "sm_120a") for variant in list(variants(probe, target))[:2]]
-    together = check(chosen, told.append)
-    assert told == [1, 2, 3, 4]
-    monkeypatch.setattr("gpuprof.characterize.gates.check._TOGETHER", 1)
-    assert check(chosen) == together
-    assert [item.variant for item in together] == chosen
-
-
-def test_neighbours_are_compiled_in_different_threads(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuprof.characterize.gates.check._processors", lambda: 3)
-    chosen = [Variant(probe, probe.kernel, target, DEFAULT) for target in ("sm_80",) * 7 if probe.kernel is not None]
-    assert list(_groups(chosen)) == [[0, 3, 6], [1, 4], [2, 5]]

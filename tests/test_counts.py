@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.collect.metrics import metrics_of
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.hardware.specs import COUNTS, WARP_OPCODES
+from gpuprof.hardware.specs import COUNTS, WARP_OPCODES, ArchSpec
 from gpuprof.model.analyse import analyse
 from gpuprof.model.counts import launch_counts
 from gpuprof.model.recorded import DictMetrics, Launch, Metric
@@ -19,7 +19,6 @@ from gpuprof.recordings import recordings
 from tests import builders
 from tests.readings import unpacked
 from tests.real_sessions import loaded
-from tests.test_ncu_commands import CHIPS, arch
 
 INSTRUCTIONS = "smsp__inst_executed.sum"
 THREADS_PER_INSTRUCTION = "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -28,9 +27,15 @@ LOADS = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"
 DURATION = "gpu__time_duration.sum"
 
 
+def _sm_80() -> ArchSpec:
+    spec = SpecLibrary().arch("sm_80")
+    assert spec is not None
+    return spec
+
+
 def counts_of(values: Mapping[str, float | str], opcodes: Mapping[str | int, float] | None = None) -> dict[str, float]:
     table = builders.metrics(values, {WARP_OPCODES: opcodes} if opcodes is not None else None)
-    return {count.name: count.value for count in launch_counts(table, arch("sm_80"))}
+    return {count.name: count.value for count in launch_counts(table, _sm_80())}
 
 
 def counted(instructions: float, seconds: float, opcodes: Mapping[str | int, float] | None = None) -> Launch:
@@ -68,7 +73,7 @@ def test_counts_are_what_the_counters_say_and_missing_ones_are_left_out() -> Non
         assert counts_of({INSTRUCTIONS: count}, {"FFMA": count}) == {}
     # What a text export rounded is no count.
     table = DictMetrics({INSTRUCTIONS: Metric(125_952.0, "inst"), THREADS_PER_INSTRUCTION: Metric(31.98, "", digits=4)})
-    assert [count.name for count in launch_counts(table, arch("sm_80"))] == ["instructions"]
+    assert [count.name for count in launch_counts(table, _sm_80())] == ["instructions"]
 
 
 def test_an_opcode_that_a_launch_lacks_was_not_executed_in_it() -> None:
@@ -89,7 +94,8 @@ def test_an_opcode_that_a_launch_lacks_was_not_executed_in_it() -> None:
 
 def test_every_count_of_every_architecture_is_collected_for_other_reasons() -> None:
     library = SpecLibrary()
-    for name in (*CHIPS.values(), "sm_100", "sm_103", "sm_110", "sm_120", "sm_121"):
+    for number in (70, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121):
+        name = f"sm_{number}"
         spec = library.arch(name)
         assert spec is not None
         others = {quantity: chain for quantity, chain in spec.counters.items() if not quantity.startswith("count.")}

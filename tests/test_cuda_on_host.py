@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.diagnosis.host_run import KernelFailed, NotForTheHost, compile_case, run
-from gpuprof.errors import EnvironmentProblem, UsageError
+from gpuprof.errors import EnvironmentProblem
 from tests.table import each_row
 
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile for the host with")
@@ -267,18 +267,6 @@ def test_block_reduction_with_shuffles_in_a_template(right: Launch) -> None:
     np.testing.assert_allclose(sums, np.pad(values, (0, 24)).reshape(4, 256).sum(axis=1), rtol=1e-6)
 
 
-def test_histogram_with_atomics(right: Launch) -> None:
-    values, bins = np.random.default_rng(3).integers(0, 256, 5000, dtype=np.uint8), zeros(256, "u4")
-    right("histogram", 5, 256, values, bins, u32(5000))
-    assert (bins == np.bincount(values, minlength=256)).all()
-
-
-def test_dynamic_shared_memory_and_vectors_of_four(right: Launch) -> None:
-    values, out = np.arange(4 * 50, dtype=np.float32), zeros(4 * 50)
-    right("reversed", 4, 16, values, out, u32(50), shared=16 * 16)
-    assert (out.reshape(-1, 4) == values.reshape(-1, 4)[:, ::-1]).all()
-
-
 def test_threads_that_returned_do_not_hold_up_a_barrier(right: Launch) -> None:
     values, out = np.arange(40, dtype=np.float32), zeros(40)
     right("early", 1, 64, values, out, u32(40))
@@ -311,64 +299,6 @@ def test_a_thread_that_spins_lets_others_run(right: Launch) -> None:
     lock, count = zeros(1, "u4"), zeros(1, "u4")
     right("locked", 3, 100, lock, count)
     assert count[0] == 300
-
-
-def test_an_absent_barrier_shows_in_the_other_order(right: Launch) -> None:
-    forth, back = zeros(64, "u4"), zeros(64, "u4")
-    right("neighbours", 1, 64, forth)
-    right("neighbours", 1, 64, back, backwards=True)
-    assert (forth[1:] == np.arange(63)).all()
-    assert (back[1:] == 0xCBCBCBCB).all()
-
-
-def test_functions_of_whole_numbers(right: Launch) -> None:
-    values = np.concatenate([[0, 1, 2**31, 2**32 - 1], np.random.default_rng(4).integers(0, 2**32, 300)])
-    out = zeros(8 * len(values), "u4")
-    right("numbers", 3, 128, values.astype(np.uint32), out, u32(len(values)))
-    assert out.reshape(-1, 8).tolist() == [expected_numbers(int(x), i) for i, x in enumerate(values)]
-
-
-def expected_numbers(x: int, i: int) -> list[int]:
-    other, signed = ~x & 0xFFFFFFFF, x - 2**32 if x >> 31 else x
-    lowest = (x & -x).bit_length()
-    byte = [(other << 32 | x) >> 8 * k & 255 for k in range(8)]
-    fused = np.float32(
-        np.float64(np.float32(1) + np.float32(2**-23)) * 3 + np.float32(1 / np.sqrt(np.float64(np.float32(x | 1))))
-    )
-    products = [((x >> 8 * k & 255) ^ 128) - 128 for k in range(4)]
-    return [
-        x.bit_count() + 100 * (32 - x.bit_length()) + 10000 * lowest,
-        int(f"{x:032b}"[::-1], 2),
-        x * 0x9E3779B9 >> 32,
-        byte[0] | byte[4] << 8 | byte[1] << 16 | byte[5] << 24,
-        ((other << 32 | x) << 8 >> 32) & 0xFFFFFFFF,
-        (min(signed, -7) & 0xFFFFFFFF) ^ max(x, 1000),
-        int(fused.view(np.uint32)) & ~3,
-        (sum(a * b for a, b in zip(products, (4, 3, 2, 1), strict=True)) + (1, 2, 3)[i % 3]) & 0xFFFFFFFF,
-    ]
-
-
-def test_half_precision_is_converted_as_numpy_does(right: Launch) -> None:
-    every = np.arange(65536, dtype=np.uint16)
-    known = every.view(np.float16).astype(np.float32)
-    with np.errstate(invalid="ignore"):
-        between = np.nextafter(known, np.float32(np.inf))
-        middle = (known + np.roll(known, 1)) / 2
-    for values in (known, between, middle):
-        half, back = zeros(65536, "u2"), zeros(65536)
-        right("halves", 128, 512, values, half, back, u32(65536))
-        with np.errstate(over="ignore"):
-            expected = values.astype(np.float16)
-        numbers = ~np.isnan(values)
-        assert (half[numbers] == expected.view(np.uint16)[numbers]).all()
-        np.testing.assert_array_equal(back, known)
-
-
-def test_named_barriers_join_a_producer_and_its_consumers(right: Launch) -> None:
-    values, out = np.arange(5 * 64, dtype=np.float32), zeros(5 * 64)
-    for backwards in (False, True):
-        right("pipeline", 1, 96, values, out, u32(5), shared=2 * 64 * 4, backwards=backwards)
-        assert (out.reshape(5, 64) == values.reshape(5, 64)[:, ::-1]).all()
 
 
 WRITES = "thread (2, 0, 0) of block (1, 0, 0) writes"
@@ -411,28 +341,6 @@ def test_what_a_kernel_may_do_is_no_failure_and_after_one_the_next_is_right(wron
     wrong("promise", 1, 1, u32(8))
     with pytest.raises(KernelFailed):
         wrong("absent_lane", 2, 32, zeros(32))
-    test_histogram_with_atomics(right)
-
-
-@each_row(
-    ("entry", "threads", "arguments", "error"),
-    [
-        ("early", 32, [zeros(4), zeros(4), np.float32(4)], UsageError),
-        ("other", 32, [], UsageError),
-        ("early", 32, [zeros(8)[::2], zeros(4), u32(4)], UsageError),
-        ("early", 2048, [zeros(4), zeros(4), u32(4)], UsageError),
-    ],
-)
-def test_arguments_of_other_kinds_are_refused(
-    right: Launch, entry: str, threads: int, arguments: list[Any], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        right(entry, 1, threads, *arguments)
-
-
-def test_clusters_are_not_for_the_host(right: Launch) -> None:
-    with pytest.raises(NotForTheHost):
-        right("early", 1, 32, zeros(4), zeros(4), u32(4), cluster=(2, 1, 1))
 
 
 @each_row(

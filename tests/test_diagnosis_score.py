@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,11 @@ from benchmarks.diagnosis.case_file import read_case
 from benchmarks.diagnosis.nvidia import said
 from benchmarks.diagnosis.score import Outcome, judged, score, totals
 from benchmarks.diagnosis.table import case_rows, rate_rows
-from benchmarks.diagnosis.worth import half
 from gpuprof.model.recorded import FixedDetails, Launch, RuleResult
 from gpuprof.model.session import Finding, Location, Occupancy
 from tests.hand_made import finding, kernel
 from tests.kernels import busy
 from tests.ncu_bytes import A100, simple_report
-from tests.table import each_row
 
 SOURCE = """\
 // Doubles.
@@ -118,41 +115,6 @@ def test_the_planted_rule_is_found_at_its_place_with_its_line_and_gain(tmp_path:
     assert outcome(case(tmp_path, line=None), [PLANTED], []).line is None
 
 
-def test_high_and_medium_findings_of_the_repair_are_alarms_but_not_its_roof(tmp_path: Path) -> None:
-    fixed = [replace(OTHER, severity=severity) for severity in ("high", "medium", "low", "info")]
-    assert outcome(case(tmp_path), [PLANTED], fixed).alarms == ("memory-latency", "memory-latency")
-    with_roof = case(tmp_path, repair="repair: reads what lies side by side\nroof: dram-bandwidth")
-    fixed = [replace(finding("dram-bandwidth", 0.3), severity="medium"), replace(OTHER, severity="medium")]
-    assert outcome(with_roof, [PLANTED], fixed).alarms == ("memory-latency",)
-
-
-def test_a_repair_that_saves_something_else_than_its_file_says_is_a_doubt(tmp_path: Path) -> None:
-    ranged = case(tmp_path, repair='repair: reads\ngain: {low: 60 %, high: 80 %, why: "bytes"}')
-    (doubt,) = outcome(ranged, [PLANTED], [], (2e-3, 1e-3)).doubts
-    assert re.findall(r"-?\d+%", doubt) == ["50%", "60%", "80%"]
-    assert outcome(ranged, [PLANTED], [], (3e-3, 1e-3)).doubts == ()
-    (doubt,) = outcome(case(tmp_path), [PLANTED], [], (1e-3, 1.1e-3)).doubts
-    assert "-10%" in doubt
-    kernels = {name: kernel(0, duration_s=1e-3 * (2 - number), name=name, sm_clock_hz=clock)
-               for number, (name, clock) in enumerate([("slow", 1.5e9), ("fixed", 1.8e9)])}  # fmt: skip
-    (doubt,) = judged(case(tmp_path), kernels, {"slow": launch()}).doubts
-    assert "1.200" in doubt and "clock" in doubt
-
-
-def test_a_told_gain_is_held_against_what_the_repair_saves(tmp_path: Path) -> None:
-    for gain, held in ((0.6, True), (0.4, False)):
-        assert outcome(case(tmp_path), [replace(PLANTED, gain_kernel=gain)], []).bound_held is held
-    fixed_work = replace(PLANTED, gain_kernel=0.4, gain_kind="fixed-work", held="the same bytes")
-    of_fixed_work = outcome(case(tmp_path), [fixed_work], [])
-    assert of_fixed_work.bound_held is None and of_fixed_work.predicted == 0.4
-    assert (totals([of_fixed_work]).bounds, totals([of_fixed_work]).gains) == (0, 1)
-    costs_time = outcome(case(tmp_path), [PLANTED], [], (1e-3, 1.5e-3))
-    assert costs_time.real == pytest.approx(-0.5)
-    assert costs_time.gain_right is False
-    repeated = case(tmp_path, launch="times: {slow: 10}\nlaunch: {grid: [n], block: [8]}")
-    assert outcome(repeated, [PLANTED], [], (1e-3, 2e-3)).real == pytest.approx(0.8)
-
-
 def test_low_occupancy_must_name_its_limiter(tmp_path: Path) -> None:
     doubles = case(tmp_path, planted_rule="planted_rule: low-occupancy\nlimiter: registers")
     found = finding("low-occupancy", 0.4)
@@ -201,27 +163,6 @@ def test_nvidias_messages_come_by_scope_and_speedup_and_in_our_names() -> None:
     ]
 
 
-@each_row(
-    ("text", "ours"),
-    [
-        ("The kernel achieved 2% of this device's fp32 peak performance and 52% of its fp64 peak performance.",
-         ("fp64-bound",)),
-        ("The kernel achieved 40% of this device's fp32 peak performance and 0% of its fp64 peak performance.", ()),
-        ("The achieved fp64 performance is 18% lower than the pipeline allows; use fused instructions",
-         ("non-fused-fp",)),
-    ],
-)  # fmt: skip
-def test_nvidias_roofline_rule_is_read_by_its_numbers(text: str, ours: tuple[str, ...]) -> None:
-    assert [one.ours for one in said([message("SOLFPRoofline", text)])] == [ours]
-
-
-def test_nvidias_place_is_that_of_the_first_message_that_says_the_planted_rule(tmp_path: Path) -> None:
-    first = message("Occupancy", "This kernel's theoretical occupancy (25%) is limited", 50.0, "Occupancy Limiters")
-    second = message("UncoalescedGlobalAccess", "uncoalesced global accesses", 30.0)
-    found = outcome(case(tmp_path), [PLANTED], [], (2e-3, 1e-3), second, first)
-    assert (found.nvidia_place, found.nvidia_first) == (2, "Occupancy: Occupancy Limiters")
-
-
 # Totals and tables
 
 
@@ -242,11 +183,6 @@ def test_totals_and_rates_of_both_halves(tmp_path: Path) -> None:
     assert "| median error of the gain" in table
 
 
-def test_halves_never_change() -> None:
-    names = ["matrix-transpose", "particle-step", "keccak-hash", "linear-steps", "vector-sum", "total-above"]
-    assert [half(name) for name in names] == ["held out", "tuned", "held out", "held out", "tuned", "tuned"]
-
-
 def test_recorded_reports_are_read_and_scored(tmp_path: Path) -> None:
     doubles = case(tmp_path)
     sectors, excess = "memory_l2_theoretical_sectors_global", "derived__memory_l2_theoretical_sectors_global_excessive"
@@ -261,22 +197,6 @@ def test_recorded_reports_are_read_and_scored(tmp_path: Path) -> None:
     assert found.predicted == pytest.approx(0.8 * (1 - 1e-6 / 2e-3))
     assert found.real == pytest.approx(0.5)
     assert found.nvidia_first is None
-
-
-def test_reports_are_scored_if_they_have_each_kernel_once_and_are_of_this_version(tmp_path: Path) -> None:
-    doubles = case(tmp_path)
-    assert score([doubles], tmp_path)[0] == [] and len(score([doubles], tmp_path)[1]) == 1
-    launches = [(name, {**A100, "gpu__time_duration.sum": 2e6}) for name in ("slow", "fixed")]
-    (tmp_path / "doubles.ncu-rep").write_bytes(simple_report(launches[:1]))
-    outcomes, (problem,) = score([doubles], tmp_path)
-    assert outcomes == [] and problem.startswith("doubles: doubles.ncu-rep")
-    (tmp_path / "planted-3").mkdir()
-    (tmp_path / "doubles.ncu-rep").unlink()
-    (tmp_path / "planted-3" / "doubles.ncu-rep").write_bytes(simple_report(launches))
-    (tmp_path / "planted-3" / "recorded.json").write_text(f'{{"doubles": "{doubles.digest()}"}}')
-    assert score([doubles], tmp_path)[1] == []
-    (tmp_path / "doubles.cu").write_text(SOURCE + "// another version\n")
-    assert len(score([doubles], tmp_path)[1]) == 1
 
 
 def test_the_command_shows_one_half_of_the_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

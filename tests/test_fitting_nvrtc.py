@@ -8,33 +8,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from msgspec import structs
 
-from gpuprof.characterize import characterization as running
-from gpuprof.characterize.characterization import Wanted, characterize
-from gpuprof.characterize.counted_run import launch
-from gpuprof.characterize.gates.check import Checked
-from gpuprof.characterize.measure.events import Event, RunPlanned
 from gpuprof.characterize.on_gpu import compiler
 from gpuprof.characterize.on_gpu.compiler import fitting_nvrtc
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record.gpu import DeviceError, Function
-from gpuprof.characterize.record.samples import read_samples
-from gpuprof.characterize.record.series import SeriesConfig
-from gpuprof.code.binary.elf import kernel_code
 from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
-from gpuprof.hardware.library import SpecLibrary
-from gpuprof.resources import data_dir
 from tests import fake_probes
-from tests.cuda_tools import needs_cuda_wheels
-from tests.fake_gpu import PROPERTIES, FakeFunction, FakeGpu, compiled
+from tests.fake_gpu import PROPERTIES, FakeFunction, FakeGpu
 from tests.table import each_row
 
-LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
 REFUSED = "CUDA_ERROR_NO_BINARY_FOR_GPU"
 
 
@@ -163,87 +149,3 @@ def test_without_any_compiler_the_hint_names_the_package_for_the_driver(
     finally:
         find_nvrtc.cache_clear()
     assert f" {package} " in str(caught.value.hint)
-
-
-def test_a_gpu_that_is_lost_by_the_trial_is_not_asked_again(probe: Probe, here: Callable[..., None]) -> None:
-    here(NEW, OLD)
-    gpu = Driver(probe, "13.0", no_code, fatal=True)
-    with pytest.raises(DeviceError, match=REFUSED):
-        fitting_nvrtc(gpu, "sm_80")
-    assert gpu.tried == [(13, 5)]
-
-
-@needs_cuda_wheels
-def test_the_trial_is_a_kernel_that_every_compiler_makes_for_the_target(
-    probe: Probe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[int] = []
-
-    def load(_gpu: FakeGpu, cubin: bytes, sha256: str, entry: str) -> Function:
-        seen.append(len(kernel_code(cubin, entry)))
-        if len(seen) < len(knowing):
-            raise DeviceError(REFUSED)
-        return FakeFunction(entry, probe, {})
-
-    monkeypatch.setattr(FakeGpu, "load", load)
-    knowing = [nvrtc for nvrtc in find_nvrtc() if nvrtc.knows("sm_90a")]
-    assert fitting_nvrtc(FakeGpu([probe]), "sm_90a") is knowing[-1]
-    assert len(seen) == len(knowing)
-    assert min(seen) > 0
-
-
-def with_compiler(*asked: Any, nvrtc: Nvrtc | None = None) -> dict[str, tuple[Checked, ...]]:
-    """What the fake can load, made by the given compiler."""
-    made: dict[str, tuple[Checked, ...]] = {}
-    for probe, items in compiled(*asked).items():
-        for item in items:
-            assert item.compiled is not None
-            mine = item._replace(compiled=structs.replace(item.compiled, compiler=str(nvrtc)))
-            made[probe] = (*made.get(probe, ()), mine)
-    return made
-
-
-def test_a_run_is_compiled_with_what_the_driver_loads_and_its_samples_say_so(
-    probe: Probe, here: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here(NEW, MIDDLE, OLD)
-    monkeypatch.setattr(running, "compile_probes", with_compiler)
-    gpu = Driver(probe, "12.8", any_code)
-    run = characterize(gpu, Wanted([probe], named=True, output=tmp_path / "a.measured.yaml"), library=LIBRARY)
-    assert run.measured.values
-    notes = read_samples(run.samples.read_bytes(), "a").notes
-    assert [note.facts["compiler"] for note in notes if note.what == "environment"] == ["NVRTC 12.9"]
-    assert gpu.tried == [(12, 9)]
-
-
-def test_a_driver_that_loads_nothing_ends_the_run_before_it_is_planned(
-    probe: Probe, here: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here(NEW, OLD)
-    monkeypatch.setattr(running, "compile_probes", with_compiler)
-    told: list[Event] = []
-    wanted = Wanted([probe], named=True, output=tmp_path / "a.measured.yaml")
-    with pytest.raises(EnvironmentProblem, match=f"of NVRTC 13.5: .*{REFUSED}; of NVRTC 12.9: .*{REFUSED}"):
-        characterize(Driver(probe, "13.0", no_code), wanted, library=LIBRARY, tell=told.append)
-    assert not [event for event in told if isinstance(event, RunPlanned)]
-    assert not list(tmp_path.glob("a.*"))
-
-
-def test_the_program_under_ncu_takes_the_same_compiler(
-    tmp_path: Path, here: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    used: list[Nvrtc | None] = []
-
-    def noting(*asked: Any, nvrtc: Nvrtc | None = None) -> dict[str, tuple[Checked, ...]]:
-        used.append(nvrtc)
-        return with_compiler(*asked, nvrtc=nvrtc)
-
-    here(NEW, OLD)
-    monkeypatch.setattr(running, "compile_probes", noting)
-    probe = fake_probes.dram(tmp_path)
-    config = SeriesConfig(
-        values={"DEPTH": "1"}, block=128, grid=16, blocks_per_sm=2, data="random", regime="sustained", cubin="0",
-        allocation=0,
-    )  # fmt: skip
-    launch(Driver(probe, "12.8", any_code), [(probe, config)], [64])
-    assert used == [OLD]

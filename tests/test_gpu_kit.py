@@ -19,18 +19,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import parts
 from benchmarks.gpu import context, runner, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.context import PROGRAMS, Places, StepContext
-from benchmarks.gpu.needs import NEEDS, environment, find_tools
+from benchmarks.gpu.needs import NEEDS, environment
 from benchmarks.gpu.pack import MANIFEST, write_whole
 from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
 from benchmarks.gpu.scrub import Names, NotKept, in_report, scrubbed
 from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
 from benchmarks.gpu.take import read_pack, take_in
 from gpuprof.collect.process import Ended
-from gpuprof.errors import GpuprofError, InputError, UsageError
+from gpuprof.errors import InputError, UsageError
 from gpuprof.read.ncu_rep import read_ncu_rep as read_report
 from tests.standin_gpu import OPTIONS_2024, Machine, read_json, tools
 from tests.table import each_row
@@ -269,18 +268,6 @@ def test_a_call_that_is_killed_while_it_keeps_loses_nothing(
     assert [path.name for path in kit.places.steps.iterdir()] == ["run-triton"], "score reads all folders there"
 
 
-def test_a_step_has_no_more_time_than_is_left_of_the_minutes(kit: Kit, machine: Machine) -> None:
-    limits: list[float] = []
-    machine.before = lambda words, timeout_s: limits.append(timeout_s)
-    chosen = [small_step("one", lambda one: one.call("it", ["it"]))]
-    kit.until = time.monotonic() + 20
-    run_steps(kit, chosen, chosen, again=False)
-    kit.until = None
-    run_steps(kit, [chosen[0]._replace(name="two")], chosen, again=False)
-    assert 15 < limits[0] <= 20
-    assert LIMIT_S - 5 < limits[1] <= LIMIT_S
-
-
 def test_a_step_is_ended_at_its_limit_with_all_it_started_and_nothing_else(kit: Kit) -> None:
     bystander = subprocess.Popen(["sleep", "60"], start_new_session=True)
     script = 'sleep 61 & echo $! >pids; (setsid sleep 62 & echo $! >>pids); echo $$ >>pids; trap "" INT; sleep 63'
@@ -383,22 +370,6 @@ def test_the_command_ends_a_step_and_packs_when_it_is_asked_to_stop(tmp_path: Pa
     assert (states["environment"], states["killed"]) == ("well", "cut")
 
 
-def test_a_machine_without_anything_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.gpu.needs.find_nvcc", _nothing)
-    monkeypatch.setattr("benchmarks.gpu.needs.choose_ncu", _nothing)
-    found = find_tools({"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, None, sys.executable)
-    assert (found.ncu, found.nvcc, found.gpu) == (None, None, None)
-    assert found.why_not(("gpu", "ncu"))
-    assert found.why_not(("gpuprof",)) is None
-    assert found.versions["python"].startswith("3.")
-
-
-def _nothing(*_: object) -> Path:
-    from gpuprof.errors import EnvironmentProblem
-
-    raise EnvironmentProblem("nothing here")
-
-
 # What is sent
 
 
@@ -445,12 +416,6 @@ def test_a_report_keeps_its_length_and_its_numbers() -> None:
     assert scrubbed("a.ncu-rep", Machine("all is well").report(), NAMES) == Machine("all is well").report()
 
 
-def test_a_short_name_among_numbers_of_a_report_is_no_name() -> None:
-    names = Names((), (("bob", "user"),))
-    assert in_report(b"\x01\x02bob\x03\x04\x05\x06\x07\x08", names) == b"\x01\x02bob\x03\x04\x05\x06\x07\x08"
-    assert in_report(b"run by bob today", names) == b"run by xxx today"
-
-
 # Taking in
 
 
@@ -495,15 +460,6 @@ def test_a_pack_becomes_data_of_tests_and_rows_of_the_results(kit: Kit, machine:
     ]
     plain = [file for file in (root / name for name in written) if file.suffix != ".gz"]
     assert not [file for file in plain if LEAKS.search(file.read_bytes())]
-
-
-def a_pack(folder: Path, files: dict[str, bytes], manifest: dict[str, object] | None = None) -> Path:
-    """A pack with one step."""
-    about = {"kind": "gpuprof-gpu", "schema": 1, "gpu": "NVIDIA H200"} | (manifest or {})
-    members = [(f"gpuprof-gpu/steps/one/{name}", data) for name, data in files.items()]
-    file = folder / "gpuprof-gpu-all.tar.gz"
-    file.write_bytes(parts.fragment([*members, (MANIFEST, json.dumps(about).encode())]) + parts.end())
-    return file
 
 
 def hostile(*members: tarfile.TarInfo, data: bytes = b"") -> bytes:
@@ -564,26 +520,6 @@ def test_a_pack_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(take, "_LARGEST_MEMBER", 2**10)
     with pytest.raises(InputError, match="takes 2048 bytes"):
         read_pack(hostile(member(f"{IN_STEP}/x.txt"), data=bytes(2**11)))
-
-
-@each_row("cut", [1, 20, 200, 900])
-def test_a_pack_that_is_cut_or_altered_is_told(cut: int, tmp_path: Path) -> None:
-    data = a_pack(tmp_path, {"x.txt": os.urandom(1000), "step.json": b"{}"}).read_bytes()
-    for bad in (data[:-cut], data[:cut] + b"\xff\xff" + data[cut + 2 :], b"", b"no archive"):
-        try:
-            read_pack(bad)
-        except GpuprofError:
-            continue
-        assert cut < 100 and bad != b"", "only what ends the archive may be missing"
-
-
-def test_parts_are_joined_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    data = a_pack(tmp_path, {"x.txt": os.urandom(1000), "step.json": b'{"state": "well"}'}).read_bytes()
-    files = [tmp_path / f"g.tar.gz.part{number}" for number in range(1, 12)]
-    size = -(-len(data) // len(files))
-    for number, file in enumerate(files):
-        file.write_bytes(data[number * size : (number + 1) * size])
-    assert take_in(sorted(files), checkout(tmp_path))[0].startswith("NVIDIA H200: 1 steps")
 
 
 # The programs

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.collect.annotate import annotated
 from gpuprof.collect.frameworks import PREALLOCATORS, remark_on, variables_for
 from gpuprof.collect.machine import Machine
 from gpuprof.collect.python_imports import imported, is_without_torch, isolated_by
 from gpuprof.collect.survey_tools import CUPTI, NCU, TORCH, tools_for
-from tests.conftest import OWN_REPORTS
 from tests.table import each_row
-from tests.test_run import Bench
 from tests.test_surveys import machine_with_driver
 
 PREALLOCATE = PREALLOCATORS[0].variable
-REPORT = str(OWN_REPORTS[-1])
 
 
 @pytest.fixture
@@ -95,21 +88,6 @@ def test_a_python_that_is_told_to_load_nothing_is_known(command: str, option: st
     assert isolated_by(command.split()) == option
 
 
-@each_row("option", ["-I", "-E", "-S"])
-def test_such_a_python_runs_the_program_as_it_is(option: str) -> None:
-    code = (
-        "import sys; print('sitecustomize' in sys.modules, [1 for finder in sys.meta_path if 'Watch' in str(finder)])"
-    )
-    done = subprocess.run(
-        [sys.executable, option, "-c", code],
-        env=annotated(dict(os.environ)),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.endswith("[]\n") and done.stderr == ""
-
-
 def python_with(folder: Path, *packages: str) -> str:
     """A program called python3 that has these packages and no others."""
     place = folder / "-".join(packages) / "python3"
@@ -140,40 +118,3 @@ def test_jax_leaves_room_for_ncu_unless_the_user_has_said_otherwise(folder: Path
         assert f"{PREALLOCATE}=false" in (remark_on(program, variables) or "")
         assert variables_for(program, {PREALLOCATE: "true"}) == {}
         assert variables_for((*launcher, "arrays.py"), {}) == {}
-
-
-def test_a_program_of_which_nothing_is_known_leaves_room_too_but_a_binary_does_not(folder: Path) -> None:
-    launcher = folder / "uv"
-    launcher.write_text('#!/bin/sh\nshift\nexec "$@"\n')
-    assert set(variables_for((str(launcher), "run", "x.py"), {})) == {framework.variable for framework in PREALLOCATORS}
-    assert remark_on((str(launcher), "run", "x.py"), variables_for((str(launcher), "run", "x.py"), {})) is None
-    binary = folder / "app"
-    binary.write_bytes(b"\x7fELF\x02\x01\x01")
-    assert variables_for((str(binary),), {}) == {}
-
-
-@pytest.mark.slow
-def test_launchers_of_environments_pass_on_what_marks_the_program(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    place = bench.folder / "bin" / "conda"
-    place.parent.mkdir()
-    place.write_text('#!/bin/sh\nshift 3\nexec "$@"\n')
-    place.chmod(0o755)
-    bench.environ["PATH"] = f"{place.parent}:{bench.environ['PATH']}"
-    bench.steps({"report": REPORT, "program": True}, {"report": REPORT, "program": True})
-    code = "import os, sys; print(os.environ['GPUPROF_ANNOTATE'], 'sitecustomize' in sys.modules)"
-    done = bench.run(program=("conda", "run", "-n", "env", sys.executable, "-c", code))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("1 ")
-
-
-@pytest.mark.slow
-def test_the_remark_on_memory_is_told_once_in_a_run(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.steps({"report": REPORT, "program": True}, {"report": REPORT})
-    (bench.folder / "model.py").write_text(
-        f"import os\nprint(os.environ['{PREALLOCATE}'])\nif False:\n    import jax\n", encoding="utf-8"
-    )
-    done = bench.run("--survey", "ncu", program=("model.py",))
-    assert done.stdout.startswith("false\n")
-    assert done.stderr.count("JAX would") == 1

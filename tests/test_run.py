@@ -374,23 +374,6 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(bench: Bench) ->
 
 
 @pytest.mark.slow
-def test_a_second_interrupt_ends_what_ignores_the_first(bench: Bench) -> None:
-    report = str(SMALL)
-    bench.steps({"report": report, "sleep": 60, "ignore": True})
-    child = bench.start()
-    deadline = time.monotonic() + 20
-    while "survey.ncu-rep" not in bench.left() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    for _ in range(2):
-        time.sleep(0.5)
-        child.send_signal(signal.SIGINT)
-    child.communicate(timeout=15)
-    # The survey is whole: its times are shown, and nothing is profiled any more.
-    assert child.returncode == 130
-    assert len(bench.calls) == 1
-
-
-@pytest.mark.slow
 def test_an_interrupt_keeps_what_was_recorded(bench: Bench) -> None:
     report = str(FOUR)
     bench.steps({"report": report}, {"report": report, "sleep": 30})
@@ -466,41 +449,6 @@ def test_other_commands_that_profile_end_by_a_signal_as_run_does(bench: Bench, c
 
 
 @pytest.mark.slow
-def test_a_launcher_of_ranks_is_ended_by_a_signal_with_its_ranks(bench: Bench) -> None:
-    """A stand-in for mpirun starts two ranks, each in a session of its own."""
-    launcher = bench.folder / "mpirun"
-    launcher.write_text('#!/bin/bash\nOMPI_COMM_WORLD_RANK=1 setsid "$@" & OMPI_COMM_WORLD_RANK=0 "$@"; wait\n')
-    launcher.chmod(0o755)
-    bench.steps({"program": True})
-    script = f"test $OMPI_COMM_WORLD_RANK = 0 && {{ {GRANDCHILDREN}; }}; echo $$ > rank1; sleep 300"
-    child = bench.start(program=(str(launcher), "bash", "-c", script))
-    started(bench, child)
-    started(bench, child, "rank1")
-    child.send_signal(signal.SIGTERM)
-    _, err = child.communicate(timeout=30)
-    assert child.returncode == 143, err
-    assert left_running(bench) == []
-    assert not Path(f"/proc/{(bench.folder / 'rank1').read_text().strip()}").exists()
-
-
-@pytest.mark.slow
-def test_a_hang_up_that_nohup_has_ignored_ends_nothing(bench: Bench) -> None:
-    report = str(SMALL)
-    bench.steps({"report": report, "program": True}, {"report": report})
-    program = ("sh", "-c", "touch begun; while ! test -e go_on; do sleep 0.05; done")
-    child = subprocess.Popen(
-        ["nohup", *GPUPROF, *bench.words(program=program)], cwd=bench.folder, env=bench.environ,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    started(bench, child)
-    child.send_signal(signal.SIGHUP)
-    time.sleep(0.3)
-    (bench.folder / "go_on").touch()
-    _, err = child.communicate(timeout=60)
-    assert child.returncode == 0, err
-
-
-@pytest.mark.slow
 def test_standard_input_is_read_again_from_where_it_was(bench: Bench) -> None:
     report = str(SMALL)
     bench.steps({"report": report, "program": True}, {"report": report, "program": True})
@@ -550,18 +498,6 @@ def test_no_link_in_the_folder_is_written_through(bench: Bench, target: str) -> 
 
 
 @pytest.mark.slow
-def test_no_pipe_in_the_folder_is_waited_for(bench: Bench) -> None:
-    report = str(SMALL)
-    bench.steps({"report": report, "log": "==PROF== a\n"}, {"report": report, "log": "", "program": True})
-    (bench.folder / "out").mkdir()
-    for name in FIXED:
-        os.mkfifo(bench.folder / "out" / name)
-    child = bench.start("--force", program=("echo", "said"))
-    _, err = child.communicate(timeout=50)
-    assert child.returncode == 0, err
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("put", ["link", "pipe"])
 def test_a_lock_that_is_no_file_is_refused(bench: Bench, put: str) -> None:
     (bench.folder / "out").mkdir()
@@ -574,20 +510,6 @@ def test_a_lock_that_is_no_file_is_refused(bench: Bench, put: str) -> None:
     _, err = child.communicate(timeout=50)
     assert child.returncode == 2 and "out/.gpuprof-run" in err
     assert not (bench.folder / "missing").exists()
-
-
-def test_the_script_of_ranks_is_not_written_through_a_link(bench: Bench) -> None:
-    launcher = bench.folder / "mpirun"
-    launcher.write_text('#!/bin/bash\n"$@"\n')
-    launcher.chmod(0o755)
-    bench.steps({"report": str(SMALL)}, {"report": str(SMALL)})
-    (bench.folder / "mine").write_text("mine")
-    (bench.folder / "out").mkdir()
-    (bench.folder / "out/rank.sh").symlink_to(bench.folder / "mine")
-    done = bench.run("--force", program=(str(launcher), "true"))
-    assert done.returncode == 0, done.stderr
-    assert (bench.folder / "mine").read_text() == "mine"
-    assert (bench.folder / "out/rank.sh").stat().st_mode & 0o100
 
 
 def test_a_linked_folder_is_refused_where_the_user_has_not_named_it(bench: Bench) -> None:
@@ -636,22 +558,6 @@ def test_a_file_of_the_user_is_no_log_of_ours(bench: Bench, name: str) -> None:
     assert bench.calls == []
 
 
-def test_after_a_failure_the_same_command_runs_again(bench: Bench) -> None:
-    report = str(SMALL)
-    bench.steps({"stderr": NO_DRIVER, "log": FAILED, "code": 1}, {"report": report}, {"report": report})
-    assert bench.run().returncode == 3
-    assert bench.run().returncode == 0
-
-
-def test_a_plan_and_then_its_survey_share_a_folder(bench: Bench) -> None:
-    report = str(SMALL)
-    bench.steps({"report": report}, {"report": report})
-    assert bench.run("--plan-only").returncode == 0
-    done = bench.run("--survey", "out/survey.ncu-rep")
-    assert done.returncode == 0, done.stderr
-    assert len(bench.calls) == 2
-
-
 def test_a_plan_without_kernels_ends_before_the_program_runs_again(bench: Bench) -> None:
     bench.steps({"report": str(SMALL)})
     done = bench.run("--kernel", "nosuch")
@@ -665,18 +571,6 @@ def test_json_on_stdout_is_json_alone(bench: Bench) -> None:
     done = bench.run("--format", "json", program=("echo", "from the program"), command="roofline")
     assert json.loads(done.stdout)["figures"]
     assert "from the program" in done.stderr
-
-
-def test_an_executable_script_without_a_folder_in_its_name_runs_under_python(bench: Bench) -> None:
-    report = str(SMALL)
-    bench.steps(*[{"report": report, "program": True}] * 4)
-    script = bench.folder / "train.py"
-    script.write_text("#!/usr/bin/env python3\nimport sys; print(sys.argv)\n")
-    script.chmod(0o755)
-    assert bench.run(program=("train.py",)).stdout.startswith("['train.py']\n")
-    done = bench.run("--force", program=("./train.py",))
-    assert done.stdout.startswith("['./train.py']\n")
-    assert bench.calls[-1][-1] == "./train.py" and "python" not in bench.calls[-1][-2]
 
 
 def test_nothing_is_replaced_without_force(bench: Bench) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -13,24 +13,22 @@ import pytest
 
 from gpuprof.characterize.characterization import Characterization, Wanted, characterize
 from gpuprof.characterize.measure.effort import EFFORTS
-from gpuprof.characterize.measure.events import Event, Finished, Remark, Result, RunPlanned, Started
+from gpuprof.characterize.measure.events import Event, Finished, Result, RunPlanned, Started
 from gpuprof.characterize.measure.forecast import Where
 from gpuprof.characterize.measure.points import step_points
 from gpuprof.characterize.measure.step import MeasurementContext, Step
 from gpuprof.characterize.on_gpu.result_checks import CORRECT, verify
 from gpuprof.characterize.probes.library import load_probes, probe_folder
-from gpuprof.characterize.probes.probe import Probe, target_of
+from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record.samples import read_samples
 from gpuprof.characterize.record.series import Series
 from gpuprof.characterize.record.store import FINAL, Store
 from gpuprof.characterize.schedule import plan
 from gpuprof.characterize.sheet.measured import Measured, load_measured
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.hardware.specs import GpuSpec
 from gpuprof.resources import data_dir
 from tests.cuda_tools import ALL_VARIANTS
-from tests.fake_gpu import Misbehaviour, compiled
-from tests.table import each_row
+from tests.fake_gpu import compiled
 from tests.virtual_gpu import H200, VirtualGpu
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
@@ -164,12 +162,6 @@ def test_every_probe_comes_to_a_result_that_is_written(ran: Ran) -> None:
         assert not any("cannot be evaluated" in reason for reason in value.reasons), name
 
 
-def test_nothing_had_no_time(ran: Ran) -> None:
-    reasons = [reason for value in ran.run.measured.values.values() for reason in value.reasons]
-    assert not [reason for reason in reasons if "time" in reason and "up" in reason]
-    assert not [event for event in ran.of(Remark) if "time" in str(event)]
-
-
 def test_no_true_value_is_rejected(ran: Ran) -> None:
     """Nine tenths of each limit, at the clock that kernel and NVML agree on. The fake does not count blocks at once."""
     values = ran.run.measured.values
@@ -177,56 +169,6 @@ def test_no_true_value_is_rejected(ran: Ran) -> None:
     assert {name for name in rejected if not name.startswith("occupancy/resident-")} == set()
     assert sum(value.usable for value in values.values()) > 0.9 * len(values)
     assert sum(value.verdict == "verified" for value in values.values()) > 0.5 * len(values)
-
-
-def test_gpu_that_is_always_throttled_leaves_time_for_its_last_probes(
-    finished: Callable[[str], Ran], library: tuple[Probe, ...], tmp_path: Path
-) -> None:
-    """Measuring again does not help there: it takes a quarter of the spare time at most, whatever comes first."""
-    assert finished("quick").run.outcome.cut_short is None
-    gpu, waited = VirtualGpu(library, bad=Misbehaviour(reasons=lambda _time: 0x20)), [0.0]
-    wait = gpu.wait
-
-    def counted(seconds: float) -> None:
-        waited[0] += seconds if seconds >= 0.5 else 0.0  # to cool down; an idle GPU is watched in shorter steps
-        wait(seconds)
-
-    gpu.wait = counted  # type: ignore[method-assign]
-    run = characterize(gpu, Wanted(library, "quick", output=tmp_path / "a.yaml"), library=LIBRARY,
-                       compile_all=compiled)  # fmt: skip
-    steps = steps_of(library, "quick")
-    assert run.outcome.cut_short is None
-    assert waited[0] <= 0.25 * (EFFORTS["quick"].total_s - sum(step.least_s for step in steps))
-    assert gpu.clock <= LIMITS_S["quick"]
-
-
-def products() -> dict[str, GpuSpec]:
-    every = [LIBRARY.gpu(path.stem) for path in LIBRARY.gpu_files()]
-    return {gpu.name: gpu for gpu in every if gpu.number("sm_count")}
-
-
-@each_row("name", sorted(products())[:: 1 if ALL_VARIANTS else 5])
-def test_every_product_has_time_for_each_of_its_points(library: tuple[Probe, ...], name: str) -> None:
-    gpu = products()[name]
-    arch = LIBRARY.arch(gpu.arch)
-    assert arch is not None
-    target = target_of(arch.compute_capability or "")
-    if target is None:
-        return  # no probe is made for it
-    properties = replace(
-        H200,
-        name=gpu.name,
-        compute_capability=arch.compute_capability or "",
-        sm_count=int(gpu.number("sm_count") or 0),
-        memory_bytes=gpu.number("memory_size") or 16 * 2**30,
-        l2_bytes=gpu.number("l2_size") or 4 * 2**20,
-        threads_per_sm=int(arch.limits["threads_per_sm"].value),
-    )
-    where = Where(target, properties, 0.95 * properties.memory_bytes)
-    for mode, limit_s in (("quick", 75.0), ("default", EFFORTS["default"].total_s)):
-        steps = plan(library, where, mode, EFFORTS[mode]).steps
-        assert 0 < sum(step.least_s for step in steps) < limit_s, mode
-        assert all(step.least_s > 0 for step in steps)
 
 
 def axes(probe: Probe) -> tuple[str, ...]:
