@@ -1,0 +1,175 @@
+"""Comparisons of reports of others: programs before and after a change, and two that have nothing in common."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from rich.cells import cell_len
+
+from gpuprof import load
+from gpuprof.api_compare import runs_of
+from gpuprof.comparison.compare import Compared, compare
+from gpuprof.comparison.contract import Comparison
+from gpuprof.comparison.matching.pairs import pairs_of
+from gpuprof.comparison.pair import NamedMatch
+from gpuprof.comparison.sides import Run, side_of
+from gpuprof.comparison.timing.noise import Samples, estimate
+from gpuprof.comparison.timing.verdict import CLOCK_STEP_S
+from gpuprof.comparison.work.tolerances import tolerance_of
+from gpuprof.model.trace import Trace
+from gpuprof.present.compare_formats import FORMATS
+from gpuprof.present.compare_json import schema_of_comparison
+from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.compare_page.contents import contents_of
+from gpuprof.privacy.source_files import PathMap
+from gpuprof.read.files import read_file
+from tests.cli import gpuprof
+from tests.field.folder import folder, report
+from tests.readings import session_of
+from tests.test_compare_screen import lines_of
+
+BASELINE, CHANGED = "gpu_workshop-MW_Baseline.ncu-rep", "gpu_workshop-MW_DivToMult.ncu-rep"
+"""A program with FP64 divisions and without: one of five kernels is 1.8x faster without them."""
+DIVISIONS = "compute_tendencies_x_279_gpu"
+
+
+@cache
+def compared(base: str, new: str, *matches: NamedMatch) -> Compared:
+    """Compare two files of the folder."""
+    sides = [[Run(name, session_of(report(name)))] for name in (base, new)]
+    return compare(sides[0], sides[1], "0", matches)
+
+
+def test_divisions_that_became_multiplications_are_told_in_time_work_and_lines() -> None:
+    found = compared(BASELINE, CHANGED)
+    changes = {change.label: change for change in found.comparison.kernels}
+    assert len(changes) == 5 and {change.match for change in changes.values()} == {"exact"}
+    assert found.comparison.conditions == ()
+    assert found.comparison.total[0].ratio == pytest.approx(0.8228, abs=1e-4)
+    fixed = changes.pop(DIVISIONS)
+    assert (fixed.time.verdict, fixed.work.verdict, fixed.id, fixed.time.base_runs) == ("faster", "less", 0, 1)
+    assert fixed.time.ratio == pytest.approx(0.56, abs=0.01)
+    assert fixed.time.cycles_ratio == pytest.approx(fixed.time.ratio, rel=0.02)
+    assert {change.work.verdict for change in changes.values()} == {"same"}
+    # The evidence for the tolerances: no difference is beyond a third of what is allowed but that of DRAM bytes.
+    counts = [count for change in changes.values() for count in change.work.counts]
+    assert len(counts) > 100
+    for count in counts:
+        largest = max(count.base or 0.0, count.new or 0.0)
+        room = 1.0 if count.name == "dram-bytes" else 2.5
+        allowed = tolerance_of(count.name).band(largest)
+        assert abs((count.new or 0.0) - (count.base or 0.0)) * room <= allowed + 1e-9 * largest, count
+    page = contents_of(found)
+    assert (page.table.rows[0].label.text, page.table.rows[0].effect.text) == (DIVISIONS, "−2.71 ms")
+    marked = {row.base.number: (row.base.text, row.new.text) for row in page.sections[0].code[0].rows
+              if row.base and row.new and row.changed}  # fmt: skip
+    assert "/12" in marked["288"][0] and "0.0833" in marked["288"][1]
+
+
+def test_the_gate_fails_one_way_round_alone(tmp_path: Path) -> None:
+    limits = ("--fail-on", "instructions:1%", "--fail-on", "registers", "--format", "json")
+    base, new = str(report(BASELINE)), str(report(CHANGED))
+    assert gpuprof("compare", base, new, *limits, cwd=tmp_path).returncode == 0
+    assert gpuprof("compare", base, base, *limits, cwd=tmp_path).returncode == 0
+    back = gpuprof("compare", new, base, *limits, cwd=tmp_path)
+    failed = [check for check in json.loads(back.stdout)["gate"]["checks"] if check["word"] == "regression"]
+    assert back.returncode == 6 and {check["limit"] for check in failed} >= {"instructions:1%"}
+    assert DIVISIONS in back.stderr.splitlines()[-1]
+
+
+def test_every_format_names_the_slower_kernel_and_places_it_by_a_path_map_alone() -> None:
+    maps = (PathMap("/glade/u/home/dhoward/GPU_workshop", "exercises"),)
+    mapped = CompareOptions(path_maps=maps)
+    loaded = [[Run(name, load(report(name), keep_private=True))] for name in (CHANGED, BASELINE)]
+    found = compare(loaded[0], loaded[1], "9.9")
+    written = {name: "\n".join(form.lines(found, mapped)) for name, form in FORMATS.items()}
+    assert [name for name, text in written.items() if DIVISIONS not in text.replace("\\", "")] == []
+    Draft202012Validator(schema_of_comparison()).validate(json.loads(written["json"]))
+    (entry,) = [item for item in json.loads(written["gitlab"]) if item["check_name"] == "kernel-slower"]
+    assert entry["location"]["path"] == "exercises/10_HandsOnNsight/miniWeather_mpi_openacc.F90"
+    plain = {name: "\n".join(FORMATS[name].lines(found, CompareOptions())) for name in FORMATS if name != "json"}
+    assert json.loads(plain["gitlab"]) == [] and "/glade/" not in "".join(plain.values())
+    # A path map is taken before folders are left out.
+    base, new = (runs_of([str(report(name))], path_maps=maps) for name in (CHANGED, BASELINE))
+    kept = compare(base, new, "9.9")
+    assert "\n".join(FORMATS["gitlab"].lines(kept, CompareOptions())) == written["gitlab"]
+    assert "/glade/" not in "\n".join(FORMATS["json"].lines(kept, CompareOptions()))
+
+
+def matches(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """How each pair was found, and the labels of its kernels."""
+    return [
+        (change.match, ", ".join(item.label for item in change.base), ", ".join(item.label for item in change.new))
+        for change in comparison.kernels
+    ]
+
+
+def test_kernels_of_others_are_paired_by_function_and_never_across_programs() -> None:
+    esmm = [f"esmm-research-profile{end}.ncu-rep" for end in ("-71fb9e5", "-26b457a", "", "_output")]
+    tiles = matches(compared(esmm[0], esmm[1]).comparison)
+    before, after = "warptiling<128, 128, 16, 64, 64, 4, 8, 4, 128>", "warptiling<128, 128, 32, 64, 32, 1, 8, 4, 256>"
+    assert ("reconfigured", before, after) in tiles
+    assert Counter(match for match, _, _ in tiles) == {"exact": 3, "reconfigured": 1, "new": 6}
+    added = [pair for pair in matches(compared(esmm[1], esmm[2]).comparison) if pair[0] != "exact"]
+    assert added == [("new", "", "esmm<128, 128, 16, 32, 64, 4, 1, 8, 256>")]
+    steps = compared(esmm[3], esmm[3], NamedMatch("two_blocktiling", "vectorized")).comparison
+    assert sorted((change.match, change.time.verdict) for change in steps.kernels) == [
+        ("exact", "same"), ("exact", "same"), ("named", "unclear")
+    ]  # fmt: skip
+    assert set(matches(compared("cutlass-384.ncu-rep", "cutlass-report80.ncu-rep").comparison)) == {
+        ("reconfigured", "cutlass B2bGemm 32x384x64 s8", "cutlass B2bGemm 192x384x128 s4"),
+        ("gone", "cutlass Gemm 128x96x64 s8", ""),
+    }
+    for base, new in (
+        ("cutlass-report-s8-persist.ncu-rep", "cutlass-384.ncu-rep"),
+        ("indexspaces.jl-profile.ncu-rep", "indexspaces.jl-profile-3176628.ncu-rep"),
+    ):
+        assert {match for match, _, _ in matches(compared(base, new).comparison)} == {"gone", "new"}
+
+
+def test_traces_of_two_releases_of_one_network_pair_only_kernels_of_one_function() -> None:
+    names = [f"traces/{name}.pt.trace.json.gz" for name in ("rank0-v100", "resnet50-v100")]
+    base_side, new_side = (side_of([Run(name, session_of(report(name)))]) for name in names)
+    pairs = [pair for pair in pairs_of(base_side, new_side) if pair.base and pair.new]
+    assert len(pairs) > 40
+    families = ("bn_fw", "bn_bw", "sgemm", "scudnn", "wgrad", "dgrad", "winograd", "max_pool", "softmax", "reduce")
+    for pair in pairs:
+        base, new = pair.base[0].key.name, pair.new[0].key.name
+        assert [family in base for family in families] == [family in new for family in families], (base, new)
+    mixed = compare([Run("report", session_of(report(BASELINE)))], [Run("trace", new_side.runs[0].session)], "0")
+    (durations,) = [item for item in mixed.comparison.conditions if item.name == "durations"]
+    assert (durations.base, durations.new, durations.affects) == ("counters", "trace", "time")
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 5, 10])
+def test_equal_launches_of_a_recorded_kernel_are_no_change(runs: int) -> None:
+    """Launches of one configuration in a trace, the first ones held against those that follow."""
+    trace = read_file(str(report("traces/miniweather-gp100.nsys.sqlite")))
+    assert isinstance(trace, Trace)
+    launches: defaultdict[object, list[float]] = defaultdict(list)
+    for activity in trace.activities:
+        if activity.kind == "kernel" and activity.duration_s:
+            launches[activity.name, activity.grid, activity.block].append(activity.duration_s)
+    counts: Counter[str] = Counter()
+    for durations in launches.values():
+        for start in range(0, len(durations) - 2 * runs + 1, 2 * runs):
+            sides = durations[start : start + runs], durations[start + runs : start + 2 * runs]
+            base, new = (Samples(tuple(map(math.log, side)), (0.0,) * runs, CLOCK_STEP_S / min(side)) for side in sides)
+            counts[estimate(base, new).word] += 1
+    assert counts.total() > 100
+    assert (counts["faster"] + counts["slower"]) / counts.total() < 0.01
+
+
+def test_any_report_against_another_takes_a_screen() -> None:
+    for path in sorted(folder().glob("*rep*")):
+        for other in (path.name, BASELINE):
+            for width in (60, 100):
+                lines = lines_of(compared(path.name, other), width)
+                assert len(lines) + 1 <= 30, "\n".join(lines)
+                assert max(map(cell_len, lines)) <= width
