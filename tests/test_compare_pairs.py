@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,11 +13,10 @@ from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.pair import NamedMatch, Pair
-from gpuprof.comparison.sides import Run, Side, SideKernel, side_of
+from gpuprof.comparison.sides import Run, Side, side_of
 from gpuprof.errors import UsageError
 from gpuprof.model.session import KernelProfile, RunTotals
 from tests.compare_builders import kernel, run, side, source
-from tests.real_sessions import loaded
 from tests.table import each_row
 
 Told = tuple[MatchKind, tuple[str, ...], tuple[str, ...]]
@@ -41,16 +39,64 @@ def matched(base: Side, new: Side) -> set[Told]:
     return {pair for pair in told(pairs_of(base, new)) if pair[0] not in ("new", "gone")}
 
 
-def alone(base: KernelProfile, new: KernelProfile) -> str:
-    """Return what becomes of two kernels that are all their sides have; `none` where they are not paired."""
+FUNCTOR = "void at::native::vectorized_elementwise_kernel<4, at::native::{}<float>, std::array<char*, {}> >(int)"
+FLOP = {"fp32": 2.0**31}
+
+
+@each_row(
+    ("base", "new", "match"),
+    [
+        # Two demanglers write one kernel.
+        (kernel("void f<(int)4, (bool)1>(const float *, T1)"), kernel("void f<4, true>(float const*, int)"), "exact"),
+        # A renamed range keeps its kernel.
+        (kernel(ranges=("model", "layer")), kernel(ranges=("net", "layer")), "renamed"),
+        (kernel(ranges=("layer", "a")), kernel(ranges=("layer", "b")), "renamed"),
+        (kernel(ranges=("old",)), kernel(ranges=("new",)), "renamed"),
+        # Other template arguments are the same function; one carrier of two functors is not one kernel.
+        (kernel("void mm<16, float>(float*)"), kernel("void mm<32, float>(float*)"), "reconfigured"),
+        (kernel("void mm<16, float>(float*)"), kernel("void mm<16, __half>(__half*)"), "reconfigured"),
+        (kernel(FUNCTOR.format("CUDAFunctor_add", 3)), kernel(FUNCTOR.format("FillFunctor", 1)), "none"),
+        # A counter in a name of Triton or Julia is not part of it.
+        (kernel("triton_poi_fused_add_mul_0"), kernel("triton_poi_fused_add_mul_7"), "renamed"),
+        (kernel("julia_frb_5885(Int)"), kernel("julia_frb_4477(Int)"), "renamed"),
+        (kernel("julia_frb_5885(Int)"), kernel("julia_bb_5885(Int)"), "none"),
+        # Names that share most of what they say are renamed, those that share only what all have are not.
+        (kernel("volta_sgemm_32x128_nt"), kernel("void nhwcToNchwKernel<float, 0>(float*)"), "none"),
+        (kernel("cudnn_infer_volta_scudnn_relu_small_nn"), kernel("volta_scudnn_relu_small_nn"), "renamed"),
+        (kernel("kernel_a"), kernel("kernel_b"), "none"),
+        (kernel("add_kernel"), kernel("mul_kernel"), "none"),
+        (kernel("relu"), kernel("gelu"), "none"),
+        # A rewritten kernel of many FLOP is known by them.
+        (kernel("basic", flop=FLOP, grid=(9, 1, 1)), kernel("coalesce", flop=FLOP, grid=(9, 1, 1)), "renamed"),
+        (kernel("relu", flop={"fp32": 1e6}), kernel("add", flop={"fp32": 1e6}), "none"),
+    ],
+)
+def test_two_kernels_are_paired_by_what_their_names_and_work_share(
+    base: KernelProfile, new: KernelProfile, match: str
+) -> None:
     pairs = pairs_of(side(base), side(new))
-    return pairs[0].match if len(pairs) == 1 else "none"
+    assert (pairs[0].match if len(pairs) == 1 else "none") == match
 
 
-
-
-
-
+def test_kernels_in_another_order_and_renamed_ones_match_shape_by_shape() -> None:
+    kernels = [kernel("a"), kernel("b"), kernel("a", grid=(8, 1, 1)), kernel("a", ranges=("step",))]
+    kernels += [kernel(f"void run<main::{{lambda(int)#{number}}}>(int)") for number in (1, 2)]
+    assert {pair.match for pair in pairs_of(side(*kernels), side(*kernels[::-1]))} == {"exact"}
+    for old, young, match, matches in (
+        ("gemm", "gemm", "exact", []),
+        ("fast_gemm_tiled", "fast_gemm_pipelined", "renamed", []),
+        ("old", "young", "named", [NamedMatch("old", "young")]),
+    ):
+        base, new = ([kernel(name, grid=(size, 1, 1)) for size in range(1, 41)] for name in (old, young))
+        pairs = pairs_of(side(*base), side(*new[20:], *new[:20]), matches)
+        assert len(pairs) == 40
+        assert all(pair.match == match and pair.base[0].key.grid == pair.new[0].key.grid for pair in pairs)
+    layers, others = (
+        side(*(kernel(ranges=(model, f"layers.{number}")) for number in range(12))) for model in ("model", "decoder")
+    )
+    pairs = pairs_of(layers, others)
+    assert len(pairs) == 12
+    assert all(pair.base[0].key.ranges[1] == pair.new[0].key.ranges[1] for pair in pairs)
 
 
 def test_shapes_that_differ_match_in_the_order_of_their_size() -> None:
@@ -85,18 +131,26 @@ def test_another_input_beside_an_equal_one_is_not_a_change_of_it() -> None:
     assert Counter(pair.match for pair in pairs_of(base, new)) == {"exact": 1, "gone": 1, "new": 1}
 
 
+def test_what_one_side_has_none_of_tells_nothing_apart_and_is_noted() -> None:
+    ranges = run(*(kernel("a", ranges=(str(number),)) for number in range(4)), kernel("b"))
+    plain, bare = run(kernel("a", [1e-5] * 4), kernel("b")), run(kernel("a", grid=None, block=None))
+    shapes = run(kernel("a"), kernel("a", grid=(9, 1, 1)))
+    for base, new, pairs, noted in ((plain, ranges, 2, "ranges"), (bare, shapes, 1, "launch configurations")):
+        compared = compare([base], [new], "0")
+        assert [pair.match for pair in compared.pairs] == ["exact"] * pairs
+        assert any(noted in note for note in compared.comparison.notes)
 
 
-
-
-
-
-
-
-
-
-
-
+def test_candidates_as_good_as_each_other_are_told_apart_by_their_work_or_not_at_all() -> None:
+    tall, flat = (
+        kernel(name, counts={"instructions": count})
+        for name, count in (("scan_blocks_tall", 1e6), ("scan_blocks_flat", 2e5))
+    )
+    wide = kernel("scan_blocks_wide", counts={"instructions": 1e6})
+    assert not matched(side(kernel("scan_blocks_wide")), side(tall, flat))
+    assert matched(side(wide), side(tall, flat)) == {("renamed", ("scan_blocks_wide",), ("scan_blocks_tall",))}
+    same = kernel("gmem_coalesce", flop=FLOP), kernel("smem_blocking", flop=FLOP)
+    assert not matched(side(kernel("basic", flop=FLOP)), side(*same))
 
 
 def test_lines_in_names_of_openacc_match_in_their_order() -> None:
@@ -108,30 +162,14 @@ def test_lines_in_names_of_openacc_match_in_their_order() -> None:
     }
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-def test_a_rewritten_kernel_of_many_flop_is_known_by_them() -> None:
-    flop = {"fp32": 2.0**31}
-    base, new = kernel("basic", flop=flop, grid=(1024, 1, 1)), kernel("gmem_coalesce", flop=flop, grid=(1024, 1, 1))
-    assert alone(base, new) == "renamed"
-    assert alone(kernel("relu", flop={"fp32": 1e6}), kernel("add", flop={"fp32": 1e6})) == "none"
-    assert not matched(side(base), side(new, kernel("smem_blocking", flop=flop)))
-
-
-
-
+def test_names_that_are_contained_in_another_were_fused_or_split_unless_their_flop_do_not_add_up() -> None:
+    base = side(kernel("triton_poi_fused_add_0"), kernel("triton_poi_fused_mul_1"), kernel("gemm"))
+    new = side(kernel("triton_poi_fused_add_mul_0"), kernel("gemm"))
+    fused = ("triton_poi_fused_add_0", "triton_poi_fused_mul_1")
+    assert ("fused", fused, ("triton_poi_fused_add_mul_0",)) in told(pairs_of(base, new))
+    assert ("split", ("triton_poi_fused_add_mul_0",), fused) in told(pairs_of(new, base))
+    base = side(kernel("fused_add", flop={"fp32": 1e6}), kernel("fused_mul", flop={"fp32": 1e6}))
+    assert not matched(base, side(kernel("fused_add_mul", flop={"fp32": 9e6})))
 
 
 def test_work_that_adds_up_was_split() -> None:
@@ -142,32 +180,93 @@ def test_work_that_adds_up_was_split() -> None:
     assert not matched(base, side(*parts, kernel("noise", flop={"fp32": 1.0})))
 
 
+def test_a_match_by_hand_comes_first_and_takes_numbers_and_several_kernels() -> None:
+    base, new = side(kernel("a"), kernel("b")), side(kernel("a"), kernel("c"))
+    pairs = told(pairs_of(base, new, [NamedMatch("^a$", "^c$")]))
+    assert pairs == {("named", ("a",), ("c",)), ("gone", ("b",), ()), ("new", (), ("a",))}
+    both = side(kernel("a"), kernel("b"), kernel("c"))
+    pairs = told(pairs_of(both, both, [NamedMatch("^a$", "^b$")], identical=True))
+    assert pairs == {("named", ("a",), ("b",)), ("exact", ("c",), ("c",))}
+    base, new = side(kernel("whole")), side(kernel("part_1"), kernel("part_2"))
+    assert told(pairs_of(base, new, [NamedMatch("#0", "part")])) == {("split", ("whole",), ("part_1", "part_2"))}
+    assert told(pairs_of(new, base, [NamedMatch("part", "#0")])) == {("fused", ("part_1", "part_2"), ("whole",))}
 
 
+@each_row(
+    ("matches", "said"),
+    [
+        ([NamedMatch("nothing", "a")], ["nothing", "base"]),
+        ([NamedMatch("a", "#7")], ["#7", "new"]),
+        ([NamedMatch("a", "a"), NamedMatch("^a", "b")], ["'a=a'", "'^a=b'"]),
+        ([NamedMatch("(", "a")], ["("]),
+    ],
+)
+def test_a_match_by_hand_that_is_wrong_is_told(matches: list[NamedMatch], said: list[str]) -> None:
+    both = side(kernel("a"), kernel("b"))
+    with pytest.raises(UsageError) as raised:
+        pairs_of(both, both, matches)
+    assert all(word in str(raised.value) for word in said)
+    files = side_of([run(kernel("a")), run(kernel("b"))])
+    with pytest.raises(UsageError, match="#0"):
+        pairs_of(files, side(kernel("a")), [NamedMatch("#0", "a")])
 
 
+def test_a_report_and_the_session_that_was_made_of_it_are_one_recording() -> None:
+    """A session has its kernels in an order of its own."""
+    report = run(kernel("a"), kernel("b", (2e-5,)))
+    comparison = compare([report], [run(kernel("b", (2e-5,)), kernel("a"))], "0").comparison
+    assert "same recording" in comparison.sentence
+    assert {change.time.verdict for change in comparison.kernels} == {"same"}
+    slower = compare([report], [run(kernel("a"), kernel("b", (3e-5,)))], "0").comparison
+    assert "same recording" not in slower.sentence
 
 
+def test_a_copy_of_a_recording_is_no_other_run() -> None:
+    base = [run(kernel("f", [1e-3])), run(kernel("f", [1e-3])), run(kernel("f", [1.001e-3]))]
+    new = [run(kernel("f", [2e-3]))] * 5
+    comparison = compare(base, new, "0").comparison
+    assert (comparison.kernels[0].time.base_runs, comparison.kernels[0].time.new_runs) == (2, 1)
+    assert ["1 file" in comparison.notes[0], "4 files" in comparison.notes[1]] == [True, True]
+    paired = compare(new, new, "0", paired=True).comparison.kernels[0].time
+    assert (paired.base_runs, paired.new_runs) == (5, 5)
 
 
+def test_empty_sides_have_nothing_to_pair() -> None:
+    full, empty = side(kernel("a")), side()
+    assert told(pairs_of(full, empty)) == {("gone", ("a",), ())}
+    assert told(pairs_of(empty, full)) == {("new", (), ("a",))}
+    compared = compare([run()], [run()], "0").comparison
+    assert compared.kernels == () and len(compared.notes) == 2
+    assert compare([], [], "0").comparison.kernels == ()
 
 
+def test_names_that_no_one_would_write_are_paired() -> None:
+    for name in ("k" * 15_000, "a::" * 5_000 + "f", "f<" * 3_000, "_ZN3foo6kernelILi4EEvPf", "", "\x1b[31m"):
+        assert [pair.match for pair in pairs_of(side(kernel(name)), side(kernel(name)))] == ["exact"]
+        others = pairs_of(side(kernel(name)), side(kernel(name + "x", ranges=("r",))))
+        assert sum(len(pair.base) for pair in others) == 1
+    base = side(kernel("k" * 15_000 + "a"), kernel("k" * 15_000 + "b"))
+    assert [pair.match for pair in pairs_of(base, base)] == ["exact"] * 2
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
+def test_a_kernel_that_is_gone_from_a_part_of_a_run_may_have_run() -> None:
+    totals = RunTotals(
+        kernels=9, launches=90, timed_launches=90, timed_shapes=9, time_s=1.0, main_kernels=1, main_time_s=0.9
+    )
+    base = run(kernel("a"), kernel("z"))
+    (note,) = compare([base], [run(kernel("a"), run=totals)], "0").comparison.notes
+    assert "1 of 90" in note and "1 kernel" in note
+    assert not compare([base], [run(kernel("a"))], "0").comparison.notes
+    for command, option in (
+        ("/opt/ncu -k regex:gemm -o out ./app", "-k"),
+        ("ncu --set full --launch-count 5 ./app", "--launch-count"),
+        ("ncu --nvtx --nvtx-include step/ ./app", "--nvtx-include"),
+        ("ncu --set full -o out ./app -c 5", None),
+        ("ncu --nvtx ./app -k 5", None),
+        ("python -c 5", None),
+    ):
+        notes = compare([base], [run(kernel("a"), sources=(source(command=command),))], "0").comparison.notes
+        assert [f"({option})" in note for note in notes] == ([True] if option else []), command
 
 
 def test_labels_of_a_comparison_are_unique() -> None:
@@ -245,21 +344,3 @@ def test_of_launches_of_the_same_time_that_with_most_known_speaks(order: int) ->
     (pair,) = compare(sides(base), sides(new), "0").pairs
     assert pair.match == "renamed"
     assert [path.flop for path in pair.new[0].speaker.work] == [1e9]
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
