@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from rich.cells import cell_len
 
+from benchmarks.gate.launches import kernels_of, read_kernels
 from gpuprof import load
 from gpuprof.api_compare import runs_of
 from gpuprof.comparison.compare import Compared, compare
@@ -173,3 +174,13 @@ def test_any_report_against_another_takes_a_screen() -> None:
                 lines = lines_of(compared(path.name, other), width)
                 assert len(lines) + 1 <= 30, "\n".join(lines)
                 assert max(map(cell_len, lines)) <= width
+
+
+def test_launches_that_the_benchmark_of_the_gate_keeps_are_those_of_the_traces() -> None:
+    kernels = read_kernels()
+    made = list(kernels_of(folder() / "traces"))
+    assert len(made) == len(kernels)
+    for own, kept in zip(made, kernels, strict=True):
+        assert (own.trace, own.launches) == (kept.trace, kept.launches)
+        assert kept.quantiles == pytest.approx(own.quantiles, abs=1e-5)
+        assert kept.median_s == pytest.approx(own.median_s, rel=1e-5)
