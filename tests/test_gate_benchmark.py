@@ -11,7 +11,7 @@ from msgspec import structs
 
 from benchmarks.gate import fast, rates
 from benchmarks.gate.__main__ import main
-from benchmarks.gate.conditions import CONDITIONS, ORDERS, RUNS, Condition, Order
+from benchmarks.gate.conditions import CONDITIONS, ORDERS, Condition, Order
 from benchmarks.gate.launches import LAUNCHES, noise_within, read_kernels
 from benchmarks.gate.simulate import Sides, simulate, slower
 from gpuprof.comparison.contract import TimeChange
@@ -56,11 +56,11 @@ def _kernel(seconds: fast.Array, cycles: fast.Array | None) -> SideKernel:
 @each_row("condition", CONDITIONS, ids=lambda condition: condition.name)
 def test_verdicts_of_arrays_are_those_of_the_tool(condition: Condition, order: Order) -> None:
     paired = order == "ABBA, told"
-    for runs in RUNS:
-        for change in (0.0, 0.02, 0.25):
-            sides = simulated(condition, order, runs, 4, change)
+    for runs in (1, 3, 10):
+        for change in (0.0, 0.25):
+            sides = simulated(condition, order, runs, 1, change)
             verdicts = fast.judge(sides, paired=paired)
-            for pair in range(4):
+            for pair in range(1):
                 own = told(sides, pair, paired=paired)
                 assert own.verdict == fast.NAMES[verdicts.verdicts[pair]]
                 assert own.noise == pytest.approx(verdicts.spreads[pair], rel=1e-9)
@@ -90,6 +90,7 @@ def test_drift_moves_the_sides_apart_only_where_they_are_not_interleaved() -> No
         assert noise_within(own) == pytest.approx(float(np.log(medians).std()), rel=0.1)
 
 
+@pytest.mark.slow
 def test_false_alarms_are_rare_under_every_condition_of_the_verdict() -> None:
     """A tenth of the benchmark: at 1 % of 1,000 pairs, fewer than 2 % are seen in 99.9 % of cells."""
     cells = [cell for cell in rates.cells(1000, KERNELS, runs=(1, 3, 10)) if not cell.condition.beyond]
@@ -98,6 +99,7 @@ def test_false_alarms_are_rare_under_every_condition_of_the_verdict() -> None:
     assert any(cell.is_quiet for cell in cells)
 
 
+@pytest.mark.slow
 def test_quick_benchmark_prints_a_row_for_each_condition_and_order(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--pairs", "5", "--quick", "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -31,11 +31,11 @@ def normal(count: int, seed: int, mean: float = 100.0, spread: float = 1.0) -> l
 
 
 def test_interval_contains_the_true_median_in_about_95_of_100_cases() -> None:
-    trials = 400
+    trials = 150
     inside = sum(
         low <= 100.0 <= high for low, high in (bootstrap(normal(25, seed), seed=seed) for seed in range(trials))
     )
-    assert 0.91 <= inside / trials <= 0.98
+    assert 0.9 <= inside / trials <= 0.99
 
 
 def test_wider_confidence_gives_a_wider_interval() -> None:
@@ -73,14 +73,10 @@ def test_undisturbed_latency_is_the_lowest_frequent_value() -> None:
     assert lowest_mode(values) == 33.0
     assert median([*values, *[47.0] * 40]) == 47.0
     assert lowest_mode([*values, *[47.0] * 40]) == 33.0
-
-
-def test_undisturbed_latency_needs_no_majority() -> None:
-    assert lowest_mode([260.0] * 15 + [415.0] * 85) == 260.0
-
-
-def test_samples_without_any_group_still_have_a_mode() -> None:
-    assert lowest_mode([10.0, 20.0, 40.0, 41.5, 80.0]) == pytest.approx(40.75)
+    assert lowest_mode([260.0] * 15 + [415.0] * 85) == 260.0, "it needs no majority"
+    assert lowest_mode([10.0, 20.0, 40.0, 41.5, 80.0]) == pytest.approx(40.75), "no value is frequent"
+    near, far = clusters([205.0, 206.0, 204.5, 399.0, 401.0, 400.0])
+    assert (near[0], near[-1], far[0], far[-1]) == (204.5, 206.0, 399.0, 401.0)
 
 
 @given(st.lists(st.floats(1.0, 1e6), min_size=1, max_size=60), st.randoms(use_true_random=False))
@@ -99,11 +95,6 @@ def test_bootstrap_of_the_latency_uses_the_latency_not_the_median() -> None:
     assert found.interval.high < 34
 
 
-def test_near_and_far_partition_are_two_groups() -> None:
-    near, far = clusters([205.0, 206.0, 204.5, 399.0, 401.0, 400.0])
-    assert (near[0], near[-1], far[0], far[-1]) == (204.5, 206.0, 399.0, 401.0)
-
-
 def test_mode_of_a_few_values_is_worked_out_by_hand() -> None:
     assert half_sample_mode([5.0]) == 5.0
     assert half_sample_mode([1.0, 2.0]) == 1.5
@@ -112,14 +103,11 @@ def test_mode_of_a_few_values_is_worked_out_by_hand() -> None:
     assert half_sample_mode([1.0, 5.0, 5.5, 6.0, 20.0, 30.0]) == 5.5
 
 
-def test_measuring_goes_on_until_enough_samples_agree() -> None:
+def test_measuring_goes_on_until_enough_samples_agree_or_the_time_is_up() -> None:
     steady = [100.0, 100.1] * 10
     assert stop_reason(steady[:10], 1.0) is None
     assert stop_reason(steady, 1.0) == "settled"
     assert stop_reason([90.0, 100.0, 110.0] * 5, 1.0) is None
-
-
-def test_measuring_ends_when_the_time_is_up() -> None:
     assert stop_reason([90.0, 110.0], 14.9) is None
     assert stop_reason([90.0, 110.0], 15.0) == "time is up"
     assert stop_reason([90.0, 110.0], 3.0, StopRule(longest_s=2.0)) == "time is up"
