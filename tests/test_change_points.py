@@ -44,20 +44,20 @@ def places(told: tuple[Break, ...]) -> list[float]:
 
 @each_row("name", LEVELS)
 def test_every_level_of_a_clean_staircase_is_found(name: str) -> None:
-    found = breaks(SIZES, staircase(LEVELS[name]))
-    assert places(found) == capacities(LEVELS[name])
+    told = breaks(SIZES, staircase(LEVELS[name]))
+    assert places(told) == capacities(LEVELS[name])
     latencies = [latency for _, latency in LEVELS[name]]
-    assert [one.before for one in found] == pytest.approx(latencies[:-1])
-    assert [one.after for one in found] == pytest.approx(latencies[1:])
-    assert all(one.kind == "step" and one.p < 0.01 for one in found)
+    assert [own.before for own in told] == pytest.approx(latencies[:-1])
+    assert [own.after for own in told] == pytest.approx(latencies[1:])
+    assert all(own.kind == "step" and own.p < 0.01 for own in told)
 
 
 @each_row("name", ["none", "two", "four"])
 def test_one_percent_of_noise_moves_hardly_a_break(name: str) -> None:
     exact = 0
     for seed in range(5):
-        found = breaks(SIZES, staircase(LEVELS[name], 0.01, seed), permutations=199)
-        exact += places(found) == capacities(LEVELS[name])
+        told = breaks(SIZES, staircase(LEVELS[name], 0.01, seed), permutations=199)
+        exact += places(told) == capacities(LEVELS[name])
     assert exact >= 4
 
 
@@ -77,10 +77,10 @@ def test_step_over_a_few_sizes_is_still_a_step_at_its_begin() -> None:
     curve = staircase(LEVELS["one"])
     at = SIZES.index(capacities(LEVELS["one"])[0])
     curve[at + 1], curve[at + 2] = 110.0, 190.0
-    (found,) = breaks(SIZES, curve)
-    assert found.last_before == SIZES[at]
-    assert found.first_after == SIZES[at + 3]
-    assert found.kind == "step"
+    (told,) = breaks(SIZES, curve)
+    assert told.last_before == SIZES[at]
+    assert told.first_after == SIZES[at + 3]
+    assert told.kind == "step"
 
 
 def ramp(total: float) -> Callable[[int], float]:
@@ -98,20 +98,20 @@ def test_slow_ramp_has_no_step(total: float, noise: float) -> None:
 def test_ramp_between_two_plateaus_is_one_break_with_begin_and_end() -> None:
     # 200 cycles up to point 50, 600 from point 90 on: as a set-associative cache with a random policy fills up.
     curve = [200.0 if index < 50 else 200 + 10 * (index - 50) if index < 90 else 600.0 for index in range(len(SIZES))]
-    (found,) = breaks(SIZES, curve)
-    assert found.kind == "ramp"
-    assert [found.before, found.after] == pytest.approx([200.0, 600.0])
-    assert found.first_after is not None
-    assert abs(SIZES.index(found.last_before) - 50) <= 3
-    assert abs(SIZES.index(found.first_after) - 90) <= 3  # within a twentieth of the step
+    (told,) = breaks(SIZES, curve)
+    assert told.kind == "ramp"
+    assert [told.before, told.after] == pytest.approx([200.0, 600.0])
+    assert told.first_after is not None
+    assert abs(SIZES.index(told.last_before) - 50) <= 3
+    assert abs(SIZES.index(told.first_after) - 90) <= 3  # within a twentieth of the step
 
 
 def test_curve_that_ends_before_it_settles_has_a_capacity_but_no_level_after() -> None:
     # Random chase beyond a capacity C: hits in C ÷ size of the cases.
     curve = [200.0 if size <= 40 * MIB else 600 - 400 * 40 * MIB / size for size in SIZES]
-    (found,) = breaks(SIZES, curve)
-    assert found.last_before == max(size for size in SIZES if size <= 40 * MIB)
-    assert (found.first_after, found.after) == (None, None)
+    (told,) = breaks(SIZES, curve)
+    assert told.last_before == max(size for size in SIZES if size <= 40 * MIB)
+    assert (told.first_after, told.after) == (None, None)
 
 
 def test_falling_steps_are_found_as_well() -> None:
@@ -135,21 +135,21 @@ def test_breaks_are_invariant_to_the_units_of_size_and_latency(
     name: str, seed: int, size_unit: float, time_unit: float
 ) -> None:
     curve = staircase(LEVELS[name], 0.01, seed)
-    one = breaks(SIZES, curve, permutations=99, alpha=0.02)
+    own = breaks(SIZES, curve, permutations=99, alpha=0.02)
     other = breaks([size * size_unit for size in SIZES], [y * time_unit for y in curve], permutations=99, alpha=0.02)
-    assert [at / size_unit for at in places(other)] == places(one)
-    assert [(one_.kind, one_.p) for one_ in other] == [(one_.kind, one_.p) for one_ in one]
-    assert [one_.before / time_unit for one_ in other] == pytest.approx([one_.before for one_ in one])
+    assert [at / size_unit for at in places(other)] == places(own)
+    assert [(one_.kind, one_.p) for one_ in other] == [(one_.kind, one_.p) for one_ in own]
+    assert [one_.before / time_unit for one_ in other] == pytest.approx([one_.before for one_ in own])
 
 
 @given(st.lists(st.floats(1e-3, 1e6), min_size=0, max_size=30))
 @settings(max_examples=60, deadline=None)
 def test_any_curve_gives_breaks_in_order_and_within_it(latencies: list[float]) -> None:
     sizes = [float(2**index) for index in range(len(latencies))]
-    found = breaks(sizes, latencies, permutations=99, alpha=0.05)
-    assert places(found) == sorted(places(found))
-    assert all(one.last_before in sizes and (one.first_after is None or one.first_after in sizes) for one in found)
-    assert all(one.first_after is None or one.first_after > one.last_before for one in found)
+    told = breaks(sizes, latencies, permutations=99, alpha=0.05)
+    assert places(told) == sorted(places(told))
+    assert all(own.last_before in sizes and (own.first_after is None or own.first_after in sizes) for own in told)
+    assert all(own.first_after is None or own.first_after > own.last_before for own in told)
 
 
 @each_row(

@@ -126,7 +126,7 @@ def test_fewer_warps_for_more_registers_are_told_with_the_bytes_that_did_not_cha
         assert figures in told[0].sentence
     assert told[-1].location == "src/solve.cu:88" and "12" in told[-1].sentence
     back = causes(busy(2e-5), busy(1e-5), counted("instructions", 2e6, 1e6), lines=[LINE_88])
-    assert "local-memory" not in [cause.mechanism for cause in back], "a line is told in the direction of the change"
+    assert "local-memory" not in [cause.mechanism for cause in back], "the other direction"
 
 
 @each_row(

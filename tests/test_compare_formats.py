@@ -278,7 +278,7 @@ def test_an_annotation_is_at_its_line_and_escapes_what_ends_a_property() -> None
     first = text_of("github", compared).split("\n")[0]
     assert first.startswith("::error file=src/gather.cu,line=88,title=a%2Cb%3A%3Ac%3A regression of time%3A3%25::")
     assert "18 %25, 3 %25" in first and first.endswith("registers 40 → 72.")
-    assert text_of("github", compared, CompareOptions()).startswith("::error title="), "outside of the repository"
+    assert text_of("github", compared, CompareOptions()).startswith("::error title="), "no root"
     gate = made.gate(made.check("accepted", accepted="known since May"))
     lines = text_of("github", made.compared(made.change(findings=()), gate=gate)).split("\n")
     assert len(lines) == 1 and "1 accepted" in lines[0]

@@ -129,13 +129,13 @@ def test_no_limit_is_said_to_hold_for_a_kernel_of_which_one_side_alone_stores() 
         return [run(same, sources=(source(sha256=f"{number:032x}{round(time_s * 1e6):032x}"),)) for number in range(8)]
 
     base, new = side(2e-3, 1e3), side(1e-3, 0.0)
-    found = compare(base, new, "0")
-    (change,) = found.comparison.kernels
+    whole = compare(base, new, "0")
+    (change,) = whole.comparison.kernels
     assert change.time.verdict == "unclear" and change.time.reason
     limits = limits_of(["time", "instructions", "total-time"])
-    gate = gate_of(found, limits)
+    gate = gate_of(whole, limits)
     assert {check.word for check in gate.checks} == {"unclear"} and (len(gate.checks), gate.ok) == (3, 0)
-    assert gate_of(found, limits, unclear_fails=True).exit_code == 7
+    assert gate_of(whole, limits, unclear_fails=True).exit_code == 7
     assert gate_of(compare(base, side(1e-3, 1e3), "0"), limits, unclear_fails=True).exit_code == 0
 
 
@@ -223,7 +223,7 @@ def test_the_time_of_the_run_has_a_limit_of_its_own(verdict: str, ratio: float |
 )
 def test_a_count_is_held_by_its_word_and_its_rise(change: CountChange, limit: str, said: str) -> None:
     assert word(kernel("gemm", None, change), limit) == said
-    assert word(kernel(), limit) == "not-compared", "a count that no side knows"
+    assert word(kernel(), limit) == "not-compared", "unknown"
 
 
 def test_a_check_has_both_values_and_the_change() -> None:
@@ -286,7 +286,7 @@ def test_a_regression_is_6_and_what_is_unclear_7_where_that_fails(
     assert len(gate.checks) + gate.ok == len(changes)
     order = ["regression", "unclear", "not-compared"]
     ranks = [order.index(check.word) for check in gate.checks]
-    assert ranks == sorted(ranks), "what failed comes first"
+    assert ranks == sorted(ranks)
 
 
 def entries(text: str) -> tuple[Accepted, ...]:
@@ -430,5 +430,5 @@ def test_a_wider_limit_never_fails_what_a_tighter_one_lets_pass(ratio: float, wi
     change = kernel("gemm", time(verdict, ratio, low, high))
     order = ("ok", "unclear", "regression")
     tight, wide = (gate_of(compared(change), [GateLimit("time", "time", limit)]) for limit in (most, most + 0.1))
-    words = [gate.checks[0].word if gate.checks else "ok" for gate in (tight, wide)]
-    assert order.index(words[1]) <= order.index(words[0])
+    verdicts = [gate.checks[0].word if gate.checks else "ok" for gate in (tight, wide)]
+    assert order.index(verdicts[1]) <= order.index(verdicts[0])

@@ -192,7 +192,7 @@ def test_source_stands_side_by_side_with_what_is_new_marked() -> None:
     assert seen == [(None, "10", True), ("10", "11", False), ("11", "12", True), ("12", "13", False)]
     assert (table.title, table.weight) == ("mlp.cu", "Instr.")
     assert table.rows[2].base is not None
-    assert table.rows[2].base.text == "  sum += a[i];", "the indentation that all lines share goes"
+    assert table.rows[2].base.text == "  sum += a[i];", "shared indentation"
 
 
 def test_a_file_of_thousands_of_lines_is_aligned_in_part_and_the_rest_counted() -> None:
@@ -301,7 +301,7 @@ def test_tags_are_balanced_ids_unique_every_link_leads_somewhere_and_failed_limi
     assert all(link.startswith(("#", "data:,")) for link in outline.links)
     scopes = [value for tag, name, value in outline.attributes if (tag, name) == ("th", "scope")]
     assert len(scopes) == outline.tags.count("th")
-    assert "old.ncu-rep" in page and "ab" * 32 in page, "a file and its hash"
+    assert "old.ncu-rep" in page and "ab" * 32 in page
     gate = contents_of(rich()).gate
     assert gate is not None and gate.rows[0].href == "#kernel-0"
     assert [row.limit for row in gate.rows] == ["third:1%", "second:1%", "first:1%"]
@@ -318,7 +318,7 @@ def test_rows_have_the_signs_and_sizes_of_the_change() -> None:
     assert (first.work, first.effect.text, first.effect_share) == ("more", "+200 µs", "+10 %")
     assert (second.id, contents.table.folded) == (1, ())
     (section,) = contents.sections
-    assert section.id == 0, "a kernel that is the same has no section"
+    assert section.id == 0
     assert [(row.base, row.new, row.change) for row in section.counts] == [("2.00 GB", "3.00 GB", "+50 %")]
     assert [row.base for row in section.same_counts] == ["40"]
 
@@ -339,7 +339,7 @@ def test_of_many_kernels_those_without_a_change_are_folded_and_twenty_have_a_sec
     assert len(contents.sections) == 20 and "3" in contents.sections_left_out
     unclear = structs.replace(SLOWER, verdict="unclear", reason="the interval holds no change", runs_needed=12)
     contents = contents_of(compared_of(change(time=unclear)))
-    assert "12" in contents.table.rows[0].needs and contents.sections == (), "its work is the same"
+    assert "12" in contents.table.rows[0].needs and contents.sections == ()
 
 
 def test_what_a_line_gained_stands_beside_it_or_in_a_list() -> None:

@@ -49,8 +49,8 @@ def test_swapped_sides_have_mirrored_verdicts(time: float, executed: float, move
     base, new = a_kernel("a", 1e-3, 1e8, 1e8), a_kernel("a", 1e-3 * time, 1e8 * executed, 1e8 * moved)
     (there,), (back,) = (compared([before], [after], runs).kernels for before, after in ((base, new), (new, base)))
     assert verdicts(back) == tuple(MIRRORED.get(word, word) for word in verdicts(there))
-    words = {count.name: MIRRORED.get(count.word, count.word) for count in there.work.counts}
-    assert {count.name: count.word for count in back.work.counts} == words
+    verdict_counts = {count.name: MIRRORED.get(count.word, count.word) for count in there.work.counts}
+    assert {count.name: count.word for count in back.work.counts} == verdict_counts
 
 
 @settings(max_examples=20, deadline=None)
@@ -91,15 +91,15 @@ def test_counters_that_a_side_did_not_collect_are_no_loss_of_work() -> None:
 @each_row("runs", [1, 2, 3, 5, 10])
 def test_equal_launches_of_a_recorded_kernel_are_no_change(runs: int) -> None:
     """Draws from the launches of real traces, as the benchmark of the gate has them, the first against the next."""
-    words: Counter[str] = Counter()
+    verdict_counts: Counter[str] = Counter()
     levels, generator = np.linspace(0, 1, 21), np.random.default_rng(runs)
     for own in read_kernels():
         for _ in range(10):
             logs = np.interp(generator.random(2 * runs), levels, np.log(own.quantiles)) + math.log(own.median_s)
             base, new = (_samples(logs[place : place + runs].tolist()) for place in (0, runs))
-            words[estimate(base, new).word] += 1
-    assert words.total() > 100
-    assert (words["faster"] + words["slower"]) / words.total() < 0.02
+            verdict_counts[estimate(base, new).word] += 1
+    assert verdict_counts.total() > 100
+    assert (verdict_counts["faster"] + verdict_counts["slower"]) / verdict_counts.total() < 0.02
 
 
 def _samples(logs: list[float]) -> Samples:

@@ -100,16 +100,16 @@ NATIVE_OR = {"HMMA.16816.F32": 8, "FADD": 16}
 def test_recorded_code_passes_as_it_is_meant_and_fails_with_what_is_wrong(
     name: str, given: GateRules, gate: str, why: tuple[str, ...]
 ) -> None:
-    found = answer(name, given)
-    assert found.gate == gate
-    assert [part for part in why if part not in found.why] == [], found.why
+    judged = answer(name, given)
+    assert judged.gate == gate
+    assert [part for part in why if part not in judged.why] == [], judged.why
 
 
 def test_opcodes_of_the_loop_come_most_frequent_first_without_fillers() -> None:
-    found = answer("mma-sm_90a", rules({"HMMA": 8}))
-    assert next(iter(found.opcodes.items())) == ("HMMA.16816.F32", 8)
-    assert sum(found.opcodes.values()) == 11
-    assert "@!UPT" not in "".join(found.opcodes)
+    judged = answer("mma-sm_90a", rules({"HMMA": 8}))
+    assert next(iter(judged.opcodes.items())) == ("HMMA.16816.F32", 8)
+    assert sum(judged.opcodes.values()) == 11
+    assert "@!UPT" not in "".join(judged.opcodes)
 
 
 def test_a_whole_kernel_can_be_judged() -> None:
@@ -142,9 +142,9 @@ def test_a_chain_is_one(registers: str, gate: str) -> None:
 )
 def test_loads_that_are_meant_to_be_in_flight_together(lines: tuple[str, ...], why: str | None) -> None:
     text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate([*lines, "@P0 BRA 0x0", "EXIT"]))
-    found = judge(rules({"LDG": 2}, together=("LDG",)), {}, parse_sass(text), clocked=False)
-    assert found.gate == ("fail" if why else "pass")
-    assert (why or "2 LDG") in found.why
+    judged = judge(rules({"LDG": 2}, together=("LDG",)), {}, parse_sass(text), clocked=False)
+    assert judged.gate == ("fail" if why else "pass")
+    assert (why or "2 LDG") in judged.why
 
 
 @each_row(
@@ -205,17 +205,17 @@ def test_what_belongs_around_the_loop_is_there_alone_and_not_waited_for(
 ) -> None:
     text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate([*lines, "EXIT"]))
     given = replace(rules({"LDG": 1}), around=(("ATOMG.E.INC", exactly(1)),))
-    found = judge(given, {}, parse_sass(text), clocked=False)
-    assert found.gate == ("fail" if why else "pass")
-    assert (why or "1 LDG") in found.why
+    judged = judge(given, {}, parse_sass(text), clocked=False)
+    assert judged.gate == ("fail" if why else "pass")
+    assert (why or "1 LDG") in judged.why
 
 
 def test_either_of_two_opcodes_counts() -> None:
     code = parse_sass(
         "/*0000*/ IADD R1, R1, R2 ;\n/*0010*/ IADD3 R1, R1, R2, RZ ;\n/*0020*/ @P0 BRA 0x0 ;\n/*0030*/ EXIT ;"
     )
-    found = judge(rules({"IADD/IADD3": 2}, max_overhead=1), {}, code, clocked=False)
-    assert found.gate == "pass" and found.why.startswith("2 IADD/IADD3 ")
+    judged = judge(rules({"IADD/IADD3": 2}, max_overhead=1), {}, code, clocked=False)
+    assert judged.gate == "pass" and judged.why.startswith("2 IADD/IADD3 ")
     assert judge(rules({"IADD/IADD3": 1}), {}, code, clocked=False).gate == "fail"
 
 
@@ -287,7 +287,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[Case, Judgement]:
     """What the gate says of every twin on every target of its probe; one run, for the disassembler starts slowly."""
     folder = tmp_path_factory.mktemp("twins")
     cases = dict(_cases(folder))
-    return dict(zip(cases, (found.judgement for found in check(tuple(cases.values()))), strict=True))
+    return dict(zip(cases, (judged.judgement for judged in check(tuple(cases.values()))), strict=True))
 
 
 def _cases(folder: Path) -> Iterator[tuple[Case, Variant]]:
@@ -319,9 +319,9 @@ def test_good_twins_pass_and_bad_ones_are_caught_on_every_target(answers: dict[C
         gates = [answer.gate for (twin, _, _), answer in answers.items() if twin == name]
         assert len(gates) >= 2 and set(gates) == {"pass"}, name
     for name, bad in TWINS.items():
-        of_twin = [found for (twin, _, _), found in answers.items() if twin == name]
-        assert of_twin and {found.gate for found in of_twin} == {"fail"}, name
-        assert all(bad.says in found.why for found in of_twin), (name, of_twin)
+        of_twin = [judged for (twin, _, _), judged in answers.items() if twin == name]
+        assert of_twin and {judged.gate for judged in of_twin} == {"fail"}, name
+        assert all(bad.says in judged.why for judged in of_twin), (name, of_twin)
 
 
 @pytest.mark.compilers

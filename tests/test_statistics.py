@@ -55,10 +55,10 @@ def test_interval_is_the_same_for_the_same_samples_and_lies_within_them(values: 
 @given(times, st.sampled_from([2.0**-10, 2.0, 2.0**20]))
 @settings(max_examples=50, deadline=None)
 def test_estimate_scales_with_its_samples(values: list[float], factor: float) -> None:
-    one, other = estimate(values), estimate([value * factor for value in values])
-    assert other.value == one.value * factor
-    assert other.interval.low == pytest.approx(one.interval.low * factor, rel=1e-12)
-    assert other.half_width == pytest.approx(one.half_width, rel=1e-9, abs=1e-12)
+    own, other = estimate(values), estimate([value * factor for value in values])
+    assert other.value == own.value * factor
+    assert other.interval.low == pytest.approx(own.interval.low * factor, rel=1e-12)
+    assert other.half_width == pytest.approx(own.half_width, rel=1e-9, abs=1e-12)
 
 
 @each_row("values", [[], [1.0, float("nan")], [float("inf")]])
@@ -73,8 +73,8 @@ def test_undisturbed_latency_is_the_lowest_frequent_value() -> None:
     assert lowest_mode(values) == 33.0
     assert median([*values, *[47.0] * 40]) == 47.0
     assert lowest_mode([*values, *[47.0] * 40]) == 33.0
-    assert lowest_mode([260.0] * 15 + [415.0] * 85) == 260.0, "it needs no majority"
-    assert lowest_mode([10.0, 20.0, 40.0, 41.5, 80.0]) == pytest.approx(40.75), "no value is frequent"
+    assert lowest_mode([260.0] * 15 + [415.0] * 85) == 260.0
+    assert lowest_mode([10.0, 20.0, 40.0, 41.5, 80.0]) == pytest.approx(40.75)
     near, far = clusters([205.0, 206.0, 204.5, 399.0, 401.0, 400.0])
     assert (near[0], near[-1], far[0], far[-1]) == (204.5, 206.0, 399.0, 401.0)
 
@@ -89,10 +89,10 @@ def test_undisturbed_latency_does_not_depend_on_the_order(values: list[float], s
 
 def test_bootstrap_of_the_latency_uses_the_latency_not_the_median() -> None:
     values = [33.0, 33.1, 33.0, 33.1, 33.0] * 4 + [70.0] * 30
-    found = estimate(values, "mode")
-    assert found.statistic == "mode"
-    assert found.value == pytest.approx(33.0)
-    assert found.interval.high < 34
+    told = estimate(values, "mode")
+    assert told.statistic == "mode"
+    assert told.value == pytest.approx(33.0)
+    assert told.interval.high < 34
 
 
 def test_mode_of_a_few_values_is_worked_out_by_hand() -> None:
@@ -115,7 +115,7 @@ def test_measuring_goes_on_until_enough_samples_agree_or_the_time_is_up() -> Non
 
 def test_rounds_visit_each_configuration_once_in_changing_order() -> None:
     shapes = [f"shape {index}" for index in range(12)]
-    found = list(rounds(shapes, 5, seed=3))
-    assert all(Counter(one) == Counter(shapes) for one in found)
-    assert len(set(found)) == 5
-    assert found == list(rounds(shapes, 5, seed=3))
+    told = list(rounds(shapes, 5, seed=3))
+    assert all(Counter(own) == Counter(shapes) for own in told)
+    assert len(set(told)) == 5
+    assert told == list(rounds(shapes, 5, seed=3))

@@ -48,11 +48,11 @@ def compared(base: str, new: str, *matches: NamedMatch) -> Compared:
 
 
 def test_divisions_that_became_multiplications_are_told_in_time_work_and_lines() -> None:
-    found = compared(BASELINE, CHANGED)
-    changes = {change.label: change for change in found.comparison.kernels}
+    changed = compared(BASELINE, CHANGED)
+    changes = {change.label: change for change in changed.comparison.kernels}
     assert len(changes) == 5 and {change.match for change in changes.values()} == {"exact"}
-    assert found.comparison.conditions == ()
-    assert found.comparison.total[0].ratio == pytest.approx(0.8228, abs=1e-4)
+    assert changed.comparison.conditions == ()
+    assert changed.comparison.total[0].ratio == pytest.approx(0.8228, abs=1e-4)
     fixed = changes.pop(DIVISIONS)
     assert (fixed.time.verdict, fixed.work.verdict, fixed.id, fixed.time.base_runs) == ("faster", "less", 0, 1)
     assert fixed.time.ratio == pytest.approx(0.56, abs=0.01)
@@ -66,7 +66,7 @@ def test_divisions_that_became_multiplications_are_told_in_time_work_and_lines()
         room = 1.0 if count.name == "dram-bytes" else 2.5
         allowed = tolerance_of(count.name).band(largest)
         assert abs((count.new or 0.0) - (count.base or 0.0)) * room <= allowed + 1e-9 * largest, count
-    page = contents_of(found)
+    page = contents_of(changed)
     assert (page.table.rows[0].label.text, page.table.rows[0].effect.text) == (DIVISIONS, "−2.71 ms")
     marked = {row.base.number: (row.base.text, row.new.text) for row in page.sections[0].code[0].rows
               if row.base and row.new and row.changed}  # fmt: skip
@@ -88,13 +88,13 @@ def test_every_format_names_the_slower_kernel_and_places_it_by_a_path_map_alone(
     maps = (PathMap("/glade/u/home/dhoward/GPU_workshop", "exercises"),)
     mapped = CompareOptions(path_maps=maps)
     loaded = [[Run(name, load(report(name), keep_private=True))] for name in (CHANGED, BASELINE)]
-    found = compare(loaded[0], loaded[1], "9.9")
-    written = {name: "\n".join(form.lines(found, mapped)) for name, form in FORMATS.items()}
+    changed = compare(loaded[0], loaded[1], "9.9")
+    written = {name: "\n".join(form.lines(changed, mapped)) for name, form in FORMATS.items()}
     assert [name for name, text in written.items() if DIVISIONS not in text.replace("\\", "")] == []
     Draft202012Validator(schema_of_comparison()).validate(json.loads(written["json"]))
     (entry,) = [item for item in json.loads(written["gitlab"]) if item["check_name"] == "kernel-slower"]
     assert entry["location"]["path"] == "exercises/10_HandsOnNsight/miniWeather_mpi_openacc.F90"
-    plain = {name: "\n".join(FORMATS[name].lines(found, CompareOptions())) for name in FORMATS if name != "json"}
+    plain = {name: "\n".join(FORMATS[name].lines(changed, CompareOptions())) for name in FORMATS if name != "json"}
     assert json.loads(plain["gitlab"]) == [] and "/glade/" not in "".join(plain.values())
     # A path map is taken before folders are left out.
     base, new = (runs_of([str(report(name))], path_maps=maps) for name in (CHANGED, BASELINE))
