@@ -167,10 +167,7 @@ def test_clocks_that_were_locked_on_one_side_are_no_change_of_a_kernel_that_comp
 
 def test_the_bytes_of_a_comparison_are_not_judged_where_caches_were_not_alike() -> None:
     base, new = (
-        run(
-            kernel(counts={"instructions": 1e6}, traffic={"dram": size}),
-            sources=(source(cache_control=control),),
-        )
+        run(kernel(counts={"instructions": 1e6}, traffic={"dram": size}), sources=(source(cache_control=control),))
         for size, control in ((1e9, "all"), (1e8, "none"))
     )
     change = compare([base], [new], "0").comparison.kernels[0].work

@@ -85,12 +85,7 @@ NATIVE_OR = {"HMMA.16816.F32": 8, "FADD": 16}
         ("int4-by-calls-sm_100a", rules({"IMMA": 4}, emulated_by={"CALL": 4}), "emulated", ()),
         # What is allowed is not forbidden.
         ("bulk-copy-sm_90a", rules({"UBLKCP": 1, "SYNCS": 3}, max_overhead=40), "fail", ("2 S2UR", "forbidden")),
-        (
-            "bulk-copy-sm_90a",
-            rules({"UBLKCP": 1, "SYNCS": 3}, allowed=("S2UR",), max_overhead=40),
-            "pass",
-            (),
-        ),
+        ("bulk-copy-sm_90a", rules({"UBLKCP": 1, "SYNCS": 3}, allowed=("S2UR",), max_overhead=40), "pass", ()),
         # Independent chains are counted.
         ("ffma-sm_70", rules({"FFMA": 16}, chains={"FFMA": 4}), "pass", ()),
         ("mma-sm_90a", rules({"HMMA": 8}, chains={"HMMA": 2}), "pass", ()),
@@ -184,10 +179,7 @@ def test_loads_that_are_meant_to_be_in_flight_together(lines: tuple[str, ...], w
             ),
             None,
         ),
-        (
-            ("ATOMG.E.INC R6, [R8.64], R9", "STL [R1], R5", "LDG.E R4, [R2.64]", "@P0 BRA 0x20", "@P1 BRA 0x0"),
-            "1 STL",
-        ),
+        (("ATOMG.E.INC R6, [R8.64], R9", "STL [R1], R5", "LDG.E R4, [R2.64]", "@P0 BRA 0x20", "@P1 BRA 0x0"), "1 STL"),
     ],
     ids=[
         "around the loop",
