@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 from msgspec import structs
-from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared, compare
 from gpuprof.comparison.contract import (
@@ -195,12 +194,6 @@ def test_source_stands_side_by_side_with_what_is_new_marked() -> None:
     assert table.rows[2].base.text == "  sum += a[i];", "shared indentation"
 
 
-def test_a_file_of_thousands_of_lines_is_aligned_in_part_and_the_rest_counted() -> None:
-    base, new = ([f"{name}{place}();" if place % 2 else "__syncwarp();" for place in range(3000)] for name in "ab")
-    (code,) = contents_of(_with(lines=(lines_of(*base), lines_of(*new)))).sections[0].code
-    assert len(code.rows) == 60 and code.left_out == 2940
-
-
 def test_the_figure_leads_an_arrow_from_the_hollow_base_point_to_the_filled_new_one() -> None:
     figure = compared_figure(rich())
     (arrow,) = figure.arrows
@@ -331,54 +324,6 @@ def test_a_span_is_a_logarithmic_place_around_no_change_and_a_huge_one_does_not_
     assert span_reach([change(), change(1, time=huge)]) == math.log(4.0)
 
 
-def test_of_many_kernels_those_without_a_change_are_folded_and_twenty_have_a_section() -> None:
-    changes = [change(number, "kernel_0", SLOWER if number < 23 else SAME) for number in range(60)]
-    contents = contents_of(compared_of(*changes))
-    assert [row.id for row in contents.table.rows] == list(range(23))
-    assert len(contents.table.folded) == 37
-    assert len(contents.sections) == 20 and "3" in contents.sections_left_out
-    unclear = structs.replace(SLOWER, verdict="unclear", reason="the interval holds no change", runs_needed=12)
-    contents = contents_of(compared_of(change(time=unclear)))
-    assert "12" in contents.table.rows[0].needs and contents.sections == ()
-
-
-def test_what_a_line_gained_stands_beside_it_or_in_a_list() -> None:
-    gain = LineChange(file="/x/mlp.cu", base_line=10, new_line=10, text="a", what="local", base=0.0, new=12.0)
-    with_code = session(kernel(0, {"fp32": 1e9}, {"dram": 4e8}, lines=lines_of("a")))
-    section = contents_of(compared_of(change(lines=(gain,)), base=with_code, new=with_code)).sections[0]
-    assert section.code[0].rows[0].gains == ("+12 local accesses",) and section.lines == ()
-    gain = structs.replace(gain, new_line=12, base=4.0)
-    bare = session(kernel(0))
-    (row,) = contents_of(compared_of(change(lines=(gain,)), base=bare, new=bare)).sections[0].lines
-    assert (row.place, row.gain) == ("mlp.cu:10 → 12", "+8 (+200 %)")
-
-
-def test_source_of_excerpts_is_aligned_where_no_line_was_counted_and_missing_source_is_noted() -> None:
-    excerpt = Excerpt(
-        language="source", file="a.cu", weight="samples",
-        lines=(CodeLine(number=7, pc=None, text="x = y;", share=0.5, stalls=()),),
-    )  # fmt: skip
-    row = contents_of(_with(excerpts=((excerpt,), (excerpt,)))).sections[0].code[0].rows[0]
-    assert (row.base and row.base.weight, row.changed) == ("50 %", False)
-    section = contents_of(_with(lines=((), lines_of("a")))).sections[0]
-    assert section.code == () and section.code_note
-
-
-def test_a_kernel_that_is_gone_has_one_column_and_no_arrow_and_of_a_split_one_the_longest_speaks() -> None:
-    item = change(match="gone", time=structs.replace(SLOWER, verdict="gone", new_s=None, ratio=None, interval=None))
-    gone = compared_of(item, base=two_kernels(), new=session(kernel(1, {"fp32": 1e9}, {"dram": 4e7})))
-    section = contents_of(gone).sections[0]
-    assert (section.one_sided, section.stalls, section.code_note) == ("gone", None, "")
-    assert compared_figure(gone).arrows == ()
-    timed = session(structs.replace(kernel(0), throughput=(), roofline=()))
-    assert contents_of(compared_of(item, base=timed, new=session(kernel(5)))).sections == (), "nothing was counted"
-    split = session(kernel(0, {"fp32": 1e9}, {"dram": 4e8}), kernel(1, {"fp32": 1e9}, {"dram": 4e7}, duration_s=9e-3))
-    whole = compared_of(change(), base=split, new=two_kernels())
-    pair = replace(whole.pairs[0], base=whole.base.kernels, match="fused")
-    facts = contents_of(replace(whole, pairs=(pair,))).sections[0].facts
-    assert (facts[0].base, facts[0].new) == ("kernel_1, kernel_0", "kernel_0")
-
-
 def test_a_page_stays_small_for_many_kernels_and_long_names() -> None:
     sessions = [session(kernel(0, {"fp32": 1e9}, {"dram": 4e8}, label="f" * 15_000)) for _ in range(2)]
     named = compared_of(change(label="f" * 15_000), base=sessions[0], new=sessions[1])
@@ -392,12 +337,24 @@ def test_a_page_stays_small_for_many_kernels_and_long_names() -> None:
     assert len({point.kernel for point in figure.points}) <= 100
 
 
-def test_empty_sides_and_kernels_without_a_point_break_nothing() -> None:
+def test_kernels_of_one_side_source_of_excerpts_and_empty_sides_have_their_place() -> None:
+    item = change(match="gone", time=structs.replace(SLOWER, verdict="gone", new_s=None, ratio=None, interval=None))
+    gone = compared_of(item, base=two_kernels(), new=session(kernel(1, {"fp32": 1e9}, {"dram": 4e7})))
+    section = contents_of(gone).sections[0]
+    assert (section.one_sided, section.stalls, section.code_note) == ("gone", None, "")
+    assert compared_figure(gone).arrows == ()
+    excerpt = Excerpt(
+        language="source", file="a.cu", weight="samples",
+        lines=(CodeLine(number=7, pc=None, text="x = y;", share=0.5, stalls=()),),
+    )  # fmt: skip
+    row = contents_of(_with(excerpts=((excerpt,), (excerpt,)))).sections[0].code[0].rows[0]
+    assert (row.base and row.base.weight, row.changed) == ("50 %", False)
+    gain = LineChange(file="/x/mlp.cu", base_line=10, new_line=10, text="a", what="local", base=0.0, new=12.0)
+    with_code = session(kernel(0, {"fp32": 1e9}, {"dram": 4e8}, lines=lines_of("a")))
+    section = contents_of(compared_of(change(lines=(gain,)), base=with_code, new=with_code)).sections[0]
+    assert section.code[0].rows[0].gains[0].startswith("+12 ") and section.lines == ()
     for base, new in ((None, None), (None, many(2)), (many(2), None)):
         assert Outline(comparison_page(of_runs(base, new))).open == []
-    bare = session(kernel(0), kernel(1, {"fp32": 1e9}, {"dram": 4e7}))
-    figure = compared_figure(compared_of(change(), change(1, "kernel_1"), base=bare, new=bare))
-    assert len(figure.arrows) == 1 and any("1 of 2" in note for note in figure.notes)
 
 
 @pytest.mark.browser

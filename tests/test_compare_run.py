@@ -398,32 +398,16 @@ def test_a_timed_run_that_fails_does_not_count_and_what_there_is_is_compared(
         assert len(two.calls) == 9 and len(two.samples()) == 4
 
 
-def interrupted(two: Two, calls: int) -> subprocess.Popen[str]:
-    """Start gpuprof and interrupt it in that call of ncu."""
-    child = subprocess.Popen(
-        [*GPUPROF, *two.line()], cwd=two.folder, env=two.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
+def test_an_interrupt_keeps_what_there_is_and_compares_it(two: Two) -> None:
+    two.times(around(1e-3, 3), around(1.3e-3, 3), sleep=60)
+    command, pipe = [*GPUPROF, *two.line()], subprocess.PIPE
+    child = subprocess.Popen(command, cwd=two.folder, env=two.environ, stdout=pipe, stderr=pipe, text=True)
     deadline = time.monotonic() + 60
-    while len(two.calls) < calls and time.monotonic() < deadline:
+    while len(two.calls) < 9 and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.5)
     child.send_signal(signal.SIGINT)
-    return child
-
-
-def test_an_interrupt_keeps_what_there_is_and_compares_it(two: Two) -> None:
-    two.times(around(1e-3, 3), around(1.3e-3, 3), sleep=60)
-    child = interrupted(two, 9)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
     assert "3 and 3 runs" in err and "Traceback" not in err and "gemm" in out
     assert len(two.samples()) == 4
-
-
-def test_an_interrupt_of_the_first_profile_leaves_it(two: Two) -> None:
-    two.steps(two.taking(1e-3), {**two.taking(1e-3), "sleep": 60})
-    child = interrupted(two, 2)
-    out, err = child.communicate(timeout=60)
-    assert child.returncode == 130 and out == "", err
-    assert (two.folder / "out/base/session.json").exists() and len(two.calls) == 2

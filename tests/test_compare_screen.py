@@ -17,10 +17,8 @@ from rich.console import Console
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
     ChangeCause,
-    FindingChange,
     Gate,
     GateWord,
-    Interval,
     KernelChange,
     LineChange,
     QuantityChange,
@@ -28,7 +26,6 @@ from gpuprof.comparison.contract import (
     WorkChange,
 )
 from gpuprof.present.compare_console import print_comparison
-from gpuprof.present.compare_verdict import beside_figures, parts_of
 from gpuprof.present.text import tolerate
 from tests import made_comparisons as made
 from tests.hand_made import HOSTILE
@@ -142,33 +139,6 @@ def test_rows_have_both_times_the_change_and_the_verdict_in_its_colour() -> None
         assert figure in re.sub(r" +", " ", row)
 
 
-def test_what_is_unclear_left_out_or_fails_a_limit_is_named_or_counted() -> None:
-    def quiet(number: int, verdict: Any, work: Any) -> KernelChange:
-        return made.change(number, f"k{number}", verdict, work=WorkChange(verdict=work, counts=()))
-
-    unclear = made.change(
-        0, "a", "unclear", sentence="unclear whether the time changed (+2.0 %): the same work",
-        time=made.time("unclear", 1.02, interval=Interval(0.98, 1.06), runs_needed=7),
-    )  # fmt: skip
-    beside = beside_figures(replace(unclear, match="reconfigured", sentence="time +2.0 %, unclear: registers 1 → 2"))
-    for figure in ("−2.0 % to +6.0 % at 99 %", "7 runs", "registers 1 → 2"):
-        assert figure in beside
-    assert parts_of(made.change(sentence="1.8x faster: FP64 21.4 → 9.10 GFLOP")) == (
-        "1.8x faster", "FP64 21.4 → 9.10 GFLOP",
-    )  # fmt: skip
-    assert parts_of(made.change(sentence="grid: 1 → 2")) == ("", "grid: 1 → 2")
-    rest = [quiet(1, "same", "same"), quiet(2, "same", "same"), quiet(3, "unclear", "same")]
-    text = screen(made.compared(made.change(), *rest, quiet(4, "unclear", "unknown")))
-    for ends in (": k1, k2\n", ": k3\n", ": k4\n"):
-        assert ends in text
-    for word, number in (("regression", 40), ("regression", 1), ("unclear", 4), ("unclear", 1)):
-        checks = tuple(made.check(word, place) for place in range(number))
-        failed = word == "regression"
-        gate = Gate(passed=not failed, exit_code=6 if failed else 0, checks=checks, ok=3)
-        told = [line for line in lines_of(made.compared(*many(number), gate=gate)) if line.startswith(f"  {word}: ")]
-        assert told and ("kernel_0" in told[0] or f"{number} kernels" in told[0])
-
-
 def test_an_ascii_terminal_has_every_word() -> None:
     kept = io.BytesIO()
     out = io.TextIOWrapper(kept, encoding="ascii")
@@ -179,39 +149,6 @@ def test_an_ascii_terminal_has_every_word() -> None:
     assert "?" not in text
     assert "1.00 ms -> 1.18 ms" in text
     assert max(map(len, text.splitlines())) <= 100
-
-
-def test_a_kernel_in_depth_has_its_counters_lines_causes_and_findings() -> None:
-    def line(base: int | None, new: int | None, text: str) -> LineChange:
-        return LineChange(file="/src/a.cu", base_line=base, new_line=new, text=text, what="instructions",
-                          base=5.0 if base else None, new=7.0 if new else None)  # fmt: skip
-
-    counts = tuple(made.count(f"opcode.OP{number}", 1e6, 1e6 + 1e4 * number) for number in range(1, 31))
-    went = FindingChange(word="went", rule="barriers", severity="low", base="Barriers: 7 %", new="", promised=0.07,
-                         gained=-1.8)  # fmt: skip
-    guess = ChangeCause(mechanism="x", sentence="fewer roots", direction="faster", certainty="inferred")
-    changed = made.change(
-        causes=(guess,), lines=(line(None, 4, "x();"), line(5, None, "y();"), line(6, 7, "z();" * 90)),
-        work=WorkChange(verdict="more", counts=(made.count(), made.count("registers", 40.0, 40.0), *counts)),
-        findings=(went,), new=(made.side_kernel(grid=(128, 1, 1)),),
-    )  # fmt: skip
-    text = screen(made.compared(changed), 100, chosen=True)
-    assert re.findall(r"(OP\d+) instructions", text) == ["OP30", "OP29", "OP28", "OP27", "OP26", "OP25"]
-    assert "40 → 40" not in text and max(map(cell_len, text.splitlines())) <= 100
-    flat = " ".join(text.split())
-    for part in (
-        "24 more",
-        "a.cu:4",
-        "a.cu:5",
-        "a.cu:7",
-        "5 → 7",
-        "grid 64",
-        "grid 128",
-        "7.0 %",
-        "+180 %",
-        "(inferred)",
-    ):
-        assert part in flat
 
 
 def test_in_depth_hostile_and_wide_names_keep_the_width() -> None:

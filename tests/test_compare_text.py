@@ -28,54 +28,33 @@ from gpuprof.present.compare_text import (
 )
 from gpuprof.units import factor, signed_percent
 from tests import made_comparisons as made
-from tests.table import each_row
 
 
-@each_row(
-    ("change", "text"),
-    [
-        (0.18, "+18 %"),
-        (-0.0042, "−0.42 %"),
-        (0.0, "0 %"),
-        (-1.0, "−100 %"),
-        (-0.9968, "−99.7 %"),
-        (-0.999999, ">−99.9 %"),
-        (0.9999, "+100 %"),
-        (1.5, "+150 %"),
-        (1e-9, "<+0.0001 %"),
-        (-1e-9, ">−0.0001 %"),
-        (math.nan, "not known"),
-        (math.inf, "not known"),
-    ],
-)
-def test_a_change_has_its_sign_and_two_digits_and_is_whole_only_where_all_of_it_is_meant(
-    change: float, text: str
-) -> None:
-    assert signed_percent(change) == text
+def test_a_change_has_its_sign_and_two_digits_and_is_whole_only_where_all_of_it_is_meant() -> None:
+    texts = {
+        0.18: "+18 %", -0.0042: "−0.42 %", 0.0: "0 %", -1.0: "−100 %", -0.9968: "−99.7 %", -0.999999: ">−99.9 %",
+        0.9999: "+100 %", 1.5: "+150 %", 1e-9: "<+0.0001 %", -1e-9: ">−0.0001 %", math.nan: "not known",
+        math.inf: "not known",
+    }  # fmt: skip
+    assert {change: signed_percent(change) for change in texts} == texts
 
 
-@each_row(
-    ("base", "new", "unit", "name", "text"),
-    [
-        (40.0, 72.0, "register", "registers", "40 → 72"),
-        (0.75, 0.5, "fraction", "occupancy", "75 % → 50 %"),
-        (1.2e6, 1.42e6, "counts", "instructions", "1.20 → 1.42 M"),
-        (1.2e6, 1.2001e6, "counts", "instructions", "1.2000 → 1.2001 M"),
-        (49152.0, 98304.0, "B", "shared-memory", "48 → 96 KiB"),
-        (1e-3, 1.18e-3, "s", "", "1.00 → 1.18 ms"),
-        (4e9, 2e9, "B", "dram-bytes", "4.00 → 2.00 GB"),
-        (4608.0, 0.0, "", "", "4\u202f608 → 0"),
-        (1e-3, 2e-6, "s", "", "1.00 ms → 2.00 µs"),
-        (None, 12.0, "counts", "", "not known → 12"),
-        (None, math.inf, "counts", "", "not known → not known"),
-        (12.0, 12.0, "counts", "", "12 → 12"),
-        (math.nan, 12.0, "counts", "", "not known → 12"),
-    ],
-)
-def test_values_on_both_sides_have_units_and_the_digits_that_tell_them_apart(
-    base: float | None, new: float | None, unit: str, name: str, text: str
-) -> None:
-    assert both_text(base, new, unit, name) == text
+def test_values_on_both_sides_have_units_and_the_digits_that_tell_them_apart() -> None:
+    texts: dict[tuple[float | None, float | None, str, str], str] = {
+        (40.0, 72.0, "register", "registers"): "40 → 72",
+        (0.75, 0.5, "fraction", "occupancy"): "75 % → 50 %",
+        (1.2e6, 1.42e6, "counts", "instructions"): "1.20 → 1.42 M",
+        (1.2e6, 1.2001e6, "counts", "instructions"): "1.2000 → 1.2001 M",
+        (49152.0, 98304.0, "B", "shared-memory"): "48 → 96 KiB",
+        (1e-3, 1.18e-3, "s", ""): "1.00 → 1.18 ms",
+        (4e9, 2e9, "B", "dram-bytes"): "4.00 → 2.00 GB",
+        (4608.0, 0.0, "", ""): "4\u202f608 → 0",
+        (1e-3, 2e-6, "s", ""): "1.00 ms → 2.00 µs",
+        (None, 12.0, "counts", ""): "not known → 12",
+        (None, math.inf, "counts", ""): "not known → not known",
+        (12.0, 12.0, "counts", ""): "12 → 12",
+    }
+    assert {values: both_text(*values) for values in texts} == texts
 
 
 @given(st.floats(1e-6, 1e12), st.sampled_from([1.0001, 1.001, 1.01, 1.5]), st.sampled_from(["s", "counts", "fraction"]))

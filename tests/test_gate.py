@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -108,23 +108,27 @@ def test_opcodes_of_the_loop_come_most_frequent_first_without_fillers() -> None:
 
 
 def test_a_whole_kernel_can_be_judged() -> None:
-    null = parse_sass("/*0000*/ MOV R1, c[0x0][0x28] ;\n/*0010*/ EXIT ;\n/*0020*/ BRA 0x20 ;\n/*0030*/ NOP ;")
+    null = code_of("MOV R1, c[0x0][0x28]", "EXIT", "BRA 0x20", "NOP")
     assert judge(rules({"EXIT": 1}, within="function"), {}, null, clocked=False).gate == "pass"
     assert judge(rules({"EXIT": 1}), {}, null, clocked=False).why.startswith("no loop")
     tight = rules({"EXIT": 1}, within="function", max_overhead=1)
     assert judge(tight, {}, null, clocked=False).why.startswith("2 other ")
 
 
-def chain(*registers: str) -> str:
+def code_of(*lines: str) -> Any:
+    """A kernel of these instructions."""
+    return parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
+
+
+def chain(*registers: str) -> Any:
     """A loop of loads through the registers named."""
-    lines = [f"LDG.E.64 R{register}, [R{register}.64]" for register in registers]
-    return "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate([*lines, "@P0 BRA 0x0", "EXIT"]))
+    return code_of(*(f"LDG.E.64 R{register}, [R{register}.64]" for register in registers), "@P0 BRA 0x0", "EXIT")
 
 
 @each_row(("registers", "gate"), [("2222", "pass"), ("2", "pass"), ("2424", "fail"), ("2244", "fail")])
 def test_a_chain_is_one(registers: str, gate: str) -> None:
     given = rules({"LDG": len(registers)}, chained=("LDG",))
-    assert judge(given, {}, parse_sass(chain(*registers)), clocked=False).gate == gate
+    assert judge(given, {}, chain(*registers), clocked=False).gate == gate
 
 
 @each_row(
@@ -136,83 +140,47 @@ def test_a_chain_is_one(registers: str, gate: str) -> None:
     ],
 )
 def test_loads_that_are_meant_to_be_in_flight_together(lines: tuple[str, ...], why: str | None) -> None:
-    text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate([*lines, "@P0 BRA 0x0", "EXIT"]))
-    judged = judge(rules({"LDG": 2}, together=("LDG",)), {}, parse_sass(text), clocked=False)
+    judged = judge(rules({"LDG": 2}, together=("LDG",)), {}, code_of(*lines, "@P0 BRA 0x0", "EXIT"), clocked=False)
     assert judged.gate == ("fail" if why else "pass")
     assert (why or "2 LDG") in judged.why
+
+
+COUNT = "ATOMG.E.INC R6, [R8.64], R9"
+LOAD = "LDG.E R4, [R2.64]"
+USE = "SHFL.IDX PT, R7, R6, RZ, 0x1f"
 
 
 @each_row(
     ("lines", "why"),
     [
-        (("ATOMG.E.INC R6, [R8.64], R9", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "@P1 BRA 0x0"), None),
-        (("ATOMG.E.INC R6, [R8.64], R9", "LDG.E R4, [R2.64]", "@P0 BRA 0x0", "@P1 BRA 0x0"), "0 ATOMG.E.INC"),
-        (("IADD3 R6, R6, R9, RZ", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "@P1 BRA 0x0"), "0 ATOMG.E.INC"),
-        (("ATOMG.E.INC R6, [R8.64], R9", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "EXIT"), "0 ATOMG.E.INC"),
-        (
-            (
-                "ATOMG.E.INC R6, [R8.64], R9",
-                "LDG.E R4, [R2.64]",
-                "ATOMG.E.INC R7, [R8.64], R9",
-                "@P0 BRA 0x10",
-                "@P1 BRA 0x0",
-            ),
-            "1 ATOMG.E.INC",
-        ),
-        (
-            (
-                "ATOMG.E.INC R6, [R8.64], R9",
-                "SHFL.IDX PT, R7, R6, RZ, 0x1f",
-                "LDG.E R4, [R2.64]",
-                "@P0 BRA 0x20",
-                "@P1 BRA 0x0",
-            ),
-            "1 of ATOMG.E.INC",
-        ),
-        (
-            (
-                "ATOMG.E.INC R6, [R8.64], R9",
-                "LDG.E R4, [R2.64]",
-                "@P0 BRA 0x10",
-                "SHFL.IDX PT, R7, R6, RZ, 0x1f",
-                "@P1 BRA 0x0",
-            ),
-            None,
-        ),
-        (("ATOMG.E.INC R6, [R8.64], R9", "STL [R1], R5", "LDG.E R4, [R2.64]", "@P0 BRA 0x20", "@P1 BRA 0x0"), "1 STL"),
-    ],
-    ids=[
-        "around the loop",
-        "in the loop",
-        "nowhere",
-        "before the loop",
-        "in both",
-        "waited for at once",
-        "waited for behind the loop",
-        "with a spill",
+        ((COUNT, LOAD, "@P0 BRA 0x10", "@P1 BRA 0x0"), None),
+        ((COUNT, LOAD, "@P0 BRA 0x0", "@P1 BRA 0x0"), "0 ATOMG.E.INC"),  # in the loop
+        (("IADD3 R6, R6, R9, RZ", LOAD, "@P0 BRA 0x10", "@P1 BRA 0x0"), "0 ATOMG.E.INC"),
+        ((COUNT, LOAD, "@P0 BRA 0x10", "EXIT"), "0 ATOMG.E.INC"),  # before it
+        ((COUNT, LOAD, COUNT.replace("R6", "R7"), "@P0 BRA 0x10", "@P1 BRA 0x0"), "1 ATOMG.E.INC"),  # in both
+        ((COUNT, USE, LOAD, "@P0 BRA 0x20", "@P1 BRA 0x0"), "1 of ATOMG.E.INC"),  # waited for at once
+        ((COUNT, LOAD, "@P0 BRA 0x10", USE, "@P1 BRA 0x0"), None),
+        ((COUNT, "STL [R1], R5", LOAD, "@P0 BRA 0x20", "@P1 BRA 0x0"), "1 STL"),
     ],
 )
 def test_what_belongs_around_the_loop_is_there_alone_and_not_waited_for(
     lines: tuple[str, ...], why: str | None
 ) -> None:
-    text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate([*lines, "EXIT"]))
     given = replace(rules({"LDG": 1}), around=(("ATOMG.E.INC", exactly(1)),))
-    judged = judge(given, {}, parse_sass(text), clocked=False)
+    judged = judge(given, {}, code_of(*lines, "EXIT"), clocked=False)
     assert judged.gate == ("fail" if why else "pass")
     assert (why or "1 LDG") in judged.why
 
 
 def test_either_of_two_opcodes_counts() -> None:
-    code = parse_sass(
-        "/*0000*/ IADD R1, R1, R2 ;\n/*0010*/ IADD3 R1, R1, R2, RZ ;\n/*0020*/ @P0 BRA 0x0 ;\n/*0030*/ EXIT ;"
-    )
+    code = code_of("IADD R1, R1, R2", "IADD3 R1, R1, R2, RZ", "@P0 BRA 0x0", "EXIT")
     judged = judge(rules({"IADD/IADD3": 2}, max_overhead=1), {}, code, clocked=False)
     assert judged.gate == "pass" and judged.why.startswith("2 IADD/IADD3 ")
     assert judge(rules({"IADD/IADD3": 1}), {}, code, clocked=False).gate == "fail"
 
 
 def test_a_range_of_counts() -> None:
-    code = parse_sass(chain(*"222"))
+    code = chain(*"222")
     for low, high, gate in ((1, 3, "pass"), (3, None, "pass"), (4, None, "fail"), (1, 2, "fail")):
         count = Count(IntegerProduct((low,)), IntegerProduct((high,)) if high else None)
         given = GateRules("loop", (("LDG", count),), (), (), (), (), (), (), IntegerProduct((9,)), ())
