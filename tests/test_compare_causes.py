@@ -51,30 +51,23 @@ def work_of(*counts: CountChange, verdict: WorkWord = "changed") -> WorkChange:
     return WorkChange(verdict=verdict, counts=counts)
 
 
+OF_PEAK = ".pct_of_peak_sustained_elapsed"
+
+
 def busy(
-    duration_s: float = 1e-5,
-    *,
-    clock_hz: float = 1e9,
-    units: Mapping[Any, float] | None = None,
-    pipes: Mapping[str, float] | None = None,
-    achieved: float | None = None,
-    theoretical: float | None = None,
-    limiters: tuple[str, ...] = ("registers",),
-    issue: float | None = None,
-    stalls: Mapping[str, float] | None = None,
-    **fields: Any,
-) -> KernelProfile:
+    duration_s: float = 1e-5, *, clock_hz: float = 1e9, units: Mapping[Any, float] | None = None,
+    pipes: Mapping[str, float] | None = None, achieved: float | None = None, theoretical: float | None = None,
+    issue: float | None = None, stalls: Mapping[str, float] | None = None, **fields: Any,
+) -> KernelProfile:  # fmt: skip
     """A launch with the busy fractions of its units and what its warps did."""
-    made = kernel(durations_s=(duration_s,), clocks_hz=(clock_hz,), **{"waves": 10.0, **fields})
+    own = kernel(durations_s=(duration_s,), clocks_hz=(clock_hz,), **{"waves": 10.0, **fields})
     return replace(
-        made,
+        own,
         throughput=tuple(Throughput(unit, fraction) for unit, fraction in (units or {}).items()),
-        pipes=tuple(
-            Pipe(name, value, f"{name}.pct_of_peak_sustained_elapsed") for name, value in (pipes or {}).items()
-        ),
+        pipes=tuple(Pipe(name, part, f"{name}{OF_PEAK}") for name, part in (pipes or {}).items()),
         scheduler=Scheduler(issue_active=issue, eligible_warps=None, active_warps=None, warp_slots=16.0),
         stalls=tuple(Stall(name, 0.1, value, "counter") for name, value in (stalls or {}).items()),
-        occupancy=Occupancy(theoretical, achieved, limiters),
+        occupancy=Occupancy(theoretical, achieved, ("registers",)),
     )
 
 
@@ -129,88 +122,52 @@ def test_fewer_warps_for_more_registers_are_told_with_the_bytes_that_did_not_cha
     assert "local-memory" not in [cause.mechanism for cause in back], "the other direction"
 
 
+SAME_WORK = [counted("instructions", 1e6, 1e6)]
+HALF: dict[str, Any] = {"achieved": 0.5, "theoretical": 0.5}
+WIDE, LSU = {"sm": 0.3, "dram": 0.1}, {"lsu": 0.9}
+CHASED = {"long_scoreboard": 10.0, "wait": 2.0}
+
+
 @each_row(
     ("base", "new", "counts", "mechanism", "figures"),
     [
         # The unit that binds: its bytes come first.
-        (
-            busy(1e-5, units={"dram": 0.9, "l2": 0.2}, issue=0.2),
-            busy(2e-5, units={"dram": 0.9, "l2": 0.2}, issue=0.1),
-            [counted("dram-bytes", 1e9, 2e9), counted("instructions", 1e6, 1e6)],
-            ["dram-bytes", "unit-time"],
-            ["1.00 → 2.00 GB (+100 %)", "9.00 → 18.0 µs (90 % → 90 %"],
-        ),
+        (busy(1e-5, units={"dram": 0.9, "l2": 0.2}, issue=0.2), busy(2e-5, units={"dram": 0.9, "l2": 0.2}, issue=0.1),
+         [counted("dram-bytes", 1e9, 2e9), *SAME_WORK], ["dram-bytes", "unit-time"],
+         ["1.00 → 2.00 GB (+100 %)", "9.00 → 18.0 µs (90 % → 90 %"]),
         # Bytes of a level that is hardly busy are no cause.
-        (
-            busy(2e-5, units={"dram": 0.01, "sm": 0.9}, pipes={"lsu": 0.9}, issue=0.3),
-            busy(1e-5, units={"dram": 0.002, "sm": 0.9}, pipes={"lsu": 0.9}, issue=0.3),
-            [counted("dram-bytes", 1e9, 1e8)],
-            ["unit-time"],
-            ["LSU pipe"],
-        ),
+        (busy(2e-5, units={"dram": 0.01, "sm": 0.9}, pipes=LSU, issue=0.3),
+         busy(1e-5, units={"dram": 0.002, "sm": 0.9}, pipes=LSU, issue=0.3),
+         [counted("dram-bytes", 1e9, 1e8)], ["unit-time"], ["LSU pipe"]),
         # The same cycles at another clock.
-        (
-            busy(1e-5, clock_hz=1.5e9, issue=0.4),
-            busy(1.5e-5, clock_hz=1e9, issue=0.4),
-            [counted("instructions", 1e6, 1e6)],
-            ["clock"],
-            ["1.50 → 1.00 GHz"],
-        ),
+        (busy(1e-5, clock_hz=1.5e9, issue=0.4), busy(1.5e-5, clock_hz=1e9, issue=0.4), SAME_WORK, ["clock"],
+         ["1.50 → 1.00 GHz"]),
         # Where no unit binds, time follows the instructions.
-        (
-            busy(2e-5, issue=0.3, achieved=0.5, theoretical=0.5, units={"sm": 0.3, "dram": 0.1}),
-            busy(1e-5, issue=0.3, achieved=0.5, theoretical=0.5, units={"sm": 0.3, "dram": 0.1}),
-            [counted("instructions", 2e9, 1e9)],
-            ["instructions"],
-            ["2.00 → 1.00 G (−50 %)"],
-        ),
-        # Warps only wait longer: 0.5 · 16 warps ÷ 0.4 are 20 cycles.
-        (
-            busy(1e-5, issue=0.4, achieved=0.5, theoretical=0.5, stalls={"long_scoreboard": 10.0, "wait": 2.0}),
-            busy(1.5e-5, issue=0.267, achieved=0.5, theoretical=0.5, stalls={"long_scoreboard": 16.0, "wait": 2.0}),
-            [counted("instructions", 1e6, 1e6)],
-            ["stalls"],
-            ["Long Scoreboard 10.0 → 16.0"],
-        ),
+        (busy(2e-5, issue=0.3, units=WIDE, **HALF), busy(1e-5, issue=0.3, units=WIDE, **HALF),
+         [counted("instructions", 2e9, 1e9)], ["instructions"], ["2.00 → 1.00 G (−50 %)"]),
+        # Warps only wait longer.
+        (busy(1e-5, issue=0.4, stalls=CHASED, **HALF),
+         busy(1.5e-5, issue=0.267, stalls={**CHASED, "long_scoreboard": 16.0}, **HALF), SAME_WORK, ["stalls"],
+         ["Long Scoreboard 10.0 → 16.0", "12.0 → 18.0"]),
         # A grid that fills the GPU.
-        (
-            busy(2e-5, issue=0.3, achieved=0.17, theoretical=0.33, waves=0.4, grid=(64, 1, 1)),
-            busy(1e-5, issue=0.6, achieved=0.3, theoretical=0.33, waves=4.0, grid=(640, 1, 1)),
-            [counted("instructions", 1e6, 1e6)],
-            ["launch-configuration"],
-            ["64 → 640", "0.4 → 4", "17 % → 30 %"],
-        ),
+        (busy(2e-5, issue=0.3, achieved=0.17, theoretical=0.33, waves=0.4, grid=(64, 1, 1)),
+         busy(1e-5, issue=0.6, achieved=0.3, theoretical=0.33, waves=4.0, grid=(640, 1, 1)), SAME_WORK,
+         ["launch-configuration"], ["64 → 640", "0.4 → 4", "17 % → 30 %"]),
         # L1 passes for the same loads.
-        (
-            busy(1e-3, units={"memory": 0.96, "dram": 0.01, "l2": 0.02, "sm": 0.12}, pipes={"lsu": 0.12}),
-            busy(1.25e-4, units={"memory": 0.96, "dram": 0.01, "l2": 0.02, "sm": 0.96}, pipes={"lsu": 0.96}),
-            [],
-            ["unit-time", "coalescing"],
-            ["L1 busy 960 → 120 µs"],
-        ),
+        (busy(1e-3, units={"memory": 0.96, "dram": 0.01, "l2": 0.02, "sm": 0.12}, pipes={"lsu": 0.12}),
+         busy(1.25e-4, units={"memory": 0.96, "dram": 0.01, "l2": 0.02, "sm": 0.96}, pipes={"lsu": 0.96}),
+         [], ["unit-time", "coalescing"], ["L1 busy 960 → 120 µs"]),
         # A unit below its bound that is busy for as long is no cause.
-        (
-            busy(1e-3, units={"sm": 0.7}, achieved=0.9, theoretical=1.0),
-            busy(1.4e-3, units={"sm": 0.5}, achieved=0.6, theoretical=0.67),
-            [],
-            ["occupancy"],
-            [],
-        ),
+        (busy(1e-3, units={"sm": 0.7}, achieved=0.9, theoretical=1.0),
+         busy(1.4e-3, units={"sm": 0.5}, achieved=0.6, theoretical=0.67), [], ["occupancy"], []),
         # FP64 divisions are recognised by their reciprocals.
-        (
-            busy(2e-3, units={"sm": 0.8}, pipes={"fp64": 0.8}, issue=0.5),
-            busy(1e-3, units={"sm": 0.6}, pipes={"fp64": 0.6}, issue=0.4),
-            [
-                counted("instructions", 1e9, 5e8),
-                counted("flop.fp64", 2e10, 8e9),
-                counted("opcode.MUFU", 4e7, 8e6),
-                counted("opcode.DFMA", 2.5e8, 1e8),
-            ],
-            ["flop", "opcodes"],
-            ["20.0 → 8.00 GFLOP (−60 %)", "MUFU 40.0 → 8.00 M"],
-        ),
+        (busy(2e-3, units={"sm": 0.8}, pipes={"fp64": 0.8}, issue=0.5),
+         busy(1e-3, units={"sm": 0.6}, pipes={"fp64": 0.6}, issue=0.4),
+         [counted("instructions", 1e9, 5e8), counted("flop.fp64", 2e10, 8e9), counted("opcode.MUFU", 4e7, 8e6),
+          counted("opcode.DFMA", 2.5e8, 1e8)],
+         ["flop", "opcodes"], ["20.0 → 8.00 GFLOP (−60 %)", "MUFU 40.0 → 8.00 M"]),
     ],
-)
+)  # fmt: skip
 def test_what_explains_the_time_comes_first(
     base: KernelProfile, new: KernelProfile, counts: list[CountChange], mechanism: list[str], figures: list[str]
 ) -> None:

@@ -8,26 +8,14 @@ from gpuprof.comparison.causes.causes import causes_of
 from gpuprof.comparison.contract import FindingChange, TimeWord, WorkChange
 from gpuprof.comparison.finding_changes import finding_changes
 from gpuprof.model.session import Finding, KernelProfile, Location, Throughput
+from tests import hand_made
 from tests.compare_builders import kernel, pair, pair_of, side
 from tests.test_compare_causes import time_of
 
 
 def finding(rule: str, gain: float | None = None, kind: Any = None, **fields: Any) -> Finding:
     """A finding of a rule, with the gain that fixing it promises."""
-    every: dict[str, Any] = {
-        "rule": rule,
-        "severity": "high",
-        "confidence": "measured",
-        "headline": f"{rule} was found",
-        "why": "",
-        "evidence": (),
-        "advice": "",
-        "location": None,
-        "gain_kernel": gain,
-        "gain_total": None,
-        "gain_kind": kind,
-    }
-    return Finding(**{**every, **fields})
+    return hand_made.finding(rule, gain, **{"location": None, "gain_kind": kind, **fields})
 
 
 def diagnosed(*findings: Finding, counters: bool = True) -> KernelProfile:

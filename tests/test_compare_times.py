@@ -17,16 +17,10 @@ from gpuprof.comparison.sides import KernelKey, RunTimes, SideKernel
 from gpuprof.comparison.timing.noise import Samples, estimate, interval_of, runs_needed, too_few
 from gpuprof.comparison.timing.quantiles import student_t, wins_needed
 from gpuprof.comparison.timing.verdict import time_change
-from gpuprof.model.session import KernelProfile, Occupancy
+from tests import compare_builders
 from tests.table import each_row
 
-SPEAKER = KernelProfile(
-    id=0, source=0, device=0, rank=None, process=None, stream=None, name="k", demangled="k()", label="k", ranges=(),
-    grid=None, block=None, registers_per_thread=None, shared_memory_per_block=None, launches=1, duration_s=None,
-    duration_percentiles_s=None, duration_source=None, time_total_s=None, time_share=None, sm_clock_hz=None,
-    throttled=None, work=(), traffic=(), roofline=(), throughput=(),
-    occupancy=Occupancy(theoretical=None, achieved=None, limiters=()), stalls=(), findings=(), missing=(),
-)  # fmt: skip
+SPEAKER = compare_builders.kernel("k", ())
 WAVE = [0.0, 1.0] * 500
 SWAPPED = {"faster": "slower", "slower": "faster"}
 logs = st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=12)
@@ -35,26 +29,14 @@ logs = st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=12)
 def kernel(runs: list[list[float]], cycles: list[list[float]] | None = None, **changes: Any) -> SideKernel:
     """Make a side's kernel of its runs: the durations of each run's launches in seconds."""
     times = tuple(
-        RunTimes(
-            run=number,
-            durations_s=tuple(durations),
-            cycles=tuple(cycles[number]) if cycles else (),
-            launches=len(durations),
-            total_s=sum(durations),
-        )
+        RunTimes(number, tuple(durations), tuple(cycles[number]) if cycles else (), len(durations), sum(durations))
         for number, durations in enumerate(runs)
     )
+    launches = fmean(map(len, runs)) if runs else 0.0
     made = SideKernel(
-        key=KernelKey("k", (), None, block=None),
-        run=0,
-        speaker=SPEAKER,
-        profiles=(SPEAKER,),
-        times=times,
-        counts={},
-        runs=frozenset(range(len(times))),
-        launches=fmean(map(len, runs)) if runs else 0.0,
-        total_s=None,
-    )
+        key=KernelKey("k", (), None, block=None), run=0, speaker=SPEAKER, profiles=(SPEAKER,), times=times, counts={},
+        runs=frozenset(range(len(times))), launches=launches, total_s=None,
+    )  # fmt: skip
     return replace(made, **changes)
 
 
@@ -68,14 +50,8 @@ def samples(values: list[float], step: float = 0.0) -> Samples:
 
 
 def test_quantiles_are_those_of_the_tables() -> None:
-    assert [round(student_t(freedom), 3) for freedom in (1, 2, 3, 8, 18, 30)] == [
-        63.657,
-        9.925,
-        5.841,
-        3.355,
-        2.878,
-        2.75,
-    ]
+    quantiles = [round(student_t(freedom), 3) for freedom in (1, 2, 3, 8, 18, 30)]
+    assert quantiles == [63.657, 9.925, 5.841, 3.355, 2.878, 2.75]
     assert [wins_needed(runs, runs) for runs in (5, 10, 20)] == [25, 84, 295]  # U of at most 0, 16 and 105
     assert [runs for runs in range(1, 8) if not too_few(runs, runs)] == [5, 6, 7]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from gpuprof.characterize.gates.check import Variant, check, variants
 from gpuprof.characterize.gates.gate import Judgement, judge
 from gpuprof.characterize.probes.probe import Count, GateRules, IntegerProduct
-from gpuprof.code.sass.instruction import parse_sass
+from gpuprof.code.sass.instruction import Instruction, parse_sass
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, recorded, twin_named
 from tests.table import each_row
 
@@ -115,12 +115,12 @@ def test_a_whole_kernel_can_be_judged() -> None:
     assert judge(tight, {}, null, clocked=False).why.startswith("2 other ")
 
 
-def code_of(*lines: str) -> Any:
+def code_of(*lines: str) -> tuple[Instruction, ...]:
     """A kernel of these instructions."""
     return parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
 
 
-def chain(*registers: str) -> Any:
+def chain(*registers: str) -> tuple[Instruction, ...]:
     """A loop of loads through the registers named."""
     return code_of(*(f"LDG.E.64 R{register}, [R{register}.64]" for register in registers), "@P0 BRA 0x0", "EXIT")
 
