@@ -299,6 +299,12 @@ def test_the_baseline_is_replaced_where_the_gate_passes_or_by_force(
 @each_row(
     ("arguments", "code", "told"),
     [
+        (("base.ncu-rep",), 2, ""),
+        (("base.ncu-rep", "new.ncu-rep", "again.ncu-rep"), 2, ""),
+        (("-", "-"), 2, "-"),
+        (("--base", "--new", "new.ncu-rep"), 2, "--base"),
+        (("--base", "base.ncu-rep"), 2, "--new"),
+        (("base.ncu-rep", "--base", "again.ncu-rep", "--new", "new.ncu-rep"), 2, "--base"),
         (("base.ncu-rep", "new.ncu-rep", "--unclear", "fail"), 2, "--unclear"),
         (("base.ncu-rep", "new.ncu-rep", "--accept", "accepted.toml"), 2, "--accept"),
         (("base.ncu-rep", "new.ncu-rep", "--fail-on", "registers", "--accept", ""), 2, "--accept"),

@@ -139,6 +139,16 @@ def test_no_limit_is_said_to_hold_for_a_kernel_of_which_one_side_alone_stores() 
     assert gate_of(compare(base, side(1e-3, 1e3), "0"), limits, unclear_fails=True).exit_code == 0
 
 
+def test_limits_that_are_none_or_contradict_each_other_are_refused_with_a_hint() -> None:
+    wrong = (":3%", "=time:3%", "gemm=total-time:3%", "tme:3%", "opcode.mufu:1%", "time:-3%", "time:3x%", "time:3")
+    for text in wrong:
+        with pytest.raises(UsageError) as caught:
+            limit_of(text)
+        assert text in caught.value.message and caught.value.hint
+    with pytest.raises(UsageError, match="time:5%"):
+        limits_of(["time:3%", "time:5%"])
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_a_limit_or_told_to_be_none(text: str) -> None:
     try:
