@@ -155,13 +155,6 @@ def side(*kernels: KernelProfile, **fields: Any) -> Side:
     return side_of([run(*kernels, **fields)])
 
 
-def side_of_runs(*durations_s: Sequence[float], name: str = "kernel", **fields: Any) -> Side:
-    """A side whose runs each launched one kernel, with these durations; `fields` are any of `kernel`."""
-    return side_of(
-        [run(kernel(name, times, **fields), file=f"run{number}.ncu-rep") for number, times in enumerate(durations_s)]
-    )
-
-
 def pair(base: Side | SideKernel | None, new: Side | SideKernel | None, match: MatchKind = "exact") -> Pair:
     """Two kernels that belong together, or the first kernels of two sides; None: new or gone."""
     kinds: MatchKind = "new" if base is None else "gone" if new is None else match

@@ -24,7 +24,6 @@ def a_side(sources: dict[str, Any] | None = None, devices: dict[str, Any] | None
 
 
 def names(base: Side, new: Side) -> list[str]:
-    """What is not alike, but for files in common."""
     return [condition.name for condition in conditions_of(base, new) if condition.name != "file"]
 
 
@@ -125,29 +124,6 @@ def test_counts_are_rounded_and_caches_unlike_where_the_conditions_say_so() -> N
     assert not counts_rounded(conditions_of(a_side(), a_side()))
 
 
-def test_files_in_common_and_several_gpus_are_told_and_names_are_cut() -> None:
-    twice = a_side({"sha256": "ab" * 32})
-    third = side_of([*twice.runs, *a_side({"sha256": "cd" * 32}).runs])
-    (same,), (shared,) = conditions_of(twice, twice), conditions_of(twice, third)
-    assert [(item.name, item.affects) for item in (same, shared)] == [("file", None)] * 2
-    assert same.sentence != shared.sentence
-    both = side_of([*a_side().runs, *a_side(devices={"name": "NVIDIA A100-SXM4-40GB"}).runs])
-    assert names(both, both) == ["mixed-gpus"]
-    (long,) = conditions_of(a_side(), a_side(devices={"name": "X" * 100_000}))
-    assert len(long.new) == 200
-
-
-def test_clocks_that_were_locked_on_one_side_leave_a_change_that_cycles_and_seconds_agree_on() -> None:
-    base, new = (
-        run(kernel("gemm", (time_s,) * 2, clocks_hz=(clock,) * 2), sources=(source(clock_control=control),))
-        for time_s, clock, control in ((1e-3, 1.1e9, "base"), (0.4e-3, 1.4e9, "none"))
-    )
-    comparison = compare([base], [new], "0").comparison
-    assert comparison.alike
-    assert ("clock-control", None) in [(item.name, item.affects) for item in comparison.conditions]
-    assert comparison.kernels[0].time.verdict == "faster"
-
-
 def test_clocks_that_were_locked_on_one_side_are_no_change_of_a_kernel_that_computes() -> None:
     """The same cycles at 1.4 GHz instead of 1.1 GHz take 21 % fewer seconds, in five runs a side."""
     sides = [
@@ -163,16 +139,6 @@ def test_clocks_that_were_locked_on_one_side_are_no_change_of_a_kernel_that_comp
     time = compare(sides[0], sides[1], "0").comparison.kernels[0].time
     assert time.verdict == "unclear"
     assert "0 % in cycles" in time.reason and "−21 % in seconds" in time.reason
-
-
-def test_the_bytes_of_a_comparison_are_not_judged_where_caches_were_not_alike() -> None:
-    base, new = (
-        run(kernel(counts={"instructions": 1e6}, traffic={"dram": size}), sources=(source(cache_control=control),))
-        for size, control in ((1e9, "all"), (1e8, "none"))
-    )
-    change = compare([base], [new], "0").comparison.kernels[0].work
-    assert change.verdict == "same"
-    assert "DRAM bytes" in change.reason
 
 
 def test_a_clock_that_the_driver_saw_unmoved_on_both_sides_is_one_clock_where_cycles_can_be_of_it() -> None:

@@ -9,7 +9,7 @@ from gpuprof.comparison.contract import FindingChange, TimeWord, WorkChange
 from gpuprof.comparison.finding_changes import finding_changes
 from gpuprof.model.session import Finding, KernelProfile, Location, Throughput
 from tests import hand_made
-from tests.compare_builders import kernel, pair, pair_of, side
+from tests.compare_builders import kernel, pair_of
 from tests.test_compare_causes import time_of
 
 
@@ -54,24 +54,9 @@ def test_counters_that_were_not_collected_make_no_finding_go() -> None:
     assert ("came", "dram-bandwidth") not in [(change.word, change.rule) for change in back]
 
 
-def test_nothing_was_gained_where_the_time_is_not_clear() -> None:
-    (went,) = told(diagnosed(finding("low-occupancy", 0.5)), diagnosed(), ratio=0.8, verdict="unclear")
-    assert went.gained is None
-
-
 def test_what_got_slower_gained_less_than_nothing() -> None:
     (went,) = told(diagnosed(finding("low-occupancy", 0.5)), diagnosed(), ratio=1.25, verdict="slower")
     assert went.gained == -0.25
-
-
-def test_the_most_severe_come_first_within_a_word() -> None:
-    base = diagnosed(finding("b", severity="low"), finding("a", severity="high"))
-    assert [change.rule for change in told(base, diagnosed())] == ["a", "b"]
-
-
-def test_new_and_gone_kernels_have_no_changes_of_findings() -> None:
-    both = pair(side(diagnosed(finding("low-occupancy"))), None)
-    assert finding_changes(both, time_of(None, "gone")) == ()
 
 
 def test_more_than_a_bound_promised_is_said_plainly() -> None:

@@ -17,9 +17,8 @@ from msgspec import Struct, structs
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, Interval, TimeWord, WorkChange
-from gpuprof.present.compare_formats import FORMATS, format_of
+from gpuprof.present.compare_formats import FORMATS
 from gpuprof.present.compare_json import comparison_schema, schema_of_comparison
-from gpuprof.present.compare_markdown import MARKER, ROWS
 from gpuprof.present.compare_options import CompareOptions
 from tests import made_comparisons as made
 from tests.contracts import records_of, undescribed
@@ -45,12 +44,6 @@ HOSTILE_TEXTS = {
 
 def text_of(form: str, compared: Compared, options: CompareOptions = OPTIONS) -> str:
     return "\n".join(FORMATS[form].lines(compared, options))
-
-
-def many(number: int, label: str = "kernel_{}", **changes: Any) -> Compared:
-    verdicts: tuple[TimeWord, ...] = ("slower", "same", "faster", "unclear")
-    kernels = [made.change(index, label.format(index), verdicts[index % 4], **changes) for index in range(number)]
-    return made.compared(*kernels)
 
 
 @each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
@@ -149,46 +142,6 @@ def test_a_number_that_is_not_finite_is_missing_with_a_note_and_its_record_where
     assert re.findall(r"kernels\[0\][\w.\[\]]+\w", document["notes"][0]) == [
         "kernels[0].time.ratio", "kernels[0].time.interval.low", "kernels[0].work.counts[1].tolerance"
     ]  # fmt: skip
-
-
-def test_the_comment_has_a_mark_the_verdict_and_a_row_of_figures() -> None:
-    lines = text_of("md", made.compared(made.change())).split("\n")
-    assert lines[0] == MARKER == "<!-- gpuprof-compare -->" and "(+18 %)" in lines[1]
-    cells = next(line for line in lines if line.startswith("| gather")).strip("| ").split(" | ")
-    assert [figures in cell for figures, cell in zip(
-        ("gather\\_rows", "18 % (+15 % to +21 %)", "1.00 → 1.18 ms", "+20 %", "75 % → 50 %"), cells, strict=True
-    )] == [True] * 5  # fmt: skip
-    assert "| kernel" not in text_of("md", made.compared(base=made.side(), new=made.side()))
-
-
-def test_the_comment_shows_ten_kernels_that_changed_and_folds_the_others() -> None:
-    above, _, folded = text_of("md", many(100)).partition("<details>")
-    assert len(re.findall(r"^\| kernel\\_", above, re.MULTILINE)) == ROWS == 10
-    assert "25 slower, 25 faster, 25 unclear, 25 same" in above
-    assert len(re.findall(r"^\| kernel\\_", folded, re.MULTILINE)) == 90
-    # A kernel that breaks a limit comes first; the gate and what is not alike stand above the table.
-    compared = made.compared(
-        made.change(0, "large"), made.change(1, "small", "faster"), conditions=(made.condition(),),
-        gate=made.gate(made.check(kernel=1), made.check("accepted", accepted="known since May"), ok=3),
-    )  # fmt: skip
-    text = text_of("md", compared)
-    rows = [line for line in text.split("\n") if line.startswith("| ")]
-    assert rows[1].startswith("| small |") and rows[2].startswith("| large |")
-    above, _, below = text.partition("| kernel")
-    assert "1 regression, 1 accepted; 3 checks" in above and "**regression** of time:3%" in above
-    assert "Other GPUs" in above and "known since May" not in above and "known since May" in below
-
-
-@each_row("label", ["kernel_{}", "void very::long::name<{}, int, float, " + "x_" * 200 + ">(float *)"])
-def test_the_comment_fits_with_500_kernels_and_counts_what_is_left_out(label: str) -> None:
-    text = text_of("md", many(500, label), CompareOptions(top=0))
-    assert len(text) <= MOST_CHARACTERS
-    rows = len(re.findall(r"^\| (?:kernel\\_|void)", text, re.MULTILINE))
-    told = [int(number) for number in re.findall(r"^(\d+) more (?:changed )?kernels? left out", text, re.MULTILINE)]
-    details = len(re.findall(r"^\*\*(?:kernel\\_|void)", text, re.MULTILINE))
-    # Each of 500 kernels has a row, and each of the 125 that are slower has details.
-    assert rows + details + sum(told) == 500 + 125
-    assert text.count("<details>") == text.count("</details>")
 
 
 def test_the_comment_fits_whatever_the_texts_are() -> None:
@@ -296,21 +249,3 @@ def test_gitlab_gets_what_it_needs_of_each_entry() -> None:
     assert [entry["severity"] for entry in entries] == ["critical", "major"]
     assert [entry["check_name"] for entry in entries] == ["gate-regression", "uncoalesced-global"]
     assert all(set(entry) == {"description", "check_name", "fingerprint", "severity", "location"} for entry in entries)
-
-
-def test_fingerprints_differ_within_a_report_and_stay_while_numbers_change() -> None:
-    def prints(ratio: float) -> list[str]:
-        time = made.time("slower", ratio)
-        kernels = [made.change(number, "same_name", time=time, sentence=f"slower: {ratio}") for number in range(3)]
-        return [entry["fingerprint"] for entry in json.loads(text_of("gitlab", made.compared(*kernels)))]
-
-    assert prints(1.18) == prints(1.31)
-    assert len(set(prints(1.18))) == 6
-
-
-def test_the_name_of_a_file_tells_its_format() -> None:
-    forms = {
-        "a.json": "json", "report.MD": "md", "junit.xml": "junit", "results.sarif": "sarif", "page.html": None,
-        "results.sarif.json": "sarif", "gl-code-quality-report.json": "gitlab", "noending": None,
-    }  # fmt: skip
-    assert {file: told.name if (told := format_of(file)) else None for file in forms} == forms

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Sequence
 from datetime import date
 
@@ -166,14 +165,11 @@ def test_any_text_is_a_limit_or_told_to_be_none(text: str) -> None:
         # The point is beyond the limit, and that it is slower is certain.
         (time("slower", 1.05, 1.01, 1.09), "time:3%", "regression"),
         (time("slower", 1.02, 1.01, 1.03), "time:3%", "ok"),
-        (time("slower", 1.02, 1.005, 1.04), "time:3%", "unclear"),
         (time("slower", 1.01, 1.005, 1.02), "time", "regression"),
-        (time("same", 1.0, 0.99, 1.01), "time:3%", "ok"),
         (time("same", 1.0, 0.98, 1.02), "time:1%", "unclear"),
         (time("faster", 0.9, 0.8, 0.95), "time", "ok"),
         (time("unclear", 1.05, 0.9, 1.2), "time:3%", "unclear"),
         (time("unclear", 0.98, 0.95, 1.01), "time:3%", "ok"),
-        (time("unclear", 0.98, 0.0, 0.0), "time:3%", "unclear"),
         (time("unknown", None), "time:3%", "not-compared"),
     ],
 )
@@ -194,8 +190,6 @@ def test_runs_that_are_not_alike_are_unclear_whatever_their_times() -> None:
     [
         ("slower", 1.05, "regression"),
         ("slower", 1.01, "ok"),
-        ("same", 1.01, "ok"),
-        ("faster", 0.5, "ok"),
         ("unclear", 1.0, "unclear"),
         ("unknown", 1.3, "unclear"),
         ("unknown", None, "not-compared"),
@@ -218,15 +212,12 @@ def test_the_time_of_the_run_has_a_limit_of_its_own(verdict: str, ratio: float |
         (count("instructions", 1000, 1001, "same", 0.002), "instructions", "ok"),
         # Four digits of ncu's details page hide a rise that the limit does not allow.
         (count("instructions", 1000, 1009, "same", 0.011), "instructions:0.5%", "unclear"),
-        (count("instructions", 1000, 1004, "same", 0.011), "instructions:0.5%", "ok"),
-        (count("dram-bytes", 1000, 1100, "same", 0.3), "dram-bytes:1%", "ok"),
         (count("dram-bytes", 1000, 1005, "unclear", 0.02), "dram-bytes:1%", "unclear"),
         (count("dram-bytes", 1000, 1005, "unclear", 0.02), "dram-bytes:5%", "ok"),
         (count("registers", 40, 41, "more"), "registers", "regression"),
         (count("spills", 0, 64, "more"), "spills:50%", "regression"),
         (count("spills", 0, 0, "same"), "spills", "ok"),
         (count("spills", None, 64, "only-new"), "spills", "not-compared"),
-        (count("spills", 64, None, "only-base"), "spills", "not-compared"),
         (count("occupancy", 0.75, 0.5, "less"), "occupancy:10%", "regression"),
         (count("occupancy", 0.5, 0.75, "more"), "occupancy", "ok"),
     ],
@@ -234,14 +225,6 @@ def test_the_time_of_the_run_has_a_limit_of_its_own(verdict: str, ratio: float |
 def test_a_count_is_held_by_its_word_and_its_rise(change: CountChange, limit: str, said: str) -> None:
     assert word(kernel("gemm", None, change), limit) == said
     assert word(kernel(), limit) == "not-compared", "unknown"
-
-
-def test_a_check_has_both_values_and_the_change() -> None:
-    bytes_, spills = count("dram-bytes", 1.2e9, 1.42e9, "more"), count("spills", 0, 64, "more")
-    (check,) = gate_of(compared(kernel("gemm", None, bytes_)), limits_of(["dram-bytes:1%"])).checks
-    assert "1.20 → 1.42 GB (+18 %), 1 %" in check.sentence and check.change == pytest.approx(0.1833, abs=1e-3)
-    (check,) = gate_of(compared(kernel("gemm", None, spills)), limits_of(["spills"])).checks
-    assert "0 → 64" in check.sentence and check.change is None
 
 
 def test_a_limit_for_a_kernel_takes_the_place_of_that_for_all() -> None:
@@ -272,11 +255,9 @@ def test_a_kernel_of_one_side_breaks_no_limit_and_a_limit_that_nothing_is_held_a
 @each_row(
     ("changes", "unclear_fails", "code"),
     [
-        (["same"], True, 0),
         (["same", "unclear"], False, 0),
         (["same", "unclear"], True, 7),
         (["unclear", "slower"], True, 6),
-        (["slower"], False, 6),
         (["unknown"], True, 7),
         (["unknown"], False, 0),
     ],
@@ -322,7 +303,6 @@ UNCLEAR = kernel("gemm", time("unclear", 1.02, 0.98, 1.06))
 @each_row(
     ("text", "change", "said", "notes"),
     [
-        (entry(), SLOWER, "accepted", 0),
         (entry("time"), SLOWER, "accepted", 0),
         (entry("time:5%"), SLOWER, "regression", 0),
         (entry(until=str(TODAY)), SLOWER, "accepted", 0),
@@ -330,7 +310,6 @@ UNCLEAR = kernel("gemm", time("unclear", 1.02, 0.98, 1.06))
         # Of several entries any that holds is enough; those that are not needed are told.
         (entry("time:8%", until="2020-01-01") + entry("time:5%"), SLOWER, "regression", 1),
         (entry(until="2020-01-01") + entry("time:5%") + entry("time:9%"), SLOWER, "accepted", 2),
-        (entry("time:30%") + entry("time:40%"), SLOWER, "accepted", 1),
         (entry("time:1%") + entry("time:30%"), SLOWER, "accepted", 1),
         # What is unclear is accepted as far as its interval reaches.
         (entry("time:8%"), UNCLEAR, "accepted", 0),
@@ -345,52 +324,14 @@ def test_a_regression_is_accepted_up_to_a_size_and_a_day(
     assert check.accepted == ("Stable for large inputs." if said == "accepted" else "")
 
 
-def test_an_acceptance_has_its_figures_and_may_be_of_the_whole_run() -> None:
-    for text, figures in (
-        (entry(), "2026-12-31"),
-        (entry("time:5%"), "5.0 %"),
-        (entry(until="2026-11-22"), "2026-11-22"),
-        (entry(until="2020-01-01") + entry("time:5%"), "5.0 %"),
-    ):
-        ((check,), _) = held(text)
-        assert "6.0 %, 3 %" in check.sentence and figures in check.sentence
-    total = QuantityChange(name="gpu-time", unit="s", base=1.0, new=1.1, ratio=1.1, verdict="slower")
-    accepted = entries(entry("total-time:12%", None))
-    gate = judged(compared(kernel(), total=total), limits_of(["total-time:2%"]), accepted=accepted, today=TODAY)
-    assert [each.word for each in gate.gate.checks] == ["accepted"]
-
-
 @each_row(
     ("text", "told"),
     [
-        (entry(kernel="nope"), "accepted.toml:1: "),
-        (entry("registers"), "registers"),
-        (entry(kernel="conv"), "'conv'"),
-        (entry(kernel="conv", until="2020-01-01"), "2020-01-01"),
-    ],
-)
-def test_entries_that_nothing_needs_are_told(text: str, told: str) -> None:
-    _, (note,) = held(text, SLOWER, kernel("conv"))
-    assert note.startswith("accepted.toml:1: ") and told in note
-
-
-@each_row(
-    ("text", "told"),
-    [
-        ("acepted = 1", "accepted.toml: "),
         ("accepted = 3", "accepted.toml: "),
-        ("accepted = [3]", "entry 1: 3 "),
-        ("[[accepted]\n", "line 1"),
         (f"# first\n\n{entry(limit='tme')}", "accepted.toml:3: limit 'tme'"),
         (entry() + entry(limit="time:8"), "accepted.toml:6: limit 'time:8'"),
-        (entry(limit="x=time"), "accepted.toml:1: limit 'x=time'"),
         (entry(kernel="("), "accepted.toml:1: kernel '('"),
-        (entry(kernel="#3"), "accepted.toml:1: kernel #3"),
-        (entry(kernel=None), "accepted.toml:1: kernel "),
-        (entry("total-time:3%"), "accepted.toml:1: total-time "),
         (entry(until="'soon'"), "accepted.toml:1: until cannot be 'soon'"),
-        (entry(until="'2026-13-01'"), "accepted.toml:1: until cannot be '2026-13-01'"),
-        (entry(until="20261231"), "accepted.toml:1: until cannot be 20261231"),
         (entry().replace("until", "till"), "accepted.toml:1: unknown key 'till'"),
         ("[[accepted]]\nkernel = 'a'\nlimit = 'time'\nreason = 'b'", "accepted.toml:1: until "),
         (entry().replace("Stable for large inputs.", "  "), "accepted.toml:1: reason cannot be '  '"),
@@ -400,15 +341,6 @@ def test_a_wrong_file_is_told_with_its_line(text: str, told: str) -> None:
     with pytest.raises(InputError) as caught:
         entries(text)
     assert told in caught.value.message and caught.value.hint
-
-
-def test_a_file_of_accepted_regressions_is_utf_8_with_or_without_its_mark_and_days_may_be_texts() -> None:
-    with pytest.raises(InputError, match=r"^accepted\.toml:2: "):
-        accepted_of(b"#\n\xff", "accepted.toml")
-    text = entry("registers")
-    assert accepted_of(codecs.BOM_UTF8 + text.encode(), "accepted.toml") == accepted_of(text.encode(), "accepted.toml")
-    for until in ("2026-12-31", "'2026-12-31'", "2026-12-31T10:00:00Z"):
-        assert entries(entry(until=until))[0].until == date(2026, 12, 31)
 
 
 def test_a_comparison_is_narrowed_by_names_or_numbers_and_says_so() -> None:
@@ -424,13 +356,6 @@ def test_a_comparison_is_narrowed_by_names_or_numbers_and_says_so() -> None:
     same = [run(profile("a"), profile("b"), profile("c"))]
     whole = compare(same, same, "0", [NamedMatch("^a$", "^b$")])
     assert "same recording" in narrowed(whole, ["a"]).comparison.sentence
-
-
-@each_row(("kernels", "exclude"), [(["nope"], ()), (["("], ()), ([], (".",))])
-def test_nothing_left_is_an_error_that_names_what_there_is(kernels: list[str], exclude: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError) as caught:
-        narrowed(compared(kernel("gemm"), kernel("conv")), kernels, exclude)
-    assert caught.value.hint
 
 
 @given(st.floats(0.5, 2.0), st.floats(0.0, 0.5), st.floats(0.0, 1.0))

@@ -90,20 +90,6 @@ def test_lines_are_matched_by_text_in_order_else_by_number(
     assert [(change.base_line, change.new_line, change.base, change.new) for change in changes(base, new)] == told
 
 
-def test_local_accesses_and_samples_are_told_where_they_are_beyond_chance() -> None:
-    base = [line(88, "a[i] = b;", 400.0, 0.0), line(89, "c", 600.0, 0.0)]
-    (change,) = changes(base, [line(88, "a[i] = b;", 400.0, 12.0), line(89, "c", 600.0, 0.0)])
-    assert (change.what, change.base, change.new, change.new_line) == ("local", 0.0, 12.0, 88)
-    assert (change.file, change.text) == ("/a/solve.cu", "a[i] = b;")
-
-    def sampled(first: float, second: float) -> list[LineWork]:
-        return [line(1, "a", None, samples=first), line(2, "b", None, samples=second)]
-
-    assert changes(sampled(50.0, 50.0), sampled(60.0, 50.0)) == ()
-    (change,) = changes(sampled(500.0, 500.0), sampled(900.0, 500.0))
-    assert (change.what, change.base, change.new) == ("samples", 500.0, 900.0)
-
-
 def test_what_a_side_did_not_keep_is_not_known_and_not_zero() -> None:
     base = [line(1, "a", 1000.0), line(2, "b", 400.0)]
     told = changes(base, [*base, line(3, "c", 500.0), line(4, "d", 390.0)], dropped=7)
@@ -111,12 +97,6 @@ def test_what_a_side_did_not_keep_is_not_known_and_not_zero() -> None:
     # Lines of local memory are kept before all others, so that one which is not kept may execute more.
     local = [line(1, "a", 50.0, 9.0), line(2, "b", 40.0, 8.0)]
     assert changes(local, [*local, line(3, "c", 900.0, 0.0)], dropped=7) == ()
-
-
-def test_at_most_twenty_lines_are_told_largest_first() -> None:
-    base = [line(number, f"line {number}", 100.0) for number in range(50)]
-    new = [line(number, f"line {number}", 100.0 + 10 * number) for number in range(50)]
-    assert [change.new_line for change in changes(base, new)] == list(range(49, 29, -1))
 
 
 _texts = st.text(alphabet="ab;\x1b<\n ", max_size=6)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.comparison.compare import compare
@@ -50,22 +50,16 @@ FLOP = {"fp32": 2.0**31}
         (kernel("void f<(int)4, (bool)1>(const float *, T1)"), kernel("void f<4, true>(float const*, int)"), "exact"),
         # A renamed range keeps its kernel.
         (kernel(ranges=("model", "layer")), kernel(ranges=("net", "layer")), "renamed"),
-        (kernel(ranges=("layer", "a")), kernel(ranges=("layer", "b")), "renamed"),
-        (kernel(ranges=("old",)), kernel(ranges=("new",)), "renamed"),
         # Other template arguments are the same function; one carrier of two functors is not one kernel.
         (kernel("void mm<16, float>(float*)"), kernel("void mm<32, float>(float*)"), "reconfigured"),
-        (kernel("void mm<16, float>(float*)"), kernel("void mm<16, __half>(__half*)"), "reconfigured"),
         (kernel(FUNCTOR.format("CUDAFunctor_add", 3)), kernel(FUNCTOR.format("FillFunctor", 1)), "none"),
         # A counter in a name of Triton or Julia is not part of it.
         (kernel("triton_poi_fused_add_mul_0"), kernel("triton_poi_fused_add_mul_7"), "renamed"),
         (kernel("julia_frb_5885(Int)"), kernel("julia_frb_4477(Int)"), "renamed"),
-        (kernel("julia_frb_5885(Int)"), kernel("julia_bb_5885(Int)"), "none"),
         # Names that share most of what they say are renamed, those that share only what all have are not.
         (kernel("volta_sgemm_32x128_nt"), kernel("void nhwcToNchwKernel<float, 0>(float*)"), "none"),
         (kernel("cudnn_infer_volta_scudnn_relu_small_nn"), kernel("volta_scudnn_relu_small_nn"), "renamed"),
         (kernel("kernel_a"), kernel("kernel_b"), "none"),
-        (kernel("add_kernel"), kernel("mul_kernel"), "none"),
-        (kernel("relu"), kernel("gelu"), "none"),
         # A rewritten kernel of many FLOP is known by them.
         (kernel("basic", flop=FLOP, grid=(9, 1, 1)), kernel("coalesce", flop=FLOP, grid=(9, 1, 1)), "renamed"),
         (kernel("relu", flop={"fp32": 1e6}), kernel("add", flop={"fp32": 1e6}), "none"),
@@ -91,12 +85,6 @@ def test_kernels_in_another_order_and_renamed_ones_match_shape_by_shape() -> Non
         pairs = pairs_of(side(*base), side(*new[20:], *new[:20]), matches)
         assert len(pairs) == 40
         assert all(pair.match == match and pair.base[0].key.grid == pair.new[0].key.grid for pair in pairs)
-    layers, others = (
-        side(*(kernel(ranges=(model, f"layers.{number}")) for number in range(12))) for model in ("model", "decoder")
-    )
-    pairs = pairs_of(layers, others)
-    assert len(pairs) == 12
-    assert all(pair.base[0].key.ranges[1] == pair.new[0].key.ranges[1] for pair in pairs)
 
 
 def test_shapes_that_differ_match_in_the_order_of_their_size() -> None:
@@ -111,24 +99,11 @@ def test_shapes_that_differ_match_in_the_order_of_their_size() -> None:
     }
 
 
-def test_as_many_threads_in_other_blocks_are_the_same_shape() -> None:
-    base = side(kernel("f", grid=(64, 1, 1), block=(256, 1, 1)), kernel("f", grid=(96, 1, 1), block=(256, 1, 1)))
-    new = side(kernel("f", grid=(192, 1, 1), block=(128, 1, 1)), kernel("f", grid=(128, 1, 1), block=(128, 1, 1)))
-    grids = {(pair.match, pair.base[0].key.grid, pair.new[0].key.grid) for pair in pairs_of(base, new)}
-    assert grids == {("reconfigured", (64, 1, 1), (128, 1, 1)), ("reconfigured", (96, 1, 1), (192, 1, 1))}
-
-
 def test_more_shapes_on_a_side_than_on_the_other_are_not_guessed() -> None:
     """As in serving, where the batch varies: 37 of one run is not 38 of the other."""
     base = side(*(kernel("gemm", grid=(size, 1, 1)) for size in (37, 41)))
     new = side(*(kernel("gemm", grid=(size, 1, 1)) for size in (38, 42, 60)))
     assert not matched(base, new)
-
-
-def test_another_input_beside_an_equal_one_is_not_a_change_of_it() -> None:
-    base = side(kernel("fill", grid=(8, 1, 1)), kernel("fill", grid=(50_176, 1, 1)))
-    new = side(kernel("fill", grid=(8, 1, 1)), kernel("fill", grid=(1, 1, 1)))
-    assert Counter(pair.match for pair in pairs_of(base, new)) == {"exact": 1, "gone": 1, "new": 1}
 
 
 def test_what_one_side_has_none_of_tells_nothing_apart_and_is_noted() -> None:
@@ -151,15 +126,6 @@ def test_candidates_as_good_as_each_other_are_told_apart_by_their_work_or_not_at
     assert matched(side(wide), side(tall, flat)) == {("renamed", ("scan_blocks_wide",), ("scan_blocks_tall",))}
     same = kernel("gmem_coalesce", flop=FLOP), kernel("smem_blocking", flop=FLOP)
     assert not matched(side(kernel("basic", flop=FLOP)), side(*same))
-
-
-def test_lines_in_names_of_openacc_match_in_their_order() -> None:
-    base = side(*(kernel(f"compute_tendencies_x_{line}_gpu") for line in (279, 309)))
-    new = side(*(kernel(f"compute_tendencies_x_{line}_gpu") for line in (315, 285)))
-    assert matched(base, new) == {
-        ("renamed", ("compute_tendencies_x_279_gpu",), ("compute_tendencies_x_285_gpu",)),
-        ("renamed", ("compute_tendencies_x_309_gpu",), ("compute_tendencies_x_315_gpu",)),
-    }
 
 
 def test_names_that_are_contained_in_another_were_fused_or_split_unless_their_flop_do_not_add_up() -> None:
@@ -211,16 +177,6 @@ def test_a_match_by_hand_that_is_wrong_is_told(matches: list[NamedMatch], said: 
         pairs_of(files, side(kernel("a")), [NamedMatch("#0", "a")])
 
 
-def test_a_report_and_the_session_that_was_made_of_it_are_one_recording() -> None:
-    """A session has its kernels in an order of its own."""
-    report = run(kernel("a"), kernel("b", (2e-5,)))
-    comparison = compare([report], [run(kernel("b", (2e-5,)), kernel("a"))], "0").comparison
-    assert "same recording" in comparison.sentence
-    assert {change.time.verdict for change in comparison.kernels} == {"same"}
-    slower = compare([report], [run(kernel("a"), kernel("b", (3e-5,)))], "0").comparison
-    assert "same recording" not in slower.sentence
-
-
 def test_a_copy_of_a_recording_is_no_other_run() -> None:
     base = [run(kernel("f", [1e-3])), run(kernel("f", [1e-3])), run(kernel("f", [1.001e-3]))]
     new = [run(kernel("f", [2e-3]))] * 5
@@ -229,15 +185,6 @@ def test_a_copy_of_a_recording_is_no_other_run() -> None:
     assert ["1 file" in comparison.notes[0], "4 files" in comparison.notes[1]] == [True, True]
     paired = compare(new, new, "0", paired=True).comparison.kernels[0].time
     assert (paired.base_runs, paired.new_runs) == (5, 5)
-
-
-def test_empty_sides_have_nothing_to_pair() -> None:
-    full, empty = side(kernel("a")), side()
-    assert told(pairs_of(full, empty)) == {("gone", ("a",), ())}
-    assert told(pairs_of(empty, full)) == {("new", (), ("a",))}
-    compared = compare([run()], [run()], "0").comparison
-    assert compared.kernels == () and len(compared.notes) == 2
-    assert compare([], [], "0").comparison.kernels == ()
 
 
 def test_names_that_no_one_would_write_are_paired() -> None:
@@ -260,23 +207,11 @@ def test_a_kernel_that_is_gone_from_a_part_of_a_run_may_have_run() -> None:
     for command, option in (
         ("/opt/ncu -k regex:gemm -o out ./app", "-k"),
         ("ncu --set full --launch-count 5 ./app", "--launch-count"),
-        ("ncu --nvtx --nvtx-include step/ ./app", "--nvtx-include"),
-        ("ncu --set full -o out ./app -c 5", None),
         ("ncu --nvtx ./app -k 5", None),
         ("python -c 5", None),
     ):
         notes = compare([base], [run(kernel("a"), sources=(source(command=command),))], "0").comparison.notes
         assert [f"({option})" in note for note in notes] == ([True] if option else []), command
-
-
-def test_labels_of_a_comparison_are_unique() -> None:
-    base = run(
-        kernel("f"), kernel("f", grid=(2, 1, 1)), kernel("g", ranges=("a",)), kernel("g", ranges=("b",)),
-        kernel("h", label="f"), kernel("h"),
-    )  # fmt: skip
-    labels = [item.label for item in compare([base], [base], "0").comparison.kernels]
-    assert len(labels) == 5 == len(set(labels))
-    assert "f 64×256" in labels and "g @a" in labels
 
 
 NAMES = st.sampled_from(
@@ -305,6 +240,7 @@ def by_key(pairs: Sequence[Pair]) -> Counter[tuple[str, frozenset[object], froze
 
 
 @given(RUNS, RUNS)
+@settings(max_examples=25)
 def test_every_kernel_of_both_sides_is_in_one_pair(
     base: list[list[KernelProfile]], new: list[list[KernelProfile]]
 ) -> None:
@@ -314,12 +250,8 @@ def test_every_kernel_of_both_sides_is_in_one_pair(
     assert Counter(item.key for pair in pairs for item in pair.new) == Counter(item.key for item in theirs.kernels)
 
 
-@given(RUNS)
-def test_a_side_and_itself_are_exactly_the_same(runs: list[list[KernelProfile]]) -> None:
-    assert all(pair.match == "exact" for pair in compare(sides(runs), sides(runs), "0").pairs)
-
-
 @given(RUNS, RUNS)
+@settings(max_examples=25)
 def test_swapped_sides_have_swapped_pairs(base: list[list[KernelProfile]], new: list[list[KernelProfile]]) -> None:
     there, back = (
         compare(first, second, "0").pairs for first, second in ((sides(base), sides(new)), (sides(new), sides(base)))
@@ -328,19 +260,9 @@ def test_swapped_sides_have_swapped_pairs(base: list[list[KernelProfile]], new: 
 
 
 @given(RUNS, RUNS)
+@settings(max_examples=25)
 def test_the_order_of_launches_and_files_tells_nothing(
     base: list[list[KernelProfile]], new: list[list[KernelProfile]]
 ) -> None:
     turned = [kernels[::-1] for kernels in new[::-1]]
     assert by_key(compare(sides(base), sides(new), "0").pairs) == by_key(compare(sides(base), sides(turned), "0").pairs)
-
-
-@each_row("order", [1, -1])
-def test_of_launches_of_the_same_time_that_with_most_known_speaks(order: int) -> None:
-    """Else whether a kernel was renamed hung on which of its launches came first."""
-    flop = {"fp32": 1e9}
-    base = [[kernel("gemm_nn", [1.0], flop=flop)]]
-    new = [[kernel("gemm_tn", [1.0], flop=None), kernel("gemm_tn", [1.0], flop=flop)][::order]]
-    (pair,) = compare(sides(base), sides(new), "0").pairs
-    assert pair.match == "renamed"
-    assert [path.flop for path in pair.new[0].speaker.work] == [1e9]

@@ -8,10 +8,8 @@ from __future__ import annotations
 import fcntl
 import json
 import math
-import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -21,17 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.turns import rates
-from gpuprof.collect.machine import Machine
-from gpuprof.collect.survey_tools import tools_for
-from gpuprof.comparison.compare import Compared, compare
 from gpuprof.comparison.contract import TimeWord
-from gpuprof.comparison.looks import Pace, Since, TurnsLook, Waited, next_look, side_of_turn, since, waited_for
+from gpuprof.comparison.looks import Pace, Since, TurnsLook, Waited, next_look, side_of_turn
 from tests.cli import GPUPROF, Done, gpuprof
-from tests.compare_builders import kernel, run
 from tests.ncu_bytes import simple_report
 from tests.table import each_row
-from tests.test_run import FAILED, NO_DRIVER, REFUSED_COUNTERS, STANDIN, Bench, bench, value_after
-from tests.test_surveys import RECORDS, hand_made_trace
+from tests.test_run import FAILED, NO_DRIVER, STANDIN, Bench, bench, value_after
 
 assert bench  # a fixture
 
@@ -92,15 +85,9 @@ def around(middle_s: float, count: int, noise: Sequence[float] = STEADY) -> list
 
 
 def look(
-    verdict: TimeWord,
-    rounds: int,
-    *,
-    needed: int | None = None,
-    left_s: float = 1000.0,
-    round_s: float = 1.0,
-    first: int | None = None,
-    alike: bool = True,
-) -> TurnsLook:
+    verdict: TimeWord, rounds: int, *, needed: int | None = None, left_s: float = 1000.0, round_s: float = 1.0,
+    first: int | None = None, alike: bool = True,
+) -> TurnsLook:  # fmt: skip
     """What follows from a look at one kernel that has had its verdict since `first`."""
     told = Waited(key=0, label="gemm", verdict=verdict, runs_needed=needed)
     held: dict[Hashable, Since] = {0: Since(verdict, first if first is not None else rounds)}
@@ -138,20 +125,6 @@ def test_a_look_says_how_many_rounds_to_make_before_the_next() -> None:
     assert look("unclear", 1000, needed=1500, round_s=0.0).until is None
 
 
-def test_a_noisy_kernel_does_not_stop_another_from_being_settled() -> None:
-    noisy = Waited(key=0, label="noisy", verdict="unclear", runs_needed=None)
-    near = Waited(key=1, label="near", verdict="unclear", runs_needed=8)
-    held = since((noisy, near), {}, 5)
-    told = next_look((noisy, near), held, Pace(rounds=5, left_s=100.0, round_s=1.0), alike=True)
-    assert told == TurnsLook(8, "", ("near",))
-
-
-def test_kernels_of_both_sides_matter_that_make_up_most_of_either() -> None:
-    base = {"large": 9e-3, "small": 1e-4, "grown": 1e-4, "old": 1e-3}
-    told = compared(base, {"large": 9e-3, "small": 1e-4, "grown": 9e-3, "entirely_other": 1e-3})
-    assert {waited.label for waited in waited_for(told)} == {"large", "grown"}
-
-
 def test_looking_again_and_again_finds_no_more_false_changes() -> None:
     same = rates(0.012, 0.0, 400)
     assert same.slower + same.faster <= 0.01 and same.unclear <= 0.1
@@ -172,19 +145,6 @@ def test_each_look_is_later_than_the_last_and_within_the_budget(
 ) -> None:
     told = look(verdict, rounds, needed=needed, left_s=left_s, round_s=round_s, first=min(first, rounds))
     assert told.why if told.until is None else rounds < told.until <= Pace(rounds, left_s, round_s).reach
-
-
-def test_a_verdict_that_comes_back_counts_from_then_on() -> None:
-    slower, unclear = (Waited(key=0, label="gemm", verdict=word, runs_needed=None) for word in ("slower", "unclear"))
-    held = since((slower,), {}, 3)
-    assert since((slower,), held, 6) == held
-    assert since((slower,), since((unclear,), held, 6), 8) == {0: Since("slower", 8)}
-
-
-def compared(base: Mapping[str, float], new: Mapping[str, float]) -> Compared:
-    """A comparison of two runs of kernels that take so long."""
-    sides = [[run(*(kernel(name, (seconds,)) for name, seconds in side.items()))] for side in (base, new)]
-    return compare(sides[0], sides[1], "0")
 
 
 def test_the_same_program_twice_is_the_same_after_five_rounds(two: Two) -> None:
@@ -208,7 +168,7 @@ def test_the_same_program_twice_is_the_same_after_five_rounds(two: Two) -> None:
         assert [kernel["label"] for kernel in session["kernels"]] == ["gemm"]
 
 
-def test_a_slower_program_is_told_with_all_that_it_rests_on_and_compared_again_from_its_files(two: Two) -> None:
+def test_a_slower_program_is_told_with_all_that_it_rests_on(two: Two) -> None:
     two.times(around(1e-3, 12), around(1.3e-3, 12))
     done = two.measure("--fail-on", "time:3%", "-o", "page.html", base=("sh", "-c", "echo from base"))
     assert done.returncode == 6, done.stderr
@@ -219,14 +179,6 @@ def test_a_slower_program_is_told_with_all_that_it_rests_on_and_compared_again_f
     assert len(two.samples()) == len(two.calls) - 4
     assert (two.folder / "page.html").exists()
     assert done.stderr.splitlines()[-1].startswith("gate failed: time:3% ")
-    runs = [f"{count} run{'s' if count > 1 else ''} a side: " for count in (1, 3, 6)]
-    assert [told in done.stderr for told in runs] == [True] * 3
-    (line,) = [line for line in done.stderr.splitlines() if "next: gpuprof compare" in line]
-    arguments = line.partition("next: gpuprof ")[2]
-    again = two.shell(f"{shlex.join(GPUPROF)} {arguments} --format json")
-    assert again.returncode == 0, again.stderr
-    time = two.change(again)["time"]
-    assert isinstance(time, dict) and time["verdict"] == "slower" and time["base_runs"] == time["new_runs"]
 
 
 def test_a_budget_that_is_over_after_the_profiles_leaves_one_run_a_side(two: Two) -> None:
@@ -238,47 +190,6 @@ def test_a_budget_that_is_over_after_the_profiles_leaves_one_run_a_side(two: Two
     assert isinstance(time, dict) and time["verdict"] == "unclear"
 
 
-def test_standard_input_is_read_by_every_run(two: Two) -> None:
-    two.times(around(1e-3, 3), around(1.3e-3, 3), code=1, log=FAILED)
-    (two.folder / "in").write_text("header\nbody\n")
-    program = ("sh", "-c", "cat; echo read", "base")
-    line = shlex.join([*GPUPROF, *two.line(base=program, new=("sh", "-c", "cat; echo read", "new"))])
-    with (two.folder / "in").open() as given:
-        done = two.shell(f"read first; {line}", given)
-    assert done.stdout.startswith("body\nread\nbody\nread\n"), done.stderr
-    assert (two.folder / "out/new/program.log").read_text() == "body\nread\n"
-
-
-def test_both_sides_are_timed_by_the_tool_that_can_time_both(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Machine, "driver_version", lambda _: (580, 65))
-    (two.folder / "packages/torch").mkdir(parents=True)
-    (two.folder / "packages/torch/__init__.py").touch()
-    two.environ |= {"PYTHONPATH": str(two.folder / "packages"), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-    (two.folder / "train.py").write_text("import torch\n")
-    program = (sys.executable, "train.py")
-    assert tools_for(program, two.environ)[0] == "torch" and "torch" not in tools_for(("true",), two.environ)
-    two.times(around(1e-3, 6), around(1e-3, 6))
-    done = two.measure(base=program)
-    assert done.returncode == 0, done.stderr
-    assert two.sides()[:4] == ["base", "base", "new", "new"] and "--kernel-id" not in two.calls[0]
-    assert "PyTorch" not in done.stderr
-
-
-def test_programs_that_pytorch_times_are_timed_by_it_again(two: Two) -> None:
-    report = Path(str(two.taking(1e-3)["report"]))
-    trace = hand_made_trace(report, two.folder / "t.json.gz")
-    (two.folder / "train.py").write_text(RECORDS)
-    two.steps(*[{"report": str(report)}] * 2)
-    program = (sys.executable, "train.py", "0", str(trace))
-    done = two.measure("--survey", "torch", "--format", "json", base=program, new=(sys.executable, "-u", *program[1:]))
-    assert done.returncode == 0, done.stderr
-    assert len(two.calls) == 2
-    session = json.loads((two.folder / "out/samples/new-02.session.json").read_text())
-    assert [source["kind"] for source in session["sources"]] == ["torch-trace survey"]
-    assert {kernel["duration_source"] for kernel in session["kernels"]} == {"survey"}
-    assert "durations" not in [condition["name"] for condition in json.loads(done.stdout)["conditions"]]
-
-
 TWO = ("--", "true", "---", "true")
 
 
@@ -287,25 +198,14 @@ TWO = ("--", "true", "---", "true")
     [
         (("--run",), "--run"),
         (("--run", "--", "true"), "---"),
-        (("--run", "--", "true", "---"), "---"),
         (("--run", *TWO, "---", "true"), "two programs"),
-        (("a.json", "--run", *TWO), "--run"),
         (("--run", "--base", "a", "--new", "b", *TWO), "--run"),
         (("--run", "--budget", "0", *TWO), "0"),
-        (("--run", "--budget", "nan", *TWO), "nan"),
         (("--budget", "5", "a.json", "b.json"), "--budget"),
-        (("--set", "roofline", "a.json", "b.json"), "--set"),
         (("--run", "--plan-only", *TWO), "--plan-only"),
-        (("--run", "--survey", "in.ncu-rep", *TWO), "--run"),
         (("--run", "--kernel", "#0", *TWO), "--kernel"),
         (("--run", "--update-baseline", "--fail-on", "time:3%", *TWO), "--update-baseline"),
-        (("--run", "-o", "a", "-o", "b", *TWO), "-o"),
-        (("--run", "-o", "out.csv", *TWO), "out.csv"),
-        (("--run", "-o", "json=gpuprof-compare", *TWO), "gpuprof-compare"),
         (("--run", "-o", "a", "-o", "a/base/session.json", *TWO), "a/base/session.json"),
-        (("--run", "true", "---", "true"), "--run --"),
-        (("--run", "--open", *TWO), "--open"),
-        (("--run", "--fail-on", "speed:3%", *TWO), "speed"),
         (("--run", "--", "true", "---", "./nosuch"), "./nosuch"),
     ],
 )
@@ -340,15 +240,6 @@ def test_nothing_is_run_without_ncu_and_nothing_replaced_without_force(two: Two)
     assert two.calls == []
 
 
-def test_by_force_no_run_of_an_earlier_measurement_is_left_to_count(two: Two) -> None:
-    old = two.folder / "out/samples/base-40.session.json"
-    old.parent.mkdir(parents=True)
-    old.write_text("{}")
-    two.times(around(1e-3, 6), around(1e-3, 6))
-    assert two.measure("--force").returncode == 0
-    assert not old.exists() and "base-02.session.json" in two.samples()
-
-
 def test_a_program_that_fails_leaves_the_profile_of_the_first_and_is_not_timed(two: Two) -> None:
     two.steps(two.taking(1e-3), two.taking(1e-3), {"stderr": NO_DRIVER, "log": FAILED, "code": 1})
     done = two.measure()
@@ -361,21 +252,11 @@ def test_a_program_that_fails_leaves_the_profile_of_the_first_and_is_not_timed(t
     assert "gemm" in done.stdout and len(two.calls) == 4
 
 
-def test_programs_are_timed_in_turns_where_counters_may_not_be_read(two: Two) -> None:
-    refused = {"log": REFUSED_COUNTERS, "code": 1}
-    taken = [two.taking(seconds) for seconds in around(1e-3, 12)]
-    two.steps(taken[0], refused, taken[1], refused, *taken[2:])
-    done = two.measure("--budget", "60")
-    assert done.returncode == 3 and "gemm" in done.stdout and len(two.samples()) == 8
-
-
 @each_row(
     ("rounds", "last", "new", "options", "code", "told"),
     [
         # A timed run that fails, one that hangs, one that cannot be kept, and a folder that is gone.
         (3, {"code": 1, "log": FAILED}, (), ("--fail-on", "registers"), 4, "3 and 3 runs"),
-        (3, {"sleep": 60}, (), ("--timeout", "1"), 4, "3 and 3 runs"),
-        (2, {}, ("mkdir -p out/samples/new-02.session.json",), (), 2, "1 and 1 runs"),
         (2, {}, ("rm -rf out/samples; echo mine > out/samples",), (), 2, "1 and 1 runs"),
         (2, {}, ("rm -rf out",), (), 3, ""),
     ],

@@ -7,25 +7,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.comparison.contract import Interval, WorkChange
-from gpuprof.comparison.words import (
-    both_text,
-    change_text,
-    count_name,
-    count_text,
-    interval_text,
-    speed_text,
-    value_text,
-)
-from gpuprof.present.compare_text import (
-    gate_text,
-    match_text,
-    reason_text,
-    time_text,
-    time_values,
-    verdicts_text,
-    work_text,
-)
+from gpuprof.comparison.contract import Interval
+from gpuprof.comparison.words import both_text, change_text, interval_text, speed_text, value_text
+from gpuprof.present.compare_text import time_text
 from gpuprof.units import factor, signed_percent
 from tests import made_comparisons as made
 
@@ -63,12 +47,6 @@ def test_unlike_values_never_read_the_same(base: float, ratio: float, unit: str)
     assert before != after
 
 
-def test_a_count_that_changed_is_told_with_both_values_and_its_change() -> None:
-    assert count_text(made.count()) == "instructions 1.00 → 1.20 M (+20 %)"
-    assert count_text(made.count("registers", 40.0, 72.0)) == "registers 40 → 72"
-    assert count_text(made.count("registers", 40.0, 40.0)) == "registers 40"
-
-
 def test_a_verdict_on_time_has_its_size_and_an_unclear_one_what_it_lies_between() -> None:
     assert time_text(made.time("slower", 1.18)) == "slower by 18 %"
     assert time_text(made.time("faster", 0.4)) == "2.5x faster"
@@ -78,21 +56,6 @@ def test_a_verdict_on_time_has_its_size_and_an_unclear_one_what_it_lies_between(
     assert interval_text(Interval(1.15, 12.0)) == "+15 % to 12x"
 
 
-def test_times_without_a_verdict_get_no_digits_that_are_noise() -> None:
-    assert time_values(made.time("same", 1.0001)) == "1.00 → 1.00 ms"
-    assert time_values(made.time("slower", 1.0001)) == "1.0000 → 1.0001 ms"
-    assert time_values(made.time("new", None, base_s=None, new_s=2e-6)) == "2.00 µs"
-    assert time_values(made.time("unknown", None, base_s=None, new_s=None)) == "not known"
-
-
-def test_a_verdict_on_work_names_instructions_before_what_else_changed() -> None:
-    work = WorkChange(verdict="more", counts=(made.count("registers", 40.0, 72.0), made.count()))
-    assert work_text(work) == "more: instructions +20 %"
-    assert work_text(WorkChange(verdict="same", counts=(made.count(base=1.0, new=1.0),))) == "same"
-    only = WorkChange(verdict="more", counts=(made.count("spills", 0.0, 12.0),))
-    assert work_text(only).endswith(" 0 → 12")
-
-
 def test_a_ratio_is_percent_below_tenfold_and_a_verdict_a_factor_from_half_as_much_again() -> None:
     for ratio, text in ((1.18, "+18 %"), (2.5, "+150 %"), (12.34, "12x"), (0.4, "−60 %"), (0.0, "−100 %")):
         assert change_text(ratio) == text
@@ -100,22 +63,3 @@ def test_a_ratio_is_percent_below_tenfold_and_a_verdict_a_factor_from_half_as_mu
         assert speed_text(ratio) == text
     assert speed_text(3.0) == "3.0x slower" and factor(1.84) == "1.8x"
     assert change_text(None) == value_text(None, "s") == value_text(math.inf, "counts") == "not known"
-
-
-def test_reasons_matches_and_gates_have_their_numbers() -> None:
-    told = reason_text(made.time("unclear", 1.0, reason="3 samples.", runs_needed=8))
-    assert told.startswith("3 samples; 8 ")
-    assert reason_text(made.time("unclear", 1.0, reason="3 samples")) == "3 samples"
-    assert reason_text(made.time("same", 1.0, reason="left over")) == ""
-    failed = gate_text(made.gate(made.check(), made.check("unclear"), made.check("accepted"), ok=14))
-    assert "1 regression, 1 unclear, 1 accepted" in failed and "14" in failed
-    kernels = [made.change(0, "a", "same"), made.change(1, "b", "same"), made.change(2, "c", "slower")]
-    assert verdicts_text(kernels) == "1 slower, 2 same"
-    first, second = made.side_kernel("a"), made.side_kernel("b")
-    split = match_text(made.change(match="split", base=(first,), new=(first, second)))
-    fused = match_text(made.change(match="fused", base=(first, second), new=(first,)))
-    assert split and fused and split != fused and match_text(made.change()) == ""
-    names = ("dram-bytes", "opcode.MUFU", "flop.fp64", "flop.int32", "flop.tensor.bf16")
-    assert [count_name(name) for name in names] == [
-        "DRAM bytes", "MUFU instructions", "FP64 FLOP", "INT32 OP", "tensor BF16 FLOP"
-    ]  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf, nan
-
 import pytest
 
 from gpuprof.comparison.compare import compare
@@ -100,19 +98,6 @@ def test_what_was_not_profiled_or_excluded_counts_in_the_time_of_the_run() -> No
     assert change["gpu-time"].base == 0.5 and change["launches"].base == 90
     left_out = Exclusion(patterns=("b",), kernels=1, launches=4, untimed=0, time_s=0.25, time_share=None)
     assert side(kernel("a", [0.5]), excluded=left_out).total_s == 0.75
-
-
-def test_times_that_are_none_are_missing() -> None:
-    for time in (nan, inf, -1.0):
-        odd = kernel("a", [1e-3], time_total_s=time, duration_s=time)
-        assert totals(side(odd), side(kernel("a", [2e-3])))["gpu-time"].base is None
-        item = side(odd).kernels[0]
-        assert item.total_s is None and item.times[0].durations_s == () and item.times[0].cycles == ()
-        assert compare([run(odd)], [run(kernel("a", [2e-3]))], "0").comparison.kernels[0].effect_s is None
-    times = side(kernel("a", [1e-3, nan, 3e-3], clocks_hz=[1e9, 2e9, 3e9])).kernels[0].times[0]
-    assert times.durations_s == (1e-3, 3e-3) and times.cycles == (1e6, 9e6)
-    item = side(kernel("a", [], launches=7)).kernels[0]
-    assert item.total_s is None and item.launches == 7 and item.times[0].durations_s == ()
 
 
 def test_ranks_count_as_runs_and_their_time_adds_up() -> None:

@@ -24,18 +24,11 @@ def exactly(number: int) -> Count:
 
 
 def rules(
-    required: dict[str, int],
-    *,
-    forbidden: tuple[str, ...] = (),
-    allowed: tuple[str, ...] = (),
-    no_zero_operands: tuple[str, ...] = (),
-    chained: tuple[str, ...] = (),
-    together: tuple[str, ...] = (),
-    chains: dict[str, int] | None = None,
-    max_overhead: int = 10,
-    emulated_by: dict[str, int] | None = None,
+    required: dict[str, int], *, forbidden: tuple[str, ...] = (), allowed: tuple[str, ...] = (),
+    no_zero_operands: tuple[str, ...] = (), chained: tuple[str, ...] = (), together: tuple[str, ...] = (),
+    chains: dict[str, int] | None = None, max_overhead: int = 10, emulated_by: dict[str, int] | None = None,
     within: str = "loop",
-) -> GateRules:
+) -> GateRules:  # fmt: skip
     """Rules with exact counts."""
     return GateRules(
         within=within,
@@ -62,7 +55,6 @@ NATIVE_OR = {"HMMA.16816.F32": 8, "FADD": 16}
     ("name", "given", "gate", "why"),
     [
         ("ffma-sm_70", rules({"FFMA": 16}), "pass", ("16 FFMA", "3 others")),
-        ("ffma-sm_120a", rules({"FFMA": 16}), "pass", ("16 FFMA", "3 others")),
         ("ffma-left-by-a-call-sm_80", rules({"FFMA": 256}), "pass", ("256 FFMA", "5 others")),
         ("read-sm_75", rules({"LDG.E.128": 4}, max_overhead=23), "pass", ("4 LDG.E.128", "23 others")),
         ("mma-sm_90a", rules({"HMMA.16816.F32": 8}, no_zero_operands=("HMMA",)), "pass", ("8 HMMA.16816", "3 others")),
@@ -73,7 +65,6 @@ NATIVE_OR = {"HMMA.16816.F32": 8, "FADD": 16}
         ("mma-zero-fragments-sm_80", rules({"HMMA": 4}, no_zero_operands=("HMMA",)), "fail", ("4 HMMA", "zero")),
         ("fp8-emulated-sm_90a", rules({"QMMA": 4}), "fail", ("0 QMMA", "not 4")),
         ("int4-by-calls-sm_100a", rules({"IMMA": 4}, max_overhead=99), "fail", ("4 CALL.REL.NOINC", "forbidden")),
-        ("shared-atomic-sm_90a", rules({"ATOMS.ADD": 4}, max_overhead=99), "fail", ("0 ATOMS.ADD", "not 4")),
         # The loop with the required instructions is judged, not those inside it.
         ("shared-atomic-sm_90a", rules({"ATOMS.CAST.SPIN": 4}, max_overhead=40), "pass", ("4 ATOMS.CAST.SPIN",)),
         # Spills are named.
@@ -81,14 +72,11 @@ NATIVE_OR = {"HMMA.16816.F32": 8, "FADD": 16}
         # Emulation passes only where it is expected and does all the work.
         ("fp8-emulated-sm_90a", rules({"QMMA": 4}, emulated_by=NATIVE_OR), "emulated", ("8 HMMA.16816.F32, 16 FADD",)),
         ("fp8-merged-sm_90a", rules({"QMMA": 4}, emulated_by=NATIVE_OR), "fail", ("2 HMMA.16816.F32", "not 8")),
-        ("mma-sm_90a", rules({"HMMA": 8}, emulated_by={"FADD": 1}), "fail", ("native",)),
-        ("int4-by-calls-sm_100a", rules({"IMMA": 4}, emulated_by={"CALL": 4}), "emulated", ()),
         # What is allowed is not forbidden.
         ("bulk-copy-sm_90a", rules({"UBLKCP": 1, "SYNCS": 3}, max_overhead=40), "fail", ("2 S2UR", "forbidden")),
         ("bulk-copy-sm_90a", rules({"UBLKCP": 1, "SYNCS": 3}, allowed=("S2UR",), max_overhead=40), "pass", ()),
         # Independent chains are counted.
         ("ffma-sm_70", rules({"FFMA": 16}, chains={"FFMA": 4}), "pass", ()),
-        ("mma-sm_90a", rules({"HMMA": 8}, chains={"HMMA": 2}), "pass", ()),
         ("mma-sm_90a", rules({"HMMA": 8}, chains={"HMMA": 8}), "fail", ("2 HMMA", "not 8")),
     ],
 )
@@ -98,21 +86,6 @@ def test_recorded_code_passes_as_it_is_meant_and_fails_with_what_is_wrong(
     judged = answer(name, given)
     assert judged.gate == gate
     assert [part for part in why if part not in judged.why] == [], judged.why
-
-
-def test_opcodes_of_the_loop_come_most_frequent_first_without_fillers() -> None:
-    judged = answer("mma-sm_90a", rules({"HMMA": 8}))
-    assert next(iter(judged.opcodes.items())) == ("HMMA.16816.F32", 8)
-    assert sum(judged.opcodes.values()) == 11
-    assert "@!UPT" not in "".join(judged.opcodes)
-
-
-def test_a_whole_kernel_can_be_judged() -> None:
-    null = code_of("MOV R1, c[0x0][0x28]", "EXIT", "BRA 0x20", "NOP")
-    assert judge(rules({"EXIT": 1}, within="function"), {}, null, clocked=False).gate == "pass"
-    assert judge(rules({"EXIT": 1}), {}, null, clocked=False).why.startswith("no loop")
-    tight = rules({"EXIT": 1}, within="function", max_overhead=1)
-    assert judge(tight, {}, null, clocked=False).why.startswith("2 other ")
 
 
 def code_of(*lines: str) -> tuple[Instruction, ...]:
@@ -197,26 +170,12 @@ class Twin(NamedTuple):
     changes: tuple[tuple[str, str], ...] = ()
 
 
-EQUAL_LOADS = """asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
-    : "=r"(value[k].x), "=r"(value[k].y), "=r"(value[k].z), "=r"(value[k].w) : "l"(element));"""
-
 TWINS = {
     "it has one chain": Twin("fma", "x[chain] = fmaf(x[chain], a, b)", "x[0] = fmaf(x[0], a, b)", "1 FFMA continue"),
     "its result is never used": Twin("fma", "keep(sink, sum);", "", "no loop"),
-    "it is unrolled once more": Twin("fma", "#pragma unroll 1\n", "#pragma unroll 4\n", "512 FFMA"),
     "it spills": Twin("fma", "_bounds__(1024)", "_bounds__(1024, 2)", "LDL", (("CHAINS", "72"), ("UNROLL", "1"))),
     "it reads the clock each time": Twin("fma", "++i) {", "++i) {\n        if (now().cycles == 1) break;", "forbidden"),
-    "it waits at a barrier": Twin("fma", "++i) {", "++i) {\n        __syncthreads();", "1 BAR.SYNC"),
-    "it converts": Twin("fma", "x[chain], a, b)", "x[chain], a, (float)(i + chain))", "other instructions"),
     "the clock starts late": Twin("fma", "= begin();", "{};", "reads of the clock"),
-    "its loads are equal": Twin("read", "value[k] = element[k * BLOCK];", EQUAL_LOADS, "1 LDG.E.128"),
-    "its loads are narrow": Twin(
-        "read",
-        "= element[k * BLOCK];",
-        "= make_uint4(((const u32 *)(element + k * BLOCK))[0], 1, 2, 3);",
-        "0 LDG.E.128",
-    ),
-    "its loads are never used": Twin("read", "keep(sink, sum.x ^ sum.y ^ sum.z ^ sum.w);", "", "no loop"),
     "its loads wait for one another": Twin(
         "read",
         "value[k] = element[k * BLOCK];",
@@ -224,8 +183,6 @@ TWINS = {
         "7 of 8 LDG",
     ),
     "fragments of A are zero": Twin("mma", "a[i] = fragment[i]", "a[i] = 0", "by zero"),
-    "fragments of B are zero": Twin("mma", "b[i] = fragment[4 + i]", "b[i] = 0", "by zero"),
-    "all fragments are zero": Twin("mma", "a[i] = fragment[i]", "a[i] = 0, b[i & 1] = 0", "by zero"),
 }
 
 
@@ -288,19 +245,11 @@ def test_good_twins_pass_and_bad_ones_are_caught_on_every_target(answers: dict[C
 @needs_cuda_wheels
 def test_fp8_is_native_emulated_or_merged_and_two_chains_are_no_latency(answers: dict[Case, Judgement]) -> None:
     for target, rotating, constant in (
-        ("sm_89", "pass", "pass"),
-        ("sm_90a", "emulated", "fail"),
-        ("sm_100a", "emulated", "fail"),
+        ("sm_89", "pass", "pass"), ("sm_90a", "emulated", "fail"), ("sm_100a", "emulated", "fail"),
         ("sm_120a", "pass", "pass"),
-    ):
+    ):  # fmt: skip
         assert [answers["fp8-mma", target, number].gate for number in (0, 1)] == [rotating, constant], target
     for target in GOOD["chase"]:
         assert answers["chase", target, 0].gate == "pass"
         two = answers["chase", target, 1]
         assert two.gate == "fail" and "do not wait" in two.why
-
-
-def test_number_of_a_parameter_that_has_no_value_names_it() -> None:
-    assert IntegerProduct((2, "CHAINS")).value({"CHAINS": "4"}) == 8
-    with pytest.raises(ValueError, match="CHAINS"):
-        IntegerProduct((2, "CHAINS")).value({})

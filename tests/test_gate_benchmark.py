@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from msgspec import structs
 
 from benchmarks.gate import fast, rates
-from benchmarks.gate.__main__ import main
 from benchmarks.gate.conditions import CONDITIONS, ORDERS, Condition, Order
 from benchmarks.gate.launches import read_kernels
 from benchmarks.gate.simulate import Sides, simulate, slower
@@ -21,7 +18,6 @@ from tests.table import each_row
 from tests.test_compare_times import kernel
 
 KERNELS = read_kernels()
-PAGE = (Path(__file__).resolve().parents[1] / "docs/explanation/noise.md").read_text(encoding="utf-8").splitlines()
 
 
 def simulated(condition: Condition, order: Order, runs: int, pairs: int, change: float = 0.0) -> Sides:
@@ -71,16 +67,3 @@ def test_false_alarms_are_rare_under_every_condition_of_the_verdict() -> None:
     assert [cell for cell in cells if cell.false > 0.02] == []
     assert [cell for cell in cells if cell.is_quiet and (cell.caught < 0.93 or cell.unclear > 0.12)] == []
     assert any(cell.is_quiet for cell in cells)
-
-
-@pytest.mark.slow
-def test_quick_benchmark_prints_a_row_for_each_condition_and_order(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--pairs", "5", "--quick", "--markdown"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert next(line for line in lines if line.startswith("| condition")) in PAGE
-    for own in CONDITIONS:
-        assert sum(line.startswith(f"| {own.name} |") for line in lines) == len(ORDERS)
-        assert all(any(line.startswith(f"| {own.name} | {order} |") for line in PAGE) for order in ORDERS)
-    for pairs in ("0", "-1"):
-        with pytest.raises(SystemExit, match="2"):
-            main(["--pairs", pairs])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gate.__main__ import main
-from benchmarks.gate.recorded import planted_rows, repeats_rows
+from benchmarks.gate.recorded import planted_rows
 from gpuprof.store.write import session_bytes
 from tests.compare_builders import kernel, session
 from tests.ncu_bytes import A100, simple_report
@@ -27,17 +27,6 @@ def test_recorded_cases_are_compared_with_their_repairs(tmp_path: Path) -> None:
     assert other[:2] == ("total-above", "not compared")
     rows = [row[:3] for row in planted_rows(tmp_path, held_out=True)]
     assert ("matrix-transpose", "faster", "0.500") in rows and len(rows) == 4
-
-
-def test_recorded_runs_of_one_program_are_held_against_one_another(tmp_path: Path) -> None:
-    files = []
-    for number, duration_s in enumerate((1.00e-3, 1.001e-3, 1.002e-3, 1.5e-3)):
-        files.append(tmp_path / f"{number}.json")
-        files[-1].write_bytes(session_bytes(session(kernel("k", [duration_s], counts={"instructions": 1000.0}))))
-    rows = {row[0]: row[1:] for row in repeats_rows(files)}
-    assert rows["sides"][:3] == ("comparisons", "kernels", "time changed")
-    assert rows["one run each"] == ("6", "6", "3", "3", "0", "0")
-    assert rows["every other run"][:3] == rows["first and last half"][:3] == ("1", "1", "0")
 
 
 def test_both_tables_can_be_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

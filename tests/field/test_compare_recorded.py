@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections import Counter, defaultdict
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -17,19 +16,14 @@ from gpuprof import load
 from gpuprof.api_compare import runs_of
 from gpuprof.comparison.compare import Compared, compare
 from gpuprof.comparison.contract import Comparison
-from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.pair import NamedMatch
-from gpuprof.comparison.sides import Run, side_of
-from gpuprof.comparison.timing.noise import Samples, estimate
-from gpuprof.comparison.timing.verdict import CLOCK_STEP_S
+from gpuprof.comparison.sides import Run
 from gpuprof.comparison.work.tolerances import tolerance_of
-from gpuprof.model.trace import Trace
 from gpuprof.present.compare_formats import FORMATS
 from gpuprof.present.compare_json import schema_of_comparison
 from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.compare_page.contents import contents_of
 from gpuprof.privacy.source_files import PathMap
-from gpuprof.read.files import read_file
 from tests.cli import gpuprof
 from tests.field.folder import folder, report
 from tests.readings import session_of
@@ -132,39 +126,6 @@ def test_kernels_of_others_are_paired_by_function_and_never_across_programs() ->
         ("indexspaces.jl-profile.ncu-rep", "indexspaces.jl-profile-3176628.ncu-rep"),
     ):
         assert {match for match, _, _ in matches(compared(base, new).comparison)} == {"gone", "new"}
-
-
-def test_traces_of_two_releases_of_one_network_pair_only_kernels_of_one_function() -> None:
-    names = [f"traces/{name}.pt.trace.json.gz" for name in ("rank0-v100", "resnet50-v100")]
-    base_side, new_side = (side_of([Run(name, session_of(report(name)))]) for name in names)
-    pairs = [pair for pair in pairs_of(base_side, new_side) if pair.base and pair.new]
-    assert len(pairs) > 40
-    families = ("bn_fw", "bn_bw", "sgemm", "scudnn", "wgrad", "dgrad", "winograd", "max_pool", "softmax", "reduce")
-    for pair in pairs:
-        base, new = pair.base[0].key.name, pair.new[0].key.name
-        assert [family in base for family in families] == [family in new for family in families], (base, new)
-    mixed = compare([Run("report", session_of(report(BASELINE)))], [Run("trace", new_side.runs[0].session)], "0")
-    (durations,) = [item for item in mixed.comparison.conditions if item.name == "durations"]
-    assert (durations.base, durations.new, durations.affects) == ("counters", "trace", "time")
-
-
-@pytest.mark.parametrize("runs", [1, 2, 3, 5, 10])
-def test_equal_launches_of_a_recorded_kernel_are_no_change(runs: int) -> None:
-    """Launches of one configuration in a trace, the first ones held against those that follow."""
-    trace = read_file(str(report("traces/miniweather-gp100.nsys.sqlite")))
-    assert isinstance(trace, Trace)
-    launches: defaultdict[object, list[float]] = defaultdict(list)
-    for activity in trace.activities:
-        if activity.kind == "kernel" and activity.duration_s:
-            launches[activity.name, activity.grid, activity.block].append(activity.duration_s)
-    counts: Counter[str] = Counter()
-    for durations in launches.values():
-        for start in range(0, len(durations) - 2 * runs + 1, 2 * runs):
-            sides = durations[start : start + runs], durations[start + runs : start + 2 * runs]
-            base, new = (Samples(tuple(map(math.log, side)), (0.0,) * runs, CLOCK_STEP_S / min(side)) for side in sides)
-            counts[estimate(base, new).word] += 1
-    assert counts.total() > 100
-    assert (counts["faster"] + counts["slower"]) / counts.total() < 0.01
 
 
 def test_any_report_against_another_takes_a_screen() -> None:
