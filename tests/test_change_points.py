@@ -109,12 +109,10 @@ def test_any_curve_gives_breaks_in_order_and_within_it(latencies: list[float]) -
 @each_row(
     ("sizes", "latencies", "why"),
     [
-        ([1.0, 2.0], [1.0], "2 sizes, but 1 latencies"),
-        ([2.0, 1.0], [1.0, 1.0], "sizes must rise"),
-        ([1.0, 2.0], [1.0, 0.0], "above zero"),
-        ([1.0, 2.0], [1.0, float("nan")], "finite"),
+        ([1.0, 2.0], [1.0], "2 sizes, but 1 latencies"), ([2.0, 1.0], [1.0, 1.0], "sizes must rise"),
+        ([1.0, 2.0], [1.0, 0.0], "above zero"), ([1.0, 2.0], [1.0, float("nan")], "finite"),
     ],
-)
+)  # fmt: skip
 def test_curves_that_are_none_are_refused(sizes: list[float], latencies: list[float], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         breaks(sizes, latencies)
@@ -161,11 +159,9 @@ def at(index: int) -> list[tuple[float, float]]:
     ],
 )
 def test_a_break_is_stable_that_three_allocations_show_where_they_were_measured(
-    levels: list[list[tuple[float, float]]],
-    measured: list[list[float]],
-    places_: list[float] | None,
+    levels: list[list[tuple[float, float]]], measured: list[list[float]], places_: list[float] | None,
     seen: list[tuple[int, int, bool]],
-) -> None:
+) -> None:  # fmt: skip
     shown = [of(sizes, own, seed) for seed, (sizes, own) in enumerate(zip(measured, levels, strict=True))]
     told = across_allocations(shown, measured)
     assert [(each.seen, each.allocations, each.stable) for each in told] == seen

@@ -71,24 +71,17 @@ def busy(
 
 
 def causes(
-    base: KernelProfile,
-    new: KernelProfile,
-    *counts: CountChange,
-    verdict: TimeWord | None = None,
+    base: KernelProfile, new: KernelProfile, *counts: CountChange, verdict: TimeWord | None = None,
     lines: Sequence[LineChange] = (),
-) -> tuple[ChangeCause, ...]:
+) -> tuple[ChangeCause, ...]:  # fmt: skip
     """The causes of the change between two launches; the verdict follows from their durations unless it is given."""
     return causes_of(pair_of(base, new), _time(base, new, verdict), work_of(*counts), lines)
 
 
 def sentence(
-    base: KernelProfile,
-    new: KernelProfile,
-    *counts: CountChange,
-    verdict: TimeWord | None = None,
-    work: WorkWord = "changed",
-    lines: Sequence[LineChange] = (),
-) -> str:
+    base: KernelProfile, new: KernelProfile, *counts: CountChange, verdict: TimeWord | None = None,
+    work: WorkWord = "changed", lines: Sequence[LineChange] = (),
+) -> str:  # fmt: skip
     """The sentence on a pair of launches."""
     both, time = pair_of(base, new), _time(base, new, verdict)
     told = work_of(*counts, verdict=work)
@@ -208,11 +201,9 @@ def test_tensor_work_of_another_type_is_one_reason_and_half_the_width_takes_half
     # Twice as many operations of half the width, and as many of the same width, explain nothing; nor do eight times as
     # many in TF32 as in FP64, which is so much slower.
     for before, after, amount, direction in (
-        ("tf32", "fp16", 1e12, "faster"),
-        ("tf32", "fp16", 2e12, "neutral"),
-        ("bf16", "fp16", 1e12, "neutral"),
+        ("tf32", "fp16", 1e12, "faster"), ("tf32", "fp16", 2e12, "neutral"), ("bf16", "fp16", 1e12, "neutral"),
         ("fp64", "tf32", 8e12, "neutral"),
-    ):
+    ):  # fmt: skip
         types = counted(f"flop.tensor.{before}", 1e12, 0.0), counted(f"flop.tensor.{after}", 0.0, amount)
         (told,) = [cause for cause in causes(base, new, *types) if cause.mechanism == "tensor-cores"]
         assert told.direction == direction, (before, after)
@@ -283,24 +274,18 @@ _fractions = st.one_of(st.none(), st.floats(min_value=0, max_value=4), st.just(m
     verdict=st.sampled_from(["same", "faster", "slower", "unclear", "unknown"]),
 )
 def test_no_value_breaks_a_sentence(
-    values: list[tuple[float | None, float | None]],
-    fractions: list[float | None],
-    durations: tuple[float, float],
+    values: list[tuple[float | None, float | None]], fractions: list[float | None], durations: tuple[float, float],
     verdict: TimeWord,
-) -> None:
+) -> None:  # fmt: skip
     names = ("instructions", "dram-bytes", "flop.tensor.fp16", "flop.fp32", "spills", "opcode.MUFU")
     counts = [counted(name, *value) for name, value in zip(names, values, strict=True)]
     sides = [
         busy(
-            duration,
-            units={"dram": own[0] or 0.0, "memory": own[1] or 0.0},
-            achieved=own[2],
-            theoretical=own[3],
-            issue=own[1],
-            waves=own[0],
+            duration, units={"dram": own[0] or 0.0, "memory": own[1] or 0.0}, achieved=own[2], theoretical=own[3],
+            issue=own[1], waves=own[0],
         )
         for duration, own in zip(durations, (fractions[:4], fractions[4:]), strict=True)
-    ]
+    ]  # fmt: skip
     both = pair_of(sides[0], sides[1])
     time = time_of(durations[1] / durations[0] if durations[0] else None, verdict)
     told = causes_of(both, time, work_of(*counts), ())
@@ -312,30 +297,20 @@ _length = st.floats(min_value=1e-6, max_value=1e-2)
 
 
 @given(
-    durations=st.tuples(_length, _length),
-    clocks=st.tuples(st.floats(0.5e9, 2e9), st.floats(0.5e9, 2e9)),
-    fractions=st.tuples(_share, _share),
-    issues=st.tuples(_share, _share),
-    occupancies=st.tuples(_share, _share),
-)
+    durations=st.tuples(_length, _length), clocks=st.tuples(st.floats(0.5e9, 2e9), st.floats(0.5e9, 2e9)),
+    fractions=st.tuples(_share, _share), issues=st.tuples(_share, _share), occupancies=st.tuples(_share, _share),
+)  # fmt: skip
 def test_the_parts_of_a_change_add_up_to_it(
-    durations: tuple[float, float],
-    clocks: tuple[float, float],
-    fractions: tuple[float, float],
-    issues: tuple[float, float],
-    occupancies: tuple[float, float],
-) -> None:
+    durations: tuple[float, float], clocks: tuple[float, float], fractions: tuple[float, float],
+    issues: tuple[float, float], occupancies: tuple[float, float],
+) -> None:  # fmt: skip
     base, new = (
         busy(
-            durations[side_],
-            clock_hz=clocks[side_],
-            units={"l2": fractions[side_]},
-            issue=issues[side_],
-            achieved=occupancies[side_],
-            theoretical=1.0,
+            durations[side_], clock_hz=clocks[side_], units={"l2": fractions[side_]}, issue=issues[side_],
+            achieved=occupancies[side_], theoretical=1.0,
         )
         for side_ in (0, 1)
-    )
+    )  # fmt: skip
     parts = parts_of(base, new, {})
     assert parts is not None
     assert parts.busy is not None and parts.fill is not None

@@ -89,12 +89,10 @@ def last(done: Done) -> str:
 @each_row(
     ("limits", "code"),
     [
-        (["instructions:1%"], 6),
-        (["registers"], 6),
-        (["instructions:1%", "sgemm=instructions:25%"], 0),
+        (["instructions:1%"], 6), (["registers"], 6), (["instructions:1%", "sgemm=instructions:25%"], 0),
         (["spills"], 0),
     ],
-)
+)  # fmt: skip
 def test_a_work_regression_is_exit_code_6(place: Path, limits: list[str], code: int) -> None:
     options = [word for limit in limits for word in ("--fail-on", limit)]
     done = compare("base.ncu-rep", "new.ncu-rep", *options, cwd=place)

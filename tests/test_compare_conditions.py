@@ -30,16 +30,9 @@ def names(base: Side, new: Side) -> list[str]:
 def sampled(**fields: Any) -> GpuSamples:
     """What the driver said while the program ran."""
     every: dict[str, Any] = {
-        "gpu": 0,
-        "name": "A100",
-        "samples": 100,
-        "sm_clock_min_hz": 1e9,
-        "sm_clock_median_hz": 1e9,
-        "sm_clock_max_hz": 1e9,
-        "power_max_w": 250.0,
-        "temperature_max_c": 50.0,
-        "throttling": (),
-    }
+        "gpu": 0, "name": "A100", "samples": 100, "sm_clock_min_hz": 1e9, "sm_clock_median_hz": 1e9,
+        "sm_clock_max_hz": 1e9, "power_max_w": 250.0, "temperature_max_c": 50.0, "throttling": (),
+    }  # fmt: skip
     return GpuSamples(**{**every, **fields})
 
 

@@ -150,11 +150,9 @@ def test_the_comment_fits_whatever_the_texts_are() -> None:
         compared = made.compared(
             *(structs.replace(whole.comparison.kernels[0], id=number) for number in range(50)),
             gate=made.gate(*(made.check(kernel=number, limit=text, sentence=text) for number in range(50))),
-            sentence=text,
-            conditions=(made.condition(name="gpu", base=text, new=text, sentence=text),) * 50,
-            base=made.side(*[text] * 50, gpus=(text,) * 50),
-            notes=(text,) * 50,
-        )
+            sentence=text, conditions=(made.condition(name="gpu", base=text, new=text, sentence=text),) * 50,
+            base=made.side(*[text] * 50, gpus=(text,) * 50), notes=(text,) * 50,
+        )  # fmt: skip
         assert len(text_of("md", compared)) <= MOST_CHARACTERS
 
 

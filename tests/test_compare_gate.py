@@ -69,16 +69,10 @@ def compared(
     """A comparison of these kernels. Where the runs are not alike, that `affects` time, work or both."""
     side = made.side("a", gpus=(), time_s=None)
     comparison = Comparison(
-        schema_version=1,
-        gpuprof_version="0",
-        base=side,
-        new=side,
-        sentence="",
-        alike=alike or affects == "work",
-        conditions=() if alike else (made.condition(affects=affects),),
-        total=(total,) if total is not None else (),
+        schema_version=1, gpuprof_version="0", base=side, new=side, sentence="", alike=alike or affects == "work",
+        conditions=() if alike else (made.condition(affects=affects),), total=(total,) if total is not None else (),
         kernels=tuple(replace(change, id=number) for number, change in enumerate(kernels)),
-    )
+    )  # fmt: skip
     pairs = tuple(Pair(change.match, (), ()) for change in kernels)
     return Compared(comparison, pairs, Side((), ()), new=Side((), ()))
 
@@ -96,17 +90,14 @@ def word(change: KernelChange, limit: str, **how: bool) -> str:
 @each_row(
     ("text", "limit"),
     [
-        ("time:3%", ("time", 0.03, None)),
-        ("time: 3 %", ("time", 0.03, None)),
-        ("total-time:.5%", ("total-time", 0.005, None)),
-        ("registers", ("registers", 0.0, None)),
-        ("opcode.MUFU:2%", ("opcode.MUFU", 0.02, None)),
-        ("flop.fp64:0%", ("flop.fp64", 0.0, None)),
+        ("time:3%", ("time", 0.03, None)), ("time: 3 %", ("time", 0.03, None)),
+        ("total-time:.5%", ("total-time", 0.005, None)), ("registers", ("registers", 0.0, None)),
+        ("opcode.MUFU:2%", ("opcode.MUFU", 0.02, None)), ("flop.fp64:0%", ("flop.fp64", 0.0, None)),
         ("gemm|conv=time:8%", ("time", 0.08, "gemm|conv")),
         ("operator==<int>=spills", ("spills", 0.0, "operator==<int>")),
         ("f<a, (b)1>=time:250%", ("time", 2.5, "f<a, (b)1>")),
     ],
-)
+)  # fmt: skip
 def test_a_limit_is_read_as_it_is_written(text: str, limit: tuple[str, float, str | None]) -> None:
     read = limit_of(text)
     assert (read.quantity, read.pattern) == (limit[0], limit[2]) and read.most == pytest.approx(limit[1])
@@ -188,13 +179,10 @@ def test_runs_that_are_not_alike_are_unclear_whatever_their_times() -> None:
 @each_row(
     ("verdict", "ratio", "said"),
     [
-        ("slower", 1.05, "regression"),
-        ("slower", 1.01, "ok"),
-        ("unclear", 1.0, "unclear"),
-        ("unknown", 1.3, "unclear"),
-        ("unknown", None, "not-compared"),
+        ("slower", 1.05, "regression"), ("slower", 1.01, "ok"), ("unclear", 1.0, "unclear"),
+        ("unknown", 1.3, "unclear"), ("unknown", None, "not-compared"),
     ],
-)
+)  # fmt: skip
 def test_the_time_of_the_run_has_a_limit_of_its_own(verdict: str, ratio: float | None, said: str) -> None:
     total = QuantityChange(name="gpu-time", unit="s", base=1.0, new=ratio, ratio=ratio, verdict=verdict)  # type: ignore[arg-type]
     gate = gate_of(compared(kernel(match="new"), total=total), limits_of(["total-time:2%"]))
@@ -235,10 +223,8 @@ def test_a_limit_for_a_kernel_takes_the_place_of_that_for_all() -> None:
     said = {(check.kernel, check.limit, check.word) for check in checks}
     # The first that fits decides for gemm; a limit on another quantity changes nothing for relu.
     assert said == {
-        (1, "gemm|conv=time:1%", "regression"),
-        (2, "time:3%", "regression"),
-        (2, "relu=registers", "not-compared"),
-    }
+        (1, "gemm|conv=time:1%", "regression"), (2, "time:3%", "regression"), (2, "relu=registers", "not-compared"),
+    }  # fmt: skip
 
 
 def test_a_kernel_of_one_side_breaks_no_limit_and_a_limit_that_nothing_is_held_against_is_not_compared() -> None:
@@ -255,22 +241,17 @@ def test_a_kernel_of_one_side_breaks_no_limit_and_a_limit_that_nothing_is_held_a
 @each_row(
     ("changes", "unclear_fails", "code"),
     [
-        (["same", "unclear"], False, 0),
-        (["same", "unclear"], True, 7),
-        (["unclear", "slower"], True, 6),
-        (["unknown"], True, 7),
-        (["unknown"], False, 0),
+        (["same", "unclear"], False, 0), (["same", "unclear"], True, 7), (["unclear", "slower"], True, 6),
+        (["unknown"], True, 7), (["unknown"], False, 0),
     ],
-)
+)  # fmt: skip
 def test_a_regression_is_6_and_what_is_unclear_7_where_that_fails(
     changes: list[str], unclear_fails: bool, code: int
 ) -> None:
     every = {
-        "same": time(),
-        "slower": time("slower", 1.2, 1.1, 1.3),
-        "unclear": time("unclear", 1.0, 0.8, 1.2),
+        "same": time(), "slower": time("slower", 1.2, 1.1, 1.3), "unclear": time("unclear", 1.0, 0.8, 1.2),
         "unknown": time("unknown", None),
-    }
+    }  # fmt: skip
     sides = compared(*(kernel(name, every[name]) for name in changes))
     gate = gate_of(sides, limits_of(["time:3%"]), unclear_fails=unclear_fails)
     assert (gate.exit_code, gate.passed) == (code, code == 0)

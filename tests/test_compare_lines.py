@@ -16,13 +16,9 @@ from tests.table import each_row
 
 
 def line(
-    number: int,
-    text: str = "",
-    instructions: float | None = 0.0,
-    local: float | None = None,
-    samples: float | None = None,
-    file: str = "/a/solve.cu",
-) -> LineWork:
+    number: int, text: str = "", instructions: float | None = 0.0, local: float | None = None,
+    samples: float | None = None, file: str = "/a/solve.cu",
+) -> LineWork:  # fmt: skip
     """What a line did in a launch."""
     return LineWork(file=file, number=number, text=text, instructions=instructions, local=local, samples=samples)
 

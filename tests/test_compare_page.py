@@ -56,12 +56,9 @@ def change(number: int = 0, label: str = "kernel_0", time: TimeChange = SLOWER, 
 
 
 def compared_of(
-    *changes: KernelChange,
-    base: Session | None = None,
-    new: Session | None = None,
-    sentence: str = "GPU time 2.00 → 2.40 ms (+20 %).",
-    **fields: object,
-) -> Compared:
+    *changes: KernelChange, base: Session | None = None, new: Session | None = None,
+    sentence: str = "GPU time 2.00 → 2.40 ms (+20 %).", **fields: object,
+) -> Compared:  # fmt: skip
     """A comparison of two sessions with these changes; the nth is of the nth kernels of both."""
     base = base if base is not None else two_kernels()
     new = new if new is not None else two_kernels(1.2)
@@ -94,13 +91,11 @@ def many(number: int, factor: float = 1.0) -> Session:
     """Kernels of which every tenth is so many times slower."""
     kernels = [
         kernel(
-            index,
-            {"fp32": 1e7 * (1 + index % 37)},
-            {"dram": 1e6 * (1 + index % 53)},
+            index, {"fp32": 1e7 * (1 + index % 37)}, {"dram": 1e6 * (1 + index % 53)},
             duration_s=1e-3 * (1 + index % 11) * (factor if index % 10 == 0 else 1.0),
         )
         for index in range(number)
-    ]
+    ]  # fmt: skip
     return session(*kernels)
 
 
@@ -128,10 +123,8 @@ def rich() -> Compared:
         causes=(cause,), findings=(went,), lines=(line,),
     )  # fmt: skip
     limits: tuple[tuple[str, GateWord], ...] = (
-        ("first:1%", "accepted"),
-        ("second:1%", "unclear"),
-        ("third:1%", "regression"),
-    )
+        ("first:1%", "accepted"), ("second:1%", "unclear"), ("third:1%", "regression"),
+    )  # fmt: skip
     checks = tuple(
         GateCheck(limit=limit, kernel=0, word=word, change=0.2, sentence=f"said of {limit}") for limit, word in limits
     )
@@ -140,13 +133,10 @@ def rich() -> Compared:
     )
     total = QuantityChange(name="gpu-time", unit="s", base=2e-3, new=2.4e-3, ratio=1.2, verdict="slower")
     return compared_of(
-        first,
-        change(1, "kernel_1", SAME, effect_s=0.0, effect=0.0),
-        gate=Gate(passed=False, exit_code=6, checks=checks, ok=4),
-        conditions=(condition,),
-        total=(total,),
+        first, change(1, "kernel_1", SAME, effect_s=0.0, effect=0.0),
+        gate=Gate(passed=False, exit_code=6, checks=checks, ok=4), conditions=(condition,), total=(total,),
         notes=("Both sides are of one program.",),
-    )
+    )  # fmt: skip
 
 
 def test_the_figure_leads_an_arrow_from_the_hollow_base_point_to_the_filled_new_one() -> None:

@@ -92,11 +92,9 @@ def test_shapes_that_differ_match_in_the_order_of_their_size() -> None:
     new = side(*(kernel("gemm", grid=(size, 1, 1)) for size in (44, 10, 31, 22)))
     grids = {(pair.match, pair.base[0].key.grid, pair.new[0].key.grid) for pair in pairs_of(base, new)}
     assert grids == {
-        ("exact", (10, 1, 1), (10, 1, 1)),
-        ("reconfigured", (20, 1, 1), (22, 1, 1)),
-        ("reconfigured", (30, 1, 1), (31, 1, 1)),
-        ("reconfigured", (40, 1, 1), (44, 1, 1)),
-    }
+        ("exact", (10, 1, 1), (10, 1, 1)), ("reconfigured", (20, 1, 1), (22, 1, 1)),
+        ("reconfigured", (30, 1, 1), (31, 1, 1)), ("reconfigured", (40, 1, 1), (44, 1, 1)),
+    }  # fmt: skip
 
 
 def test_more_shapes_on_a_side_than_on_the_other_are_not_guessed() -> None:
@@ -205,11 +203,9 @@ def test_a_kernel_that_is_gone_from_a_part_of_a_run_may_have_run() -> None:
     assert "1 of 90" in note and "1 kernel" in note
     assert not compare([base], [run(kernel("a"))], "0").comparison.notes
     for command, option in (
-        ("/opt/ncu -k regex:gemm -o out ./app", "-k"),
-        ("ncu --set full --launch-count 5 ./app", "--launch-count"),
-        ("ncu --nvtx ./app -k 5", None),
-        ("python -c 5", None),
-    ):
+        ("/opt/ncu -k regex:gemm -o out ./app", "-k"), ("ncu --set full --launch-count 5 ./app", "--launch-count"),
+        ("ncu --nvtx ./app -k 5", None), ("python -c 5", None),
+    ):  # fmt: skip
         notes = compare([base], [run(kernel("a"), sources=(source(command=command),))], "0").comparison.notes
         assert [f"({option})" in note for note in notes] == ([True] if option else []), command
 

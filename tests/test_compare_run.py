@@ -133,13 +133,10 @@ def test_looking_again_and_again_finds_no_more_false_changes() -> None:
 
 
 @given(
-    verdict=st.sampled_from(["same", "slower", "unclear"]),
-    rounds=st.integers(1, 1000),
-    first=st.integers(1, 1000),
-    needed=st.none() | st.integers(1, 10_000),
-    left_s=st.floats(0, allow_nan=False),
+    verdict=st.sampled_from(["same", "slower", "unclear"]), rounds=st.integers(1, 1000), first=st.integers(1, 1000),
+    needed=st.none() | st.integers(1, 10_000), left_s=st.floats(0, allow_nan=False),
     round_s=st.floats(0, allow_nan=False),
-)
+)  # fmt: skip
 def test_each_look_is_later_than_the_last_and_within_the_budget(
     verdict: TimeWord, rounds: int, first: int, needed: int | None, left_s: float, round_s: float
 ) -> None:

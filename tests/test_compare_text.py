@@ -25,19 +25,14 @@ def test_a_change_has_its_sign_and_two_digits_and_is_whole_only_where_all_of_it_
 
 def test_values_on_both_sides_have_units_and_the_digits_that_tell_them_apart() -> None:
     texts: dict[tuple[float | None, float | None, str, str], str] = {
-        (40.0, 72.0, "register", "registers"): "40 → 72",
-        (0.75, 0.5, "fraction", "occupancy"): "75 % → 50 %",
+        (40.0, 72.0, "register", "registers"): "40 → 72", (0.75, 0.5, "fraction", "occupancy"): "75 % → 50 %",
         (1.2e6, 1.42e6, "counts", "instructions"): "1.20 → 1.42 M",
         (1.2e6, 1.2001e6, "counts", "instructions"): "1.2000 → 1.2001 M",
-        (49152.0, 98304.0, "B", "shared-memory"): "48 → 96 KiB",
-        (1e-3, 1.18e-3, "s", ""): "1.00 → 1.18 ms",
-        (4e9, 2e9, "B", "dram-bytes"): "4.00 → 2.00 GB",
-        (4608.0, 0.0, "", ""): "4\u202f608 → 0",
-        (1e-3, 2e-6, "s", ""): "1.00 ms → 2.00 µs",
-        (None, 12.0, "counts", ""): "not known → 12",
-        (None, math.inf, "counts", ""): "not known → not known",
-        (12.0, 12.0, "counts", ""): "12 → 12",
-    }
+        (49152.0, 98304.0, "B", "shared-memory"): "48 → 96 KiB", (1e-3, 1.18e-3, "s", ""): "1.00 → 1.18 ms",
+        (4e9, 2e9, "B", "dram-bytes"): "4.00 → 2.00 GB", (4608.0, 0.0, "", ""): "4\u202f608 → 0",
+        (1e-3, 2e-6, "s", ""): "1.00 ms → 2.00 µs", (None, 12.0, "counts", ""): "not known → 12",
+        (None, math.inf, "counts", ""): "not known → not known", (12.0, 12.0, "counts", ""): "12 → 12",
+    }  # fmt: skip
     assert {values: both_text(*values) for values in texts} == texts
 
 

@@ -31,17 +31,12 @@ def rules(
 ) -> GateRules:  # fmt: skip
     """Rules with exact counts."""
     return GateRules(
-        within=within,
-        required=tuple((opcode, exactly(number)) for opcode, number in required.items()),
-        forbidden=forbidden,
-        allowed=allowed,
-        no_zero_operands=no_zero_operands,
-        chained=chained,
-        together=together,
+        within=within, required=tuple((opcode, exactly(number)) for opcode, number in required.items()),
+        forbidden=forbidden, allowed=allowed, no_zero_operands=no_zero_operands, chained=chained, together=together,
         chains=tuple((opcode, IntegerProduct((number,))) for opcode, number in (chains or {}).items()),
         max_overhead=IntegerProduct((max_overhead,)),
         emulated_by=tuple((opcode, exactly(number)) for opcode, number in (emulated_by or {}).items()),
-    )
+    )  # fmt: skip
 
 
 def answer(name: str, given: GateRules, *, clocked: bool = True) -> Judgement:
@@ -177,22 +172,17 @@ TWINS = {
     "it reads the clock each time": Twin("fma", "++i) {", "++i) {\n        if (now().cycles == 1) break;", "forbidden"),
     "the clock starts late": Twin("fma", "= begin();", "{};", "reads of the clock"),
     "its loads wait for one another": Twin(
-        "read",
-        "value[k] = element[k * BLOCK];",
-        "value[k] = element[k * BLOCK + (k ? value[k - 1].x : 0)];",
+        "read", "value[k] = element[k * BLOCK];", "value[k] = element[k * BLOCK + (k ? value[k - 1].x : 0)];",
         "7 of 8 LDG",
     ),
     "fragments of A are zero": Twin("mma", "a[i] = fragment[i]", "a[i] = 0", "by zero"),
-}
+}  # fmt: skip
 
 
 GOOD = {
-    "fma": ("sm_75", "sm_120a"),
-    "read": ("sm_75", "sm_90a"),
-    "mma": ("sm_90a", "sm_120a"),
-    "fp8-mma": ("sm_89", "sm_90a", "sm_100a", "sm_120a"),
-    "chase": ("sm_75", "sm_100a"),
-}
+    "fma": ("sm_75", "sm_120a"), "read": ("sm_75", "sm_90a"), "mma": ("sm_90a", "sm_120a"),
+    "fp8-mma": ("sm_89", "sm_90a", "sm_100a", "sm_120a"), "chase": ("sm_75", "sm_100a"),
+}  # fmt: skip
 """Probes as they are, and the targets that they are compiled for."""
 
 Case = tuple[str, str, int]

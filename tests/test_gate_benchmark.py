@@ -35,14 +35,12 @@ def _kernel(seconds: fast.Array, cycles: fast.Array | None) -> SideKernel:
     written = fast.read(seconds)
     times = tuple(
         RunTimes(
-            run=number,
-            durations_s=tuple(map(float, own)),
-            cycles=() if cycles is None else tuple(map(float, cycles[number])),
-            launches=len(own),
+            run=number, durations_s=tuple(map(float, own)),
+            cycles=() if cycles is None else tuple(map(float, cycles[number])), launches=len(own),
             total_s=float(own.sum()),
         )
         for number, own in enumerate(written)
-    )
+    )  # fmt: skip
     return structs.replace(kernel([[1.0]]), times=times)
 
 
