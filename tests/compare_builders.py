@@ -67,7 +67,6 @@ def kernel(
 
 
 def count(name: str, value: float | tuple[float, float, float]) -> LaunchCount:
-    """A counter of a launch; of several as (value, low, high)."""
     middle, low, high = value if isinstance(value, tuple) else (value, value, value)
     return LaunchCount(name=name, value=middle, unit="counts", metric=f"made_up__{name}.sum", low=low, high=high)
 
@@ -84,7 +83,6 @@ def session(*kernels: KernelProfile, file: str = "made-up.ncu-rep", **fields: An
 
 
 def source(file: str = "made-up.ncu-rep", **fields: Any) -> Source:
-    """A report of ncu; `fields` are any of Source."""
     every: dict[str, Any] = {
         "file": file, "sha256": "0" * 64, "kind": "ncu-rep", "tool": "ncu", "tool_version": "2024.1.1.0",
         "clock_control": "base", "cache_control": "all", "command": None,
@@ -93,7 +91,6 @@ def source(file: str = "made-up.ncu-rep", **fields: Any) -> Source:
 
 
 def device(**fields: Any) -> Device:
-    """An A100; `fields` are any of Device."""
     every: dict[str, Any] = {
         "id": 0, "name": A100.name, "compute_capability": A100.compute_capability, "sm_count": A100.sm_count,
         "spec": "a100-80gb-pcie",
@@ -107,7 +104,6 @@ def run(*kernels: KernelProfile, file: str = "made-up.ncu-rep", **fields: Any) -
 
 
 def side(*kernels: KernelProfile, **fields: Any) -> Side:
-    """A side of one run."""
     return side_of([run(*kernels, **fields)])
 
 
@@ -118,7 +114,6 @@ def pair(base: Side | SideKernel | None, new: Side | SideKernel | None, match: M
 
 
 def pair_of(base: KernelProfile, new: KernelProfile, match: MatchKind = "exact") -> Pair:
-    """The pair of two kernels of one run each."""
     return pair(side(base), side(new), match)
 
 
@@ -129,7 +124,6 @@ def _first(what: Side | SideKernel | None) -> tuple[SideKernel, ...]:
 
 
 def _middle(values: Sequence[float]) -> float | None:
-    """Return the value that speaks for a group, as sessions have it."""
     return values[middle(values)] if values else None
 
 

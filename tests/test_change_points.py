@@ -34,7 +34,6 @@ def staircase(levels: list[tuple[float, float]], noise: float = 0.0, seed: int =
 
 
 def capacities(levels: list[tuple[float, float]]) -> list[float]:
-    """The largest size of the sweep that still fits."""
     return [max(size for size in SIZES if size <= capacity) for capacity, _ in levels[:-1]]
 
 
@@ -108,10 +107,8 @@ def test_any_curve_gives_breaks_in_order_and_within_it(latencies: list[float]) -
 
 @each_row(
     ("sizes", "latencies", "why"),
-    [
-        ([1.0, 2.0], [1.0], "2 sizes, but 1 latencies"), ([2.0, 1.0], [1.0, 1.0], "sizes must rise"),
-        ([1.0, 2.0], [1.0, 0.0], "above zero"), ([1.0, 2.0], [1.0, float("nan")], "finite"),
-    ],
+    [([1.0, 2.0], [1.0], "2 sizes, but 1 latencies"), ([2.0, 1.0], [1.0, 1.0], "sizes must rise"),
+     ([1.0, 2.0], [1.0, 0.0], "above zero"), ([1.0, 2.0], [1.0, float("nan")], "finite")],
 )  # fmt: skip
 def test_curves_that_are_none_are_refused(sizes: list[float], latencies: list[float], why: str) -> None:
     with pytest.raises(ValueError, match=why):
@@ -119,7 +116,6 @@ def test_curves_that_are_none_are_refused(sizes: list[float], latencies: list[fl
 
 
 def of(sizes: list[float], levels: list[tuple[float, float]], seed: int) -> tuple[Break, ...]:
-    """The breaks that an allocation shows on some of the sizes."""
     whole = dict(zip(SIZES, staircase(levels, 0.002, seed), strict=True))
     return breaks(sizes, [whole[size] for size in sizes], permutations=199)
 
@@ -129,7 +125,6 @@ COARSE = SIZES[::4]
 
 
 def around(capacity: float) -> list[float]:
-    """Coarse, and every size within a doubling of a capacity."""
     return [size for size in SIZES if size in COARSE or 0.5 <= size / capacity <= 2]
 
 
@@ -139,7 +134,6 @@ STEP = SIZES.index(capacities(LEVELS["one"])[0])
 
 
 def at(index: int) -> list[tuple[float, float]]:
-    """One step, at that size."""
     return [(SIZES[index], 33.0), (math.inf, 265.0)]
 
 

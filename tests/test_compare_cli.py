@@ -27,7 +27,6 @@ UPDATE = ("--update-baseline", "--fail-on", "registers")
 
 
 def compare(*arguments: str, cwd: Path | None = None, stdin: str | None = None) -> Done:
-    """Run the command."""
     return gpuprof("compare", *arguments, cwd=cwd, stdin=stdin)
 
 
@@ -45,14 +44,12 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 @each_row(
     ("arguments", "code", "said"),
-    [
-        (("base.measured.yaml", "new.measured.yaml"), 0, "−10 %"),
-        (("base.measured.yaml", "new.measured.yaml", "--format", "json"), 0, "765000000000"),
-        (("base.measured.yaml", "report.ncu-rep"), 5, "report.ncu-rep"),
-        (("base.ncu-rep", "new.measured.yaml"), 5, "base.ncu-rep"),
-        (("base.measured.yaml", "new.measured.yaml", "--kernel", "gemm"), 2, "--kernel"),
-    ],
-)
+    [(("base.measured.yaml", "new.measured.yaml"), 0, "−10 %"),
+     (("base.measured.yaml", "new.measured.yaml", "--format", "json"), 0, "765000000000"),
+     (("base.measured.yaml", "report.ncu-rep"), 5, "report.ncu-rep"),
+     (("base.ncu-rep", "new.measured.yaml"), 5, "base.ncu-rep"),
+     (("base.measured.yaml", "new.measured.yaml", "--kernel", "gemm"), 2, "--kernel")],
+)  # fmt: skip
 def test_measured_files_are_compared_with_one_another_alone(
     files: tuple[str, str], place: Path, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
@@ -62,7 +59,6 @@ def test_measured_files_are_compared_with_one_another_alone(
 
 
 def report(instructions: float = 1e6, registers: float = 40.0, name: str = "sgemm", seconds: float = 1e-3) -> bytes:
-    """A report of a kernel and another one that is always the same."""
     same = {"gpu__time_duration.sum": 5e-4, "smsp__inst_executed.sum": 3e5, "launch__registers_per_thread": 16.0}
     own = {
         "gpu__time_duration.sum": seconds,
@@ -88,10 +84,7 @@ def last(done: Done) -> str:
 
 @each_row(
     ("limits", "code"),
-    [
-        (["instructions:1%"], 6), (["registers"], 6), (["instructions:1%", "sgemm=instructions:25%"], 0),
-        (["spills"], 0),
-    ],
+    [(["instructions:1%"], 6), (["registers"], 6), (["instructions:1%", "sgemm=instructions:25%"], 0), (["spills"], 0)],
 )  # fmt: skip
 def test_a_work_regression_is_exit_code_6(place: Path, limits: list[str], code: int) -> None:
     options = [word for limit in limits for word in ("--fail-on", limit)]
@@ -253,19 +246,16 @@ def test_the_baseline_is_replaced_where_the_gate_passes_or_by_force(
 
 @each_row(
     ("arguments", "code", "told"),
-    [
-        (("base.ncu-rep", "new.ncu-rep", "again.ncu-rep"), 2, ""),
-        (("--base", "--new", "new.ncu-rep"), 2, "--base"),
-        (("base.ncu-rep", "--base", "again.ncu-rep", "--new", "new.ncu-rep"), 2, "--base"),
-        (("base.ncu-rep", "new.ncu-rep", "--accept", "accepted.toml"), 2, "--accept"),
-        (("base.ncu-rep", "new.ncu-rep", "--fail-on", "registers", "--accept", "none.toml"), 5, "none.toml"),
-        (("base.ncu-rep", "new.ncu-rep", "-o", f"json={'n' * 200}/{'n' * 300}"), 2, "n" * 200),
-        ((*UPDATE, "base.ncu-rep", "new.ncu-rep", "--kernel", "copy"), 2, "--kernel"),
-        ((*UPDATE, "base.ncu-rep", "base.ncu-rep"), 2, "same file"),
-        ((*UPDATE, "base.ncu-rep", "s.json"), 2, "base.ncu-rep"),
-        ((*UPDATE, "--base", "base.ncu-rep", "again.ncu-rep", "--new", "new.ncu-rep"), 2, "2 and 1"),
-    ],
-)
+    [(("base.ncu-rep", "new.ncu-rep", "again.ncu-rep"), 2, ""), (("--base", "--new", "new.ncu-rep"), 2, "--base"),
+     (("base.ncu-rep", "--base", "again.ncu-rep", "--new", "new.ncu-rep"), 2, "--base"),
+     (("base.ncu-rep", "new.ncu-rep", "--accept", "accepted.toml"), 2, "--accept"),
+     (("base.ncu-rep", "new.ncu-rep", "--fail-on", "registers", "--accept", "none.toml"), 5, "none.toml"),
+     (("base.ncu-rep", "new.ncu-rep", "-o", f"json={'n' * 200}/{'n' * 300}"), 2, "n" * 200),
+     ((*UPDATE, "base.ncu-rep", "new.ncu-rep", "--kernel", "copy"), 2, "--kernel"),
+     ((*UPDATE, "base.ncu-rep", "base.ncu-rep"), 2, "same file"),
+     ((*UPDATE, "base.ncu-rep", "s.json"), 2, "base.ncu-rep"),
+     ((*UPDATE, "--base", "base.ncu-rep", "again.ncu-rep", "--new", "new.ncu-rep"), 2, "2 and 1")],
+)  # fmt: skip
 def test_a_gate_that_would_pass_anything_or_what_cannot_be_written_is_a_wrong_command_line(
     place: Path, arguments: tuple[str, ...], code: int, told: str
 ) -> None:

@@ -28,7 +28,6 @@ def names(base: Side, new: Side) -> list[str]:
 
 
 def sampled(**fields: Any) -> GpuSamples:
-    """What the driver said while the program ran."""
     every: dict[str, Any] = {
         "gpu": 0, "name": "A100", "samples": 100, "sm_clock_min_hz": 1e9, "sm_clock_median_hz": 1e9,
         "sm_clock_max_hz": 1e9, "power_max_w": 250.0, "temperature_max_c": 50.0, "throttling": (),
@@ -45,7 +44,6 @@ SHORT = kernel("long", LONG_S, throttled=False), kernel("short", (1e-5,), thrott
 
 
 def by(*sources: str) -> Side:
-    """A side whose kernels were timed by these means."""
     return side(*(kernel(name, LONG_S, duration_source=source) for name, source in zip("ab", sources, strict=False)))
 
 
@@ -54,52 +52,38 @@ def by(*sources: str) -> Side:
     [
         (a_side(), a_side(), []),
         # The GPU: what forbids both verdicts comes first.
-        (
-            a_side({"driver": "550.1"}),
-            a_side({"driver": "535.2"}, OTHER_GPU),
-            [("compute-capability", "both", "8.0", "9.0"), ("gpu", "time"), ("driver", None, "550.1", "535.2")],
-        ),
+        (a_side({"driver": "550.1"}), a_side({"driver": "535.2"}, OTHER_GPU),
+         [("compute-capability", "both", "8.0", "9.0"), ("gpu", "time"), ("driver", None, "550.1", "535.2")]),
         (a_side(), a_side(devices={"name": "NVIDIA A100-SXM4-40GB"}), [("gpu", "time")]),
         (a_side(), a_side(devices={"sm_count": 42}), [("sm-count", "time", "108 SMs", "42 SMs")]),
-        (a_side(), a_side(devices={"name": None}), [("gpu", None)]),
         (side_of([UNSEEN]), a_side(), []),
         # Clocks that were locked, and caches that were emptied, on one side.
         (a_side({"clock_control": "base"}), a_side({"clock_control": "none"}), [("clock-control", "time")]),
         (a_side({"clock_control": "locked"}), a_side({"clock_control": "none"}), [("clock-control", "time")]),
-        (a_side({"clock_control": "locked"}), a_side({"clock_control": "base"}), []),
         (a_side({"clock_control": "base"}), a_side({"clock_control": None}), [("clock-control-not-known", None)]),
         (a_side({"cache_control": "all (default)"}), a_side({"cache_control": "none"}), [("cache-control", "time")]),
-        (a_side({"cache_control": "all (default)"}), a_side({"cache_control": "all"}), []),
         # Clocks of kernels that take long enough to tell.
         (a_side(clocks_hz=(1.40e9,)), a_side(clocks_hz=(1.43e9,)), []),
         (a_side(clocks_hz=(1.40e9,)), a_side(clocks_hz=(1.26e9,)), [("sm-clock", None, "1.40 GHz", "1.26 GHz")]),
         (side(kernel("k", (1e-5,), clocks_hz=(1e9,))), side(kernel("k", (1e-5,), clocks_hz=(1.2e9,))), []),
         (a_side(dram_clock_hz=1.5e9), a_side(dram_clock_hz=1.2e9), [("dram-clock", None)]),
-        (a_side(dram_clock_hz=1.50e9), a_side(dram_clock_hz=1.44e9), []),
         # Throttling, by the report or by samples.
         (a_side(throttled=False), a_side(throttled=True), [("throttling", "time")]),
         (a_side(throttled=True), a_side(throttled=True), [("throttling", None)]),
-        (a_side(throttled=True), a_side(), [("throttling", "time")]),
-        (side(kernel("a", (), throttled=False)), side(kernel("a", (), throttled=True)), [("throttling", "time")]),
         (side(*SHORT), side(SHORT[0]), []),
-        (
-            a_side({"samples": (sampled(),)}),
-            a_side({"samples": (sampled(throttling=(Throttling("thermal", 0.9),), temperature_max_c=83.0),)}),
-            [("throttling", "time"), ("temperature", None, "50 °C", "83 °C")],
-        ),
+        (a_side({"samples": (sampled(),)}),
+         a_side({"samples": (sampled(throttling=(Throttling("thermal", 0.9),), temperature_max_c=83.0),)}),
+         [("throttling", "time"), ("temperature", None, "50 °C", "83 °C")]),
         # Durations by other means.
         (by("counters"), by("survey"), [("durations", "time", "counters", "survey")]),
         (by("counters", "survey"), by("survey", "counters"), [("durations", "time", "counters, survey")]),
         # Tools, and what a side has of its run.
         (a_side({"tool_version": "2023.1.1.0"}), a_side(), [("ncu", None, "ncu 2023.1.1.0")]),
-        (side(kernel()), side(kernel(), gpuprof_version="0.2"), [("gpuprof", None)]),
         (a_side(), a_side({"kind": "ncu-csv-details"}), [("printed-counts", None)]),
         (side(kernel("k", LONG_S), run=TOTALS), a_side(), [("profiled", None, "1 of 40 kernels", "all")]),
         (side(), a_side(), [("kernels", None)]),
-        (side(), side(), [("kernels", None)]),
-        (side_of([]), side_of([]), [("kernels", None)]),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_alike_is_told_with_the_verdicts_that_it_forbids(
     base: Side, new: Side, told: list[tuple[str | None, ...]]
 ) -> None:
@@ -115,23 +99,6 @@ def test_counts_are_rounded_and_caches_unlike_where_the_conditions_say_so() -> N
     assert caches_alike(conditions_of(a_side(), a_side({"cache_control": None})))
     assert counts_rounded(conditions_of(a_side(), a_side({"kind": "ncu-csv-details"})))
     assert not counts_rounded(conditions_of(a_side(), a_side()))
-
-
-def test_clocks_that_were_locked_on_one_side_are_no_change_of_a_kernel_that_computes() -> None:
-    """The same cycles at 1.4 GHz instead of 1.1 GHz take 21 % fewer seconds, in five runs a side."""
-    sides = [
-        [
-            run(
-                kernel("gemm", (1.1e6 / clock,) * 2, clocks_hz=(clock,) * 2),
-                sources=(source(clock_control=control, sha256=f"{number:064x}"),),
-            )
-            for number in range(5)
-        ]
-        for clock, control in ((1.1e9, "base"), (1.4e9, "none"))
-    ]
-    time = compare(sides[0], sides[1], "0").comparison.kernels[0].time
-    assert time.verdict == "unclear"
-    assert "0 % in cycles" in time.reason and "−21 % in seconds" in time.reason
 
 
 def test_a_clock_that_the_driver_saw_unmoved_on_both_sides_is_one_clock_where_cycles_can_be_of_it() -> None:

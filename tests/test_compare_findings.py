@@ -14,7 +14,6 @@ from tests.test_compare_causes import time_of
 
 
 def finding(rule: str, gain: float | None = None, kind: Any = None, **fields: Any) -> Finding:
-    """A finding of a rule, with the gain that fixing it promises."""
     return hand_made.finding(rule, gain, **{"location": None, "gain_kind": kind, **fields})
 
 
@@ -67,11 +66,3 @@ def test_more_than_a_bound_promised_is_said_plainly() -> None:
     assert causes[-1].mechanism == "bound"
     assert causes[-1].direction == "neutral"
     assert [part in causes[-1].sentence for part in ("50 %", "uncoalesced-global", "20 %")] == [True] * 3
-
-
-def test_a_gain_within_the_bound_or_of_another_kind_is_no_contradiction() -> None:
-    work = WorkChange(verdict="unknown", counts=())
-    for gain, kind in ((0.6, "bound"), (0.2, "fixed-work")):
-        base = kernel(durations_s=(2e-5,), findings=(finding("x", gain, kind),), throughput=(Throughput("dram", 0.5),))
-        causes = causes_of(pair_of(base, diagnosed()), time_of(0.5, "faster"), work, ())
-        assert "bound" not in [cause.mechanism for cause in causes]

@@ -83,7 +83,6 @@ ODD_NUMBERS = (math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0)
 
 
 def with_numbers(value: Any, number: float) -> Any:
-    """The value with another number for every floating-point one."""
     if isinstance(value, float):
         return number
     if isinstance(value, Struct):
@@ -174,7 +173,6 @@ def suite(compared: Compared) -> ElementTree.Element:
 
 
 def results(element: ElementTree.Element) -> dict[str, tuple[str, str]]:
-    """Each test case with its result and the reason."""
     every = {}
     for case in element.iter("testcase"):
         result = next((part for part in case if part.tag in ("failure", "skipped")), None)
@@ -227,15 +225,6 @@ def test_an_annotation_is_at_its_line_and_escapes_what_ends_a_property() -> None
     gate = made.gate(made.check("accepted", accepted="known since May"))
     lines = text_of("github", made.compared(made.change(findings=()), gate=gate)).split("\n")
     assert len(lines) == 1 and "1 accepted" in lines[0]
-
-
-def test_at_most_ten_errors_and_ten_warnings_are_annotated_and_the_rest_is_counted() -> None:
-    kernels = [made.change(number, f"k{number}", findings=()) for number in range(40)]
-    checks = [made.check(kernel=number) for number in range(25)]
-    lines = text_of("github", made.compared(*kernels, gate=made.gate(*checks))).split("\n")
-    assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"]
-    assert "title=k0%3A" in lines[0] and "title=k25 " in lines[10]
-    assert "15" in lines[-1] and "5" in lines[-1]
 
 
 def test_gitlab_gets_what_it_needs_of_each_entry() -> None:

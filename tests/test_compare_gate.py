@@ -41,13 +41,11 @@ TODAY = date(2026, 11, 23)
 
 
 def time(verdict: TimeWord = "same", ratio: float | None = 1.0, low: float = 0.99, high: float = 1.01) -> TimeChange:
-    """The time of a launch; without a ratio it is not known."""
     interval = Interval(low, high) if ratio is not None and low else None
     return made.time(verdict, ratio, base_s=1e-3 if ratio is not None else None, interval=interval)
 
 
 def count(name: str, base: float | None, new: float | None, word: CountWord, tolerance: float = 0.0) -> CountChange:
-    """A count on both sides."""
     unit = "B" if name.endswith("bytes") else "fraction" if name == "occupancy" else ""
     return made.count(name, base, new, unit=unit, word=word, tolerance=tolerance)
 
@@ -55,7 +53,6 @@ def count(name: str, base: float | None, new: float | None, word: CountWord, tol
 def kernel(
     name: str = "gemm", times: TimeChange | None = None, *counts: CountChange, match: MatchKind = "exact"
 ) -> KernelChange:
-    """A kernel on both sides, or on that which `match` says."""
     its = (made.side_kernel(name, time_total_s=1e-3),)
     return made.change(
         0, name, "same", match=match, base=() if match == "new" else its, new=() if match == "gone" else its,
@@ -82,21 +79,17 @@ def gate_of(sides: Compared, limits: Sequence[GateLimit], *, unclear_fails: bool
 
 
 def word(change: KernelChange, limit: str, **how: bool) -> str:
-    """What a limit says of a kernel."""
     gate = gate_of(compared(change, **how), limits_of([limit]))  # type: ignore[arg-type]
     return gate.checks[0].word if gate.checks else "ok"
 
 
 @each_row(
     ("text", "limit"),
-    [
-        ("time:3%", ("time", 0.03, None)), ("time: 3 %", ("time", 0.03, None)),
-        ("total-time:.5%", ("total-time", 0.005, None)), ("registers", ("registers", 0.0, None)),
-        ("opcode.MUFU:2%", ("opcode.MUFU", 0.02, None)), ("flop.fp64:0%", ("flop.fp64", 0.0, None)),
-        ("gemm|conv=time:8%", ("time", 0.08, "gemm|conv")),
-        ("operator==<int>=spills", ("spills", 0.0, "operator==<int>")),
-        ("f<a, (b)1>=time:250%", ("time", 2.5, "f<a, (b)1>")),
-    ],
+    [("time:3%", ("time", 0.03, None)), ("time: 3 %", ("time", 0.03, None)),
+     ("total-time:.5%", ("total-time", 0.005, None)), ("registers", ("registers", 0.0, None)),
+     ("opcode.MUFU:2%", ("opcode.MUFU", 0.02, None)), ("flop.fp64:0%", ("flop.fp64", 0.0, None)),
+     ("gemm|conv=time:8%", ("time", 0.08, "gemm|conv")), ("operator==<int>=spills", ("spills", 0.0, "operator==<int>")),
+     ("f<a, (b)1>=time:250%", ("time", 2.5, "f<a, (b)1>"))],
 )  # fmt: skip
 def test_a_limit_is_read_as_it_is_written(text: str, limit: tuple[str, float, str | None]) -> None:
     read = limit_of(text)
@@ -178,10 +171,8 @@ def test_runs_that_are_not_alike_are_unclear_whatever_their_times() -> None:
 
 @each_row(
     ("verdict", "ratio", "said"),
-    [
-        ("slower", 1.05, "regression"), ("slower", 1.01, "ok"), ("unclear", 1.0, "unclear"),
-        ("unknown", 1.3, "unclear"), ("unknown", None, "not-compared"),
-    ],
+    [("slower", 1.05, "regression"), ("slower", 1.01, "ok"), ("unclear", 1.0, "unclear"),
+     ("unknown", 1.3, "unclear"), ("unknown", None, "not-compared")],
 )  # fmt: skip
 def test_the_time_of_the_run_has_a_limit_of_its_own(verdict: str, ratio: float | None, said: str) -> None:
     total = QuantityChange(name="gpu-time", unit="s", base=1.0, new=ratio, ratio=ratio, verdict=verdict)  # type: ignore[arg-type]
@@ -240,10 +231,8 @@ def test_a_kernel_of_one_side_breaks_no_limit_and_a_limit_that_nothing_is_held_a
 
 @each_row(
     ("changes", "unclear_fails", "code"),
-    [
-        (["same", "unclear"], False, 0), (["same", "unclear"], True, 7), (["unclear", "slower"], True, 6),
-        (["unknown"], True, 7), (["unknown"], False, 0),
-    ],
+    [(["same", "unclear"], False, 0), (["same", "unclear"], True, 7), (["unclear", "slower"], True, 6),
+     (["unknown"], True, 7), (["unknown"], False, 0)],
 )  # fmt: skip
 def test_a_regression_is_6_and_what_is_unclear_7_where_that_fails(
     changes: list[str], unclear_fails: bool, code: int

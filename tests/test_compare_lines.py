@@ -19,7 +19,6 @@ def line(
     number: int, text: str = "", instructions: float | None = 0.0, local: float | None = None,
     samples: float | None = None, file: str = "/a/solve.cu",
 ) -> LineWork:  # fmt: skip
-    """What a line did in a launch."""
     return LineWork(file=file, number=number, text=text, instructions=instructions, local=local, samples=samples)
 
 
@@ -36,50 +35,29 @@ TWO = [line(10, "a", 300.0, file="/x/solve.cu"), line(10, "a", 200.0, file="/y/s
     ("base", "new", "told"),
     [
         # A line that moved down is the same line.
-        (
-            [A, line(11, "c = a / d;", 5000.0)],
-            [line(12, "a = b;", 1000.0), line(14, "  c = a /  d;", 9000.0)],
-            [(11, 14, 5000.0, 9000.0)],
-        ),
+        ([A, line(11, "c = a / d;", 5000.0)], [line(12, "a = b;", 1000.0), line(14, "  c = a /  d;", 9000.0)],
+         [(11, 14, 5000.0, 9000.0)]),
         # A line whose text changed is matched where it stands, but not with one that is nothing like it.
-        (
-            [A, line(11, "flux = value / dx;", 5000.0), B],
-            [A, line(11, "flux = value * dx_inverse;", 1000.0), B],
-            [(11, 11, 5000.0, 1000.0)],
-        ),
-        (
-            [A, line(11, "exp(x) + sin(y);", 5000.0)],
-            [A, line(11, "__syncthreads", 700.0)],
-            [(11, None, 5000.0, 0.0), (None, 11, 0.0, 700.0)],
-        ),
+        ([A, line(11, "flux = value / dx;", 5000.0), B], [A, line(11, "flux = value * dx_inverse;", 1000.0), B],
+         [(11, 11, 5000.0, 1000.0)]),
+        ([A, line(11, "exp(x) + sin(y);", 5000.0)], [A, line(11, "__syncthreads", 700.0)],
+         [(11, None, 5000.0, 0.0), (None, 11, 0.0, 700.0)]),
         # Lines without text are matched by number.
         ([line(10, "", 100.0), line(11, "", 50.0)], [line(10, "", 100.0), line(11, "", 90.0)], [(11, 11, 50.0, 90.0)]),
         # Files of other folders are matched by name only where there is one.
-        (
-            [line(10, "a", 100.0, file="/old/solve.cu")],
-            [line(10, "a", 300.0, file="C:\\new\\solve.cu")],
-            [(10, 10, 100.0, 300.0)],
-        ),
-        (
-            TWO,
-            [line(10, "a", 100.0, file="/old/solve.cu")],
-            [(10, None, 300.0, 0.0), (10, None, 200.0, 0.0), (None, 10, 0.0, 100.0)],
-        ),
-        (
-            [line(10, "a", 100.0, file="/old/solve.cu")],
-            TWO,
-            [(None, 10, 0.0, 300.0), (None, 10, 0.0, 200.0), (10, None, 100.0, 0.0)],
-        ),
+        ([line(10, "a", 100.0, file="/old/solve.cu")], [line(10, "a", 300.0, file="C:\\new\\solve.cu")],
+         [(10, 10, 100.0, 300.0)]),
+        (TWO, [line(10, "a", 100.0, file="/old/solve.cu")],
+         [(10, None, 300.0, 0.0), (10, None, 200.0, 0.0), (None, 10, 0.0, 100.0)]),
+        ([line(10, "a", 100.0, file="/old/solve.cu")], TWO,
+         [(None, 10, 0.0, 300.0), (None, 10, 0.0, 200.0), (10, None, 100.0, 0.0)]),
         # Small changes of a large kernel are left out.
         ([line(1, "a", 1e6), line(2, "b", 1000.0)], [line(1, "a", 1e6), line(2, "b", 2000.0)], []),
-        (
-            [line(1, "a", 1e6), line(2, "b", 1000.0)],
-            [line(1, "a", 1e6), line(2, "b", 7000.0)],
-            [(2, 2, 1000.0, 7000.0)],
-        ),
+        ([line(1, "a", 1e6), line(2, "b", 1000.0)], [line(1, "a", 1e6), line(2, "b", 7000.0)],
+         [(2, 2, 1000.0, 7000.0)]),
         ([], [line(1, "a", 10.0)], []),
     ],
-)
+)  # fmt: skip
 def test_lines_are_matched_by_text_in_order_else_by_number(
     base: list[LineWork], new: list[LineWork], told: list[tuple[object, ...]]
 ) -> None:

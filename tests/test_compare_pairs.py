@@ -23,19 +23,14 @@ Told = tuple[MatchKind, tuple[str, ...], tuple[str, ...]]
 
 
 def told(pairs: Sequence[Pair]) -> set[Told]:
-    """Return each pair by the names of its kernels."""
     return {
-        (
-            pair.match,
-            tuple(sorted(item.key.name for item in pair.base)),
-            tuple(sorted(item.key.name for item in pair.new)),
-        )
+        (pair.match, tuple(sorted(item.key.name for item in pair.base)),
+         tuple(sorted(item.key.name for item in pair.new)))
         for pair in pairs
-    }
+    }  # fmt: skip
 
 
 def matched(base: Side, new: Side) -> set[Told]:
-    """Return the pairs that are neither new nor gone."""
     return {pair for pair in told(pairs_of(base, new)) if pair[0] not in ("new", "gone")}
 
 
@@ -102,16 +97,6 @@ def test_more_shapes_on_a_side_than_on_the_other_are_not_guessed() -> None:
     base = side(*(kernel("gemm", grid=(size, 1, 1)) for size in (37, 41)))
     new = side(*(kernel("gemm", grid=(size, 1, 1)) for size in (38, 42, 60)))
     assert not matched(base, new)
-
-
-def test_what_one_side_has_none_of_tells_nothing_apart_and_is_noted() -> None:
-    ranges = run(*(kernel("a", ranges=(str(number),)) for number in range(4)), kernel("b"))
-    plain, bare = run(kernel("a", [1e-5] * 4), kernel("b")), run(kernel("a", grid=None, block=None))
-    shapes = run(kernel("a"), kernel("a", grid=(9, 1, 1)))
-    for base, new, pairs, noted in ((plain, ranges, 2, "ranges"), (bare, shapes, 1, "launch configurations")):
-        compared = compare([base], [new], "0")
-        assert [pair.match for pair in compared.pairs] == ["exact"] * pairs
-        assert any(noted in note for note in compared.comparison.notes)
 
 
 def test_candidates_as_good_as_each_other_are_told_apart_by_their_work_or_not_at_all() -> None:

@@ -45,26 +45,21 @@ class Two(Bench):
         self.steps(*(self.taking(seconds) for seconds in every), *([last] if last else []))
 
     def taking(self, seconds: float, **more: object) -> Mapping[str, object]:
-        """A step whose kernel takes so long."""
         metrics = {**SHAPE, "gpu__time_duration.sum": seconds * 1e9, "smsp__inst_executed.sum": 1e6}
         file = self.folder / f"{seconds!r}.ncu-rep"
         file.write_bytes(simple_report([("gemm", metrics), ("copy", {**metrics, "gpu__time_duration.sum": 1e3})]))
         return {"report": str(file), "program": True, **more}
 
     def line(self, *options: str, base: Sequence[str] = ("true",), new: Sequence[str] = ("true", "new")) -> list[str]:
-        """The command line."""
         return ["compare", "--run", "--ncu", str(STANDIN), "-o", "out", *options, "--", *base, "---", *new]
 
     def measure(self, *options: str, base: Sequence[str] = ("true",), new: Sequence[str] = ("true", "new")) -> Done:
-        """Run gpuprof in this process."""
         return gpuprof(*self.line(*options, base=base, new=new), cwd=self.folder, environ=self.environ)
 
     def sides(self) -> list[str]:
-        """Which program each call of ncu started."""
         return ["new" if arguments[-1] == "new" else "base" for arguments in self.calls]
 
     def samples(self) -> list[str]:
-        """The names of the timed runs that were kept."""
         return sorted(path.name for path in (self.folder / "out/samples").glob("*.json"))
 
     def change(self, done: Done) -> dict[str, object]:
@@ -75,12 +70,10 @@ class Two(Bench):
 
 @pytest.fixture
 def two(bench: Bench) -> Two:
-    """A place for two programs."""
     return Two(bench.folder)
 
 
 def around(middle_s: float, count: int, noise: Sequence[float] = STEADY) -> list[float]:
-    """Times of so many runs."""
     return [middle_s * (1 + noise[number % len(noise)]) for number in range(count)]
 
 
@@ -125,6 +118,7 @@ def test_a_look_says_how_many_rounds_to_make_before_the_next() -> None:
     assert look("unclear", 1000, needed=1500, round_s=0.0).until is None
 
 
+@pytest.mark.slow
 def test_looking_again_and_again_finds_no_more_false_changes() -> None:
     same = rates(0.012, 0.0, 400)
     assert same.slower + same.faster <= 0.01 and same.unclear <= 0.1
@@ -144,6 +138,7 @@ def test_each_look_is_later_than_the_last_and_within_the_budget(
     assert told.why if told.until is None else rounds < told.until <= Pace(rounds, left_s, round_s).reach
 
 
+@pytest.mark.slow
 def test_the_same_program_twice_is_the_same_after_five_rounds(two: Two) -> None:
     two.times(around(1e-3, 6), around(1e-3, 6, STEADY[::-1]))
     done = two.measure(
@@ -165,6 +160,7 @@ def test_the_same_program_twice_is_the_same_after_five_rounds(two: Two) -> None:
         assert [kernel["label"] for kernel in session["kernels"]] == ["gemm"]
 
 
+@pytest.mark.slow
 def test_a_slower_program_is_told_with_all_that_it_rests_on(two: Two) -> None:
     two.times(around(1e-3, 12), around(1.3e-3, 12))
     done = two.measure("--fail-on", "time:3%", "-o", "page.html", base=("sh", "-c", "echo from base"))
@@ -249,6 +245,7 @@ def test_a_program_that_fails_leaves_the_profile_of_the_first_and_is_not_timed(t
     assert "gemm" in done.stdout and len(two.calls) == 4
 
 
+@pytest.mark.slow
 @each_row(
     ("rounds", "last", "new", "options", "code", "told"),
     [
@@ -271,6 +268,7 @@ def test_a_timed_run_that_fails_does_not_count_and_what_there_is_is_compared(
         assert len(two.calls) == 9 and len(two.samples()) == 4
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_there_is_and_compares_it(two: Two) -> None:
     two.times(around(1e-3, 3), around(1.3e-3, 3), sleep=60)
     command, pipe = [*GPUPROF, *two.line()], subprocess.PIPE

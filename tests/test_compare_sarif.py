@@ -59,7 +59,6 @@ def place(result: dict[str, Any]) -> tuple[str, int]:
 
 
 def told(run: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """What the run says of itself: level, what about, text."""
     return [
         (notification["level"], notification["descriptor"]["id"], notification["message"]["text"])
         for notification in run["invocations"][0]["toolExecutionNotifications"]
@@ -80,15 +79,12 @@ def cause(location: str, direction: str = "slower") -> ChangeCause:
 
 @each_row(
     ("kernel", "line"),
-    [
-        (without(causes=(cause("gather.cu:7", "faster"), cause("gather.cu:9"))), 9),
-        (without(causes=(cause("gather.cu:7", "faster"),), lines=made.change().lines), 88),
-        (without(causes=(cause("gather.cu:7", "faster"),)), 7),
-        (without(causes=(cause("no place"),)), 41),
-        (without(), 41),
-    ],
+    [(without(causes=(cause("gather.cu:7", "faster"), cause("gather.cu:9"))), 9),
+     (without(causes=(cause("gather.cu:7", "faster"),), lines=made.change().lines), 88),
+     (without(causes=(cause("gather.cu:7", "faster"),)), 7), (without(causes=(cause("no place"),)), 41),
+     (without(), 41)],
     ids=["slower cause", "line that gained", "other cause", "hottest line", "hottest line alone"],
-)
+)  # fmt: skip
 def test_a_slower_kernel_is_reported_at_the_line_that_tells_most_of_it(kernel: KernelChange, line: int) -> None:
     assert reported(made.compared(kernel)) == [("kernel-slower", "warning", ("src/gather.cu", line))]
 
@@ -122,12 +118,10 @@ def test_no_text_of_a_report_is_a_link_or_a_place(text: str) -> None:
 
 @each_row(
     ("file", "path"),
-    [
-        ("/home/me/project/src/a.cu", "src/a.cu"), ("/home/me/project/./src/../src//a.cu", "src/a.cu"),
-        ("/home/me/project/../other/a.cu", None), ("src/a.cu", "src/a.cu"), ("../a.cu", None), ("src/../../a.cu", None),
-        ("", None), ("/build/src/kernels/a.cu", "kernels/a.cu"), ("/build/src/../a.cu", None),
-        ("/ci/work/a.cu", "gpu/a.cu"), ("C:\\src\\sub\\a.cu", "win/sub/a.cu"), ("a\x1b.cu", None), ("a" * 2000, None),
-    ],
+    [("/home/me/project/src/a.cu", "src/a.cu"), ("/home/me/project/./src/../src//a.cu", "src/a.cu"),
+     ("/home/me/project/../other/a.cu", None), ("src/a.cu", "src/a.cu"), ("../a.cu", None), ("src/../../a.cu", None),
+     ("", None), ("/build/src/kernels/a.cu", "kernels/a.cu"), ("/build/src/../a.cu", None),
+     ("/ci/work/a.cu", "gpu/a.cu"), ("C:\\src\\sub\\a.cu", "win/sub/a.cu"), ("a\x1b.cu", None), ("a" * 2000, None)],
 )  # fmt: skip
 def test_a_file_lies_where_a_path_map_or_the_root_says_or_nowhere(file: str, path: str | None) -> None:
     maps = (

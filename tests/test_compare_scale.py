@@ -16,20 +16,16 @@ Made = Callable[[int, int], KernelProfile]
 
 
 def letters(number: int) -> str:
-    """Return a number in letters: digits in names are a compiler's."""
     return "".join(chr(ord("a") + int(digit)) for digit in f"{number:06}")
 
 
 CASES: dict[str, Made] = {
-    "one entry a launch": lambda _side, number: kernel(f"kernel{letters(number % 10)}", [1e-5 + number * 1e-9]),
     "shapes of a kernel": lambda side, number: kernel("gemm", grid=(2 * number + 1 + side, 1, 1)),
     "names one character apart": lambda side, number: kernel(f"kernel{'xy'[side]}{letters(number)}"),
     "names that share words": lambda side, number: kernel(
         f"{letters(number % 7)}_{letters(number % 11)}_{letters(number)}_{side}x"
     ),
-    "names that are renamed": lambda side, number: kernel(f"{letters(number)}_{('old', 'new')[side]}"),
     "numbers of a compiler": lambda side, number: kernel(f"triton_poi_fused_{2 * number + side}"),
-    "ranges": lambda side, number: kernel("add", ranges=("ab"[side], letters(number))),
     "parts of a name": lambda side, number: kernel(f"{letters(number)}{'_tail' if side else ''}"),
 }  # fmt: skip
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.comparison.contract import Interval
-from gpuprof.comparison.words import both_text, change_text, interval_text, speed_text, value_text
+from gpuprof.comparison.words import both_text, interval_text
 from gpuprof.present.compare_text import time_text
-from gpuprof.units import factor, signed_percent
+from gpuprof.units import signed_percent
 from tests import made_comparisons as made
 
 
@@ -49,12 +49,3 @@ def test_a_verdict_on_time_has_its_size_and_an_unclear_one_what_it_lies_between(
     assert time_text(made.time("unclear", 1.02)) == "unclear −1.0 % to +5.0 %"
     assert time_text(made.time("unclear", 1.02, interval=None)) == "unclear +2.0 %"
     assert interval_text(Interval(1.15, 12.0)) == "+15 % to 12x"
-
-
-def test_a_ratio_is_percent_below_tenfold_and_a_verdict_a_factor_from_half_as_much_again() -> None:
-    for ratio, text in ((1.18, "+18 %"), (2.5, "+150 %"), (12.34, "12x"), (0.4, "−60 %"), (0.0, "−100 %")):
-        assert change_text(ratio) == text
-    for ratio, text in ((1.18, "slower by 18 %"), (0.5625, "1.8x faster"), (0.82, "faster by 18 %")):
-        assert speed_text(ratio) == text
-    assert speed_text(3.0) == "3.0x slower" and factor(1.84) == "1.8x"
-    assert change_text(None) == value_text(None, "s") == value_text(math.inf, "counts") == "not known"

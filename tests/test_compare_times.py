@@ -21,7 +21,6 @@ from tests import compare_builders
 from tests.table import each_row
 
 SPEAKER = compare_builders.kernel("k", ())
-WAVE = [0.0, 1.0] * 500
 SWAPPED = {"faster": "slower", "slower": "faster"}
 logs = st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=12)
 
@@ -41,7 +40,6 @@ def kernel(runs: list[list[float]], cycles: list[list[float]] | None = None, **c
 
 
 def change(base: list[float], new: list[float], **options: Any) -> TimeChange:
-    """Compare runs of one launch each."""
     return time_change(Pair("exact", (kernel([[s] for s in base]),), (kernel([[s] for s in new]),)), **options)
 
 
@@ -165,12 +163,6 @@ def test_a_side_without_a_time_or_a_kernel_has_its_own_verdict() -> None:
         assert (told.verdict, told.ratio, told.interval) == (pair.match, None, None)
 
 
-@given(st.lists(st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -1.0, 1e300, 1e-300]), max_size=6))
-def test_what_is_no_time_is_not_used(odd: list[float]) -> None:
-    clean, dirty = kernel([[1e-3] * 3] * 6), kernel([[*odd, *[1e-3] * 3]] * 6)
-    assert time_change(Pair("exact", (clean,), (dirty,))) == time_change(Pair("exact", (clean,), (clean,)))
-
-
 @given(st.lists(st.floats(), min_size=1, max_size=7), st.lists(st.floats(), min_size=1, max_size=7), st.booleans())
 def test_odd_values_give_finite_figures(base: list[float], new: list[float], paired: bool) -> None:
     told = change(base, new, paired=paired)
@@ -189,24 +181,3 @@ def test_swapping_the_sides_inverts_the_verdict(
     assert back.change == -there.change
     assert back.half == pytest.approx(there.half, rel=1e-9)
     assert back.word == SWAPPED.get(there.word, there.word)
-
-
-@given(st.floats(-0.1, 0.1), st.integers(1, 30), st.booleans(), st.booleans())
-def test_more_equal_runs_never_widen_the_interval(size: float, runs: int, paired: bool, clock_known: bool) -> None:
-    halves = [
-        estimate(samples([0.0] * n), samples([size] * n), paired=paired, clock_known=clock_known).half
-        for n in (runs, runs + 1)
-    ]
-    assert halves[1] <= halves[0] * (1 + 1e-12)
-
-
-@given(st.floats(-0.1, 0.1), st.floats(0.001, 0.01), st.booleans())
-def test_as_many_runs_as_are_needed_settle_it_at_the_same_noise(size: float, spread: float, paired: bool) -> None:
-    told = estimate(samples([0.0, 2 * spread] * 3), samples([size, size + 2 * spread] * 3), paired=paired)
-    needed = runs_needed(told, 6, 0.0, paired=paired)
-    assert needed is not None
-    factor = told.spread / estimate(samples(WAVE[:needed]), samples(WAVE[:needed]), paired=paired).spread
-    wave = [factor * value for value in WAVE[:needed]]
-    later = estimate(samples(wave), samples([size + value for value in wave]), paired=paired)
-    assert later.spread == pytest.approx(told.spread)
-    assert later.half < max(abs(size), math.log(1.02) - abs(size)) * (1 + 1e-9)

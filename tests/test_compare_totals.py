@@ -14,12 +14,10 @@ from tests.compare_builders import kernel, run, side
 
 
 def totals(base: Side, new: Side) -> dict[str, QuantityChange]:
-    """Return the figures by name."""
     return {change.name: change for change in totals_of(base, new)}
 
 
 def timeline(span_s: float, idle_s: float | None, *steps_s: float) -> Timeline:
-    """A GPU that is idle for some of its time, and a loop of steps."""
     gaps = Gaps(
         count=1, total_s=idle_s, median_s=idle_s, longest_s=idle_s, short_s=0.0, long_s=idle_s, unsure_s=0.0
     ) if idle_s is not None else None  # fmt: skip
@@ -75,19 +73,6 @@ def test_kernels_are_ranked_by_their_effect_on_the_run() -> None:
     kernels = compare([base], [new], "0").comparison.kernels
     assert [item.label for item in kernels] == ["c", "a", "d", "b"] and [item.id for item in kernels] == [0, 1, 2, 3]
     assert kernels[1].effect_s == pytest.approx(2e-3) and kernels[1].effect == pytest.approx(0.125)
-
-
-def test_many_runs_a_side_have_a_verdict_on_the_whole_and_one_has_none() -> None:
-    base, slower = (
-        side_of([run(kernel("a", [factor * (1e-3 + 1e-6 * noise)])) for noise in range(6)]) for factor in (1.0, 1.2)
-    )
-    assert totals(base, slower)["gpu-time"].verdict == "slower"
-    assert totals(slower, base)["gpu-time"].verdict == "faster"
-    assert totals(base, base)["gpu-time"].verdict == "same"
-    assert totals(base, slower)["launches"].verdict == "unknown"
-    alone = totals(side(kernel("a", [1e-3])), side(kernel("a", [2e-3])))
-    assert alone["gpu-time"].verdict == "unknown" and alone.keys() == {"gpu-time", "launches"}
-    assert totals(side(), side()) == {}
 
 
 def test_what_was_not_profiled_or_excluded_counts_in_the_time_of_the_run() -> None:

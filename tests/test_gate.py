@@ -29,7 +29,6 @@ def rules(
     chains: dict[str, int] | None = None, max_overhead: int = 10, emulated_by: dict[str, int] | None = None,
     within: str = "loop",
 ) -> GateRules:  # fmt: skip
-    """Rules with exact counts."""
     return GateRules(
         within=within, required=tuple((opcode, exactly(number)) for opcode, number in required.items()),
         forbidden=forbidden, allowed=allowed, no_zero_operands=no_zero_operands, chained=chained, together=together,
@@ -84,12 +83,10 @@ def test_recorded_code_passes_as_it_is_meant_and_fails_with_what_is_wrong(
 
 
 def code_of(*lines: str) -> tuple[Instruction, ...]:
-    """A kernel of these instructions."""
     return parse_sass("\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(lines)))
 
 
 def chain(*registers: str) -> tuple[Instruction, ...]:
-    """A loop of loads through the registers named."""
     return code_of(*(f"LDG.E.64 R{register}, [R{register}.64]" for register in registers), "@P0 BRA 0x0", "EXIT")
 
 
@@ -101,12 +98,10 @@ def test_a_chain_is_one(registers: str, gate: str) -> None:
 
 @each_row(
     ("lines", "why"),
-    [
-        (("LDG.E R4, [R2.64]", "LDG.E R5, [R2.64+0x4]", "LOP3.LUT R1, R4, R5, R1, 0x96, !PT"), None),
-        (("LDG.E R4, [R2.64]", "LOP3.LUT R1, R4, R1, RZ, 0x3c, !PT", "LDG.E R5, [R2.64+0x4]"), "1 of 2 LDG"),
-        (("LDG.E R4, [R2.64]", "LDG.E R5, [R4.64]", "IADD3 R2, R2, 0x8, RZ"), "1 of 2 LDG"),
-    ],
-)
+    [(("LDG.E R4, [R2.64]", "LDG.E R5, [R2.64+0x4]", "LOP3.LUT R1, R4, R5, R1, 0x96, !PT"), None),
+     (("LDG.E R4, [R2.64]", "LOP3.LUT R1, R4, R1, RZ, 0x3c, !PT", "LDG.E R5, [R2.64+0x4]"), "1 of 2 LDG"),
+     (("LDG.E R4, [R2.64]", "LDG.E R5, [R4.64]", "IADD3 R2, R2, 0x8, RZ"), "1 of 2 LDG")],
+)  # fmt: skip
 def test_loads_that_are_meant_to_be_in_flight_together(lines: tuple[str, ...], why: str | None) -> None:
     judged = judge(rules({"LDG": 2}, together=("LDG",)), {}, code_of(*lines, "@P0 BRA 0x0", "EXIT"), clocked=False)
     assert judged.gate == ("fail" if why else "pass")

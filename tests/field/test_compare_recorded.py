@@ -8,22 +8,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
 from rich.cells import cell_len
 
-from benchmarks.gate.launches import kernels_of, read_kernels
-from gpuprof import load
-from gpuprof.api_compare import runs_of
 from gpuprof.comparison.compare import Compared, compare
 from gpuprof.comparison.contract import Comparison
 from gpuprof.comparison.pair import NamedMatch
 from gpuprof.comparison.sides import Run
 from gpuprof.comparison.work.tolerances import tolerance_of
-from gpuprof.present.compare_formats import FORMATS
-from gpuprof.present.compare_json import schema_of_comparison
-from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.compare_page.contents import contents_of
-from gpuprof.privacy.source_files import PathMap
 from tests.cli import gpuprof
 from tests.field.folder import folder, report
 from tests.readings import session_of
@@ -36,7 +28,6 @@ DIVISIONS = "compute_tendencies_x_279_gpu"
 
 @cache
 def compared(base: str, new: str, *matches: NamedMatch) -> Compared:
-    """Compare two files of the folder."""
     sides = [[Run(name, session_of(report(name)))] for name in (base, new)]
     return compare(sides[0], sides[1], "0", matches)
 
@@ -78,27 +69,7 @@ def test_the_gate_fails_one_way_round_alone(tmp_path: Path) -> None:
     assert DIVISIONS in back.stderr.splitlines()[-1]
 
 
-def test_every_format_names_the_slower_kernel_and_places_it_by_a_path_map_alone() -> None:
-    maps = (PathMap("/glade/u/home/dhoward/GPU_workshop", "exercises"),)
-    mapped = CompareOptions(path_maps=maps)
-    loaded = [[Run(name, load(report(name), keep_private=True))] for name in (CHANGED, BASELINE)]
-    changed = compare(loaded[0], loaded[1], "9.9")
-    written = {name: "\n".join(form.lines(changed, mapped)) for name, form in FORMATS.items()}
-    assert [name for name, text in written.items() if DIVISIONS not in text.replace("\\", "")] == []
-    Draft202012Validator(schema_of_comparison()).validate(json.loads(written["json"]))
-    (entry,) = [item for item in json.loads(written["gitlab"]) if item["check_name"] == "kernel-slower"]
-    assert entry["location"]["path"] == "exercises/10_HandsOnNsight/miniWeather_mpi_openacc.F90"
-    plain = {name: "\n".join(FORMATS[name].lines(changed, CompareOptions())) for name in FORMATS if name != "json"}
-    assert json.loads(plain["gitlab"]) == [] and "/glade/" not in "".join(plain.values())
-    # A path map is taken before folders are left out.
-    base, new = (runs_of([str(report(name))], path_maps=maps) for name in (CHANGED, BASELINE))
-    kept = compare(base, new, "9.9")
-    assert "\n".join(FORMATS["gitlab"].lines(kept, CompareOptions())) == written["gitlab"]
-    assert "/glade/" not in "\n".join(FORMATS["json"].lines(kept, CompareOptions()))
-
-
 def matches(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """How each pair was found, and the labels of its kernels."""
     return [
         (change.match, ", ".join(item.label for item in change.base), ", ".join(item.label for item in change.new))
         for change in comparison.kernels
@@ -135,13 +106,3 @@ def test_any_report_against_another_takes_a_screen() -> None:
                 lines = lines_of(compared(path.name, other), width)
                 assert len(lines) + 1 <= 30, "\n".join(lines)
                 assert max(map(cell_len, lines)) <= width
-
-
-def test_launches_that_the_benchmark_of_the_gate_keeps_are_those_of_the_traces() -> None:
-    kernels = read_kernels()
-    made = list(kernels_of(folder() / "traces"))
-    assert len(made) == len(kernels)
-    for own, kept in zip(made, kernels, strict=True):
-        assert (own.trace, own.launches) == (kept.trace, kept.launches)
-        assert kept.quantiles == pytest.approx(own.quantiles, abs=1e-5)
-        assert kept.median_s == pytest.approx(own.median_s, rel=1e-5)
