@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -264,6 +264,7 @@ _values = st.one_of(st.none(), st.floats(min_value=0, max_value=1e300), st.just(
 _fractions = st.one_of(st.none(), st.floats(min_value=0, max_value=4), st.just(math.nan))
 
 
+@settings(max_examples=20)
 @given(
     values=st.lists(st.tuples(_values, _values), min_size=6, max_size=6),
     fractions=st.lists(_fractions, min_size=8, max_size=8),
@@ -293,6 +294,7 @@ _share = st.floats(min_value=0.01, max_value=1.0)
 _length = st.floats(min_value=1e-6, max_value=1e-2)
 
 
+@settings(max_examples=20)
 @given(
     durations=st.tuples(_length, _length), clocks=st.tuples(st.floats(0.5e9, 2e9), st.floats(0.5e9, 2e9)),
     fractions=st.tuples(_share, _share), issues=st.tuples(_share, _share), occupancies=st.tuples(_share, _share),

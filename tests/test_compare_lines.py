@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.comparison.contract import LineChange
@@ -81,6 +81,7 @@ _lines = st.lists(
 )
 
 
+@settings(max_examples=20)
 @given(base=_lines, new=_lines, dropped=st.integers(0, 2))
 def test_no_lines_break_the_comparison_and_equal_ones_differ_in_nothing(
     base: list[LineWork], new: list[LineWork], dropped: int
