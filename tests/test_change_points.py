@@ -124,11 +124,6 @@ COARSE = SIZES[::4]
 """Two a doubling."""
 
 
-def around(capacity: float) -> list[float]:
-    return [size for size in SIZES if size in COARSE or 0.5 <= size / capacity <= 2]
-
-
-LATER = [(240 * KIB, 33.0), (math.inf, 265.0)]
 FAR = [(1 * MIB, 33.0), (math.inf, 265.0)]
 STEP = SIZES.index(capacities(LEVELS["one"])[0])
 
@@ -146,8 +141,6 @@ def at(index: int) -> list[tuple[float, float]]:
         ([at(STEP - 5), at(STEP), at(STEP - 2)], [SIZES] * 3, None, [(1, 3, False)] * 3),
         # One that lacks it speaks against it.
         ([LEVELS["one"], LEVELS["one"], LEVELS["none"]], [SIZES] * 3, [SIZES[STEP]], [(2, 3, False)]),
-        # Further points of one allocation do not disqualify the others, and the finest tell the place of a step.
-        ([LATER] * 3, [COARSE, around(240 * KIB), COARSE], capacities(LATER), [(3, 3, True)]),
         # A coarse allocation whose step is elsewhere is no agreement.
         ([LEVELS["one"], LEVELS["one"], FAR], [SIZES, COARSE, COARSE], None, [(2, 3, False), (1, 3, False)]),
     ],

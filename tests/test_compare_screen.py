@@ -92,7 +92,7 @@ def test_any_name_and_sentence_take_a_screen(text: str, width: int, count: int) 
 @each_row("label", [LONG + "{}", "{}" + WIDE + HOSTILE * 4])
 def test_all_at_once_takes_a_screen(label: str) -> None:
     width = 60
-    lines = lines_of(crowded(30, label), width)
+    lines = lines_of(crowded(20, label), width)
     assert len(lines) + 1 <= 30, "\n".join(lines)
     assert max(map(cell_len, lines)) <= width
     assert not {"\x1b", "\u202e"} & set("".join(lines))

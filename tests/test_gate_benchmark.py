@@ -48,6 +48,7 @@ def _kernel(seconds: fast.Array, cycles: fast.Array | None) -> SideKernel:
     return structs.replace(kernel([[1.0]]), times=times)
 
 
+@pytest.mark.slow
 @each_row("order", ORDERS)
 @each_row("condition", CONDITIONS, ids=lambda condition: condition.name)
 def test_verdicts_of_arrays_are_those_of_the_tool(condition: Condition, order: Order) -> None:
