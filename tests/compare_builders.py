@@ -32,24 +32,13 @@ CLOCK_HZ = 1e9
 
 
 def kernel(
-    name: str = "kernel",
-    durations_s: Sequence[float] = (1e-5,),
-    *,
-    launches: int | None = None,
-    grid: Dim3 | None = (64, 1, 1),
-    block: Dim3 | None = (256, 1, 1),
-    ranges: tuple[str, ...] = (),
-    clocks_hz: Sequence[float] | None = None,
-    counts: Mapping[str, float | tuple[float, float, float]] | None = None,
-    traffic: Mapping[Any, float] | None = None,
-    flop: Mapping[str, float] | None = None,
-    registers: int | None = 32,
-    shared_bytes: int | None = 0,
-    occupancy: float | None = None,
-    limiters: tuple[str, ...] = (),
-    lines: Iterable[LineWork] = (),
-    **fields: Any,
-) -> KernelProfile:
+    name: str = "kernel", durations_s: Sequence[float] = (1e-5,), *, launches: int | None = None,
+    grid: Dim3 | None = (64, 1, 1), block: Dim3 | None = (256, 1, 1), ranges: tuple[str, ...] = (),
+    clocks_hz: Sequence[float] | None = None, counts: Mapping[str, float | tuple[float, float, float]] | None = None,
+    traffic: Mapping[Any, float] | None = None, flop: Mapping[str, float] | None = None, registers: int | None = 32,
+    shared_bytes: int | None = 0, occupancy: float | None = None, limiters: tuple[str, ...] = (),
+    lines: Iterable[LineWork] = (), **fields: Any,
+) -> KernelProfile:  # fmt: skip
     """A launch of each of these durations, as one entry; none: a kernel whose durations are not known.
 
     `counts` are values, or (value, low, high); `traffic` is bytes by level, `flop` FLOP by path; `fields` are any
@@ -60,45 +49,24 @@ def kernel(
     number = launches if launches is not None else max(1, len(times))
     sizes = traffic or {}
     every: dict[str, Any] = {
-        "id": 0,
-        "source": 0,
-        "device": 0,
-        "rank": None,
-        "process": None,
-        "stream": None,
-        "name": name,
-        "demangled": name,
-        "label": name,
-        "ranges": ranges,
-        "grid": grid,
-        "block": block,
-        "registers_per_thread": registers,
-        "shared_memory_per_block": shared_bytes,
-        "launches": number,
-        "duration_s": _middle(times),
-        "duration_percentiles_s": spread(times) if len(times) > 1 else None,
+        "id": 0, "source": 0, "device": 0, "rank": None, "process": None, "stream": None, "name": name,
+        "demangled": name, "label": name, "ranges": ranges, "grid": grid, "block": block,
+        "registers_per_thread": registers, "shared_memory_per_block": shared_bytes, "launches": number,
+        "duration_s": _middle(times), "duration_percentiles_s": spread(times) if len(times) > 1 else None,
         "duration_source": "gpu__time_duration.sum" if times else None,
-        "time_total_s": sum(times) * number / len(times) if times else None,
-        "time_share": None,
-        "sm_clock_hz": _middle(clocks),
-        "throttled": None,
+        "time_total_s": sum(times) * number / len(times) if times else None, "time_share": None,
+        "sm_clock_hz": _middle(clocks), "throttled": None,
         "work": tuple(Work(path, amount, None, "counted") for path, amount in (flop or {}).items()),
         "traffic": tuple(Traffic(level, amount, None, "made up", "counted") for level, amount in sizes.items()),
-        "roofline": (),
-        "throughput": (),
-        "occupancy": Occupancy(occupancy, None, limiters),
-        "stalls": (),
-        "findings": (),
-        "missing": (),
+        "roofline": (), "throughput": (), "occupancy": Occupancy(occupancy, None, limiters), "stalls": (),
+        "findings": (), "missing": (),
         "launch_times": LaunchTimes(durations_s=times, sm_clocks_hz=clocks) if number > 1 and times else None,
-        "counts": tuple(count(key, value) for key, value in (counts or {}).items()),
-        "lines": tuple(lines),
-    }
+        "counts": tuple(count(key, value) for key, value in (counts or {}).items()), "lines": tuple(lines),
+    }  # fmt: skip
     return KernelProfile(**{**every, **fields})
 
 
 def count(name: str, value: float | tuple[float, float, float]) -> LaunchCount:
-    """A counter of a launch; of several as (value, low, high)."""
     middle, low, high = value if isinstance(value, tuple) else (value, value, value)
     return LaunchCount(name=name, value=middle, unit="counts", metric=f"made_up__{name}.sum", low=low, high=high)
 
@@ -108,40 +76,25 @@ def session(*kernels: KernelProfile, file: str = "made-up.ncu-rep", **fields: An
     total_s = sum(kernel.time_total_s or 0.0 for kernel in kernels)
     numbered = [_numbered(kernel, number, total_s) for number, kernel in enumerate(kernels)]
     every: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "gpuprof_version": "0",
-        "sources": (source(file),),
-        "devices": (device(),),
-        "ceilings": (),
-        "kernels": tuple(numbered),
-    }
+        "schema_version": SCHEMA_VERSION, "gpuprof_version": "0", "sources": (source(file),), "devices": (device(),),
+        "ceilings": (), "kernels": tuple(numbered),
+    }  # fmt: skip
     return Session(**{**every, **fields})
 
 
 def source(file: str = "made-up.ncu-rep", **fields: Any) -> Source:
-    """A report of ncu; `fields` are any of Source."""
     every: dict[str, Any] = {
-        "file": file,
-        "sha256": "0" * 64,
-        "kind": "ncu-rep",
-        "tool": "ncu",
-        "tool_version": "2024.1.1.0",
-        "clock_control": "base",
-        "cache_control": "all",
-        "command": None,
-    }
+        "file": file, "sha256": "0" * 64, "kind": "ncu-rep", "tool": "ncu", "tool_version": "2024.1.1.0",
+        "clock_control": "base", "cache_control": "all", "command": None,
+    }  # fmt: skip
     return Source(**{**every, **fields})
 
 
 def device(**fields: Any) -> Device:
-    """An A100; `fields` are any of Device."""
     every: dict[str, Any] = {
-        "id": 0,
-        "name": A100.name,
-        "compute_capability": A100.compute_capability,
-        "sm_count": A100.sm_count,
+        "id": 0, "name": A100.name, "compute_capability": A100.compute_capability, "sm_count": A100.sm_count,
         "spec": "a100-80gb-pcie",
-    }
+    }  # fmt: skip
     return Device(**{**every, **fields})
 
 
@@ -151,15 +104,7 @@ def run(*kernels: KernelProfile, file: str = "made-up.ncu-rep", **fields: Any) -
 
 
 def side(*kernels: KernelProfile, **fields: Any) -> Side:
-    """A side of one run."""
     return side_of([run(*kernels, **fields)])
-
-
-def side_of_runs(*durations_s: Sequence[float], name: str = "kernel", **fields: Any) -> Side:
-    """A side whose runs each launched one kernel, with these durations; `fields` are any of `kernel`."""
-    return side_of(
-        [run(kernel(name, times, **fields), file=f"run{number}.ncu-rep") for number, times in enumerate(durations_s)]
-    )
 
 
 def pair(base: Side | SideKernel | None, new: Side | SideKernel | None, match: MatchKind = "exact") -> Pair:
@@ -169,7 +114,6 @@ def pair(base: Side | SideKernel | None, new: Side | SideKernel | None, match: M
 
 
 def pair_of(base: KernelProfile, new: KernelProfile, match: MatchKind = "exact") -> Pair:
-    """The pair of two kernels of one run each."""
     return pair(side(base), side(new), match)
 
 
@@ -180,7 +124,6 @@ def _first(what: Side | SideKernel | None) -> tuple[SideKernel, ...]:
 
 
 def _middle(values: Sequence[float]) -> float | None:
-    """Return the value that speaks for a group, as sessions have it."""
     return values[middle(values)] if values else None
 
 

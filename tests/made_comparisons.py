@@ -38,22 +38,11 @@ ROOT = "/home/me/project"
 
 def time(verdict: TimeWord = "slower", ratio: float | None = 1.18, **changes: Any) -> TimeChange:
     every: dict[str, Any] = {
-        "verdict": verdict,
-        "base_s": 1e-3,
-        "new_s": 1e-3 * ratio if ratio is not None else None,
-        "ratio": ratio,
-        "interval": Interval(ratio - 0.03, ratio + 0.03) if ratio is not None else None,
-        "base_cycles": None,
-        "new_cycles": None,
-        "cycles_ratio": None,
-        "cycles_interval": None,
-        "base_runs": 1,
-        "new_runs": 1,
-        "base_launches": 10,
-        "new_launches": 10,
-        "noise": 0.004,
-        "noise_source": "the samples",
-    }
+        "verdict": verdict, "base_s": 1e-3, "new_s": 1e-3 * ratio if ratio is not None else None, "ratio": ratio,
+        "interval": Interval(ratio - 0.03, ratio + 0.03) if ratio is not None else None, "base_cycles": None,
+        "new_cycles": None, "cycles_ratio": None, "cycles_interval": None, "base_runs": 1, "new_runs": 1,
+        "base_launches": 10, "new_launches": 10, "noise": 0.004, "noise_source": "the samples",
+    }  # fmt: skip
     return TimeChange(**{**every, **changes})
 
 
@@ -61,45 +50,27 @@ def count(
     name: str = "instructions", base: float | None = 1e6, new: float | None = 1.2e6, **changes: Any
 ) -> CountChange:
     every: dict[str, Any] = {
-        "name": name,
-        "unit": "counts",
-        "base": base,
-        "new": new,
+        "name": name, "unit": "counts", "base": base, "new": new,
         "ratio": new / base if base and new is not None else None,
-        "word": "same" if base == new else "more" if (new or 0) > (base or 0) else "less",
-        "tolerance": 0.0,
-        "data_dependent": False,
-        "metric": "inst_executed",
-    }
+        "word": "same" if base == new else "more" if (new or 0) > (base or 0) else "less", "tolerance": 0.0,
+        "data_dependent": False, "metric": "inst_executed",
+    }  # fmt: skip
     return CountChange(**{**every, **changes})
 
 
 def side_kernel(label: str = "gather_rows", **changes: Any) -> ComparedKernel:
     every: dict[str, Any] = {
-        "run": 0,
-        "id": 0,
-        "label": label,
-        "demangled": f"void {label}(float *)",
-        "ranges": (),
-        "grid": (64, 1, 1),
-        "block": (256, 1, 1),
-        "launches": 10,
-        "time_total_s": 1e-2,
-    }
+        "run": 0, "id": 0, "label": label, "demangled": f"void {label}(float *)", "ranges": (), "grid": (64, 1, 1),
+        "block": (256, 1, 1), "launches": 10, "time_total_s": 1e-2,
+    }  # fmt: skip
     return ComparedKernel(**{**every, **changes})
 
 
 def finding_came(**changes: Any) -> FindingChange:
     every: dict[str, Any] = {
-        "word": "came",
-        "rule": "uncoalesced-global",
-        "severity": "high",
-        "base": "",
-        "new": "headline of uncoalesced-global",
-        "promised": None,
-        "gained": None,
-        "location": "gather.cu:41",
-    }
+        "word": "came", "rule": "uncoalesced-global", "severity": "high", "base": "",
+        "new": "headline of uncoalesced-global", "promised": None, "gained": None, "location": "gather.cu:41",
+    }  # fmt: skip
     return FindingChange(**{**every, **changes})
 
 
@@ -120,11 +91,8 @@ def change(number: int = 0, label: str = "gather_rows", verdict: TimeWord = "slo
         ),
         "causes": (
             ChangeCause(
-                mechanism="occupancy",
-                sentence="occupancy 75 % → 50 % (limited by registers)",
-                direction="slower",
-                certainty="counted",
-                location="gather.cu:88",
+                mechanism="occupancy", sentence="occupancy 75 % → 50 % (limited by registers)", direction="slower",
+                certainty="counted", location="gather.cu:88",
             ),
         )
         if slower
@@ -137,7 +105,7 @@ def change(number: int = 0, label: str = "gather_rows", verdict: TimeWord = "slo
         "findings": (finding_came(),) if slower else (),
         "effect_s": 1.8e-4 if slower else 0.0,
         "effect": 0.01 if slower else 0.0,
-    }
+    }  # fmt: skip
     return KernelChange(**{**every, **changes})
 
 
@@ -155,17 +123,11 @@ def compared(
     known = profiles if profiles is not None else [profile()] * len(kernels)
     pairs = tuple(_pair(kernel, of) for kernel, of in zip(kernels, known, strict=True))
     every: dict[str, Any] = {
-        "schema_version": COMPARISON_VERSION,
-        "gpuprof_version": "9.9",
-        "base": side("base.ncu-rep"),
-        "new": side("new.ncu-rep"),
-        "sentence": "GPU time 10.0 ms → 11.8 ms (+18 %)",
-        "alike": True,
-        "conditions": (),
+        "schema_version": COMPARISON_VERSION, "gpuprof_version": "9.9", "base": side("base.ncu-rep"),
+        "new": side("new.ncu-rep"), "sentence": "GPU time 10.0 ms → 11.8 ms (+18 %)", "alike": True, "conditions": (),
         "total": (QuantityChange(name="gpu-time", unit="s", base=1e-2, new=1.18e-2, ratio=1.18, verdict="slower"),),
-        "kernels": kernels,
-        "gate": gate,
-    }
+        "kernels": kernels, "gate": gate,
+    }  # fmt: skip
     empty = compare_builders.side()
     return Compared(Comparison(**{**every, **changes}), pairs, empty, new=empty)
 
@@ -182,12 +144,8 @@ def side(*files: str, **changes: Any) -> ComparedSide:
 
 def check(word: str = "regression", kernel: int | None = 0, limit: str = "time:3%", **changes: Any) -> GateCheck:
     every: dict[str, Any] = {
-        "limit": limit,
-        "kernel": kernel,
-        "word": word,
-        "change": 0.18,
-        "sentence": "time rose by 18 %, 3 % is allowed",
-    }
+        "limit": limit, "kernel": kernel, "word": word, "change": 0.18, "sentence": "time rose by 18 %, 3 % is allowed",
+    }  # fmt: skip
     return GateCheck(**{**every, **changes})
 
 
@@ -199,12 +157,9 @@ def gate(*checks: GateCheck, ok: int = 0, exit_code: int | None = None) -> Gate:
 
 def condition(**changes: Any) -> RunCondition:
     every: dict[str, Any] = {
-        "name": "gpu",
-        "base": "NVIDIA A100",
-        "new": "NVIDIA H100",
-        "affects": "both",
+        "name": "gpu", "base": "NVIDIA A100", "new": "NVIDIA H100", "affects": "both",
         "sentence": "Other GPUs: neither time nor work can be judged",
-    }
+    }  # fmt: skip
     return RunCondition(**{**every, **changes})
 
 
@@ -234,15 +189,9 @@ def everything(label: str = "gather_rows", text: str = "text") -> Compared:
     unclear = change(1, f"{label} ", "unclear", time=time("unclear", 1.01, reason=text))
     checks = [check(word, 0, text, sentence=text, accepted=text) for word in ("regression", "accepted", "not-compared")]
     return compared(
-        kernel,
-        unclear,
-        change(2, f"{label}  ", "gone"),
-        profiles=[profile(text)] * 3,
-        gate=gate(*checks, check("unclear", None, text, sentence=text), ok=3),
-        base=side(text, gpus=(text,)),
-        new=side(text, text, gpus=(text,)),
-        sentence=text,
-        alike=False,
+        kernel, unclear, change(2, f"{label}  ", "gone"), profiles=[profile(text)] * 3,
+        gate=gate(*checks, check("unclear", None, text, sentence=text), ok=3), base=side(text, gpus=(text,)),
+        new=side(text, text, gpus=(text,)), sentence=text, alike=False,
         conditions=(condition(base=text, new=text, sentence=text), condition(affects=None, sentence=text)),
         notes=(text,),
-    )
+    )  # fmt: skip

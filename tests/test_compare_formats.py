@@ -13,22 +13,14 @@ from xml.etree import ElementTree
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-import gpuprof
-from gpuprof.api_compare import runs_of
-from gpuprof.comparison.compare import Compared, compare
+from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, Interval, TimeWord, WorkChange
-from gpuprof.comparison.sides import Run
-from gpuprof.present.compare_formats import FORMATS, format_of
+from gpuprof.present.compare_formats import FORMATS
 from gpuprof.present.compare_json import comparison_schema, schema_of_comparison
-from gpuprof.present.compare_markdown import MARKER, ROWS
 from gpuprof.present.compare_options import CompareOptions
-from gpuprof.privacy.source_files import PathMap
 from tests import made_comparisons as made
-from tests.conftest import REPORTS
 from tests.contracts import records_of, undescribed
 from tests.hand_made import HOSTILE
 from tests.table import each_row
@@ -54,58 +46,29 @@ def text_of(form: str, compared: Compared, options: CompareOptions = OPTIONS) ->
     return "\n".join(FORMATS[form].lines(compared, options))
 
 
-def many(number: int, label: str = "kernel_{}", **changes: Any) -> Compared:
-    verdicts: tuple[TimeWord, ...] = ("slower", "same", "faster", "unclear")
-    kernels = [made.change(index, label.format(index), verdicts[index % 4], **changes) for index in range(number)]
-    return made.compared(*kernels)
-
-
-# Hostile input, in every format
-
-
 @each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
-@each_row("form", FORMATS)
-def test_no_text_of_a_report_steers_a_terminal_or_breaks_a_line(form: str, text: str) -> None:
-    lines = list(FORMATS[form].lines(made.everything(text, text), OPTIONS))
-    assert lines
-    # Details of JUnit are several lines of text in one element.
+def test_no_text_of_a_report_steers_a_terminal_breaks_a_line_or_is_markup(text: str) -> None:
+    written = made.everything(text, text)
     hidden = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-    for line in lines:
-        plain = line.replace("\n", "") if form == "junit" else line
-        assert not [char for char in plain if unicodedata.category(char) in hidden - _ESCAPED_BY_JSON.get(form, set())]
-    "\n".join(lines).encode("utf-8")
-
-
-_ESCAPED_BY_JSON = {"json": {"Cn", "Co"}}
-"""JSON is the comparison as it is: it escapes what steers a terminal, and leaves characters that are only unknown."""
-
-
-@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
-@each_row("form", ["json", "sarif", "gitlab"])
-def test_what_is_json_stays_json(form: str, text: str) -> None:
-    json.loads(text_of(form, made.everything(text, text)))
-
-
-@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
-def test_what_is_xml_stays_xml(text: str) -> None:
-    root = ElementTree.fromstring(text_of("junit", made.everything(text, text)).encode())
-    assert {element.tag for element in root.iter()} == {
+    for form in FORMATS:
+        lines = list(FORMATS[form].lines(written, OPTIONS))
+        # JSON is the comparison as it is: it escapes what steers a terminal, and leaves characters that are only
+        # unknown. Details of JUnit are several lines of text in one element.
+        steering = hidden - {"Cn", "Co"} if form == "json" else hidden
+        for line in lines:
+            plain = line.replace("\n", "") if form == "junit" else line
+            assert not [char for char in plain if unicodedata.category(char) in steering], form
+        "\n".join(lines).encode("utf-8")
+    for form in ("json", "sarif", "gitlab"):
+        json.loads(text_of(form, written))
+    assert {element.tag for element in ElementTree.fromstring(text_of("junit", written).encode()).iter()} == {
         "testsuites", "testsuite", "properties", "property", "testcase", "failure", "skipped", "system-out",
     }  # fmt: skip
-
-
-@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
-def test_what_is_a_workflow_command_stays_one_command_a_line(text: str) -> None:
-    lines = text_of("github", made.everything(text, text)).split("\n")
-    assert all(
-        re.fullmatch(r"::(error|warning|notice) (file=[^:,]*,line=\d+,)?title=[^:,]*::.*", line) for line in lines
-    )
-    assert [line[: line.index(" ")] for line in lines] == ["::error", "::warning", "::notice"]
-
-
-@each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
-def test_no_text_of_a_report_is_markup_in_markdown(text: str) -> None:
-    page = text_of("md", made.everything(text, text))
+    commands = text_of("github", written).split("\n")
+    assert [line[: line.index(" ")] for line in commands] == ["::error", "::warning", "::notice"]
+    for line in commands:
+        assert re.fullmatch(r"::(error|warning|notice) (file=[^:,]*,line=\d+,)?title=[^:,]*::.*", line)
+    page = text_of("md", written)
     ours = re.sub(r"</?details>|</?summary>|<!-- gpuprof-compare -->", "", page)
     assert not re.search(r"(?<!\\)[<>`]", ours)
     assert not re.search(r"@(?!&#8203;)", ours)
@@ -120,7 +83,6 @@ ODD_NUMBERS = (math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0)
 
 
 def with_numbers(value: Any, number: float) -> Any:
-    """The value with another number for every floating-point one."""
     if isinstance(value, float):
         return number
     if isinstance(value, Struct):
@@ -144,9 +106,6 @@ def test_odd_numbers_are_written_and_never_as_numbers_that_they_are_not(form: st
     assert not re.search(r"\b(nan|inf)\b", text)
 
 
-# JSON
-
-
 @pytest.fixture(scope="module")
 def schema() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(schema_of_comparison())
@@ -160,19 +119,11 @@ def test_json_is_the_comparison_and_valid_by_its_schema(schema: jsonschema.Draft
     schema.validate(json.loads(text_of("json", made.compared())))
 
 
-def test_json_has_a_line_for_each_kernel() -> None:
-    lines = text_of("json", many(5)).split("\n")
-    assert sum(line.startswith('    {"id": ') for line in lines) == 5
-
-
-def test_every_field_of_the_comparison_is_described() -> None:
+def test_the_schema_of_the_reference_describes_every_field_of_the_types() -> None:
+    assert REFERENCE.read_text(encoding="utf-8") == comparison_schema()
     records = records_of("Comparison", schema_of_comparison())
     assert {"KernelChange", "CountChange", "GateCheck", "Interval"} <= set(records)
     assert undescribed(records) == []
-
-
-def test_the_schema_in_the_reference_is_the_one_of_the_types() -> None:
-    assert REFERENCE.read_text(encoding="utf-8") == comparison_schema()
 
 
 def test_a_number_that_is_not_finite_is_missing_with_a_note_and_its_record_where_it_cannot_be(
@@ -187,104 +138,27 @@ def test_a_number_that_is_not_finite_is_missing_with_a_note_and_its_record_where
     assert kernel["time"]["ratio"] is None and kernel["time"]["interval"] is None
     assert kernel["time"]["base_s"] == 1e-3
     assert [count["name"] for count in kernel["work"]["counts"]] == ["instructions"]
-    assert document["notes"] == [
-        "Not finite, and therefore missing: kernels[0].time.ratio, kernels[0].time.interval.low, "
-        "kernels[0].work.counts[1].tolerance."
-    ]
+    assert re.findall(r"kernels\[0\][\w.\[\]]+\w", document["notes"][0]) == [
+        "kernels[0].time.ratio", "kernels[0].time.interval.low", "kernels[0].work.counts[1].tolerance"
+    ]  # fmt: skip
 
 
-@given(st.floats(), st.floats(), st.floats())
-def test_json_is_valid_whatever_the_numbers(ratio: float, low: float, effect: float) -> None:
-    time = structs.replace(made.time(), ratio=ratio, interval=Interval(low, ratio))
-    text = text_of("json", made.compared(made.change(time=time, effect=effect)))
-    json.loads(text, parse_constant=pytest.fail)
-
-
-# Markdown
-
-
-def test_the_comment_begins_with_its_mark_and_the_verdict() -> None:
-    lines = text_of("md", made.compared(made.change())).split("\n")
-    assert lines[0] == MARKER == "<!-- gpuprof-compare -->"
-    assert lines[1] == "**GPU time 10.0 ms → 11.8 ms (+18 %)**"
-
-
-def test_a_row_has_both_verdicts_and_the_cause() -> None:
-    row = next(line for line in text_of("md", made.compared(made.change())).split("\n") if "gather" in line)
-    assert row == (
-        "| gather\\_rows | slower by 18 % (+15 % to +21 %) | 1.00 → 1.18 ms | more: instructions +20 % "
-        "| occupancy 75 % → 50 % (limited by registers) (gather.cu:88) |"
-    )
-
-
-def test_the_comment_shows_ten_kernels_that_changed_and_folds_the_others() -> None:
-    above, _, folded = text_of("md", many(100)).partition("<details>")
-    assert len(re.findall(r"^\| kernel\\_", above, re.MULTILINE)) == ROWS == 10
-    assert "40 more changed kernels below." in above
-    assert "Time of 100 kernels: 25 slower, 25 faster, 25 unclear, 25 same." in above
-    assert len(re.findall(r"^\| kernel\\_", folded, re.MULTILINE)) == 90
-
-
-def test_a_kernel_that_breaks_a_limit_comes_first() -> None:
-    compared = made.compared(
-        made.change(0, "large"), made.change(1, "small", "faster"), gate=made.gate(made.check(kernel=1))
-    )
-    rows = [line for line in text_of("md", compared).split("\n") if line.startswith("| ")]
-    assert rows[1].startswith("| small |") and rows[2].startswith("| large |")
-
-
-@each_row("label", ["kernel_{}", "void very::long::name<{}, int, float, " + "x_" * 200 + ">(float *)"])
-def test_the_comment_fits_with_500_kernels_and_counts_what_is_left_out(label: str) -> None:
-    text = text_of("md", many(500, label), CompareOptions(top=0))
-    assert len(text) <= MOST_CHARACTERS
-    rows = len(re.findall(r"^\| (?:kernel\\_|void)", text, re.MULTILINE))
-    told = [int(number) for number in re.findall(r"^(\d+) more (?:changed )?kernels? left out", text, re.MULTILINE)]
-    details = len(re.findall(r"^\*\*(?:kernel\\_|void)", text, re.MULTILINE))
-    # Each of 500 kernels has a row, and each of the 125 that are slower has details.
-    assert rows + details + sum(told) == 500 + 125
-    assert text.count("<details>") == text.count("</details>")
-
-
-@each_row("text", ["@" * 15_000, "<" * 15_000, "@ " * 7_000, "k" * 15_000])
-def test_the_comment_fits_whatever_the_texts_are(text: str) -> None:
-    whole = made.everything(text, text)
-    kernels = [structs.replace(whole.comparison.kernels[0], id=number) for number in range(50)]
-    compared = made.compared(
-        *kernels,
-        gate=made.gate(*(made.check(kernel=number, limit=text, sentence=text) for number in range(50))),
-        sentence=text,
-        conditions=(made.condition(name="gpu", base=text, new=text, sentence=text),) * 50,
-        base=made.side(*[text] * 50, gpus=(text,) * 50),
-        notes=(text,) * 50,
-    )
-    assert len(text_of("md", compared)) <= MOST_CHARACTERS
-
-
-def test_what_is_not_alike_and_the_gate_stand_above_the_table() -> None:
-    compared = made.compared(
-        made.change(),
-        conditions=(made.condition(),),
-        gate=made.gate(made.check(), made.check("accepted", accepted="known since May"), ok=3),
-    )
-    above, _, below = text_of("md", compared).partition("| kernel")
-    assert "- **Not alike**: Other GPUs: neither time nor work can be judged" in above
-    assert "**Gate failed: 1 regression, 1 accepted; 3 checks hold.**" in above
-    assert "- **regression** of time:3%: gather\\_rows: time rose by 18 %, 3 % is allowed." in above
-    assert "accepted** of" not in above and "Accepted: known since May" in below
-
-
-def test_two_empty_sides_make_a_comment() -> None:
-    text = text_of("md", made.compared(base=made.side(), new=made.side()))
-    assert "No kernels." in text and "| kernel" not in text
+def test_the_comment_fits_whatever_the_texts_are() -> None:
+    for text in ("@" * 15_000, "<" * 15_000, "@ " * 7_000, "k" * 15_000):
+        whole = made.everything(text, text)
+        compared = made.compared(
+            *(structs.replace(whole.comparison.kernels[0], id=number) for number in range(50)),
+            gate=made.gate(*(made.check(kernel=number, limit=text, sentence=text) for number in range(50))),
+            sentence=text, conditions=(made.condition(name="gpu", base=text, new=text, sentence=text),) * 50,
+            base=made.side(*[text] * 50, gpus=(text,) * 50), notes=(text,) * 50,
+        )  # fmt: skip
+        assert len(text_of("md", compared)) <= MOST_CHARACTERS
 
 
 def test_files_are_named_without_their_folders() -> None:
     compared = made.compared(made.change(), base=made.side("/home/me/secret/base.ncu-rep"))
     for form in ("md", "junit"):
         assert "base.ncu-rep" in text_of(form, compared) and "secret" not in text_of(form, compared)
-
-
-# JUnit
 
 
 def suite(compared: Compared) -> ElementTree.Element:
@@ -299,7 +173,6 @@ def suite(compared: Compared) -> ElementTree.Element:
 
 
 def results(element: ElementTree.Element) -> dict[str, tuple[str, str]]:
-    """Each test case with its result and the reason."""
     every = {}
     for case in element.iter("testcase"):
         result = next((part for part in case if part.tag in ("failure", "skipped")), None)
@@ -316,18 +189,14 @@ def test_junit_has_a_test_case_per_limit_that_does_not_hold_and_per_kernel_whose
     )
     kernels = [made.change(number, name, "same") for number, name in enumerate("abcd")]
     element = suite(made.compared(*kernels, made.change(4, "e", "new"), gate=made.gate(*checks, ok=2)))
-    assert results(element) == {
-        "a: time:3%": ("failure", "time rose by 18 %, 3 % is allowed."),
-        "b: instructions:1%": ("skipped", "too noisy."),
-        "c: time:3%": ("skipped", "Accepted: known since May. time rose by 18 %, 3 % is allowed."),
-        "the whole run: total-time:2%": ("skipped", "no durations."),
-        "d: all limits": ("passed", ""),
-    }
+    told = results(element)
+    assert [(name, result) for name, (result, _) in told.items()] == [
+        ("a: time:3%", "failure"), ("b: instructions:1%", "skipped"), ("c: time:3%", "skipped"),
+        ("the whole run: total-time:2%", "skipped"), ("d: all limits", "passed"),
+    ]  # fmt: skip
+    assert "18 %" in told["a: time:3%"][1] and "known since May" in told["c: time:3%"][1]
     properties = {item.get("name"): item.get("value") for item in element.iter("property")}
-    assert properties["base"] == "base.ncu-rep" and properties["checks that hold"] == "2"
-
-
-def test_what_is_unclear_fails_a_test_case_where_the_gate_fails_for_it() -> None:
+    assert properties["base"] == "base.ncu-rep" and "2" in properties.values()
     gate = made.gate(made.check("unclear", 0), exit_code=7)
     assert results(suite(made.compared(made.change(0, "a", "unclear"), gate=gate)))["a: time:3%"][0] == "failure"
 
@@ -340,49 +209,19 @@ def test_junit_without_limits_has_a_test_case_per_kernel() -> None:
         "slower": "failure", "faster": "passed", "same": "passed", "unclear": "skipped", "unknown": "skipped",
         "new": "skipped", "gone": "skipped",
     }  # fmt: skip
-
-
-def test_a_skipped_test_case_has_the_reason() -> None:
-    unclear = made.change(0, "a", "unclear", time=made.time("unclear", 1.0, reason="3 samples; 8 more would tell"))
-    assert results(suite(made.compared(unclear)))["a"] == ("skipped", "3 samples; 8 more would tell.")
-
-
-def test_a_test_case_has_the_attributes_that_jenkins_knows_and_the_launch_as_its_time() -> None:
-    element = suite(made.compared(made.change(), gate=made.gate(made.check())))
-    (case,) = element.iter("testcase")
+    (case,) = suite(made.compared(made.change(), gate=made.gate(made.check()))).iter("testcase")
     assert set(case.keys()) == {"classname", "name", "time"} and case.get("time") == "0.001180000"
     assert {child.tag for child in case} == {"failure", "system-out"}
-    details = (case.findtext("system-out") or "").split("\n")
-    assert "  registers 40 → 72" in details and "cause: occupancy 75 % → 50 % (limited by registers)." in details
-
-
-# Annotations
+    unclear = made.change(0, "a", "unclear", time=made.time("unclear", 1.0, reason="3 samples; 8 more"))
+    assert results(suite(made.compared(unclear)))["a"] == ("skipped", "3 samples; 8 more.")
 
 
 def test_an_annotation_is_at_its_line_and_escapes_what_ends_a_property() -> None:
     compared = made.compared(made.change(label="a,b::c"), gate=made.gate(made.check()))
     first = text_of("github", compared).split("\n")[0]
-    assert first == (
-        "::error file=src/gather.cu,line=88,title=a%2Cb%3A%3Ac%3A regression of time%3A3%25"
-        "::a,b::c: time rose by 18 %25, 3 %25 is allowed; slower by 18 %25: registers 40 → 72."
-    )
-
-
-def test_at_most_ten_errors_and_ten_warnings_are_annotated_and_the_rest_is_counted() -> None:
-    kernels = [made.change(number, f"k{number}", findings=()) for number in range(40)]
-    checks = [made.check(kernel=number) for number in range(25)]
-    lines = text_of("github", made.compared(*kernels, gate=made.gate(*checks))).split("\n")
-    assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"]
-    assert "title=k0%3A" in lines[0] and "title=k25 is slower" in lines[10]
-    assert lines[-1].endswith("Not shown here: 15 more errors, 5 more warnings.")
-
-
-def test_a_problem_without_a_line_is_annotated_with_the_run() -> None:
-    lines = text_of("github", made.compared(made.change(), gate=made.gate(made.check())), CompareOptions()).split("\n")
-    assert lines[0].startswith("::error title=")
-
-
-def test_an_accepted_regression_is_no_annotation() -> None:
+    assert first.startswith("::error file=src/gather.cu,line=88,title=a%2Cb%3A%3Ac%3A regression of time%3A3%25::")
+    assert "18 %25, 3 %25" in first and first.endswith("registers 40 → 72.")
+    assert text_of("github", compared, CompareOptions()).startswith("::error title="), "no root"
     gate = made.gate(made.check("accepted", accepted="known since May"))
     lines = text_of("github", made.compared(made.change(findings=()), gate=gate)).split("\n")
     assert len(lines) == 1 and "1 accepted" in lines[0]
@@ -397,81 +236,3 @@ def test_gitlab_gets_what_it_needs_of_each_entry() -> None:
     assert [entry["severity"] for entry in entries] == ["critical", "major"]
     assert [entry["check_name"] for entry in entries] == ["gate-regression", "uncoalesced-global"]
     assert all(set(entry) == {"description", "check_name", "fingerprint", "severity", "location"} for entry in entries)
-
-
-def test_fingerprints_differ_within_a_report_and_stay_while_numbers_change() -> None:
-    def prints(ratio: float) -> list[str]:
-        time = made.time("slower", ratio)
-        kernels = [made.change(number, "same_name", time=time, sentence=f"slower: {ratio}") for number in range(3)]
-        return [entry["fingerprint"] for entry in json.loads(text_of("gitlab", made.compared(*kernels)))]
-
-    assert prints(1.18) == prints(1.31)
-    assert len(set(prints(1.18))) == 6
-
-
-# Real reports
-
-BASELINE, CHANGED = "gpu_workshop-MW_DivToMult.ncu-rep", "gpu_workshop-MW_Baseline.ncu-rep"
-"""A program without and with FP64 divisions: one of five kernels is 1.8x slower with them."""
-DIVISIONS = "compute_tendencies_x_279_gpu"
-
-
-@pytest.fixture(scope="module")
-def real() -> Compared:
-    """The comparison of two real reports, the slower one as the new side."""
-    if not REPORTS.is_dir():
-        pytest.skip("no real reports lie beside the checkout (../shared/reports)")
-    base, new = ([Run(name, gpuprof.load(REPORTS / name, keep_private=True))] for name in (BASELINE, CHANGED))
-    return compare(base, new, "9.9")
-
-
-def test_real_reports_are_written_in_json_that_is_valid_and_finite(
-    real: Compared, schema: jsonschema.Draft202012Validator
-) -> None:
-    text = text_of("json", real)
-    schema.validate(json.loads(text))
-    assert msgspec.json.decode(text, type=Comparison) == real.comparison
-
-
-def test_the_kernel_that_became_slower_is_in_every_format(real: Compared) -> None:
-    options = CompareOptions(path_maps=(PathMap("/glade/u/home/dhoward/GPU_workshop", "exercises"),))
-    for form in FORMATS:
-        assert DIVISIONS in text_of(form, real, options).replace("\\", ""), form
-    assert results(suite(real))[DIVISIONS][0] == "failure"
-    (entry,) = [item for item in json.loads(text_of("gitlab", real, options)) if item["check_name"] == "kernel-slower"]
-    assert entry["location"]["path"] == "exercises/10_HandsOnNsight/miniWeather_mpi_openacc.F90"
-
-
-def test_a_path_map_is_taken_before_folders_are_left_out(real: Compared) -> None:
-    maps = (PathMap("/glade/u/home/dhoward/GPU_workshop", "exercises"),)
-    base, new = (runs_of([str(REPORTS / name)], path_maps=maps) for name in (BASELINE, CHANGED))
-    kept = compare(base, new, "9.9")
-    options = CompareOptions(path_maps=maps)
-    assert text_of("gitlab", kept, CompareOptions()) == text_of("gitlab", real, options) != "[\n]"
-    assert "/glade/" not in text_of("json", kept)
-
-
-def test_without_a_path_map_nothing_of_real_reports_is_placed_and_their_folders_stay_unsaid(real: Compared) -> None:
-    assert json.loads(text_of("gitlab", real)) == []
-    assert "/glade/" not in "".join(text_of(form, real) for form in ("sarif", "gitlab", "github", "junit", "md"))
-
-
-# The table of formats
-
-
-@each_row(
-    ("file", "form"),
-    [
-        ("a.json", "json"),
-        ("report.MD", "md"),
-        ("junit.xml", "junit"),
-        ("results.sarif", "sarif"),
-        ("results.sarif.json", "sarif"),
-        ("gl-code-quality-report.json", "gitlab"),
-        ("page.html", None),
-        ("noending", None),
-    ],
-)
-def test_the_name_of_a_file_tells_its_format(file: str, form: str | None) -> None:
-    told = format_of(file)
-    assert (told.name if told is not None else None) == form

@@ -5,12 +5,11 @@ The reports of the stand-in are made up; nothing here has run on a GPU.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
-import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -20,17 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.turns import rates
-from gpuprof.collect.machine import Machine
-from gpuprof.collect.survey_tools import tools_for
-from gpuprof.comparison.compare import Compared, compare
 from gpuprof.comparison.contract import TimeWord
-from gpuprof.comparison.looks import Pace, Since, TurnsLook, Waited, next_look, side_of_turn, since, waited_for
+from gpuprof.comparison.looks import Pace, Since, TurnsLook, Waited, next_look, side_of_turn
 from tests.cli import GPUPROF, Done, gpuprof
-from tests.compare_builders import kernel, run
 from tests.ncu_bytes import simple_report
 from tests.table import each_row
-from tests.test_run import FAILED, NO_DRIVER, REFUSED_COUNTERS, STANDIN, Bench, bench, value_after
-from tests.test_surveys import GEMMS, RECORDS, hand_made_trace
+from tests.test_run import FAILED, NO_DRIVER, STANDIN, Bench, bench, value_after
 
 assert bench  # a fixture
 
@@ -51,26 +45,21 @@ class Two(Bench):
         self.steps(*(self.taking(seconds) for seconds in every), *([last] if last else []))
 
     def taking(self, seconds: float, **more: object) -> Mapping[str, object]:
-        """A step whose kernel takes so long."""
         metrics = {**SHAPE, "gpu__time_duration.sum": seconds * 1e9, "smsp__inst_executed.sum": 1e6}
         file = self.folder / f"{seconds!r}.ncu-rep"
         file.write_bytes(simple_report([("gemm", metrics), ("copy", {**metrics, "gpu__time_duration.sum": 1e3})]))
         return {"report": str(file), "program": True, **more}
 
     def line(self, *options: str, base: Sequence[str] = ("true",), new: Sequence[str] = ("true", "new")) -> list[str]:
-        """The command line."""
         return ["compare", "--run", "--ncu", str(STANDIN), "-o", "out", *options, "--", *base, "---", *new]
 
     def measure(self, *options: str, base: Sequence[str] = ("true",), new: Sequence[str] = ("true", "new")) -> Done:
-        """Run gpuprof in this process."""
         return gpuprof(*self.line(*options, base=base, new=new), cwd=self.folder, environ=self.environ)
 
     def sides(self) -> list[str]:
-        """Which program each call of ncu started."""
-        return ["new" if words[-1] == "new" else "base" for words in self.calls]
+        return ["new" if arguments[-1] == "new" else "base" for arguments in self.calls]
 
     def samples(self) -> list[str]:
-        """The names of the timed runs that were kept."""
         return sorted(path.name for path in (self.folder / "out/samples").glob("*.json"))
 
     def change(self, done: Done) -> dict[str, object]:
@@ -81,135 +70,55 @@ class Two(Bench):
 
 @pytest.fixture
 def two(bench: Bench) -> Two:
-    """A place for two programs."""
     return Two(bench.folder)
 
 
 def around(middle_s: float, count: int, noise: Sequence[float] = STEADY) -> list[float]:
-    """Times of so many runs."""
     return [middle_s * (1 + noise[number % len(noise)]) for number in range(count)]
 
 
-# The order, and when it is enough
-
-
-def test_the_order_is_base_new_new_base() -> None:
-    assert [side_of_turn(turn) for turn in range(8)] == ["base", "new", "new", "base"] * 2
-
-
 def look(
-    verdict: TimeWord,
-    rounds: int,
-    *,
-    needed: int | None = None,
-    left_s: float = 1000.0,
-    round_s: float = 1.0,
-    first: int | None = None,
-    alike: bool = True,
-) -> TurnsLook:
+    verdict: TimeWord, rounds: int, *, needed: int | None = None, left_s: float = 1000.0, round_s: float = 1.0,
+    first: int | None = None, alike: bool = True,
+) -> TurnsLook:  # fmt: skip
     """What follows from a look at one kernel that has had its verdict since `first`."""
     told = Waited(key=0, label="gemm", verdict=verdict, runs_needed=needed)
     held: dict[Hashable, Since] = {0: Since(verdict, first if first is not None else rounds)}
     return next_look((told,), held, Pace(rounds=rounds, left_s=left_s, round_s=round_s), alike=alike)
 
 
-def test_three_rounds_are_made_in_any_case_that_the_budget_allows() -> None:
+def test_a_look_says_how_many_rounds_to_make_before_the_next() -> None:
+    assert [side_of_turn(turn) for turn in range(8)] == ["base", "new", "new", "base"] * 2
+    # Three rounds are made in any case that the budget allows.
     assert look("same", 1).until == look("unclear", 1).until == look("same", 2).until == 3
     assert look("same", 1, left_s=1.5).until == 2
-    assert look("same", 1, left_s=0.5) == TurnsLook(None, "the budget is over", ("gemm",))
-
-
-def test_what_is_the_same_is_not_measured_again() -> None:
-    assert look("same", 5) == TurnsLook(None, "every kernel that matters is clear", ())
-
-
-def test_a_change_counts_when_a_look_at_twice_as_many_runs_says_the_same() -> None:
+    ended = look("same", 1, left_s=0.5)
+    assert (ended.until, ended.pending) == (None, ("gemm",))
+    # What is the same is not measured again; a change counts when a look at twice as many runs says the same.
+    assert (look("same", 5).until, look("same", 5).pending) == (None, ())
     assert look("slower", 3).until == 6
     assert look("faster", 5, first=3).until == 6
     assert look("slower", 6, first=3).until is None
     assert look("slower", 6).until == 12
-
-
-def test_fewer_than_five_runs_are_no_forecast_of_what_is_needed() -> None:
+    # Fewer than five runs are no forecast, and one is trusted to twice the runs that it is made from.
     assert look("unclear", 3).until == look("unclear", 4).until == 5
     assert look("unclear", 3, needed=9).until == 6
-
-
-def test_a_forecast_is_trusted_to_twice_the_runs_that_it_is_made_from() -> None:
     assert look("unclear", 5, needed=7).until == 7
     assert look("unclear", 5, needed=200).until == 10
+    # What the budget cannot settle ends it early, and so do unlike conditions.
     assert look("unclear", 12, needed=200, left_s=3.2).until is None
-
-
-def test_what_the_budget_cannot_settle_ends_it_early() -> None:
     told = look("unclear", 5, needed=100, left_s=20.0, round_s=1.0)
-    assert told.until is None and told.pending == ("gemm",) and "as many runs as the budget has" in told.why
+    assert told.until is None and told.pending == ("gemm",)
     assert look("unclear", 5, needed=49, left_s=20.0, round_s=1.0).until == 10
     assert look("unclear", 5, needed=None).until is None
-
-
-def test_where_no_kernel_is_on_both_sides_nothing_is_said_to_be_clear() -> None:
-    told = next_look((), {}, Pace(rounds=3, left_s=100.0, round_s=1.0), alike=True)
-    assert told == TurnsLook(None, "no kernel that matters is on both sides with a time", ())
-
-
-def test_unlike_conditions_end_it() -> None:
-    assert "differs too much" in look("unclear", 3, alike=False).why
-
-
-def test_a_noisy_kernel_does_not_stop_another_from_being_settled() -> None:
-    noisy = Waited(key=0, label="noisy", verdict="unclear", runs_needed=None)
-    near = Waited(key=1, label="near", verdict="unclear", runs_needed=8)
-    held = since((noisy, near), {}, 5)
-    told = next_look((noisy, near), held, Pace(rounds=5, left_s=100.0, round_s=1.0), alike=True)
-    assert told == TurnsLook(8, "", ("near",))
-
-
-def test_a_run_that_takes_no_time_does_not_go_on_forever() -> None:
-    assert Pace(rounds=5, left_s=1.0, round_s=0.0).reach == 1000
-    assert Pace(rounds=5, left_s=math.inf, round_s=1.0).reach == 1000
+    assert look("unclear", 3, alike=False).until is None
+    assert next_look((), {}, Pace(rounds=3, left_s=100.0, round_s=1.0), alike=True).until is None
+    # A run that takes no time does not go on forever.
+    assert Pace(rounds=5, left_s=1.0, round_s=0.0).reach == Pace(rounds=5, left_s=math.inf, round_s=1.0).reach == 1000
     assert look("unclear", 1000, needed=1500, round_s=0.0).until is None
 
 
-@given(
-    verdict=st.sampled_from(["same", "slower", "unclear"]),
-    rounds=st.integers(1, 1000),
-    first=st.integers(1, 1000),
-    needed=st.none() | st.integers(1, 10_000),
-    left_s=st.floats(0, allow_nan=False),
-    round_s=st.floats(0, allow_nan=False),
-)
-def test_each_look_is_later_than_the_last_and_within_the_budget(
-    verdict: TimeWord, rounds: int, first: int, needed: int | None, left_s: float, round_s: float
-) -> None:
-    told = look(verdict, rounds, needed=needed, left_s=left_s, round_s=round_s, first=min(first, rounds))
-    assert told.why if told.until is None else rounds < told.until <= Pace(rounds, left_s, round_s).reach
-
-
-def test_a_verdict_that_comes_back_counts_from_then_on() -> None:
-    slower, unclear = (Waited(key=0, label="gemm", verdict=word, runs_needed=None) for word in ("slower", "unclear"))
-    held = since((slower,), {}, 3)
-    assert since((slower,), held, 6) == held
-    assert since((slower,), since((unclear,), held, 6), 8) == {0: Since("slower", 8)}
-
-
-def compared(base: Mapping[str, float], new: Mapping[str, float]) -> Compared:
-    """A comparison of two runs of kernels that take so long."""
-    sides = [[run(*(kernel(name, (seconds,)) for name, seconds in side.items()))] for side in (base, new)]
-    return compare(sides[0], sides[1], "0")
-
-
-def test_kernels_matter_that_make_up_most_of_either_side() -> None:
-    base = {"large": 9e-3, "small": 1e-4, "grown": 1e-4}
-    told = compared(base, {**base, "grown": 9e-3})
-    assert {waited.label for waited in waited_for(told)} == {"large", "grown"}
-
-
-def test_a_kernel_on_one_side_only_is_not_waited_for() -> None:
-    told = compared({"old": 1e-3, "both": 1e-3}, {"entirely_other": 1e-3, "both": 1e-3})
-    assert [waited.label for waited in waited_for(told)] == ["both"]
-
-
+@pytest.mark.slow
 def test_looking_again_and_again_finds_no_more_false_changes() -> None:
     same = rates(0.012, 0.0, 400)
     assert same.slower + same.faster <= 0.01 and same.unclear <= 0.1
@@ -217,301 +126,159 @@ def test_looking_again_and_again_finds_no_more_false_changes() -> None:
     assert slower.slower >= 0.95 and slower.faster == 0
 
 
-# Whole measurements
+@given(
+    verdict=st.sampled_from(["same", "slower", "unclear"]), rounds=st.integers(1, 1000), first=st.integers(1, 1000),
+    needed=st.none() | st.integers(1, 10_000), left_s=st.floats(0, allow_nan=False),
+    round_s=st.floats(0, allow_nan=False),
+)  # fmt: skip
+def test_each_look_is_later_than_the_last_and_within_the_budget(
+    verdict: TimeWord, rounds: int, first: int, needed: int | None, left_s: float, round_s: float
+) -> None:
+    told = look(verdict, rounds, needed=needed, left_s=left_s, round_s=round_s, first=min(first, rounds))
+    assert told.why if told.until is None else rounds < told.until <= Pace(rounds, left_s, round_s).reach
 
 
+@pytest.mark.slow
 def test_the_same_program_twice_is_the_same_after_five_rounds(two: Two) -> None:
     two.times(around(1e-3, 6), around(1e-3, 6, STEADY[::-1]))
-    done = two.measure("--format", "json", base=("sh", "-c", "echo from base"), new=("sh", "-c", "echo from $0", "new"))
+    done = two.measure(
+        "--format", "json", "--exclude", "copy", "--clock-control", "base",
+        base=("sh", "-c", "echo from base"), new=("sh", "-c", "echo from $0", "new"),
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     time = two.change(done)["time"]
     assert isinstance(time, dict) and time["verdict"] == "same" and time["base_runs"] == time["new_runs"] == 5
-    assert "pairs of runs" in time["noise_source"]
     assert two.sides() == ["base"] * 2 + ["new"] * 3 + ["base"] * 2 + ["new"] * 2 + ["base"] * 2 + ["new"]
     assert [done.stderr.count(f"from {side}\n") for side in ("base", "new")] == [1, 1]
-    assert "every kernel that matters is clear" in done.stderr
+    # Timed runs are timed alone and alike, and what is excluded is in none.
+    surveys = [arguments for arguments in two.calls if "--kernel-id" not in arguments]
+    assert len(surveys) == len(two.calls) - 2
+    assert len({value_after(arguments, "--metrics") for arguments in surveys}) == 1
+    assert {value_after(arguments, "--clock-control") for arguments in two.calls} == {"base"}
+    for name in ("base/session.json", "samples/base-02.session.json"):
+        session = json.loads((two.folder / "out" / name).read_text())
+        assert [kernel["label"] for kernel in session["kernels"]] == ["gemm"]
 
 
+@pytest.mark.slow
 def test_a_slower_program_is_told_with_all_that_it_rests_on(two: Two) -> None:
-    two.times(around(1e-3, 12), around(1.1e-3, 12))
-    done = two.measure("--fail-on", "time:3%", "-o", "page.html")
+    two.times(around(1e-3, 12), around(1.3e-3, 12))
+    done = two.measure("--fail-on", "time:3%", "-o", "page.html", base=("sh", "-c", "echo from base"))
     assert done.returncode == 6, done.stderr
+    assert done.stdout.startswith("from base\n")
     left = {str(path.relative_to(two.folder / "out")) for path in (two.folder / "out").rglob("*.*")}
     assert {f"{side}/{name}" for side in ("base", "new") for name in ("session.json", "report.html")} <= left
     assert {"base/survey.ncu-rep", "base/profile.ncu-rep", "samples/base-02.session.json"} <= left
     assert len(two.samples()) == len(two.calls) - 4
     assert (two.folder / "page.html").exists()
-    assert done.stderr.splitlines()[-1].startswith("gate failed: time:3% of gemm")
-
-
-def test_it_is_compared_again_from_its_files(two: Two) -> None:
-    two.times(around(1e-3, 12), around(1.1e-3, 12))
-    done = two.measure(base=("sh", "-c", "echo from base"))
-    assert done.stdout.startswith("from base\n")
-    (line,) = [line for line in done.stderr.splitlines() if "next: gpuprof compare" in line]
-    words = line.partition("next: gpuprof ")[2]
-    again = two.shell(f"{shlex.join(GPUPROF)} {words} --format json")
-    assert again.returncode == 0, again.stderr
-    time = two.change(again)["time"]
-    assert isinstance(time, dict) and time["verdict"] == "slower" and time["base_runs"] == time["new_runs"]
-
-
-def test_timed_runs_are_timed_alone_and_alike(two: Two) -> None:
-    two.times(around(1e-3, 6), around(1e-3, 6))
-    assert two.measure("--kernel", "gemm", "--clock-control", "base").returncode == 0
-    surveys = [words for words in two.calls if "--kernel-id" not in words]
-    assert len(surveys) == len(two.calls) - 2
-    assert len({value_after(words, "--metrics") for words in surveys}) == 1
-    assert {value_after(words, "--clock-control") for words in two.calls} == {"base"}
-
-
-def test_progress_says_what_is_to_be_settled_and_what_is_left(two: Two) -> None:
-    two.times(around(1e-3, 12), around(1.3e-3, 12))
-    told = two.measure().stderr
-    assert "base: true\n" in told and "new: true '…'\n" in told
-    assert "1 run a side: timing both programs in turns, " in told
-    assert "3 runs a side: 1 of 1 kernels to be settled: gemm; " in told
-    assert "6 runs a side: every kernel that matters is clear\n" in told
+    assert done.stderr.splitlines()[-1].startswith("gate failed: time:3% ")
 
 
 def test_a_budget_that_is_over_after_the_profiles_leaves_one_run_a_side(two: Two) -> None:
     two.times(around(1e-3, 1), around(1.1e-3, 1))
     done = two.measure("--budget", "0.001", "--format", "json")
     assert done.returncode == 0, done.stderr
-    assert "1 run a side: the budget is over: gemm\n" in done.stderr
     assert len(two.calls) == 4 and two.samples() == []
     time = two.change(done)["time"]
     assert isinstance(time, dict) and time["verdict"] == "unclear"
 
 
-def test_standard_input_is_read_by_every_run(two: Two) -> None:
-    two.times(around(1e-3, 3), around(1.3e-3, 3), code=1, log=FAILED)
-    (two.folder / "in").write_text("header\nbody\n")
-    program = ("sh", "-c", "cat; echo read", "base")
-    line = shlex.join([*GPUPROF, *two.line(base=program, new=("sh", "-c", "cat; echo read", "new"))])
-    with (two.folder / "in").open() as given:
-        done = two.shell(f"read first; {line}", given)
-    assert done.stdout.startswith("body\nread\nbody\nread\n"), done.stderr
-    assert (two.folder / "out/new/program.log").read_text() == "body\nread\n"
-
-
-def test_excluded_kernels_are_in_no_run(two: Two) -> None:
-    two.times(around(1e-3, 6), around(1e-3, 6))
-    done = two.measure("--exclude", "copy", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    for name in ("base/session.json", "samples/base-02.session.json"):
-        session = json.loads((two.folder / "out" / name).read_text())
-        assert [kernel["label"] for kernel in session["kernels"]] == ["gemm"]
-    assert "matches no kernel" not in done.stderr
-
-
-def test_both_sides_are_timed_by_the_tool_that_can_time_both(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Machine, "driver_version", lambda _: (580, 65))
-    (two.folder / "packages/torch").mkdir(parents=True)
-    (two.folder / "packages/torch/__init__.py").touch()
-    two.environ |= {"PYTHONPATH": str(two.folder / "packages"), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-    (two.folder / "train.py").write_text("import torch\n")
-    program = (sys.executable, "train.py")
-    assert tools_for(program, two.environ)[0] == "torch" and "torch" not in tools_for(("true",), two.environ)
-    two.times(around(1e-3, 6), around(1e-3, 6))
-    done = two.measure(base=program)
-    assert done.returncode == 0, done.stderr
-    assert two.sides()[:4] == ["base", "base", "new", "new"] and "--kernel-id" not in two.calls[0]
-    assert "PyTorch" not in done.stderr
-
-
-def test_programs_that_pytorch_times_are_timed_by_it_again(two: Two, reports: Path) -> None:
-    trace = hand_made_trace(reports / GEMMS, two.folder / "t.json.gz")
-    (two.folder / "train.py").write_text(RECORDS)
-    two.steps(*[{"report": str(reports / GEMMS)}] * 2)
-    program = (sys.executable, "train.py", "0", str(trace))
-    done = two.measure("--survey", "torch", "--format", "json", base=program, new=(sys.executable, "-u", *program[1:]))
-    assert done.returncode == 0, done.stderr
-    assert len(two.calls) == 2
-    session = json.loads((two.folder / "out/samples/new-02.session.json").read_text())
-    assert [source["kind"] for source in session["sources"]] == ["torch-trace survey"]
-    assert {kernel["duration_source"] for kernel in session["kernels"]} == {"survey"}
-    assert "durations" not in done.stdout.partition('"conditions"')[2].partition('"total"')[0]
-
-
-# What goes wrong
+TWO = ("--", "true", "---", "true")
 
 
 @each_row(
-    ("words", "says"),
+    ("arguments", "says"),
     [
-        (("--run",), "--run needs two programs behind --"),
-        (("--run", "--", "true"), "--run has one program, and needs two with --- between them"),
-        (("--run", "--", "true", "---"), "no program on one side of ---"),
-        (("--run", "--", "---", "true"), "no program on one side of ---"),
-        (("--run", "--", "true", "---", "true", "---", "true"), "more than two programs"),
-        (("a.json", "--run", "--", "true", "---", "true"), "files and --run cannot be combined"),
-        (("--run", "--base", "a", "--new", "b", "--", "true", "---", "true"), "files and --run cannot be combined"),
-        (("--run", "--budget", "0", "--", "true", "---", "true"), "0"),
-        (("--run", "--budget", "-1", "--", "true", "---", "true"), "-1"),
-        (("--run", "--budget", "nan", "--", "true", "---", "true"), "nan"),
-        (("--run", "--budget", "inf", "--", "true", "---", "true"), "inf"),
-        (("--budget", "5", "a.json", "b.json"), "--budget is about --run"),
-        (("--set", "roofline", "a.json", "b.json"), "--set is about profiling a program"),
-        (("--run", "--plan-only", "--", "true", "---", "true"), "--plan-only"),
-        (("--run", "--survey", "in.ncu-rep", "--", "true", "---", "true"), "--run times both programs itself"),
-        (("--run", "--kernel", "#0", "--", "true", "---", "true"), "numbers a kernel of a comparison"),
-        (("--run", "--update-baseline", "--fail-on", "time:3%", "--", "true", "---", "true"), "--update-baseline"),
-        (("--run", "-o", "a", "-o", "b", "--", "true", "---", "true"), "-o names two folders: a and b"),
-        (("--run", "-o", "out.csv", "--", "true", "---", "true"), "out.csv"),
-        (("--run", "-o", "json=gpuprof-compare", "--", "true", "---", "true"), "--run leaves there what it measures"),
-        (("--run", "-o", "a", "-o", "a/base/session.json", "--", "true", "---", "true"), "--run leaves there what"),
-        (("--run", "true", "---", "true"), "--- stands between two programs, and they stand behind --run --"),
-        (("true", "---", "true"), "--- stands between two programs, and they stand behind --run --"),
-        (("--run", "--open", "--", "true", "---", "true"), "--open opens a page, and none is written"),
-        (("--run", "--fail-on", "speed:3%", "--", "true", "---", "true"), "speed"),
-        (("--run", "--", "true", "---", "./nosuch"), "./nosuch: no such file"),
-        (("--run", "--", "./nosuch", "---", "true"), "./nosuch: no such file"),
+        (("--run",), "--run"),
+        (("--run", "--", "true"), "---"),
+        (("--run", *TWO, "---", "true"), "two programs"),
+        (("--run", "--base", "a", "--new", "b", *TWO), "--run"),
+        (("--run", "--budget", "0", *TWO), "0"),
+        (("--budget", "5", "a.json", "b.json"), "--budget"),
+        (("--run", "--plan-only", *TWO), "--plan-only"),
+        (("--run", "--kernel", "#0", *TWO), "--kernel"),
+        (("--run", "--update-baseline", "--fail-on", "time:3%", *TWO), "--update-baseline"),
+        (("--run", "-o", "a", "-o", "a/base/session.json", *TWO), "a/base/session.json"),
+        (("--run", "--", "true", "---", "./nosuch"), "./nosuch"),
     ],
 )
-def test_a_wrong_command_line_runs_nothing(two: Two, words: tuple[str, ...], says: str) -> None:
+def test_a_wrong_command_line_runs_nothing(two: Two, arguments: tuple[str, ...], says: str) -> None:
     (two.folder / "in.ncu-rep").write_bytes(b"")
-    if "--run" in words:
-        place = words.index("--run") + 1
-        words = (*words[:place], "--ncu", str(STANDIN), *words[place:])
-    done = gpuprof("compare", *words, cwd=two.folder, environ=two.environ)
+    if "--run" in arguments:
+        place = arguments.index("--run") + 1
+        arguments = (*arguments[:place], "--ncu", str(STANDIN), *arguments[place:])
+    done = gpuprof("compare", *arguments, cwd=two.folder, environ=two.environ)
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
     assert two.calls == [] and not (two.folder / "gpuprof-compare").exists() and not (two.folder / "out").exists()
 
 
-def test_no_ncu_is_told_before_anything_is_run(two: Two) -> None:
+def test_nothing_is_run_without_ncu_and_nothing_replaced_without_force(two: Two) -> None:
     done = two.measure("--ncu", "nosuch/ncu")
-    assert done.returncode == 3 and "nosuch/ncu" in done.stderr
-    assert not (two.folder / "out").exists()
-
-
-@each_row("name", ["base/session.json", "new/report.html", "new/survey.ncu-rep", "samples/new-07.session.json"])
-def test_nothing_is_replaced_without_force(two: Two, name: str) -> None:
-    place = two.folder / "out" / name
-    place.parent.mkdir(parents=True)
-    place.write_text("mine")
-    two.times(around(1e-3, 6), around(1e-3, 6))
+    assert done.returncode == 3 and "nosuch/ncu" in done.stderr and not (two.folder / "out").exists()
+    (two.folder / "out").write_text("mine")
     done = two.measure()
-    assert done.returncode == 2 and f"out/{name} already exists" in done.stderr
-    assert place.read_text() == "mine" and two.calls == []
+    assert done.returncode == 2 and (two.folder / "out").read_text() == "mine"
+    (two.folder / "out").unlink()
+    for name in ("base/session.json", "new/report.html", "new/survey.ncu-rep", "samples/new-07.session.json"):
+        place = two.folder / "out" / name
+        place.parent.mkdir(parents=True)
+        place.write_text("mine")
+        done = two.measure()
+        assert done.returncode == 2 and f"out/{name}" in done.stderr and place.read_text() == "mine"
+        place.unlink()
+        place.parent.rmdir()
+    with (two.folder / "out/.gpuprof-run").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert two.measure().returncode == 2
+    assert two.calls == []
 
 
-def test_by_force_no_run_of_an_earlier_measurement_is_left_to_count(two: Two) -> None:
-    old = two.folder / "out/samples/base-40.session.json"
-    old.parent.mkdir(parents=True)
-    old.write_text("{}")
-    two.times(around(1e-3, 6), around(1e-3, 6))
-    assert two.measure("--force").returncode == 0
-    assert not old.exists() and "base-02.session.json" in two.samples()
-
-
-def test_a_second_program_that_fails_at_once_leaves_the_profile_of_the_first(two: Two) -> None:
-    fails = {"stderr": NO_DRIVER, "log": FAILED, "code": 1}
-    two.steps(two.taking(1e-3), two.taking(1e-3), fails)
+def test_a_program_that_fails_leaves_the_profile_of_the_first_and_is_not_timed(two: Two) -> None:
+    two.steps(two.taking(1e-3), two.taking(1e-3), {"stderr": NO_DRIVER, "log": FAILED, "code": 1})
     done = two.measure()
-    assert done.returncode == 3 and "no NVIDIA driver here" in done.stderr
-    assert (two.folder / "out/base/session.json").exists() and done.stdout == ""
-
-
-def test_a_program_that_ends_with_an_error_is_compared_by_its_profile_and_not_timed(two: Two) -> None:
+    assert done.returncode == 3 and done.stdout == "" and (two.folder / "out/base/session.json").exists()
     failed = two.taking(1.1e-3, code=3, log="==ERROR== The application returned an error code (3).\n")
     two.steps(two.taking(1e-3), two.taking(1e-3), failed, failed)
-    done = two.measure()
-    assert done.returncode == 4, done.stderr
-    assert "the program exited with code 3: comparing 1 and 1 runs" in done.stderr
+    (two.folder / "calls.json").unlink()
+    done = two.measure("--force")
+    assert done.returncode == 4 and "1 and 1 runs" in done.stderr
     assert "gemm" in done.stdout and len(two.calls) == 4
 
 
-def test_programs_are_timed_in_turns_where_counters_may_not_be_read(two: Two) -> None:
-    refused = {"log": REFUSED_COUNTERS, "code": 1}
-    taken = [two.taking(seconds) for seconds in around(1e-3, 12)]
-    two.steps(taken[0], refused, taken[1], refused, *taken[2:])
-    done = two.measure("--budget", "60")
-    assert done.returncode == 3 and "no permission to read the GPU's performance counters" in done.stderr
-    assert len(two.samples()) == 8 and "five rounds" not in done.stderr
-    assert "gemm" in done.stdout
+@pytest.mark.slow
+@each_row(
+    ("rounds", "last", "new", "options", "code", "told"),
+    [
+        # A timed run that fails, one that hangs, one that cannot be kept, and a folder that is gone.
+        (3, {"code": 1, "log": FAILED}, (), ("--fail-on", "registers"), 4, "3 and 3 runs"),
+        (2, {}, ("rm -rf out/samples; echo mine > out/samples",), (), 2, "1 and 1 runs"),
+        (2, {}, ("rm -rf out",), (), 3, ""),
+    ],
+)
+def test_a_timed_run_that_fails_does_not_count_and_what_there_is_is_compared(
+    tmp_path: Path, rounds: int, last: dict[str, object], new: tuple[str, ...], options: tuple[str, ...], code: int,
+    told: str,
+) -> None:  # fmt: skip
+    two = Two(tmp_path)
+    two.times(around(1e-3, rounds), around(1.3e-3, rounds), **last)
+    done = two.measure(*options, new=("sh", "-c", *new, "new") if new else ("true", "new"))
+    assert done.returncode == code and told in done.stderr, done.stderr
+    assert ("gemm" in done.stdout) == (code != 3)
+    if rounds == 3:
+        assert len(two.calls) == 9 and len(two.samples()) == 4
 
 
-def test_a_timed_run_that_fails_does_not_count_and_ends_measuring(two: Two) -> None:
-    two.times(around(1e-3, 3), around(1.3e-3, 3), code=1, log=FAILED)
-    done = two.measure("--fail-on", "registers")
-    assert done.returncode == 4, done.stderr
-    assert len(two.calls) == 9 and len(two.samples()) == 4
-    assert "comparing 3 and 3 runs" in done.stderr and "gate passed" in done.stderr and "gemm" in done.stdout
-
-
-def test_a_timed_run_that_cannot_be_written_does_not_count_and_what_there_is_is_compared(two: Two) -> None:
-    two.times(around(1e-3, 2), around(1.3e-3, 2))
-    (two.folder / "out").mkdir()
-    (two.folder / "out/samples").write_text("mine")
-    done = two.measure()
-    assert done.returncode == 2 and "cannot write out/samples: File exists: comparing 1 and 1 runs" in done.stderr
-    assert "gemm" in done.stdout and (two.folder / "out/samples").read_text() == "mine"
-
-
-def test_a_sample_that_cannot_be_kept_does_not_count_and_what_there_is_is_compared(two: Two) -> None:
-    two.times(around(1e-3, 3), around(1.3e-3, 3))
-    done = two.measure(new=("sh", "-c", "mkdir -p out/samples/new-02.session.json", "new"))
-    assert done.returncode == 2 and "new-02.session.json is a folder: comparing 1 and 1 runs" in done.stderr
-    assert "gemm" in done.stdout
-
-
-def test_a_program_that_removes_the_folder_is_told_without_a_second_error(two: Two) -> None:
-    two.times(around(1e-3, 2), around(1.3e-3, 2))
-    done = two.measure(new=("sh", "-c", "rm -rf out", "new"))
-    assert done.returncode == 3 and "error: out: No such file" not in done.stderr
-    assert "gpuprof doctor checks what profiling needs" in done.stderr
-
-
-def test_a_timed_run_that_hangs_is_ended_by_its_timeout(two: Two) -> None:
+@pytest.mark.slow
+def test_an_interrupt_keeps_what_there_is_and_compares_it(two: Two) -> None:
     two.times(around(1e-3, 3), around(1.3e-3, 3), sleep=60)
-    done = two.measure("--timeout", "2")
-    assert done.returncode == 4 and "--timeout reached" in done.stderr and "comparing 3 and 3 runs" in done.stderr
-
-
-def interrupted(two: Two, calls: int) -> subprocess.Popen[str]:
-    """Start gpuprof and interrupt it in that call of ncu."""
-    child = subprocess.Popen(
-        [*GPUPROF, *two.line()], cwd=two.folder, env=two.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
+    command, pipe = [*GPUPROF, *two.line()], subprocess.PIPE
+    child = subprocess.Popen(command, cwd=two.folder, env=two.environ, stdout=pipe, stderr=pipe, text=True)
     deadline = time.monotonic() + 60
-    while len(two.calls) < calls and time.monotonic() < deadline:
+    while len(two.calls) < 9 and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.5)
     child.send_signal(signal.SIGINT)
-    return child
-
-
-def test_an_interrupt_keeps_what_there_is_and_compares_it(two: Two) -> None:
-    two.times(around(1e-3, 3), around(1.3e-3, 3), sleep=60)
-    child = interrupted(two, 9)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
-    assert "comparing 3 and 3 runs" in err and "Traceback" not in err and "gemm" in out
+    assert "3 and 3 runs" in err and "Traceback" not in err and "gemm" in out
     assert len(two.samples()) == 4
-
-
-def test_an_interrupt_of_the_first_profile_leaves_it(two: Two) -> None:
-    two.steps(two.taking(1e-3), {**two.taking(1e-3), "sleep": 60})
-    child = interrupted(two, 2)
-    out, err = child.communicate(timeout=60)
-    assert child.returncode == 130 and "only the base was profiled" in err and out == ""
-    assert (two.folder / "out/base/session.json").exists() and len(two.calls) == 2
-
-
-def test_a_file_is_no_folder(two: Two) -> None:
-    (two.folder / "out").write_text("mine")
-    done = two.measure()
-    assert done.returncode == 2 and "cannot create out" in done.stderr and two.calls == []
-    assert (two.folder / "out").read_text() == "mine"
-
-
-def test_two_measurements_do_not_share_a_folder(two: Two) -> None:
-    import fcntl
-
-    (two.folder / "out").mkdir()
-    with (two.folder / "out/.gpuprof-run").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = two.measure()
-    assert done.returncode == 2 and "another gpuprof is writing to out" in done.stderr and two.calls == []

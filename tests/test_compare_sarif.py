@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import ChangeCause, Gate, KernelChange, TimeWord
-from gpuprof.diagnose.registry import RULES
+from gpuprof.comparison.contract import ChangeCause, KernelChange, TimeWord
 from gpuprof.present.compare_annotations import left_out_texts
 from gpuprof.present.compare_options import CompareOptions
-from gpuprof.present.compare_paths import Place, place_of
-from gpuprof.present.compare_sarif import MOST_RESULTS, lines
+from gpuprof.present.compare_sarif import lines
 from gpuprof.privacy.source_files import PathMap, path_in_repository
 from tests import hand_made
 from tests import made_comparisons as made
@@ -61,7 +59,6 @@ def place(result: dict[str, Any]) -> tuple[str, int]:
 
 
 def told(run: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """What the run says of itself: level, what about, text."""
     return [
         (notification["level"], notification["descriptor"]["id"], notification["message"]["text"])
         for notification in run["invocations"][0]["toolExecutionNotifications"]
@@ -70,52 +67,6 @@ def told(run: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 def reported(compared: Compared, options: CompareOptions = ROOTED) -> list[tuple[str, str, tuple[str, int]]]:
     return [(result["ruleId"], result["level"], place(result)) for result in run_of(compared, options)["results"]]
-
-
-# What is reported, and where
-
-
-def test_a_regression_is_an_error_at_the_line_of_its_cause_and_a_finding_that_came_a_warning_at_its_own() -> None:
-    assert reported(made.compared(made.change(), gate=made.gate(made.check()))) == [
-        ("gate-regression", "error", ("src/gather.cu", 88)),
-        ("uncoalesced-global", "warning", ("src/gather.cu", 41)),
-    ]
-
-
-def test_a_slower_kernel_that_no_limit_is_about_is_a_warning() -> None:
-    assert reported(made.compared(made.change(findings=()))) == [("kernel-slower", "warning", ("src/gather.cu", 88))]
-
-
-def test_nothing_is_reported_of_kernels_that_are_the_same_faster_or_unclear() -> None:
-    verdicts: tuple[TimeWord, ...] = ("same", "faster", "unclear", "new", "gone", "unknown")
-    assert reported(made.compared(*(made.change(index, word, word) for index, word in enumerate(verdicts)))) == []
-
-
-def test_a_finding_that_is_nothing_to_fix_is_not_reported_and_a_small_one_is_a_note() -> None:
-    came = (
-        made.finding_came(severity="info"),
-        made.finding_came(severity="low", rule="small-grid"),
-        made.finding_came(word="stayed"),
-        made.finding_came(word="went"),
-    )
-    compared = made.compared(made.change(0, "a", "same", findings=came))
-    assert [(rule, level) for rule, level, _ in reported(compared)] == [("small-grid", "note")]
-
-
-def test_accepted_and_unclear_limits_are_told_and_open_no_alert() -> None:
-    gate = made.gate(made.check("accepted", 0, accepted="known since May"), made.check("unclear", 0))
-    run = run_of(made.compared(made.change(findings=()), gate=gate))
-    assert run["results"] == []
-    assert ("note", "gate-accepted") in [notification[:2] for notification in told(run)]
-    assert any(about == "gate-unclear" for _, about, _ in told(run))
-    assert any("known since May" in text for _, _, text in told(run))
-
-
-def test_what_is_unclear_is_an_error_where_the_gate_fails_for_it() -> None:
-    gate = made.gate(made.check("unclear", 0), exit_code=7)
-    assert reported(made.compared(made.change(0, "a", "unclear"), gate=gate)) == [
-        ("gate-unclear", "error", ("src/gather.cu", 41))
-    ]
 
 
 def without(**changes: Any) -> KernelChange:
@@ -128,78 +79,14 @@ def cause(location: str, direction: str = "slower") -> ChangeCause:
 
 @each_row(
     ("kernel", "line"),
-    [
-        (without(causes=(cause("gather.cu:7", "faster"), cause("gather.cu:9"))), 9),
-        (without(causes=(cause("gather.cu:7", "faster"),), lines=made.change().lines), 88),
-        (without(causes=(cause("gather.cu:7", "faster"),)), 7),
-        (without(causes=(cause("no place"),)), 41),
-        (without(), 41),
-    ],
+    [(without(causes=(cause("gather.cu:7", "faster"), cause("gather.cu:9"))), 9),
+     (without(causes=(cause("gather.cu:7", "faster"),), lines=made.change().lines), 88),
+     (without(causes=(cause("gather.cu:7", "faster"),)), 7), (without(causes=(cause("no place"),)), 41),
+     (without(), 41)],
     ids=["slower cause", "line that gained", "other cause", "hottest line", "hottest line alone"],
-)
+)  # fmt: skip
 def test_a_slower_kernel_is_reported_at_the_line_that_tells_most_of_it(kernel: KernelChange, line: int) -> None:
     assert reported(made.compared(kernel)) == [("kernel-slower", "warning", ("src/gather.cu", line))]
-
-
-def test_a_result_says_what_the_diagnosis_says_of_its_rule() -> None:
-    (rule,) = [rule for rule in RULES if rule.id == "uncoalesced-global"]
-    run = run_of(made.compared(made.change(verdict="same", findings=(made.finding_came(),))))
-    (described,) = run["tool"]["driver"]["rules"]
-    assert described["shortDescription"]["text"] == rule.title
-    assert described["help"]["text"].endswith("docs/reference/rules.md#uncoalesced-global.")
-
-
-def test_every_rule_of_the_diagnosis_can_be_reported() -> None:
-    kernels = [
-        made.change(number, f"k{number}", "same", findings=(made.finding_came(rule=rule.id),))
-        for number, rule in enumerate(RULES)
-    ]
-    run = run_of(made.compared(*kernels))
-    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [rule.id for rule in RULES]
-
-
-# What has no line, and what is too much
-
-
-def test_a_regression_without_a_line_is_told_and_is_no_result_that_github_would_refuse() -> None:
-    run = run_of(made.compared(made.change(findings=()), gate=made.gate(made.check(kernel=None))))
-    assert [result["ruleId"] for result in run["results"]] == ["kernel-slower"]
-    assert ("error", "gate-regression", "the whole run: time rose by 18 %, 3 % is allowed.") in told(run)
-    assert told(run)[-1][2].startswith("1 result without a source line: nvcc -lineinfo")
-    assert run["invocations"][0]["exitCode"] == 6
-
-
-@each_row("options", [CompareOptions(), CompareOptions(root="/home/me/other")], ids=["no root", "other"])
-def test_files_outside_of_the_repository_are_counted_and_not_guessed(options: CompareOptions) -> None:
-    compared = made.compared(made.change(), gate=made.gate(made.check()))
-    run = run_of(compared, options)
-    assert run["results"] == []
-    outside = "2 results in files outside of the repository: --path-map FROM=TO says where their folder lies in it."
-    assert told(run)[-1] == ("warning", "without-line", outside)
-    assert left_out_texts(compared, options) == (outside,)
-    assert left_out_texts(compared, ROOTED) == ()
-
-
-@each_row("root", [None, "/home/me/other", made.ROOT])
-def test_no_document_names_a_folder_of_the_machine_that_recorded(root: str | None) -> None:
-    compared = made.compared(made.change(), gate=made.gate(made.check()), base=made.side("/home/me/base.ncu-rep"))
-    assert "/home/me" not in "\n".join(lines(compared, CompareOptions(root=root)))
-
-
-def test_more_results_than_are_read_are_left_out_and_counted_errors_first() -> None:
-    kernels = [made.change(number, f"k{number}", findings=()) for number in range(MOST_RESULTS + 20)]
-    run = run_of(made.compared(*kernels, gate=made.gate(made.check(kernel=MOST_RESULTS + 10))))
-    assert len(run["results"]) == MOST_RESULTS == 1000
-    assert run["results"][0]["ruleId"] == "gate-regression"
-    assert told(run)[-1] == ("warning", "left-out", "20 results beyond the first 1,000 left out, errors first.")
-
-
-def test_what_is_not_alike_is_told() -> None:
-    run = run_of(made.compared(made.change(), conditions=(made.condition(),)))
-    assert ("warning", "not-alike", "Other GPUs: neither time nor work can be judged.") in told(run)
-
-
-# Fingerprints and hostile texts
 
 
 def prints(compared: Compared) -> list[str]:
@@ -220,23 +107,6 @@ def test_fingerprints_name_rule_and_kernel_and_not_numbers_lines_or_order() -> N
     assert at(1.18, 88, "a") < at(1.18, 88, "a", "b")
 
 
-def test_a_limit_on_a_name_with_colons_has_a_fingerprint_that_no_other_quantity_has() -> None:
-    def of(*limits: str) -> list[str]:
-        gate = Gate(passed=False, exit_code=6, checks=tuple(made.check(limit=limit) for limit in limits), ok=0)
-        return prints(made.compared(made.change(findings=()), gate=gate))
-
-    assert of("ns::a=time:3%") == of("ns::a=time:5%")
-    assert not set(of("ns::a=time:3%")) & set(of("ns::a=registers"))
-    assert not set(of("time:3%")) & set(of("ns::a=time:3%"))
-
-
-def test_results_of_kernels_with_one_name_have_fingerprints_of_their_own() -> None:
-    shapes = [(made.side_kernel(grid=(number + 1, 1, 1)),) for number in range(5)]
-    kernels = [made.change(number, base=side, new=side, findings=()) for number, side in enumerate(shapes)]
-    alike = [made.change(number + 5, findings=()) for number in range(3)]
-    assert len(set(prints(made.compared(*kernels, *alike)))) == 8
-
-
 @each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_no_text_of_a_report_is_a_link_or_a_place(text: str) -> None:
     run = run_of(made.everything(text, text))
@@ -246,53 +116,18 @@ def test_no_text_of_a_report_is_a_link_or_a_place(text: str) -> None:
     assert max(map(len, messages)) < 4000
 
 
-# Where a file lies in the repository
-
-
 @each_row(
     ("file", "path"),
-    [
-        ("/home/me/project/src/a.cu", "src/a.cu"),
-        ("/home/me/project/./src/../src//a.cu", "src/a.cu"),
-        ("/home/me/project2/a.cu", None),
-        ("/home/me/project", None),
-        ("/home/me/project/../other/a.cu", None),
-        ("src/a.cu", "src/a.cu"),
-        ("./a.cu", "a.cu"),
-        ("../a.cu", None),
-        ("src/../../a.cu", None),
-        ("..", None),
-        ("", None),
-        ("/build/src/kernels/a.cu", "kernels/a.cu"),
-        ("/build/srcs/a.cu", None),
-        ("/build/src/../a.cu", None),
-        ("/ci/work/a.cu", "gpu/a.cu"),
-        ("/elsewhere/a.cu", None),
-        ("C:\\src\\sub\\a.cu", "win/sub/a.cu"),
-        ("c:/SRC/a.cu", "win/a.cu"),
-        ("D:\\src\\a.cu", None),
-        ("a\x1b.cu", None),
-        ("a" * 2000, None),
-    ],
-)
+    [("/home/me/project/src/a.cu", "src/a.cu"), ("/home/me/project/./src/../src//a.cu", "src/a.cu"),
+     ("/home/me/project/../other/a.cu", None), ("src/a.cu", "src/a.cu"), ("../a.cu", None), ("src/../../a.cu", None),
+     ("", None), ("/build/src/kernels/a.cu", "kernels/a.cu"), ("/build/src/../a.cu", None),
+     ("/ci/work/a.cu", "gpu/a.cu"), ("C:\\src\\sub\\a.cu", "win/sub/a.cu"), ("a\x1b.cu", None), ("a" * 2000, None)],
+)  # fmt: skip
 def test_a_file_lies_where_a_path_map_or_the_root_says_or_nowhere(file: str, path: str | None) -> None:
     maps = (
-        PathMap("/build/src", ""),
-        PathMap("/ci/work/", "/home/me/project/gpu"),
-        PathMap("/elsewhere", "/tmp"),
-        PathMap("C:\\src", "win"),
-    )
+        PathMap("/build/src", ""), PathMap("/ci/work/", "/home/me/project/gpu"), PathMap("C:\\src", "win"),
+    )  # fmt: skip
     assert path_in_repository(file, "/home/me/project/", maps) == path
-
-
-def test_the_first_path_map_that_fits_is_taken_and_one_of_the_working_folder_moves_relative_paths() -> None:
-    maps = (PathMap("/a/b", "first"), PathMap("/a", "second"), PathMap(".", "cuda"))
-    files = ("/a/b/k.cu", "/a/k.cu", "k.cu")
-    assert [path_in_repository(file, "/r", maps) for file in files] == ["first/k.cu", "second/k.cu", "cuda/k.cu"]
-
-
-def test_a_root_with_a_drive_tells_no_case_apart() -> None:
-    assert path_in_repository("c:\\repo\\a.cu", "C:\\Repo") == "a.cu"
 
 
 @given(st.text(), st.text(), st.text(max_size=5))
@@ -302,24 +137,44 @@ def test_no_path_leaves_the_repository(file: str, source: str, target: str) -> N
         assert path is None or (not path.startswith("/") and ".." not in path.split("/") and path not in ("", "."))
 
 
-@each_row(
-    ("text", "place"),
-    [
-        ("a.cu:12", Place("a.cu", 12)),
-        ("C:\\a.cu:12", Place("C:\\a.cu", 12)),
-        ("a.cu", None),
-        (":12", None),
-        ("a.cu:", None),
-        ("a.cu:²", None),
-        (f"a.cu:{'9' * 5000}", None),
-    ],
-)
-def test_a_location_is_a_file_and_a_line(text: str, place: Place | None) -> None:
-    assert place_of(text) == place
+def test_regressions_are_errors_at_their_cause_and_slower_kernels_and_findings_that_came_warnings() -> None:
+    gated = made.compared(made.change(), gate=made.gate(made.check()))
+    assert reported(gated) == [
+        ("gate-regression", "error", ("src/gather.cu", 88)),
+        ("uncoalesced-global", "warning", ("src/gather.cu", 41)),
+    ]
+    assert reported(made.compared(made.change(findings=()))) == [("kernel-slower", "warning", ("src/gather.cu", 88))]
+    verdicts: tuple[TimeWord, ...] = ("same", "faster", "unclear", "new", "gone", "unknown")
+    assert reported(made.compared(*(made.change(index, word, word) for index, word in enumerate(verdicts)))) == []
+    gate = made.gate(made.check("unclear", 0), exit_code=7)
+    assert reported(made.compared(made.change(0, "a", "unclear"), gate=gate)) == [
+        ("gate-unclear", "error", ("src/gather.cu", 41))
+    ]
+    # Limits that are accepted or unclear are told and open no alert; so is what is not alike.
+    gate = made.gate(made.check("accepted", 0, accepted="known since May"), made.check("unclear", 0))
+    run = run_of(made.compared(made.change(findings=()), gate=gate, conditions=(made.condition(),)))
+    notes = {about: (level, text) for level, about, text in told(run)}
+    assert run["results"] == [] and {"gate-accepted", "gate-unclear", "not-alike"} <= set(notes)
+    assert (notes["gate-accepted"][0], notes["not-alike"][0]) == ("note", "warning")
+    assert "known since May" in notes["gate-accepted"][1]
 
 
-def test_a_name_that_two_files_have_is_no_place() -> None:
+def test_what_has_no_line_in_the_repository_is_counted_and_no_result_that_github_would_refuse() -> None:
+    run = run_of(made.compared(made.change(findings=()), gate=made.gate(made.check(kernel=None))))
+    assert [result["ruleId"] for result in run["results"]] == ["kernel-slower"]
+    assert ("error", "gate-regression") in [note[:2] for note in told(run)] and told(run)[-1][2].startswith("1 result")
+    assert run["invocations"][0]["exitCode"] == 6
+    compared = made.compared(made.change(), gate=made.gate(made.check()), base=made.side("/home/me/base.ncu-rep"))
+    assert left_out_texts(compared, ROOTED) == ()
+    for root in (None, "/home/me/other", made.ROOT):
+        options = CompareOptions(root=root)
+        assert "/home/me" not in "\n".join(lines(compared, options))
+        if root != made.ROOT:
+            run = run_of(compared, options)
+            (left_out,) = left_out_texts(compared, options)
+            assert run["results"] == [] and told(run)[-1] == ("warning", "without-line", left_out)
+            assert left_out.startswith("2 results") and "--path-map" in left_out
     other = made.profile("/home/me/project/other/gather.cu")
     both = hand_made.kernel(0, *made.profile().findings, *other.findings, excerpts=())
-    compared = made.compared(without(causes=(cause("gather.cu:9"),)), profiles=[both])
-    assert run_of(compared)["results"] == []
+    ambiguous = made.compared(without(causes=(cause("gather.cu:9"),)), profiles=[both])
+    assert run_of(ambiguous)["results"] == [], "ambiguous"
