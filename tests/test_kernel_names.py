@@ -5,7 +5,6 @@ from __future__ import annotations
 from gpuprof.model.kernel_names import harmless, parse_name
 from gpuprof.model.name_tree import Type, tokens_of, tree_of, walk
 from gpuprof.model.type_words import callable_name, first_dtype, short
-from tests.table import each_row
 
 
 def _type(text: str) -> Type:
@@ -18,20 +17,10 @@ def test_name_has_its_function_namespaces_and_arguments() -> None:
     assert [scope.name for scope in name.scopes] == ["at", "native"]
     assert [short(arg) for arg in name.args] == ["float", "4"]
 
-
-def test_tokens_begin_at_the_function_and_end_with_what_stood_before_it() -> None:
     assert parse_name("void at::scale<4>(int)").tokens == ("scale", "<", "4", ">", "(", "int", ")", "void", "at", "::")
-
-
-@each_row("text", ["ampere_sgemm_128x64_nn", "Memcpy HtoD (Pageable -> Device)", "step 12"])
-def test_text_that_is_no_function_stays_as_it_is(text: str) -> None:
-    name = parse_name(text)
-    assert name.plain
-    assert name.base == text
-
-
-def test_mangled_name_gives_its_innermost_identifier() -> None:
     assert parse_name("_ZN3foo6kernelILi4EEvPf").base == "kernel"
+    for text in ("ampere_sgemm_128x64_nn", "Memcpy HtoD (Pageable -> Device)", "step 12"):
+        assert (parse_name(text).plain, parse_name(text).base) == (True, text)
 
 
 def test_unbalanced_brackets_close_at_the_end() -> None:

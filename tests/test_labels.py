@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.model.labels import MAX_WIDTH, TARGET_WIDTH, label_kernels, short_name
+from gpuprof.model.labels import MAX_WIDTH, label_kernels, short_name
 from tests.table import each_row
 
 
@@ -20,7 +20,7 @@ _FLASH_TRAITS = "Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4, (b
 _THRUST = "thrust::cuda_cub::__parallel_for::ParallelForAgent<thrust::cuda_cub::__transform"
 _SM90 = "cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4, cute::tuple<cute::C<2>, cute::C<1>, cute::C<1>>, X>"
 
-PYTORCH = [
+LABELS = [
     (
         "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, A<char*, 1>>(int, T2)",
         "vectorized_elementwise fill float",
@@ -81,9 +81,6 @@ PYTORCH = [
         "at::native::(anonymous namespace)::OpaqueType<4u>, unsigned int, 1, 128, 1>(X)",
         "CatArrayBatchedCopy_aligned16_contig<4B, …>",
     ),
-]
-
-MATRIX_LIBRARIES = [
     (
         "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<cutlass::gemm::threadblock::MmaMultistage<"
         "cutlass::gemm::GemmShape<(int)128, (int)96, (int)64>, It<cutlass::MatrixShape<(int)1, (int)2>, "
@@ -130,9 +127,6 @@ MATRIX_LIBRARIES = [
         "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>(P)",
         "cudnn nchwToNhwcKernel<float×3, false, true, 2>",
     ),
-]
-
-OTHERS = [
     ("triton_poi_fused_add_mul_3", "triton_poi_fused_add_mul_3"),
     ("_fwd_kernel_0d1d2d3c4", "_fwd_kernel"),
     ("matmul_kernel_0d1d2d34567c89c1011c", "matmul_kernel"),
@@ -192,18 +186,8 @@ OTHERS = [
 ]
 
 
-@each_row(("name", "label"), PYTORCH)
-def test_pytorch_kernel_is_called_by_its_operation_and_type(name: str, label: str) -> None:
-    assert _label(name) == label
-
-
-@each_row(("name", "label"), MATRIX_LIBRARIES)
-def test_matrix_library_kernel_keeps_its_tile_and_types(name: str, label: str) -> None:
-    assert _label(name) == label
-
-
-@each_row(("name", "label"), OTHERS)
-def test_other_kernel_is_called_what_its_author_calls_it(name: str, label: str) -> None:
+@each_row(("name", "label"), LABELS)
+def test_kernel_is_called_what_its_author_or_its_library_calls_it(name: str, label: str) -> None:
     assert _label(name) == label
 
 
@@ -230,31 +214,35 @@ def test_demanglers_of_ncu_and_of_cupti_give_one_label() -> None:
     assert _label(ncu) == _label(cupti) == "scale<4, true, uint>"
 
 
-def test_overloads_are_told_apart_by_their_parameters() -> None:
-    assert label_kernels(["axpy(float*, int)", "axpy(double*, int)"]) == (
-        "axpy(float*, int)",
-        "axpy(double*, int)",
-    )
+SPLIT = "void splitKreduce_kernel<32, 16, int, float, float, float, float, true, {}, false>(P<T6>, const T4*)"
+NORM = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, {}, true, 1, true>(cudnnTensorStruct)"
 
 
-def test_equal_names_share_a_label_and_order_is_kept() -> None:
-    assert label_kernels(["b(int)", "a(int)", "b(int)"]) == ("b", "a", "b")
+@each_row(
+    ("names", "labels"),
+    [
+        (["axpy(float*, int)", "axpy(double*, int)"], ("axpy(float*, int)", "axpy(double*, int)")),
+        (["b(int)", "a(int)", "b(int)"], ("b", "a", "b")),
+        (["_fwd_0d1d2c", "_fwd_0d1d2"], ("_fwd_0d1d2c", "_fwd_0d1d2")),
+        (["f\x00", "f\x01", "f\x02"], ("f�", "f�#2", "f�#3")),
+        (["bad\x1b[31m\x07\u202eevil"], ("bad�[31m��evil",)),
+        ([SPLIT.format("false"), SPLIT.format("true")],
+         ("cublas splitKreduce float <false>", "cublas splitKreduce float <true>")),
+        ([NORM.format(512), NORM.format(32)],
+         ("cudnn bn_fw_tr_1C11_kernel_NCHW<float×2, int, …, 512>",
+          "cudnn bn_fw_tr_1C11_kernel_NCHW<float×2, int, …, 32>")),
+        (["volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1"],
+         ("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1",)),
+    ],
+)  # fmt: skip
+def test_equal_labels_are_told_apart_by_what_differs_first(names: list[str], labels: tuple[str, ...]) -> None:
+    assert label_kernels(names) == labels
 
 
-def test_first_differing_argument_tells_equal_labels_apart() -> None:
-    name = "void splitKreduce_kernel<32, 16, int, float, float, float, float, true, {}, false>(P<T6>, const T4*)"
-    assert label_kernels([name.format("false"), name.format("true")]) == (
-        "cublas splitKreduce float <false>",
-        "cublas splitKreduce float <true>",
-    )
-
-
-def test_differing_argument_joins_a_cut_argument_list() -> None:
-    name = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, {}, true, 1, true>(cudnnTensorStruct)"
-    assert label_kernels([name.format(512), name.format(32)]) == (
-        "cudnn bn_fw_tr_1C11_kernel_NCHW<float×2, int, …, 512>",
-        "cudnn bn_fw_tr_1C11_kernel_NCHW<float×2, int, …, 32>",
-    )
+def test_hint_shared_by_all_launches_names_a_kernel_that_says_nothing() -> None:
+    hints = [("step", "conv1"), ("step", "conv1"), ("step", "update")]
+    assert label_kernels(["Kernel", "Kernel", "saxpy"], hints) == ("Kernel @conv1", "Kernel @conv1", "saxpy")
+    assert label_kernels(["Kernel", "Kernel"], [("conv1",), ("conv2",)]) == ("Kernel", "Kernel")
 
 
 def test_the_architecture_that_a_library_built_a_kernel_for_stays_in_its_label() -> None:
@@ -283,47 +271,6 @@ def test_cutlass_kernels_of_one_tile_are_told_apart_by_stages_layout_and_warp_ti
     )
 
 
-def test_triton_signature_stays_where_it_tells_variants_apart() -> None:
-    assert label_kernels(["_fwd_0d1d2c", "_fwd_0d1d2"]) == ("_fwd_0d1d2c", "_fwd_0d1d2")
-
-
-def test_names_that_differ_in_nothing_visible_are_numbered() -> None:
-    assert label_kernels(["f\x00", "f\x01", "f\x02"]) == ("f�", "f�#2", "f�#3")
-
-
-def test_number_does_not_take_the_name_of_another_kernel() -> None:
-    labels = label_kernels(["f\x00", "f\x01", "f�#2"])
-    assert len(set(labels)) == 3
-    assert labels[2] == "f�#2"
-
-
-def test_long_name_keeps_its_head_and_its_tile() -> None:
-    name = "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_stage4_g1"
-    label = _label(name)
-    assert len(label) <= MAX_WIDTH
-    assert label.startswith("sm80_xmma_fprop_implicit_gemm_indexed…128x128x16")
-
-
-def test_name_that_fits_the_hard_limit_is_not_cut() -> None:
-    name = "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1"
-    assert TARGET_WIDTH < len(name) <= MAX_WIDTH
-    assert _label(name) == name
-
-
-def test_hint_shared_by_all_launches_names_a_kernel_that_says_nothing() -> None:
-    names = ["Kernel", "Kernel", "saxpy"]
-    hints = [("step", "conv1"), ("step", "conv1"), ("step", "update")]
-    assert label_kernels(names, hints) == ("Kernel @conv1", "Kernel @conv1", "saxpy")
-
-
-def test_hint_that_launches_do_not_share_is_left_out() -> None:
-    assert label_kernels(["Kernel", "Kernel"], [("conv1",), ("conv2",)]) == ("Kernel", "Kernel")
-
-
-def test_escape_sequences_and_direction_overrides_are_made_visible() -> None:
-    assert _label("bad\x1b[31m\x07\u202eevil") == "bad�[31m��evil"
-
-
 @each_row(
     "name",
     ["<" * 20_000, "a<" * 20_000, "(a" * 20_000, "[" * 20_000, "{lambda" * 9_000, "a<b>::" * 8_000],
@@ -334,50 +281,14 @@ def test_unbalanced_brackets_of_any_depth_give_a_label(name: str) -> None:
 
 _FRAGMENTS = st.sampled_from(
     [
-        "void ",
-        "at::native::",
-        "reduce_kernel",
-        "cutlass::Kernel",
-        "thrust::",
-        "Kokkos::",
-        "<",
-        ">",
-        "(",
-        ")",
-        "[",
-        "]",
-        "kernel",
-        "::",
-        ", ",
-        "*",
-        " ",
-        "#2",
-        "[lambda(int) (instance 1)]",
-        "{lambda()#2}",
-        "'lambda1'",
-        "<unnamed>::",
-        "(anonymous namespace)::",
-        "operator()",
-        "operator<<",
-        "GemmShape<128, 64, 32>",
-        "__nv_dl_wrapper_t",
-        "__nv_dl_tag",
-        "Flash_fwd_kernel_traits",
-        "flash_fwd_kernel",
-        "__transform::",
-        "float",
-        "unsigned int",
-        "(bool)1",
-        "4ul",
-        "-1",
-        "ncclKernel_",
-        "_Z9",
-        "OpaqueType<4>",
-        "integer_subbyte<4, true>",
-        "\x1b[0m",
-        "\u202e",
+        "void ", "at::native::", "reduce_kernel", "cutlass::Kernel", "thrust::", "Kokkos::", "<", ">", "(", ")", "[",
+        "]", "kernel", "::", ", ", "*", " ", "#2", "[lambda(int) (instance 1)]", "{lambda()#2}", "'lambda1'",
+        "<unnamed>::", "(anonymous namespace)::", "operator()", "operator<<", "GemmShape<128, 64, 32>",
+        "__nv_dl_wrapper_t", "__nv_dl_tag", "Flash_fwd_kernel_traits", "flash_fwd_kernel", "__transform::", "float",
+        "unsigned int", "(bool)1", "4ul", "-1", "ncclKernel_", "_Z9", "OpaqueType<4>", "integer_subbyte<4, true>",
+        "\x1b[0m", "\u202e",
     ]
-)
+)  # fmt: skip
 _NAMES = st.one_of(st.lists(_FRAGMENTS, max_size=25).map("".join), st.text(max_size=200))
 
 

@@ -33,9 +33,7 @@ from gpuprof.model.session import (
 )
 from gpuprof.present import compare_formats
 from gpuprof.present.check_formats import FORMATS as CHECK_FORMATS
-from gpuprof.present.file_names import file_name
 from gpuprof.present.formats import FORMATS
-from gpuprof.present.html import render_html
 from gpuprof.present.notebook_html import notebook_html
 from gpuprof.privacy.border import KINDS, is_text, records_in, with_clean_labels, without_private
 from gpuprof.privacy.commands import reduced_command
@@ -104,13 +102,12 @@ def revealing() -> Session:
 @each_row(
     ("text", "shown"),
     [
-        ("a / b, c/d/e and x[i]/y/z", "a / b, c/d/e and x[i]/y/z"),
-        ("n/data/work", "n/data/work"),
-        ("y = x /dx/dy; h = (a + b) /two/scale;", "y = x /dx/dy; h = (a + b) /two/scale;"),
-        ('printf("%d /%d/%d"); get("GET /api/v1/x HTTP")', 'printf("%d /%d/%d"); get("GET /api/v1/x HTTP")'),
-        ("/encoder/layer.0/MatMul", "/encoder/layer.0/MatMul"),
+        *((text, text) for text in (
+            "a / b, c/d/e and x[i]/y/z", "n/data/work", "y = x /dx/dy; h = (a + b) /two/scale;",
+            'printf("%d /%d/%d"); get("GET /api/v1/x HTTP")', "/encoder/layer.0/MatMul", '"\\\\n\\\\t\\\\x"',
+            "https://docs.nvidia.com/cuda/guide", "../proj/k.cu ./a/k.cu /k.cu", "1./dx/dy + f(x)/y/z /* a *//y/z",
+            'printf("x:\\t%d\\n"); printf("\\n\\tx:\\n")')),
         ("/scratch/jane/secret/run, /lustre/x/y", "run, y"),
-        ("https://docs.nvidia.com/cuda/guide", "https://docs.nvidia.com/cuda/guide"),
         ('#include "/home/ann/src/a.cuh"', '#include "a.cuh"'),
         ("-I/home/ann/include", "-Iinclude"),
         ("cd /home/ann && make", "cd ~ && make"),
@@ -123,13 +120,9 @@ def revealing() -> Session:
         ("in /proj/x7/k.cu, ~/proj/k.cu and E:\\proj\\x7\\k.cu", "in k.cu, k.cu and k.cu"),
         ("//proj/x7/k.cu", "//k.cu"),
         ("in \\\\host7\\proj\\k.cu", "in k.cu"),
-        ('"\\\\n\\\\t\\\\x"', '"\\\\n\\\\t\\\\x"'),
         ("file:///proj/x7/k.cu", "file:k.cu"),
-        ("../proj/k.cu ./a/k.cu /k.cu", "../proj/k.cu ./a/k.cu /k.cu"),
-        ("1./dx/dy + f(x)/y/z /* a *//y/z", "1./dx/dy + f(x)/y/z /* a *//y/z"),
-        ('printf("x:\\t%d\\n"); printf("\\n\\tx:\\n")', 'printf("x:\\t%d\\n"); printf("\\n\\tx:\\n")'),
     ],
-)
+)  # fmt: skip
 def test_private_folders_leave_every_text_and_division_stays(text: str, shown: str) -> None:
     assert clean_text(text, KnownPaths(None, frozenset({"proj"}))) == shown
 
@@ -140,11 +133,6 @@ def test_layers_that_are_named_like_paths_stay_and_paths_of_the_session_s_folder
     (shown,) = without_private(session(kernel(0, label=names[0], ranges=names, excerpts=(code,)))).kernels
     assert shown.label == names[0]
     assert shown.ranges == (names[0], "load images", "images")
-
-
-@each_row("path", ["/home/ann/a.ncu-rep", "C:\\Users\\ann\\a.ncu-rep", "a.ncu-rep"])
-def test_a_file_is_its_name(path: str) -> None:
-    assert file_name(path) == "a.ncu-rep"
 
 
 def test_no_text_of_the_session_names_the_owner(tmp_path: Path) -> None:
@@ -166,54 +154,43 @@ def owned(command: str, word: str) -> Session:
     return replace(read, sources=(replace(read.sources[0], command=command),))
 
 
-@each_row("command", ["/home/jdoe/x", "C:\\Users\\jdoe\\x.exe", "/tmp/torchinductor_jdoe/a.py"])
-@each_row("word", ["jdoe", "JDoe"])
-def test_a_name_that_a_folder_gives_away_leaves_ranges_labels_and_code(command: str, word: str) -> None:
-    page = render_html(without_private(owned(command, word)))
-    assert "jdoe" not in page.lower()
-    assert "step user" in page and "written by user" in page and "user_gather" in page
-    assert "jdoe" in render_html(owned(command, word)).lower()
-
-
-def test_a_source_file_gives_its_owner_away_too() -> None:
+def test_a_name_that_a_folder_gives_away_leaves_ranges_labels_and_code() -> None:
+    for command in ("/home/jdoe/x", "C:\\Users\\jdoe\\x.exe", "/tmp/torchinductor_jdoe/a.py"):
+        for word in ("jdoe", "JDoe"):
+            shown = "\n".join(session_lines(without_private(owned(command, word))))
+            assert "jdoe" not in shown.lower()
+            assert "step user" in shown and "written by user" in shown and "user_gather" in shown
     read = owned("./app", "jdoe")
-    assert "jdoe" in render_html(without_private(read))
-    (one,) = read.kernels
-    excerpt = replace(one.excerpts[0], file="/home/jdoe/gather.cu")
-    assert "jdoe" not in render_html(without_private(replace(read, kernels=(replace(one, excerpts=(excerpt,)),))))
-
-
-def test_lines_lose_their_folders_and_their_owner() -> None:
-    read = owned("./app", "x")
+    assert "jdoe" in "\n".join(session_lines(without_private(read)))
     work = LineWork(
         file="/home/jdoe/k/gather.cu", number=3, text='f("/home/jdoe/data"); // by jdoe', instructions=1.0, local=None,
         samples=None,
     )  # fmt: skip
-    (kernel_of_lines,) = read.kernels
-    (shown,) = without_private(replace(read, kernels=(replace(kernel_of_lines, lines=(work,)),))).kernels[0].lines
-    assert (shown.file, shown.text) == ("…/gather.cu", 'f("data"); // by user')
+    excerpt = replace(read.kernels[0].excerpts[0], file="/home/jdoe/gather.cu")
+    clean = without_private(replace(read, kernels=(replace(read.kernels[0], excerpts=(excerpt,), lines=(work,)),)))
+    assert "jdoe" not in "\n".join(session_lines(clean))
+    (line,) = clean.kernels[0].lines
+    assert (line.file, line.text) == ("…2/gather.cu", 'f("data"); // by user')
 
 
-@each_row("word", ["main", "user", "test", "li", "data", "max", "nvidia", "float", "warp", "cutlass", "triton"])
-def test_ordinary_words_stay_in_names_and_code(word: str) -> None:
-    read = owned(f"/home/{word}/x", word)
-    assert without_private(read).kernels is read.kernels
-
-
-def test_words_of_ours_are_not_taken_for_names() -> None:
+def test_ordinary_words_and_words_of_ours_stay() -> None:
+    for word in ("main", "user", "test", "li", "data", "max", "nvidia", "float", "warp", "cutlass", "triton"):
+        read = owned(f"/home/{word}/x", word)
+        assert without_private(read).kernels is read.kernels
     shown = without_private(owned("/home/compute/sampled/x /home/ncu/y /home/dram/z", "jdoe"))
-    assert shown.sources[0].tool == "ncu" and shown.sources[0].kind == "ncu-rep"
+    assert (shown.sources[0].tool, shown.sources[0].kind) == ("ncu", "ncu-rep")
     assert [ceiling.level for ceiling in shown.ceilings] == [ceiling.level for ceiling in TWO.ceilings]
+    clean = without_private(TWO)
+    assert without_private(clean) is clean and clean.kernels is TWO.kernels
 
 
 @each_row("token", TOKENS)
-@each_row("around", ["load {} x", "f<{}>", "_Z40{}Pf", "token is '{}'"])
-def test_tokens_are_masked_in_texts_and_code(token: str, around: str) -> None:
-    if token.startswith(("-", "pypi-", "glpat", "nvapi", "xox", "sk-", "eyJ", "AI")) and around.startswith("_Z"):
-        pytest.skip("no name of a function")
-    for clean in (clean_text, clean_code):
-        shown = clean(around.format(token))
-        assert token[5:20] not in shown and "…" in shown
+def test_tokens_are_masked_in_texts_and_code(token: str) -> None:
+    is_name = not token.startswith(("-", "pypi-", "glpat", "nvapi", "xox", "sk-", "eyJ", "AI"))
+    for around in ("load {} x", "f<{}>", "token is '{}'", *(("_Z40{}Pf",) if is_name else ())):
+        for clean in (clean_text, clean_code):
+            shown = clean(around.format(token))
+            assert token[5:20] not in shown and "…" in shown
 
 
 @each_row(
@@ -229,14 +206,11 @@ def test_tokens_are_masked_in_texts_and_code(token: str, around: str) -> None:
         ("wandb login 0123456789abcdef0123456789abcdef01234567", "wandb login …"),
         ("https://ann:pw@host.corp/x.git", "https://…/x.git"),
         ("mail ann.smith@corp.com now", "mail … now"),
-        (
-            "num_tokens=128 max_token=64 key=uint32_t query, key: 3",
-            "num_tokens=128 max_token=64 key=uint32_t query, key: 3",
-        ),
         ("secret::run<Key=int>(a@b)", "secret::run<Key=int>(…)"),
-        ("sk-gemm-128x256x64-stage", "sk-gemm-128x256x64-stage"),
+        *((text, text) for text in (
+            "sk-gemm-128x256x64-stage", "num_tokens=128 max_token=64 key=uint32_t query, key: 3")),
     ],
-)
+)  # fmt: skip
 def test_values_of_secret_names_and_logins_are_masked(text: str, shown: str) -> None:
     assert clean_text(text) == shown
 
@@ -250,9 +224,6 @@ def test_values_of_secret_names_and_logins_are_masked(text: str, shown: str) -> 
 )  # fmt: skip
 def test_code_without_secrets_stays(line: str) -> None:
     assert clean_code(line) == line
-
-
-def test_secrets_in_code_are_masked() -> None:
     assert clean_code('password = "hunter22"; // ask jane@corp.com') == 'password = "…"; // ask …'
 
 
@@ -273,14 +244,12 @@ def test_names_of_real_kernels_stay() -> None:
         "wandb ", "C:/Users/", "/home/", "torchinductor_", "bearer ", "@a.b", "key='", "x.", "SG.",
     ],
 )  # fmt: skip
-@each_row("clean", [clean_text, clean_code, reduced_command])
-def test_time_grows_with_the_length_of_a_text_and_not_with_its_square(piece: str, clean: object) -> None:
-    assert callable(clean)
-    text = piece * (200_000 // len(piece))
-    started_s = time.process_time()
-    clean(text)
-    clean(text + "\x00(")
-    assert time.process_time() - started_s < 5.0
+def test_time_grows_with_the_length_of_a_text_and_not_with_its_square(piece: str) -> None:
+    text = piece * (20_000 // len(piece))
+    for clean in (clean_text, clean_code, reduced_command):
+        started_s = time.process_time()
+        clean(text + "\x00(")
+        assert time.process_time() - started_s < 1
 
 
 @each_row(
@@ -310,6 +279,7 @@ def test_time_grows_with_the_length_of_a_text_and_not_with_its_square(piece: str
         ("gpuprof run --survey /home/ann/acme/t.json --kernel '^f$' -- python train.py --x",
          "gpuprof run --survey '…/t.json' --kernel '^f$' -- python train.py '…'"),
         ("gpuprof run --ncu /tmp/evil -- ./app", "gpuprof run '…'"),
+        ("env A=b " * 10_000 + "./app", "env " * 10_000 + "./app"),
         ("/home/ann", "'…'"),
         ("", ""),
     ],
@@ -319,37 +289,17 @@ def test_of_a_command_stays_what_is_known_to_be_harmless(command: str, shown: st
     assert reduced_command(shown) == shown
 
 
-def test_a_command_of_ten_thousand_programs_that_start_one_another_is_reduced() -> None:
-    assert reduced_command("env A=b " * 10_000 + "./app") == "env " * 10_000 + "./app"
-
-
 PARTS = [
-    "a",
-    "'",
-    '"',
-    ";",
-    "$(b)",
-    "`",
-    "-H",
-    "--token=",
-    "token=",
-    "@h",
-    "/home/x",
-    "\\",
-    "~",
-    "key=",
-    "=",
-    "ncu",
-    "env ",
-]
+    "a", "'", '"', ";", "$(b)", "`", "-H", "--token=", "token=", "@h", "/home/x", "\\", "~", "key=", "=", "ncu", "env ",
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=9))
 def test_what_is_kept_of_a_command_frees_nothing_for_the_shell(parts: list[str]) -> None:
     command = shlex.join(["ncu", "--kernel-name", "".join(parts), *parts, "; rm x"])
     shown = reduced_command(command)
-    words = shlex.split(shown)
-    assert shlex.join(words) == shown and "; rm x" not in words
+    parsed = shlex.split(shown)
+    assert shlex.join(parsed) == shown and "; rm x" not in parsed
     assert reduced_command(shown) == shown
 
 
@@ -418,11 +368,6 @@ PLANTED_COMMANDS = {
 }  # fmt: skip
 
 
-def outputs_of(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield every output that gpuprof makes of a file, by name."""
-    yield from outputs_with(file, folder)
-
-
 def outputs_with(file: Path, folder: Path, *options: str) -> Iterator[tuple[str, str]]:
     """Yield every output that gpuprof makes of a file with options, by name; what is typed is in none of them."""
     for form in FORMATS:
@@ -450,13 +395,12 @@ METRICS: dict[str, float | str] = {
 }  # fmt: skip
 
 
-def test_planted_commands_reach_no_output_unless_they_are_to_stay(tmp_path: Path) -> None:
+def test_planted_commands_reach_no_output_unless_they_are_to_stay() -> None:
     for secret, command in PLANTED_COMMANDS.items():
-        place = tmp_path / "run.ncu-rep"
-        place.write_bytes(simple_report([("gather", METRICS)], command=command))
-        text = "\n".join(session_lines(gpuprof.load(place)))
+        read = owned(command, "x")
+        text = "\n".join(session_lines(without_private(read)))
         assert secret not in text and json.dumps(secret)[1:-1] not in text, command
-        assert secret in "\n".join(session_lines(gpuprof.load(place, keep_private=True))), command
+        assert secret in "\n".join(session_lines(read)), command
 
 
 def test_what_is_planted_in_a_report_reaches_no_output_of_any_command(tmp_path: Path) -> None:
@@ -464,13 +408,13 @@ def test_what_is_planted_in_a_report_reaches_no_output_of_any_command(tmp_path: 
     command = f"/home/jane.roe/ncu -o /data/acmecorp/x ./app --token {planted[1]} --host node17"
     place = tmp_path / "run.ncu-rep"
     place.write_bytes(simple_report([(f"gather_{planted[0]}", METRICS), ("other", METRICS)], command=command))
-    for name, text in outputs_of(place, tmp_path):
+    for name, text in outputs_with(place, tmp_path):
         assert [secret for secret in planted if secret in text] == [], name
     kept = dict(outputs_with(place, tmp_path, "--keep-private"))
     assert all(secret in kept["show json"] and secret in kept["packed"] for secret in planted)
     old = tmp_path / "old.json"
     old.write_text(kept["show json"])
-    for name, text in outputs_of(old, tmp_path):
+    for name, text in outputs_with(old, tmp_path):
         assert [secret for secret in planted if secret in text] == [], name
 
 
@@ -495,17 +439,19 @@ def test_a_label_that_is_cut_keeps_no_part_of_what_is_planted(kernel: str, range
 def test_what_is_planted_in_texts_of_a_session_reaches_no_output(tmp_path: Path) -> None:
     read, texts = revealing(), planted_texts()
     ranges = tuple(f"step {text}" for text in texts.values())
-    (one,) = read.kernels
+    (kernel_of_all,) = read.kernels
     code = tuple(
         CodeLine(number=3 + place, pc=None, text=f'load("{text}");', share=0.01, stalls=())
         for place, text in enumerate(TOKENS)
     )
-    excerpt = replace(one.excerpts[0], lines=code)
+    excerpt = replace(kernel_of_all.excerpts[0], lines=code)
     source = replace(read.sources[0], warnings=ranges)
-    read = replace(read, sources=(source,), kernels=(replace(one, ranges=ranges, label="gather", excerpts=(excerpt,)),))
+    read = replace(
+        read, sources=(source,), kernels=(replace(kernel_of_all, ranges=ranges, label="gather", excerpts=(excerpt,)),)
+    )
     place = tmp_path / "session.json"
     place.write_text("\n".join(session_lines(read)))
-    for name, text in outputs_of(place, tmp_path):
+    for name, text in outputs_with(place, tmp_path):
         assert [secret for secret in (*texts, "ann.smith", "hunter2", "node17", "login3") if secret in text] == [], name
     kept = dict(outputs_with(place, tmp_path, "--keep-private"))
     assert all(secret in kept["show json"] for secret in texts)
@@ -515,12 +461,12 @@ def test_what_is_planted_in_a_profiled_program_stays_in_its_log(bench: Bench) ->
     planted = ("ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", "s3cret1", "s3cret2", "s3cret3", "node17", "acmecorp")
     report = bench.folder / "made.ncu-rep"
     report.write_bytes(simple_report([(f"gather_{planted[0]}", METRICS)], command="ncu ./app s3cret1"))
-    words = ("env", "A=s3cret1", "true", "--token", "s3cret2", "-p=s3cret3", "--host", "node17", "/data/acmecorp/x")
+    typed = ("env", "A=s3cret1", "true", "--token", "s3cret2", "-p=s3cret3", "--host", "node17", "/data/acmecorp/x")
     chosen = ("--launch-count", "1", "--arch", "sm_80", "--force")
     for options, stay in (((), False), (("--keep-private",), True)):
         (bench.folder / "calls.json").unlink(missing_ok=True)
         bench.steps({"report": str(report)})
-        done = bench.run(*chosen, *options, program=words)
+        done = bench.run(*chosen, *options, program=typed)
         assert done.returncode == 0, done.stderr
         kept = (bench.folder / "out/session.json").read_text()
         page = (bench.folder / "out/report.html").read_text()
@@ -532,12 +478,11 @@ def test_what_is_planted_in_a_profiled_program_stays_in_its_log(bench: Bench) ->
 
 
 def test_a_review_names_no_folder_outside_of_its_repository(repository: Path) -> None:
-    private = "/home/ann.smith/acmecorp/gather.cu"
-    made = reviews.everything()
-    (one, *others) = made.kernels
-    found = reviews.finding("uncoalesced-global", reviews.place(file=private))
-    one = replace(one, origin=f"{private}[a.o]", findings=(found,), notes=(f"see {private}",))
-    review = replace(made, files=(private,), tools=(f"nvcc -I{private}",), kernels=(one, *others))
+    private, made = "/home/ann.smith/acmecorp/gather.cu", reviews.everything()
+    first, *others = made.kernels
+    finding = reviews.finding("uncoalesced-global", reviews.place(file=private))
+    first = replace(first, origin=f"{private}[a.o]", findings=(finding,), notes=(f"see {private}",))
+    review = replace(made, files=(private,), tools=(f"nvcc -I{private}",), kernels=(first, *others))
     clean = without_private(review)
     for form in CHECK_FORMATS.values():
         text = "\n".join(form.lines(clean, 0))
@@ -569,9 +514,3 @@ def texts_in(record: type[Struct], seen: set[type]) -> Iterator[tuple[type, str]
         for part in below:
             if part not in seen:
                 yield from texts_in(part, seen)
-
-
-def test_a_session_without_private_texts_stays_the_same() -> None:
-    clean = without_private(TWO)
-    assert without_private(clean) is clean
-    assert clean.kernels is TWO.kernels
