@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import shutil
 import struct
@@ -22,10 +21,11 @@ from gpuprof.code.tools.disassemble import find_disassemblers
 from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.errors import DamagedInput
 from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.recordings import recordings
 from tests.cuda_tools import needs_cuda_wheels
+from tests.readings import unpacked
 from tests.table import each_row
 
-PACKAGED = Path(__file__).parents[1] / "recordings"
 SPECIAL = 13
 """The first special opcode of the tables here: with a base of -5 and a range of 14, as LLVM and ptxas have them."""
 
@@ -107,6 +107,23 @@ def test_rows_worked_out_by_hand() -> None:
     """An instruction without a row of its own has the line of that before it."""
     expected = {0: ("/src/a.cu", 9), 16: ("/src/a.cu", 11), 32: ("/src/a.cu", 11), 48: ("/src/a.cu", 2)}
     assert line_tables(cubin(table(PROGRAM))) == {"k": expected}
+    assert line_tables(cubin(table(PROGRAM)).replace(b".debug_line", b".debug_rows")) == {}
+
+
+@each_row(
+    ("program", "lines"),
+    [
+        # Nothing is said behind the end of a run of instructions.
+        (SET_ADDRESS + special(0, 8) + bytes([2]) + uleb(32) + END, dict.fromkeys((0, 16), 9)),
+        # Line zero is no line.
+        (SET_ADDRESS + special(0, -1) + special(16, 3) + END, dict.fromkeys((16, 32, 48), 3)),
+        # Addresses far outside the kernel are no lines of it.
+        (SET_ADDRESS + special(0, 8) + bytes([2]) + uleb(1 << 40) + special(0, 1) + END
+         + extended(2, struct.pack("<Q", 1 << 60)) + END, dict.fromkeys((0, 16, 32, 48), 9)),
+    ],
+)  # fmt: skip
+def test_lines_begin_and_end_where_the_table_says(program: bytes, lines: dict[int, int]) -> None:
+    assert line_tables(cubin(table(program)))["k"] == {at: ("/src/a.cu", line) for at, line in lines.items()}
 
 
 @each_row("version", [2, 3, 4, 5])
@@ -115,16 +132,6 @@ def test_all_versions_say_the_same(version: int) -> None:
     file = b"" if version < 5 else bytes([4]) + uleb(0)
     lines = line_tables(cubin(table(SET_ADDRESS + file + special(0, 8) + special(16, 2) + END, version)))["k"]
     assert lines == {0: (name, 9), 16: (name, 11), 32: (name, 11), 48: (name, 11)}
-
-
-def test_nothing_is_said_behind_the_end_of_a_run_of_instructions() -> None:
-    lines = table(SET_ADDRESS + special(0, 8) + bytes([2]) + uleb(32) + END)
-    assert line_tables(cubin(lines))["k"] == {0: ("/src/a.cu", 9), 16: ("/src/a.cu", 9)}
-
-
-def test_line_zero_is_no_line() -> None:
-    lines = table(SET_ADDRESS + special(0, -1) + special(16, 3) + END)
-    assert line_tables(cubin(lines))["k"] == dict.fromkeys((16, 32, 48), ("/src/a.cu", 3))
 
 
 def test_of_rows_at_one_instruction_the_innermost_or_the_outermost_counts() -> None:
@@ -163,30 +170,19 @@ def test_a_path_is_its_folder_and_its_name(folder: str, file: str, path: str) ->
     assert line_tables(data)["k"] == {0: (path, 9)}
 
 
-def test_a_cubin_without_a_table_has_no_lines() -> None:
-    assert line_tables(cubin(table(PROGRAM)).replace(b".debug_line", b".debug_rows")) == {}
-
-
 @each_row(
     ("data", "message"),
     [
-        (b"no ELF", "not a 64-bit little-endian ELF file"),
-        (cubin(table(PROGRAM)[:-30]), "bytes and version"),
+        (b"no ELF", "ELF"), (cubin(table(PROGRAM)[:-30]), "bytes and version"),
         (cubin(table(PROGRAM, version=6)), "version 6"),
         (cubin(table(PROGRAM, file="x" * 70)[:60]), "bytes and version"),
-        (cubin(table(SET_ADDRESS + b"\0\x7f\x01")), "longer than the table"),
-        (cubin(table(SET_ADDRESS + bytes([2]) + b"\xff" * 20)), "more than 64 bits"),
+        (cubin(table(SET_ADDRESS + b"\0\x7f\x01")), "longer"),
+        (cubin(table(SET_ADDRESS + bytes([2]) + b"\xff" * 20)), "64 bits"),
     ],
-)
+)  # fmt: skip
 def test_a_broken_table_says_what_is_wrong(data: bytes, message: str) -> None:
     with pytest.raises(DamagedInput, match=message):
         line_tables(data)
-
-
-def test_addresses_far_outside_a_kernel_are_no_lines_of_it() -> None:
-    far = extended(2, struct.pack("<Q", 1 << 60))
-    lines = table(SET_ADDRESS + special(0, 8) + bytes([2]) + uleb(1 << 40) + special(0, 1) + END + far + END)
-    assert set(line_tables(cubin(lines))["k"]) == {0, 16, 32, 48}
 
 
 @given(st.binary(max_size=300))
@@ -214,16 +210,14 @@ def test_a_cubin_with_altered_bytes_is_read_or_damaged(data: st.DataObject) -> N
 
 
 def test_reports_have_the_lines_that_nvidias_reader_says(real_report: Path) -> None:
-    if real_report.suffix not in {".ncu-rep", ".nsight-cuprof-report"}:
-        pytest.skip("no report of Nsight Compute")
-    _compare_with_reader(real_report)
+    if real_report.suffix in {".ncu-rep", ".nsight-cuprof-report"}:
+        _compare_with_reader(real_report)
 
 
-@each_row("name", ["a100-gemm", "a40-beamformer"])
-def test_packaged_recordings_have_the_lines_that_nvidias_reader_says(name: str, tmp_path: Path) -> None:
-    report = tmp_path / "packaged.ncu-rep"
-    report.write_bytes(gzip.decompress((PACKAGED / f"{name}.ncu-rep.gz").read_bytes()))
-    assert _compare_with_reader(report) > 10
+def test_recordings_have_the_lines_that_nvidias_reader_says() -> None:
+    named = {recording.name: recording for recording in recordings()}
+    for name in ("a100-gemm", "a40-beamformer"):
+        assert _compare_with_reader(unpacked(named[name])) > 10
 
 
 def _compare_with_reader(report: Path) -> int:
@@ -266,15 +260,16 @@ extern "C" __global__ void second(double* out, double a) {
 
 
 @needs_cuda_wheels
-@each_row("target", ["sm_75", "sm_80", "sm_90", "sm_120"])
-def test_lines_are_those_that_nvdisasm_prints(target: str, tmp_path: Path) -> None:
-    compiled = find_nvrtc()[0].compile(SOURCE, "lines.cu", [f"-arch={target}", "-lineinfo"]).cubin
-    assert compiled is not None
-    file = tmp_path / "a.cubin"
-    file.write_bytes(compiled)
-    tables = line_tables(compiled)
-    assert len(tables) == 2
-    assert {kernel: dict(lines) for kernel, lines in tables.items()} == _printed(file)
+@pytest.mark.compilers
+def test_lines_are_those_that_nvdisasm_prints(tmp_path: Path) -> None:
+    for target in ("sm_75", "sm_120"):
+        compiled = find_nvrtc()[0].compile(SOURCE, "lines.cu", [f"-arch={target}", "-lineinfo"]).cubin
+        assert compiled is not None
+        file = tmp_path / f"{target}.cubin"
+        file.write_bytes(compiled)
+        tables = line_tables(compiled)
+        assert len(tables) == 2
+        assert {kernel: dict(lines) for kernel, lines in tables.items()} == _printed(file)
 
 
 def _printed(file: Path) -> Mapping[str, Mapping[int, tuple[str, int]]]:
@@ -292,6 +287,7 @@ def _printed(file: Path) -> Mapping[str, Mapping[int, tuple[str, int]]]:
     return tables
 
 
+@pytest.mark.compilers
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ to write a table of DWARF 5")
 @each_row("version", [2, 4, 5])
 def test_tables_that_gcc_writes_are_read(version: int, tmp_path: Path) -> None:

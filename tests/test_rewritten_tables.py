@@ -186,7 +186,8 @@ LAUNCHES: dict[str, tuple[str, list[str], list[float | None]]] = {
         ["(unnamed 1)", "(unnamed 2)"], [20, 40],
     ),
     **{f"a column that is {head}": (
-        f"| Metric | {head} | Measured |\n|---|---|---|\n| DRAM Throughput | 92.50 % | 71.30 % |\n", ["(unnamed)"], [71.3],
+        f"| Metric | {head} | Measured |\n|---|---|---|\n| DRAM Throughput | 92.50 % | 71.30 % |\n",
+        ["(unnamed)"], [71.3],
     ) for head in ("Theoretical", "Predicted by the model", "Estimated")},
     "a column of sections": (
         """| Section | Metric | Naive | Shared |
@@ -212,11 +213,13 @@ LAUNCHES: dict[str, tuple[str, list[str], list[float | None]]] = {
         ["first_of_them", "second"], [20, 40],
     ),
     "a label that comes again": (
-        f"## my_kernel\n\n{TABLE}\nand then\n\n{TABLE.replace('12.50', '37.50')}", ["my_kernel", "(unnamed)"], [12.5, 37.5],
+        f"## my_kernel\n\n{TABLE}\nand then\n\n{TABLE.replace('12.50', '37.50')}",
+        ["my_kernel", "(unnamed)"], [12.5, 37.5],
     ),
     "ncu's own line above": (f"{LINE}\n{TABLE}", ["copy(float *)"], [12.5]),
     "beside output of ncu": (
-        as_ncu_prints("k", [Row("GPU Speed Of Light Throughput", "DRAM Throughput", "%", "90.00")]) + f"\n# All\n\n{TABLE}",
+        as_ncu_prints("k", [Row("GPU Speed Of Light Throughput", "DRAM Throughput", "%", "90.00")])
+        + f"\n# All\n\n{TABLE}",
         ["k(float *)"], [90],
     ),
     "rows of others": (
