@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.session import Session
@@ -174,7 +175,8 @@ def measuring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measuring]:
         yield Measuring(process)
 
 
-@each_row("name", BOMBS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOMBS)
 def test_a_small_file_takes_little_time_and_memory(name: str, measuring: Measuring, tmp_path: Path) -> None:
     data = BOMBS[name](tmp_path / "made")
     assert len(data) <= LARGEST, "it is to be small"
@@ -188,7 +190,7 @@ def test_a_small_file_takes_little_time_and_memory(name: str, measuring: Measuri
 
 def test_a_trace_of_few_bytes_has_few_events() -> None:
     packed = gzip.compress(trace("{}", number=200_000))
-    with pytest.raises(InputError, match=r"more than .* events") as caught:
+    with pytest.raises(InputError, match="events") as caught:
         list(TraceJson(BytesIO(packed), "t.json.gz").events())
     assert caught.value.hint is not None and "gunzip -k t.json.gz" in caught.value.hint
     assert len(list(TraceJson(BytesIO(trace("{}", number=200_000)), "t.json").events())) == 200_000
@@ -203,6 +205,7 @@ def test_an_event_across_the_pieces_of_a_trace_is_whole() -> None:
         assert stream.fields == {"baseTimeNanoseconds": 5}
 
 
+@pytest.mark.slow
 def test_a_session_has_no_more_values_than_its_size_allows() -> None:
     with pytest.raises(InputError, match="values in"):
         read_session(with_list("ranges", '""', 3_000_000), "s.json")
@@ -210,13 +213,12 @@ def test_a_session_has_no_more_values_than_its_size_allows() -> None:
 
 @each_row(("name", "item"), [("ranges", '""'), ("ceilings", json.dumps(CEILING)), ("warnings", '""')])
 def test_a_list_that_no_session_has_is_refused(name: str, item: str) -> None:
-    with pytest.raises(DamagedInput, match="`array` of length <= "):
+    with pytest.raises(DamagedInput, match="length <= "):
         read_session(with_list(name, item, 20_000), "s.json")
 
 
+@pytest.mark.slow
 def test_a_session_of_ten_thousand_kernels_is_read(tmp_path: Path) -> None:
-    from msgspec.structs import replace
-
     kernels = tuple(replace(TWO.kernels[0], id=number, label=f"k{number}", findings=()) for number in range(10_000))
     large: Session = replace(TWO, kernels=kernels, opportunities=(), verdict=None, run=None)
     place = tmp_path / "large.html"
@@ -224,6 +226,7 @@ def test_a_session_of_ten_thousand_kernels_is_read(tmp_path: Path) -> None:
     assert read_file(str(place)) == large
 
 
+@pytest.mark.slow
 def test_a_small_file_has_no_more_launches_than_a_real_one(tmp_path: Path) -> None:
     row = '"{}","1","k","1","7","","Duration","us","1"\n'
     text = EXPORT + "".join(map(row.format, range(20_001)))

@@ -19,14 +19,11 @@ from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.protobuf import as_bytes, as_int, fields
 from gpuprof.read.wire import message, number
 from tests import ncu_bytes
-from tests.conftest import REAL_REPORTS
-from tests.table import each_row
+from tests.conftest import OWN_REPORTS
 
-OWN_REPORTS = sorted((Path(__file__).parent / "data" / "gpu").rglob("*.ncu-rep"))
+H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
 """Recorded on an H100 with ncu 2025.3: kernels, graphs as a whole and by their nodes, every counter set."""
-at_hand = each_row(
-    "path", [*REAL_REPORTS, *OWN_REPORTS], ids=["-".join(path.parts[-2:]) for path in (*REAL_REPORTS, *OWN_REPORTS)]
-)
+OTHERS = sorted({*H100.rglob("*.ncu-rep")} - {*OWN_REPORTS, H100 / "run-launches" / "full.ncu-rep"})
 
 
 def messages_of(data: bytes) -> LaunchMessages:
@@ -90,17 +87,25 @@ def compared(messages: LaunchMessages, launch: int, action: Any) -> int:
     return count
 
 
-@at_hand
-def test_every_value_and_name_of_every_metric_is_nvidias(path: Path) -> None:
+def test_every_value_name_range_and_rule_of_every_launch_is_nvidias(real_report: Path) -> None:
+    compare_report(real_report)
+
+
+@pytest.mark.slow
+def test_every_recording_of_our_own_has_the_values_of_nvidias_reader() -> None:
+    for path in OTHERS:
+        compare_report(path)
+
+
+def test_a_graph_as_a_whole_has_the_values_of_nvidias_reader() -> None:
+    compare_report(H100 / "graphs" / "graph.ncu-rep")
+
+
+def compare_report(path: Path) -> None:
     messages, actions = messages_of(path.read_bytes()), actions_of(str(path))
     assert len(messages.spans) == len(actions)
     assert sum(compared(messages, number, action) for number, action in enumerate(actions)) > 100
-
-
-@at_hand
-def test_names_ranges_and_rules_of_launches_are_nvidias(path: Path) -> None:
-    report, actions = read_ncu_rep(path), actions_of(str(path))
-    for launch, action in zip(report.launches, actions, strict=True):
+    for launch, action in zip(read_ncu_rep(path).launches, actions, strict=True):
         assert launch.name == action.name(action.NameBase_FUNCTION)
         assert launch.demangled == action.name(action.NameBase_DEMANGLED)
         assert launch.mangled == action.name(action.NameBase_MANGLED)

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
+import pytest
+
 from gpuprof.collect.name_filter import by_name, by_symbol
 from gpuprof.diagnose.telling import telling_expression
 from gpuprof.model import kernel_kinds
@@ -17,10 +19,15 @@ from gpuprof.units import parse_quantity
 from tests.regular_expressions import Pattern, attacks, find_expressions, may_be_exponential
 from tests.table import each_row
 
-_SHORT = (16, 22, 30, 40, 55, 75, 100)
+_SHORT = (16, 24, 36, 55, 80)
 """Lengths at which exponential growth shows before it takes minutes."""
 _STAGES = ((200, 10), (2_000, 3), (10_000, 1), (100_000, 0))
 """Characters of the texts, and how many of the slowest texts are tried at the next length."""
+_SUSPECT_S = 5e-8
+"""Seconds for each character that most linear expressions do not take: what takes less is not tried at more length."""
+_QUICK = ((200, 6), (2_000, 2), (6_000, 0))
+_SHARE = 6
+"""What each run of the tests tries: one of so many texts for an expression. Slow tests try all, and longer ones."""
 _LEAST_S = 2e-3
 """Seconds that are no sign of anything."""
 _LINEAR_S = 1e-6
@@ -72,19 +79,20 @@ _COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
 """Those of a run's own values, as they may be there."""
 
 
-def test_no_expression_takes_more_than_linear_time() -> None:
-    """Each is tried by its methods on texts of 10 and 100 kB that are made from itself."""
-    found = find_expressions()
-    assert found.composed == _TYPED | _IN_VALUES | _COMPOSED.keys()
-    assert {place for place, _ in _IN_VALUES} <= {place for place, _ in found.known.values()}
+@pytest.mark.parametrize("is_quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_no_expression_takes_more_than_linear_time(is_quick: bool) -> None:
+    """Each is tried by its methods on texts of up to 100 kB that are made from itself."""
+    every = find_expressions()
+    assert every.composed == _TYPED | _IN_VALUES | _COMPOSED.keys()
+    assert {place for place, _ in _IN_VALUES} <= {place for place, _ in every.known.values()}
     tried = [
-        *((pattern, place, methods) for pattern, (place, methods) in found.known.items()),
+        *((pattern, place, methods) for pattern, (place, methods) in every.known.items()),
         *((re.compile(text), place, {"finditer"}) for (place, _), texts in _COMPOSED.items() for text in texts),
     ]
     slow = {
         (place, pattern.pattern): growth
         for pattern, place, methods in tried
-        if (growth := superlinear(pattern, methods, _CUT.get(place, str))) is not None
+        if (growth := superlinear(pattern, methods, _CUT.get(place, str), is_quick=is_quick)) is not None
     }
     assert not slow
 
@@ -103,7 +111,8 @@ def test_no_expression_takes_more_than_linear_time() -> None:
     ],
 )  # fmt: skip
 def test_more_than_linear_time_is_seen(expression: str, method: str) -> None:
-    assert superlinear(re.compile(expression, re.MULTILINE), {method}) is not None
+    for is_quick in (True, False):
+        assert superlinear(re.compile(expression, re.MULTILINE), {method}, is_quick=is_quick) is not None
 
 
 @each_row(
@@ -142,13 +151,15 @@ def test_functions_that_go_over_a_text_again_and_again_take_less_than_a_second(r
     assert time.thread_time() - start < 1
 
 
-def superlinear(pattern: Pattern, methods: Iterable[str], given: Callable[[str], str] = str) -> str | None:
+def superlinear(
+    pattern: Pattern, methods: Iterable[str], given: Callable[[str], str] = str, *, is_quick: bool = False
+) -> str | None:
     """Return how an expression's time grows faster than its text; None if it does not."""
     methods = {name if name in {"search", "match", "fullmatch"} else "finditer" for name in methods}
-    tried = [(0.0, attack) for attack in attacks(pattern)]
-    every = len(tried)
+    tried = [(0.0, attack) for attack in attacks(pattern)[:: _SHARE if is_quick else 1]]
+    every, stages = len(tried), _QUICK if is_quick else _STAGES
     first = [(length, every) for length in (_SHORT if may_be_exponential(pattern) else ())]
-    for length, kept in (*first, *_STAGES):
+    for length, kept in (*first, *stages):
         timed = []
         for before, attack in tried:
             text = given(attack.text(length))
@@ -157,10 +168,12 @@ def superlinear(pattern: Pattern, methods: Iterable[str], given: Callable[[str],
                 # Something else may have had its share of this time.
                 seconds = min(seconds, *(_seconds(pattern, methods, text) for _ in range(2)))
             is_far = seconds > (_CUT_S if given in _CUT.values() else max(_FAR_S * length, _LEAST_S))
-            if is_far or (length == _STAGES[-1][0] and seconds > max(_LINEAR_S * length, 30 * before)):
+            if is_far or (length == stages[-1][0] and seconds > max(_LINEAR_S * length, 30 * before)):
                 return f"{before:.2g} s, and {seconds:.2g} s for {length} characters: {attack}"
             timed.append((seconds, attack))
         tried = sorted(timed, key=lambda each: -each[0])[:kept]
+        if length >= stages[1][0]:
+            tried = [(seconds, attack) for seconds, attack in tried if seconds > _SUSPECT_S * length]
     return None
 
 
@@ -170,9 +183,9 @@ def _seconds(pattern: Pattern, methods: Iterable[str], text: str) -> float:
     slowest = 0.0
     for method in methods:
         start = time.thread_time()
-        found = getattr(pattern, method)(given)
+        matches = getattr(pattern, method)(given)
         if method == "finditer":
-            for _ in found:
+            for _ in matches:
                 pass
         slowest = max(slowest, time.thread_time() - start)
     return slowest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import os
 import pty
@@ -25,13 +26,12 @@ from gpuprof.read.files import read_file
 from gpuprof.read.spool import spooled
 from tests import builders, ncu_bytes
 from tests.cli import GPUPROF
-from tests.conftest import REPORTS
 from tests.table import each_row
 from tests.zstd_bytes import compressed
 
 PLAIN = ncu_bytes.simple_report([("gemm", {**ncu_bytes.A100, **builders.FLOP_1})])
+TRACE = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
 CSV = b'"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
-TRACES = REPORTS / "traces"
 
 
 def piped(data: bytes, *words: str, temporary: Path, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -55,18 +55,14 @@ def test_a_report_of_each_kind_is_read_under_the_name_of_standard_input(
     assert (report.file, len(report.launches)) == ("standard input", 1)
 
 
-@each_row("name", ["miniweather-gp100.nsys.sqlite", "small-h100.pt.trace.json"])
-def test_timelines_are_read_as_from_their_files(
-    name: str, reports: Path, emptied: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    piped_in, from_file = read((TRACES / name).read_bytes(), monkeypatch), read_file(str(TRACES / name))
+def test_a_timeline_is_read_as_from_its_file(emptied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped_in, from_file = read(gzip.decompress(TRACE.read_bytes()), monkeypatch), read_file(str(TRACE))
     assert isinstance(piped_in, Trace) and isinstance(from_file, Trace)
-    assert piped_in.activities
-    assert replace(piped_in, file=from_file.file) == from_file
+    assert piped_in.activities and replace(piped_in, file=from_file.file, sha256=from_file.sha256) == from_file
 
 
 def test_a_damaged_report_is_told_by_the_name_of_standard_input(emptied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DamagedInput, match=r"^standard input is damaged") as raised:
+    with pytest.raises(DamagedInput, match="^standard input ") as raised:
         read(PLAIN[:-9], monkeypatch)
     assert "gpuprof-" not in f"{raised.value.message} {raised.value.hint}"
 
@@ -74,19 +70,16 @@ def test_a_damaged_report_is_told_by_the_name_of_standard_input(emptied: Path, m
 @each_row(
     ("data", "told"),
     [
-        (b"", "standard input is empty"),
-        (b"PK\x03\x04zip", "standard input is a compressed archive"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "standard input is a Git LFS pointer"),
-        (b"SQLite format 3\0" + b"\0" * 100, "standard input "),
-        (b"\0\1\2\3", "standard input is binary data of an unknown kind"),
+        (b"", "empty"), (b"PK\x03\x04zip", "archive"), (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS"),
+        (b"SQLite format 3\0" + b"\0" * 100, ""), (b"\0\1\2\3", "binary"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_is_told_as_of_a_file(
     data: bytes, told: str, emptied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, match=f"^standard input .*{told}") as raised:
         read(data, monkeypatch)
-    assert raised.value.message.startswith(told) and str(emptied) not in raised.value.message
+    assert str(emptied) not in raised.value.message
 
 
 class Endless:
@@ -116,12 +109,13 @@ def test_memory_does_not_grow_with_what_comes(emptied: Path) -> None:
 def test_a_stream_that_fails_is_told(emptied: Path) -> None:
     broken = Endless(5_000_000, OSError(errno.EIO, "Input/output error"))
     with (
-        pytest.raises(InputError, match=r"^standard input cannot be read: input/output error$"),
+        pytest.raises(InputError, match="^standard input .*input/output error$"),
         spooled(broken, "standard input"),
     ):
         raise AssertionError("there is nothing to read")
 
 
+@pytest.mark.slow
 @each_row("command", ["show", "report", "roofline"])
 def test_the_commands_read_a_piped_report(command: str, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
@@ -132,19 +126,7 @@ def test_the_commands_read_a_piped_report(command: str, tmp_path: Path) -> None:
     assert b"input" not in done.stderr.replace(b"standard input", b"")
 
 
-def test_what_is_next_names_no_pipe(tmp_path: Path) -> None:
-    assert b"gpuprof show FILE --kernel '#0'\n" in piped(PLAIN, "show", "-", temporary=tmp_path).stderr
-    line = f"{sys.executable} -m gpuprof show <(cat a.ncu-rep)"
-    (tmp_path / "a.ncu-rep").write_bytes(PLAIN)
-    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0 and done.stderr.endswith("gpuprof show FILE --kernel '#0'\n"), done.stderr
-
-
-def test_a_command_for_more_names_no_pipe(reports: Path, tmp_path: Path) -> None:
-    done = piped((TRACES / "miniweather-gp100.nsys.sqlite").read_bytes(), "show", "-", temporary=tmp_path)
-    assert b"gpuprof run --kernel" in done.stdout and b"--survey" not in done.stdout
-
-
+@pytest.mark.slow
 def test_two_pipes_are_two_reports(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(PLAIN)
     (tmp_path / "b").write_bytes(compressed(PLAIN))
@@ -153,6 +135,7 @@ def test_two_pipes_are_two_reports(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 3, done.stderr
 
 
+@pytest.mark.slow
 @each_row(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)])
 def test_a_signal_leaves_nothing_of_it(sent: signal.Signals, code: int, tmp_path: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -195,6 +178,7 @@ with interrupt.cleaned_up_by(spool.remove_spooled), spool.spooled(sys.stdin.buff
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_leaves_nothing_of_it(tmp_path: Path) -> None:
     line = f"{sys.executable} -m gpuprof show - >&- < a.ncu-rep; {sys.executable} -m gpuprof show - < a.ncu-rep | true"
     (tmp_path / "a.ncu-rep").write_bytes(PLAIN)
@@ -204,23 +188,24 @@ def test_a_closed_stdout_leaves_nothing_of_it(tmp_path: Path) -> None:
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash sets the limit on files, and it is not installed")
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
     line = f"ulimit -f 64; exec {sys.executable} -m gpuprof show - < /dev/zero"
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(["bash", "-c", line], env=environ, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 5
-    assert done.stderr.startswith("error: standard input cannot be kept in a temporary file: File too large\nhint: ")
+    assert "File too large" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_terminal_is_told_what_is_waited_for(tmp_path: Path) -> None:
     controller, terminal = pty.openpty()
     started = subprocess.Popen([*GPUPROF, "show", "-"], stdin=terminal, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     os.close(terminal)
     assert started.stderr is not None
-    line = started.stderr.readline()
-    assert line == b"reading standard input: paste CSV or JSON, then Ctrl-D; or pipe a report in\n"
+    assert b"Ctrl-D" in started.stderr.readline()
     writer = threading.Thread(target=os.write, args=(controller, CSV + b"\x04"))
     writer.start()
     out, rest = started.communicate(timeout=60)

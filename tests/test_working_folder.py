@@ -172,7 +172,9 @@ def test_every_command_has_an_invocation() -> None:
     assert set(INVOCATIONS) == set(COMMANDS)
 
 
-@each_row("command", COMMANDS)
+@pytest.mark.slow
+@pytest.mark.compilers
+@pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_runs_what_is_in_the_working_folder(hostile: Hostile, command: str) -> None:
     for arguments, code, said in INVOCATIONS[command]:
         done = hostile.gpuprof(command, *arguments)
@@ -182,6 +184,8 @@ def test_no_command_runs_what_is_in_the_working_folder(hostile: Hostile, command
         assert "matplotlibrc" not in done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.compilers
 @each_row("command", ["check", "report"])
 def test_relative_entries_of_pythonpath_are_left_out(tmp_path: Path, command: str) -> None:
     hostile = Hostile(tmp_path, "relative")
@@ -190,13 +194,15 @@ def test_relative_entries_of_pythonpath_are_left_out(tmp_path: Path, command: st
     assert hostile.run() == []
 
 
-def test_completion_runs_nothing_of_the_working_folder(hostile: Hostile) -> None:
+def test_showing_a_report_and_completion_run_nothing_of_the_folder(hostile: Hostile) -> None:
+    done = hostile.gpuprof("show", "one.ncu-rep")
+    assert done.returncode == 0 and "gemm" in done.stdout and hostile.run() == []
     source = hostile.gpuprof(_GPUPROF_COMPLETE="bash_source")
-    words = hostile.gpuprof(_GPUPROF_COMPLETE="bash_complete", COMP_WORDS="gpuprof sho", COMP_CWORD="1")
-    assert hostile.run() == []
-    assert "complete -o nosort" in source.stdout and "plain,show" in words.stdout
+    typed = hostile.gpuprof(_GPUPROF_COMPLETE="bash_complete", COMP_WORDS="gpuprof sho", COMP_CWORD="1")
+    assert "complete -o nosort" in source.stdout and "plain,show" in typed.stdout and hostile.run() == []
 
 
+@pytest.mark.slow
 @each_row("module", ["characterize.counted_run", "characterize.on_gpu.gpu_server", "code.tools.nvrtc_child"])
 def test_a_python_of_ours_imports_nothing_of_the_working_folder(hostile: Hostile, module: str) -> None:
     arguments = {"characterize.on_gpu.gpu_server": ("gpuprof.characterize.on_gpu.device:open_gpu", "0")}
@@ -231,6 +237,7 @@ def test_an_absolute_entry_of_pythonpath_stays_though_it_is_the_working_folder(
     assert trusted_path() == [str(tmp_path)]
 
 
+@pytest.mark.slow
 def test_a_program_s_own_folder_is_still_on_its_path(hostile: Hostile) -> None:
     (hostile.folder / "own.py").write_text("def run(): open('own-was-run', 'w').close()\n")
     program = hostile.folder / "sub"
@@ -278,6 +285,7 @@ def test_programs_are_not_taken_from_the_working_folder(tmp_path: Path, monkeypa
         find_programs.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_configuration_names_no_program(hostile: Hostile) -> None:
     (hostile.folder / "sub-of-config").mkdir()
     (hostile.folder / "sub-of-config" / "gpuprof.toml").write_text('ncu = "./ncu"\n')
