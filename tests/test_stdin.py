@@ -62,7 +62,7 @@ def test_a_timeline_is_read_as_from_its_file(emptied: Path, monkeypatch: pytest.
 
 
 def test_a_damaged_report_is_told_by_the_name_of_standard_input(emptied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DamagedInput, match="^standard input ") as raised:
+    with pytest.raises(DamagedInput, match=r"^standard input ") as raised:
         read(PLAIN[:-9], monkeypatch)
     assert "gpuprof-" not in f"{raised.value.message} {raised.value.hint}"
 
@@ -109,7 +109,7 @@ def test_memory_does_not_grow_with_what_comes(emptied: Path) -> None:
 def test_a_stream_that_fails_is_told(emptied: Path) -> None:
     broken = Endless(5_000_000, OSError(errno.EIO, "Input/output error"))
     with (
-        pytest.raises(InputError, match="^standard input .*input/output error$"),
+        pytest.raises(InputError, match=r"^standard input .*input/output error$"),
         spooled(broken, "standard input"),
     ):
         raise AssertionError("there is nothing to read")

@@ -6,12 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.diagnose.explain import explain
-from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.headline import nearest_limit
 from gpuprof.model.recorded import FixedDetails, RuleResult
 from gpuprof.model.told import OR_MORE, ToldWarps, bottleneck, told_warps
-from gpuprof.present.session_text import limit_text
 from tests.kernels import Made, busy, lasting, made, session
 from tests.table import each_row
 
@@ -122,13 +119,12 @@ NAMED = told(made(lasting(), busy(sm=40, dram=8)), HEAVIER.format("section ", "L
 
 
 def test_a_level_that_was_told_to_be_the_bottleneck_is_the_limit_and_nothing_waits() -> None:
-    found = NAMED.finding("l2-bandwidth")
-    assert found.headline == "L2 bandwidth: 60 % of peak or more" and found.confidence == "inferred"
-    assert found.evidence[0].metric == "rule SOLBottleneck"
+    finding = NAMED.finding("l2-bandwidth")
+    assert finding.confidence == "inferred"
+    assert finding.evidence[0].metric == "rule SOLBottleneck"
     assert NAMED.findings("latency-bound") == []
     kernel = NAMED.profile()
     assert (kernel.throughput[-1].unit, kernel.throughput[-1].definition) == ("l2", OR_MORE)
-    assert limit_text(kernel) == "L2 60 %+"
 
 
 def test_memory_is_as_busy_as_the_level_that_is_named() -> None:
@@ -137,39 +133,15 @@ def test_memory_is_as_busy_as_the_level_that_is_named() -> None:
     assert limit is not None and (limit.unit, limit.fraction) == ("l2", 0.71)
 
 
-def texts_of(node: ExplanationNode) -> list[str]:
-    return [node.detail, *(text for below in node.children for text in texts_of(below))]
-
-
-def test_a_unit_that_was_not_collected_may_be_busy() -> None:
-    assert f"{OR_MORE}; SM 40 %, DRAM 8.0 %" in texts_of(explain(NAMED.profile()))
-    some = texts_of(explain(made(lasting(), busy(sm=40, dram=8)).profile()))
-    assert "not busy; L2 and L1, not collected, may be; DRAM 8.0 %" in some
-    every = texts_of(explain(made(lasting(), busy(sm=40, memory=20)).profile()))
-    assert "no unit is busy, the kernel waits" in every
-
-
 def test_the_level_that_a_rule_names_is_no_less_busy_than_those_that_were_collected() -> None:
     named = told(made(lasting(), busy(sm=50, l2=70)), HEAVIER.format("section ", "DRAM"))
     (dram,) = (unit for unit in named.profile().throughput if unit.unit == "dram")
     assert dram.fraction == pytest.approx(0.7) and dram.definition == OR_MORE
-    assert [finding.rule for finding in named.profile().findings][:1] == ["dram-bandwidth"]
-
-
-@each_row(
-    ("text", "units", "says"),
-    [
-        (WELL_USED.format("This workload", "DRAM", "Memory"), {"sm": 50.0}, "is at 80 % or more of DRAM bandwidth"),
-        (HEAVIER.format("section ", "L1"), {}, "keeps L1 at least 60 % busy, more than any other unit that was coll"),
-    ],
-)
-def test_what_a_rule_bounds_from_below_is_no_measured_number(text: str, units: dict[str, float], says: str) -> None:
-    launch = told(made(lasting(), busy(**units)), text)
-    verdict = session(launch).verdict
-    assert verdict is not None and says in verdict.sentence
-    for finding in launch.findings("dram-bandwidth"):
-        assert finding.headline == "DRAM bandwidth: 80 % of peak or more; near its ceiling"
-        assert finding.confidence == "inferred"
+    assert named.profile().findings[0].rule == "dram-bandwidth"
+    used = told(made(lasting(), busy(sm=50)), WELL_USED.format("This workload", "DRAM", "Memory"))
+    assert {finding.confidence for finding in used.findings("dram-bandwidth")} == {"inferred"}
+    verdict = session(used).verdict
+    assert verdict is not None and "80 %" in verdict.sentence
 
 
 def test_how_busy_a_level_is_at_least_does_not_bound_what_a_repair_gains() -> None:
