@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import struct
 import subprocess
 from collections.abc import Mapping
@@ -14,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.binary.elf import read_elf
 from gpuprof.code.binary.line_program import BrokenTable, line_rows
 from gpuprof.code.binary.line_table import _LARGEST_WITHOUT_CODE, line_tables
 from gpuprof.code.tools.disassemble import find_disassemblers
@@ -140,18 +138,6 @@ def test_of_rows_at_one_instruction_the_innermost_or_the_outermost_counts() -> N
     data = cubin(table(SET_ADDRESS + inlined + END), code_bytes=16)
     assert line_tables(data)["k"] == {0: ("/src/a.cu", 17)}
     assert line_tables(data, innermost=False)["k"] == {0: ("/src/a.cu", 9)}
-
-
-def test_a_run_that_ends_where_the_next_begins_does_not_end_it() -> None:
-    """The runs of a table are in any order: here that of a later function comes first."""
-    later = extended(2, struct.pack("<Q", 32)) + special(0, 8) + bytes([2]) + uleb(32) + END
-    earlier = extended(2, struct.pack("<Q", 0)) + special(0, 4) + bytes([2]) + uleb(32) + END
-    lines = table(later + earlier)
-    places = [match.end() for match in re.finditer(re.escape(b"\0\x09\x02"), lines)]
-    assert len(places) == 2
-    first, second = (line_tables(cubin(lines, place=place))["k"] for place in places)
-    assert first == dict.fromkeys((32, 48), ("/src/a.cu", 9))
-    assert second == dict.fromkeys((0, 16), ("/src/a.cu", 5))
 
 
 def test_a_function_lies_where_its_symbol_says() -> None:
@@ -285,24 +271,3 @@ def _printed(file: Path) -> Mapping[str, Mapping[int, tuple[str, int]]]:
         elif (instruction := _INSTRUCTION.match(line)) and place is not None:
             tables.setdefault(kernel, {})[int(instruction[1], 16)] = place
     return tables
-
-
-@pytest.mark.compilers
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ to write a table of DWARF 5")
-@each_row("version", [2, 4, 5])
-def test_tables_that_gcc_writes_are_read(version: int, tmp_path: Path) -> None:
-    """A linked file, without relocations: the rows count from no place, and their lines are those of the source."""
-    source = tmp_path / "unit.cc"
-    source.write_text("int twice(int x) {\n  return\n    x * 2;\n}\n", encoding="utf-8")
-    built = tmp_path / "unit.so"
-    options = ("-shared", "-fPIC", "-nostdlib", f"-gdwarf-{version}", "-O0")
-    subprocess.run(["g++", *options, "-o", str(built), str(source)], check=True)
-    elf = read_elf(built.read_bytes())
-    sections = {
-        name: elf.content(section)
-        for name in (".debug_line", ".debug_line_str", ".debug_str")
-        if (section := elf.named(name.encode())) is not None
-    }
-    rows = list(line_rows(sections[".debug_line"], sections))
-    assert [row.line[1] for row in rows if row.line is not None] == [1, 3, 4]
-    assert {row.line[0].rpartition("/")[2] for row in rows if row.line is not None} == {"unit.cc"}

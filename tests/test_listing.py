@@ -243,18 +243,6 @@ def test_the_listing_of_a_recording_has_the_values_that_are_in_it(transpose: Pat
     assert sum(each.samples or 0 for each in listing.instructions) == listing.samples
 
 
-def test_the_program_of_the_page_on_python_runs(
-    transpose: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = Path(__file__).parent.parent / "docs" / "how-to" / "python-api.md"
-    texts = page.read_text(encoding="utf-8").split("```python\n")[1:]
-    (program,) = (text.split("```")[0] for text in texts if "gpuprof.listing(" in text.split("```")[0])
-    transpose.rename(transpose.with_name("report.ncu-rep"))
-    monkeypatch.chdir(transpose.parent)
-    exec(compile(program, page.name, "exec"), {})
-    assert capsys.readouterr().out.startswith("0x170 BRA 0x170 0.49")
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_is_told(transpose: Path) -> None:
     with Path("/dev/full").open("wb") as full:

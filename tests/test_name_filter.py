@@ -64,9 +64,8 @@ def test_kernels_that_are_made_up_are_found_too(kernel: Names) -> None:
 
 
 def test_every_kernel_of_our_own_reports_is_found() -> None:
-    launches = [
-        launch for name in ("graphs/node", "names-of-templates/every") for launch in report_of(H100 / f"{name}.ncu-rep")
-    ]
+    files = (H100 / "graphs" / "node.ncu-rep", H100 / "names-of-templates" / "every.ncu-rep")
+    launches = [launch for file in files for launch in report_of(file)]
     names = {launch.mangled: launch.demangled for launch in launches if launch.mangled is not None}
     assert len(names) >= 6
     for symbol, nvidia in names.items():

@@ -126,12 +126,6 @@ def test_where_nothing_can_be_opened_it_is_said_and_nothing_else_changes(
     assert "browser" in (open_in_browser(folder / "page.html", bare) or "")
 
 
-def test_the_folder_s_own_modules_are_not_run(folder: Path) -> None:
-    (folder / "webbrowser.py").write_text("open('run', 'w').close()\n", encoding="utf-8")
-    assert opened(folder, "report", "a.ncu-rep", "--open")[1] == folder / "report.html"
-    assert not (folder / "run").exists()
-
-
 @each_row(
     ("words", "option"),
     [

@@ -6,10 +6,8 @@ import io
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 import gpuprof
-from gpuprof.errors import DamagedInput
 from gpuprof.read import files
 from gpuprof.recordings import recordings
 from tests import builders, ncu_bytes
@@ -35,25 +33,6 @@ def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
     for name in ("one", "two"):
         trace.write_text(TRACE % name)
         assert read_once(str(trace)) == files.read_file(str(trace))
-
-
-def test_a_report_that_moved_is_named_by_its_new_place(tmp_path: Path) -> None:
-    old = tmp_path / "r.ncu-rep"
-    old.write_bytes(ncu_bytes.simple_report([("k", LAUNCH)]))
-    (tmp_path / "new").mkdir()
-    new = tmp_path / "new" / "r.ncu-rep"
-    first = report_of(old)
-    old.rename(new)
-    assert report_of(new) == replace(first, file=str(new))
-    assert report_of(new).launches[0].metrics is first.launches[0].metrics
-
-
-def test_damage_is_told_each_time(tmp_path: Path) -> None:
-    path = tmp_path / "r.ncu-rep"
-    path.write_bytes(ncu_bytes.simple_report([("k", LAUNCH)])[:-20])
-    for _ in range(2):
-        with pytest.raises(DamagedInput, match="damaged"):
-            read_once(str(path))
 
 
 def test_the_product_reads_a_file_once_and_anew_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

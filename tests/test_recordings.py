@@ -136,8 +136,8 @@ def test_lines_are_read_back_as_written(
     lines = {START: first, **some}
     report = written(ReportValues((launched(lines),), 1, "app", {}, None, 90), tmp_path_factory.mktemp("lines"))
     (launch,) = report.launches
-    found = {one.pc: (one.file, one.line) for one in launch.details.instructions()}
-    assert found == lines
+    lines_read = {one.pc: (one.file, one.line) for one in launch.details.instructions()}
+    assert lines_read == lines
     assert {one.sass for one in launch.details.instructions()} == {""}
     assert launch.details.machine_code() == b""
 

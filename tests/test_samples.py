@@ -149,7 +149,8 @@ def test_file_whose_first_line_cannot_be_written_is_not_left_behind(
     [
         b"", b"PNG", b"PNG\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b"{}\n", b"[1]\n",
         HEAD.replace(b'"schema":1', b'"schema":2'), HEAD.replace(b'"schema":1', b'"schema":true'),
-        HEAD.replace(b'"NVIDIA H200"', b"5"), HEAD.replace(b"NVIDIA", b"\\u001b[2J"), HEAD.replace(b'"580.1"', b"false"),
+        HEAD.replace(b'"NVIDIA H200"', b"5"), HEAD.replace(b"NVIDIA", b"\\u001b[2J"),
+        HEAD.replace(b'"580.1"', b"false"),
     ],
 )  # fmt: skip
 def test_what_is_no_sample_file_is_refused(first: bytes) -> None:
@@ -163,10 +164,12 @@ PLAIN = {"data": "zeros", "regime": "short"}
 @each_row(
     "changes",
     [
-        *({"probe": probe} for probe in (None, "", "a\x1b[2Jb", "run")), {"probe": "run", "configuration": {"number": 0}},
+        *({"probe": probe} for probe in (None, "", "a\x1b[2Jb", "run")),
+        {"probe": "run", "configuration": {"number": 0}},
         *({"configuration": values} for values in ([1], {"a": {"b": 1}}, {"a": 10**30}, {"data": "zeros"})),
         *({"configuration": {**PLAIN, **odd}} for odd in (
-            {"regime": 1}, {"grid": "8"}, {"block": True}, {"settled": 1}, {"sms": 0}, {"grid": 0}, {"power_w": "much"})),
+            {"regime": 1}, {"grid": "8"}, {"block": True}, {"settled": 1}, {"sms": 0}, {"grid": 0},
+            {"power_w": "much"})),
         {"round": -1}, {"round": True},
         *({"samples": taken} for taken in (
             [], [[1, 2.0]], [[1.5, 1.0, None, None, None]], [[1, 0.0, None, None, None]], [[1, "1", None, None, None]],
