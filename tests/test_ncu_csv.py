@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -51,7 +51,7 @@ def old_cells(number: int = 0) -> tuple[str, ...]:
     return (str(number), "41", "app", "127.0.0.1", NAME, "2022-Dec-28 11:18:16", "1", "7")
 
 
-def raw_page(columns: dict[str, tuple[str, Sequence[str]]]) -> str:
+def raw_page(columns: Mapping[str, tuple[str, Sequence[str]]]) -> str:
     """Build a raw page of metric columns: name → (unit, one value for each launch)."""
     count = len(next(iter(columns.values()))[1])
     units = ("",) * len(LAUNCH) + tuple(unit for unit, _ in columns.values())
