@@ -21,6 +21,7 @@ def python(text: str) -> list[str]:
     return [sys.executable, "-c", text]
 
 
+@pytest.mark.slow
 @needs_proc
 def test_memory_of_a_run_is_that_of_all_its_processes(tmp_path: Path) -> None:
     child = "import subprocess, sys, time; held = bytearray(80_000_000); time.sleep(1)"

@@ -77,7 +77,7 @@ def test_a_hostile_name_stays_and_harms_no_other(name: str) -> None:
 
 @needs_demangler
 def test_after_many_names_that_end_the_demangler_the_rest_stays() -> None:
-    names = [f"{DOUBLING}{'v' * count}" for count in range(8)]
+    names = [f"{DOUBLING}{'v' * count}" for count in range(3)]
     texts = demangled(["_Z3fooi", *names])
     assert texts == {"_Z3fooi": "foo(int)", **{name: name for name in names}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.model.labels import MAX_WIDTH, label_kernels, short_name
@@ -233,7 +233,6 @@ _NAMES = st.one_of(st.lists(_FRAGMENTS, max_size=25).map("".join), st.text(max_s
 
 
 @given(st.lists(_NAMES, max_size=30))
-@settings(max_examples=100, deadline=None)
 def test_different_names_have_different_short_harmless_labels(names: list[str]) -> None:
     labels = label_kernels(names)
     assert labels == label_kernels(names)
@@ -244,13 +243,11 @@ def test_different_names_have_different_short_harmless_labels(names: list[str]) 
 
 
 @given(_NAMES)
-@settings(deadline=None)
 def test_any_text_has_a_short_name(name: str) -> None:
     assert short_name(name)
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60))
-@settings(deadline=None)
 def test_templates_that_differ_in_one_deep_number_keep_their_function_name(numbers: list[int]) -> None:
     names = [f"void ns::stencil<A<B<C<{number}>>, float>>(float*)" for number in numbers]
     labels = label_kernels(names)

@@ -26,8 +26,8 @@ _STAGES: tuple[tuple[int, int], ...] = ((200, 10), (2_000, 3), (10_000, 1), (100
 """Characters of the texts, and how many of the slowest texts are tried at the next length."""
 _SUSPECT_S = 5e-8
 """Seconds for each character that most linear expressions do not take: what takes less is not tried at more length."""
-_QUICK = ((200, 6), (2_000, 2), (6_000, 0))
-_SHARE, _ANYHOW = 5, 40
+_QUICK = ((150, 6), (2_000, 2), (6_000, 0))
+_SHARE, _ANYHOW = 10, 50
 """What each run of the tests tries: of the texts for an expression one of so many, and so many more."""
 _LEAST_S = 2e-3
 """Seconds that are no sign of anything."""
@@ -80,7 +80,10 @@ _COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
 """Those of a run's own values, as they may be there."""
 
 
-@pytest.mark.parametrize("is_quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+quick_and_whole = pytest.mark.parametrize("is_quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+
+
+@quick_and_whole
 def test_no_expression_takes_more_than_linear_time(is_quick: bool) -> None:
     """Each is tried by its methods on texts of up to 100 kB that are made from itself."""
     every = find_expressions()
@@ -98,6 +101,7 @@ def test_no_expression_takes_more_than_linear_time(is_quick: bool) -> None:
     assert not slow
 
 
+@quick_and_whole
 @each_row(
     ("expression", "method"),
     [
@@ -111,11 +115,11 @@ def test_no_expression_takes_more_than_linear_time(is_quick: bool) -> None:
         (r"(?<![\w.])(?:[A-Za-z]:(?=[/\\]))?[\w.]*(?:[/\\][\w.]*)+x", "sub"),
     ],
 )  # fmt: skip
-def test_more_than_linear_time_is_seen(expression: str, method: str) -> None:
-    for is_quick in (True, False):
-        assert superlinear(re.compile(expression, re.MULTILINE), {method}, is_quick=is_quick) is not None
+def test_more_than_linear_time_is_seen(expression: str, method: str, is_quick: bool) -> None:
+    assert superlinear(re.compile(expression, re.MULTILINE), {method}, is_quick=is_quick) is not None
 
 
+@quick_and_whole
 @each_row(
     ("expression", "method"),
     [
@@ -128,8 +132,8 @@ def test_more_than_linear_time_is_seen(expression: str, method: str) -> None:
         (r"[^A-Za-z0-9]+", "sub"),
     ],
 )
-def test_linear_time_is_none_of_it(expression: str, method: str) -> None:
-    assert superlinear(re.compile(expression), {method}) is None
+def test_linear_time_is_none_of_it(expression: str, method: str, is_quick: bool) -> None:
+    assert superlinear(re.compile(expression), {method}, is_quick=is_quick) is None
 
 
 @each_row(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpuprof
@@ -123,6 +123,7 @@ def as_markdown(rows: Sequence[Row], columns: Sequence[Sequence[str]], heads: Se
     return text
 
 
+@settings(max_examples=15)
 @given(st.integers(1, 3).flatmap(measured))
 def test_a_table_that_was_rewritten_as_markdown_has_the_values_of_ncu_s_own(drawn: Measured) -> None:
     names = [f"kernel_{number}" for number in range(len(drawn.values))]

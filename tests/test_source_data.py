@@ -202,7 +202,7 @@ def test_what_nvdisasm_cannot_read_is_not_known_and_not_kept(
     assert not (tmp_path / "cache").exists()
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(at=st.integers(0, 2000), flip=st.integers(1, 255), cut=st.integers(0, 2000))
 def test_damage_is_told_or_leaves_less_known(at: int, flip: int, cut: int) -> None:
     whole = program(kernel=START, second=SECOND) + message(8, message(1, message(1, b"a") + message(2, b"text")))

@@ -138,7 +138,7 @@ def names() -> set[str]:
     return {*sys.stdlib_module_names, *installed, *OPTIONAL, *CUSTOM, "gpuprof"} - {"tests", "benchmarks"}
 
 
-@pytest.fixture(scope="module", params=["script", "module"])
+@pytest.fixture(scope="module", params=["module", pytest.param("script", marks=pytest.mark.slow)])
 def hostile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
     """A folder for each way of starting gpuprof."""
     yield Hostile(tmp_path_factory.mktemp(request.param), request.param)
