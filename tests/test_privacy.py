@@ -47,9 +47,6 @@ from tests.cli import gpuprof as command_line
 from tests.ncu_bytes import A100, simple_report
 from tests.table import each_row
 from tests.test_figures import TWO, kernel, session
-from tests.test_run import Bench, bench
-
-__all__ = ["bench"]
 
 PRIVATE = "/home/ann.smith/project/gather.cu"
 TOKENS = (
@@ -455,26 +452,6 @@ def test_what_is_planted_in_texts_of_a_session_reaches_no_output(tmp_path: Path)
         assert [secret for secret in (*texts, "ann.smith", "hunter2", "node17", "login3") if secret in text] == [], name
     kept = dict(outputs_with(place, tmp_path, "--keep-private"))
     assert all(secret in kept["show json"] for secret in texts)
-
-
-def test_what_is_planted_in_a_profiled_program_stays_in_its_log(bench: Bench) -> None:
-    planted = ("ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", "s3cret1", "s3cret2", "s3cret3", "node17", "acmecorp")
-    report = bench.folder / "made.ncu-rep"
-    report.write_bytes(simple_report([(f"gather_{planted[0]}", METRICS)], command="ncu ./app s3cret1"))
-    typed = ("env", "A=s3cret1", "true", "--token", "s3cret2", "-p=s3cret3", "--host", "node17", "/data/acmecorp/x")
-    chosen = ("--launch-count", "1", "--arch", "sm_80", "--force")
-    for options, stay in (((), False), (("--keep-private",), True)):
-        (bench.folder / "calls.json").unlink(missing_ok=True)
-        bench.steps({"report": str(report)})
-        done = bench.run(*chosen, *options, program=typed)
-        assert done.returncode == 0, done.stderr
-        kept = (bench.folder / "out/session.json").read_text()
-        page = (bench.folder / "out/report.html").read_text()
-        packed = "\n".join(session_lines(read_session_html(page.encode(), "report.html")))
-        for text in (kept, packed):
-            assert [secret for secret in planted if secret in text] == (list(planted) if stay else [])
-        if not stay:
-            assert [secret for secret in planted if secret in page + done.stdout + done.stderr] == []
 
 
 def test_a_review_names_no_folder_outside_of_its_repository(repository: Path) -> None:

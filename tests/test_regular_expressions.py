@@ -26,7 +26,7 @@ _STAGES: tuple[tuple[int, int], ...] = ((200, 10), (2_000, 3), (10_000, 1), (100
 """Characters of the texts, and how many of the slowest texts are tried at the next length."""
 _SUSPECT_S = 5e-8
 """Seconds for each character that most linear expressions do not take: what takes less is not tried at more length."""
-_QUICK = ((150, 6), (2_000, 2), (6_000, 0))
+_QUICK = ((150, 6), (2_000, 2), (12_000, 0))
 _SHARE, _ANYHOW = 10, 50
 """What each run of the tests tries: of the texts for an expression one of so many, and so many more."""
 _LEAST_S = 2e-3

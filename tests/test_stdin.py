@@ -6,12 +6,10 @@ import errno
 import gzip
 import io
 import os
-import pty
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import tracemalloc
 from pathlib import Path
@@ -197,18 +195,3 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     assert done.returncode == 5
     assert "File too large" in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_terminal_is_told_what_is_waited_for(tmp_path: Path) -> None:
-    controller, terminal = pty.openpty()
-    started = subprocess.Popen([*GPUPROF, "show", "-"], stdin=terminal, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    os.close(terminal)
-    assert started.stderr is not None
-    assert b"Ctrl-D" in started.stderr.readline()
-    writer = threading.Thread(target=os.write, args=(controller, CSV + b"\x04"))
-    writer.start()
-    out, rest = started.communicate(timeout=60)
-    writer.join()
-    os.close(controller)
-    assert started.returncode == 0 and b"of GPU time" in out, rest

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from benchmarks.recordings.report_parts import excerpt
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.quantities import EXPORT_REPORT
 from gpuprof.model.recorded import Report
-from gpuprof.read.container import walk
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.wire import message, number, prefixed
 from tests import ncu_bytes
@@ -92,13 +90,6 @@ def test_the_data_of_graphs_before_the_results_are_no_results(tmp_path: Path) ->
     header = number(1, 0) + number(2, 1) + number(10, 1) + number(5, len(payload))
     made = read(tmp_path, ncu_bytes.report(ncu_bytes.block([], NAMES), prefixed(header) + payload))
     assert [each.name for each in made] == ["k"]
-
-
-def test_an_excerpt_has_the_launches_at_these_places_and_nothing_behind_damage(tmp_path: Path) -> None:
-    data = report(launch("a"), launch("b"), launch("c"))
-    spans = walk(data).spans
-    chosen = excerpt(data + b"\xff\xff\xff\x7f", [spans[2].start, spans[0].start], ())
-    assert [each.name for each in read(tmp_path, chosen).launches] == ["a", "c"]
 
 
 KEY, THREE = message(1, number(5, 16)), message(2, number(5, 3))

@@ -237,18 +237,6 @@ def test_an_absolute_entry_of_pythonpath_stays_though_it_is_the_working_folder(
     assert trusted_path() == [str(tmp_path)]
 
 
-@pytest.mark.slow
-def test_a_program_s_own_folder_is_still_on_its_path(hostile: Hostile) -> None:
-    (hostile.folder / "own.py").write_text("def run(): open('own-was-run', 'w').close()\n")
-    program = hostile.folder / "sub"
-    program.mkdir()
-    (program / "train.py").write_text("import own\nown.run()\n")
-    (program / "own.py").write_text("def run(): open('own-was-run', 'w').close()\n")
-    done = hostile.gpuprof("run", *PROFILING, "-o", "of-train", "--", sys.executable, "sub/train.py")
-    assert done.returncode == 0, done.stderr
-    assert (hostile.folder / "own-was-run").exists() and hostile.run() == []
-
-
 def test_a_user_s_python_is_asked_without_the_working_folder(hostile: Hostile) -> None:
     mine = hostile.folder.parent / "home" / "mine"
     (mine / "present").mkdir(parents=True)
@@ -283,12 +271,3 @@ def test_programs_are_not_taken_from_the_working_folder(tmp_path: Path, monkeypa
         assert not [tool for tool in find_programs("ptxas") if tool.version[0] == 99]
     finally:
         find_programs.cache_clear()
-
-
-@pytest.mark.slow
-def test_a_configuration_names_no_program(hostile: Hostile) -> None:
-    (hostile.folder / "sub-of-config").mkdir()
-    (hostile.folder / "sub-of-config" / "gpuprof.toml").write_text('ncu = "./ncu"\n')
-    environ = {"GPUPROF_CONFIG": "sub-of-config/gpuprof.toml"}
-    done = hostile.gpuprof("show", "one.ncu-rep", **environ)
-    assert done.returncode == 5 and "unknown key 'ncu'" in done.stderr
