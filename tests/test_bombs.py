@@ -17,12 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from msgspec.structs import replace
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.model.session import Session
 from gpuprof.read.files import read_file
-from gpuprof.read.report_bytes import room_for, room_for_text
 from gpuprof.read.torch_json import TraceJson
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
@@ -205,25 +202,10 @@ def test_an_event_across_the_pieces_of_a_trace_is_whole() -> None:
         assert stream.fields == {"baseTimeNanoseconds": 5}
 
 
-@pytest.mark.slow
-def test_a_session_has_no_more_values_than_its_size_allows() -> None:
-    with pytest.raises(InputError, match="values in"):
-        read_session(with_list("ranges", '""', 3_000_000), "s.json")
-
-
 @each_row(("name", "item"), [("ranges", '""'), ("ceilings", json.dumps(CEILING)), ("warnings", '""')])
 def test_a_list_that_no_session_has_is_refused(name: str, item: str) -> None:
     with pytest.raises(DamagedInput, match="length <= "):
         read_session(with_list(name, item, 20_000), "s.json")
-
-
-@pytest.mark.slow
-def test_a_session_of_ten_thousand_kernels_is_read(tmp_path: Path) -> None:
-    kernels = tuple(replace(TWO.kernels[0], id=number, label=f"k{number}", findings=()) for number in range(10_000))
-    large: Session = replace(TWO, kernels=kernels, opportunities=(), verdict=None, run=None)
-    place = tmp_path / "large.html"
-    place.write_bytes(page(session_bytes(large)))
-    assert read_file(str(place)) == large
 
 
 @pytest.mark.slow
@@ -235,9 +217,3 @@ def test_a_small_file_has_no_more_launches_than_a_real_one(tmp_path: Path) -> No
     with pytest.raises(InputError, match="20,001 launches") as caught:
         read_file(str(place))
     assert caught.value.hint is not None and "gunzip -k" in caught.value.hint
-
-
-def test_text_of_a_real_export_is_unpacked_from_few_bytes() -> None:
-    assert room_for_text(386_000) >= 87 * 386_000
-    assert room_for_text(20_000_000) >= 87 * 20_000_000 or room_for_text(20_000_000) == room_for(10**9)
-    assert room_for_text(1_000_000) < 64 * 2**20

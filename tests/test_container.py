@@ -22,17 +22,6 @@ TWO = ncu_bytes.simple_report(
 )
 
 
-def test_a_whole_report_declares_what_it_holds() -> None:
-    container = walk(TWO)
-    assert container.damage is None
-    assert container.results == 2
-    assert container.command == "/opt/ncu --cache-control none --clock-control=base -o out ./app"
-    assert container.versions == {"Nsight Compute Target": "2024.1.1.0 (build 1)"}
-    assert container.created_s == 1_700_000_000
-    assert "gpu__time_duration.sum" in container.names
-    assert container.processes == ((7, "/opt/app"),)
-
-
 def read_one(tmp_path: Path, launch: bytes, names: Sequence[str] = ()) -> Report:
     path = tmp_path / "one.ncu-rep"
     path.write_bytes(ncu_bytes.report(ncu_bytes.block([launch], names)))
@@ -50,17 +39,6 @@ def test_launch_dimensions_and_clock_lock_are_read_from_the_message(tmp_path: Pa
     values = dict(enumerate((5.0, 6.0, 7.0, 32.0, 2.0, 1.0, float("nan"))))
     launch = read_one(tmp_path, ncu_bytes.launch("k", values, grid=(1, 1, 1)), [*names, "sm__x.sum"]).launches[0]
     assert (launch.grid, launch.block, launch.metrics.get("sm__x.sum")) == ((5, 6, 7), (32, 2, 1), None)
-
-
-@each_row("cut", [len(TWO) - 1, len(TWO) - 40, len(TWO) // 2, 20, 11, 9, 5, 4])
-def test_a_cut_report_is_damaged_at_the_block_that_was_cut(cut: int) -> None:
-    damage = walk(TWO[:cut]).damage
-    if cut == 4:
-        assert damage is not None
-    elif cut == 9:
-        assert damage is not None and damage.offset == 4
-    else:
-        assert damage is not None and damage.offset < len(TWO)
 
 
 @given(st.binary(max_size=400))

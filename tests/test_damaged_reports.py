@@ -6,7 +6,6 @@ import faulthandler
 import itertools
 import os
 import random
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,9 +13,7 @@ import pytest
 
 import gpuprof
 from benchmarks.recordings.report_parts import raw_blocks
-from gpuprof.errors import DamagedInput, GpuprofError
-from gpuprof.read.container import walk
-from gpuprof.read.files import read_file
+from gpuprof.errors import GpuprofError
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.recordings import recordings
 from gpuprof.store.write import session_lines
@@ -105,20 +102,3 @@ def test_damage_is_an_error_or_changes_no_launch_count(path: Path, seed: int, tm
         assert kind != "cut", f"a truncated report was read as whole: {part}"
         assert len(session.kernels) == whole, (part, kind)
         assert list(session_lines(session))
-
-
-def test_the_damage_that_is_tried_is_of_every_kind_that_is_told_apart() -> None:
-    seen = [walk(variant).damage for path in SMALL for _, variant in variants(path, range(40, 45))]
-    assert len({re.sub(r"\d+", "…", damage.why) for damage in seen if damage is not None}) >= 9
-    assert seen.count(None) > len(seen) / 4, "much damage is not seen in the structure"
-
-
-def test_half_a_report_says_how_many_kernels_could_be_read(tmp_path: Path) -> None:
-    data = OWN_REPORTS[2].read_bytes()
-    target = tmp_path / "half.ncu-rep"
-    target.write_bytes(data[: len(data) * 2 // 3])
-    with pytest.raises(DamagedInput, match=r"at byte \d+, .*; \d+ kernels? could") as caught:
-        read_file(str(target))
-    salvaged = read_ncu_rep(target, salvage=True)
-    assert 0 < len(salvaged.launches) < len(read_ncu_rep(OWN_REPORTS[2]).launches)
-    assert f"; {len(salvaged.launches)} kernel" in caught.value.message and salvaged.warnings

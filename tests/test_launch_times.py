@@ -77,26 +77,6 @@ def test_of_any_number_of_launches_the_kept_ones_are_spread_evenly(count: int) -
     assert all(span * count // len(kept) <= place < (span + 1) * count // len(kept) for span, place in enumerate(kept))
 
 
-@each_row("period", [2, 3, 5, 10, 12, 24, 32])
-def test_a_rhythm_of_the_program_is_not_that_of_what_is_kept(period: int) -> None:
-    # Every tenth of 10,000 launches would always be the same layer of a network of ten.
-    times = launch_times([float(place % period) for place in range(10_000)], no_clock)
-    assert times is not None
-    shares = [times.durations_s.count(float(phase)) / MOST for phase in range(period)]
-    assert all(abs(share - 1 / period) < 0.02 for share in shares)
-
-
-def test_clocks_are_asked_for_kept_launches_only() -> None:
-    asked: list[int] = []
-
-    def clock(place: int) -> float:
-        asked.append(place)
-        return 1e9
-
-    launch_times([1.0] * 20_000, clock)
-    assert len(asked) == MOST
-
-
 def test_groups_that_are_put_together_keep_what_both_know() -> None:
     single = hand_made.kernel(0, duration_s=1.0, sm_clock_hz=2e9, duration_source="counters")
     group = replace(
@@ -118,22 +98,6 @@ def test_a_surveyed_kernel_has_the_launches_of_the_survey_and_the_counts_of_the_
     (kernel,) = joined(profiled, survey).session.kernels
     assert kernel.launch_times == LaunchTimes(durations_s=(2.0, 1.0))
     assert [(count.name, count.value) for count in kernel.counts] == [("instructions", 5.0)]
-
-
-def test_each_build_of_a_survey_gets_its_own_counts() -> None:
-    inst, registers = "smsp__inst_executed.sum", "launch__registers_per_thread"
-    profiled = analysed([builders.launch({DURATION: time, registers: 10 * time, inst: time}) for time in (5.0, 8.0)])
-
-    def counted(*known: float | None) -> list[tuple[float, int]]:
-        every = [builders.launch({DURATION: 1.0, **({registers: own} if own else {})}) for own in known]
-        kernels = joined(profiled, analysed(every)).session.kernels
-        return [
-            (kernel.counts[0].value, sum("50 registers" in gap.why for gap in kernel.missing)) for kernel in kernels
-        ]
-
-    assert counted(50, 80) == [(5, 0), (8, 0)]
-    assert counted(None) == [(5, 0)], "of unknown registers: those of the launch of the nearest time"
-    assert counted(64) == [(5, 1)]
 
 
 def test_a_survey_without_times_does_not_lend_the_profiler_s() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import struct
-import subprocess
-from collections.abc import Mapping
 from itertools import accumulate
 from pathlib import Path
 
@@ -15,13 +12,8 @@ from hypothesis import strategies as st
 
 from gpuprof.code.binary.line_program import BrokenTable, line_rows
 from gpuprof.code.binary.line_table import _LARGEST_WITHOUT_CODE, line_tables
-from gpuprof.code.tools.disassemble import find_disassemblers
-from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.errors import DamagedInput
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.recordings import recordings
-from tests.cuda_tools import needs_cuda_wheels
-from tests.readings import unpacked
 from tests.table import each_row
 
 SPECIAL = 13
@@ -200,12 +192,6 @@ def test_reports_have_the_lines_that_nvidias_reader_says(real_report: Path) -> N
         _compare_with_reader(real_report)
 
 
-def test_recordings_have_the_lines_that_nvidias_reader_says() -> None:
-    named = {recording.name: recording for recording in recordings()}
-    for name in ("a100-gemm", "a40-beamformer"):
-        assert _compare_with_reader(unpacked(named[name])) > 10
-
-
 def _compare_with_reader(report: Path) -> int:
     """Compare each executed instruction of each launch; return how many had a line. The first of a kernel has one."""
     compared = 0
@@ -224,50 +210,3 @@ def _compare_with_reader(report: Path) -> int:
         assert {pc - start: mine.get(pc - start) for pc in places} == {pc - start: at for pc, at in places.items()}
         compared += len(places)
     return compared
-
-
-_LINE = re.compile(r'//## File "(.*)", line (\d+)$')
-_INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s")
-_KERNEL = re.compile(r"//-+ \.text\.(\S+)\s+-+")
-
-SOURCE = """
-__device__ __forceinline__ float inner(float x) { return x > 0.0f
-  ? sqrtf(x)
-  : x * 3.0f; }
-template <int N> __global__ void first(float* out, const float* in, int n) {
-  for (int i = 0; i < n; ++i)
-    out[i * N + threadIdx.x] = inner(in[i]) / inner(in[threadIdx.x]);
-}
-template __global__ void first<3>(float*, const float*, int);
-extern "C" __global__ void second(double* out, double a) {
-  out[threadIdx.x] = a / out[threadIdx.x + 1];
-}
-"""
-
-
-@needs_cuda_wheels
-@pytest.mark.compilers
-def test_lines_are_those_that_nvdisasm_prints(tmp_path: Path) -> None:
-    for target in ("sm_75", "sm_120"):
-        compiled = find_nvrtc()[0].compile(SOURCE, "lines.cu", [f"-arch={target}", "-lineinfo"]).cubin
-        assert compiled is not None
-        file = tmp_path / f"{target}.cubin"
-        file.write_bytes(compiled)
-        tables = line_tables(compiled)
-        assert len(tables) == 2
-        assert {kernel: dict(lines) for kernel, lines in tables.items()} == _printed(file)
-
-
-def _printed(file: Path) -> Mapping[str, Mapping[int, tuple[str, int]]]:
-    tool = find_disassemblers()[0].path
-    text = subprocess.run([str(tool), "-g", "-c", str(file)], capture_output=True, text=True, check=True).stdout
-    tables: dict[str, dict[int, tuple[str, int]]] = {}
-    kernel, place = "", None
-    for line in text.splitlines():
-        if header := _KERNEL.match(line):
-            kernel, place = header[1], None
-        elif source := _LINE.search(line):
-            place = (source[1], int(source[2]))
-        elif (instruction := _INSTRUCTION.match(line)) and place is not None:
-            tables.setdefault(kernel, {})[int(instruction[1], 16)] = place
-    return tables

@@ -21,11 +21,11 @@ from gpuprof.diagnose.case import EXECUTED, SAMPLES, stall_metric
 from gpuprof.diagnose.listing import ListedInstruction, Listing, listing_of
 from gpuprof.errors import InputError
 from gpuprof.model.analyse import analyse
-from gpuprof.model.recorded import SASS_TEXT, CodeListing, Missing, ProfiledInstruction
+from gpuprof.model.recorded import CodeListing, Missing, ProfiledInstruction
 from gpuprof.model.session import KernelProfile, StallShare
 from gpuprof.present.console_listing import print_listing
 from gpuprof.present.listing_out import csv_lines, markdown_lines
-from gpuprof.present.listing_rows import FoldedStretch, Heading, folded_text, listing_rows
+from gpuprof.present.listing_rows import Heading, listing_rows
 from tests import builders
 from tests.cli import gpuprof
 from tests.hand_made import HOSTILE
@@ -101,18 +101,6 @@ def test_counts_are_those_of_the_instruction_and_blank_where_they_were_not_colle
     assert listing.missing == ()
 
 
-def test_active_threads_are_those_whose_predicate_is_true_and_an_excess_gives_the_ideal() -> None:
-    excess = {WAVEFRONTS: 32.0, f"derived__{WAVEFRONTS}_excessive": 24.0}
-    _, listing = listed(
-        at(0x1000, 1, counts={EXECUTED: 8.0, THREADS: 60.0, **excess}), at(0x1010, 1, counts={EXECUTED: 0.0})
-    )
-    first, second = listing.instructions
-    assert (first.threads, first.wavefronts_ideal) == (7.5, 8)
-    assert second.threads is None
-    assert first.samples is None and first.share is None
-    assert len(listing.missing) == 1
-
-
 class Calling(Whole):
     """One that calls a function which lies before it, and one of which no name is known."""
 
@@ -133,33 +121,6 @@ def test_the_kernel_comes_before_the_functions_that_it_calls_each_with_offsets_o
     assert heads == [
         "_Z1k", "k.cu:1", "k.cu:2", "_Z6helperf", "no source line", "function at 0x3000", "k.cu:2",
     ]  # fmt: skip
-
-
-def cold(count: int) -> tuple[ProfiledInstruction, ...]:
-    return tuple(at(0x1000 + 16 * place, 1, counts={SAMPLES: 0.0, EXECUTED: 1.0}) for place in range(count))
-
-
-def test_cold_stretches_are_folded_but_for_two_neighbours() -> None:
-    """12 cold ones, a hot one with all samples, 8 cold ones: 10 and 6 are folded."""
-    code = list(cold(21))
-    code[12] = at(0x1000 + 16 * 12, 1, counts={SAMPLES: 50.0, EXECUTED: 1.0})
-    _, listing = listed(*code)
-    stretches = [row for row in listing_rows(listing, whole=False) if isinstance(row, FoldedStretch)]
-    assert ["10 " in folded_text(stretches[0]), "6 " in folded_text(stretches[1])] == [True, True]
-    assert not any(isinstance(row, FoldedStretch) for row in listing_rows(listing, whole=True))
-    shown = sum(isinstance(row, ListedInstruction) for row in listing_rows(listing, whole=False))
-    assert shown == 5
-    _, unweighted = listed(*(at(0x1000 + 16 * place, 1) for place in range(30)))
-    assert sum(isinstance(row, ListedInstruction) for row in listing_rows(unweighted, whole=False)) == 30
-
-
-def test_machine_code_that_nothing_reads_is_missing_as_the_report_says_and_once() -> None:
-    unread = Missing(SASS_TEXT, "no nvdisasm at hand reads code for sm_90", "install one")
-    counts = {SAMPLES: 1.0, EXECUTED: 1.0}
-    _, without = listed(at(0x1000, 1, "", counts=counts), at(0x1010, 2, "", counts=counts), gaps=(unread,))
-    assert without.missing == (unread,)
-    _, other = listed(at(0x1000, 1, "EXIT", counts=counts), at(0x1010, 2, "", counts=counts), gaps=(unread,))
-    assert other.missing == ()
 
 
 @each_row("width", [60, 80, 200])
@@ -238,18 +199,3 @@ def test_the_listing_of_a_recording_has_the_values_that_are_in_it(transpose: Pat
     assert "3.uncoalesced-global" in store.findings
     assert (jump.executed, jump.stall and jump.stall.reason) == (0, "drain")
     assert sum(each.samples or 0 for each in listing.instructions) == listing.samples
-
-
-@pytest.mark.compilers
-def test_the_code_of_a_recording_is_that_of_nvdisasm(transpose: Path) -> None:
-    listing = package.listing(transpose, kernel=3)
-    codes = {each.offset: each.sass for each in listing.instructions}
-    assert (codes[0x150], codes[0x170]) == ("STG.E desc[UR4][R4.64], R3", "BRA 0x170")
-    assert [each.sass for each in listing.instructions[-8:]] == ["NOP"] * 8
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_is_told(transpose: Path) -> None:
-    with Path("/dev/full").open("wb") as full:
-        done = gpuprof("show", "--sass", "#3", transpose, onto={1: full.fileno()})
-    assert done.returncode == 2 and "No space left" in done.stderr

@@ -6,7 +6,6 @@ import random
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -90,23 +89,6 @@ def many(number: int) -> list[str]:
     return [f"void space::kernel<{'x' * 120}<{one % 7}>, {one}>(int)" for one in range(number)]
 
 
-@each_row("number", [10, 200])
-def test_many_long_names_stay_short_enough_for_the_compiler(number: int) -> None:
-    wanted, symbols = many(number), [f"_Z{one:05}{'y' * 300}" for one in range(number)]
-    for made, names in ((by_name(wanted), wanted), (by_symbol(symbols), symbols)):
-        assert len(made.expression) <= LONGEST + 4
-        assert all(re.search(made.expression, name) for name in names[:: number // 10])
-
-
-def test_names_that_are_cut_still_differ_from_the_others() -> None:
-    # 8 names of 3,600 characters do not fit: they share what there is, and the others stay out.
-    wanted = [f"_Z{one}{'y' * 3600}" for one in range(8)]
-    made = by_symbol(wanted, others=[f"_Z{one}{'y' * 3600}" for one in (8, 9)])
-    assert 15_000 < len(made.expression) <= LONGEST + 4
-    assert all(re.search(made.expression, name) for name in wanted)
-    assert not re.search(made.expression, f"_Z9{'y' * 3600}")
-
-
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
 
@@ -131,26 +113,6 @@ def test_what_must_not_come_does_not_whatever_is_wanted(chosen: set[Names], numb
     assert not any(re.search(named.expression, one.library) for one in never)
     symbols = by_symbol([one.symbol for one in wanted], never=[one.symbol for one in never])
     assert not any(re.search(symbols.expression, one.symbol) for one in never)
-
-
-def test_a_symbol_that_must_not_come_does_not_however_long_the_names_are() -> None:
-    wanted = [f"_Znccl{one:05}{chr(97 + one % 26) * 60}" for one in range(2000)]
-    peer = f"_Znccl01999{chr(97 + 1999 % 26) * 6}_AllReduce"
-    assert re.search(by_symbol(wanted).expression, peer)
-    made = by_symbol(wanted, never=[peer])
-    assert not re.search(made.expression, peer)
-    assert all(re.search(made.expression, name) for name in wanted[::50])
-
-
-def test_a_deep_template_is_given_up_in_no_time() -> None:
-    def nested(depth: int, last: str) -> str:
-        return f"E<float, double, {nested(depth - 1, last)} >" if depth else last
-
-    made = by_name([f"void k<{nested(60, 'int')} >(int)"])
-    started = time.process_time()
-    re.search(made.expression, f"void k<{nested(60, 'long')} >(int)")
-    re.search(made.expression, f"void k<{nested(18, 'long')} >(int)")
-    assert time.process_time() - started < 1
 
 
 @pytest.fixture(scope="session")

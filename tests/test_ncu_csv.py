@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from gpuprof.read.details_labels import metric_name
 from gpuprof.read.ncu_csv import read_ncu_csv
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.printed_launch import short_name
-from gpuprof.read.printed_numbers import MetricColumn, metric_of
 from tests.table import each_row
 
 H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
@@ -171,24 +169,6 @@ def test_zeros_of_a_launch_whose_duration_is_nan_are_left_out_with_a_warning() -
     assert list(report.launches[0].metrics.names()) == [] and len(report.warnings) == 1
 
 
-@each_row("cell", ["-1,000.00", "inf", "-inf", "1e400", "1e300", "-0.5"])
-def test_an_impossible_duration_is_told_and_not_used(cell: str) -> None:
-    raw = (
-        '"ID","Process ID","Kernel Name","gpu__time_duration.sum","l.sum"\n"","","","ns","inst"\n'
-        f'"0","41","good","5.00","7"\n"1","41","bad","{cell}","8"\n'
-    )
-    header = '"ID","Process ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"\n'
-    details = "".join(
-        f'"{number}","41","{name}","GPU Speed Of Light Throughput","Duration","ns","{value}"\n'
-        for number, name, value in ((0, "good", "5.00"), (1, "bad", cell))
-    )
-    for page, line in ((raw, 4), (header + details, 3)):
-        report = read(page)
-        assert [launch.metrics.number("gpu__time_duration.sum") for launch in report.launches] == [5e-9, None]
-        (warning,) = [warning for warning in report.warnings if "impossible" in warning]
-        assert f"line {line} " in warning and cell in warning
-
-
 def test_rows_of_a_wrong_length_and_letters_in_numbers_are_counted_with_the_first_line() -> None:
     text = raw_page({"a__x.sum": ("inst", ["1", "2"]), "b__x.sum": ("inst", ["3", "4"])})
     short = read(text.removesuffix(',"4"\n') + "\n")
@@ -307,29 +287,6 @@ def test_rules_are_the_details_of_their_launch() -> None:
     assert report.warnings == ()
 
 
-def test_the_clock_under_a_roof_and_the_clock_of_the_achieved_work_are_two_metrics() -> None:
-    header = (*LAUNCH, "Section Name", "Body Item Label", *METRIC[1:])
-    theoretical = "Theoretical Predicated-On FFMA Thread Instructions Executed"
-    roof, achieved = "Single Precision Roofline", "Single Precision Achieved Value"
-    rows = [
-        ("", theoretical, "inst/cycle", "21,760"), (roof, "SM Frequency", "Ghz", "2.01"),
-        (achieved, "SM Frequency", "Ghz", "2.02"), (roof, "Theoretical DRAM Bytes Accessible", "byte/cycle", "128"),
-    ]  # fmt: skip
-    page = as_csv(header, *((*launch_cells(), "GPU Speed Of Light Roofline Chart", *row) for row in rows))
-    metrics = only(page).metrics
-    assert metrics.number("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained") == 21760
-    assert metrics.number("sm__cycles_elapsed.avg.per_second") == pytest.approx(2.01e9)
-    assert metrics.number("smsp__cycles_elapsed.avg.per_second") == pytest.approx(2.02e9)
-    assert metrics.number("dram__bytes.sum.peak_sustained") == 128
-
-
-def test_columns_in_another_order_are_read() -> None:
-    row = ("0", "41", "Launch Statistics", "Threads", "thread", "32", NAME)
-    report = read(as_csv(("ID", "Process ID", *METRIC, "Kernel Name"), row, row[:-1]))
-    assert report.launches[0].metrics.number("launch__thread_count") == 32
-    assert "line 3" in report.warnings[0]
-
-
 @each_row(
     ("place", "metric"),
     [
@@ -417,12 +374,6 @@ def test_arbitrary_text_raises_nothing_else(text: str) -> None:
         read(text)
 
 
-@given(st.lists(st.text(alphabet='"\n,0123456789.eE+-()% nainf/\x00', max_size=30), max_size=8))
-def test_arbitrary_cells_below_a_header_raise_nothing_else(lines: list[str]) -> None:
-    for page in (raw_page({"a__x.sum": ("inst", ["1"])}), details_page(("Occupancy", "X", "%", "1"))):
-        assert read(page + "\n".join(f'"1","2",{line}' for line in lines)).launches
-
-
 RAW = {
     "a__x.sum": ("Kbyte", ["1.25", "2.5"]), "launch__func_cache_config": ("", ["none", "none"]),
     "b__x.sum": ("inst", ["12", "13"]),
@@ -473,47 +424,3 @@ def test_a_cut_file_gives_a_prefix_and_a_warning_or_an_error(page: str, values: 
 )  # fmt: skip
 def test_the_base_name_has_no_type_scope_arguments_or_parameters(demangled: str, name: str) -> None:
     assert short_name(demangled) == name
-
-
-PRINTED_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,2}(?:,\d{3}){0,3}|\d{1,9})(?:\.\d{0,6})?(?:e[+-]?\d{1,2})?", re.ASCII)
-
-
-def as_printed(cell: str) -> tuple[float, int | None]:
-    """Read a number digit by digit: its value, and the digits that were kept of one with a point."""
-    digits = [char for char in cell.partition("e")[0] if char.isdigit()]
-    kept = len("".join(digits).lstrip("0")) if "." in cell else None
-    return float(cell.replace(",", "")), kept
-
-
-@given(
-    st.lists(
-        st.one_of(
-            st.from_regex(PRINTED_NUMBER, fullmatch=True),
-            st.text(alphabet="0123456789,.eE+-() !naif;_\u202f\u0661", max_size=12),
-        ),
-        max_size=6,
-    ),
-    st.sampled_from(["", "%", "Mbyte", " usecond ", "%/Kbyte", "Gbyte/second"]),
-)
-def test_a_column_reads_each_cell_as_a_cell_alone_is_read(cells: Sequence[str], unit: str) -> None:
-    """Whatever stood in it before, and again where the same cell comes twice."""
-    column = MetricColumn("m", unit)
-    assert [column.metric(cell) for cell in [*cells, *cells]] == [metric_of(cell, unit) for cell in [*cells, *cells]]
-
-
-@given(st.from_regex(PRINTED_NUMBER, fullmatch=True))
-def test_a_number_has_the_value_and_the_digits_that_are_printed(cell: str) -> None:
-    assert cell.isascii()
-    for text in (cell, f" {cell} ", f"(!) {cell}", f"{cell} (1; 2)"):
-        metric = metric_of(text, "")
-        assert metric is not None
-        assert (metric.value, metric.digits) == as_printed(cell)
-
-
-def test_a_number_with_groups_by_narrow_spaces_is_found_in_any_column_of_metrics() -> None:
-    """12 345,5 of a computer in France, behind a device whose name has a space and digits."""
-    page = (
-        '"ID","Process ID","Kernel Name","device__attribute_display_name","l.sum"\n"","","","","inst"\n'
-        '"0","41","scale","A100 80GB","7"\n"1","41","scale","A100 80GB","12\u202f345,5"\n'
-    )
-    assert [launch.metrics.number("l.sum") for launch in read(page).launches] == [7, 12345.5]

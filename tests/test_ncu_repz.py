@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import io
-import shutil
-import sys
-import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,15 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import gpuprof
-from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
+from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.recorded import Report
 from gpuprof.read import file_bytes, report_bytes
 from gpuprof.read.files import read_file
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.read.report_bytes import content_of
-from gpuprof.read.zstd_frames import MAGIC, Broken, unpacked
+from gpuprof.read.zstd_frames import MAGIC
 from tests import builders, ncu_bytes
-from tests.cli import gpuprof as command
 from tests.conftest import OWN_REPORTS
 from tests.readings import report_of
 from tests.table import each_row
@@ -117,12 +108,6 @@ def test_whatever_the_name_and_the_frames_it_is_read(data: bytes, tmp_path: Path
         assert (source.file, source.kind, source.sha256) == (path.name, "ncu-rep", file_bytes.digest_of(file))
 
 
-def test_a_file_that_is_missing_is_looked_for_under_the_compressed_name(tmp_path: Path) -> None:
-    path = written(tmp_path, PACKED)
-    assert path.name in command("show", tmp_path / "b.ncu-repz").stderr
-    assert command("show", path.name, cwd=tmp_path).returncode == 0
-
-
 @each_row(
     ("data", "name", "message"),
     [
@@ -193,16 +178,6 @@ def test_any_damage_ends_in_an_error_or_a_report(
     assert list(emptied.iterdir()) == []
 
 
-def test_a_cut_is_seen_wherever_it_is_unless_between_two_frames(tmp_path: Path, emptied: Path) -> None:
-    borders, unseen = [len(b"".join(FRAMES[: count + 1])) for count in range(len(FRAMES))], []
-    near = {border + step for border in borders for step in (-2, -1, 0, 1, 2)}
-    for end in sorted({*range(4, len(IN_FRAMES), 9), *near} - {len(IN_FRAMES) + 1, len(IN_FRAMES) + 2}):
-        content = content_of(written(tmp_path, IN_FRAMES[:end]))
-        assert content.packed
-        unseen += [end] if content.damage is None else []
-    assert unseen == borders
-
-
 def bomb(count: int, declared: int | None = None) -> bytes:
     """A file that unpacks to so many blocks of 128 KiB, after the start of a report."""
     return frame(stored(PLAIN), *[zeros()] * count, zeros(last=True), declared=declared)
@@ -226,46 +201,6 @@ def test_what_unpacks_to_10_gib_is_refused_soon_and_in_little_memory(
     assert caught.value.hint is not None and "zstd -d" in caught.value.hint
 
 
-def test_no_more_is_unpacked_than_there_is_room_for(
-    tmp_path: Path, emptied: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path, bomb(30_000))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=50))
-    with pytest.raises(InputError, match="32 MiB"):
-        read_file(str(path))
-    assert kernels(written(tmp_path, PACKED)) == ["one", "two", "three"]
-
-
-@pytest.mark.usefixtures("through_a_file")
-def test_a_full_or_missing_temporary_folder_is_an_error_with_a_way_out(
-    tmp_path: Path, emptied: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path, PACKED)
-    with monkeypatch.context() as patch:
-        patch.setattr(report_bytes, "room_for", lambda _: 2**30)
-        patch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-        with pytest.raises(InputError, match="No such file") as caught:
-            read_file(str(path))
-    assert caught.value.hint is not None and "TMPDIR" in caught.value.hint
-    for raised, told in (
-        (OSError(errno.ENOSPC, "No space left"), InputError),
-        (KeyboardInterrupt(), KeyboardInterrupt),
-    ):
-        with monkeypatch.context() as patch, pytest.raises(told):
-            patch.setattr(report_bytes, "unpacked", failing(raised))
-            read_file(str(path))
-
-
-def failing(error: BaseException) -> Callable[..., Iterator[bytes]]:
-    """Unpack the first half, then end in an error."""
-
-    def half(*_: object) -> Iterator[bytes]:
-        yield PLAIN[: len(PLAIN) // 2]
-        raise error
-
-    return half
-
-
 @each_row(
     ("data", "message", "hint"),
     [
@@ -283,20 +218,3 @@ def test_what_takes_too_much_is_refused_by_its_header(data: bytes, message: str,
     assert caught.value.hint is not None and hint in caught.value.hint
     largest = written(tmp_path, frame(stored(PLAIN, last=True), window=0x88))
     assert kernels(largest) == ["one", "two", "three"]
-
-
-def test_no_call_gives_more_than_a_block() -> None:
-    pieces = unpacked(io.BytesIO(bomb(100)), "a", 2**40)
-    assert max(map(len, pieces)) == 2**17
-    with pytest.raises(Broken, match="cannot be unpacked"):  # a block of 2 MiB is none
-        list(unpacked(io.BytesIO(frame(zeros(2**21 - 1, last=True))), "a", 2**40))
-
-
-def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for library in ("zstandard", "compression"):
-        monkeypatch.setitem(sys.modules, library, None)
-    for name in ("a.ncu-repz", "a.other"):
-        with pytest.raises(EnvironmentProblem) as caught:
-            read_file(str(written(tmp_path, PACKED, name)))
-        assert "pip install zstandard" in (caught.value.hint or "")
-    assert kernels(written(tmp_path, PLAIN)) == ["one", "two", "three"]

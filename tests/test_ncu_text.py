@@ -14,7 +14,6 @@ import gpuprof
 from gpuprof.errors import InputError
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.read.files import read_file
-from gpuprof.read.ncu_csv import read_ncu_csv
 from gpuprof.read.ncu_text import has_launch, read_ncu_text
 from gpuprof.read.recognise import recognised
 from tests.table import each_row
@@ -238,31 +237,6 @@ def test_rows_are_read_as_the_metrics_that_they_mean_and_no_others(name: str) ->
     }
 
 
-@each_row("break_at", ["(256, 1, 1),", "Context 1,", "Context 1, Stream 7,"])
-def test_a_launch_s_line_that_was_broken_behind_a_comma_is_one(break_at: str) -> None:
-    page = PAGE.replace(f"{break_at} ", f"{break_at} \n      ")
-    assert page != PAGE and has_launch(page)
-    report = read(page)
-    assert report.warnings == ()
-    (launch,) = report.launches
-    assert (launch.demangled, launch.block) == ("void scale<float, (int)4>(float *, int)", (256, 1, 1))
-    assert numbers(launch) == numbers(only(PAGE))
-
-
-def test_a_table_without_its_section_s_line_is_of_the_only_section_that_has_all_its_labels() -> None:
-    scheduler = table([("One or More Eligible", "%", "42.25"), ("Eligible Warps Per Scheduler", "warp", "3.50")])
-    memory = table([("Memory Throughput", "Gbyte/s", "250.00"), ("Mem Busy", "%", "12.50")])
-    unknown = table([("Mem Busy", "%", "99.00"), ("Duration", "us", "99.00")])
-    report = read(f"{LAUNCH}\n{TABLE}{scheduler}\n```\n```\n{memory}{unknown}```\n")
-    values = numbers(report.launches[0])
-    assert values["smsp__issue_active.avg.pct_of_peak_sustained_active"] == 42.25
-    assert values["smsp__warps_eligible.avg.per_cycle_active"] == 3.5
-    assert values["dram__bytes.sum.per_second"] == 250e9
-    assert values["gpu__time_duration.sum"] == pytest.approx(200e-6)
-    assert values["gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed"] == 12.5
-    assert len(report.warnings) == 1 and report.warnings[0].startswith("2 rows ") and "line 30 " in report.warnings[0]
-
-
 def test_sections_without_a_launch_s_line_are_a_launch_of_an_unknown_kernel(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(f"{TABLE}{RULES}")
@@ -294,32 +268,6 @@ def test_mixed_lines_of_several_ranks_are_read_rank_by_rank(label: str) -> None:
     for launch, page in zip(report.launches, (PAGE, other), strict=True):
         assert launch.details.rule_results() == only(page).details.rule_results()
     assert report.warnings == ()
-
-
-def test_a_section_that_comes_again_without_a_launch_s_line_begins_the_next_launch() -> None:
-    report = read(
-        f"On compute capability 8.0, before:\n{TABLE}{RULES}\nand after:\n{TABLE.replace('200.00', '100.00')}"
-    )
-    assert [launch.demangled for launch in report.launches] == ["(unnamed 1)", "(unnamed 2)"]
-    assert [numbers(launch)["gpu__time_duration.sum"] for launch in report.launches] == pytest.approx([2e-4, 1e-4])
-    assert {report.devices[launch.device].compute_capability for launch in report.launches} == {"8.0"}
-    assert len(report.warnings) == 1 and "line 2" in report.warnings[0] and "capability 8.0" in report.warnings[0]
-
-
-def test_a_table_alone_that_has_a_label_again_is_the_next_launch_s() -> None:
-    scheduler = table([("One or More Eligible", "%", "42.25"), ("Eligible Warps Per Scheduler", "warp", "3.50")])
-    before, after = (
-        f"{table([('Duration', 'us', time), ('DRAM Throughput', '%', '12.50'), ('Elapsed Cycles', 'cycle', cycles)])}"
-        for time, cycles in (("200.00", "250,000"), ("100.00", "125,000"))
-    )
-    report = read(f"// before\n{before}{scheduler}\n// after\n{after}\n    INF   Of the second.\n{scheduler}")
-    time, eligible = "gpu__time_duration.sum", "smsp__warps_eligible.avg.per_cycle_active"
-    assert [numbers(launch)[time] for launch in report.launches] == pytest.approx([2e-4, 1e-4])
-    assert [numbers(launch)[eligible] for launch in report.launches] == [3.5, 3.5]
-    assert [len(launch.details.rule_results()) for launch in report.launches] == [0, 1]
-    assert [launch.demangled for launch in report.launches] == ["(unnamed 1)", "(unnamed 2)"]
-    (warning,) = report.warnings
-    assert "2 launches" in warning and "line 3" in warning
 
 
 REWRITTEN = """# scale_all
@@ -400,23 +348,6 @@ def test_what_is_left_out_or_damaged_is_told(text: str, launches: int, told: lis
     assert all(part in warning for part, warning in zip(told, report.warnings, strict=True)), report.warnings
 
 
-@each_row(
-    ("text", "times"),
-    [
-        (f"A text.\n```\n{TABLE.partition(chr(10))[2]}\n```\n", [2e-4]),
-        (f"{TABLE.replace('200.00', '300.00')}\n{PAGE}", [3e-4, 2e-4]),
-        (f"```\n{PAGE.rstrip()}\n    INF   The last.\n```\nProse of the document.\nDuration  us  3.00\n", [2e-4]),
-        (table([("gpu__time_duration.sum", "us", "1.00")]) + table([("gpu__time_duration.sum", "us", "2.00")]),
-         [1e-6, 2e-6]),
-        # A table alone that has no label again is no launch.
-        (table([("Duration", "us", "200.00"), ("DRAM Throughput", "%", "12.50"), ("Elapsed Cycles", "cycle", "9")])
-         + table([("SM Active Cycles", "cycle", "8"), ("L2 Cache Throughput", "%", "12.50")]), [2e-4]),
-    ],
-)  # fmt: skip
-def test_tables_without_a_launch_s_line_are_launches_where_they_must_be(text: str, times: list[float]) -> None:
-    assert [numbers(launch)[TIME] for launch in read(text).launches] == pytest.approx(times)
-
-
 def test_ranges_rules_and_sizes_of_a_launch_are_read_where_they_stand(tmp_path: Path) -> None:
     stack = "    NVTX Push/Pop Stack for Thread 12:\n     <default domain>\n        <0,step>\n        <1,layer: one>\n"
     assert only(PAGE.replace("    Section: GPU", f"{stack}    Section: GPU", 1)).ranges == ("step", "layer: one")
@@ -470,12 +401,6 @@ def test_the_time_does_not_grow_with_the_square_of_a_line_or_of_the_lines(text: 
     started = time.process_time()
     read(f"{PAGE}\n{text}\n")
     assert time.process_time() - started < 1
-
-
-def test_csv_is_read_before_text_and_the_text_beside_it_is_told() -> None:
-    header = '"ID","Process ID","Kernel Name","Context","Stream","gpu__time_duration.sum"\n'
-    report = read_ncu_csv(f'{PAGE}{header}"","","","","","us"\n"0","41","scale","1","7","3.5"\n', "log.txt", "00")
-    assert len(report.launches) == 1 and len(report.warnings) == 1
 
 
 @each_row(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,9 +12,9 @@ import pytest
 
 from gpuprof.collect.browser import open_in_browser
 from tests import builders, ncu_bytes
-from tests.cli import GPUPROF, Done, gpuprof
+from tests.cli import Done, gpuprof
 from tests.table import each_row
-from tests.test_run import Bench, bench
+from tests.test_run import bench
 
 __all__ = ["bench"]
 
@@ -62,48 +61,6 @@ def test_the_page_of_a_report_is_opened(folder: Path) -> None:
     done, page = opened(folder, "report", "a.ncu-rep", "--open")
     assert page == folder / "report.html" and page.is_file()
     assert "not opened" not in done.stderr
-
-
-@each_row(
-    ("output", "page"),
-    [
-        ((), "gpuprof-roofline/roofline.html"),
-        (("-o", "only.svg"), "only.svg"),
-        (("-o", "it's 100 %#1 ü"), "it's 100 %#1 ü/roofline.html"),
-    ],
-)
-def test_the_roofline_is_opened_as_a_page_or_as_the_picture_there_is(
-    folder: Path, output: tuple[str, ...], page: str
-) -> None:
-    assert opened(folder, "roofline", "a.ncu-rep", "--open", *output)[1] == folder / page
-
-
-@pytest.mark.slow
-def test_the_page_of_a_program_is_opened_also_where_it_failed(bench: Bench) -> None:
-    stand_in(bench.folder, 'echo "$1" > opened.new && mv opened.new opened')
-    bench.environ = {**bench.environ, "BROWSER": str(bench.folder / "browser")}
-    report = bench.folder / "made.ncu-rep"
-    report.write_bytes(REPORT)
-    log = "==ERROR== The application returned an error code (3).\n"
-    for command, page in (("run", "report.html"), ("roofline", "roofline.html")):
-        (bench.folder / "calls.json").unlink(missing_ok=True)
-        (bench.folder / "opened").unlink(missing_ok=True)
-        bench.steps({"report": str(report)}, {"report": str(report), "log": log})
-        done = bench.run("--open", "--force", command=command)
-        assert done.returncode == 4, done.stderr
-        assert given(bench.folder) == bench.folder / "out" / page
-
-
-@pytest.mark.slow
-def test_a_browser_outlives_the_command_and_is_not_ended_with_its_terminal(folder: Path) -> None:
-    stand_in(folder, 'sleep 2; ps -o pgid= -p $$ > group; echo "$1" > opened.new && mv opened.new opened')
-    line = [*GPUPROF, "report", "a.ncu-rep", "--open"]
-    environ = environ_of(folder, BROWSER=str(folder / "browser"))
-    with subprocess.Popen(line, cwd=folder, env=environ, start_new_session=True) as command:
-        assert command.wait(30) == 0
-    assert given(folder) == folder / "report.html"
-    if (group := (folder / "group").read_text().strip()) != "":
-        assert int(group) != command.pid
 
 
 @each_row(

@@ -13,8 +13,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import GpuSamples
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.sm_clocks import held_clock, sm_clock
-from gpuprof.store.read import read_session
-from tests import builders, hand_made
+from tests import hand_made
 from tests.readings import report_of, session_of
 from tests.table import each_row
 
@@ -30,10 +29,6 @@ def sampled(low: float = TRUE_HZ, high: float = TRUE_HZ, count: int = 51, name: 
         gpu=0, name=name, samples=count, sm_clock_min_hz=low, sm_clock_median_hz=low, sm_clock_max_hz=high,
         power_max_w=None, temperature_max_c=None, throttling=(),
     )  # fmt: skip
-
-
-def recorded(folder: str) -> Session:
-    return read_session((H100 / folder / "run" / "session.json").read_bytes(), folder)
 
 
 def as_run(path: Path, *samples: GpuSamples) -> Session:
@@ -73,22 +68,6 @@ def test_the_l2_ceiling_is_that_of_the_slices_that_count() -> None:
     share = metrics.number("lts__t_sectors_srcunit_tex.avg.pct_of_peak_sustained_elapsed") or 0.0
     assert point.fraction_of_roof == pytest.approx(0.238895, rel=1e-4)
     assert point.fraction_of_roof == pytest.approx(share / 100, rel=1e-6)
-
-
-def test_the_slices_of_the_chip_are_none_of_the_product() -> None:
-    """A report that holds no more than the attribute says nothing against the spec, and has the spec's ceiling."""
-    slices, cycles = "device__attribute_l2s_count", "lts__cycles_elapsed.avg.per_second"
-    report = report_of(DIAGNOSE)
-    held = report.launches[3].metrics
-    only = {
-        name: held.number(name) or 0.0 for name in ("lts__t_sectors_srcunit_tex.avg.peak_sustained", slices, cycles)
-    }
-    assert only[slices] == 96
-    launch = structs.replace(report.launches[3], metrics=builders.metrics(only))
-    said = analyse([structs.replace(report, launches=(launch,), names=None)], HardwareFinder(), "0").session
-    assert "l2_bandwidth" not in {check.fact for check in said.denominators}
-    (l2,) = (ceiling for ceiling in said.ceilings if ceiling.id == "at-clock/l2")
-    assert l2.value == pytest.approx(5120 * only[cycles])
 
 
 # The clock of a launch.
@@ -149,15 +128,6 @@ def test_a_clock_is_the_drivers_else_that_of_gpcs_else_what_was_counted() -> Non
 
 
 # What is said of it.
-
-
-@each_row("folder", ["run-launches", "run-transformer", "graphs"])
-def test_clocks_that_the_driver_saw_unmoved_do_not_differ(folder: str) -> None:
-    recording = recorded(folder)
-    assert list(clock_notes(recording)) == []
-    # Nor do they without its samples, for launches of that length.
-    blind = structs.replace(recording, sources=tuple(structs.replace(it, samples=()) for it in recording.sources))
-    assert list(clock_notes(blind)) == []
 
 
 def clocked(number: int, seconds: float, hz: float, source: str | None = "sm-cycles") -> KernelProfile:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,23 +42,6 @@ def log(name: str) -> str:
 # The launch
 
 
-def test_no_sm_works_for_two_microseconds_of_every_kernel() -> None:
-    launches = [
-        launch
-        for report in ("run-launches/full", "run-launches/run/profile", "graphs/run/profile")
-        for launch in read_ncu_rep(H100 / f"{report}.ncu-rep").launches
-    ]
-    idle: dict[str, list[float]] = {}
-    for launch in launches:
-        number = launch.metrics.number
-        working = (number("sm__cycles_active.max") or 0.0) / (number("sm__cycles_elapsed.max") or 0.0)
-        idle.setdefault(launch.name, []).append((number("gpu__time_duration.sum") or 0.0) * (1 - working))
-    assert set(idle) == {"empty", "left", "right", "saxpy", "transpose"}
-    assert all(1e-6 < seconds < 3e-6 for seconds in [*idle["empty"], *idle["left"], *idle["right"], *idle["saxpy"]]), (
-        idle
-    )
-
-
 @each_row("report", ["run-launches/full", "run-launches/run/profile", "graphs/run/profile"])
 def test_no_repair_saves_more_than_the_time_in_which_sms_work(report: str) -> None:
     recorded = read_ncu_rep(H100 / f"{report}.ncu-rep").launches
@@ -95,13 +76,6 @@ def test_a_transpose_that_writes_with_a_stride_moves_a_sector_for_each_float(rep
 
 
 # Names and numbers
-
-
-@each_row("mode", ["per-launch-config-function", "global-function"])
-def test_invocations_are_counted_over_all_streams(mode: str) -> None:
-    """Ten launches of each kernel, five on each of two streams: the tenth comes."""
-    assert re.findall(r'"1:\d+:(\w+):10"', log(f"two-streams/{mode}-10")) == ["left", "right"]
-    assert len(read_ncu_rep(H100 / "two-streams" / f"{mode}-10.ncu-rep").launches) == 2
 
 
 def test_a_plan_has_numbers_that_come_however_streams_are_counted() -> None:
@@ -155,11 +129,3 @@ def test_every_metric_of_a_set_is_one_that_this_gpu_has(name: str) -> None:
         "sass__thread_inst_executed_true_per_opcode",
         "group:smsp__pcsamp_warp_stall_reasons",
     }
-
-
-def test_every_file_of_the_index_is_there_as_it_is_told() -> None:
-    steps = json.loads((H100 / "index.json").read_text(encoding="utf-8"))["steps"]
-    told = {f"{name}/{file}": about["bytes"] for name, step in steps.items() for file, about in step["files"].items()}
-    there = {str(file.relative_to(H100)): file.stat().st_size for file in H100.rglob("*") if file.is_file()}
-    del there["index.json"]
-    assert told == there

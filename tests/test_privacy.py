@@ -21,23 +21,14 @@ from gpuprof.diagnose.listing import Listing
 from gpuprof.diagnose.summary import summarised
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Missing
-from gpuprof.model.session import (
-    CodeLine,
-    Evidence,
-    Excerpt,
-    Finding,
-    LineWork,
-    Location,
-    RunVerdict,
-    Session,
-)
+from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, LineWork, Location, RunVerdict, Session
 from gpuprof.present import compare_formats
 from gpuprof.present.check_formats import FORMATS as CHECK_FORMATS
 from gpuprof.present.formats import FORMATS
 from gpuprof.present.notebook_html import notebook_html
 from gpuprof.privacy.border import KINDS, is_text, records_in, with_clean_labels, without_private
 from gpuprof.privacy.commands import reduced_command
-from gpuprof.privacy.source_files import PathMap, SourceFiles
+from gpuprof.privacy.source_files import SourceFiles
 from gpuprof.privacy.texts import KnownPaths, clean_code, clean_text
 from gpuprof.review.contract import Review
 from gpuprof.store.page import read_session_html
@@ -122,14 +113,6 @@ def revealing() -> Session:
 )  # fmt: skip
 def test_private_folders_leave_every_text_and_division_stays(text: str, shown: str) -> None:
     assert clean_text(text, KnownPaths(None, frozenset({"proj"}))) == shown
-
-
-def test_layers_that_are_named_like_paths_stay_and_paths_of_the_session_s_folders_go() -> None:
-    names = ("/encoder/layer.0/MatMul", "load /scratch/ann/images", "/home/ann/images")
-    code = Excerpt(language="source", file="/scratch/ann/k.cu", weight="samples", lines=())
-    (shown,) = without_private(session(kernel(0, label=names[0], ranges=names, excerpts=(code,)))).kernels
-    assert shown.label == names[0]
-    assert shown.ranges == (names[0], "load images", "images")
 
 
 def test_no_text_of_the_session_names_the_owner(tmp_path: Path) -> None:
@@ -332,11 +315,6 @@ def test_of_a_file_outside_the_name_stays_and_two_of_one_name_stay_two(repositor
     outside = ["/home/ann/acme/x/k.cu", "/home/ann/acme/y/k.cu", "../../ann/k.cu", "/home/ann/z.cu"]
     assert [files.kept(file) for file in outside] == ["…/k.cu", "…2/k.cu", "…3/k.cu", "…/z.cu"]
     assert [files.kept(file) for file in ("…/k.cu", "…2/k.cu")] == ["…/k.cu", "…2/k.cu"]
-
-
-def test_a_path_map_says_where_a_folder_lies(repository: Path) -> None:
-    files = SourceFiles((PathMap("/build/acme", "cuda"), PathMap(".", "lib")))
-    assert [files.kept(file) for file in ("/build/acme/k.cu", "k.cu")] == ["cuda/k.cu", "lib/k.cu"]
 
 
 def planted_texts() -> dict[str, str]:

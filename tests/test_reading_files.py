@@ -12,11 +12,9 @@ import gpuprof
 from gpuprof.api import load_spec
 from gpuprof.errors import InputError
 from gpuprof.hardware.specs import without_absent_links
-from gpuprof.model.quantities import READ_REPORT
 from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.markdown import escape
 from gpuprof.present.text import printable
-from gpuprof.read.ncu_rep import read_ncu_rep
 from tests import builders, hand_made, ncu_bytes
 from tests.cli import gpuprof as command
 from tests.table import each_row
@@ -37,12 +35,7 @@ _REPORT = ncu_bytes.simple_report([("k", {"gpu__time_duration.sum": 5.0})])
 
 @each_row(
     ("name", "content"),
-    [
-        ("a.ncu-rep.gz", _REPORT),
-        ("a.csv.gz", CSV.encode()),
-        ("a.log.gz", CSV.encode("utf-16")),
-        ("renamed", _REPORT),
-    ],
+    [("a.ncu-rep.gz", _REPORT), ("a.csv.gz", CSV.encode()), ("a.log.gz", CSV.encode("utf-16")), ("renamed", _REPORT)],
     ids=["report", "CSV", "UTF-16", "another name"],
 )
 def test_what_gzip_has_packed_is_read_as_if_it_had_not(name: str, content: bytes, tmp_path: Path) -> None:
@@ -85,25 +78,6 @@ def test_what_gzip_has_packed_and_cannot_be_read_says_so(packed: bytes, message:
     path.write_bytes(packed)
     with pytest.raises(InputError, match=rf"a\.ncu-rep\.gz .*{message}"):
         gpuprof.load(path)
-
-
-def test_a_csv_export_is_sent_back_to_the_report_for_what_it_lacks(tmp_path: Path) -> None:
-    path = tmp_path / "export.csv"
-    path.write_text(CSV, encoding="utf-8")
-    assert READ_REPORT in {entry.how for entry in gpuprof.load(path).kernels[0].missing}
-
-
-def test_a_report_keeps_values_lists_and_attributes(tmp_path: Path) -> None:
-    path = tmp_path / "a.ncu-rep"
-    metrics: dict[str, float | str] = {**ncu_bytes.A100, "gpu__time_duration.sum": 5.0, "group:names": "n" * 500}
-    path.write_bytes(ncu_bytes.simple_report([("one", metrics), ("two", metrics)]))
-    for launch in read_ncu_rep(path):
-        group = launch.metrics.get("group:names")
-        assert group is not None and group.value == "n" * 500
-        assert launch.metrics.number("device__attribute_multiprocessor_count") == 108
-        assert set(launch.metrics.names()) == set(metrics)
-        duration = launch.metrics.get("gpu__time_duration.sum")
-        assert duration is not None and duration.value == pytest.approx(5e-9) and duration.unit == "s"
 
 
 def test_links_that_a_report_cannot_satisfy_are_dropped_but_one() -> None:

@@ -10,18 +10,14 @@ from typing import Any
 
 import jsonschema
 import pytest
-from msgspec import structs
 
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.diagnose.opportunities import is_opportunity
 from gpuprof.diagnose.order import in_order
 from gpuprof.diagnose.registry import rule_named
-from gpuprof.hardware_finder import HardwareFinder
-from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Session
 from gpuprof.store.write import session_lines
-from tests.readings import report_of, session_of
+from tests.readings import session_of
 
 SCHEMA = Path(__file__).resolve().parents[1] / "docs" / "reference" / "session.schema.json"
 
@@ -59,18 +55,6 @@ def test_findings_are_in_order_whole_and_their_gains_are_fractions(real_report: 
             assert sum(line.share for line in lines) <= 1 + 1e-9
             assert all(sum(stall.share for stall in line.stalls) <= 1 + 1e-9 for line in lines)
         assert all(max((line.share for line in part.lines), default=0.0) > 0 for part in kernel.excerpts)
-
-
-def test_the_names_that_a_report_lists_spare_work_and_change_nothing(real_report: Path) -> None:
-    """What it has no metrics of is not asked for: only which of several counters are named as missing depends on it."""
-    report, finder = report_of(real_report), HardwareFinder(None)
-    sides = (report, structs.replace(report, names=None))
-    listed, unlisted = (diagnose(analyse([each], finder, "")).kernels for each in sides)
-    assert (report.names is None) == (real_report.suffix == ".csv")
-    for known, asked in zip(listed, unlisted, strict=True):
-        assert structs.replace(known, missing=()) == structs.replace(asked, missing=())
-        what = [", ".join(gap.what for gap in kernel.missing).split(", ") for kernel in (known, asked)]
-        assert sorted(what[0]) == sorted(what[1])
 
 
 def test_opportunities_come_by_gain_the_verdict_is_of_a_kernel_and_groups_keep_the_time(real_report: Path) -> None:

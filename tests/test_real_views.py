@@ -7,16 +7,13 @@ from pathlib import Path
 import pytest
 
 from gpuprof.diagnose.grouping import grouped
-from gpuprof.model.session import Session
 from gpuprof.notebook import LoadedSession
-from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.html import render_html
 from gpuprof.privacy.border import without_private
 from gpuprof.store.page import read_session_html
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_lines
 from tests.readings import page_of, session_of, shown_session_of
-from tests.test_figures import digits
 from tests.test_groups import summary
 from tests.test_html import Outline
 
@@ -29,28 +26,6 @@ def test_pages_are_whole_and_give_the_session_back(real_report: Path) -> None:
     back = read_session_html(page_of(real_report).encode("utf-8", "backslashreplace"), "page.html")
     assert LoadedSession.of(back) == without_private(shown_session_of(real_report))
     assert read_session("\n".join(session_lines(read)), "s.json") == read
-
-
-def test_figures_have_all_points_inside(real_report: Path) -> None:
-    read = session_of(real_report)
-    for device in read.devices:
-        for level in ("dram", "l2", "l1"):
-            assert_all_inside(read, device.id, level)
-    for item in read.kernels[:5]:
-        assert digits(hierarchical(read, item.id))
-
-
-def assert_all_inside(read: Session, device: int, level: str) -> None:
-    """Every kernel of a GPU is drawn inside the frame, or is said to be left out."""
-    figure = overview(read, device, level)
-    drawn = {point.kernel for point in figure.points}
-    left = {number for group in figure.left_out for number in group.kernels}
-    assert drawn | left == {item.id for item in read.kernels if item.device == device} and not drawn & left
-    assert all(
-        figure.intensity_range[0] < point.intensity < figure.intensity_range[1]
-        and figure.flop_per_s_range[0] < point.flop_per_s < figure.flop_per_s_range[1]
-        for point in figure.points
-    )
 
 
 def test_groups_are_the_same_either_way(real_report: Path) -> None:

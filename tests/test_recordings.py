@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.recordings.__main__ import main
 from benchmarks.recordings.line_table import Position
 from benchmarks.recordings.report_file import report_file
-from benchmarks.recordings.values import LaunchValues, ReportValues, file_names
+from benchmarks.recordings.values import LaunchValues, ReportValues
 from gpuprof.errors import DamagedInput, InputError, SpecError
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
@@ -91,15 +90,6 @@ def test_a_recording_is_in_the_notice_with_its_licence(recording: Recording) -> 
     assert origin.commit is None or origin.commit in paragraph
 
 
-def test_the_script_says_which_report_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = {one.place: one.place.read_bytes() for one in ALL}
-    (tmp_path / "other.ncu-rep").write_bytes(b"NVR")
-    assert main([str(tmp_path)]) == 2
-    error = capsys.readouterr().err
-    assert "no report in" in error and OF_OTHERS[0].origin is not None and OF_OTHERS[0].origin.blob in error
-    assert {place: place.read_bytes() for place in before} == before
-
-
 # The writer.
 
 START = 0x7F0000000400
@@ -140,29 +130,6 @@ def test_lines_are_read_back_as_written(
     assert lines_read == lines
     assert {one.sass for one in launch.details.instructions()} == {""}
     assert launch.details.machine_code() == b""
-
-
-def test_two_kernels_keep_their_lines_apart_and_launches_their_facts(tmp_path: Path) -> None:
-    one, two = launched({START: ("a.cu", 1)}), launched({START + 4096: ("b.cu", 2)}, "_Z1mPf")
-    values = ReportValues(
-        (one, two, one._replace(grid=(9, 9, 9))), 41, "app", {"Nsight Compute Target": "2025.3.1.0 (x)"}, 1234, 90
-    )
-    report = written(values, tmp_path)
-    places = [[(at.file, at.line) for at in launch.details.instructions()] for launch in report]
-    assert places == [[("a.cu", 1)], [("b.cu", 2)], [("a.cu", 1)]]
-    assert [launch.grid for launch in report] == [(4, 3, 2), (4, 3, 2), (9, 9, 9)]
-    assert {launch.block for launch in report} == {(32, 2, 1)}
-    assert {launch.process for launch in report} == {41}
-    assert (report.tool_version, report.created_s, report.cache_control) == ("2025.3.1.0", 1234, "none")
-    assert report.devices[0].compute_capability == "9.0"
-
-
-@given(st.sets(st.lists(st.sampled_from("abc"), min_size=1, max_size=5).map("/".join), max_size=12), st.booleans())
-def test_names_of_files_are_ends_of_them_and_differ(files: set[str], absolute: bool) -> None:
-    whole = {f"/{file}" if absolute else file for file in files}
-    names = file_names(whole)
-    assert set(names) == whole and len(set(names.values())) == len(whole)
-    assert all(file == name or file.endswith(f"/{name}") for file, name in names.items())
 
 
 # The list and its files.

@@ -69,10 +69,9 @@ _COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("diagnose/telling.py", "f'\\\\b{escaped(base)}\\\\b'"): (r"\baa\b", r"\b<<\b"),
     ("diagnose/telling.py", "part"): (r"\ba<a\b", r"^aa\b", r"<<"),
     ("hardware/library.py", "f'(?<![\\\\w-]){re.escape(key)}(?![\\\\w-])'"): (r"(?<![\w-])a\ a(?![\w-])",),
-    (
-        "present/page/glossary.py",
-        "f'(?<![\\\\w-]){re.escape(name)} \\\\S+ ?%|(?m:^{re.escape(name)}$)'",
-    ): (r"(?<![\w-])long\ sb \S+ ?%|(?m:^long\ sb$)",),
+    ("present/page/glossary.py", "f'(?<![\\\\w-]){re.escape(name)} \\\\S+ ?%|(?m:^{re.escape(name)}$)'"): (
+        r"(?<![\w-])long\ sb \S+ ?%|(?m:^long\ sb$)",
+    ),
     ("privacy/texts.py", "f\"(?<![^\\\\W_])(?:{'|'.join(owners)})(?![^\\\\W_])\""): (r"(?<![^\W_])(?:a|aa)(?![^\W_])",),
     ("read/ncu_csv.py", "row"): (r'\A"\d+","\d+","', r"\A\d+,\d+,"),
     ("read/printed_refusal.py", "f'^=={level}==[ \\\\t]*(.*)$'"): ("(?m)^==ERROR==[ \\t]*(.*)$",),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import gpuprof
 from gpuprof.errors import InputError
 from gpuprof.model.recorded import Launch, Report
-from gpuprof.read.details_labels import SECTIONS, is_known, labels, metric_name, needs_unit
+from gpuprof.read.details_labels import SECTIONS, is_known, labels, metric_name
 from gpuprof.read.files import read_file
 from gpuprof.read.metric_units import unit_of
 from gpuprof.read.ncu_text import has_launch, read_ncu_text
@@ -144,19 +144,6 @@ def test_a_table_that_was_rewritten_as_markdown_has_the_values_of_ncu_s_own(draw
         assert not any("left out" in warning for warning in report.warnings)
 
 
-@given(measured(1), st.booleans())
-def test_a_table_of_two_columns_has_the_values_of_ncu_s_own_or_none(drawn: Measured, has_unit: bool) -> None:
-    rows = [row._replace(value=value) for row, value in zip(drawn.rows, drawn.values[0], strict=True)]
-    printed = numbers(read(as_ncu_prints("k", rows)).launches[0])
-    lines = [f"| {row.label} | {row.value} {row.unit if has_unit else ''} |\n" for row in rows]
-    text = f"# Results\n\nMetric | Value\n--- | ---\n{''.join(lines)}"
-    if not has_launch(text):
-        return
-    for launch in read(text).launches:
-        assert numbers(launch).items() <= printed.items()
-        assert has_unit or not any(needs_unit(name) for name in numbers(launch))
-
-
 def test_a_document_s_table_of_one_kernel_is_a_launch_that_its_heading_names(tmp_path: Path) -> None:
     text = f"## my_kernel (CC 7.5)\n\n### GPU Speed Of Light Throughput\n\n{TABLE}\n### Occupancy\n\n{HEADS}"
     text += "| Achieved Occupancy | % | **50.00** |\n| Registers Per Thread | register/thread | 40 |\n"
@@ -242,20 +229,6 @@ def test_launches_of_rewritten_tables_are_those_that_were_measured(name: str) ->
 
 
 @each_row(
-    ("between", "launches"),
-    [
-        *((text, 1) for text in (
-            "## Memory Workload Analysis\n", "## Memory\n", "### What the caches do\n", "Some words.\n")),
-        *((text, 2) for text in ("## After\n", "**Kernel: `other`**\n", "### other_kernel\n", LINE)),
-    ],
-)  # fmt: skip
-def test_a_heading_that_is_no_section_s_begins_the_next_launch(between: str, launches: int) -> None:
-    text = f"## Before\n\n{TABLE}\n{between}\n{HEADS}| L2 Hit Rate | % | 80.00 |\n"
-    assert len(read(text).launches) == launches
-    assert not has_launch(f"{TABLE}| DRAM Throughput | % | 37.50 |\n")
-
-
-@each_row(
     ("row", "is_read"),
     [
         *((row, True) for row in (
@@ -274,18 +247,6 @@ def test_a_number_that_may_be_another_metric_is_not_read(row: str, is_read: bool
     text = f"| Metric | Value |\n|---|---|\n| Block Limit Warps | 8 |\n| No Eligible | 12.00 % |\n| {row} |\n"
     (launch,) = read(text).launches
     assert len(numbers(launch)) == (3 if is_read else 2)
-
-
-@each_row("mark", ["", "- ", "* **"], ids=["plain", "list", "bold"])
-def test_lines_of_label_and_value_are_read_if_all_of_them_are_ncu_s(mark: str) -> None:
-    colon = ":**" if "**" in mark else ":"
-    lines = [("Duration", "99.49 us"), ("DRAM Throughput", "28.55%"), ("Registers Per Thread", "16")]
-    text = "## Before\n\n```\n" + "".join(f"{mark}{label}{colon}   {value}\n" for label, value in lines) + "```\n"
-    (launch,) = read(text).launches
-    assert numbers(launch) == {TIME: pytest.approx(99.49e-6), DRAM: 28.55, "launch__registers_per_thread": 16}
-    for other in ("Compute Throughput: 40.23%", "L2 Hit Rate: 60.70%  <- low", "And so on."):
-        assert not has_launch(text.replace("Before\n\n```\n", f"Before\n\n```\n{other}\n"))
-        assert not has_launch(text.replace("16\n", f"16\n{other}\n"))
 
 
 @each_row(

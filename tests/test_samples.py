@@ -37,19 +37,8 @@ parameters = st.dictionaries(
     max_size=4,
 )
 samples = st.builds(
-    Sample,
-    st.integers(0, 2**62),
-    amounts,
-    st.none() | amounts,
-    st.none() | amounts,
-    st.none() | st.integers(0, 2**40),
+    Sample, st.integers(0, 2**62), amounts, st.none() | amounts, st.none() | amounts, st.none() | st.integers(0, 2**40)
 )
-
-
-def test_file_reads_back_as_it_was_written() -> None:
-    stored = read_samples(FILE, "run.jsonl")
-    assert (stored.header, stored.series, stored.remarks) == (HEADER, (SWEEP, AGAIN), ())
-    assert stored.whole_bytes == len(FILE)
 
 
 @given(parameters, st.lists(samples, min_size=1, max_size=5), st.integers(0, 100))
@@ -130,18 +119,6 @@ def test_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="cannot be read"):
             SampleFile(missing, HEADER, resume=True)
     assert len(read_samples(path.read_bytes(), "run.jsonl").series) == 2
-
-
-def test_file_whose_first_line_cannot_be_written_is_not_left_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_header: object) -> bytes:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("gpuprof.characterize.record.samples.header_line", full)
-    with pytest.raises(OSError, match="No space"):
-        SampleFile(tmp_path / "a.samples.jsonl", HEADER)
-    assert not list(tmp_path.iterdir())
 
 
 @each_row(

@@ -14,7 +14,6 @@ from gpuprof.code.tools.user_cache import UserCache
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.read import source_text
 from gpuprof.read.source_data import NOWHERE, InstructionPlace, SourceData
-from gpuprof.read.source_lines import ProgramLines, source_lines
 from gpuprof.read.source_text import FunctionCode, TextStore
 from gpuprof.read.wire import message, number
 from tests.elf_files import KERNEL as CODE
@@ -105,16 +104,6 @@ def test_sources_by_name_and_bytes_that_are_no_text() -> None:
     assert SourceData(b"").sources() == {}
 
 
-def test_lines_are_told_without_a_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
-    data = SourceData(program(with_lines(), kernel=START))
-    assert data.places([START, START + 16, START + 112], TextStore(UserCache(None))) == {
-        START: ("", "/src/a.cu", 7),
-        START + 16: ("", "/src/a.cu", 8),
-        START + 112: ("", "/src/a.cu", 8),
-    }
-
-
 def test_lines_are_told_of_a_cubin_whose_machine_code_was_taken_out(store: TextStore, tool: Tool) -> None:
     stripped = with_lines(Content(".text.kernel", kind=8, size=128, info=24 << 24 | 1))
     data = SourceData(program(stripped, kernel=START))
@@ -133,25 +122,6 @@ def with_lines(kernel: Content = CODE) -> bytes:
     relocation = place.to_bytes(8, "little") + (1 << 32 | 2).to_bytes(8, "little")
     more = Content(".debug_line", lines), Content(".rel.debug_line", relocation, kind=9, link=2)
     return cubin_file(*more, kernel=kernel)
-
-
-def test_lines_come_from_the_cache_and_nonsense_in_it_is_worked_out_anew(tmp_path: Path) -> None:
-    cache, real_lines = UserCache(tmp_path), with_lines()
-    lines = source_lines(real_lines, cache)
-    assert lines is not None and list(lines.at("other", [0])) == [None]
-    assert list(lines.at("kernel", [0, 32, 1 << 40])) == [("/src/a.cu", 7), ("/src/a.cu", 8), None]
-    (entry,) = tmp_path.iterdir()
-    for nonsense in (
-        b"[1]",
-        b'{"files":[],"functions":{"kernel":[0,16,0,1]}}',
-        b'{"files":["a"],"functions":{"kernel":[0,16,0]}}',
-        b'{"files":["a"],"functions":{"kernel":[0,999999999999,0,1]}}',
-        b'{"files":["a"],"functions":{"kernel":[0,16,-1,1]}}',
-    ):
-        cache.write(entry.name, nonsense)
-        assert source_lines(real_lines, cache) == lines
-    cache.write(entry.name, b'{"files":["b.cu"],"functions":{"kernel":[0,16,0,3]}}')
-    assert source_lines(real_lines, cache) == ProgramLines(("b.cu",), {"kernel": (0, 16, 0, 3)})
 
 
 def test_a_broken_line_table_leaves_the_text(store: TextStore) -> None:
@@ -176,14 +146,6 @@ def test_text_is_asked_once_and_then_comes_from_memory_and_from_the_cache_unless
         anew = TextStore(UserCache(tmp_path / "cache"))
         anew.learn([KERNEL])
         assert len(tool.asked) == count and anew.text(KERNEL) == listing(KERNEL.code)
-
-
-def test_others_are_read_ahead_only_when_nvdisasm_is_started(store: TextStore, tool: Tool) -> None:
-    others = [FunctionCode("sm_90", bytes([at] * 16)) for at in range(3)]
-    store.learn([KERNEL], lambda: [KERNEL, *others])
-    assert tool.asked == [[KERNEL.code, *(other.code for other in others)]]
-    store.learn([KERNEL], lambda: pytest.fail("nothing is to be disassembled"))
-    assert all(store.knows(other) for other in others)
 
 
 def test_what_nvdisasm_cannot_read_is_not_known_and_not_kept(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import gpuprof
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES, kernel_code
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.binary.encodings import opcodes_of
 from gpuprof.code.tools.disassemble import BRINGS_DISASSEMBLER, disassembler_for
 from gpuprof.code.tools.user_cache import UserCache
@@ -25,7 +25,6 @@ from tests.conftest import OWN_REPORTS
 from tests.cuda_tools import needs_cuda_wheels
 from tests.elf_files import Content, cubin_file
 from tests.nvidias_spelling import spelled
-from tests.reviewed_code import compiled_cases
 from tests.table import each_row
 from tests.test_real_reports import native_actions
 from tests.test_source_data import SECOND, START, Tool, program, with_lines
@@ -49,12 +48,6 @@ def two() -> SourceData:
     return SourceData(program(cubin, kernel=START, second=SECOND))
 
 
-def test_sources_and_places_come_from_the_program(tool: Tool) -> None:
-    code = reader(LaunchProgram(two(), "kernel"))
-    assert code.places(0, [START, 64]) == {START: ("IADD3 R0, RZ, RZ, RZ", None, None), 64: NOWHERE}
-    assert code.sources(0) == {} and code.gaps(0) == ()
-
-
 def test_kernels_of_a_report_are_disassembled_with_one_call(tool: Tool) -> None:
     data = two()
     names = ("kernel", "second", "kernel", "third", "missing")
@@ -62,13 +55,6 @@ def test_kernels_of_a_report_are_disassembled_with_one_call(tool: Tool) -> None:
     code.places(0, [START])
     code.places(1, [SECOND])
     assert [len(asked) for asked in tool.asked] == [3]
-
-
-def test_what_is_read_ahead_is_bounded(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_reader, "_MOST_AHEAD", 150)
-    code = reader(*[LaunchProgram(two(), name) for name in ("kernel", "second", "third")])
-    code.places(0, [START])
-    assert [sum(map(len, asked)) for asked in tool.asked] == [128]
 
 
 @each_row(("target", "hint"), [("sm_90", BRINGS_DISASSEMBLER), ("sm_72", "CUDA 12"), ("sm_70", "CUDA 12")])
@@ -154,43 +140,6 @@ def test_opcodes_by_machine_code_are_those_of_the_text(real_report: Path) -> Non
             assert (opcode in FP64_SEEDS) is whole.startswith(FP64_SEEDS)
             named += bool(opcode)
     assert named or all(disassembler_for(code.target) is None for code in codes)
-
-
-ACCESSES = """
-extern "C" __global__ void accesses(int* p, double* d, unsigned short* s, uint4* q, int n) {
-  __shared__ int tile[256];
-  int t = threadIdx.x, local[64];
-  for (int i = 0; i < 64; ++i) local[(i * n) & 63] = p[i * n + t];
-  tile[t] = s[t] + q[n].x + local[n & 63] + atomicAdd(p + t, 2) + atomicCAS(p + n, 1, t);
-  __syncthreads();
-  int* either = n & 1 ? p : tile;
-  asm volatile("red.global.add.s32 [%0], %1;" :: "l"(p + t + n), "r"(tile[255 - t]));
-  atomicAdd(tile + n, either[t] + atomicAdd(either + 1, n));
-  either[9] = max(min(tile[n], t), p[n]) + p[7] / n;
-  d[0] = atomicAdd(d + 4, 1.0) / d[5] + sqrt(d[6]) * t;
-  __threadfence_system();
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(4 * t), "l"(p + t));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" :: "r"(8 * t), "l"(p + 2 * t));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(16 * t), "l"(p + 4 * t));
-#endif
-}
-"""
-NAMED = {"ATOM", "ATOMG", "ATOMS", "BAR", "LD", "LDG", "LDL", "LDS", "MEMBAR", "RED", "ST", "STG", "STL", "STS"}
-
-
-@needs_cuda_wheels
-@pytest.mark.compilers
-@each_row("target", ["sm_75", "sm_120"])
-def test_opcodes_of_compiled_accesses_are_those_of_the_text(target: str) -> None:
-    case = compiled_cases(ACCESSES, target)["accesses"]
-    named = set()
-    for item, opcode in zip(case.code, opcodes_of(kernel_code(case.known.kernel.cubin, "accesses")), strict=False):
-        name, size = opcode.partition(".")[0], width_of(opcode)
-        assert name in ("", item.name, item.name.replace("REDG", "RED"))
-        assert not name or size == width_of(item.opcode)
-        named.add(name)
-    assert named >= (NAMED if target == "sm_75" else NAMED | {"LDGSTS"})
 
 
 def code_of(details: LaunchDetails) -> FunctionCode | None:

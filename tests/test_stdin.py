@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import errno
-import gzip
 import io
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 import tracemalloc
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.recorded import Report
-from gpuprof.model.trace import Trace
 from gpuprof.read.files import read_file
 from gpuprof.read.spool import spooled
 from tests import builders, ncu_bytes
@@ -51,12 +45,6 @@ def test_a_report_of_each_kind_is_read_under_the_name_of_standard_input(
     report = read(data, monkeypatch)
     assert isinstance(report, Report)
     assert (report.file, len(report.launches)) == ("standard input", 1)
-
-
-def test_a_timeline_is_read_as_from_its_file(emptied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    piped_in, from_file = read(gzip.decompress(TRACE.read_bytes()), monkeypatch), read_file(str(TRACE))
-    assert isinstance(piped_in, Trace) and isinstance(from_file, Trace)
-    assert piped_in.activities and replace(piped_in, file=from_file.file, sha256=from_file.sha256) == from_file
 
 
 def test_a_damaged_report_is_told_by_the_name_of_standard_input(emptied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,15 +92,6 @@ def test_memory_does_not_grow_with_what_comes(emptied: Path) -> None:
         tracemalloc.stop()
 
 
-def test_a_stream_that_fails_is_told(emptied: Path) -> None:
-    broken = Endless(5_000_000, OSError(errno.EIO, "Input/output error"))
-    with (
-        pytest.raises(InputError, match=r"^standard input .*input/output error$"),
-        spooled(broken, "standard input"),
-    ):
-        raise AssertionError("there is nothing to read")
-
-
 @pytest.mark.slow
 @each_row("command", ["show", "report", "roofline"])
 def test_the_commands_read_a_piped_report(command: str, tmp_path: Path) -> None:
@@ -122,15 +101,6 @@ def test_the_commands_read_a_piped_report(command: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert b"gemm" in done.stdout and list(temporary.iterdir()) == []
     assert b"input" not in done.stderr.replace(b"standard input", b"")
-
-
-@pytest.mark.slow
-def test_two_pipes_are_two_reports(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(PLAIN)
-    (tmp_path / "b").write_bytes(compressed(PLAIN))
-    line = f"{sys.executable} -m gpuprof show --format csv <(cat a) <(cat b)"
-    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
-    assert len(done.stdout.splitlines()) == 3, done.stderr
 
 
 @pytest.mark.slow
@@ -151,47 +121,4 @@ def test_a_signal_leaves_nothing_of_it(sent: signal.Signals, code: int, tmp_path
     # The pipe stays open: nothing but the signal ends it.
     assert started.wait(30) == code
     started.communicate()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_signal_while_its_folder_is_made_leaves_nothing_of_it(tmp_path: Path) -> None:
-    code = """
-import os, signal, sys, tempfile
-from gpuprof.cli import interrupt
-from gpuprof.read import spool
-made = tempfile.mkdtemp
-def ended_meanwhile(**options):
-    folder = made(**options)
-    os.kill(os.getpid(), signal.SIGTERM)
-    return folder
-tempfile.mkdtemp = ended_meanwhile
-with interrupt.cleaned_up_by(spool.remove_spooled), spool.spooled(sys.stdin.buffer, "standard input"):
-    print("went on")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_closed_stdout_leaves_nothing_of_it(tmp_path: Path) -> None:
-    line = f"{sys.executable} -m gpuprof show - >&- < a.ncu-rep; {sys.executable} -m gpuprof show - < a.ncu-rep | true"
-    (tmp_path / "a.ncu-rep").write_bytes(PLAIN)
-    (tmp_path / "temporary").mkdir()
-    environ = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
-    subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, check=False, timeout=60)
-    assert list((tmp_path / "temporary").iterdir()) == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash sets the limit on files, and it is not installed")
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    line = f"ulimit -f 64; exec {sys.executable} -m gpuprof show - < /dev/zero"
-    environ = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(["bash", "-c", line], env=environ, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 5
-    assert "File too large" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -85,13 +85,6 @@ def test_entries_of_a_kind_that_is_not_known_are_refused_with_the_way_out(
     assert [each.name for each in salvaged] == ["first"] and part in salvaged.warnings[0]
 
 
-def test_the_data_of_graphs_before_the_results_are_no_results(tmp_path: Path) -> None:
-    payload = prefixed(b"\x08\x01") + prefixed(launch("k"))
-    header = number(1, 0) + number(2, 1) + number(10, 1) + number(5, len(payload))
-    made = read(tmp_path, ncu_bytes.report(ncu_bytes.block([], NAMES), prefixed(header) + payload))
-    assert [each.name for each in made] == ["k"]
-
-
 KEY, THREE = message(1, number(5, 16)), message(2, number(5, 3))
 STRANGE = (
     pytest.param(message(2, number(9, 1)), id="a value of another type"),
@@ -110,16 +103,6 @@ def test_a_value_of_an_unknown_form_is_missing_and_no_zero(tmp_path: Path, conte
         assert metrics.number(CYCLES) is None and metrics.get(CYCLES) is None and metrics.instances(CYCLES) is None
         assert metrics.has(CYCLES) and metrics.is_strange(CYCLES)
         assert not metrics.is_strange(DURATION) and not made.launches[0].metrics.is_strange(CYCLES)
-
-
-def test_fields_beside_a_value_that_are_not_known_leave_it_as_it_is(tmp_path: Path) -> None:
-    element = KEY + THREE + message(3, number(5, 1))
-    metrics = [
-        message(13, number(1, 2) + part)
-        for part in (number(15, 1) + THREE, THREE + number(15, 1), number(15, 1) + message(3, element))
-    ]
-    before, behind, listed = (read(tmp_path, report(launch("a", metric))).launches[0].metrics for metric in metrics)
-    assert (before.number(CYCLES), behind.number(CYCLES), listed.instances(CYCLES)) == (3, 3, {16: 3})
 
 
 BROKEN = message(13, number(1, 2) + b"\x12\x09\x19\x00")

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.model.headline import nearest_limit
 from gpuprof.model.recorded import FixedDetails, RuleResult
 from gpuprof.model.told import OR_MORE, ToldWarps, bottleneck, told_warps
-from tests.kernels import Made, busy, lasting, made, session
+from tests.kernels import Made, busy, lasting, made
 from tests.table import each_row
 
 HEAVIER = (
@@ -64,18 +63,6 @@ def test_the_level_that_a_rule_names_is_busy_from_its_threshold_on(
 
 
 @each_row(
-    "text",
-    [
-        "Memory is more heavily utilized than Compute: Look at it to see where the memory system bottleneck is.",
-        WELL_USED.format("The kernel", "workloads", "Compute"),
-        "This kernel exhibits low compute throughput and memory bandwidth utilization.",
-    ],
-)
-def test_where_a_rule_names_no_level_none_is_bounded(text: str) -> None:
-    assert bottleneck(said(text)) is None
-
-
-@each_row(
     ("texts", "warps"),
     [
         ((ISSUE.format("kernel"),), ToldWarps(0.125, 3.0, 0.25)),
@@ -108,13 +95,6 @@ def test_a_profile_has_what_rules_tell_of_warps_where_metrics_do_not() -> None:
     assert kernel.occupancy.achieved == pytest.approx(3 / 16)
 
 
-def test_metrics_come_before_what_rules_tell() -> None:
-    counted = made(lasting(), {"smsp__issue_active.avg.per_cycle_active": 0.5}, busy(sm=20, l2=30))
-    kernel = told(counted, ISSUE.format("kernel"), HEAVIER.format("section ", "L2")).profile()
-    assert kernel.scheduler is not None and kernel.scheduler.issue_active == 0.5
-    assert [(unit.unit, unit.definition) for unit in kernel.throughput] == [("sm", None), ("l2", None)]
-
-
 NAMED = told(made(lasting(), busy(sm=40, dram=8)), HEAVIER.format("section ", "L2"))
 
 
@@ -125,32 +105,3 @@ def test_a_level_that_was_told_to_be_the_bottleneck_is_the_limit_and_nothing_wai
     assert NAMED.findings("latency-bound") == []
     kernel = NAMED.profile()
     assert (kernel.throughput[-1].unit, kernel.throughput[-1].definition) == ("l2", OR_MORE)
-
-
-def test_memory_is_as_busy_as_the_level_that_is_named() -> None:
-    kernel = told(made(lasting(), busy(sm=40, memory=71)), HEAVIER.format("section ", "L2")).profile()
-    limit = nearest_limit(kernel)
-    assert limit is not None and (limit.unit, limit.fraction) == ("l2", 0.71)
-
-
-def test_the_level_that_a_rule_names_is_no_less_busy_than_those_that_were_collected() -> None:
-    named = told(made(lasting(), busy(sm=50, l2=70)), HEAVIER.format("section ", "DRAM"))
-    (dram,) = (unit for unit in named.profile().throughput if unit.unit == "dram")
-    assert dram.fraction == pytest.approx(0.7) and dram.definition == OR_MORE
-    assert named.profile().findings[0].rule == "dram-bandwidth"
-    used = told(made(lasting(), busy(sm=50)), WELL_USED.format("This workload", "DRAM", "Memory"))
-    assert {finding.confidence for finding in used.findings("dram-bandwidth")} == {"inferred"}
-    verdict = session(used).verdict
-    assert verdict is not None and "80 %" in verdict.sentence
-
-
-def test_how_busy_a_level_is_at_least_does_not_bound_what_a_repair_gains() -> None:
-    conflicts = {
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": 9e6,
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": 1e7,
-    }
-    launch = made(lasting(), conflicts, {"launch__shared_mem_per_block_static": 4096.0})
-    named = told(launch, HEAVIER.format("section ", "L1"))
-    # L1 may be full: 90 % of its wavefronts are conflicts, not 90 % × 60 % × 1.25 of the time.
-    for known in (launch, named):
-        assert known.finding("shared-bank-conflict").gain_kernel == pytest.approx(0.9)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.units import (
-    BINARY_PREFIXES,
     DECIMAL_PREFIXES,
     Quantity,
     format_binary,
@@ -18,8 +17,6 @@ from gpuprof.units import (
     format_waves,
     ncu_unit,
     parse_quantity,
-    round_step,
-    significant,
 )
 from tests.table import each_row
 
@@ -56,11 +53,6 @@ def test_a_decimal_prefix_multiplies(number: float, unit: tuple[str, float, str]
     assert parse_quantity(f"{number!r} {prefix}{base}") == Quantity(number * factor, base)
 
 
-@given(st.integers(0, 2**40), st.sampled_from(sorted(BINARY_PREFIXES)), st.sampled_from(["B", "B/s"]))
-def test_a_binary_prefix_is_for_bytes(number: int, prefix: str, unit: str) -> None:
-    assert parse_quantity(f"{number} {prefix}{unit}") == Quantity(number * BINARY_PREFIXES[prefix], unit)
-
-
 @given(st.text(max_size=40))
 def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
     try:
@@ -95,11 +87,6 @@ def test_amounts_are_written_with_their_prefix() -> None:
     assert {count: format_waves(count) for count in waves} == waves
 
 
-@given(st.floats(1e-6, 1e15), st.integers(1, 8))
-def test_significant_digits_are_kept(value: float, digits: int) -> None:
-    assert float(significant(value, digits)) == pytest.approx(value, rel=10.0 ** (1 - digits) * 0.51)
-
-
 @each_row(
     ("unit", "factor", "base"),
     [
@@ -121,8 +108,3 @@ def test_any_ncu_unit_has_a_base(unit: str) -> None:
     assert factor > 0
     again_factor, again = ncu_unit(base)
     assert (again, again_factor) == (base, 1.0)
-
-
-@each_row(("least", "step"), [(1, 1), (1.01, 2), (2, 2), (3, 5), (6, 10), (0.012, 0.02), (700, 1000)])
-def test_the_step_of_a_scale_is_round_and_not_below(least: float, step: float) -> None:
-    assert round_step(least) == pytest.approx(step)

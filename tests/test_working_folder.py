@@ -22,10 +22,8 @@ from gpuprof.cli.main import COMMANDS
 from gpuprof.code.tools.programs import find_programs
 from gpuprof.collect.installation import find_ncu
 from gpuprof.collect.machine import Machine
-from gpuprof.collect.python_programs import packages_of
-from gpuprof.working_folder import program_on_path, python_command, trusted_path
+from gpuprof.working_folder import program_on_path
 from tests.ncu_bytes import simple_report
-from tests.table import each_row
 from tests.test_run import STANDIN
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -184,71 +182,12 @@ def test_no_command_runs_what_is_in_the_working_folder(hostile: Hostile, command
         assert "matplotlibrc" not in done.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.compilers
-@each_row("command", ["check", "report"])
-def test_relative_entries_of_pythonpath_are_left_out(tmp_path: Path, command: str) -> None:
-    hostile = Hostile(tmp_path, "relative")
-    for arguments, code, _ in INVOCATIONS[command]:
-        assert hostile.gpuprof(command, *arguments).returncode == code
-    assert hostile.run() == []
-
-
 def test_showing_a_report_and_completion_run_nothing_of_the_folder(hostile: Hostile) -> None:
     done = hostile.gpuprof("show", "one.ncu-rep")
     assert done.returncode == 0 and "gemm" in done.stdout and hostile.run() == []
     source = hostile.gpuprof(_GPUPROF_COMPLETE="bash_source")
     typed = hostile.gpuprof(_GPUPROF_COMPLETE="bash_complete", COMP_WORDS="gpuprof sho", COMP_CWORD="1")
     assert "complete -o nosort" in source.stdout and "plain,show" in typed.stdout and hostile.run() == []
-
-
-@pytest.mark.slow
-@each_row("module", ["characterize.counted_run", "characterize.on_gpu.gpu_server", "code.tools.nvrtc_child"])
-def test_a_python_of_ours_imports_nothing_of_the_working_folder(hostile: Hostile, module: str) -> None:
-    arguments = {"characterize.on_gpu.gpu_server": ("gpuprof.characterize.on_gpu.device:open_gpu", "0")}
-    command = python_command(f"gpuprof.{module}", *arguments.get(module, ("0", "1,2")))
-    subprocess.run(
-        command, cwd=hostile.folder, env=hostile.environ, check=False, capture_output=True, stdin=subprocess.DEVNULL
-    )
-    assert hostile.run() == []
-
-
-def test_a_python_of_ours_has_our_path_but_for_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    named, other = tmp_path / "named", tmp_path / "other"
-    monkeypatch.setenv("PYTHONPATH", f"{named}:other::.")
-    monkeypatch.setattr(sys, "path", ["", ".", str(tmp_path), str(other), "lib", str(named), *sys.path])
-    left = trusted_path()
-    assert left[0] == str(named) and not {"", ".", "lib", str(tmp_path), str(other)} & {*left}
-    (named / "asked").mkdir(parents=True)
-    (named / "asked" / "__init__.py").write_text("import sys, gpuprof\ndef main(words): print(*words, sys.path[0])\n")
-    done = subprocess.run(python_command("asked", "a b", "c"), capture_output=True, text=True, check=True)
-    assert done.stdout == f"a b c {named}\n"
-
-
-def test_an_absolute_entry_of_pythonpath_stays_though_it_is_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(sys, "path", ["", str(tmp_path)])
-    assert trusted_path() == [str(tmp_path)]
-
-
-def test_a_user_s_python_is_asked_without_the_working_folder(hostile: Hostile) -> None:
-    mine = hostile.folder.parent / "home" / "mine"
-    (mine / "present").mkdir(parents=True)
-    (mine / "present" / "__init__.py").write_text("")
-    environ = {**hostile.environ, "PYTHONPATH": f":.:{mine}"}
-    before = Path.cwd()
-    os.chdir(hostile.folder)
-    try:
-        found = packages_of(sys.executable, ("present", "cupti", "own"), environ)
-    finally:
-        os.chdir(before)
-    assert found == {"present"} and hostile.run() == []
 
 
 def test_programs_are_not_taken_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

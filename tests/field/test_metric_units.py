@@ -13,7 +13,6 @@ import pytest
 from benchmarks.recordings.report_file import dim3
 from gpuprof.read.metric_units import unit_of
 from gpuprof.read.wire import message, number
-from gpuprof.units import ncu_unit
 from tests import ncu_bytes
 from tests.field.folder import folder
 
@@ -83,16 +82,3 @@ def test_units_of_what_ncu_offers_are_those_of_nvidia_s_reader(chip: str) -> Non
     different = {name: (unit, ours) for name, unit in theirs.items() if (ours := unit_of(name)) != unit}
     assert {name: pair for name, pair in different.items() if pair != ("s", "ns")} == {}
     assert all(name.startswith("gpu__time_") for name in different)
-
-
-def test_only_time_is_recorded_in_a_scaled_unit() -> None:
-    bases = {base for chip in ("tu102", "gh100") for base, kind in _offered(chip) if kind == "Counter"}
-    scaled = {base for base in bases if ncu_unit(unit_of(f"{base}.sum") or "")[0] != 1}
-    assert scaled and all(base.startswith("gpu__time_") for base in scaled)
-
-
-def test_for_a_chip_that_it_does_not_know_nvidia_s_reader_guesses_and_gpuprof_does_not() -> None:
-    name = "dram__bytes.sum.per_second"
-    assert read_by_nvidia([name], CHIPS["gh100"]) == {name: "byte/s"}
-    assert read_by_nvidia([name], 379) == {name: "byte"}
-    assert unit_of(name) == "byte/s"

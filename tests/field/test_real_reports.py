@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.field.folder import folder, report
-from tests.machine_words import machine_words
-from tests.readings import report_of, session_of
+from tests.readings import session_of
 from tests.test_real_reports import native_value, pairs
 
 ROOFLINE_RULE = re.compile(
@@ -77,17 +76,3 @@ def test_an_export_of_chosen_metrics_and_a_cuprof_report_have_what_was_recorded(
     kernels = session_of(report("darknet-profile.nsight-cuprof-report")).kernels
     assert all(kernel.grid is not None and kernel.duration_s is kernel.time_share is None for kernel in kernels)
     assert any("duration" in entry.what for entry in kernels[0].missing)
-
-
-def test_details_of_a_report_are_there_for_a_diagnosis() -> None:
-    launch = report_of(report("cutlass-report-s8-persist.ncu-rep")).launches[0]
-    assert launch.ranges == ("NCUTEST",)
-    assert any(name.endswith("mma_base.h") and text for name, text in launch.details.source_files().items())
-    assert any(rule.rule == "SOLBottleneck" for rule in launch.details.rule_results())
-    listing = launch.details.instructions()
-    samples = "smsp__pcsamp_sample_count"
-    hot = max(listing, key=lambda entry: entry.counts.get(samples, 0.0))
-    assert hot.sass and hot.file and hot.line
-    assert sum(entry.counts.get(samples, 0) for entry in listing) == launch.metrics.number(samples)
-    encodings = machine_words(launch)
-    assert set(encodings) <= {entry.pc for entry in listing} and len(encodings) >= len(listing) - 1
