@@ -69,20 +69,6 @@ def test_damage_lies_where_the_block_or_the_rest_begins(data: bytes, at: int) ->
     assert damage is not None and damage.offset == at
 
 
-def test_the_reader_gives_launches_device_and_command(tmp_path: Path) -> None:
-    path = tmp_path / "two.ncu-rep"
-    path.write_bytes(TWO)
-    report = read_ncu_rep(path)
-    assert [launch.name for launch in report] == ["first", "second"]
-    assert report.launches[0].metrics.number("gpu__time_duration.sum") is not None
-    assert report.devices[0].name == "NVIDIA A100 80GB PCIe"
-    assert report.devices[0].pci_id == "10de:20b5"
-    assert report.devices[0].compute_capability == "8.0"
-    assert (report.clock_control, report.cache_control) == ("base", "none")
-    assert report.tool_version == "2024.1.1.0"
-    assert {launch.process for launch in report} == {7}
-
-
 def test_a_cut_report_is_refused_and_salvaged_on_request(tmp_path: Path) -> None:
     first = ncu_bytes.block([ncu_bytes.launch("first", {0: 5.0})], ["gpu__time_duration.sum"])
     second = ncu_bytes.block([ncu_bytes.launch("second", {0: 5.0})])

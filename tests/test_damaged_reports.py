@@ -41,12 +41,9 @@ def parts(data: bytes) -> dict[str, list[Stretch]]:
     messages = [*launches, *programs, *(span for block in blocks for span in block.rest)]
     lengths = [0, *(block.header[0] - 4 for block in blocks), *(start - 4 for start, _ in messages)]
     named = {
-        "lengths": [(at, min(at + 16, len(data))) for at in lengths],
-        "headers": [block.header for block in blocks],
-        "launches": launches,
-        "programs": programs,
-        "anywhere": [(0, len(data))],
-    }
+        "lengths": [(at, min(at + 16, len(data))) for at in lengths], "headers": [block.header for block in blocks],
+        "launches": launches, "programs": programs, "anywhere": [(0, len(data))],
+    }  # fmt: skip
     return {name: stretches for name, stretches in named.items() if stretches}
 
 

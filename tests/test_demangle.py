@@ -28,10 +28,8 @@ def test_kernels_read_as_in_reports() -> None:
         "_Z11mathKernel1Pf": "mathKernel1(float*)",
         "_Z13gmem_coalesceILi32EEviiiPKfS1_Pf": "void gmem_coalesce<32>(int, int, int, float const*, "
         "float const*, float*)",
-        "my_kernel": "my_kernel",
-        "_Znot a name": "_Znot a name",
-        "": "",
-    }
+        "my_kernel": "my_kernel", "_Znot a name": "_Znot a name", "": "",
+    }  # fmt: skip
     assert demangled([*names, "my_kernel"]) == names
 
 

@@ -31,22 +31,15 @@ def test_units_of_recorded_metrics_are_those_of_nvidia_s_reader(real_report: Pat
 @each_row(
     ("name", "unit"),
     [
-        ("gpu__time_duration.sum", "ns"),
-        ("profiler__pmsampler_interval_time", "ns"),
-        ("sm__cycles_elapsed.avg.per_second", "hz"),
-        ("sm__cycles_active.avg.per_cycle_elapsed", ""),
-        ("sm__warps_active.avg.per_cycle_active", "warp"),
-        ("sm__warps_launched.sum.per_cycle_elapsed", "warp/cycle"),
-        ("l1tex__data_bank_conflicts_pipe_lsu.sum.per_second", "1/s"),
-        ("pmsampling:sm__ctas_launched.sum", "block"),
-        ("device__attribute_clock_rate", ""),
-        ("foo__bars.sum", None),
-        ("foo__bars.sum.pct_of_peak_sustained_elapsed", "%"),
-        ("foo__bars.ratio", None),
-        ("foo__bytes.median", None),
+        ("gpu__time_duration.sum", "ns"), ("profiler__pmsampler_interval_time", "ns"),
+        ("sm__cycles_elapsed.avg.per_second", "hz"), ("sm__cycles_active.avg.per_cycle_elapsed", ""),
+        ("sm__warps_active.avg.per_cycle_active", "warp"), ("sm__warps_launched.sum.per_cycle_elapsed", "warp/cycle"),
+        ("l1tex__data_bank_conflicts_pipe_lsu.sum.per_second", "1/s"), ("pmsampling:sm__ctas_launched.sum", "block"),
+        ("device__attribute_clock_rate", ""), ("foo__bars.sum", None),
+        ("foo__bars.sum.pct_of_peak_sustained_elapsed", "%"), ("foo__bars.ratio", None), ("foo__bytes.median", None),
         ("", None),
     ],
-)
+)  # fmt: skip
 def test_examples(name: str, unit: str | None) -> None:
     assert unit_of(name) == unit
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-import shutil
-import subprocess
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuprof.collect.name_filter import LONGEST, by_name, by_symbol
 from gpuprof.collect.name_pieces import as_ncu_may_write
-from tests import kept_tools
 from tests.kernel_name_corpus import MADE_UP, Names, library_name, of_libraries, renamed
 from tests.readings import report_of
 from tests.table import each_row
@@ -31,7 +26,6 @@ GEMV = (
 
 
 def finds(source: str, name: str) -> bool:
-    """Tell whether a kernel that is planned by one name comes under another."""
     return re.search(by_name([source]).expression, name) is not None
 
 
@@ -95,12 +89,10 @@ NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul
 @each_row(
     "wanted",
     [
-        [GEMV, *many(200)],
-        ["_Z6KernelI4GemmEvT_", "_Z6KernelIfEvT_"],
-        [kernel.library for kernel in of_libraries()] * 2,
-        ["void (anonymous namespace)::f<1>(int)", GEMV],
+        [GEMV, *many(200)], ["_Z6KernelI4GemmEvT_", "_Z6KernelIfEvT_"],
+        [kernel.library for kernel in of_libraries()] * 2, ["void (anonymous namespace)::f<1>(int)", GEMV],
     ],
-)
+)  # fmt: skip
 def test_a_kernel_that_would_hang_never_comes(wanted: list[str]) -> None:
     made = by_name(wanted, never=[NCCL])
     assert not re.search(made.expression, NCCL) and len(made.expression) <= LONGEST + 4
@@ -113,38 +105,6 @@ def test_what_must_not_come_does_not_whatever_is_wanted(chosen: set[Names], numb
     assert not any(re.search(named.expression, one.library) for one in never)
     symbols = by_symbol([one.symbol for one in wanted], never=[one.symbol for one in never])
     assert not any(re.search(symbols.expression, one.symbol) for one in never)
-
-
-@pytest.fixture(scope="session")
-def std_regex(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that compiles and matches as libstdc++'s std::regex."""
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ is installed here")
-    program = tmp_path_factory.mktemp("regex") / "std_regex"
-    program.write_bytes(kept_tools.host_program(Path(__file__).with_name("std_regex.cpp"), "-O1"))
-    program.chmod(0o755)
-    return program
-
-
-def matched(program: Path, asked: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    """What std::regex says to names, for each expression."""
-    lines = [line for expression, names in asked for line in (f"E {expression}", *(f"N {name}" for name in names))]
-    done = subprocess.run([program], input="\n".join(lines) + "\n", text=True, capture_output=True, check=True)
-    return done.stdout.splitlines()
-
-
-@pytest.mark.compilers
-def test_the_cpp_librarys_expressions_find_the_same(std_regex: Path) -> None:
-    kernels = of_libraries()
-    every = [name for kernel in kernels for name in (kernel.nvidia, kernel.renamed)]
-    alone = [(by_name([kernel.library]).expression, [kernel.nvidia, kernel.renamed]) for kernel in kernels]
-    together = by_name([kernel.library for kernel in kernels[:40]], others=[one.library for one in kernels[40:]])
-    *each, all_names = matched(std_regex, [*alone, (together.expression, every)])
-    assert each == ["11"] * len(kernels)
-    assert all_names[:80] == "1" * 80
-    assert [letter == "1" for letter in all_names] == [bool(re.search(together.expression, name)) for name in every]
-    cut = by_symbol(many(3000))
-    assert matched(std_regex, [(cut.expression, many(3))]) == ["111"]
 
 
 def test_an_expression_has_nothing_that_dialects_read_differently() -> None:

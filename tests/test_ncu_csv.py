@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from gpuprof.errors import GpuprofError, InputError
 from gpuprof.model.recorded import Launch, Report
-from gpuprof.read.details_labels import metric_name
 from gpuprof.read.ncu_csv import read_ncu_csv
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.read.printed_launch import short_name
 from tests.table import each_row
 
 H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
@@ -91,12 +89,10 @@ def test_values_come_in_base_units_with_the_digits_that_were_printed() -> None:
         "gpu__time_duration.sum": ("usecond", "9.34", 9.34e-6, "s", 3),
         "sm__cycles_elapsed.avg.per_second": ("cycle/nsecond", "1.06", 1.06e9, "Hz", 3),
         "dram__bytes.sum.peak_sustained": ("Kbyte/cycle", "1.28", 1280, "byte/cycle", 3),
-        "launch__grid_size": ("", "32", 32, "", None),
-        "d__pct": ("%/Kbyte", "7.949000", 7949, "%/byte", 7),
+        "launch__grid_size": ("", "32", 32, "", None), "d__pct": ("%/Kbyte", "7.949000", 7949, "%/byte", 7),
         "launch__func_cache_config": ("", "CachePreferNone", "CachePreferNone", "", None),
-        "a__x.sum": ("inst", "6 (1; 2; 3)", 6, "inst", None),
-        "b": ("", "GPU (0)", "GPU (0)", "", None),
-    }
+        "a__x.sum": ("inst", "6 (1; 2; 3)", 6, "inst", None), "b": ("", "GPU (0)", "GPU (0)", "", None),
+    }  # fmt: skip
     report = read(raw_page({name: (unit, [cell]) for name, (unit, cell, *_) in printed.items()}))
     (launch,) = report.launches
     assert (report.kind, report.warnings, set(launch.metrics.names())) == ("ncu-csv-raw", (), set(printed))
@@ -287,26 +283,6 @@ def test_rules_are_the_details_of_their_launch() -> None:
     assert report.warnings == ()
 
 
-@each_row(
-    ("place", "metric"),
-    [
-        (("GPU Speed Of Light", "SOL FB", "%"), "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
-        (("GPU Speed Of Light", "SM [%]", "%"), "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
-        (("GPU Speed Of Light", "Memory Frequency", "Hz"), "dram__cycles_elapsed.avg.per_second"),
-        (("GPU Speed Of Light Throughput", "Memory [%]", "%"),
-         "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"),
-        (("GPU Speed Of Light Throughput", "Compute (SM) [%]", "%"),
-         "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
-        (("Memory Workload Analysis", "L2 Hit Rate", "%", "Some Table"),
-         "details:Memory Workload Analysis:Some Table:L2 Hit Rate"),
-    ],
-)  # fmt: skip
-def test_labels_of_2019_to_2021_are_known_and_one_of_a_table_is_not_the_section_s(
-    place: tuple[str, ...], metric: str
-) -> None:
-    assert metric_name(*place) == metric
-
-
 # Output of a program and of ncu around the table.
 
 MIXED = as_csv(
@@ -408,19 +384,3 @@ def test_a_cut_file_gives_a_prefix_and_a_warning_or_an_error(page: str, values: 
         last_line = page[:cut].rpartition("\n")[2]
         value_is_complete = last_line.endswith(tuple(f'"{x}"{end}' for x in values for end in ("", ",", ',""')))
         assert part.warnings or last_line == "" or value_is_complete, cut
-
-
-@each_row(
-    ("demangled", "name"),
-    [
-        ("warmingUp(float *)", "warmingUp"), ("set_halo_values_x_396_gpu", "set_halo_values_x_396_gpu"),
-        ("void smem_blocking<(int)32>(int, const float *)", "smem_blocking"),
-        ("void at::native::<unnamed>::gather<float, void at::f(T1)::[lambda() (instance 1)]>(int)", "gather"),
-        ("void at::native::(anonymous namespace)::up<float, float>(int, Acc<float, 4ul>)", "up"),
-        ("enable_if<!T7, void>::type kernel<int, 0, gemv<const __nv_bfloat16>>(T13)", "kernel"),
-        ("std::enable_if<(T1 > 5), unsigned long>::type *ns::pick<T1>(T1)", "pick"),
-        ("void ns::Functor<int>::operator ()() const", "operator()"), ("_ZN3foo3barEv", "_ZN3foo3barEv"), ("", ""),
-    ],
-)  # fmt: skip
-def test_the_base_name_has_no_type_scope_arguments_or_parameters(demangled: str, name: str) -> None:
-    assert short_name(demangled) == name

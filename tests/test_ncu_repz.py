@@ -19,7 +19,6 @@ from gpuprof.read.files import read_file
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.zstd_frames import MAGIC
 from tests import builders, ncu_bytes
-from tests.conftest import OWN_REPORTS
 from tests.readings import report_of
 from tests.table import each_row
 from tests.zstd_bytes import SKIPPED, compressed, frame, stored, unknown, zeros
@@ -74,17 +73,6 @@ def test_a_compressed_report_has_the_values_of_the_plain_one(real_report: Path, 
     assert isinstance(report, Report)
     assert (report.file, report.kind) == (str(path), report_of(real_report).kind)
     assert repr(everything(report)) == repr(everything(report_of(real_report)))  # NaN is not equal to itself
-
-
-@pytest.mark.usefixtures("through_a_file")
-def test_a_large_report_goes_through_a_file_that_nobody_sees(tmp_path: Path, emptied: Path) -> None:
-    path = written(tmp_path, compressed(OWN_REPORTS[1].read_bytes()))
-    report = read_ncu_rep(path)
-    path.unlink()  # what is read later does not come from it
-    details, expected = report.launches[0].details, report_of(OWN_REPORTS[1]).launches[0].details
-    assert details.instructions() == expected.instructions()
-    assert details.rule_results() == expected.rule_results()
-    assert details.machine_code() == expected.machine_code() != b""
 
 
 @each_row(

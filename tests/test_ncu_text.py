@@ -50,11 +50,7 @@ RULES = """
 PAGE = f"[41] app@127.0.0.1\n  {LAUNCH}\n{TABLE}{RULES}"
 
 
-TABLE_ONLY = f"{LAUNCH}\n{TABLE}"
-
-
 def table(rows: list[tuple[str, str, str]]) -> str:
-    """Return a table with ncu's header."""
     dashes = f"    {'-' * 50} {'-' * 11} {'-' * 12}\n"
     lines = [f"    {label:<50} {unit:>11} {value:>12}\n" for label, unit, value in rows]
     return "".join((dashes, f"    {'Metric Name':<50} Metric Unit Metric Value\n", dashes, *lines, dashes))
@@ -181,14 +177,6 @@ step 3  loss  12.5
          "details::Pipe Utilization (% of active cycles):Tensor (FP)": 0.25,
          "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active": 1.25},
     ),
-    "full names need no section": (
-        f"  {LAUNCH}\n" + table([("smsp__inst_executed.sum", "inst", "1,200")])
-        + "    l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio      sector         2.50\n"
-        "    launch__registers_per_thread   40   <- few\n    my__own   12.50\n"
-        f"    gpc__cycles_elapsed.max   cycle   none\n{SPEED}" + table([("Cycles (sm__x.sum)", "cycle", "250,000")]),
-        {"smsp__inst_executed.sum": 1200, "sm__x.sum": 250_000, "launch__registers_per_thread": 40,
-         "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio": 2.5},
-    ),
     "loose rows, where label and unit mean one metric": (
         f"""  {LAUNCH}
     Section: Launch Statistics
@@ -200,26 +188,6 @@ step 3  loss  12.5
     Whatever It Is                   %                           50
 """,
         {"launch__block_size": 128, OCCUPANCY: 48},
-    ),
-    "rows copied by hand, with the unit behind the value": (
-        f"""  {LAUNCH}
-{SPEED}    DRAM Throughput                6.97 %
-    Compute (SM) Throughput        9.93     %
-    Memory Throughput              26.05 % of it
-    Section: Occupancy
-    Block Limit Registers                 2 block   <- binding
-""",
-        {DRAM: 6.97, "sm__throughput.avg.pct_of_peak_sustained_elapsed": 9.93,
-         "launch__occupancy_limit_registers": 2},
-    ),
-    "values under their labels in wide columns": (
-        f"  {LAUNCH}\n{SPEED}{DASHES}    Duration              msecond              1.50\n{DASHES}", {TIME: 1.5e-3},
-    ),
-    "charts with brackets behind their names": (
-        f"  {LAUNCH}\n    Section: Made Up Chart\n    L1 Roofline\n" + table([("Made Up", "%", "1.50")])
-        + "\n    L2 Roofline (Global/Local)\n" + table([("Made Up", "%", "2.50")]),
-        {"details:Made Up Chart:L1 Roofline:Made Up": 1.5,
-         "details:Made Up Chart:L2 Roofline (Global/Local):Made Up": 2.5},
     ),
     "a table whose section's line is lost": (
         f"  {LAUNCH}\n{SPEED}" + table([("Duration", "us", "200.00")]) + "    Sec#ion: Memory Workload Analysis\n"
@@ -329,7 +297,6 @@ def test_an_ordinary_table_or_section_is_no_output_of_ncu(text: str, tmp_path: P
         (f"{PAGE}\n  scale(float *) (16, x(256, 1, 1), Context 1, Stream 7, Device 0, CC 8.0\n{TABLE}", 2, ["1 row "]),
         # The line of a launch is lost: nothing of its table goes to the launch above.
         (f"{LAUNCH}\n{TABLE}\n  scale(float *) (16, 1, 1)x(2\n{TABLE}{RULES}", 1, ["7 rows "]),
-        (f"{LAUNCH}\n{TABLE[: TABLE.index('    Duration')]}", 1, ["truncated"]),
         (f"{LAUNCH}\n{TABLE[: TABLE.index('200.00') + 2]}", 1, ["line 8: it is truncated"]),
         (f"==ERROR== LaunchFailed\n  {LAUNCH}\n{SPEED}"
          + table([("DRAM Throughput", "%", "(!) nan"), ("Duration", "ns", "(!) nan")]), 1, ["line 2 ", "LaunchFailed"]),
@@ -337,8 +304,6 @@ def test_an_ordinary_table_or_section_is_no_output_of_ncu(text: str, tmp_path: P
         *((f"{LAUNCH}\n{TABLE.replace(before, after)}", 1, [told]) for before, after, told in (
             ("      250,000\n", "      25,000\n", "line 7"), ("      250,000\n", "      1,250,000\n", "line 7"),
             ("         1.25\n", "         1x25\n", "1 row "), ("         1.25\n", "  a      1.25\n", "1 row "),
-            ("SM Frequency      ", "SM Frequency    x ", "1 row "),
-            ("DRAM Throughput         ", "DRAM at 12 in all ", "1 row "),
             ("    Elapsed Cycles                cycle      250,000\n", "    ----x--- ----------- ------\n", "1 row "))),
     ],
 )  # fmt: skip
@@ -366,14 +331,6 @@ def test_ranges_rules_and_sizes_of_a_launch_are_read_where_they_stand(tmp_path: 
     assert (session.sources[0].kind, kernel.grid, kernel.grid_size) == ("ncu-text", (16, 2, 1), None)
     assert session.verdict is not None and session.verdict.unknown is not None
     assert all("CSV export" not in missing.how for missing in kernel.missing)
-
-
-def test_launches_of_several_processes_are_told_apart_and_one_without_values_stays() -> None:
-    text = PAGE + PAGE.replace("[41] app", "[42] other") + f"  {LAUNCH}\n\n==ERROR== made up\n"
-    report = read(text)
-    assert [launch.process_name for launch in report.launches] == ["app", "other", "other"]
-    assert [len(list(launch.metrics.names())) for launch in report.launches] == [8, 8, 0]
-    assert len(report.warnings) == 1 and "made up" in report.warnings[0]
 
 
 def test_a_graph_is_a_launch_of_its_own_and_gives_nothing_to_the_kernel_above() -> None:

@@ -14,9 +14,6 @@ from gpuprof.collect.browser import open_in_browser
 from tests import builders, ncu_bytes
 from tests.cli import Done, gpuprof
 from tests.table import each_row
-from tests.test_run import bench
-
-__all__ = ["bench"]
 
 REPORT = ncu_bytes.simple_report([("gemm", {**ncu_bytes.A100, **builders.FLOP_1})])
 
@@ -48,7 +45,6 @@ def opened(folder: Path, *words: str) -> tuple[Done, Path]:
 
 
 def given(folder: Path) -> Path:
-    """Wait for what the browser is given, and return the file."""
     deadline = time.monotonic() + 30
     while not (folder / "opened").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -81,18 +77,3 @@ def test_where_nothing_can_be_opened_it_is_said_and_nothing_else_changes(
     assert (folder / "report.html").is_file()
     bare = {"DISPLAY": ":0", "PATH": str(folder)}
     assert "browser" in (open_in_browser(folder / "page.html", bare) or "")
-
-
-@each_row(
-    ("words", "option"),
-    [
-        (("roofline", "a.ncu-rep", "--format", "json"), "--format json"),
-        (("roofline", "--plan-only", "--", "true"), "--plan-only"),
-        (("run", "--dry-run", "--", "true"), "--dry-run"),
-        (("run", "--plan-only", "--", "true"), "--plan-only"),
-    ],
-)
-def test_without_a_page_there_is_nothing_to_open(folder: Path, words: tuple[str, ...], option: str) -> None:
-    done = gpuprof(words[0], "--open", *words[1:], cwd=folder)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--open" in done.stderr and option in done.stderr

@@ -53,7 +53,6 @@ def nvidias_instances(metric: Any) -> list[Instance]:
 
 
 def same(mine: Any, other: Any) -> bool:
-    """Equal, where two that are not numbers are equal."""
     return bool(mine == other or (mine != mine and other != other))  # noqa: PLR0124
 
 

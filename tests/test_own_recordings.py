@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.passes import arch_of
-from gpuprof.collect.failures import failures_of
 from gpuprof.collect.metrics import metrics_of
-from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.model.session import KernelProfile
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests.readings import session_of
@@ -21,21 +19,18 @@ FLOATS = 2**24
 
 
 def kernels(report: str, name: str) -> list[KernelProfile]:
-    """The launches of a kernel in a recording."""
     found = [kernel for kernel in session_of(H100 / report).kernels if kernel.name == name]
     assert found
     return found
 
 
 def traffic(kernel: KernelProfile, level: str) -> float:
-    """The bytes at a level of memory."""
     (moved,) = (moved.bytes for moved in kernel.traffic if moved.level == level)
     assert moved is not None
     return moved
 
 
 def log(name: str) -> str:
-    """What ncu wrote to its log."""
     return (H100 / f"{name}.log").read_text(encoding="utf-8")
 
 
@@ -78,18 +73,6 @@ def test_a_transpose_that_writes_with_a_stride_moves_a_sector_for_each_float(rep
 # Names and numbers
 
 
-def test_a_plan_has_numbers_that_come_however_streams_are_counted() -> None:
-    report = read_ncu_rep(H100 / "run-launches" / "run" / "survey.ncu-rep")
-    launches = [launch for launch in report if launch.name in ("left", "right")]
-    seen = [
-        Seen(launch.mangled, launch.demangled, launch.grid or (1, 1, 1), launch.block or (1, 1, 1), 1e-3, launch.stream)
-        for launch in launches
-    ]
-    plan = make_plan(seen)
-    assert {kernel.counts for kernel in plan.kernels} == {(5, 5)}
-    assert all(number <= 5 for kernel in plan.kernels for number in kernel.invocations)
-
-
 def test_nodes_of_a_graph_are_counted_as_launches_are() -> None:
     """A graph of left, left and right, launched four times."""
     nodes = [launch.name for launch in read_ncu_rep(H100 / "graphs" / "node.ncu-rep")]
@@ -101,12 +84,6 @@ def test_nodes_of_a_graph_are_counted_as_launches_are() -> None:
 
 
 # Failures
-
-
-@each_row("name", ["no-suffix", "no-suffix-beside"])
-def test_a_metric_without_a_suffix_that_is_unknown_is_told_and_left_out(name: str) -> None:
-    first, *_ = failures_of(log(f"unknown-metrics/{name}"), "")
-    assert (first.remedy, first.metrics) == ("without-metrics", ("sm__no_such_metric",))
 
 
 # Metrics and options

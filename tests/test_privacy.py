@@ -21,7 +21,7 @@ from gpuprof.diagnose.listing import Listing
 from gpuprof.diagnose.summary import summarised
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Missing
-from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, LineWork, Location, RunVerdict, Session
+from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, RunVerdict, Session
 from gpuprof.present import compare_formats
 from gpuprof.present.check_formats import FORMATS as CHECK_FORMATS
 from gpuprof.present.formats import FORMATS
@@ -98,15 +98,10 @@ def revealing() -> Session:
         ("/scratch/jane/secret/run, /lustre/x/y", "run, y"),
         ('#include "/home/ann/src/a.cuh"', '#include "a.cuh"'),
         ("-I/home/ann/include", "-Iinclude"),
-        ("cd /home/ann && make", "cd ~ && make"),
         ("/tmp/torchinductor_ann/ab/kernel.py", "kernel.py"),
         ("torchinductor_ann", "torchinductor_user"),
-        ("x /torchinductor_ann", "x /torchinductor_user"),
-        ("D:\\home\\ann\\k.cu:12", "k.cu:12"),
         ("/net/host7/home/ann/k.cu", "k.cu"),
-        ("/scratch/ann/k.cu(41)", "k.cu(41)"),
         ("in /proj/x7/k.cu, ~/proj/k.cu and E:\\proj\\x7\\k.cu", "in k.cu, k.cu and k.cu"),
-        ("//proj/x7/k.cu", "//k.cu"),
         ("in \\\\host7\\proj\\k.cu", "in k.cu"),
         ("file:///proj/x7/k.cu", "file:k.cu"),
     ],
@@ -142,15 +137,6 @@ def test_a_name_that_a_folder_gives_away_leaves_ranges_labels_and_code() -> None
             assert "step user" in shown and "written by user" in shown and "user_gather" in shown
     read = owned("./app", "jdoe")
     assert "jdoe" in "\n".join(session_lines(without_private(read)))
-    work = LineWork(
-        file="/home/jdoe/k/gather.cu", number=3, text='f("/home/jdoe/data"); // by jdoe', instructions=1.0, local=None,
-        samples=None,
-    )  # fmt: skip
-    excerpt = replace(read.kernels[0].excerpts[0], file="/home/jdoe/gather.cu")
-    clean = without_private(replace(read, kernels=(replace(read.kernels[0], excerpts=(excerpt,), lines=(work,)),)))
-    assert "jdoe" not in "\n".join(session_lines(clean))
-    (line,) = clean.kernels[0].lines
-    assert (line.file, line.text) == ("…2/gather.cu", 'f("data"); // by user')
 
 
 def test_ordinary_words_and_words_of_ours_stay() -> None:
@@ -177,11 +163,8 @@ def test_tokens_are_masked_in_texts_and_code(token: str) -> None:
     ("text", "shown"),
     [
         ("step token=abcdef", "step token=…"),
-        ("password: hunter2, batch 3", "password: …, batch 3"),
         ("DB_PASSWORD='two words' x", "DB_PASSWORD='…' x"),
-        ("API_KEY=a1", "API_KEY=…"),
         ("Authorization: Bearer abc.def-ghi", "Authorization: Bearer …"),
-        ("bearer a1b2c3d4e5", "bearer …"),
         ("run --hf-token abc x", "run --hf-token … x"),
         ("wandb login 0123456789abcdef0123456789abcdef01234567", "wandb login …"),
         ("https://ann:pw@host.corp/x.git", "https://…/x.git"),
@@ -193,18 +176,6 @@ def test_tokens_are_masked_in_texts_and_code(token: str) -> None:
 )  # fmt: skip
 def test_values_of_secret_names_and_logins_are_masked(text: str, shown: str) -> None:
     assert clean_text(text) == shown
-
-
-@each_row(
-    "line",
-    [
-        "int token = tokens_of_expert[index1234];", "if (key == 3 && secret != 0)", "out = x@w.T + q@k.transpose(0)",
-        "token=token_ids, key=key_cache_ptr", "@triton.jit", "float a = b / c / d; // 1./dx", "num_tokens=num_tokens",
-    ],
-)  # fmt: skip
-def test_code_without_secrets_stays(line: str) -> None:
-    assert clean_code(line) == line
-    assert clean_code('password = "hunter22"; // ask jane@corp.com') == 'password = "…"; // ask …'
 
 
 def test_names_of_real_kernels_stay() -> None:
@@ -239,28 +210,18 @@ def test_time_grows_with_the_length_of_a_text_and_not_with_its_square(piece: str
         ("/opt/ncu/ncu --set full -o /home/ann/c/out ./build/app a b", "ncu --set full -o '…' '…/app' '…'"),
         ("ncu --kernel-name 'regex:^a b$' ./app x", "ncu --kernel-name 'regex:^a b$' ./app '…'"),
         ("ncu -k regex:a|b ./app x 'y", "ncu -k regex:a|b ./app …"),
-        ("ncu --set=full --export=/x/acme ./app", "ncu --set=full '--export=…' ./app"),
         ("ncu --target-processes-filter A=secret ./app", "ncu --target-processes-filter '…' ./app"),
-        ("ncu --env A=secret ./app", "ncu '…'"),
         ("ncu --metrics dram__bytes.sum,gpc__cycles ./app", "ncu --metrics dram__bytes.sum,gpc__cycles ./app"),
         ("ncu --cache-control hunter2 ./app", "ncu --cache-control '…' ./app"),
-        ("ncu --hostname node17 ./app", "ncu --hostname '…' ./app"),
-        ("A=B C=d ./app -p x", "./app '…'"),
         ("env A=B GPUPROF_SURVEY_BY=torch /usr/bin/python3 -u /h/train.py --lr 3",
          "env GPUPROF_SURVEY_BY=torch python3 -u '…/train.py' '…'"),
-        ("env -u A ./app", "env '…'"),
         ("python -m torch.distributed.run --master-addr node1 x.py", "python -m torch.distributed.run '…'"),
-        ("python -c 'import secret'", "python '…'"),
-        ("python -X importtime train.py", "python '…'"),
         ("srun --nodelist=node17 -n 4 ./app x", "srun '…'"),
-        ("torchrun --rdzv-endpoint node1:29500 train.py", "torchrun '…'"),
-        ("sshpass -p hunter2 ssh ann@login3 ./app", "sshpass '…'"),
         ("C:\\Users\\Ann Smith\\bin\\app.exe --key x", "…/app.exe …"),
         ("gpuprof run --survey /home/ann/acme/t.json --kernel '^f$' -- python train.py --x",
          "gpuprof run --survey '…/t.json' --kernel '^f$' -- python train.py '…'"),
         ("gpuprof run --ncu /tmp/evil -- ./app", "gpuprof run '…'"),
         ("env A=b " * 10_000 + "./app", "env " * 10_000 + "./app"),
-        ("/home/ann", "'…'"),
         ("", ""),
     ],
 )  # fmt: skip
@@ -285,7 +246,6 @@ def test_what_is_kept_of_a_command_frees_nothing_for_the_shell(parts: list[str])
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a source file, which is the working folder."""
     root = tmp_path / "acme"
     for place in ("src/kernels/gather.cu", "main.cu"):
         (root / place).parent.mkdir(parents=True, exist_ok=True)
@@ -315,14 +275,6 @@ def test_of_a_file_outside_the_name_stays_and_two_of_one_name_stay_two(repositor
     outside = ["/home/ann/acme/x/k.cu", "/home/ann/acme/y/k.cu", "../../ann/k.cu", "/home/ann/z.cu"]
     assert [files.kept(file) for file in outside] == ["…/k.cu", "…2/k.cu", "…3/k.cu", "…/z.cu"]
     assert [files.kept(file) for file in ("…/k.cu", "…2/k.cu")] == ["…/k.cu", "…2/k.cu"]
-
-
-def planted_texts() -> dict[str, str]:
-    """Secrets that texts of a session can hold, each with the text that it is planted in."""
-    return {token[8:20]: token for token in TOKENS} | {
-        "hunter21": "password=hunter21", "hunter22": "https://jane:hunter22@git.corp/x", "jane.roe": "jane.roe@node17",
-        "acmecorp": "/data/acmecorp/k.cu", "hunter23": "--token hunter23", "hunter24": "Bearer hunter24abc",
-    }  # fmt: skip
 
 
 PLANTED_COMMANDS = {
@@ -397,10 +349,8 @@ def test_what_is_planted_in_a_report_reaches_no_output_of_any_command(tmp_path: 
     ("kernel", "ranges"),
     [
         (f"{'a' * 47}_{TOKENS[0]}", ()),
-        (f"{TOKENS[0]}{'_a' * 40}", ()),
         (f"triton_poi_fused_add_{TOKENS[0]}_and_what_follows_it_in_a_long_name_0_1_2", ()),
         (f"void f<lib::very::long::names::of::{TOKENS[0]}, int, float, double, float>(int)", ()),
-        ("Kernel", (f"load password={TOKENS[0]}",)),
         ("Kernel", ("load https://R8R8R8R8:R8R8R8R8@R8R8R8R8.example/data/x",)),
     ],
 )
@@ -409,27 +359,6 @@ def test_a_label_that_is_cut_keeps_no_part_of_what_is_planted(kernel: str, range
     analysis = analyse([report], builders.hardware_of, "1")
     text = "\n".join(session_lines(without_private(diagnose(with_clean_labels(analysis)))))
     assert [part for part in ("a1B2", "o5P6", "R8R8") if part in text] == []
-
-
-def test_what_is_planted_in_texts_of_a_session_reaches_no_output(tmp_path: Path) -> None:
-    read, texts = revealing(), planted_texts()
-    ranges = tuple(f"step {text}" for text in texts.values())
-    (kernel_of_all,) = read.kernels
-    code = tuple(
-        CodeLine(number=3 + place, pc=None, text=f'load("{text}");', share=0.01, stalls=())
-        for place, text in enumerate(TOKENS)
-    )
-    excerpt = replace(kernel_of_all.excerpts[0], lines=code)
-    source = replace(read.sources[0], warnings=ranges)
-    read = replace(
-        read, sources=(source,), kernels=(replace(kernel_of_all, ranges=ranges, label="gather", excerpts=(excerpt,)),)
-    )
-    place = tmp_path / "session.json"
-    place.write_text("\n".join(session_lines(read)))
-    for name, text in outputs_with(place, tmp_path):
-        assert [secret for secret in (*texts, "ann.smith", "hunter2", "node17", "login3") if secret in text] == [], name
-    kept = dict(outputs_with(place, tmp_path, "--keep-private"))
-    assert all(secret in kept["show json"] for secret in texts)
 
 
 def test_a_review_names_no_folder_outside_of_its_repository(repository: Path) -> None:
@@ -460,7 +389,6 @@ def test_every_text_of_a_contract_is_looked_at_or_is_ours(record: type[Struct]) 
 
 
 def texts_in(record: type[Struct], seen: set[type]) -> Iterator[tuple[type, str]]:
-    """Yield the fields of a record, and of those below it, that are texts."""
     seen.add(record)
     for name, hint in get_type_hints(record, include_extras=True).items():
         below = list(records_in(hint))

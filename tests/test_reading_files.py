@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.api import load_spec
 from gpuprof.errors import InputError
-from gpuprof.hardware.specs import without_absent_links
 from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.markdown import escape
 from gpuprof.present.text import printable
-from tests import builders, hand_made, ncu_bytes
-from tests.cli import gpuprof as command
+from tests import hand_made, ncu_bytes
 from tests.table import each_row
 
 CSV = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
@@ -46,21 +43,6 @@ def test_what_gzip_has_packed_is_read_as_if_it_had_not(name: str, content: bytes
     assert session.sources[0].file == path.name
 
 
-def test_a_packed_session_is_read_again_and_a_spec_is_of_the_gpu_of_the_report(tmp_path: Path) -> None:
-    (tmp_path / "a.ncu-rep").write_bytes(_REPORT)
-    text = command("show", "a.ncu-rep", "--format", "json", cwd=tmp_path).stdout
-    (tmp_path / "a.json.gz").write_bytes(gzip.compress(text.encode()))
-    assert command("show", "a.json.gz", "--format", "json", cwd=tmp_path).stdout == text
-    path = tmp_path / "b.ncu-rep"
-    path.write_bytes(ncu_bytes.simple_report([("k", {**ncu_bytes.A100, "gpu__time_duration.sum": 5.0})]))
-    wrong = Path(__file__).resolve().parents[1] / "specs" / "gpu" / "h200-sxm.yaml"
-    with pytest.raises(InputError, match=r"sm_90.*sm_80"):
-        gpuprof.load(path, spec=str(wrong))
-    session = load_spec("h200-sxm")
-    dram = next(ceiling for ceiling in session.ceilings if ceiling.level == "dram")
-    assert (session.kernels, dram.value, dram.origin) == ((), 4.8e12, "rated")
-
-
 @each_row(
     ("packed", "message"),
     [
@@ -78,14 +60,6 @@ def test_what_gzip_has_packed_and_cannot_be_read_says_so(packed: bytes, message:
     path.write_bytes(packed)
     with pytest.raises(InputError, match=rf"a\.ncu-rep\.gz .*{message}"):
         gpuprof.load(path)
-
-
-def test_links_that_a_report_cannot_satisfy_are_dropped_but_one() -> None:
-    arch = builders.a100().arch
-    names = frozenset({"dram__bytes_read.sum", "dram__bytes_write.sum"})
-    restricted = without_absent_links(arch, names)
-    assert [link.definition for link in restricted.counters["traffic.dram"]] == ["dram__bytes_read + dram__bytes_write"]
-    assert restricted.counters["work.fp32"] == arch.counters["work.fp32"][:1]
 
 
 def test_hidden_characters_become_visible_and_markdown_is_escaped() -> None:

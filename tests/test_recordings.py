@@ -7,17 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from benchmarks.recordings.line_table import Position
-from benchmarks.recordings.report_file import report_file
-from benchmarks.recordings.values import LaunchValues, ReportValues
+from benchmarks.recordings.__main__ import main
 from gpuprof.errors import DamagedInput, InputError, SpecError
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
-from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.read.wire import message, number
 from gpuprof.recordings import Recording, recordings
 from tests.readings import report_of, session_of, unpacked
 from tests.table import each_row
@@ -32,7 +26,6 @@ OWN = {"h100-transpose": "nvidia-h100-80gb-hbm3/run-launches/run/profile.ncu-rep
 
 @pytest.fixture(scope="module")
 def read() -> dict[str, tuple[Report, Session]]:
-    """Every recording as a report and as a session, by name."""
     return {one.name: (report_of(unpacked(one)), session_of(unpacked(one))) for one in ALL}
 
 
@@ -90,49 +83,13 @@ def test_a_recording_is_in_the_notice_with_its_licence(recording: Recording) -> 
     assert origin.commit is None or origin.commit in paragraph
 
 
-# The writer.
+def test_the_script_says_which_report_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {one.place: one.place.read_bytes() for one in ALL}
+    assert main([str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert OF_OTHERS[0].origin is not None and OF_OTHERS[0].origin.blob in error
+    assert {place: place.read_bytes() for place in before} == before
 
-START = 0x7F0000000400
-FILES = ("src/kernel.cu", "src/deep/er/header.h", "alone.jl", "ä ö/naïve.cu")
-positions = st.tuples(st.sampled_from(FILES), st.integers(1, 1_000_000))
-
-
-def executed(pcs: list[int]) -> bytes:
-    """The metric inst_executed with one instance for each address."""
-    elements = (message(3, message(1, number(5, pc)) + message(2, number(5, 7))) for pc in pcs)
-    return message(2, number(5, 7 * len(pcs))) + b"".join(elements)
-
-
-def launched(lines: dict[int, Position], name: str = "_Z1kPf") -> LaunchValues:
-    metrics = {
-        "inst_executed": executed(sorted(lines)),
-        "device__attribute_compute_capability_major": message(2, number(4, 9)),
-        "device__attribute_compute_capability_minor": message(2, number(4, 0)),
-    }
-    return LaunchValues(1, name, "k", "k(float *)", (4, 3, 2), (32, 2, 1), 1, 7, metrics, lines, None, None)
-
-
-def written(values: ReportValues, folder: Path) -> Report:
-    place = folder / "written.ncu-rep"
-    place.write_bytes(report_file(values, "ncu --cache-control none app"))
-    return read_ncu_rep(place)
-
-
-@settings(max_examples=8, deadline=None)
-@given(st.dictionaries(st.integers(1, 3000).map(lambda at: START + 16 * at), positions, max_size=60), positions)
-def test_lines_are_read_back_as_written(
-    tmp_path_factory: pytest.TempPathFactory, some: dict[int, Position], first: Position
-) -> None:
-    lines = {START: first, **some}
-    report = written(ReportValues((launched(lines),), 1, "app", {}, None, 90), tmp_path_factory.mktemp("lines"))
-    (launch,) = report.launches
-    lines_read = {one.pc: (one.file, one.line) for one in launch.details.instructions()}
-    assert lines_read == lines
-    assert {one.sass for one in launch.details.instructions()} == {""}
-    assert launch.details.machine_code() == b""
-
-
-# The list and its files.
 
 ENTRY = "one:\n  title: T\n  command: ncu app\n"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -26,9 +25,6 @@ _STAGES: tuple[tuple[int, int], ...] = ((200, 10), (2_000, 3), (10_000, 1), (100
 """Characters of the texts, and how many of the slowest texts are tried at the next length."""
 _SUSPECT_S = 5e-8
 """Seconds for each character that most linear expressions do not take: what takes less is not tried at more length."""
-_QUICK = ((150, 6), (2_000, 2), (12_000, 0))
-_SHARE, _ANYHOW = 10, 50
-"""What each run of the tests tries: of the texts for an expression one of so many, and so many more."""
 _LEAST_S = 2e-3
 """Seconds that are no sign of anything."""
 _LINEAR_S = 1e-6
@@ -79,11 +75,8 @@ _COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
 """Those of a run's own values, as they may be there."""
 
 
-quick_and_whole = pytest.mark.parametrize("is_quick", [True, pytest.param(False, marks=pytest.mark.slow)])
-
-
-@quick_and_whole
-def test_no_expression_takes_more_than_linear_time(is_quick: bool) -> None:
+@pytest.mark.slow
+def test_no_expression_takes_more_than_linear_time() -> None:
     """Each is tried by its methods on texts of up to 100 kB that are made from itself."""
     every = find_expressions()
     assert every.composed == _TYPED | _IN_VALUES | _COMPOSED.keys()
@@ -95,12 +88,12 @@ def test_no_expression_takes_more_than_linear_time(is_quick: bool) -> None:
     slow = {
         (place, pattern.pattern): growth
         for pattern, place, methods in tried
-        if (growth := superlinear(pattern, methods, _CUT.get(place, str), is_quick=is_quick)) is not None
+        if (growth := superlinear(pattern, methods, _CUT.get(place, str))) is not None
     }
     assert not slow
 
 
-@quick_and_whole
+@pytest.mark.slow
 @each_row(
     ("expression", "method"),
     [
@@ -114,25 +107,20 @@ def test_no_expression_takes_more_than_linear_time(is_quick: bool) -> None:
         (r"(?<![\w.])(?:[A-Za-z]:(?=[/\\]))?[\w.]*(?:[/\\][\w.]*)+x", "sub"),
     ],
 )  # fmt: skip
-def test_more_than_linear_time_is_seen(expression: str, method: str, is_quick: bool) -> None:
-    assert superlinear(re.compile(expression, re.MULTILINE), {method}, is_quick=is_quick) is not None
+def test_more_than_linear_time_is_seen(expression: str, method: str) -> None:
+    assert superlinear(re.compile(expression, re.MULTILINE), {method}) is not None
 
 
-@quick_and_whole
+@pytest.mark.slow
 @each_row(
     ("expression", "method"),
     [
-        (r"\s+$", "match"),
-        (r"(?<!\s)\s+$", "search"),
-        (r"(?<![\w.])[\w.]*key=", "search"),
-        (r"[ab]*c", "match"),
-        (r"<[^<>]*>", "findall"),
-        (r"\w{1,200}=", "search"),
-        (r"[^A-Za-z0-9]+", "sub"),
+        (r"\s+$", "match"), (r"(?<!\s)\s+$", "search"), (r"(?<![\w.])[\w.]*key=", "search"), (r"[ab]*c", "match"),
+        (r"<[^<>]*>", "findall"), (r"\w{1,200}=", "search"), (r"[^A-Za-z0-9]+", "sub"),
     ],
-)
-def test_linear_time_is_none_of_it(expression: str, method: str, is_quick: bool) -> None:
-    assert superlinear(re.compile(expression), {method}, is_quick=is_quick) is None
+)  # fmt: skip
+def test_linear_time_is_none_of_it(expression: str, method: str) -> None:
+    assert superlinear(re.compile(expression), {method}) is None
 
 
 @each_row(
@@ -155,18 +143,13 @@ def test_functions_that_go_over_a_text_again_and_again_take_less_than_a_second(r
     assert time.thread_time() - start < 1
 
 
-def superlinear(
-    pattern: Pattern, methods: Iterable[str], given: Callable[[str], str] = str, *, is_quick: bool = False
-) -> str | None:
+def superlinear(pattern: Pattern, methods: Iterable[str], given: Callable[[str], str] = str) -> str | None:
     """Return how an expression's time grows faster than its text; None if it does not."""
     methods = {name if name in {"search", "match", "fullmatch"} else "finditer" for name in methods}
-    chosen, stages = attacks(pattern), _STAGES
-    if is_quick:
-        count = min(len(chosen), len(chosen) // _SHARE + _ANYHOW)
-        chosen, stages = random.Random(len(chosen)).sample(chosen, count), _QUICK
+    chosen = attacks(pattern)
     tried, every = [(0.0, attack) for attack in chosen], len(chosen)
     first = [(length, every) for length in (_SHORT if may_be_exponential(pattern) else ())]
-    for length, kept in (*first, *stages):
+    for length, kept in (*first, *_STAGES):
         timed = []
         for before, attack in tried:
             text = given(attack.text(length))
@@ -175,11 +158,11 @@ def superlinear(
                 # Something else may have had its share of this time.
                 seconds = min(seconds, *(_seconds(pattern, methods, text) for _ in range(2)))
             is_far = seconds > (_CUT_S if given in _CUT.values() else max(_FAR_S * length, _LEAST_S))
-            if is_far or (length == stages[-1][0] and seconds > max(_LINEAR_S * length, 30 * before)):
+            if is_far or (length == _STAGES[-1][0] and seconds > max(_LINEAR_S * length, 30 * before)):
                 return f"{before:.2g} s, and {seconds:.2g} s for {length} characters: {attack}"
             timed.append((seconds, attack))
         tried = sorted(timed, key=lambda each: -each[0])[:kept]
-        if length >= stages[1][0]:
+        if length >= _STAGES[1][0]:
             tried = [(seconds, attack) for seconds, attack in tried if seconds > _SUSPECT_S * length]
     return None
 

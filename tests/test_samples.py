@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.characterize.record.samples import SampleFile, SamplesHeader, entry_line, header_line, read_samples
-from gpuprof.characterize.record.series import CHOSEN, OBSERVED, Observed, RunNote, Sample, Series, SeriesConfig
+from gpuprof.characterize.record.series import CHOSEN, OBSERVED, Observed, Sample, Series, SeriesConfig
 from gpuprof.errors import DamagedInput, InputError
 from tests.table import each_row
 
@@ -48,42 +48,6 @@ def test_any_series_reads_back_as_it_was_written(
     config = SeriesConfig(values=values, data="zeros", regime="sustained")
     series = Series(probe="latency/l1", config=config, round=number, samples=tuple(taken))
     assert read_samples(HEAD + entry_line(series), "run.jsonl").series == (series,)
-
-
-def test_line_has_one_object_for_what_was_chosen_and_what_was_seen() -> None:
-    """As gpuprof has written it from the beginning, so that files are read in both directions."""
-    line = (
-        b'{"probe":"latency/l2","configuration":{"WIDTH":"16","size":4096,"block":32,"grid":8,"data":"zeros",'
-        b'"regime":"short","cubin":"0123456789ab","allocation":1,"sms":8,"result":"correct"},"round":1,'
-        b'"samples":[[10,0.5,7.0,null,4]]}'
-    ) + b"\n"
-    series = Series(
-        probe="latency/l2",
-        config=SeriesConfig(
-            values={"WIDTH": "16", "size": 4096}, block=32, grid=8, data="zeros", regime="short",
-            cubin="0123456789ab", allocation=1,
-        ),
-        seen=Observed(sms=8, result="correct"),
-        round=1,
-        samples=(Sample(10, 0.5, 7.0, None, 4),),
-    )  # fmt: skip
-    assert read_samples(HEAD + line, "run.jsonl").series == (series,)
-    assert entry_line(series) == line
-
-
-def test_note_on_the_run_is_no_series() -> None:
-    line = (
-        b'{"probe":"run","configuration":{"number":2,"what":"died","probe":"latency/l2","why":"it hung",'
-        b'"sm_clock_hz":1.5},"round":0,"samples":[[0,1700000000.5,null,null,null]]}\n'
-    )
-    note = RunNote(
-        number=2, what="died", time_s=1700000000.5, probe="latency/l2", why="it hung", facts={"sm_clock_hz": 1.5}
-    )
-    stored = read_samples(HEAD + line, "run.jsonl")
-    assert (stored.series, stored.notes) == ((), (note,))
-    assert entry_line(note) == line
-    with pytest.raises(DamagedInput, match="lines 2 and 3 "):
-        read_samples(HEAD + line + line, "run.jsonl")
 
 
 @given(st.integers(len(HEAD), len(FILE) - 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuprof.code.tools.disassemble import Disassembler, PlacedText
 from gpuprof.code.tools.user_cache import UserCache
-from gpuprof.errors import DamagedInput, EnvironmentProblem
+from gpuprof.errors import DamagedInput
 from gpuprof.read import source_text
 from gpuprof.read.source_data import NOWHERE, InstructionPlace, SourceData
 from gpuprof.read.source_text import FunctionCode, TextStore
@@ -148,32 +149,15 @@ def test_text_is_asked_once_and_then_comes_from_memory_and_from_the_cache_unless
         assert len(tool.asked) == count and anew.text(KERNEL) == listing(KERNEL.code)
 
 
-def test_what_nvdisasm_cannot_read_is_not_known_and_not_kept(
-    store: TextStore, tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise EnvironmentProblem("crashed")
-
-    tool.answer = ["unknown instruction"]
-    data = SourceData(program(kernel=START))
-    assert data.places([START], store) == {START: NOWHERE}
-    monkeypatch.setattr(source_text, "placed_texts", fail)
-    failing = TextStore(UserCache(tmp_path / "cache"))
-    assert data.places([START], failing) == {START: NOWHERE}
-    assert [gap.why for code in failing._texts if (gap := failing.without_text(code))] == ["crashed"]
-    assert not (tmp_path / "cache").exists()
-
-
 @settings(max_examples=12)
 @given(at=st.integers(0, 2000), flip=st.integers(1, 255), cut=st.integers(0, 2000))
 def test_damage_is_told_or_leaves_less_known(at: int, flip: int, cut: int) -> None:
     whole = program(kernel=START, second=SECOND) + message(8, message(1, message(1, b"a") + message(2, b"text")))
     at %= len(whole)
     damaged = (whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])[: max(1, len(whole) - cut % len(whole))]
-    try:
+    with suppress(DamagedInput), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_text, "disassembler_for", lambda target: None)
         data = SourceData(damaged)
         data.sources()
         data.places([START, SECOND], TextStore(UserCache(None)))
         data.function("kernel")
-    except DamagedInput:
-        pass

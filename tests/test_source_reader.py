@@ -48,15 +48,6 @@ def two() -> SourceData:
     return SourceData(program(cubin, kernel=START, second=SECOND))
 
 
-def test_kernels_of_a_report_are_disassembled_with_one_call(tool: Tool) -> None:
-    data = two()
-    names = ("kernel", "second", "kernel", "third", "missing")
-    code = reader(*[LaunchProgram(data, name) for name in names])
-    code.places(0, [START])
-    code.places(1, [SECOND])
-    assert [len(asked) for asked in tool.asked] == [3]
-
-
 @each_row(("target", "hint"), [("sm_90", BRINGS_DISASSEMBLER), ("sm_72", "CUDA 12"), ("sm_70", "CUDA 12")])
 def test_without_a_disassembler_lines_are_there_and_what_brings_text_is_said(
     target: str, hint: str, monkeypatch: pytest.MonkeyPatch

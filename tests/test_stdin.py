@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,12 @@ import pytest
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
-from gpuprof.read.spool import spooled
 from tests import builders, ncu_bytes
 from tests.cli import GPUPROF
 from tests.table import each_row
 from tests.zstd_bytes import compressed
 
 PLAIN = ncu_bytes.simple_report([("gemm", {**ncu_bytes.A100, **builders.FLOP_1})])
-TRACE = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
 CSV = b'"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
 
 
@@ -66,30 +63,6 @@ def test_what_cannot_be_read_is_told_as_of_a_file(
     with pytest.raises(InputError, match=f"^standard input .*{told}") as raised:
         read(data, monkeypatch)
     assert str(emptied) not in raised.value.message
-
-
-class Endless:
-    """So many zero bytes, and then the end, or an error."""
-
-    def __init__(self, size: int, error: OSError | None = None) -> None:
-        self.left, self.error = size, error
-
-    def read1(self, size: int, /) -> bytes:
-        size = min(size, self.left)
-        self.left -= size
-        if not size and self.error is not None:
-            raise self.error
-        return bytes(size)
-
-
-def test_memory_does_not_grow_with_what_comes(emptied: Path) -> None:
-    tracemalloc.start()
-    try:
-        with spooled(Endless(64 * 2**20), "standard input") as place:
-            assert place.stat().st_size == 64 * 2**20
-        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.slow

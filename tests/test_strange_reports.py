@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import gpuprof
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.quantities import EXPORT_REPORT
 from gpuprof.model.recorded import Report
@@ -132,25 +131,3 @@ def test_salvage_leaves_out_broken_launches_and_is_an_error_if_all_are(tmp_path:
     data = report(launch("a", more=message(19, b"\x0a\x7f")))
     with pytest.raises(DamagedInput, match=f"at byte {data.index(bytes([10, 127]))},"):
         read(tmp_path, data).launches[0].details.rule_results()
-
-
-def test_why_a_quantity_is_missing_names_the_metric_whose_form_is_not_known(tmp_path: Path) -> None:
-    names = (*ncu_bytes.A100, DURATION)
-    values: dict[int, float | str] = dict(enumerate(ncu_bytes.A100.values()))
-    strange = message(13, number(1, len(names) - 1) + message(2, number(9, 1)))
-    path = tmp_path / "made.ncu-rep"
-    path.write_bytes(ncu_bytes.report(ncu_bytes.block([ncu_bytes.launch("k", values, results=strange)], names)))
-    (kernel,) = gpuprof.load(path).kernels
-    (gap,) = [gap for gap in kernel.missing if gap.what == "duration"]
-    assert kernel.duration_s is None and DURATION in gap.why and gap.how == EXPORT_REPORT
-
-
-@each_row(("field", "kind"), [(7, "range"), (8, "command list"), (9, "graph")])
-def test_results_that_are_no_kernels_have_metrics_and_a_kind(tmp_path: Path, field: int, kind: str) -> None:
-    metric = message(4, number(1, 0) + message(2, number(5, 7000)))
-    payload = prefixed(number(1, 1) + number(2, 1) + metric)
-    header = number(1, 0) + message(4, message(1, DURATION.encode())) + number(5, len(payload)) + number(field, 1)
-    made = read(tmp_path, ncu_bytes.report(prefixed(header) + payload))
-    assert [one.kind for one in made.launches] == [kind]
-    assert made.launches[0].metrics.number(DURATION) == pytest.approx(7e-6)
-    assert made.launches[0].name == ("" if kind == "command list" else kind)

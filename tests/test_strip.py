@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 import re
 
-import pytest
 from msgspec.structs import replace
 
-from gpuprof.errors import DamagedInput
 from gpuprof.model.intervals import binned
 from gpuprof.model.session import Session, StripRow, TimeStrip
 from gpuprof.model.strip import BINS
 from gpuprof.model.trace import HostWait
 from gpuprof.present.html import render_html
-from gpuprof.present.page.strips import timeline_drawings
-from gpuprof.store.read import read_session
-from gpuprof.store.write import session_bytes
-from tests.test_figures import TWO
 from tests.test_timeline import copy, device, kernel, session, trace
 
 EXCHANGE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -77,26 +71,6 @@ def test_the_longest_pauses_say_when_and_why() -> None:
     assert [(pause.cause, pause.before) for pause in pauses] == [
         ("waited", "kernel"), ("unknown", "kernel"), ("unknown", "kernel"),
     ]  # fmt: skip
-
-
-def test_a_drawing_has_areas_pauses_and_moments_where_they_were() -> None:
-    found = some()
-    (drawing,) = timeline_drawings(found)
-    assert [band.name for band in drawing.bands] == ["kernels", "copies", "exchange"]
-    # 270 bins lie on 810 units, from 76 on. Areas go to the base line, the tallest first.
-    second, first = (shape.outline for shape in drawing.bands[0].shapes)
-    assert (first, second) == ("M76 82H76V18H79V56.4H82V82H886V82Z", "M76 82H76V18H82V82H886V82Z")
-    assert [(hatch.left, hatch.width) for hatch in drawing.hatches] == [(88, 795), (82, 3)]
-    assert [tick.text for tick in drawing.ticks] == ["0", "0.05", "0.1", "0.15", "0.2", "0.25"]
-    again = read_session(session_bytes(found).decode(), "s.json")
-    assert list(timeline_drawings(again)) == [drawing]
-    assert found.timeline is not None and list(timeline_drawings(TWO)) == []
-    others = strip(found).rows[1:]
-    for bins in ((), (0.5,)):
-        broken = replace(strip(found), rows=(replace(strip(found).rows[0], busy=bins), *others))
-        damaged = replace(found.timeline, devices=(replace(device(found), strip=broken),))
-        with pytest.raises(DamagedInput, match="rows"):
-            read_session(session_bytes(replace(found, timeline=damaged)).decode(), "s.json")
 
 
 def test_a_hostile_name_is_text_and_a_long_one_is_cut() -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gpuprof.model.recorded import FixedDetails, RuleResult
-from gpuprof.model.told import OR_MORE, ToldWarps, bottleneck, told_warps
-from tests.kernels import Made, busy, lasting, made
+from gpuprof.model.told import ToldWarps, bottleneck, told_warps
+from tests.kernels import Made, lasting, made
 from tests.table import each_row
 
 HEAVIER = (
@@ -93,15 +93,3 @@ def test_a_profile_has_what_rules_tell_of_warps_where_metrics_do_not() -> None:
     assert (kernel.scheduler.issue_active, kernel.scheduler.eligible_warps) == (0.125, 0.25)
     assert kernel.occupancy.theoretical == 0.25 and kernel.occupancy.limiters == ("shared memory",)
     assert kernel.occupancy.achieved == pytest.approx(3 / 16)
-
-
-NAMED = told(made(lasting(), busy(sm=40, dram=8)), HEAVIER.format("section ", "L2"))
-
-
-def test_a_level_that_was_told_to_be_the_bottleneck_is_the_limit_and_nothing_waits() -> None:
-    finding = NAMED.finding("l2-bandwidth")
-    assert finding.confidence == "inferred"
-    assert finding.evidence[0].metric == "rule SOLBottleneck"
-    assert NAMED.findings("latency-bound") == []
-    kernel = NAMED.profile()
-    assert (kernel.throughput[-1].unit, kernel.throughput[-1].definition) == ("l2", OR_MORE)

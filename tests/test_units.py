@@ -100,11 +100,3 @@ def test_ncu_units(unit: str, factor: float, base: str) -> None:
     read_factor, read_base = ncu_unit(unit)
     assert read_base == base
     assert read_factor == pytest.approx(factor)
-
-
-@given(st.text(max_size=40))
-def test_any_ncu_unit_has_a_base(unit: str) -> None:
-    factor, base = ncu_unit(unit)
-    assert factor > 0
-    again_factor, again = ncu_unit(base)
-    assert (again, again_factor) == (base, 1.0)

@@ -12,9 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -41,40 +40,22 @@ TRIVIAL = "trivial"
 """A package that does nothing: what Python imports when it runs that, it imports by itself."""
 
 
-class Way(NamedTuple):
-    """How gpuprof is started, how something that does nothing is, and what the environment has besides."""
-
-    gpuprof: tuple[str, ...]
-    nothing: tuple[str, ...]
-    environ: Mapping[str, str]
-
-
-CONSOLE = "import re\nimport sys\nfrom gpuprof.__main__ import main\nmain()\n"
-"""What an installer writes into the script `gpuprof`."""
 NOTHING = "import re, sys\nprint(*sys.modules)\n"
 
 
 class Hostile:
     """A working folder that somebody else has filled, with real inputs."""
 
-    def __init__(self, place: Path, way: str) -> None:
+    def __init__(self, place: Path) -> None:
         self.folder, self._marks = place / "work", place / MARKS
         scripts = place / "scripts"
         for folder in (self.folder, self._marks, scripts, place / "home"):
             folder.mkdir()
-        for name in ("gpuprof", "nothing"):
-            (scripts / name).write_text(CONSOLE if name == "gpuprof" else NOTHING)
         (scripts / TRIVIAL).mkdir()
         (scripts / TRIVIAL / "__init__.py").write_text("")
         (scripts / TRIVIAL / "__main__.py").write_text(NOTHING)
-        self._script = Way((sys.executable, str(scripts / "gpuprof")), (sys.executable, str(scripts / "nothing")), {})
-        self.way = {
-            "script": self._script,
-            "module": Way((sys.executable, "-m", "gpuprof"), (sys.executable, "-m", TRIVIAL), {}),
-            "relative": self._script._replace(environ={"PYTHONPATH": f":.:{ROOT}"}),
-        }[way]
         self.environ = {
-            **os.environ, "PYTHONPATH": f"{ROOT}:{scripts}", **self.way.environ, "COLUMNS": "100",
+            **os.environ, "PYTHONPATH": f"{ROOT}:{scripts}", "COLUMNS": "100",
             "HOME": str(place / "home"),
             "PATH": f"{Path(sys.executable).parent}::.:{os.environ['PATH']}", "STANDIN": str(place),
         }  # fmt: skip
@@ -104,29 +85,27 @@ class Hostile:
             program = self.folder / name
             program.write_text(f"#!/bin/sh\n: > '{self._marks}/program-{name}'\n")
             program.chmod(0o755)
-        if self.way is not self._script:
-            shutil.rmtree(self.folder / "gpuprof")
-            for name in self._of_python():
-                (self.folder / f"{name}.py").unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "gpuprof")
+        for name in self._of_python():
+            (self.folder / f"{name}.py").unlink(missing_ok=True)
 
     def _of_python(self) -> set[str]:
         """Return the names that Python imports before a program of its begins, which no program can keep it from."""
-        done = subprocess.run(self.way.nothing, cwd=self._marks, env=self.environ, capture_output=True, check=True)
+        command = [sys.executable, "-m", TRIVIAL]
+        done = subprocess.run(command, cwd=self._marks, env=self.environ, capture_output=True, check=True)
         return {*done.stdout.decode().split(), *CUSTOM}
 
     def _marking(self, name: str) -> str:
         return f"open({str(self._marks / name)!r}, 'w').close()\n"
 
     def run(self) -> list[str]:
-        """Return what was run."""
         return sorted(path.name for path in self._marks.iterdir())
 
-    def gpuprof(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        """Run gpuprof there."""
+    def gpuprof(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         self._calls.unlink(missing_ok=True)
         return subprocess.run(
-            [*self.way.gpuprof, *arguments], cwd=self.folder, env={**self.environ, **environ}, capture_output=True,
-            text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "gpuprof", *arguments], cwd=self.folder, env=self.environ,
+            capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
 
@@ -136,10 +115,9 @@ def names() -> set[str]:
     return {*sys.stdlib_module_names, *installed, *OPTIONAL, *CUSTOM, "gpuprof"} - {"tests", "benchmarks"}
 
 
-@pytest.fixture(scope="module", params=["module", pytest.param("script", marks=pytest.mark.slow)])
-def hostile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
-    """A folder for each way of starting gpuprof."""
-    yield Hostile(tmp_path_factory.mktemp(request.param), request.param)
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Hostile:
+    return Hostile(tmp_path_factory.mktemp("module"))
 
 
 PROFILING = ("--ncu", str(STANDIN), "--survey", "ncu")
@@ -182,12 +160,9 @@ def test_no_command_runs_what_is_in_the_working_folder(hostile: Hostile, command
         assert "matplotlibrc" not in done.stderr
 
 
-def test_showing_a_report_and_completion_run_nothing_of_the_folder(hostile: Hostile) -> None:
+def test_showing_a_report_runs_nothing_of_the_folder(hostile: Hostile) -> None:
     done = hostile.gpuprof("show", "one.ncu-rep")
     assert done.returncode == 0 and "gemm" in done.stdout and hostile.run() == []
-    source = hostile.gpuprof(_GPUPROF_COMPLETE="bash_source")
-    typed = hostile.gpuprof(_GPUPROF_COMPLETE="bash_complete", COMP_WORDS="gpuprof sho", COMP_CWORD="1")
-    assert "complete -o nosort" in source.stdout and "plain,show" in typed.stdout and hostile.run() == []
 
 
 def test_programs_are_not_taken_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

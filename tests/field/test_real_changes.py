@@ -36,7 +36,6 @@ def real_side(folder: Path, which: dict[str, Any]) -> Side:
 
 
 def compared(folder: Path, expected: dict[str, Any]) -> tuple[TimeChange, tuple[ChangeCause, ...], str, Pair]:
-    """What is told of a pair: verdict on time, causes, sentence."""
     base, new = real_side(folder, expected["base"]), real_side(folder, expected["new"])
     pair = Pair("named", base.kernels, new.kernels)
     time, work = time_change(pair), work_change(pair)
