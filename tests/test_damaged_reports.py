@@ -23,7 +23,7 @@ from tests.readings import unpacked
 pytestmark = pytest.mark.usefixtures("tools_themselves")
 
 SMALL = [
-    *(path for path in OWN_REPORTS if path.stat().st_size < 310_000),
+    min(OWN_REPORTS, key=lambda path: path.stat().st_size),
     *(unpacked(recording) for recording in recordings() if recording.name == "a40-beamformer"),
 ]
 KINDS = ("cut", "bytes", "stretch")

@@ -6,7 +6,7 @@ import random
 import re
 from pathlib import Path
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpuprof.collect.name_filter import LONGEST, by_name, by_symbol
@@ -48,6 +48,7 @@ def test_a_name_that_was_cut_off_finds_the_kernel() -> None:
                 assert finds(cut, kernel.nvidia), cut
 
 
+@settings(max_examples=40)
 @given(MADE_UP)
 @example(Names("", "void a<const <unnamed>::b *>(T1, int)", "void a<(anonymous namespace)::b const*>(int*, int)"))
 def test_kernels_that_are_made_up_are_found_too(kernel: Names) -> None:
@@ -98,6 +99,7 @@ def test_a_kernel_that_would_hang_never_comes(wanted: list[str]) -> None:
     assert not re.search(made.expression, NCCL) and len(made.expression) <= LONGEST + 4
 
 
+@settings(max_examples=40)
 @given(st.sets(st.sampled_from(of_libraries()), min_size=2, max_size=120), st.integers(1, 60))
 def test_what_must_not_come_does_not_whatever_is_wanted(chosen: set[Names], number: int) -> None:
     wanted, never = sorted(chosen)[number % len(chosen) :], sorted(chosen)[: number % len(chosen)]

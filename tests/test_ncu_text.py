@@ -15,7 +15,6 @@ from gpuprof.errors import InputError
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.read.files import read_file
 from gpuprof.read.ncu_text import has_launch, read_ncu_text
-from gpuprof.read.recognise import recognised
 from tests.table import each_row
 
 LAUNCH = "void scale<float, (int)4>(float *, int) (16, 2, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 8.0"
@@ -324,23 +323,6 @@ def test_ranges_rules_and_sizes_of_a_launch_are_read_where_they_stand(tmp_path: 
     path.write_text(line + table([("Grid Size", "", "4,096"), ("Block Size", "", "256")]))
     (kernel,) = gpuprof.load(path).kernels
     assert (kernel.grid, kernel.block, kernel.grid_size, kernel.block_size) == (None, None, 4096, 256)
-    path.write_text(PAGE)
-    assert recognised(str(path)) == "output of ncu"
-    session = gpuprof.load(path)
-    (kernel,) = session.kernels
-    assert (session.sources[0].kind, kernel.grid, kernel.grid_size) == ("ncu-text", (16, 2, 1), None)
-    assert session.verdict is not None and session.verdict.unknown is not None
-    assert all("CSV export" not in missing.how for missing in kernel.missing)
-
-
-def test_a_graph_is_a_launch_of_its_own_and_gives_nothing_to_the_kernel_above() -> None:
-    graph = f"  graph, Context 1, Device 0, CC 9.0\n{TABLE.replace('250,000', '999,000')}"
-    report = read(f"{PAGE}\n{graph}")
-    kernel, whole = report.launches
-    assert (whole.name, whole.grid, whole.stream) == ("graph", None, None)
-    assert [numbers(launch)["gpc__cycles_elapsed.max"] for launch in (kernel, whole)] == [250_000, 999_000]
-    assert report.warnings == ()
-    assert has_launch(graph)
 
 
 @each_row(

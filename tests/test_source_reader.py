@@ -77,12 +77,6 @@ def test_what_is_not_known_is_a_gap_that_says_why(tool: Tool) -> None:
     assert (gap.what, gap.why) == (SASS_TEXT, "unknown instruction") and "nvidia-cuda-nvdisasm" in gap.how
 
 
-def test_the_address_may_be_told_by_the_launch(tool: Tool) -> None:
-    data = SourceData(program())
-    code = reader(LaunchProgram(data, "kernel", (START,)), LaunchProgram(data, "kernel", (1, 2)))
-    assert code.places(0, [START])[START].sass and code.places(1, [START]) == {START: NOWHERE}
-
-
 @needs_cuda_wheels
 @pytest.mark.compilers
 def test_both_readers_say_the_same_of_every_instruction(real_report: Path) -> None:

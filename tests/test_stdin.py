@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.errors import DamagedInput, InputError
+from gpuprof.errors import InputError
 from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
 from tests import builders, ncu_bytes
@@ -42,12 +42,6 @@ def test_a_report_of_each_kind_is_read_under_the_name_of_standard_input(
     report = read(data, monkeypatch)
     assert isinstance(report, Report)
     assert (report.file, len(report.launches)) == ("standard input", 1)
-
-
-def test_a_damaged_report_is_told_by_the_name_of_standard_input(emptied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DamagedInput, match=r"^standard input ") as raised:
-        read(PLAIN[:-9], monkeypatch)
-    assert "gpuprof-" not in f"{raised.value.message} {raised.value.hint}"
 
 
 @each_row(
