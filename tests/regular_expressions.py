@@ -80,7 +80,6 @@ def _is_of_re(function: ast.Attribute) -> bool:
 
 
 def _compiled(call: ast.Call, name: str, values: Mapping[str, Any]) -> Pattern | None:
-    """Return the expression of a call of `re`; None if it is not known before a run."""
     flags = [keyword.value for keyword in call.keywords if keyword.arg == "flags"]
     if name not in {"sub", "subn", "split"}:
         flags += call.args[1 if name == "compile" else 2 :]
@@ -97,7 +96,6 @@ def _evaluated(node: ast.expr, values: Mapping[str, Any]) -> Any:
 
 
 def _uses(nodes: Sequence[ast.AST], values: Mapping[str, Any]) -> tuple[dict[Pattern, set[str]], set[str]]:
-    """Return the methods used of each value that is an expression, and those used of local names."""
     named: dict[Pattern, set[str]] = {}
     loose: set[str] = set()
     places = {call.func: len(call.args) for call in nodes if isinstance(call, ast.Call)}
@@ -169,7 +167,6 @@ class Attack(NamedTuple):
     end: str = ""
 
     def text(self, length: int) -> str:
-        """Return the text with so many characters, within one repetition."""
         return self.before + self.pump * max(1, (length - len(self.before)) // len(self.pump)) + self.end
 
 
@@ -259,7 +256,6 @@ class _Maker:
 
 
 def _inside(node: Node) -> list[Sequence[Node]]:
-    """Return the sequences in an operation."""
     name, arguments = str(node[0]), node[1]
     if name == "BRANCH":
         return [list(each) for each in arguments[1]]
@@ -280,7 +276,6 @@ def _all(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def _codes(node: Node) -> Iterator[int]:
-    """Yield the characters that an operation of one character names."""
     name, arguments = str(node[0]), node[1]
     if name in {"LITERAL", "NOT_LITERAL"}:
         yield arguments

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.model.labels import MAX_WIDTH, TARGET_WIDTH, label_kernels, short_name
+from gpuprof.model.labels import MAX_WIDTH, label_kernels, short_name
 from tests.table import each_row
 
 
@@ -20,37 +20,10 @@ _FLASH_TRAITS = "Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4, (b
 _THRUST = "thrust::cuda_cub::__parallel_for::ParallelForAgent<thrust::cuda_cub::__transform"
 _SM90 = "cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4, cute::tuple<cute::C<2>, cute::C<1>, cute::C<1>>, X>"
 
-PYTORCH = [
+LABELS = [
     (
         "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, A<char*, 1>>(int, T2)",
         "vectorized_elementwise fill float",
-    ),
-    (
-        f"void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<{_COPY}"
-        "::{lambda()#3}::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}>"
-        "(at::TensorIteratorBase&)::{lambda(int)#1}>(int, T3)",
-        "elementwise direct_copy float",
-    ),
-    (
-        f"void at::native::unrolled_elementwise_kernel<{_COPY}::[lambda() (instance 3)]::operator ()() const::"
-        "[lambda(double) (instance 1)], A<char *, (int)2>, at::native::memory::LoadWithCast<(int)1>>(int, T1)",
-        "unrolled_elementwise direct_copy double cast",
-    ),
-    (
-        "void at::native::vectorized_elementwise_kernel<4, at::native::BUnaryFunctor<float, float, float, "
-        "at::native::binary_internal::MulFunctor<float> >, A<char*, 2> >(int, T2)",
-        "vectorized_elementwise mul scalar float",
-    ),
-    (
-        "void at::native::<unnamed>::distribution_elementwise_grid_stride_kernel<float, (int)4, void "
-        "at::native::templates::cuda::normal_and_transform<c10::Half, float, (unsigned long)4, G *>"
-        "(at::TensorIteratorBase &)::[lambda(curandState *) (instance 2)]>(int, T3)",
-        "distribution_elementwise normal fp16",
-    ),
-    (
-        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, "
-        "unsigned int, float, 4> >(R)",
-        "reduce mean float",
     ),
     (
         "void at::native::reduce_kernel<128, 4, at::native::ReduceOp<float, at::native::func_wrapper_t<float, "
@@ -58,116 +31,28 @@ PYTORCH = [
         "reduce sum float",
     ),
     (
-        "void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel<"
-        "at::native::index_put_kernel_impl<at::native::OpaqueType<2> >(I&)::{lambda(char*, long)#1}>(I&)::"
-        "{lambda(int)#1}>(long, int)",
-        "index_elementwise index_put 2B",
-    ),
-    (
-        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::TensorListMetadata<2>, "
-        "at::native::BinaryOpListAlphaFunctor<float, 2, 2, 0>, std::plus<float>, float>(T)",
-        "multi_tensor_apply BinaryOpListAlpha plus float",
-    ),
-    (
-        "void at::native::(anonymous namespace)::upsample_bilinear2d_out_frame<float, float>(int, float)",
-        "upsample_bilinear2d_out_frame<float, float>",
-    ),
-    (
-        "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true, false>(float*)",
-        "softmax_warp_forward<float×3, 10, true, false>",
-    ),
-    (
-        "void at::native::(anonymous namespace)::CatArrayBatchedCopy_aligned16_contig<"
-        "at::native::(anonymous namespace)::OpaqueType<4u>, unsigned int, 1, 128, 1>(X)",
-        "CatArrayBatchedCopy_aligned16_contig<4B, …>",
-    ),
-]
-
-MATRIX_LIBRARIES = [
-    (
-        "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<cutlass::gemm::threadblock::MmaMultistage<"
-        "cutlass::gemm::GemmShape<(int)128, (int)96, (int)64>, It<cutlass::MatrixShape<(int)1, (int)2>, "
-        "signed char>>>>(T1::Params)",
-        "cutlass Gemm 128x96x64 s8",
-    ),
-    (
-        "void cutlass::Kernel<cutlass::gemm::kernel::B2bGemm<Mma<cutlass::gemm::GemmShape<192, 384, 128>, "
-        "cutlass::integer_subbyte<(int)4, (bool)1>>>>(T1::Params)",
-        "cutlass B2bGemm 192x384x128 s4",
-    ),
-    (
-        "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_tn>(T1::Params)",
-        "cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_tn",
-    ),
-    (
         "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, "
         f"cutlass::gemm::CollectiveMma<{_SM90}, cute::tuple<cute::C<64>, cute::C<128>, cute::C<64>>, "
         "cutlass::bfloat16_t>, cutlass::gemm::KernelTmaWarpSpecializedPingpong>>(T1::Params)",
         "cutlass GemmUniversal 64x128x64 bf16 pingpong",
     ),
-    ("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"),
     (
         "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_"
         "execute_segment_k_off_kernel__5x_cublas",
         "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_128x128x64",
     ),
-    (
-        "void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, float, true, true, false>(P)",
-        "cublas splitKreduce float",
-    ),
-    (
-        "enable_if<!T7, void>::type kernel<int, int, __nv_bfloat16, __nv_bfloat16, float, 0, 1, "
-        "cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<const __nv_bfloat16>, float>>(T13)",
-        "cublas gemv bf16",
-    ),
-    (
-        "void gemvNSP_kernel<float, 1, cublasGemvParams<cublasGemvTensor<float const> > >(P)",
-        "cublas gemvNSP_kernel<float, 1, cublasGemvParams>",
-    ),
-    ("cudnn_infer_volta_scudnn_128x64_relu_small_nn_v1", "volta_scudnn_128x64_relu_small_nn_v1"),
-    ("cask_cudnn_train::computeWgradBOffsetsKernel(P)", "cudnn computeWgradBOffsetsKernel"),
-    (
-        "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>(P)",
-        "cudnn nchwToNhwcKernel<float×3, false, true, 2>",
-    ),
-]
-
-OTHERS = [
     ("triton_poi_fused_add_mul_3", "triton_poi_fused_add_mul_3"),
     ("_fwd_kernel_0d1d2d3c4", "_fwd_kernel"),
-    ("matmul_kernel_0d1d2d34567c89c1011c", "matmul_kernel"),
-    ("step_01", "step_01"),
-    ("kernel_012(float *, const float *, int)", "kernel_012"),
-    ("tile_05d", "tile_05d"),
     ("scan_0d", "scan_0d"),
-    (
-        f"void flash_fwd_kernel<{_FLASH_TRAITS}, (bool)0, (bool)0, (bool)1>(Flash_fwd_params)",
-        "flash_fwd hdim128 128x64 fp16",
-    ),
     (
         f"void pytorch_flash::flash_fwd_kernel<{_FLASH_TRAITS}, false, true, false>(P)",
         "flash_fwd hdim128 128x64 fp16 causal",
     ),
     ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(Args<4096>)", "nccl AllReduce Sum f32 RING_LL"),
-    ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "nccl AllReduce RING_LL Sum float"),
     (
         "void Kokkos::Impl::cuda_parallel_launch_constant_memory<Kokkos::Impl::ParallelFor<"
         "collocate(Config)::[lambda(const Member &) (instance 5)], Kokkos::TeamPolicy<Kokkos::Cuda>>>()",
         "Kokkos ParallelFor collocate::lambda#5",
-    ),
-    (
-        "void Kokkos::Impl::cuda_parallel_launch_local_memory<Kokkos::Impl::ParallelReduce<"
-        "Kokkos::Impl::CombinedFunctorReducer<Dot<double>, Analysis>, Kokkos::RangePolicy<>>>(int)",
-        "Kokkos ParallelReduce Dot<double>",
-    ),
-    (
-        "void RAJA::policy::cuda::impl::forall_cuda_kernel<256ul, RAJA::numeric_iterator<long>, "
-        "__nv_dl_wrapper_t<__nv_dl_tag<int (*)(int, char**), &main, 3u>, double*>, long>(T2)",
-        "RAJA forall_cuda main::lambda#3",
-    ),
-    (
-        "void cub::CUB_200200_NS::DeviceReduceKernel<cub::DeviceReducePolicy<float, int>::Policy600, float*>(F)",
-        "cub DeviceReduce float",
     ),
     (
         f"void thrust::cuda_cub::core::_kernel_agent<{_THRUST}::unary_transform_f<float*, float*, "
@@ -176,213 +61,66 @@ OTHERS = [
     ),
     ("julia_bb_4477(CuDeviceArray<Int8x4, (int)1, (int)1>)", "julia_bb_4477"),
     ("cudapy::__main__::add_kernel[abi:v1][abi:cw51](Array<float, (int)1, C>)", "add_kernel"),
-    ("_ZN6cudapy8__main__10add_kernelB2v1E5ArrayIfLi1EE", "add_kernel"),
-    (
-        "void vllm::act_and_mul_kernel<c10::BFloat16, &(c10::BFloat16 vllm::silu_kernel<c10::BFloat16>(X)), "
-        "true>(c10::BFloat16*)",
-        "vllm act_and_mul_kernel<bf16, silu_kernel, true>",
-    ),
-    ("void gmem_coalesce<(int)32>(int, const float *)", "gmem_coalesce<32>"),
-    ("void lbm::collide<D3Q19, (lbm::Mode)2, double, true>(double *)", "collide<D3Q19, 2, double, true>"),
-    ("set_halo_values_x_396_gpu", "set_halo_values_x_396_gpu"),
-    ("kernel_C(double *, const double *, int)", "kernel_C"),
-    ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"),
     ("Foo<int>::operator()(int) const", "Foo::operator()"),
     ("void launch<256, main::{lambda(int)#2}>(int)", "launch<256, main::lambda#2>"),
 ]
 
 
-@each_row(("name", "label"), PYTORCH)
-def test_pytorch_kernel_is_called_by_its_operation_and_type(name: str, label: str) -> None:
+@each_row(("name", "label"), LABELS)
+def test_kernel_is_called_what_its_author_or_its_library_calls_it(name: str, label: str) -> None:
     assert _label(name) == label
 
 
-@each_row(("name", "label"), MATRIX_LIBRARIES)
-def test_matrix_library_kernel_keeps_its_tile_and_types(name: str, label: str) -> None:
-    assert _label(name) == label
-
-
-@each_row(("name", "label"), OTHERS)
-def test_other_kernel_is_called_what_its_author_calls_it(name: str, label: str) -> None:
-    assert _label(name) == label
+SPLIT = "void splitKreduce_kernel<32, 16, int, float, float, float, float, true, {}, false>(P<T6>, const T4*)"
+NORM = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, {}, true, 1, true>(cudnnTensorStruct)"
 
 
 @each_row(
-    ("name", "base"),
+    ("names", "labels"),
     [
-        ("void at::native::<unnamed>::foo<float, 4>(float*)", "foo"),
-        ("enable_if<!T7, void>::type kernel<int, int>(T13)", "kernel"),
-        ("void (anonymous namespace)::softmax<float>(int)", "softmax"),
-        ("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"),
-        ("Foo::operator<<(int)", "operator<<"),
-        ("Foo::operator->()", "operator->"),
-        ("void scale<(4 < 8)>(int)", "scale"),
-        ("", "(unnamed)"),
+        (["axpy(float*, int)", "axpy(double*, int)"], ("axpy(float*, int)", "axpy(double*, int)")),
+        (["b(int)", "a(int)", "b(int)"], ("b", "a", "b")),
+        (["_fwd_0d1d2c", "_fwd_0d1d2"], ("_fwd_0d1d2c", "_fwd_0d1d2")),
+        (["f\x00", "f\x01", "f\x02"], ("f�", "f�#2", "f�#3")),
+        (["bad\x1b[31m\x07\u202eevil"], ("bad�[31m��evil",)),
+        ([SPLIT.format("false"), SPLIT.format("true")],
+         ("cublas splitKreduce float <false>", "cublas splitKreduce float <true>")),
+        ([NORM.format(512), NORM.format(32)],
+         ("cudnn bn_fw_tr_1C11_kernel_NCHW<float×2, int, …, 512>",
+          "cudnn bn_fw_tr_1C11_kernel_NCHW<float×2, int, …, 32>")),
+        (["volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1"],
+         ("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1",)),
     ],
-)
-def test_short_name_is_the_function_alone(name: str, base: str) -> None:
-    assert short_name(name) == base
-
-
-def test_demanglers_of_ncu_and_of_cupti_give_one_label() -> None:
-    ncu = "void <unnamed>::scale<(int)4, (bool)1, unsigned int>(const float *)"
-    cupti = "void (anonymous namespace)::scale<4, true, unsigned int>(float const*)"
-    assert _label(ncu) == _label(cupti) == "scale<4, true, uint>"
-
-
-def test_overloads_are_told_apart_by_their_parameters() -> None:
-    assert label_kernels(["axpy(float*, int)", "axpy(double*, int)"]) == (
-        "axpy(float*, int)",
-        "axpy(double*, int)",
-    )
-
-
-def test_equal_names_share_a_label_and_order_is_kept() -> None:
-    assert label_kernels(["b(int)", "a(int)", "b(int)"]) == ("b", "a", "b")
-
-
-def test_first_differing_argument_tells_equal_labels_apart() -> None:
-    name = "void splitKreduce_kernel<32, 16, int, float, float, float, float, true, {}, false>(P<T6>, const T4*)"
-    assert label_kernels([name.format("false"), name.format("true")]) == (
-        "cublas splitKreduce float <false>",
-        "cublas splitKreduce float <true>",
-    )
-
-
-def test_differing_argument_joins_a_cut_argument_list() -> None:
-    name = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, {}, true, 1, true>(cudnnTensorStruct)"
-    assert label_kernels([name.format(512), name.format(32)]) == (
-        "cudnn bn_fw_tr_1C11_kernel_NCHW<float×2, int, …, 512>",
-        "cudnn bn_fw_tr_1C11_kernel_NCHW<float×2, int, …, 32>",
-    )
-
-
-def test_the_architecture_that_a_library_built_a_kernel_for_stays_in_its_label() -> None:
-    name = "cutlass_80_wmma_tensorop_i161616gemm_s8_forwardCompat_128x128_32x2_nn_align4"
-    native = name.replace("_forwardCompat", "")
-    label, other = label_kernels([f"void cutlass::Kernel2<{text}>(T1::Params)" for text in (name, native)])
-    assert label.startswith("cutlass_80_wmma_tensorop") and "128x128" in label and label.endswith(" forwardCompat")
-    assert len(label) <= MAX_WIDTH and "forwardCompat" not in other and other != label
-    buried = f"a_kernel_of_{'long_' * 6}words_sm75_{'and_' * 8}_more"
-    assert label_kernels([buried])[0].endswith(" sm75")
-
-
-def test_cutlass_kernels_of_one_tile_are_told_apart_by_stages_layout_and_warp_tile() -> None:
-    name = (
-        "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<cutlass::gemm::threadblock::{}<"
-        "cutlass::gemm::GemmShape<128, 128, 32>, It<signed char, cutlass::layout::{}>, "
-        "cutlass::gemm::GemmShape<{}, 64, 32>>>>(T1::Params)"
-    )
-    variants = [("MmaPipelined", "RowMajor", 64), ("MmaPipelined", "RowMajor", 32)]
-    variants += [("MmaMultistage", "RowMajor", 64), ("MmaMultistage", "ColumnMajor", 64)]
-    assert label_kernels([name.format(*variant) for variant in variants]) == (
-        "cutlass Gemm 128x128x32 s8 <MmaPipelined, 64x64x32>",
-        "cutlass Gemm 128x128x32 s8 <MmaPipelined, 32x64x32>",
-        "cutlass Gemm 128x128x32 s8 <MmaMultistage, RowMajor>",
-        "cutlass Gemm 128x128x32 s8 <MmaMultistage, ColumnMajor>",
-    )
-
-
-def test_triton_signature_stays_where_it_tells_variants_apart() -> None:
-    assert label_kernels(["_fwd_0d1d2c", "_fwd_0d1d2"]) == ("_fwd_0d1d2c", "_fwd_0d1d2")
-
-
-def test_names_that_differ_in_nothing_visible_are_numbered() -> None:
-    assert label_kernels(["f\x00", "f\x01", "f\x02"]) == ("f�", "f�#2", "f�#3")
-
-
-def test_number_does_not_take_the_name_of_another_kernel() -> None:
-    labels = label_kernels(["f\x00", "f\x01", "f�#2"])
-    assert len(set(labels)) == 3
-    assert labels[2] == "f�#2"
-
-
-def test_long_name_keeps_its_head_and_its_tile() -> None:
-    name = "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_stage4_g1"
-    label = _label(name)
-    assert len(label) <= MAX_WIDTH
-    assert label.startswith("sm80_xmma_fprop_implicit_gemm_indexed…128x128x16")
-
-
-def test_name_that_fits_the_hard_limit_is_not_cut() -> None:
-    name = "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1"
-    assert TARGET_WIDTH < len(name) <= MAX_WIDTH
-    assert _label(name) == name
+)  # fmt: skip
+def test_equal_labels_are_told_apart_by_what_differs_first(names: list[str], labels: tuple[str, ...]) -> None:
+    assert label_kernels(names) == labels
 
 
 def test_hint_shared_by_all_launches_names_a_kernel_that_says_nothing() -> None:
-    names = ["Kernel", "Kernel", "saxpy"]
     hints = [("step", "conv1"), ("step", "conv1"), ("step", "update")]
-    assert label_kernels(names, hints) == ("Kernel @conv1", "Kernel @conv1", "saxpy")
-
-
-def test_hint_that_launches_do_not_share_is_left_out() -> None:
+    assert label_kernels(["Kernel", "Kernel", "saxpy"], hints) == ("Kernel @conv1", "Kernel @conv1", "saxpy")
     assert label_kernels(["Kernel", "Kernel"], [("conv1",), ("conv2",)]) == ("Kernel", "Kernel")
 
 
-def test_escape_sequences_and_direction_overrides_are_made_visible() -> None:
-    assert _label("bad\x1b[31m\x07\u202eevil") == "bad�[31m��evil"
-
-
-@each_row(
-    "name",
-    ["<" * 20_000, "a<" * 20_000, "(a" * 20_000, "[" * 20_000, "{lambda" * 9_000, "a<b>::" * 8_000],
-)
+@each_row("name", ["<" * 20_000, "a<" * 20_000, "(a" * 20_000, "[" * 20_000, "{lambda" * 9_000, "a<b>::" * 8_000])
 def test_unbalanced_brackets_of_any_depth_give_a_label(name: str) -> None:
     assert 0 < len(_label(name)) <= MAX_WIDTH
 
 
 _FRAGMENTS = st.sampled_from(
     [
-        "void ",
-        "at::native::",
-        "reduce_kernel",
-        "cutlass::Kernel",
-        "thrust::",
-        "Kokkos::",
-        "<",
-        ">",
-        "(",
-        ")",
-        "[",
-        "]",
-        "kernel",
-        "::",
-        ", ",
-        "*",
-        " ",
-        "#2",
-        "[lambda(int) (instance 1)]",
-        "{lambda()#2}",
-        "'lambda1'",
-        "<unnamed>::",
-        "(anonymous namespace)::",
-        "operator()",
-        "operator<<",
-        "GemmShape<128, 64, 32>",
-        "__nv_dl_wrapper_t",
-        "__nv_dl_tag",
-        "Flash_fwd_kernel_traits",
-        "flash_fwd_kernel",
-        "__transform::",
-        "float",
-        "unsigned int",
-        "(bool)1",
-        "4ul",
-        "-1",
-        "ncclKernel_",
-        "_Z9",
-        "OpaqueType<4>",
-        "integer_subbyte<4, true>",
-        "\x1b[0m",
-        "\u202e",
+        "void ", "at::native::", "reduce_kernel", "cutlass::Kernel", "thrust::", "Kokkos::", "<", ">", "(", ")", "[",
+        "]", "kernel", "::", ", ", "*", " ", "#2", "[lambda(int) (instance 1)]", "{lambda()#2}", "'lambda1'",
+        "<unnamed>::", "(anonymous namespace)::", "operator()", "operator<<", "GemmShape<128, 64, 32>",
+        "__nv_dl_wrapper_t", "__nv_dl_tag", "Flash_fwd_kernel_traits", "flash_fwd_kernel", "__transform::", "float",
+        "unsigned int", "(bool)1", "4ul", "-1", "ncclKernel_", "_Z9", "OpaqueType<4>", "integer_subbyte<4, true>",
+        "\x1b[0m", "\u202e",
     ]
-)
+)  # fmt: skip
 _NAMES = st.one_of(st.lists(_FRAGMENTS, max_size=25).map("".join), st.text(max_size=200))
 
 
 @given(st.lists(_NAMES, max_size=30))
-@settings(max_examples=100, deadline=None)
 def test_different_names_have_different_short_harmless_labels(names: list[str]) -> None:
     labels = label_kernels(names)
     assert labels == label_kernels(names)
@@ -393,15 +131,5 @@ def test_different_names_have_different_short_harmless_labels(names: list[str]) 
 
 
 @given(_NAMES)
-@settings(deadline=None)
 def test_any_text_has_a_short_name(name: str) -> None:
     assert short_name(name)
-
-
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=60))
-@settings(deadline=None)
-def test_templates_that_differ_in_one_deep_number_keep_their_function_name(numbers: list[int]) -> None:
-    names = [f"void ns::stencil<A<B<C<{number}>>, float>>(float*)" for number in numbers]
-    labels = label_kernels(names)
-    assert len(set(labels)) == len(set(numbers))
-    assert all("stencil<" in label and "#" not in label for label in labels)

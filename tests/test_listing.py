@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
-import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,19 +15,18 @@ from msgspec import structs
 from rich.console import Console
 
 import gpuprof as package
-from gpuprof.api import load_recorded
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, stall_metric
 from gpuprof.diagnose.listing import ListedInstruction, Listing, listing_of
 from gpuprof.errors import InputError
 from gpuprof.model.analyse import analyse
-from gpuprof.model.recorded import SASS_TEXT, CodeListing, Missing, ProfiledInstruction
+from gpuprof.model.recorded import CodeListing, Missing, ProfiledInstruction
 from gpuprof.model.session import KernelProfile, StallShare
 from gpuprof.present.console_listing import print_listing
 from gpuprof.present.listing_out import csv_lines, markdown_lines
-from gpuprof.present.listing_rows import FoldedStretch, Heading, folded_text, listing_rows
+from gpuprof.present.listing_rows import Heading, listing_rows
 from tests import builders
 from tests.cli import gpuprof
-from tests.hand_made import HOSTILE, finding
+from tests.hand_made import HOSTILE
 from tests.kernels import Program, made, session
 from tests.table import each_row
 
@@ -63,7 +59,6 @@ class Whole(Program):
 def listed(
     *code: ProfiledInstruction, program: type[Whole] = Whole, label: str = "kernel", gaps: tuple[Missing, ...] = ()
 ) -> tuple[KernelProfile, Listing]:
-    """The kernel and its listing, of a launch with these instructions."""
     names = {name for each in code for name in each.counts}
     per_pc: dict[str, dict[str | int, float]] = {
         name: {each.pc: each.counts[name] for each in code if name in each.counts} for name in names
@@ -76,13 +71,12 @@ def listed(
 
 
 def screen(kernel: KernelProfile, listing: Listing, width: int = 80, *, whole: bool = False) -> str:
-    """What a terminal of that width shows."""
     out = io.StringIO()
     print_listing(Console(file=out, width=width, highlight=False), kernel, listing, whole)
     return out.getvalue()
 
 
-def one(listing: Listing, offset: int) -> ListedInstruction:
+def at_offset(listing: Listing, offset: int) -> ListedInstruction:
     return next(each for each in listing.instructions if each.offset == offset)
 
 
@@ -103,18 +97,6 @@ def test_counts_are_those_of_the_instruction_and_blank_where_they_were_not_colle
     assert listing.missing == ()
 
 
-def test_active_threads_are_those_whose_predicate_is_true_and_an_excess_gives_the_ideal() -> None:
-    excess = {WAVEFRONTS: 32.0, f"derived__{WAVEFRONTS}_excessive": 24.0}
-    _, listing = listed(
-        at(0x1000, 1, counts={EXECUTED: 8.0, THREADS: 60.0, **excess}), at(0x1010, 1, counts={EXECUTED: 0.0})
-    )
-    first, second = listing.instructions
-    assert (first.threads, first.wavefronts_ideal) == (7.5, 8)
-    assert second.threads is None
-    assert first.samples is None and first.share is None
-    assert [missing.what for missing in listing.missing] == ["samples and stall reasons"]
-
-
 class Calling(Whole):
     """One that calls a function which lies before it, and one of which no name is known."""
 
@@ -123,7 +105,7 @@ class Calling(Whole):
 
 def test_the_kernel_comes_before_the_functions_that_it_calls_each_with_offsets_of_its_own() -> None:
     counted = {SAMPLES: 1.0}
-    kernel, listing = listed(
+    _, listing = listed(
         at(0x210, None, "RET", counts=counted),
         at(0x1000, 1, counts=counted),
         at(0x1010, 2, counts=counted),
@@ -135,50 +117,6 @@ def test_the_kernel_comes_before_the_functions_that_it_calls_each_with_offsets_o
     assert heads == [
         "_Z1k", "k.cu:1", "k.cu:2", "_Z6helperf", "no source line", "function at 0x3000", "k.cu:2",
     ]  # fmt: skip
-    assert "_Z6helperf" in screen(kernel, listing)
-
-
-def test_findings_mark_the_instruction_that_they_point_at() -> None:
-    kernel, listing = listed(at(0x1000, 1, counts={SAMPLES: 1.0}), at(0x1010, 2, counts={SAMPLES: 9.0, LONG: 9.0}))
-    kernel = structs.replace(kernel, findings=(finding(id="0.uncoalesced-global"),))
-    first, second = listing.instructions
-    marked = structs.replace(second, findings=("0.uncoalesced-global",))
-    shown = screen(kernel, structs.replace(listing, instructions=(first, marked)))
-    assert "0010     90 %" in shown
-    assert "▲ 0.uncoalesced-global (high" in shown.split("0010", 1)[1]
-
-
-def cold(count: int) -> tuple[ProfiledInstruction, ...]:
-    return tuple(at(0x1000 + 16 * place, 1, counts={SAMPLES: 0.0, EXECUTED: 1.0}) for place in range(count))
-
-
-def test_cold_stretches_are_folded_but_for_two_neighbours() -> None:
-    """12 cold ones, a hot one with all samples, 8 cold ones: 10 and 6 are folded."""
-    code = list(cold(21))
-    code[12] = at(0x1000 + 16 * 12, 1, counts={SAMPLES: 50.0, EXECUTED: 1.0})
-    _, listing = listed(*code)
-    stretches = [row for row in listing_rows(listing, whole=False) if isinstance(row, FoldedStretch)]
-    assert [folded_text(row) for row in stretches] == [
-        "… 10 instructions, 0 % of samples", "… 6 instructions, 0 % of samples",
-    ]  # fmt: skip
-    assert not any(isinstance(row, FoldedStretch) for row in listing_rows(listing, whole=True))
-    shown = sum(isinstance(row, ListedInstruction) for row in listing_rows(listing, whole=False))
-    assert shown == 5
-
-
-def test_without_any_weight_nothing_is_folded() -> None:
-    _, listing = listed(*(at(0x1000 + 16 * place, 1) for place in range(30)))
-    assert sum(isinstance(row, ListedInstruction) for row in listing_rows(listing, whole=False)) == 30
-    assert "samples and stall reasons" in [missing.what for missing in listing.missing]
-
-
-def test_machine_code_that_nothing_reads_is_missing_as_the_report_says_and_once() -> None:
-    unread = Missing(SASS_TEXT, "no nvdisasm at hand reads code for sm_90", "install one")
-    counts = {SAMPLES: 1.0, EXECUTED: 1.0}
-    _, without = listed(at(0x1000, 1, "", counts=counts), at(0x1010, 2, "", counts=counts), gaps=(unread,))
-    assert without.missing == (unread,)
-    _, other = listed(at(0x1000, 1, "EXIT", counts=counts), at(0x1010, 2, "", counts=counts), gaps=(unread,))
-    assert other.missing == ()
 
 
 @each_row("width", [60, 80, 200])
@@ -203,130 +141,39 @@ def test_hostile_names_and_long_lines_stay_on_the_sheet(width: int) -> None:
 
 @pytest.fixture
 def transpose(tmp_path: Path) -> Path:
-    """A recording of our own, of an H100, with samples and counters of every instruction."""
     path = tmp_path / "h100.ncu-rep"
     path.write_bytes(gzip.decompress((RECORDINGS / "h100-transpose.ncu-rep.gz").read_bytes()))
     return path
+
+
+def shown(*options: str | Path) -> str:
+    done = gpuprof("show", "--sass", *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@each_row(
+    ("options", "part"),
+    [
+        ("--sass #3 --kernel saxpy", "--kernel"), ("--sass nothing", "'nothing'"),
+    ],
+)  # fmt: skip
+def test_what_means_nothing_or_has_no_code_is_refused(transpose: Path, options: str, part: str, tmp_path: Path) -> None:
+    done = gpuprof("show", transpose, *options.split())
+    assert done.returncode == 2 and part in done.stderr
+    with pytest.raises(InputError, match="99"):
+        package.listing(transpose, kernel=99)
+    kept = tmp_path / "session.json"
+    package.load(transpose).save(kept)
+    assert transpose.name in gpuprof("show", "--sass", "#3", kept).stderr
 
 
 def test_the_listing_of_a_recording_has_the_values_that_are_in_it(transpose: Path) -> None:
     """524,288 warps execute each of the 23 instructions up to EXIT; the store touches 32 sectors a warp, not 4."""
     listing = package.listing(transpose, kernel=3)
     assert (len(listing.instructions), listing.samples, listing.executed) == (32, 36635, 23 * 524288)
-    store = one(listing, 0x150)
-    assert store.sass == "STG.E desc[UR4][R4.64], R3"
+    store, jump = at_offset(listing, 0x150), at_offset(listing, 0x170)
     assert (store.executed, store.threads, store.line) == (524288, 32, 58)
     assert "3.uncoalesced-global" in store.findings
-    jump = one(listing, 0x170)
-    assert (jump.sass, jump.executed, jump.stall and jump.stall.reason) == ("BRA 0x170", 0, "drain")
-    assert [each.sass for each in listing.instructions[-8:]] == ["NOP"] * 8
+    assert (jump.executed, jump.stall and jump.stall.reason) == (0, "drain")
     assert sum(each.samples or 0 for each in listing.instructions) == listing.samples
-
-
-def test_formats_have_the_same_instructions(transpose: Path) -> None:
-    table = gpuprof("show", "--sass", "#3", transpose)
-    assert table.returncode == 0
-    assert "… 8 instructions, 1.2 % of samples" in table.stdout
-    assert "-v shows them" in table.stdout
-    assert "--explain '#3'" in table.stderr
-    assert "instructions, " not in gpuprof("show", "--sass", "#3", "-v", transpose).stdout.partition("offset")[2]
-    document = json.loads(gpuprof("show", "--sass", "#3", transpose, "--format", "json").stdout)
-    rows = list(csv.DictReader(io.StringIO(gpuprof("show", "--sass", "#3", transpose, "--format", "csv").stdout)))
-    assert len(document["instructions"]) == len(rows) == 32
-    assert [each["sass"] for each in document["instructions"]] == [row["sass"].lstrip("'") for row in rows]
-    assert rows[21]["findings"].startswith("3.uncoalesced-global")
-    assert rows[0]["sectors"] == ""
-    markdown = gpuprof("show", "--sass", "#3", transpose, "--format", "md").stdout
-    assert "| 0150 | 30 % | Long Scoreboard 99.6 % |" in markdown
-
-
-def test_the_example_of_the_page_is_what_is_printed(transpose: Path) -> None:
-    page = Path(__file__).parent.parent / "docs" / "how-to" / "sass.md"
-    example = page.read_text(encoding="utf-8").split("```text\n")[1].split("```")[0]
-    assert gpuprof("show", "--sass", "#3", transpose, environ={**os.environ, "COLUMNS": "100"}).stdout == example
-
-
-def test_the_program_of_the_page_on_python_runs(
-    transpose: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = Path(__file__).parent.parent / "docs" / "how-to" / "python-api.md"
-    texts = page.read_text(encoding="utf-8").split("```python\n")[1:]
-    (program,) = (text.split("```")[0] for text in texts if "gpuprof.listing(" in text.split("```")[0])
-    transpose.rename(transpose.with_name("report.ncu-rep"))
-    monkeypatch.chdir(transpose.parent)
-    exec(compile(program, page.name, "exec"), {})
-    assert capsys.readouterr().out.startswith("0x170 BRA 0x170 0.49")
-
-
-def test_which_of_several_launches_is_shown_is_said(transpose: Path) -> None:
-    done = gpuprof("show", "--sass", "empty", transpose)
-    assert "speaks for 2 equal launches" in done.stdout
-    several = gpuprof("show", "--sass", "s", transpose)
-    assert "is shown, the longest" in several.stderr
-
-
-@each_row(
-    ("options", "message"),
-    [
-        ("--sass #3 --kernel saxpy", "--sass and --kernel cannot be combined"),
-        ("--sass #3 --explain #3", "--explain and --sass cannot be combined"),
-        ("--sass #3 --top 3", "--sass and --top cannot be combined"),
-        ("--sass #3 --by kernel", "--by and --sass cannot be combined"),
-        ("--sass nothing", "no kernel matches 'nothing'"),
-        ("--sass [", "--sass"),
-    ],
-)
-def test_what_means_nothing_is_refused(transpose: Path, options: str, message: str) -> None:
-    done = gpuprof("show", transpose, *options.split())
-    assert done.returncode == 2 and message in done.stderr
-
-
-def test_what_has_no_code_says_what_has(transpose: Path, tmp_path: Path) -> None:
-    kept = tmp_path / "session.json"
-    package.load(transpose).save(kept)
-    done = gpuprof("show", "--sass", "#3", kept)
-    assert "a session keeps no machine code of #3 transpose" in done.stderr
-    assert transpose.name in done.stderr
-    with pytest.raises(InputError, match="no machine code of #0 basic"):
-        package.listing(recording(tmp_path, "a10g-sgemm"), kernel=0)
-    with pytest.raises(InputError, match="there is no kernel 99"):
-        package.listing(transpose, kernel=99)
-
-
-def recording(folder: Path, name: str) -> Path:
-    path = folder / f"{name}.ncu-rep"
-    path.write_bytes(gzip.decompress((RECORDINGS / f"{name}.ncu-rep.gz").read_bytes()))
-    return path
-
-
-def test_a_report_without_the_code_lists_what_was_counted(tmp_path: Path) -> None:
-    done = gpuprof("show", "--sass", "#0", recording(tmp_path, "a40-beamformer"))
-    assert "SASS text: the report has no machine code of it" in done.stdout
-    assert "0040     23 %  Short Scoreboard 98 %" in done.stdout or "0040     23 %  Short SB 98 %" in done.stdout
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_is_told(transpose: Path) -> None:
-    with Path("/dev/full").open("wb") as full:
-        done = gpuprof("show", "--sass", "#3", transpose, onto={1: full.fileno()})
-    assert done.returncode == 2 and "No space left" in done.stderr
-
-
-REAL: dict[str, dict[int, tuple[int, int | None, dict[int, tuple[int, int]]]]] = {
-    "cutlass-384": {0: (2840, 2106, {0: (121, 384), 0x3610: (178, 2304)})},
-    "gpu_workshop-MW_Baseline": {2: (136 + 88 + 728, None, {}), 4: (160, None, {})},
-    "nukexc-profile": {0: (3568, None, {})},
-}
-"""By report and launch what ncu 2024.1 prints on its source page: instructions, samples, and samples and executions of
-single ones; a device function is a table of its own there."""
-
-
-@each_row("name", REAL)
-def test_real_reports_list_what_ncu_prints(reports: Path, name: str) -> None:
-    loaded = load_recorded(reports / f"{name}.ncu-rep")
-    for number, (count, samples, single) in REAL[name].items():
-        listing = listing_of(loaded.session, loaded.session.kernel(number), loaded.recorded[number])
-        assert len(listing.instructions) == count
-        assert samples is None or listing.samples == samples
-        for offset, expected in single.items():
-            assert (one(listing, offset).samples, one(listing, offset).executed) == expected

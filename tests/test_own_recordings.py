@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.passes import arch_of
-from gpuprof.collect.failures import failures_of
 from gpuprof.collect.metrics import metrics_of
-from gpuprof.collect.plan import Seen, make_plan
 from gpuprof.model.session import KernelProfile
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests.readings import session_of
@@ -20,49 +16,25 @@ from tests.table import each_row
 H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
 SETS = ("passes/roofline", "passes/diagnose", "passes/full")
 FLOATS = 2**24
-WELL = (
-    "unknown-metrics/suffix", "unknown-metrics/suffix-beside", "killed/kill-yes", "killed/kill-no", "graphs/node",
-    "passes/full/profile", "run-launches/full", "run-launches/run/profile",
-)  # fmt: skip
 
 
 def kernels(report: str, name: str) -> list[KernelProfile]:
-    """The launches of a kernel in a recording."""
     found = [kernel for kernel in session_of(H100 / report).kernels if kernel.name == name]
     assert found
     return found
 
 
 def traffic(kernel: KernelProfile, level: str) -> float:
-    """The bytes at a level of memory."""
     (moved,) = (moved.bytes for moved in kernel.traffic if moved.level == level)
     assert moved is not None
     return moved
 
 
 def log(name: str) -> str:
-    """What ncu wrote to its log."""
     return (H100 / f"{name}.log").read_text(encoding="utf-8")
 
 
 # The launch
-
-
-def test_no_sm_works_for_two_microseconds_of_every_kernel() -> None:
-    launches = [
-        launch
-        for report in ("run-launches/full", "run-launches/run/profile", "graphs/run/profile")
-        for launch in read_ncu_rep(H100 / f"{report}.ncu-rep").launches
-    ]
-    idle: dict[str, list[float]] = {}
-    for launch in launches:
-        number = launch.metrics.number
-        working = (number("sm__cycles_active.max") or 0.0) / (number("sm__cycles_elapsed.max") or 0.0)
-        idle.setdefault(launch.name, []).append((number("gpu__time_duration.sum") or 0.0) * (1 - working))
-    assert set(idle) == {"empty", "left", "right", "saxpy", "transpose"}
-    assert all(1e-6 < seconds < 3e-6 for seconds in [*idle["empty"], *idle["left"], *idle["right"], *idle["saxpy"]]), (
-        idle
-    )
 
 
 @each_row("report", ["run-launches/full", "run-launches/run/profile", "graphs/run/profile"])
@@ -98,39 +70,7 @@ def test_a_transpose_that_writes_with_a_stride_moves_a_sector_for_each_float(rep
     assert finding.gain_kernel is not None and finding.gain_kernel > 0.5
 
 
-def test_one_launch_has_the_same_place_in_the_roofline_by_every_set() -> None:
-    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for counters in SETS:
-        for kernel in kernels(f"{counters}/profile.ncu-rep", "saxpy"):
-            for point in kernel.roofline:
-                assert point.intensity is not None and point.flop_per_s is not None
-                points.setdefault((point.path, point.level), []).append((point.intensity, point.flop_per_s))
-    assert {("fp32", level) for level in ("l1", "l2", "dram")} <= set(points)
-    for found in points.values():
-        for values, apart in zip(zip(*found, strict=True), (0.003, 0.02), strict=True):
-            assert max(values) <= min(values) * (1 + apart)
-
-
 # Names and numbers
-
-
-@each_row("mode", ["per-launch-config-function", "global-function"])
-def test_invocations_are_counted_over_all_streams(mode: str) -> None:
-    """Ten launches of each kernel, five on each of two streams: the tenth comes."""
-    assert re.findall(r'"1:\d+:(\w+):10"', log(f"two-streams/{mode}-10")) == ["left", "right"]
-    assert len(read_ncu_rep(H100 / "two-streams" / f"{mode}-10.ncu-rep").launches) == 2
-
-
-def test_a_plan_has_numbers_that_come_however_streams_are_counted() -> None:
-    report = read_ncu_rep(H100 / "run-launches" / "run" / "survey.ncu-rep")
-    launches = [launch for launch in report if launch.name in ("left", "right")]
-    seen = [
-        Seen(launch.mangled, launch.demangled, launch.grid or (1, 1, 1), launch.block or (1, 1, 1), 1e-3, launch.stream)
-        for launch in launches
-    ]
-    plan = make_plan(seen)
-    assert {kernel.counts for kernel in plan.kernels} == {(5, 5)}
-    assert all(number <= 5 for kernel in plan.kernels for number in kernel.invocations)
 
 
 def test_nodes_of_a_graph_are_counted_as_launches_are() -> None:
@@ -143,28 +83,7 @@ def test_nodes_of_a_graph_are_counted_as_launches_are() -> None:
     assert all(kernel.throughput for kernel in session.kernels)
 
 
-def test_template_arguments_are_written_with_their_types() -> None:
-    names = [launch.demangled for launch in read_ncu_rep(H100 / "names-of-templates" / "every.ncu-rep")]
-    assert [name.partition("(int *")[0] for name in names] == [
-        "void parts::shifted<(int)-2>",
-        "void parts::shifted<(int)7>",
-        "void parts::mixed<(bool)1, (parts::Mode)1, (unsigned int)3>",
-        "void parts::mixed<(bool)0, (parts::Mode)0, (unsigned int)4>",
-    ]
-
-
 # Failures
-
-
-@each_row("name", ["no-suffix", "no-suffix-beside"])
-def test_a_metric_without_a_suffix_that_is_unknown_is_told_and_left_out(name: str) -> None:
-    first, *_ = failures_of(log(f"unknown-metrics/{name}"), "")
-    assert (first.remedy, first.metrics) == ("without-metrics", ("sm__no_such_metric",))
-
-
-@each_row("name", WELL)
-def test_what_went_well_is_no_failure(name: str) -> None:
-    assert [failure.cause for failure in failures_of(log(name), "") if not failure.note] in ([], ["stopped"])
 
 
 # Metrics and options
@@ -187,11 +106,3 @@ def test_every_metric_of_a_set_is_one_that_this_gpu_has(name: str) -> None:
         "sass__thread_inst_executed_true_per_opcode",
         "group:smsp__pcsamp_warp_stall_reasons",
     }
-
-
-def test_every_file_of_the_index_is_there_as_it_is_told() -> None:
-    steps = json.loads((H100 / "index.json").read_text(encoding="utf-8"))["steps"]
-    told = {f"{name}/{file}": about["bytes"] for name, step in steps.items() for file, about in step["files"].items()}
-    there = {str(file.relative_to(H100)): file.stat().st_size for file in H100.rglob("*") if file.is_file()}
-    del there["index.json"]
-    assert told == there

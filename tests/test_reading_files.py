@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 import gpuprof
-from gpuprof.api import load_spec
-from gpuprof.errors import DamagedInput, InputError
-from gpuprof.hardware.specs import without_absent_links
-from gpuprof.model.analyse import analyse
-from gpuprof.model.quantities import READ_REPORT
+from gpuprof.errors import InputError
 from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.markdown import escape
-from gpuprof.present.session_text import roof_text, verdict_text
 from gpuprof.present.text import printable
-from gpuprof.read.ncu_rep import read_ncu_rep
-from tests import builders, hand_made, ncu_bytes
-from tests.cli import gpuprof as command
+from tests import hand_made, ncu_bytes
 from tests.table import each_row
 
 CSV = '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","usecond"\n"0","1","k()","5"\n'
-IDLE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 
 
 @each_row("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
@@ -41,12 +32,7 @@ _REPORT = ncu_bytes.simple_report([("k", {"gpu__time_duration.sum": 5.0})])
 
 @each_row(
     ("name", "content"),
-    [
-        ("a.ncu-rep.gz", _REPORT),
-        ("a.csv.gz", CSV.encode()),
-        ("a.log.gz", CSV.encode("utf-16")),
-        ("renamed", _REPORT),
-    ],
+    [("a.ncu-rep.gz", _REPORT), ("a.csv.gz", CSV.encode()), ("a.log.gz", CSV.encode("utf-16")), ("renamed", _REPORT)],
     ids=["report", "CSV", "UTF-16", "another name"],
 )
 def test_what_gzip_has_packed_is_read_as_if_it_had_not(name: str, content: bytes, tmp_path: Path) -> None:
@@ -57,117 +43,29 @@ def test_what_gzip_has_packed_is_read_as_if_it_had_not(name: str, content: bytes
     assert session.sources[0].file == path.name
 
 
-def test_a_packed_session_is_read_again(tmp_path: Path) -> None:
-    (tmp_path / "a.ncu-rep").write_bytes(_REPORT)
-    text = command("show", "a.ncu-rep", "--format", "json", cwd=tmp_path).stdout
-    (tmp_path / "a.json.gz").write_bytes(gzip.compress(text.encode()))
-    assert command("show", "a.json.gz", "--format", "json", cwd=tmp_path).stdout == text
-    assert command("a.ncu-rep.gz", cwd=tmp_path).stderr.startswith("error: a.ncu-rep.gz: no such file")
-
-
 @each_row(
     ("packed", "message"),
     [
-        (gzip.compress(_REPORT)[:-20], "is damaged: it cannot be unpacked"),
-        (gzip.compress(_REPORT + bytes(2**25)), "is more than 16 MiB unpacked"),
-        (gzip.compress(_REPORT[:-9]), "is damaged"),
-        (gzip.compress(gzip.compress(_REPORT)), "is a compressed archive"),
-        (gzip.compress(b"\x7fELF" + bytes(99)), "is a compressed archive"),
-        (gzip.compress(b""), "is a compressed archive"),
+        (gzip.compress(_REPORT)[:-20], "unpacked"),
+        (gzip.compress(_REPORT + bytes(2**25)), "16 MiB"),
+        (gzip.compress(_REPORT[:-9]), "damaged"),
+        (gzip.compress(gzip.compress(_REPORT)), "archive"),
+        (gzip.compress(b"\x7fELF" + bytes(99)), "archive"),
+        (gzip.compress(b""), "archive"),
     ],
     ids=["cut", "too large", "a cut report", "twice", "a program", "nothing"],
 )
 def test_what_gzip_has_packed_and_cannot_be_read_says_so(packed: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "a.ncu-rep.gz"
     path.write_bytes(packed)
-    with pytest.raises(InputError, match=rf"a\.ncu-rep\.gz {message}"):
+    with pytest.raises(InputError, match=rf"a\.ncu-rep\.gz .*{message}"):
         gpuprof.load(path)
 
 
-def test_a_csv_export_is_sent_back_to_the_report_for_what_it_lacks(tmp_path: Path) -> None:
-    path = tmp_path / "export.csv"
-    path.write_text(CSV, encoding="utf-8")
-    assert READ_REPORT in {entry.how for entry in gpuprof.load(path).kernels[0].missing}
-
-
-def test_salvage_of_nothing_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "cut.ncu-rep"
-    path.write_bytes(ncu_bytes.simple_report([("k", {"gpu__time_duration.sum": 5.0})])[:-9])
-    with pytest.raises(DamagedInput, match="0 kernels could be read"):
-        read_ncu_rep(path, salvage=True)
-
-
-def test_a_spec_file_of_another_architecture_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.ncu-rep"
-    path.write_bytes(ncu_bytes.simple_report([("k", {**ncu_bytes.A100, "gpu__time_duration.sum": 5.0})]))
-    wrong = Path(__file__).resolve().parents[1] / "specs" / "gpu" / "h200-sxm.yaml"
-    with pytest.raises(InputError, match=r"sm_90.*sm_80"):
-        gpuprof.load(path, spec=str(wrong))
-
-
-def test_a_gpu_without_a_report_has_ceilings_and_no_kernels() -> None:
-    session = load_spec("h200-sxm")
-    assert session.kernels == ()
-    dram = next(ceiling for ceiling in session.ceilings if ceiling.level == "dram")
-    assert (dram.value, dram.origin) == (4.8e12, "rated")
-    assert (
-        verdict_text(session)
-        == "No kernel was profiled: these are the ceilings of an NVIDIA H200 SXM 141GB by its spec."
-    )
-
-
-def kernel_with(values: Mapping[str, float | str]) -> str:
-    session = analyse([builders.report(builders.launch(values))], builders.hardware_of, "1").session
-    return roof_text(session.kernels[0])
-
-
-def test_the_roof_column_says_what_its_number_rests_on() -> None:
-    integers: dict[str, float | str] = {builders.ADD.format("integer"): 1e6}
-    assert kernel_with({**builders.FLOP_1, IDLE: 0.0}).endswith(" %")
-    assert kernel_with(builders.FLOP_1).startswith("≥ ")
-    no_flop = {
-        name: 0.0 if "pred_on.sum" in name and "peak" not in name else value for name, value in builders.FLOP_1.items()
-    }
-    half: dict[str, float | str] = {builders.ADD.format(kind): 0.0 for kind in ("hadd", "hmul", "hfma")}
-    assert kernel_with({**no_flop, **half, **integers, IDLE: 0.0}).startswith("int ")
-    assert kernel_with({**no_flop, **half, IDLE: 0.0, builders.ADD.format("integer"): 0.0}) == "no FLOP"
-    assert kernel_with({**no_flop, IDLE: 0.0}) == "not collected"
-
-
-def test_a_report_keeps_values_lists_and_attributes(tmp_path: Path) -> None:
-    path = tmp_path / "a.ncu-rep"
-    metrics: dict[str, float | str] = {**ncu_bytes.A100, "gpu__time_duration.sum": 5.0, "group:names": "n" * 500}
-    path.write_bytes(ncu_bytes.simple_report([("one", metrics), ("two", metrics)]))
-    for launch in read_ncu_rep(path):
-        group = launch.metrics.get("group:names")
-        assert group is not None and group.value == "n" * 500
-        assert launch.metrics.number("device__attribute_multiprocessor_count") == 108
-        assert set(launch.metrics.names()) == set(metrics)
-        duration = launch.metrics.get("gpu__time_duration.sum")
-        assert duration is not None and duration.value == pytest.approx(5e-9) and duration.unit == "s"
-
-
-def test_links_that_a_report_cannot_satisfy_are_dropped_but_one() -> None:
-    arch = builders.a100().arch
-    names = frozenset({"dram__bytes_read.sum", "dram__bytes_write.sum"})
-    restricted = without_absent_links(arch, names)
-    assert [link.definition for link in restricted.counters["traffic.dram"]] == ["dram__bytes_read + dram__bytes_write"]
-    assert restricted.counters["work.fp32"] == arch.counters["work.fp32"][:1]
-
-
-@each_row(
-    ("text", "expected"),
-    [("a\x1b[31mb", "a\\x1b[31mb"), ("x\u202ey", "x\\u202ey"), ("naïve κ", "naïve κ"), ("tab\there", "tab\\x09here")],
-)
-def test_hidden_characters_become_visible(text: str, expected: str) -> None:
-    assert printable(text) == expected
-
-
-def test_markdown_is_escaped() -> None:
+def test_hidden_characters_become_visible_and_markdown_is_escaped() -> None:
+    texts = {"a\x1b[31mb": "a\\x1b[31mb", "x\u202ey": "x\\u202ey", "naïve κ": "naïve κ", "tab\there": "tab\\x09here"}
+    assert {text: printable(text) for text in texts} == texts
     assert escape("a|b<c>[d](e)`f`") == "a\\|b\\<c\\>\\[d\\](e)\\`f\\`"
-
-
-def test_markdown_mentions_nobody() -> None:
     assert escape("@someone at user@host") == "@&#8203;someone at user@&#8203;host"
 
 

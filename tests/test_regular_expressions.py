@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
+import pytest
+
 from gpuprof.collect.name_filter import by_name, by_symbol
 from gpuprof.diagnose.telling import telling_expression
 from gpuprof.model import kernel_kinds
@@ -17,10 +19,12 @@ from gpuprof.units import parse_quantity
 from tests.regular_expressions import Pattern, attacks, find_expressions, may_be_exponential
 from tests.table import each_row
 
-_SHORT = (16, 22, 30, 40, 55, 75, 100)
+_SHORT = (16, 24, 36, 55, 80)
 """Lengths at which exponential growth shows before it takes minutes."""
-_STAGES = ((200, 10), (2_000, 3), (10_000, 1), (100_000, 0))
+_STAGES: tuple[tuple[int, int], ...] = ((200, 10), (2_000, 3), (10_000, 1), (100_000, 0))
 """Characters of the texts, and how many of the slowest texts are tried at the next length."""
+_SUSPECT_S = 5e-8
+"""Seconds for each character that most linear expressions do not take: what takes less is not tried at more length."""
 _LEAST_S = 2e-3
 """Seconds that are no sign of anything."""
 _LINEAR_S = 1e-6
@@ -61,10 +65,9 @@ _COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("diagnose/telling.py", "f'\\\\b{escaped(base)}\\\\b'"): (r"\baa\b", r"\b<<\b"),
     ("diagnose/telling.py", "part"): (r"\ba<a\b", r"^aa\b", r"<<"),
     ("hardware/library.py", "f'(?<![\\\\w-]){re.escape(key)}(?![\\\\w-])'"): (r"(?<![\w-])a\ a(?![\w-])",),
-    (
-        "present/page/glossary.py",
-        "f'(?<![\\\\w-]){re.escape(name)} \\\\S+ ?%|(?m:^{re.escape(name)}$)'",
-    ): (r"(?<![\w-])long\ sb \S+ ?%|(?m:^long\ sb$)",),
+    ("present/page/glossary.py", "f'(?<![\\\\w-]){re.escape(name)} \\\\S+ ?%|(?m:^{re.escape(name)}$)'"): (
+        r"(?<![\w-])long\ sb \S+ ?%|(?m:^long\ sb$)",
+    ),
     ("privacy/texts.py", "f\"(?<![^\\\\W_])(?:{'|'.join(owners)})(?![^\\\\W_])\""): (r"(?<![^\W_])(?:a|aa)(?![^\W_])",),
     ("read/ncu_csv.py", "row"): (r'\A"\d+","\d+","', r"\A\d+,\d+,"),
     ("read/printed_refusal.py", "f'^=={level}==[ \\\\t]*(.*)$'"): ("(?m)^==ERROR==[ \\t]*(.*)$",),
@@ -72,13 +75,14 @@ _COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
 """Those of a run's own values, as they may be there."""
 
 
+@pytest.mark.slow
 def test_no_expression_takes_more_than_linear_time() -> None:
-    """Each is tried by its methods on texts of 10 and 100 kB that are made from itself."""
-    found = find_expressions()
-    assert found.composed == _TYPED | _IN_VALUES | _COMPOSED.keys()
-    assert {place for place, _ in _IN_VALUES} <= {place for place, _ in found.known.values()}
+    """Each is tried by its methods on texts of up to 100 kB that are made from itself."""
+    every = find_expressions()
+    assert every.composed == _TYPED | _IN_VALUES | _COMPOSED.keys()
+    assert {place for place, _ in _IN_VALUES} <= {place for place, _ in every.known.values()}
     tried = [
-        *((pattern, place, methods) for pattern, (place, methods) in found.known.items()),
+        *((pattern, place, methods) for pattern, (place, methods) in every.known.items()),
         *((re.compile(text), place, {"finditer"}) for (place, _), texts in _COMPOSED.items() for text in texts),
     ]
     slow = {
@@ -89,6 +93,7 @@ def test_no_expression_takes_more_than_linear_time() -> None:
     assert not slow
 
 
+@pytest.mark.slow
 @each_row(
     ("expression", "method"),
     [
@@ -106,18 +111,14 @@ def test_more_than_linear_time_is_seen(expression: str, method: str) -> None:
     assert superlinear(re.compile(expression, re.MULTILINE), {method}) is not None
 
 
+@pytest.mark.slow
 @each_row(
     ("expression", "method"),
     [
-        (r"\s+$", "match"),
-        (r"(?<!\s)\s+$", "search"),
-        (r"(?<![\w.])[\w.]*key=", "search"),
-        (r"[ab]*c", "match"),
-        (r"<[^<>]*>", "findall"),
-        (r"\w{1,200}=", "search"),
-        (r"[^A-Za-z0-9]+", "sub"),
+        (r"\s+$", "match"), (r"(?<!\s)\s+$", "search"), (r"(?<![\w.])[\w.]*key=", "search"), (r"[ab]*c", "match"),
+        (r"<[^<>]*>", "findall"), (r"\w{1,200}=", "search"), (r"[^A-Za-z0-9]+", "sub"),
     ],
-)
+)  # fmt: skip
 def test_linear_time_is_none_of_it(expression: str, method: str) -> None:
     assert superlinear(re.compile(expression), {method}) is None
 
@@ -145,8 +146,8 @@ def test_functions_that_go_over_a_text_again_and_again_take_less_than_a_second(r
 def superlinear(pattern: Pattern, methods: Iterable[str], given: Callable[[str], str] = str) -> str | None:
     """Return how an expression's time grows faster than its text; None if it does not."""
     methods = {name if name in {"search", "match", "fullmatch"} else "finditer" for name in methods}
-    tried = [(0.0, attack) for attack in attacks(pattern)]
-    every = len(tried)
+    chosen = attacks(pattern)
+    tried, every = [(0.0, attack) for attack in chosen], len(chosen)
     first = [(length, every) for length in (_SHORT if may_be_exponential(pattern) else ())]
     for length, kept in (*first, *_STAGES):
         timed = []
@@ -161,6 +162,8 @@ def superlinear(pattern: Pattern, methods: Iterable[str], given: Callable[[str],
                 return f"{before:.2g} s, and {seconds:.2g} s for {length} characters: {attack}"
             timed.append((seconds, attack))
         tried = sorted(timed, key=lambda each: -each[0])[:kept]
+        if length >= _STAGES[1][0]:
+            tried = [(seconds, attack) for seconds, attack in tried if seconds > _SUSPECT_S * length]
     return None
 
 
@@ -170,9 +173,9 @@ def _seconds(pattern: Pattern, methods: Iterable[str], text: str) -> float:
     slowest = 0.0
     for method in methods:
         start = time.thread_time()
-        found = getattr(pattern, method)(given)
+        matches = getattr(pattern, method)(given)
         if method == "finditer":
-            for _ in found:
+            for _ in matches:
                 pass
         slowest = max(slowest, time.thread_time() - start)
     return slowest

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
-from gpuprof.errors import DamagedInput
 from gpuprof.model.intervals import binned
-from gpuprof.model.session import LongPause, Session, StripRow, TimeStrip
+from gpuprof.model.session import Session, StripRow, TimeStrip
 from gpuprof.model.strip import BINS
 from gpuprof.model.trace import HostWait
 from gpuprof.present.html import render_html
-from gpuprof.present.page.strips import timeline_drawings
-from gpuprof.store.read import read_session
-from gpuprof.store.write import session_bytes
-from tests.chromium import CHROMIUM, Browser
-from tests.table import each_row
-from tests.test_figures import TWO
-from tests.test_timeline import A100, copy, device, kernel, session, trace
+from tests.test_timeline import copy, device, kernel, session, trace
 
 EXCHANGE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 HOSTILE = "</title></svg><script>document.title='hacked'</script>"
@@ -33,39 +24,32 @@ def some(first: str = "first") -> Session:
     return session(trace(kernel(first, 0, 1.5), kernel("second", 1.25, 0.75), copy("host to device", 3, 1, 8), last))
 
 
-def strip(found: Session) -> TimeStrip:
-    drawn = device(found).strip
+def strip(read: Session) -> TimeStrip:
+    drawn = device(read).strip
     assert drawn is not None
     return drawn
 
 
-def row(found: Session, kind: str, label: str | None = None) -> StripRow:
-    names = {one.id: one.demangled for one in found.kernels}
+def row(read: Session, kind: str, label: str | None = None) -> StripRow:
+    names = {one.id: one.demangled for one in read.kernels}
     return next(
-        one
-        for one in strip(found).rows
-        if one.kind == kind and (one.kernel is not None and names[one.kernel]) == (label or False)
+        each
+        for each in strip(read).rows
+        if each.kind == kind and (each.kernel is not None and names[each.kernel]) == (label or False)
     )
 
 
-def test_an_interval_counts_for_each_bin_by_its_part() -> None:
+def test_kernels_that_overlap_share_the_time_of_a_bin_and_copies_and_exchange_have_rows_of_their_own() -> None:
     assert binned([(10.5, 12.25), (11.0, 11.5), (14.0, 15.0)], 10.0, 1.0, 5) == [0.5, 1.5, 0.25, 0.0, 1.0]
     assert binned([(0.0, 4.0)], 0.0, 4.0, 1) == [4.0]
-
-
-def test_kernels_that_overlap_share_the_time_of_a_bin() -> None:
     found = some()
+    assert [place for place, busy in enumerate(row(found, "copies").busy) if busy] == [3]
+    assert [place for place, busy in enumerate(row(found, "exchange").busy) if busy] == [BINS - 1]
+    assert [each.kind for each in strip(found).rows] == ["kernels", "kernels", "copies", "exchange"]
     assert math.isclose(strip(found).bin_s, 1e-6)
     # Of the second microsecond the first kernel takes half and the second three quarters; together all of it.
     assert row(found, "kernels", "first").busy[:3] == (1.0, 0.4, 0.0)
     assert row(found, "kernels", "second").busy[:3] == (0.0, 0.6, 0.0)
-
-
-def test_copies_and_exchange_have_rows_of_their_own() -> None:
-    found = some()
-    assert [place for place, busy in enumerate(row(found, "copies").busy) if busy] == [3]
-    assert [place for place, busy in enumerate(row(found, "exchange").busy) if busy] == [BINS - 1]
-    assert [one.kind for one in strip(found).rows] == ["kernels", "kernels", "copies", "exchange"]
 
 
 def test_five_kernels_have_a_row_and_the_others_one_together() -> None:
@@ -89,81 +73,6 @@ def test_the_longest_pauses_say_when_and_why() -> None:
     ]  # fmt: skip
 
 
-def test_what_takes_no_time_is_not_drawn() -> None:
-    found = session(trace(kernel("k", 0, None), kernel("k", 10, None)))
-    assert device(found).strip is None
-    assert list(timeline_drawings(found)) == []
-
-
-def test_a_gpu_whose_time_is_less_than_its_clock_resolves_is_not_drawn() -> None:
-    """54 years after a GPU whose clock began at zero, double precision resolves 238 ns."""
-    late = kernel("late", 1.7e15, 0.05)._replace(device=1)
-    found = session(trace(kernel("first", 0, 5), late, devices=(A100, A100)))
-    assert found.timeline is not None
-    assert [one.strip is not None for one in found.timeline.devices] == [True, False]
-
-
-def test_a_page_draws_areas_pauses_and_moments() -> None:
-    (drawing,) = timeline_drawings(some())
-    assert [band.name for band in drawing.bands] == ["kernels", "copies", "exchange"]
-    # 270 bins lie on 810 units, from 76 on. Areas go to the base line, the tallest first.
-    second, first = (shape.outline for shape in drawing.bands[0].shapes)
-    assert first == "M76 82H76V18H79V56.4H82V82H886V82Z"
-    assert second == "M76 82H76V18H82V82H886V82Z"
-    assert [key.name for key in drawing.keys] == ["first", "second"]
-    assert [(hatch.left, hatch.width, hatch.text, bool(hatch.label)) for hatch in drawing.hatches] == [
-        (88, 795, "idle 265 µs, before a kernel", True),
-        (82, 3, "idle 1.00 µs, before copying host to device", True),
-    ]
-    assert [tick.text for tick in drawing.ticks] == ["0", "0.05", "0.1", "0.15", "0.2", "0.25"]
-    assert drawing.caption == "GPU time: busy 1.5 % of 270 µs, 1.1 % with kernels; idle 266 µs"
-    assert "idle 265 µs, before a kernel, after 4.00 µs" in drawing.description
-
-
-def test_what_took_any_time_can_be_seen() -> None:
-    (drawing,) = timeline_drawings(session(trace(kernel("k", 0, 0.01), kernel("long", 100, 1000))))
-    assert drawing.bands[0].shapes[0].outline.startswith("M76 82H76V81H")
-
-
-def test_a_kernel_that_was_left_out_has_no_name() -> None:
-    whole = some("secret")
-    kept = tuple(one for one in whole.kernels if one.demangled != "secret")
-    (drawing,) = timeline_drawings(replace(whole, kernels=kept))
-    assert {key.name for key in drawing.keys} == {"other kernels", "second"}
-
-
-def test_a_session_gives_the_same_drawing_when_it_is_read_again() -> None:
-    found = some()
-    again = read_session(session_bytes(found).decode(), "s.json")
-    assert list(timeline_drawings(again)) == list(timeline_drawings(found))
-
-
-@each_row("bins", [(), (0.5,)])
-def test_rows_of_unlike_bins_are_damage(bins: tuple[float, ...]) -> None:
-    found = some()
-    assert found.timeline is not None
-    first, *others = strip(found).rows
-    broken = replace(strip(found), rows=(replace(first, busy=bins), *others))
-    damaged = replace(found.timeline, devices=(replace(device(found), strip=broken),))
-    with pytest.raises(DamagedInput, match="rows of its timeline"):
-        read_session(session_bytes(replace(found, timeline=damaged)).decode(), "s.json")
-
-
-def test_any_times_can_be_drawn() -> None:
-    found = some()
-    assert found.timeline is not None
-    for bin_s in (0.0, 5e-324, 1e30):
-        pauses = (LongPause(start_s=1e30, length_s=1e30, cause="unknown", before="kernel"),)
-        odd = replace(strip(found), bin_s=bin_s, pauses=pauses)
-        timeline = replace(found.timeline, devices=(replace(device(found), strip=odd),))
-        assert len(list(timeline_drawings(replace(found, timeline=timeline)))) == (bin_s > 1)
-
-
-def test_a_report_without_a_timeline_has_no_drawing() -> None:
-    assert list(timeline_drawings(TWO)) == []
-    assert 'class="strip"' not in render_html(TWO)
-
-
 def test_a_hostile_name_is_text_and_a_long_one_is_cut() -> None:
     page = render_html(some(HOSTILE + "x" * 900))
     figure = page[page.index('<figure class="strip-figure">') :]
@@ -171,29 +80,3 @@ def test_a_hostile_name_is_text_and_a_long_one_is_cut() -> None:
     assert "<script" not in figure and "&lt;script&gt;" in re.sub("<wbr>", "", figure)
     assert "x" * 100 not in figure
     assert len(figure) < 8_000
-
-
-def test_many_launches_are_a_small_picture() -> None:
-    found = session(trace(*(kernel(f"k{place % 7}", 3 * place, 1 + place % 2) for place in range(5_000))))
-    page = render_html(found)
-    start = page.index('<svg class="strip"')
-    assert page.index("</svg>", start) - start < 60_000
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-@each_row("dark", [False, True])
-def test_a_browser_shows_the_drawing_with_its_name(tmp_path: Path, dark: bool) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(render_html(some(HOSTILE)), encoding="utf-8")
-    with Browser(tmp_path / "browser") as browser:
-        browser.open(path, 1280, dark=dark)
-        assert browser.run("document.title").startswith("GPU profile")
-        assert browser.run("document.querySelectorAll('svg.strip path[fill]').length") == 4
-        assert browser.run(
-            "(() => { const s = document.querySelector('svg.strip'); "
-            "return document.getElementById(s.getAttribute('aria-labelledby')).textContent })()"
-        ).startswith("GPU time: busy")
-        colours = browser.run(
-            "[...document.querySelectorAll('svg.strip path[fill]')].map(p => getComputedStyle(p).fill)"
-        )
-        assert len(set(colours)) == 4 and "none" not in colours

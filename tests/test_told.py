@@ -6,13 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.diagnose.explain import explain
-from gpuprof.diagnose.explain_node import ExplanationNode
-from gpuprof.model.headline import nearest_limit
 from gpuprof.model.recorded import FixedDetails, RuleResult
-from gpuprof.model.told import OR_MORE, ToldWarps, bottleneck, told_warps
-from gpuprof.present.session_text import limit_text
-from tests.kernels import Made, busy, lasting, made, session
+from gpuprof.model.told import ToldWarps, bottleneck, told_warps
+from tests.kernels import Made, lasting, made
 from tests.table import each_row
 
 HEAVIER = (
@@ -67,18 +63,6 @@ def test_the_level_that_a_rule_names_is_busy_from_its_threshold_on(
 
 
 @each_row(
-    "text",
-    [
-        "Memory is more heavily utilized than Compute: Look at it to see where the memory system bottleneck is.",
-        WELL_USED.format("The kernel", "workloads", "Compute"),
-        "This kernel exhibits low compute throughput and memory bandwidth utilization.",
-    ],
-)
-def test_where_a_rule_names_no_level_none_is_bounded(text: str) -> None:
-    assert bottleneck(said(text)) is None
-
-
-@each_row(
     ("texts", "warps"),
     [
         ((ISSUE.format("kernel"),), ToldWarps(0.125, 3.0, 0.25)),
@@ -109,76 +93,3 @@ def test_a_profile_has_what_rules_tell_of_warps_where_metrics_do_not() -> None:
     assert (kernel.scheduler.issue_active, kernel.scheduler.eligible_warps) == (0.125, 0.25)
     assert kernel.occupancy.theoretical == 0.25 and kernel.occupancy.limiters == ("shared memory",)
     assert kernel.occupancy.achieved == pytest.approx(3 / 16)
-
-
-def test_metrics_come_before_what_rules_tell() -> None:
-    counted = made(lasting(), {"smsp__issue_active.avg.per_cycle_active": 0.5}, busy(sm=20, l2=30))
-    kernel = told(counted, ISSUE.format("kernel"), HEAVIER.format("section ", "L2")).profile()
-    assert kernel.scheduler is not None and kernel.scheduler.issue_active == 0.5
-    assert [(unit.unit, unit.definition) for unit in kernel.throughput] == [("sm", None), ("l2", None)]
-
-
-NAMED = told(made(lasting(), busy(sm=40, dram=8)), HEAVIER.format("section ", "L2"))
-
-
-def test_a_level_that_was_told_to_be_the_bottleneck_is_the_limit_and_nothing_waits() -> None:
-    found = NAMED.finding("l2-bandwidth")
-    assert found.headline == "L2 bandwidth: 60 % of peak or more" and found.confidence == "inferred"
-    assert found.evidence[0].metric == "rule SOLBottleneck"
-    assert NAMED.findings("latency-bound") == []
-    kernel = NAMED.profile()
-    assert (kernel.throughput[-1].unit, kernel.throughput[-1].definition) == ("l2", OR_MORE)
-    assert limit_text(kernel) == "L2 60 %+"
-
-
-def test_memory_is_as_busy_as_the_level_that_is_named() -> None:
-    kernel = told(made(lasting(), busy(sm=40, memory=71)), HEAVIER.format("section ", "L2")).profile()
-    limit = nearest_limit(kernel)
-    assert limit is not None and (limit.unit, limit.fraction) == ("l2", 0.71)
-
-
-def texts_of(node: ExplanationNode) -> list[str]:
-    return [node.detail, *(text for below in node.children for text in texts_of(below))]
-
-
-def test_a_unit_that_was_not_collected_may_be_busy() -> None:
-    assert f"{OR_MORE}; SM 40 %, DRAM 8.0 %" in texts_of(explain(NAMED.profile()))
-    some = texts_of(explain(made(lasting(), busy(sm=40, dram=8)).profile()))
-    assert "not busy; L2 and L1, not collected, may be; DRAM 8.0 %" in some
-    every = texts_of(explain(made(lasting(), busy(sm=40, memory=20)).profile()))
-    assert "no unit is busy, the kernel waits" in every
-
-
-def test_the_level_that_a_rule_names_is_no_less_busy_than_those_that_were_collected() -> None:
-    named = told(made(lasting(), busy(sm=50, l2=70)), HEAVIER.format("section ", "DRAM"))
-    (dram,) = (unit for unit in named.profile().throughput if unit.unit == "dram")
-    assert dram.fraction == pytest.approx(0.7) and dram.definition == OR_MORE
-    assert [finding.rule for finding in named.profile().findings][:1] == ["dram-bandwidth"]
-
-
-@each_row(
-    ("text", "units", "says"),
-    [
-        (WELL_USED.format("This workload", "DRAM", "Memory"), {"sm": 50.0}, "is at 80 % or more of DRAM bandwidth"),
-        (HEAVIER.format("section ", "L1"), {}, "keeps L1 at least 60 % busy, more than any other unit that was coll"),
-    ],
-)
-def test_what_a_rule_bounds_from_below_is_no_measured_number(text: str, units: dict[str, float], says: str) -> None:
-    launch = told(made(lasting(), busy(**units)), text)
-    verdict = session(launch).verdict
-    assert verdict is not None and says in verdict.sentence
-    for finding in launch.findings("dram-bandwidth"):
-        assert finding.headline == "DRAM bandwidth: 80 % of peak or more; near its ceiling"
-        assert finding.confidence == "inferred"
-
-
-def test_how_busy_a_level_is_at_least_does_not_bound_what_a_repair_gains() -> None:
-    conflicts = {
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": 9e6,
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": 1e7,
-    }
-    launch = made(lasting(), conflicts, {"launch__shared_mem_per_block_static": 4096.0})
-    named = told(launch, HEAVIER.format("section ", "L1"))
-    # L1 may be full: 90 % of its wavefronts are conflicts, not 90 % × 60 % × 1.25 of the time.
-    for known in (launch, named):
-        assert known.finding("shared-bank-conflict").gain_kernel == pytest.approx(0.9)

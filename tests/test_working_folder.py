@@ -12,9 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -22,10 +21,8 @@ from gpuprof.cli.main import COMMANDS
 from gpuprof.code.tools.programs import find_programs
 from gpuprof.collect.installation import find_ncu
 from gpuprof.collect.machine import Machine
-from gpuprof.collect.python_programs import packages_of
-from gpuprof.working_folder import program_on_path, python_command, trusted_path
+from gpuprof.working_folder import program_on_path
 from tests.ncu_bytes import simple_report
-from tests.table import each_row
 from tests.test_run import STANDIN
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,40 +40,22 @@ TRIVIAL = "trivial"
 """A package that does nothing: what Python imports when it runs that, it imports by itself."""
 
 
-class Way(NamedTuple):
-    """How gpuprof is started, how something that does nothing is, and what the environment has besides."""
-
-    gpuprof: tuple[str, ...]
-    nothing: tuple[str, ...]
-    environ: Mapping[str, str]
-
-
-CONSOLE = "import re\nimport sys\nfrom gpuprof.__main__ import main\nmain()\n"
-"""What an installer writes into the script `gpuprof`."""
 NOTHING = "import re, sys\nprint(*sys.modules)\n"
 
 
 class Hostile:
     """A working folder that somebody else has filled, with real inputs."""
 
-    def __init__(self, place: Path, way: str) -> None:
+    def __init__(self, place: Path) -> None:
         self.folder, self._marks = place / "work", place / MARKS
         scripts = place / "scripts"
         for folder in (self.folder, self._marks, scripts, place / "home"):
             folder.mkdir()
-        for name in ("gpuprof", "nothing"):
-            (scripts / name).write_text(CONSOLE if name == "gpuprof" else NOTHING)
         (scripts / TRIVIAL).mkdir()
         (scripts / TRIVIAL / "__init__.py").write_text("")
         (scripts / TRIVIAL / "__main__.py").write_text(NOTHING)
-        self._script = Way((sys.executable, str(scripts / "gpuprof")), (sys.executable, str(scripts / "nothing")), {})
-        self.way = {
-            "script": self._script,
-            "module": Way((sys.executable, "-m", "gpuprof"), (sys.executable, "-m", TRIVIAL), {}),
-            "relative": self._script._replace(environ={"PYTHONPATH": f":.:{ROOT}"}),
-        }[way]
         self.environ = {
-            **os.environ, "PYTHONPATH": f"{ROOT}:{scripts}", **self.way.environ, "COLUMNS": "100",
+            **os.environ, "PYTHONPATH": f"{ROOT}:{scripts}", "COLUMNS": "100",
             "HOME": str(place / "home"),
             "PATH": f"{Path(sys.executable).parent}::.:{os.environ['PATH']}", "STANDIN": str(place),
         }  # fmt: skip
@@ -106,29 +85,27 @@ class Hostile:
             program = self.folder / name
             program.write_text(f"#!/bin/sh\n: > '{self._marks}/program-{name}'\n")
             program.chmod(0o755)
-        if self.way is not self._script:
-            shutil.rmtree(self.folder / "gpuprof")
-            for name in self._of_python():
-                (self.folder / f"{name}.py").unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "gpuprof")
+        for name in self._of_python():
+            (self.folder / f"{name}.py").unlink(missing_ok=True)
 
     def _of_python(self) -> set[str]:
         """Return the names that Python imports before a program of its begins, which no program can keep it from."""
-        done = subprocess.run(self.way.nothing, cwd=self._marks, env=self.environ, capture_output=True, check=True)
+        command = [sys.executable, "-m", TRIVIAL]
+        done = subprocess.run(command, cwd=self._marks, env=self.environ, capture_output=True, check=True)
         return {*done.stdout.decode().split(), *CUSTOM}
 
     def _marking(self, name: str) -> str:
         return f"open({str(self._marks / name)!r}, 'w').close()\n"
 
     def run(self) -> list[str]:
-        """Return what was run."""
         return sorted(path.name for path in self._marks.iterdir())
 
-    def gpuprof(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        """Run gpuprof there."""
+    def gpuprof(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         self._calls.unlink(missing_ok=True)
         return subprocess.run(
-            [*self.way.gpuprof, *arguments], cwd=self.folder, env={**self.environ, **environ}, capture_output=True,
-            text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "gpuprof", *arguments], cwd=self.folder, env=self.environ,
+            capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
 
@@ -138,10 +115,9 @@ def names() -> set[str]:
     return {*sys.stdlib_module_names, *installed, *OPTIONAL, *CUSTOM, "gpuprof"} - {"tests", "benchmarks"}
 
 
-@pytest.fixture(scope="module", params=["script", "module"])
-def hostile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
-    """A folder for each way of starting gpuprof."""
-    yield Hostile(tmp_path_factory.mktemp(request.param), request.param)
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Hostile:
+    return Hostile(tmp_path_factory.mktemp("module"))
 
 
 PROFILING = ("--ncu", str(STANDIN), "--survey", "ncu")
@@ -172,7 +148,9 @@ def test_every_command_has_an_invocation() -> None:
     assert set(INVOCATIONS) == set(COMMANDS)
 
 
-@each_row("command", COMMANDS)
+@pytest.mark.slow
+@pytest.mark.compilers
+@pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_runs_what_is_in_the_working_folder(hostile: Hostile, command: str) -> None:
     for arguments, code, said in INVOCATIONS[command]:
         done = hostile.gpuprof(command, *arguments)
@@ -182,78 +160,9 @@ def test_no_command_runs_what_is_in_the_working_folder(hostile: Hostile, command
         assert "matplotlibrc" not in done.stderr
 
 
-@each_row("command", ["check", "report"])
-def test_relative_entries_of_pythonpath_are_left_out(tmp_path: Path, command: str) -> None:
-    hostile = Hostile(tmp_path, "relative")
-    for arguments, code, _ in INVOCATIONS[command]:
-        assert hostile.gpuprof(command, *arguments).returncode == code
-    assert hostile.run() == []
-
-
-def test_completion_runs_nothing_of_the_working_folder(hostile: Hostile) -> None:
-    source = hostile.gpuprof(_GPUPROF_COMPLETE="bash_source")
-    words = hostile.gpuprof(_GPUPROF_COMPLETE="bash_complete", COMP_WORDS="gpuprof sho", COMP_CWORD="1")
-    assert hostile.run() == []
-    assert "complete -o nosort" in source.stdout and "plain,show" in words.stdout
-
-
-@each_row("module", ["characterize.counted_run", "characterize.on_gpu.gpu_server", "code.tools.nvrtc_child"])
-def test_a_python_of_ours_imports_nothing_of_the_working_folder(hostile: Hostile, module: str) -> None:
-    arguments = {"characterize.on_gpu.gpu_server": ("gpuprof.characterize.on_gpu.device:open_gpu", "0")}
-    command = python_command(f"gpuprof.{module}", *arguments.get(module, ("0", "1,2")))
-    subprocess.run(
-        command, cwd=hostile.folder, env=hostile.environ, check=False, capture_output=True, stdin=subprocess.DEVNULL
-    )
-    assert hostile.run() == []
-
-
-def test_a_python_of_ours_has_our_path_but_for_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    named, other = tmp_path / "named", tmp_path / "other"
-    monkeypatch.setenv("PYTHONPATH", f"{named}:other::.")
-    monkeypatch.setattr(sys, "path", ["", ".", str(tmp_path), str(other), "lib", str(named), *sys.path])
-    left = trusted_path()
-    assert left[0] == str(named) and not {"", ".", "lib", str(tmp_path), str(other)} & {*left}
-    (named / "asked").mkdir(parents=True)
-    (named / "asked" / "__init__.py").write_text("import sys, gpuprof\ndef main(words): print(*words, sys.path[0])\n")
-    done = subprocess.run(python_command("asked", "a b", "c"), capture_output=True, text=True, check=True)
-    assert done.stdout == f"a b c {named}\n"
-
-
-def test_an_absolute_entry_of_pythonpath_stays_though_it_is_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(sys, "path", ["", str(tmp_path)])
-    assert trusted_path() == [str(tmp_path)]
-
-
-def test_a_program_s_own_folder_is_still_on_its_path(hostile: Hostile) -> None:
-    (hostile.folder / "own.py").write_text("def run(): open('own-was-run', 'w').close()\n")
-    program = hostile.folder / "sub"
-    program.mkdir()
-    (program / "train.py").write_text("import own\nown.run()\n")
-    (program / "own.py").write_text("def run(): open('own-was-run', 'w').close()\n")
-    done = hostile.gpuprof("run", *PROFILING, "-o", "of-train", "--", sys.executable, "sub/train.py")
-    assert done.returncode == 0, done.stderr
-    assert (hostile.folder / "own-was-run").exists() and hostile.run() == []
-
-
-def test_a_user_s_python_is_asked_without_the_working_folder(hostile: Hostile) -> None:
-    mine = hostile.folder.parent / "home" / "mine"
-    (mine / "present").mkdir(parents=True)
-    (mine / "present" / "__init__.py").write_text("")
-    environ = {**hostile.environ, "PYTHONPATH": f":.:{mine}"}
-    before = Path.cwd()
-    os.chdir(hostile.folder)
-    try:
-        found = packages_of(sys.executable, ("present", "cupti", "own"), environ)
-    finally:
-        os.chdir(before)
-    assert found == {"present"} and hostile.run() == []
+def test_showing_a_report_runs_nothing_of_the_folder(hostile: Hostile) -> None:
+    done = hostile.gpuprof("show", "one.ncu-rep")
+    assert done.returncode == 0 and "gemm" in done.stdout and hostile.run() == []
 
 
 def test_programs_are_not_taken_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,11 +185,3 @@ def test_programs_are_not_taken_from_the_working_folder(tmp_path: Path, monkeypa
         assert not [tool for tool in find_programs("ptxas") if tool.version[0] == 99]
     finally:
         find_programs.cache_clear()
-
-
-def test_a_configuration_names_no_program(hostile: Hostile) -> None:
-    (hostile.folder / "sub-of-config").mkdir()
-    (hostile.folder / "sub-of-config" / "gpuprof.toml").write_text('ncu = "./ncu"\n')
-    environ = {"GPUPROF_CONFIG": "sub-of-config/gpuprof.toml"}
-    done = hostile.gpuprof("show", "one.ncu-rep", **environ)
-    assert done.returncode == 5 and "unknown key 'ncu'" in done.stderr
