@@ -20,7 +20,6 @@ from gpuprof.store.write import session_lines
 from tests.conftest import OWN_REPORTS
 from tests.readings import unpacked
 
-
 SMALL = [
     min(OWN_REPORTS, key=lambda path: path.stat().st_size),
     *(unpacked(recording) for recording in recordings() if recording.name == "a40-beamformer"),
