@@ -398,6 +398,7 @@ def test_what_failed_before_comes_last_the_next_time(tmp_path: Path, monkeypatch
 # What is cut out of a report
 
 
+@pytest.mark.slow
 @each_row("file", ["names-of-templates/every", "passes/diagnose/profile"])
 def test_a_launch_that_is_cut_out_of_a_report_is_the_same(file: str, tmp_path: Path) -> None:
     """In reports of ncu: what is read of a launch alone is what is read of it among others, its code, too."""

@@ -134,6 +134,7 @@ passes.main(["--cost", "roofline", "--arch", "sm_90"])
 """
 
 
+@pytest.mark.slow
 def test_costs_are_told_by_metric(scheduler: Asked) -> None:
     done = subprocess.run([sys.executable, "-c", COSTS], cwd=ROOT, capture_output=True, text=True, check=True)
     first, row = done.stdout.splitlines()
