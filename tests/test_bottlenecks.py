@@ -22,6 +22,7 @@ from tests.cuda_tools import ALL_VARIANTS, needs_cuda_wheels
 from tests.table import each_row
 from tests.test_diagnosis_score import FILE, SOURCE
 
+pytestmark = pytest.mark.timeout(3600 if ALL_VARIANTS else 300)
 CASES = load_cases()
 HOPPER = "sm_90a"
 OTHERS = [target for target in TARGETS if target != HOPPER]

@@ -15,6 +15,7 @@ from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.characterize.probes.probe import Probe, all_targets
 from tests.cuda_tools import ALL_VARIANTS, needs_cuda_wheels
 
+pytestmark = pytest.mark.timeout(3600 if ALL_VARIANTS else 300)
 LIBRARY = load_probes(probe_folder())
 PROBES = [probe for probe in LIBRARY if probe.kernel is not None]
 HOPPER = "sm_90a"
@@ -62,7 +63,6 @@ def test_kernels_pass_their_gates_on_hopper(part: int) -> None:
 
 
 @needs_cuda_wheels
-@pytest.mark.timeout(3600 if ALL_VARIANTS else 300)
 def test_kernels_pass_their_gates_on_other_targets() -> None:
     assert_gates_pass(list(elsewhere()))
 
