@@ -41,9 +41,6 @@ settings.register_profile("gpuprof", deadline=None, max_examples=100 if ALL_VARI
 settings.load_profile("gpuprof")
 """A machine that is busy with other things fails no test. Each run draws other examples."""
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-REPORTS = SHARED / "reports"
-REAL_REPORTS = sorted(REPORTS.glob("*rep*")) if REPORTS.is_dir() else []
 _H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
 OWN_REPORTS = [_H100 / name / "profile.ncu-rep" for name in ("passes/full", "passes/diagnose", "graphs/run")]
 """Of our own programs, with ncu 2025.3: the full set, the diagnosis' own set, nodes of a graph."""
@@ -57,14 +54,6 @@ def emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     yield folder
     assert list(folder.iterdir()) == []
-
-
-@pytest.fixture
-def reports() -> Path:
-    """The folder of real reports; skips where it is not there."""
-    if not REPORTS.is_dir():
-        pytest.skip("no real reports lie beside the checkout (../shared/reports)")
-    return REPORTS
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -94,11 +83,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.compilers)
 
 
-def report_name(path: Path) -> str:
-    """Return what a test on a report is called."""
-    return path.stem if path in REAL_REPORTS else f"h100-{path.parent.name}"
-
-
 def pytest_report_header() -> str:
     """Say in one line whether reports of others are read."""
     if FIELD_REPORTS is None:
@@ -111,4 +95,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "real_report" in metafunc.fixturenames:
         others = sorted(FIELD_REPORTS.glob("*rep*")) if FIELD_REPORTS is not None else []
         marked = [pytest.param(path, marks=pytest.mark.field, id=path.stem) for path in others]
-        metafunc.parametrize("real_report", [*OWN_REPORTS, *marked], ids=report_name)
+        own = [pytest.param(path, id=f"h100-{path.parent.name}") for path in OWN_REPORTS]
+        metafunc.parametrize("real_report", [*own, *marked])
