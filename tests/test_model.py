@@ -213,6 +213,8 @@ def test_an_estimate_from_percent_of_peak_says_so() -> None:
     (LaunchResources(128, 32, 50 * 1024), 12 / 64, ("shared memory",)),
     # One warp a block: 32 blocks an SM.
     (LaunchResources(32, 16, 1024), 32 / 64, ("blocks",)),
+    # 33 registers are allocated as 40, 1,280 for a warp: 12 warps in each of four parts, so 6 blocks of 8 warps.
+    (LaunchResources(256, 33, 1024), 48 / 64, ("registers",)),
     # 1024 threads: two blocks.
     (LaunchResources(1024, 32, 1024), 1.0, ()),
     # 768 threads: two blocks of 24 warps leave 16 warps unused.
