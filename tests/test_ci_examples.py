@@ -16,7 +16,6 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from gpuprof.present.compare_markdown import MARKER
 from gpuprof.recordings import recordings
 from tests.standin_ci import install
 
@@ -227,14 +226,6 @@ def test_more_instructions_fail_the_job_and_the_comment_is_updated_in_place(base
     assert (baseline.service / "runs/3/gpuprof-reports/junit.xml").exists(), "reports of what failed are kept"
 
 
-def test_a_push_moves_the_baseline_only_where_it_passes(baseline: Place, recorded: Session) -> None:
-    assert judged(baseline, recorded, "push", number=2, instructions=1.02).code == 6
-    assert not (baseline.service / "runs/2/gpuprof-baseline").exists()
-    assert judged(baseline, recorded, "push", number=3).code == 0
-    assert (baseline.service / "runs/3/gpuprof-baseline").is_dir()
-    assert comments(baseline) == []
-
-
 def test_both_versions_are_timed_in_turns_and_judged_at_once(place: Place, beamformer: Path) -> None:
     (place.service / "steps.json").write_text(json.dumps([{"report": str(beamformer)}] * 40))
     for folder in ("head", "target"):
@@ -270,12 +261,3 @@ def test_gitlab_judges_against_what_the_default_branch_has_kept(place: Place, re
     assert any(case.find("failure") is not None for case in cases)
     assert isinstance(json.loads((place.checkout / reports["codequality"]).read_text()), list)
     assert all((place.checkout / file).exists() for file in GITLAB["judge"]["artifacts"]["paths"])
-
-
-def test_gitlab_has_one_comment_for_a_merge_request(place: Place) -> None:
-    variables = {"CI_MERGE_REQUEST_IID": "7", "GPUPROF_COMMENT_TOKEN": "token"}
-    for text in ("first", "second"):
-        (place.checkout / "report.md").write_text(f"{MARKER}\n{text}\n")
-        done = gitlab(place, "judge", "after_script", **variables)
-        assert done.returncode == 0, done.stderr
-    assert comments(place) == [f"{MARKER}\nsecond\n"]

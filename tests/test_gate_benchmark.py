@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from msgspec import structs
 
 from benchmarks.gate import fast, rates
-from benchmarks.gate.__main__ import main
 from benchmarks.gate.conditions import CONDITIONS, ORDERS, Condition, Order
 from benchmarks.gate.launches import read_kernels
 from benchmarks.gate.simulate import Sides, simulate, slower
@@ -17,8 +14,6 @@ from gpuprof.comparison.contract import TimeChange
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import RunTimes, SideKernel
 from gpuprof.comparison.timing.verdict import time_change
-from gpuprof.store.write import session_bytes
-from tests import compare_builders as builders
 from tests.table import each_row
 from tests.test_compare_times import kernel
 
@@ -70,14 +65,3 @@ def test_false_alarms_are_rare_under_every_condition_of_the_verdict() -> None:
     assert [cell for cell in cells if cell.false > 0.02] == []
     assert [cell for cell in cells if cell.is_quiet and (cell.caught < 0.93 or cell.unclear > 0.12)] == []
     assert any(cell.is_quiet for cell in cells)
-
-
-def test_both_tables_can_be_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--planted", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.split() == ["case", "time", "ratio", "work", "first", "cause"]
-    assert main(["--repeats", "a.json"]) == 2
-    assert "--repeats" in capsys.readouterr().err
-    for name in ("a.json", "b.json"):
-        (tmp_path / name).write_bytes(session_bytes(builders.session(builders.kernel("k", [1e-3]))))
-    assert main(["--repeats", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 0
-    assert capsys.readouterr().out.splitlines()[1].startswith("one run each         1            1")

@@ -9,8 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.table import each_row
 
 START = "import signal; from gpuprof.cli.interrupt import end_at_once; end_at_once();"
@@ -47,31 +45,6 @@ write_files(Files({{Path(sys.argv[1]) / "new" / "page.html": b"x"}}))
     done = python(code, tmp_path)
     assert (done.returncode, done.stderr) == (INTERRUPTED, "error: interrupted\n")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_caller_that_ignores_it_is_obeyed() -> None:
-    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN);"
-    assert "went on" in python(f"{code}{START}signal.raise_signal(signal.SIGINT); print('went on')").stdout
-
-
-@pytest.mark.slow
-def test_what_is_run_hears_it_though_this_process_does_not(tmp_path: Path) -> None:
-    """A shell without job control starts what runs in its background with SIGINT ignored, which is handed on."""
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import signal, time\nfrom pathlib import Path\ntry:\n    Path('begun').touch()\n    time.sleep(60)\n"
-        "except KeyboardInterrupt:\n    Path('written').touch()\n"
-    )
-    code = f"""
-import os, signal, sys
-from gpuprof.collect.process import run
-os.chdir({str(tmp_path)!r})
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-ended = run([sys.executable, "program.py"], timeout_s=2.0)
-print(ended.stopped_by, ended.seconds < 15, signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
-"""
-    assert python(code).stdout == "timeout True True\n"
-    assert (tmp_path / "written").exists()
 
 
 @each_row("name", ["SIGTERM", "SIGHUP"])
