@@ -22,7 +22,8 @@ def each_row(
     """Call a test once for each row, as `pytest.mark.parametrize` does with the same arguments, but within one test.
 
     Each row has a `tmp_path` and a `monkeypatch` of its own; other fixtures are shared by all rows. Tables can be
-    stacked. Use `parametrize` where rows take long, so that several processes can share them.
+    stacked. If a row skips, the others are still checked; if all skip, the test does. Use `parametrize` for rows that
+    take long, so that several processes can share them.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     named = ids if ids is None or callable(ids) else list(ids)
@@ -35,15 +36,20 @@ def each_row(
         @functools.wraps(test)
         def check_rows(**fixtures: Any) -> None:
             assert table, "the table has no rows"
-            failures = []
+            failures, skipped = [], []
             for label, values in table:
                 try:
                     _call(test, fixtures, dict(zip(arguments, values, strict=True)))
+                except pytest.skip.Exception as skip:
+                    skipped.append(skip)
                 except Exception as error:
                     failures.append((label, error))
             if failures:
                 listing = "\n".join(f"[{label}] {_described(error)}" for label, error in failures)
                 raise AssertionError(f"{len(failures)} of {len(table)} rows are wrong:\n{listing}") from failures[0][1]
+
+            if len(skipped) == len(table):
+                raise skipped[0]
 
         fixtures = [parameter for name, parameter in signature.parameters.items() if name not in arguments]
         check_rows.__signature__ = signature.replace(parameters=fixtures)  # type: ignore[attr-defined]

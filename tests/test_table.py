@@ -41,6 +41,23 @@ def test_stacked_tables_check_every_combination() -> None:
     assert seen == [(1, 3, 4), (1, 5, 6), (2, 3, 4), (2, 5, 6)]
 
 
+def test_a_row_that_skips_hides_no_other() -> None:
+    @each_row("value", [1, 2, 3])
+    def some(value: int) -> None:
+        if value < 3:
+            pytest.skip("not here")
+        assert value == 4
+
+    assert failure_of(some)[0].startswith("1 of 3 rows")
+
+    @each_row("value", [1])
+    def none(value: int) -> None:
+        pytest.skip("not here")
+
+    with pytest.raises(pytest.skip.Exception):
+        none()
+
+
 def test_a_table_without_rows_fails() -> None:
     @each_row("value", [])
     def nothing(value: int) -> None:
