@@ -1,4 +1,4 @@
-"""What tests share: reports, temporary folders, compilers if they are installed, settings of a run."""
+"""Fixtures, hooks and settings of all tests."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.cuda_tools import ALL_VARIANTS, why_not
 from tests.field.folder import REPORTS as FIELD_REPORTS
 
 os.environ["GPUPROF_CACHE"] = "off"
-"""What is kept between runs in the user's cache folder stays as it is; tests of that name a folder of their own."""
+"""Tests leave the user's cache folder alone; tests of the cache name a folder of their own."""
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-"""Each process of a run has a processor; threads of NumPy's would wait for one another on it."""
+"""Each test process has one processor; NumPy's threads would wait for one another on it."""
 
 _OLDER = Path(__file__).resolve().parents[1] / ".nvdisasm" / "12.8"
-"""Where .ci/run puts an nvdisasm that reads Volta's code; the tests find it as a user's toolkit is found."""
+"""`.ci/run` puts an nvdisasm that reads Volta's code here; tests find it on PATH, as they find a user's toolkit."""
 if _OLDER.is_dir():
     os.environ["PATH"] = os.pathsep.join([str(_OLDER), os.environ.get("PATH", os.defpath)])
 
@@ -32,23 +32,23 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 for _stop in (signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(_stop) == signal.SIG_IGN:
         signal.signal(_stop, signal.SIG_DFL)
-"""What a shell runs in its background or under nohup ignores these, and so would all that the tests start and end."""
+"""A shell's background jobs and nohup ignore these signals, and so would every process that the tests start."""
 
 gc.set_threshold(100_000, 50, 100)
-"""Thousands of tests leave much behind: to look through it as often as Python does takes a sixth of their time."""
+"""Thousands of tests leave many objects; collecting garbage at Python's default rate takes a sixth of the time."""
 
 settings.register_profile("gpuprof", deadline=None, max_examples=100 if ALL_VARIANTS else 40)
 settings.load_profile("gpuprof")
-"""A machine that is busy with other things fails no test. Each run draws other examples."""
+"""No deadline, so that a busy machine fails no test. Each run draws new examples."""
 
 _H100 = Path(__file__).parent / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
 OWN_REPORTS = [_H100 / name / "profile.ncu-rep" for name in ("passes/full", "passes/diagnose", "graphs/run")]
-"""Of our own programs, with ncu 2025.3: the full set, the diagnosis' own set, nodes of a graph."""
+"""Reports of our own programs by ncu 2025.3: the full set, the `diagnose` set, nodes of a graph."""
 
 
 @pytest.fixture
 def emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A temporary folder of its own, in which nothing may be left."""
+    """A temporary folder that must be empty at the end of the test."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -58,7 +58,7 @@ def emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(scope="session", autouse=True)
 def user_s_cache_is_left_alone() -> Iterator[None]:
-    """A test with an environment of its own has no cache either, unless it names a folder."""
+    """Tests that replace the environment use no cache either, unless they name a folder."""
     folder = user_cache.cache_folder
 
     def named(environ: Mapping[str, str], platform: str) -> Path | None:
@@ -71,7 +71,7 @@ def user_s_cache_is_left_alone() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cuda_wheels() -> None:
-    """Skip where NVRTC or nvdisasm is missing."""
+    """Skip if NVRTC or nvdisasm is missing."""
     missing = why_not()
     if missing is not None:
         pytest.skip(missing)

@@ -1,4 +1,4 @@
-"""What tests of the micro-kernels share: whether NVRTC and nvdisasm are here, recorded SASS, probes of their own."""
+"""Shared by tests of the micro-kernels: whether NVRTC and nvdisasm are installed, recorded SASS, probes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ALL_VARIANTS = bool(os.environ.get("GPUPROF_ALL_VARIANTS"))
 """Judge every variant of every kernel on every architecture, as before a release."""
 
 needs_cuda_wheels = pytest.mark.usefixtures("cuda_wheels")
-"""Skips a test where NVRTC or nvdisasm is missing, and marks it `compilers`."""
+"""Skips a test if NVRTC or nvdisasm is missing, and marks it `compilers`."""
 
 
 @cache
 def why_not() -> str | None:
-    """Say what is missing to compile and look at kernels; None if nothing is."""
+    """Return what is missing to compile and disassemble kernels; None if nothing is."""
     try:
         newest = find_nvrtc()[0]
     except EnvironmentProblem as problem:

@@ -134,7 +134,7 @@ def only(**values: MeasuredValue) -> Measured:
 
 
 def hostile() -> Measured:
-    """Every text that a file can hold is hostile."""
+    """Every text of the file is hostile."""
     evidence = replace(
         VALUES["bandwidth/dram-read"].evidence, gate=HOSTILE, limit_name=HOSTILE, limit_source=HOSTILE,
         opcodes={HOSTILE: 1}, counters={HOSTILE: 1.0},

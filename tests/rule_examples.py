@@ -174,7 +174,7 @@ ACCESS = (
     Example("narrow-access", "of four bytes under pressure", made(busy(l1=20), stalls(lg_throttle=50), histograms={
             WARP_OPCODES: {"LDG.E": 80.0, "LDG.E.128": 20.0}}),
             0.6 * of_time(0.5), "high", "inferred", "80 %", (WARP_OPCODES, stall_metric("lg_throttle"))),
-    # Where no waits were collected, the 50 % that the unit is busy.
+    # Without collected waits: the 50 % that the unit is busy.
     Example("atomic-contention", "at L2", made({L2_ATOMICS: 50.0}), 0.50, "high", "measured", "50 %", (L2_ATOMICS,)),
     # 40 + 30 % of the warps wait in the queues; DRAM's 10 % stays.
     Example("atomic-contention", "by the waits in the queues", made(busy(dram=10, l2=50, sm=60), {SHARED_ATOMICS: 40.0},
@@ -203,7 +203,7 @@ COMPUTE = (
             tuple(FP64_FIFTH)),
     Example("fp32-compute-bound", "near its ceiling", made(busy(sm=85), pipes(fma=85), lasting(), FP32_MOST), 0.15,
             "info", "measured", "10.4 TFLOP/s", (pipe_metric("fma"),)),
-    # Half of the peak in a pipe that is 85 % busy: something else fills it, and no roof is told.
+    # Half of the peak in a pipe that is 85 % busy: something else fills it, so no roof is reported.
     Example("fp32-compute-bound", "full of little work", made(busy(sm=85), pipes(fma=85), lasting(), FP32_HALF), 0.15,
             "medium", "measured", "6.91 TFLOP/s"),
     # A full ALU is no roof: DRAM's 40 % stay.
@@ -419,7 +419,7 @@ def said(launch: Judged, rule: str) -> Finding:
     return finding
 
 
-# Rows of tables: a launch, a rule, and what the rule has to say of it, or `None` where it must be silent.
+# Rows of tables: a launch, a rule, and what the rule must say about it, or `None` if it must say nothing.
 
 
 def says(

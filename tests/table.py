@@ -47,7 +47,6 @@ def each_row(
             if failures:
                 listing = "\n".join(f"[{label}] {_described(error)}" for label, error in failures)
                 raise AssertionError(f"{len(failures)} of {len(table)} rows are wrong:\n{listing}") from failures[0][1]
-
             if len(skipped) == len(table):
                 raise skipped[0]
 

@@ -130,7 +130,7 @@ FAST, SLOW = pair(WORK, WORK)
         # What threads store counts however scattered it is: eight times the sectors without neighbours.
         ([added(1, 1, 0.5, 1e6, LDG=2e6, STG=1e6), ADD], INFERRED),
         ([added(1, 1, 0.5, 1e6, LDG=2e6, STG=2.5e5), ADD], SILENT),
-        # Without arithmetic what threads load and store tells the work.
+        # Without arithmetic, the loads and stores of a thread give the work.
         *(([COPY, looped(64, 65e-6, LDG=loads, STG=stores)], expected) for loads, stores, expected in (
             (1e6, 1e6, INFERRED), (1.005e6, 1e6, INFERRED), (1.02e6, 1e6, SILENT), (1e6, 1.02e6, SILENT),
             (0.0, 0.0, SILENT))),
@@ -229,9 +229,9 @@ FELL = (clocked(0, 0.6e9, 0.9e9, demangled="same"), clocked(1, 1.0e9, 1.5e9, dem
         # The slowest and the fastest are named, of one kernel before those of all.
         ((clocked(0, 1.0e9), clocked(1, 1.3e9), clocked(2, 1.2e9)), ("1.00 GHz in kernel 0", "1.30 GHz in kernel 1")),
         ((clocked(0, 1.0e9), *ALIKE), ("1.20 GHz in kernel 1", "1.30 GHz in kernel 2")),
-        # Too few cycles are no clock where that of DRAM does not tell.
+        # Too few cycles give no clock, unless the DRAM clock does.
         ((clocked(0, 1.0e9, duration_s=19e-6), clocked(1, 1.3e9)), ()),
-        # Clocks that fall together did not fall; in two reports that is told.
+        # If all clocks fall together, none fell; between two reports it is reported.
         (FELL, ()),
         ((FELL[0], structs.replace(FELL[1], source=1)), ("600 MHz in kernel 0", "1.00 GHz in kernel 1")),
     ],

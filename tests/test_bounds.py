@@ -206,7 +206,7 @@ def recorded_in(launch: Made, metric: str) -> bool:
 
 
 def check_causes(findings: Sequence[Finding]) -> None:
-    """A symptom stands behind its cause and asks for nothing."""
+    """A symptom comes after its cause and recommends nothing."""
     ids = [finding.id for finding in findings]
     assert len(ids) == len(set(ids))
     for place, finding in enumerate(findings):

@@ -43,7 +43,7 @@ OLD_NAMES = (
     "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16",
     "turing_fp16_s1688cudnn_fp16_128x128_ldg8_relu_f2f_exp_small_nhwc_tn_v1",
 )  # fmt: skip
-"""Names of tensor kernels tell the architecture that they were written for."""
+"""Names of tensor kernels state the architecture that they were written for."""
 OTHER_NAMES = (
     "ampere_sgemm_128x64_nn", "volta_scudnn_128x64_relu_small_nn_v1", "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT",
     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1", "my_gemm",
@@ -112,7 +112,7 @@ SLOW = replace(running(UNOPTIMISED), grid=(20, 1, 1)).plus(
             ("UTCHMMA.2CTA", B200), ("IMMA.16832.S8.S8", B300))),
         silent("both instructions", replace(matrices("HMMA", 0), histograms={
                WARP_OPCODES: {"HMMA.16816.F32": 60e6, "HGMMA.64x256x16.F32": 1e5}}), OLD),
-        # Without opcodes the pipe of wgmma tells, or the library's name: the pipe's 80 % shrink to 63 % of that.
+        # Without opcodes, the wgmma pipe or the library's name decides: the pipe's 80 % shrink to 63 % of that.
         says("no wgmma", on_h100("gemm", {GMMA: 0.0}), OLD, 1 - 0.8 * 0.63, confidence="inferred"),
         *(says("the name", on_h100(name), OLD, 1 - 0.8 * 0.63, confidence="inferred") for name in OLD_NAMES),
         *(silent("the name", on_h100(name), OLD) for name in OTHER_NAMES),

@@ -87,7 +87,7 @@ def test_what_compiles_is_reviewed_beside_what_does_not_which_is_the_error(
     assert written["files"] == ["good.cu"]
     assert [item["file"] for item in written["unreviewed"]] == ["bad.cu", "worse.cu"]
     assert written["unreviewed"][0]["why"] == BAD
-    # Where no file compiles, or the kernel is in none that does, the error is all.
+    # If no file compiles, or none that does has the kernel, there is only the error.
     done = check(sources, "good.cu", "bad.cu", "--kernel", "bad", "--arch", "90", "--std", "c++17")
     assert (done.returncode, done.stdout, done.stderr.startswith(f"error: {BAD}\n")) == (5, "", True)
     with pytest.raises(InputError, match=r"bad\.cu"):

@@ -131,7 +131,7 @@ CHASED = {"long_scoreboard": 10.0, "wait": 2.0}
         # The same cycles at another clock.
         (busy(1e-5, clock_hz=1.5e9, issue=0.4), busy(1.5e-5, clock_hz=1e9, issue=0.4), SAME_WORK, ["clock"],
          ["1.50 → 1.00 GHz"]),
-        # Where no unit binds, time follows the instructions.
+        # If no unit is the limit, time follows the instructions.
         (busy(2e-5, issue=0.3, units=WIDE, **HALF), busy(1e-5, issue=0.3, units=WIDE, **HALF),
          [counted("instructions", 2e9, 1e9)], ["instructions"], ["2.00 → 1.00 G (−50 %)"]),
         # Warps only wait longer.

@@ -62,7 +62,7 @@ def by(*sources: str) -> Side:
         (a_side({"clock_control": "locked"}), a_side({"clock_control": "none"}), [("clock-control", "time")]),
         (a_side({"clock_control": "base"}), a_side({"clock_control": None}), [("clock-control-not-known", None)]),
         (a_side({"cache_control": "all (default)"}), a_side({"cache_control": "none"}), [("cache-control", "time")]),
-        # Clocks of kernels that take long enough to tell.
+        # Clocks count only for kernels that take long enough.
         (a_side(clocks_hz=(1.40e9,)), a_side(clocks_hz=(1.43e9,)), []),
         (a_side(clocks_hz=(1.40e9,)), a_side(clocks_hz=(1.26e9,)), [("sm-clock", None, "1.40 GHz", "1.26 GHz")]),
         (side(kernel("k", (1e-5,), clocks_hz=(1e9,))), side(kernel("k", (1e-5,), clocks_hz=(1.2e9,))), []),

@@ -277,7 +277,7 @@ UNCLEAR = kernel("gemm", time("unclear", 1.02, 0.98, 1.06))
         (entry("time:5%"), SLOWER, "regression", 0),
         (entry(until=str(TODAY)), SLOWER, "accepted", 0),
         (entry(until="2026-11-22"), SLOWER, "regression", 0),
-        # Of several entries any that holds is enough; those that are not needed are told.
+        # One matching entry is enough; unneeded entries are reported.
         (entry("time:8%", until="2020-01-01") + entry("time:5%"), SLOWER, "regression", 1),
         (entry(until="2020-01-01") + entry("time:5%") + entry("time:9%"), SLOWER, "accepted", 2),
         (entry("time:1%") + entry("time:30%"), SLOWER, "accepted", 1),

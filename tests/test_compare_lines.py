@@ -37,14 +37,14 @@ TWO = [line(10, "a", 300.0, file="/x/solve.cu"), line(10, "a", 200.0, file="/y/s
         # A line that moved down is the same line.
         ([A, line(11, "c = a / d;", 5000.0)], [line(12, "a = b;", 1000.0), line(14, "  c = a /  d;", 9000.0)],
          [(11, 14, 5000.0, 9000.0)]),
-        # A line whose text changed is matched where it stands, but not with one that is nothing like it.
+        # A line whose text changed is matched by position, but not with a line that is nothing like it.
         ([A, line(11, "flux = value / dx;", 5000.0), B], [A, line(11, "flux = value * dx_inverse;", 1000.0), B],
          [(11, 11, 5000.0, 1000.0)]),
         ([A, line(11, "exp(x) + sin(y);", 5000.0)], [A, line(11, "__syncthreads", 700.0)],
          [(11, None, 5000.0, 0.0), (None, 11, 0.0, 700.0)]),
         # Lines without text are matched by number.
         ([line(10, "", 100.0), line(11, "", 50.0)], [line(10, "", 100.0), line(11, "", 90.0)], [(11, 11, 50.0, 90.0)]),
-        # Files of other folders are matched by name only where there is one.
+        # A file in another folder is matched by name only if one file has that name.
         ([line(10, "a", 100.0, file="/old/solve.cu")], [line(10, "a", 300.0, file="C:\\new\\solve.cu")],
          [(10, 10, 100.0, 300.0)]),
         (TWO, [line(10, "a", 100.0, file="/old/solve.cu")],

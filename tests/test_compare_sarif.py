@@ -150,7 +150,7 @@ def test_regressions_are_errors_at_their_cause_and_slower_kernels_and_findings_t
     assert reported(made.compared(made.change(0, "a", "unclear"), gate=gate)) == [
         ("gate-unclear", "error", ("src/gather.cu", 41))
     ]
-    # Limits that are accepted or unclear are told and open no alert; so is what is not alike.
+    # Accepted and unclear limits, and unlike conditions, are reported and open no alert.
     gate = made.gate(made.check("accepted", 0, accepted="known since May"), made.check("unclear", 0))
     run = run_of(made.compared(made.change(findings=()), gate=gate, conditions=(made.condition(),)))
     notes = {about: (level, text) for level, about, text in told(run)}

@@ -1,4 +1,4 @@
-"""The verdict on time: hand-worked numbers, and what holds for all inputs."""
+"""The verdict on time: hand-worked numbers and properties of all inputs."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ BY_DATA = instructions((1e6, 4e5, 2e6), launches=50)
         # Another tile keeps less in L2: forty times the DRAM bytes say nothing of what it executes.
         (dram(4.9e5), dram(20.7e6), "dram-bytes", "more", "unknown"),
         (instructions(1e6, **dram(4.9e5)), instructions(1e6, **dram(20.7e6)), "dram-bytes", "more", "more"),
-        # As many instructions, by other opcodes; none are zero where a side has no histogram.
+        # As many instructions with other opcodes; without a histogram on one side, no opcode counts as zero.
         (opcodes(DMUL=4e5, CS2R=100), opcodes(FMUL=4e5, CS2R=100), "opcode.DMUL", "less", "changed"),
         (opcodes(DMUL=4e5), instructions(1e6), "opcode.DMUL", "only-base", "same"),
         # A large change outweighs a small one the other way and no other.

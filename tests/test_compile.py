@@ -169,7 +169,7 @@ def test_without_a_compiler_the_hint_says_what_to_install(monkeypatch: pytest.Mo
     assert caught.value.hint is not None and "nvidia-cuda-nvrtc nvidia-cuda-nvdisasm" in caught.value.hint
 
 
-"""Looks for its other library as NVRTC 13.0 was seen to do: by name alone, not beside itself."""
+"""Looks for its other library as NVRTC 13.0 does: by name alone, not in its own folder."""
 
 
 # Cubins

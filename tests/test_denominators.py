@@ -116,7 +116,7 @@ def test_rate_over_percentage_is_the_peak() -> None:
     assert peaks.dram_bytes_per_cycle is not None
     assert peaks.dram_bytes_per_cycle.value == pytest.approx(1280.08, rel=1e-5)
     assert checked(peaks)["memory_bus"].disagreement is None
-    # Two passes count different traffic of others: 0.9 % of DRAM tells no peak.
+    # Two passes count different traffic of other programs: 0.9 % of DRAM implies no peak.
     assert of_metrics({rate: 2e10, share: 0.9, clock: 1.512e9}).dram_bytes_per_cycle is None
     # 1.2 is 1.15 to 1.25, 4.2 %; 62.0 % is 0.08 %; 1.51 is 0.33 %: with 2 % at most 6.6 %.
     cut = {rate: Metric(1.2e12, "byte/s", 2), share: Metric(62.0, "%", 3), clock: Metric(1.51e9, "Hz", 3)}

@@ -31,7 +31,7 @@ def kernel(*opcodes: str) -> CompiledKernel:
 def traits(
     folder: Path, slow: CompiledKernel, fixed: CompiledKernel, blocks: tuple[int, int] = (8, 8), **lines: str | None
 ) -> dict[str, list[str]]:
-    """The numbers of slow and fixed that are told, by trait."""
+    """The reported numbers of slow and fixed, by trait."""
     rooms = {"slow": Room(132, blocks[0]), "fixed": Room(132, blocks[1])}
     causes = dict(second_causes(case(folder, **lines), {"slow": slow, "fixed": fixed}, rooms))
     return {trait: re.findall(r"\d+", text) for trait, text in causes.items()}

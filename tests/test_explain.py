@@ -68,7 +68,7 @@ def test_stall_reasons_come_largest_first_and_being_selected_is_none() -> None:
     names = ["Long Scoreboard", "Wait", "Barrier"]
     assert [node.text for node in of_kind(tree, "stall")][:3] == names and len(of_kind(tree, "stall")) == 4
     assert the(tree, "not-stalled").value == pytest.approx(14)
-    # Warp states that were not collected are told as the rest of the time.
+    # Warp states that were not collected are reported as the rest of the time.
     some = replace(kernel(), stalls=tuple(item for item in kernel().stalls if item.reason == "long_scoreboard"))
     assert of_kind(explain(some), "stall")[1].value == pytest.approx(50)
 

@@ -63,7 +63,7 @@ NATIVE_OR = {"HMMA.16816.F32": 8, "FADD": 16}
         ("shared-atomic-sm_90a", rules({"ATOMS.CAST.SPIN": 4}, max_overhead=40), "pass", ("4 ATOMS.CAST.SPIN",)),
         # Spills are named.
         ("ffma-spills-sm_90a", rules({"FFMA": 34}, max_overhead=99), "fail", ("STL", "LDL.LU", "forbidden")),
-        # Emulation passes only where it is expected and does all the work.
+        # Emulation passes only if it is expected and does all the work.
         ("fp8-emulated-sm_90a", rules({"QMMA": 4}, emulated_by=NATIVE_OR), "emulated", ("8 HMMA.16816.F32, 16 FADD",)),
         ("fp8-merged-sm_90a", rules({"QMMA": 4}, emulated_by=NATIVE_OR), "fail", ("2 HMMA.16816.F32", "not 8")),
         # What is allowed is not forbidden.

@@ -1,4 +1,4 @@
-"""What gpuprof says of recorded files, held against the golden corpus; `make golden` writes it anew."""
+"""What gpuprof says about recorded files, compared with the golden corpus; `make golden` rewrites it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.golden.__main__ import GOLDEN, ROOT
 from benchmarks.golden.differences import differences
 from benchmarks.golden.inputs import GoldenInput, own_inputs
 from benchmarks.golden.write import answer, file_of
 
-ROOT = Path(__file__).resolve().parents[1]
-GOLDEN = ROOT / "tests" / "golden"
 QUESTIONS = list(own_inputs(ROOT))
 
 

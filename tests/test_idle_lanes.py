@@ -36,24 +36,24 @@ BRANCHES = "an average of 12.5 threads being active per cycle."
         # L1 is 90 % busy with the accesses of the lanes that are on, and stays so.
         says("the accesses stay", made(LOOP, busy(l1=90), pipes(alu=80)), RULE, 0.1, kind="fixed-work"),
         says("DRAM is well used", made(LOOP, busy(dram=85)), RULE, 0.15, severity="info"),
-        # Matrix instructions take whole warps. Where another pipe is busier, the lanes count.
+        # Matrix instructions take whole warps. If another pipe is busier, the lanes count.
         says("matrix instructions", TENSOR, RULE, 0.3, severity="info"),
         says("matrix instructions", TENSOR, "tensor-compute-bound", 0.3, cause=None),
         says("another pipe", made(LOOP, pipes(tensor=30, fma=70)), RULE, 0.5, severity="high"),
-        # Where issue slots are the busiest unit: 60 % × (1 − 25.6 ÷ 32); the guess that warps lack work says less.
+        # If issue slots are the busiest unit: 60 % × (1 − 25.6 ÷ 32); the guess that warps lack work promises less.
         *(says("issue slots", ISSUES.plus(FULL, {ON: 25.6}, also), RULE, 0.12, "25.6 of 32", confidence="inferred")
           for also in ({}, {ACTIVE: 28.0})),
         silent("issue slots", ISSUES.plus(FULL, {ON: 25.6}), WAITING),
-        # Where branches leave few threads that alone is told.
+        # If branches leave few threads active, only that is reported.
         *(says("branches", made({ACTIVE: active, ON: 5.0}), RULE, 1 - active / 32, evidence={ACTIVE: active})
           for active in (10.0, 23.9)),
         *(silent("enough are on, or one of both is unknown", made(values), RULE) for values in (
             {ACTIVE: 32.0, ON: idle_lanes.THREADS.value}, {ACTIVE: 32.0}, {ON: 16.0}, {ACTIVE: 32.0, ON: 0.0})),
-        # Few active threads are a fact where one thread issues for all.
+        # Few active threads are a fact if one thread issues for all.
         says("one thread issues", made({ACTIVE: 8.0}, busy(dram=30), histograms=TCGEN05), RULE, 0.7, severity="info"),
         *(says("warps issue", made(values, busy(dram=30), histograms=MMA_SYNC), RULE, gain, severity="high")
           for values, gain in (({ACTIVE: 8.0}, 0.7), (LOOP, 0.5))),
-        # Without counters NVIDIA's rule tells.
+        # Without counters, NVIDIA's rule is used.
         says("a message", made(details=told("ThreadDivergence", BRANCHES)), RULE, 1 - 12.5 / 32, "12.5 of 32",
              {"rule ThreadDivergence": 12.5}),
     ],

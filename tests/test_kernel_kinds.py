@@ -39,7 +39,7 @@ def test_names_of_public_libraries_tell_their_kind() -> None:
     assert {name: kind_by_name(name) for _, name in told} == {
         name: None if kind == "-" else kind for kind, name in told
     }
-    # Every kind has a name that tells it, but what only shapes tell.
+    # Every kind has a name that identifies it, except those that only shapes identify.
     assert {kind for kind, _ in told} - {"-"} == set(KINDS) - {"gemm-low-reuse"}
     assert {rule for remedies in kinds._REMEDIES.values() for remedy in remedies for rule in remedy.rules} <= RULE_IDS
     assert kinds._REMEDIES.keys() <= KINDS.keys() and kinds._OF_LINKS <= RULE_IDS
@@ -137,7 +137,7 @@ def test_communication_is_not_told_to_fill_the_gpu() -> None:
     assert replace(few, name=NCCL).profile().findings == ()
     short = made({DURATION: 2e-6}, grid=(16, 1, 1), name=NCCL)
     assert [finding.rule for finding in short.profile().findings] == ["short-kernel"]
-    # A sum over blocks of one GPU has the same name as an exchange; what fills a unit is told so.
+    # A reduction within one GPU has the same name as an exchange; a kernel that fills a unit is reported as such.
     assert made(busy(dram=90, l2=40), lasting(), name="all_reduce").findings("dram-bandwidth")
     waiting = made(busy(dram=40, l2=20), stalls(long_scoreboard=80), lasting(), name="all_reduce")
     assert waiting.profile().findings == ()
@@ -147,7 +147,7 @@ def test_communication_is_not_told_to_fill_the_gpu() -> None:
 
 @each_row(("name", "dram", "speaks"), [
     ("my_gemm", 20, True), ("softmax_rows", 20, False),
-    # A GEMV at 90 % of DRAM gains nothing by tensor cores; one that DRAM does not hold up can.
+    # A GEMV at 90 % of DRAM gains nothing from tensor cores; one that DRAM does not limit can.
     ("gemv_rows", 90, False), ("gemv_rows", 20, True), ("vec_add", 20, True),
 ])  # fmt: skip
 def test_tensor_cores_are_asked_only_of_what_could_use_them(name: str, dram: float, speaks: bool) -> None:

@@ -249,7 +249,7 @@ def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
     far = only(TID, "MOV R2, RZ", "MOV R3, R1", "LDG.E R9, desc[UR4][R2.64]")
     assert far.offsets == tuple(lane << 32 for lane in LANES)
     assert only(TID, "ULDC.64 UR4, c[0x0][0x160]", "LDG.E R9, [R1.U32+UR4]").offsets == tuple(LANES)
-    # &p[tid - 1], with the sign of tid - 1: the first lane lies before the others.
+    # &p[tid - 1], with the sign of tid - 1: the first lane comes before the others.
     index = (TID, "IADD3 R2, R1, -0x1, RZ", "SHF.R.S32.HI R3, RZ, 0x1f, R2")
     by_lea = ("LEA R4, P0, R2, c[0x0][0x160], 0x2", "LEA.HI.X R5, R2, c[0x0][0x164], R3, 0x2, P0")
     by_shift = (
@@ -555,7 +555,7 @@ def test_compiled_kernels_cost_what_their_sources_say(target: str) -> None:
     listed = of_kernel(target, "reduced")
     assert set(costs(listed, "shared", "load")) == set(costs(listed, "shared", "store")) == {1}
     assert (listed[-1].kind, sum(listed[-1].active), sectors(listed[-1])) == ("store", 1, 1)
-    # A stride that is an argument is not known where the argument is not.
+    # A stride that is an argument is unknown unless the argument is known.
     load_of_rows, store_of_rows = of_kernel(target, "rows", n=None)
     assert (load_of_rows.offsets, sectors(store_of_rows)) == (None, 4)
     for n in (3, 64):

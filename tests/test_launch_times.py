@@ -83,7 +83,7 @@ def test_groups_that_are_put_together_keep_what_both_know() -> None:
         single, launches=5, launch_times=LaunchTimes(durations_s=(2.0, 3.0), sm_clocks_hz=(1e9, 1e9), dropped=3)
     )
     assert merged_times([single, group]) == times_of((1.0, 2.0, 3.0), (2e9, 1e9, 1e9), 3)
-    # A group of an old session is told as dropped; a time of the survey has no clock of the profiler.
+    # A group of an old session counts as dropped; a survey's time has no profiler clock.
     spread = DurationSpread(min=1.0, p50=1.0, p95=1.0, p99=1.0, max=1.0, count=7)
     old = replace(single, launches=9, duration_percentiles_s=spread)
     assert merged_times([single, old]) == times_of((1.0,), (2e9,), 7)

@@ -69,13 +69,13 @@ def test_local_memory_is_told_by_opcode_or_by_sectors() -> None:
     guarded = at(0, 3, "@!P0 LDL.LU R1, [R2]", executed=4.0), at(16, 3, "STL.64 [R1], R2", executed=3.0)
     others = at(32, 3, "LDG.E R1, [R2]", executed=9.0), at(48, 3, "LDLX R1", executed=9.0)
     assert local(*guarded, *others) == 7.0
-    # Without machine code the expected sectors tell, and without those nothing but that the kernel has none.
+    # Without machine code, the expected sectors decide; without those, only the absence of local memory is known.
     assert local(at(0, 3, "", executed=4.0, local=32.0), at(16, 3, "", executed=5.0, local=0.0)) == 4.0
     assert local(at(0, 3, "", executed=4.0)) is None
     assert local(at(0, 3, "", executed=4.0), values={LOADS: 0.0}) is None
     assert local(at(0, 3, "", executed=4.0), values=NO_LOCAL) == 0.0
     assert local(at(0, 3, samples=4.0), values=NO_LOCAL) == 0.0
-    # Samples alone tell no instructions.
+    # Samples alone give no instruction counts.
     (work,) = kernel(at(0, 3, "LDL R1, [R2]", samples=4.0)).lines
     assert (work.instructions, work.local, work.samples) == (None, None, 4.0)
 
@@ -85,7 +85,7 @@ def test_the_lines_with_most_work_are_kept_and_first_of_all_those_of_local_memor
     profile = kernel(*code, at(16 * 100, 100, "STL [R1], R2", executed=1.0))
     assert [work.number for work in profile.lines] == [*range(37, 100), 100]
     assert (len(profile.lines), profile.lines_dropped) == (MOST, 36)
-    # Samples weigh lines where instructions were not counted.
+    # Samples weight lines if instructions were not counted.
     profile = kernel(*(at(16 * number, number, samples=float(number)) for number in range(1, 100)))
     assert [work.number for work in profile.lines] == list(range(36, 100))
     assert (kernel().lines, kernel().lines_dropped) == ((), 0)

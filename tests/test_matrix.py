@@ -119,7 +119,7 @@ def test_all_pairs_in_sums_of_their_own_are_an_outer_product() -> None:
     one_sum = [(text.replace("R3", "R0") if "FFMA" in text else text, count) for text, count in ROUND]
     assert share_of(*one_sum) == 0.0
     assert share_of(*ROUND[:-1]) == 0.0, "a pair is missing"
-    # One addition beside four multiply-adds; what runs a tenth as often is no part of the loop.
+    # One addition for four multiply-adds; code that runs a tenth as often is outside the loop.
     assert share_of(*ROUND, ("FADD R9, R9, R8", 100.0)) == 0.8
     assert share_of(*ROUND, ("FADD R9, R9, R8", 10.0)) == 1.0
     # Factors that are not loaded in the loop are no operands.
@@ -128,7 +128,7 @@ def test_all_pairs_in_sums_of_their_own_are_an_outer_product() -> None:
     widened = (("LDS R30, [R40]", 100.0), ("IMAD.U32 R20, R30, 0x10000, RZ", 100.0),
                ("LOP3.LUT R21, R30, 0xffff0000, RZ, 0xc0, !PT", 100.0))  # fmt: skip
     assert share_of(*widened, *ROUND[1:]) == 1.0
-    # Code without text or multiply-adds tells nothing.
+    # Code without text or multiply-adds gives nothing.
     for runs in ((("LDS R20, [R40]", 100.0),), tuple((text, 0.0) for text, _ in ROUND)):
         assert outer_products(coded(*runs).details.instructions((EXECUTED,))) is None
     assert outer_products(()) is None
@@ -165,11 +165,11 @@ def test_a_product_at_the_roof_of_fp32_is_told_of_the_tensor_cores_first() -> No
     # 90 % ÷ 8 = 11.25 %, more than DRAM's 10 %.
     assert launch.finding(RULE).gain_kernel == pytest.approx(0.8875)
     assert launch.finding(RULE).gain_kind == "fixed-work"
-    # What remains is named where it is known what DRAM needs.
+    # The remaining need is named if DRAM's need is known.
     assert launch.finding(RULE).remains
     unknown = made(lasting(1e-3), operations(ffma=4e9, fadd=0, fmul=0), pipes(tensor=0, fma=70), name="ampere_sgemm_a")
     assert unknown.finding(RULE).gain_kernel and unknown.finding(RULE).remains == ()
-    # A library says enough where nothing was collected; another program may have tensor instructions.
+    # A library's name is enough if nothing was collected; another program may have tensor instructions.
     bare = made(lasting(), name="ampere_sgemm_128x64_nn").finding(RULE)
     assert (bare.severity, bare.gain_kernel, bare.confidence) == ("info", None, "inferred")
     assert made(lasting(), name="my_sgemm").findings(RULE) == []
@@ -200,7 +200,7 @@ def test_what_tensor_cores_gain_depends_on_the_gpu() -> None:
     h100, b200 = ("NVIDIA H100 80GB HBM3", "9.0", 132), ("NVIDIA B200", "10.0", 148)
     assert len(on(fp64, *h100)) == 1
     assert on(fp64, *b200) == on(fp64, "NVIDIA GeForce RTX 4090", "8.9", 128) == []
-    # Emulation is offered where the library has it.
+    # Emulation is offered if the library has it.
     fp32 = made(pipes(tensor=0, fma=80), lasting(), name="ampere_sgemm_128x64_nn")
     (here,), (before,) = on(fp32, *b200), on(fp32, *h100)
     assert "16BFX9" in here.advice and "16BFX9" not in before.advice

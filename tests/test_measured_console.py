@@ -1,4 +1,4 @@
-"""How a measured GPU is shown in the terminal, live, as JSON, and beside another one: numbers, units, safe texts."""
+"""How a measured GPU is shown in the terminal, live, as JSON, and compared with another: numbers, units, safe texts."""
 
 from __future__ import annotations
 

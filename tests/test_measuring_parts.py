@@ -106,7 +106,7 @@ def test_window_goes_from_the_first_begin_to_the_last_end_and_cycles_are_the_lon
     made = window(records((100, 200, 1000, 2000, 0), (90, 150, 1100, 2500, 1), (160, 260, 1600, 2600, 1)))
     assert made == (1600, 170, 2)
     assert sm_cycles(records((10, 20, 0, 1, 3), (30, 45, 0, 1, 3), (5, 9, 0, 1, 1))) == {1: 4, 3: 35}
-    # A block without an end, and one whose clock stands.
+    # A block without an end, and one whose clock does not advance.
     assert missing(records((1, 2, 3, 4, 0), (0, 0, 0, 0, 0), (5, 5, 3, 4, 0))) == 2
     # The first wave is what began before anything had ended.
     assert first_wave(records((0, 1, 10, 20, 0), (0, 1, 19, 30, 1), (0, 1, 20, 40, 0))) == 2

@@ -46,12 +46,12 @@ def test_work_of_a_path_is_counted_by_whichever_counters_there_are() -> None:
     }
     work = work_of("fp32", per_cycle)
     assert work is not None and work.flop == pytest.approx(100 * 1.5e9 * 2e-3)
-    # The histogram of opcodes, where counters are missing.
+    # The opcode histogram, if counters are missing.
     second = {"gpu__time_duration.sum": 1.0}
     opcodes: dict[str | int, float] = {"FADD": 32.0, "FFMA": 64.0, "DFMA": 3.0, "LDG": 7.0}
     by_opcode = work_of("fp32", second, sass__thread_inst_executed_true_per_opcode=opcodes)
     assert by_opcode == Work("fp32", 160.0, 160.0, basis="counted", certificate="none")
-    # Packed half instructions count both lanes; without the program, constant loads cannot be told from arithmetic.
+    # Packed half instructions count both lanes; without the program, constant moves look like arithmetic.
     packed = {builders.ADD.format("hadd"): 1.0, builders.ADD.format("hmul"): 10.0, builders.ADD.format("hfma"): 100.0}
     work = work_of("fp16", {**second, **packed})
     assert work is not None and (work.flop, work.basis) == (2 + 20 + 400, "estimated")
@@ -72,7 +72,7 @@ def profiled(
     hardware: Hardware | None = None,
     **shape: Any,
 ) -> KernelProfile:
-    """The profile of a launch with these counters, on an A100 where no other hardware is named."""
+    """The profile of a launch with these counters, on an A100 unless other hardware is given."""
     launch = builders.launch(dict(values), dict(instances or {}), **shape)
     return profile_launch(launch, 0, 0, hardware or builders.a100()).profile
 
@@ -219,11 +219,11 @@ def test_an_estimate_from_percent_of_peak_says_so() -> None:
     (LaunchResources(1024, 32, 1024), 1.0, ()),
     # 768 threads: two blocks of 24 warps leave 16 warps unused.
     (LaunchResources(768, 32, 1024), 48 / 64, ("registers", "block size")),
-    # The carve-out that the driver chose holds one block; the largest would hold 8, and the registers 16.
+    # The carve-out that the driver chose has room for one block; the largest for 8, the registers for 16.
     (LaunchResources(128, 32, 20 * 1024, 32 * 1024), 4 / 64, ("carve-out",)),
-    # A carve-out that holds as many blocks as the registers allow is no limit: the largest would hold 16.
+    # A carve-out with room for as many blocks as the registers allow is no limit: the largest has room for 16.
     (LaunchResources(256, 96, 10 * 1024, 20 * 1024), 16 / 64, ("registers",)),
-    # The largest holds no more blocks than the registers allow.
+    # The largest has room for no more blocks than the registers allow.
     (LaunchResources(256, 96, 80 * 1024, 164 * 1024), 16 / 64, ("registers", "shared memory")),
     # Blocks without shared memory, but for the driver's KiB, of which the chosen carve-out holds 8 of 32.
     (LaunchResources(64, 16, 1024, 8 * 1024, reserved_shared_bytes=1024), 16 / 64, ("carve-out",)),

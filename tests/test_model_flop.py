@@ -158,7 +158,7 @@ def test_what_a_trace_does_not_tell_leaves_flop_or_mfu_missing() -> None:
                     trace([], [kernel(0.1, 0.5, None)], *steps(1, 1.0))):  # fmt: skip
         model = model_of(unknown)
         assert (model.total, model.step) == (None, None) and model.missing
-    # Without steps, and where steps of several threads overlap.
+    # Without steps, and if steps of several threads overlap.
     loop = a_loop()
     for steps_of in ((), (*loop.steps, replace(loop.steps[0], thread=2))):
         model = model_of(replace(loop, steps=steps_of))

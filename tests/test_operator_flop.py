@@ -56,7 +56,7 @@ def test_a_product_is_twice_m_n_k_over_the_time_of_its_kernel() -> None:
     verdict = session_of_it.verdict
     assert verdict is not None and (verdict.state, verdict.ceiling, verdict.fraction) == ("open", None, None)
     assert "38 %" in verdict.sentence and "38 %" in operator_flop_text(found)
-    # What L2 cannot hold comes from DRAM.
+    # Data that does not fit in L2 comes from DRAM.
     found = asked(recorded(("gemm", 100, 0), products=(product(left=(1000, 8000), right=(8000, 3000)),)), "gemm")
     # 2 bytes of 8, 24 and 3 million elements: 70 MB in 100 µs are 700 GB/s of 1935.
     assert found is not None and found.operand_bytes == 70e6
@@ -100,7 +100,7 @@ def test_the_kernel_that_multiplies_has_all_of_it() -> None:
     assert asked(found, "cublasLt::splitKreduce_kernel") is None
     gemm = asked(found, "ampere_bf16_s16816gemm")
     assert gemm is not None and gemm.flop == 12e9
-    # Where several kernels multiply, none is said to do all.
+    # If several kernels multiply, none is credited with all the work.
     found = recorded(("ampere_sgemm_a", 100, 0), ("ampere_sgemm_b", 100, 0))
     assert [one.operator_flop for one in found.kernels] == [None, None]
 

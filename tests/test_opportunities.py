@@ -45,10 +45,10 @@ def kernel(number: int, *findings: Finding, duration: float | None = 1e-3, share
         # Severity goes before gain, and of one severity the largest gain leads.
         ([gaining("tail-effect", 0.9, "low"), gaining("small-grid", 0.2, "high"), gaining("constant-miss", 0.5)],
          ["small-grid", "constant-miss", "tail-effect"]),
-        # A symptom stands behind what it may come from, and what is explained comes last.
+        # A symptom comes after its possible cause, and explained findings come last.
         ([gaining("memory-latency", 0.2), gaining("l2-bandwidth", 0.17), gaining("small-grid", 0.15)],
          ["small-grid", "l2-bandwidth", "memory-latency"]),
-        # A kernel near its roof is told so before its small findings and after the others.
+        # "Near its roof" comes before a kernel's small findings and after the others.
         ([gaining("low-occupancy", 0.0, "info"), gaining("tail-effect", 0.05, "low"),
           gaining("dram-bandwidth", 0.04, "info"), gaining("barrier-wait", 0.1)],
          ["barrier-wait", "dram-bandwidth", "tail-effect", "low-occupancy"]),

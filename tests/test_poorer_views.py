@@ -78,5 +78,5 @@ def test_less_that_was_collected_is_never_told_as_more(name: str) -> None:
             for finding in poor.findings:
                 known_gain = gains.get(finding.rule)
                 if finding.gain_kind == "bound" and finding.gain_kernel is not None and known_gain is not None:
-                    # What is known beside can only lower an upper bound.
+                    # Other known values can only lower an upper bound.
                     assert finding.gain_kernel >= known_gain - 0.01, (view, finding.headline)

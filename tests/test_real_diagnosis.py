@@ -1,4 +1,4 @@
-"""What the findings of every report must hold: order, gains as fractions, whole texts, and the JSON schema."""
+"""Properties of the findings of every report: order, gains as fractions, whole texts, and the JSON schema."""
 
 from __future__ import annotations
 

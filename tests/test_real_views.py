@@ -1,4 +1,4 @@
-"""What every view of a report must hold: page, figures, notebook, JSON and groups."""
+"""Properties of every view of a report: page, figures, notebook, JSON and groups."""
 
 from __future__ import annotations
 

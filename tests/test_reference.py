@@ -1,4 +1,4 @@
-"""The generated reference tells the exit codes of gpuprof. `test_demo` checks that it is current."""
+"""The generated reference lists gpuprof's exit codes. `test_demo` checks that it is current."""
 
 from __future__ import annotations
 

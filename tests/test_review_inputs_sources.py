@@ -215,7 +215,7 @@ def test_a_source_that_takes_too_much_is_named_and_the_others_are_reviewed(
     ],
 )
 def test_nothing_is_shown_of_a_file_that_is_not_the_sources(tmp_path: Path, source: str, compiles: bool) -> None:
-    """A header beside its folder is included, and what is no header is not quoted."""
+    """A header next to its folder is included, and a file that is no header is not quoted."""
     place = tmp_path / "sources"
     for folder in (place, tmp_path / "common"):
         folder.mkdir()

@@ -63,7 +63,7 @@ def test_contiguous_words_take_four_sectors_and_need_them() -> None:
     assert (access.wavefronts_per_request, access.unknown, access.loop) == (None, "", 3)
     assert (access.opcode, access.kind, access.width_bytes, access.offset) == ("LDG.E", "load", 4, 0x20)
     assert (access.file, access.line) == ("k.cu", 7)
-    # p[tid + 1]: 32 words from byte 4 on lie in five sectors. A column of shared memory: a wavefront a lane.
+    # p[tid + 1]: 32 words from byte 4 on span five sectors. A column of shared memory: one wavefront per lane.
     assert costs(TID, ROW[0], "LDG.E R9, [R2.64+0x4]") == [("global", 5.0, 4.0)]
     assert costs(TID, *COLUMN) == [("shared", 32.0, 1.0)]
     (generic,) = accesses_of(known(TID, ROW[0], "LD.E R9, [R2.64]"), {})
@@ -86,7 +86,7 @@ def test_a_spill_takes_four_sectors_a_word() -> None:
         ("local", 8.0, 8.0),
         ("local", 4.0, 4.0),
     ]
-    # Lanes at words of their own: each word of eight neighbouring lanes is a sector, of which one lane uses a part.
+    # Each lane has its own word: each word of eight neighbouring lanes is one sector, and one lane uses a part of it.
     assert costs(TID, "LOP3.LUT R3, R1, 0x1, RZ, 0xc0, !PT", "LDL R4, [R3.X4]") == [("local", 8.0, 4.0)]
 
 

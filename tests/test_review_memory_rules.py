@@ -153,7 +153,7 @@ EXPECTED: tuple[tuple[str, Dim3, list[Said]], ...] = (
     ("counts", ROW, [(ATOMIC, "guess", [1], [1])]),
     ("some_count", ROW, [(ATOMIC, "guess", [1], [1])]),
     ("backwards", SQUARE, []),
-    # A block of 16 × 16: two sectors for two rows, where 32 words side by side are four.
+    # A block of 16 × 16: two sectors for each of two rows; 32 adjacent words are four.
     ("two_words", SQUARE, []),
     *((name, ROW, []) for name in SILENT),
 )

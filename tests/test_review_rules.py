@@ -181,7 +181,7 @@ TOLD: Mapping[str, tuple[str, set[str], set[int]]] = {
     "halves": ("divergent-barrier", set(), {99}),
     "multiplies": ("tensor-cores-idle", set(), {128}),
 }
-"""The rule that tells of a kernel, the long operations that it has, and the lines; of all others no rule tells."""
+"""The rule that fires for a kernel, its long operations, and the lines; no rule fires for the others."""
 COSTS = {"divides": {8}, "inverts": {8}, "fp64_divides": {12}, "fp64_roots": {12}, "indexes_by_loaded": {14}}
 """Instructions on the fast way, as read in the listing of each architecture.
 

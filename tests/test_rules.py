@@ -114,7 +114,7 @@ def example_of(rule: str, what: str) -> Example:
 
 
 COMPUTED = ("launch__grid_size", "launch__block_size", REPORTED_OCCUPANCY, "rule ")
-"""Told from the launch itself, computed from it, and NVIDIA's messages."""
+"""Read from the launch itself, computed from it, and NVIDIA's messages."""
 
 
 @each_row("example", named(EXAMPLES))
@@ -213,7 +213,7 @@ def test_every_rule_has_an_example_and_is_tried_without_what_it_looks_at() -> No
 def test_a_rule_is_silent_without_its_metric(example: Example, need: str) -> None:
     # Waves also follow from the registers.
     left = example.launch.without(need, *((REGISTERS,) if need == WAVES else ())).findings(example.rule)
-    # Without any pipe the busy SM is still told, as a guess.
+    # Without any pipe, the busy SM is still reported, as a guess.
     assert [item for item in left if item.confidence != "guess" or "not collected" not in item.headline] == []
 
 
@@ -242,17 +242,17 @@ class Edge:
 
 
 def having(**attributes: str) -> Told:
-    """Tell whether there is one finding, with these attributes."""
+    """Return whether there is exactly one finding, with these attributes."""
     return lambda findings: [all(getattr(item, n) == v for n, v in attributes.items()) for item in findings] == [True]
 
 
 def action(text: str) -> Told:
-    """Tell whether there is one finding, whose action holds this."""
+    """Return whether there is exactly one finding, and its action contains this."""
     return lambda findings: [text in item.action for item in findings] == [True]
 
 
 def why(text: str) -> Told:
-    """Tell whether there is one finding, whose reason holds this."""
+    """Return whether there is exactly one finding, and its reason contains this."""
     return lambda findings: [text in item.why for item in findings] == [True]
 
 

@@ -1,4 +1,4 @@
-"""Rules on arithmetic: which pipe is the limit, what its repair leaves, and where they keep silent."""
+"""Rules on arithmetic: which pipe is the limit, what its fix leaves, and when they say nothing."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def half_tensor(opcode: str = "") -> Made:
         *(silent("Turing without", On(product(2.176e9), name, "7.5", 68), IDLE)
           for name in ("NVIDIA GeForce GTX 1660 Ti", "NVIDIA GeForce GTX 1650", "NVIDIA T400", "")),
 
-        # Where sums in FP32 have half of the rate, half of the pipe is the roof.
+        # If FP32 accumulation has half the rate, half of the pipe is the roof.
         says("half of the rate", On(half_tensor("HMMA.16816.F32.BF16"), *RTX_3090), TENSOR, 1 - 0.48 / 0.5, "50 %",
              severity="info", kind="fixed-work"),
         silent("an A100 has the full rate", half_tensor("HMMA.16816.F32.BF16"), TENSOR),
         # An SM that is busy with hardly an instruction multiplies matrices.
         says("an instruction in 29 cycles", GEMM, TENSOR, 0.09, "29 cycles", confidence="inferred", severity="info"),
         silent("an instruction in 29 cycles", GEMM, FP32, INTEGER),
-        # A name tells of matrix instructions where nothing else does.
+        # The name reveals matrix instructions if nothing else does.
         *(says("by its name", made(busy(sm=74, memory=38), name=name), TENSOR, 0.26, "74 %", confidence="guess")
           for name in TENSOR_NAMES),
         *(silent("by its name", made(busy(sm=74, memory=38), name=name), FP32, INTEGER) for name in TENSOR_NAMES),
@@ -124,7 +124,7 @@ def test_full_pipes_are_roofs_of_what_cannot_be_avoided() -> None:
         assert examples[rule, "full"].finding(rule).severity == "high"
 
 
-# Divisions are where they run, and not where most FP64 is.
+# Divisions are located where they run, not where most FP64 work is.
 
 
 def division_at(

@@ -1,4 +1,4 @@
-"""Rules on grids, waves, blocks and occupancy: what they say, what they leave to others, and where they are silent."""
+"""Rules on grids, waves, blocks and occupancy: what they say, what they leave to others, and when they say nothing."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ STARVED = made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(40), busy(sm=40), stalls(wai
         says("shared memory", made({REGISTERS: 32.0, "launch__shared_mem_per_block_static": 49152.0,
              "launch__shared_mem_per_block_dynamic": 0.0}), OCCUPANCY, 0.625, "shared memory"),
         says("starved", STARVED, OCCUPANCY, 0.5, confidence="inferred"),
-        # More warps are not asked for where DRAM queues their loads; a DRAM that is idle has no queue.
+        # More warps are not recommended if DRAM queues their loads; an idle DRAM has no queue.
         says("loads of 400 cycles", half_full(400), OCCUPANCY, 0.5, severity="high"),
         says("a queue", half_full(1600), OCCUPANCY, 0.0, severity="info"),
         says("a grid that does not fill it", of_grid(54, HALF_OCCUPANCY, issued(20), busy(sm=20), stalls(wait=60)),

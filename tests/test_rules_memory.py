@@ -1,4 +1,4 @@
-"""Rules on accesses and levels of memory: what counts before what, what a repair leaves, and where they keep silent."""
+"""Rules on accesses and memory levels: which comes first, what a fix leaves, and when they say nothing."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_the_work_of_its_peak_is_read_from_nvidias_roofline_rule(text: str, work
     assert work_of_peak(told("", text).rule_results()) == pytest.approx(work)
 
 
-# What an excess of sectors gains, by where it goes.
+# The gain from removing excess sectors, by the level that serves them.
 
 STREAM = made(busy(dram=89, l2=50, l1=33), {TOTAL: 4000.0, EXCESS: 3000.0}, lasting(), stalls(long_scoreboard=80))
 """Scalar accesses that move a quarter of what they fetch from L1."""
@@ -285,9 +285,9 @@ def test_a_spill_gains_no_more_than_what_waits_for_it_by_the_code() -> None:
     # Of units: a tenth of L1 at 20 %.
     none = spilling((0, 50, 0, 0, 0, 0, 0, 50, 0))
     assert none.gain_kernel == pytest.approx(of_time(0.02), rel=0.01) and none.severity == "info"
-    # Where they all wait for it, its share of the sectors tells no less than before.
+    # If all wait for it, its share of the sectors promises no less than before.
     assert spilling((0, 0, 0, 0, 50, 0, 50, 0, 0)).gain_kernel == pytest.approx(0.1, rel=0.01)
-    # What waits for it is unknown where other code may access it.
+    # Its consumers are unknown if other code may access it.
     for place, text in ((1, "LD.E R4, [R2.64]"), (3, "BRX R2 -0x60"), (3, "")):
         code = tuple(text if number == place else sass for number, sass in enumerate(SPILLING))
         assert spilling((1, 50, 1, 0, 2, 0, 2, 44, 0), code).gain_kernel == pytest.approx(0.1, rel=0.01)
@@ -330,7 +330,7 @@ TO_HOST = made(busy(dram=10), stalls(long_scoreboard=90), issued(5), {HOST: 1000
                "device__attribute_integrated": 1.0}), HOST_TRAFFIC),
         # DRAM's 10 % stay.
         says("all misses", TO_HOST, HOST_TRAFFIC, 0.9),
-        # Warps that wait longer than memory takes seem to wait for the host, and what would help others is not told.
+        # Warps that wait longer than memory takes seem to wait for the host; advice for other waits is left out.
         says("far memory", FAR, HOST_TRAFFIC, 0.84, "2560", confidence="guess", severity="low"),
         silent("the host explains it", FAR, "latency-bound", "load-imbalance"),
         *(silent(name, FAR.plus(also), HOST_TRAFFIC) for name, also in {
@@ -356,7 +356,7 @@ QUEUE = stalls(mio_throttle=50)
 @each_row(
     ("rule", "some", "others"),
     [
-        # Tiles help L2 where it moves more than DRAM; what is unknown has other advice.
+        # Tiles help L2 if it moves more than DRAM; unknown traffic has other advice.
         (L2, [MOVED_4_GB.plus({"dram__bytes.sum": 1e9})], [MOVED_4_GB.plus({"dram__bytes.sum": 3e9}), MOVED_4_GB]),
         (L2, [MOVED_4_GB.plus({"dram__bytes.sum": 3e9})], [MOVED_4_GB]),
         # 6.25e10 × 32 B/s for 1 ms are 2e9 B one way; both would be more than twice DRAM's 1.5e9.
@@ -372,7 +372,7 @@ QUEUE = stalls(mio_throttle=50)
               BUSY_L1.plus(conflicts("ld", 0), conflicts("st", 0))], [BUSY_L1.plus(QUEUE)]),
         (L1, [BUSY_L1.plus(conflicts("ld", 0), conflicts("st", 5))],
          [BUSY_L1.plus(QUEUE), BUSY_L1.plus(conflicts("ld", 0), conflicts("st", 0))]),
-        # Wider reads of shared memory help where no arithmetic is fed; a larger tile where it is.
+        # Wider reads of shared memory help if they feed no arithmetic; otherwise a larger tile helps.
         (L1, [SEARCH], [SEARCH.plus(operations(ffma=1e9, fadd=0, fmul=0))]),
         (L1, [SEARCH.plus(operations(ffma=1e9, fadd=0, fmul=0)), NO_ARITHMETIC.plus(pipes(tensor=30))],
          [NO_ARITHMETIC]),

@@ -113,7 +113,7 @@ def test_code_shows_how_it_was_built_and_what_it_adds_up(target: str) -> None:
     # Code for a debugger moves registers onto themselves, and no other code does.
     assert all(told(code.lines) for code in debugged.values())
     assert not any(told(code.lines) for code in optimised.values())
-    # Machine code tells the same moves as its text.
+    # Machine code gives the same moves as its text.
     for code in (*debugged.values(), *optimised.values()):
         by_text = sum(re.fullmatch(r"(?:@\S+ )?MOV(?:\.64)? (R\d+), \1", line) is not None for line in code.lines)
         moves = moves_of(code.machine)

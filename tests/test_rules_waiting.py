@@ -65,7 +65,7 @@ def messages_of_stalls(reason: str, share: str) -> Made:
         silent("two blocks", made({REGISTERS: 32.0}, stalls(barrier=10), issued(40), block=(1024, 1, 1)), BARRIER),
         *(silent("nearly every cycle issues", example.launch.plus(issued(85)), example.rule) for example in LATENCY
           if example.rule in (MEMORY, DEPENDENCY, BARRIER, FETCH, CONSTANT)),
-        # NVIDIA's rule tells the stall where no warp states were collected.
+        # Without warp states, NVIDIA's rule names the stall.
         *(says("a message", messages_of_stalls(reason, share), rule, 0.455, evidence={"rule CPIStall": 45.5})
           for share in ("This represents", "Read on about local and global memory. This stall type represents")
           for reason, rule in (

@@ -150,7 +150,7 @@ L1, SM, DRAM = "L1 throughput", "SM throughput", "DRAM bandwidth"
 @each_row(
     ("findings", "profile", "state", "ceiling", "fraction", "shows", "hides"),
     [
-        # A defect is told with what the kernel keeps busy: of memory as a whole, or L1's own speed of light.
+        # A defect is reported with the unit that the kernel keeps busy: memory as a whole, or L1's own speed of light.
         ([finding("uncoalesced-global", "Uneven: 60 %")], lights(memory=0.97, dram=0.1, l2=0.2, sm=0.3), "limited", L1,
          0.97, ("97 %", "uneven", "gather.cu:41"), ()),
         ([SLOW], lights(memory=0.45, l1=0.90, dram=0.02, l2=0.03, sm=0.05), "limited", L1, 0.9, ("90 %",), ("45 %",)),
@@ -160,13 +160,13 @@ L1, SM, DRAM = "L1 throughput", "SM throughput", "DRAM bandwidth"
         ([finding("fp64-bound", "FP64 work: its pipe is full")], HALF_DRAM, "limited", DRAM, 0.4, ("FP64 work",), ()),
         ([finding("barrier-wait", "Barriers", cause="0.memory-latency", severity="info"),
           finding("uncoalesced-global", "Uneven")], HALF_DRAM, "limited", DRAM, 0.4, ("uneven",), ("Barriers",)),
-        # A unit that was not collected is not said to be idle, and L1 of active cycles tells an upper bound alone.
+        # A unit that was not collected is not idle, and L1 per active cycle gives only an upper bound.
         ([WAIT], (), "waiting", None, None, ("fetching",), ("%",)),
         ([finding("small-grid")], OF_ACTIVE, "unfilled", None, None, ("at most 37 %", "DRAM and L2"), ()),
         # A finding that explains little of a kernel that waits, or whose SMs are full of something, is no verdict.
         ([replace(TAIL, gain_kernel=0.05), UNKNOWN_WAIT], LOW, "waiting", L1, 0.33, ("34 %",), ("tail",)),
         ([SLOW, UNKNOWN_WORK], SMS, "open", SM, 0.7, ("70 %",), ("uneven",)),
-        # A unit that is the finding has a single number, its own, where another is as busy.
+        # If the finding is a unit, its number is that unit's own, even if another unit is as busy.
         ([finding("l1-bandwidth", "L1 bandwidth: 99.8 % busy", evidence=(Evidence("l1", 99.8, "%", 60.0),))],
          lights(memory=0.5, sm=0.2, dram=0.1, l2=0.1), "limited", L1, 0.998, ("99.8 %",), ("50 %",)),
     ],
@@ -190,7 +190,7 @@ def test_a_full_fma_pipe_of_multiply_adds_is_a_roof_and_a_full_integer_pipe_is_n
     assert (roof.state, roof.ceiling) == ("at-roof", "FP32 throughput") and roof.fraction == pytest.approx(0.85)
     integer = verdict_of(session(made(busy(sm=95), pipes(alu=95), lasting())))
     assert (integer.state, integer.fraction) == ("limited", 0.95)
-    # Half of the tensor pipe is the roof where sums in FP32 have half of the rate.
+    # Half of the tensor pipe is the roof if FP32 accumulation has half the rate.
     device = RecordedDevice(name="NVIDIA GeForce RTX 3090", compute_capability="8.6", sm_count=82)
     launch = made(pipes(tensor=48), lasting(), histograms={WARP_OPCODES: {"HMMA.16816.F32": 100.0}})
     half = verdict_of(diagnose(analyse([builders.report(launch.launch(), device=device)], builders.hardware_of, "9.9")))
@@ -273,7 +273,7 @@ def test_a_program_that_cannot_be_told_is_a_placeholder_that_is_explained(record
 @each_row(
     ("program", "shown"),
     [
-        # Without quotes nothing tells where a program ends that is given as text.
+        # Without quotes, the end of a program given as text is unknown.
         ("mpiexec -n 1 /usr/bin/python3 -u -c import x; x.y()", "PROGRAM"),
         ("./a.out -c 3", "./a.out -c 3"),
         (shlex.join(["--config-file", "off", "--import-source", "no", "python", "-c", "a = 'b c'"]),
@@ -341,12 +341,12 @@ def test_what_was_only_timed_is_to_be_profiled_by_gpuprof() -> None:
     traced = run(kernel(0, demangled="void work<1>(float *)"), kind="torch-trace", file="a b.json")
     assert unknown_of(traced, traced.kernels[0])
     assert command_for_more(traced, traced.kernels[0]) == "gpuprof run --survey 'a b.json' --kernel work -- PROGRAM"
-    # A survey takes the program from the profile beside it.
+    # A survey takes the program from the profile in the same session.
     base = replace(hand_made.session(), kernels=(kernel(0, source=1, demangled="work(int)", throughput=()),))
     counted = replace(base.sources[0], command=f"{NCU} -o p ./a.out 3")
     both = replace(base, sources=(counted, replace(base.sources[0], kind="ncu-rep survey")))
     assert command_for_more(both, both.kernels[0]) == "gpuprof run --kernel work -- ./a.out 3"
-    # Why nothing was counted is told.
+    # The reason why nothing was counted is reported.
     refused = kernel(0, missing=(Missing("counters", "no permission", "ask"),), throughput=())
     only = run(refused, kind="torch-trace survey")
     assert "no permission" in (unknown_of(only, only.kernels[0]) or "")

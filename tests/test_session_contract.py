@@ -36,7 +36,7 @@ from tests.test_timeline import session as session_of_traces
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data"
 LONE = "\udcff"
-"""What stands for a byte that is not UTF-8; in JSON an escape, or half of a pair."""
+"""The replacement of a byte that is not UTF-8; in JSON an escape, or half of a surrogate pair."""
 REFERENCE = ROOT / "docs" / "reference" / "session.md"
 
 

@@ -1,4 +1,4 @@
-"""What every presenter tells alike: what counts as a kernel, what is missing and what is zero, what to fix first."""
+"""Facts that every presenter shares: what counts as a kernel, what is missing or zero, what to fix first."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_a_recorded_transpose_is_placed_as_with_counts_of_each_instruction() -> 
     assert share.value == pytest.approx(100 * 524_288 * 28 / (16_833_533 * 7 / 8))
 
 
-# Eight rows of four words each fill half a sector, and may lie in two.
+# Eight rows of four words each fill half a sector, and may span two.
 SHORT_ROWS = (
     "SHF.R.U32.HI R16, RZ, 0x2, R0", "LOP3.LUT R17, R0, 0x3, RZ, 0xc0, !PT", "IMAD.SHL.U32 R17, R17, 0x4, RZ",
     "IMAD R18, R16, c[0x0][0x170], R17", "LDG.E R6, [R18.64]",
@@ -174,7 +174,7 @@ def test_without_text_the_only_access_of_the_wasteful_kind_is_named() -> None:
     assert line(launch.plus(moved("ld", 2000, 8e3, 8e3), EXCESS)) == 2
     assert line(launch.plus(moved("ld", 2000, 64e3, 8e3), moved("st", 1000, 4e3, 4e3))) is None
     assert by_code(finding(launch.plus(EXCESS))) == []
-    # Executions tell which of two lines it can be.
+    # The execution count decides between the two lines.
     assert line(encoded((STORE_CODE, 1000.0), (STORE_CODE, 9000.0)).plus(MORE)) == 2
     assert line(encoded((STORE_CODE, 5000.0), (STORE_CODE, 5000.0)).plus(MORE)) is None
     assert line(encoded((STORE_CODE, 0.0), (STORE_CODE, 10e3)).plus(MORE)) == 2

@@ -1,6 +1,6 @@
-"""The wording and layout of every view, one snapshot each: `make snapshots` writes them anew, to be reviewed as a diff.
+"""The wording and layout of every view, one snapshot each. `make snapshots` rewrites them; review the diff.
 
-Other tests hold behaviour and numbers, so that a sentence can be improved by changing it here alone.
+Other tests hold behaviour and numbers, so that an improved sentence changes only a snapshot.
 """
 
 from __future__ import annotations

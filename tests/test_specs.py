@@ -277,7 +277,7 @@ def test_explicit_file_comes_before_user_folder_before_packaged(tmp_path: Path) 
     assert matched(with_user(user)).title == "NVIDIA A100 80GB PCIe"
     write_gpu(user, for_a100("from the user's folder", "my-a100"), "my-a100")
     assert matched(with_user(user)).title == "from the user's folder"
-    # Even where it describes another GPU.
+    # Even if it describes another GPU.
     for text, name in ((for_a100("named on the command line", "x"), "x"), (GPU, "toy")):
         path = write_gpu(explicit, text, name)
         assert matched(SpecLibrary(explicit=(path,), folders=(user, SPECS))).name == name

@@ -355,7 +355,7 @@ def test_only_rules_that_need_no_counters_judge_a_timeline() -> None:
     found = session(trace(kernel("small", 0, 50, grid=8), kernel("short", 50, 3)))
     rules = {one.name: [finding.rule for finding in one.findings] for one in found.kernels}
     assert rules == {"small": ["small-grid"], "short": ["short-kernel"]}
-    # Ranges and operators tell launches apart.
+    # Ranges and operators distinguish launches.
     made = [kernel("gemm", 10 * n, 5, ranges=(f"layers.{n}",), operator="aten::addmm") for n in range(2)]
     found = session(trace(*made))
     assert [one.ranges for one in found.kernels] == [("layers.0", "aten::addmm"), ("layers.1", "aten::addmm")]
@@ -446,7 +446,7 @@ def test_exposed_copies_come_first_where_they_take_more_than_any_kernel() -> Non
     assert "non_blocking=True" in finding.advice and "cudaMemcpyAsync" in finding.advice
     assert found.opportunities[0].rule == "exposed-copies" and finding.everywhere
     assert found.verdict is not None and "90 % of 399 µs" in found.verdict.sentence
-    # Shares are of the kernels' time where kernels take less than a half of the busy time: 20 of 36 µs.
+    # Shares refer to the kernels' time if kernels take less than half of the busy time: 20 of 36 µs.
     assert "a, 56 %" in found.verdict.sentence
 
 

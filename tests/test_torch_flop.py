@@ -151,7 +151,7 @@ ODD_LENGTHS = (30, 4, 8)
 @each_row(("name", "shapes"), [
     ("mm", None), ("mm", ((3, 5), (6, 7))), ("bmm", ((2, 3, 5), (3, 5, 7))), ("mm", ((3, 5),)),
     ("mm", ((2**60, 2**60), (2**60, 2**60))),
-    # Stride, padding and dilation, and the choice of gradients, are not told.
+    # Stride, padding, dilation and the choice of gradients are not recorded.
     ("convolution", ((1, 3, 8, 8), (4, 3, 3, 3))),
     ("convolution_backward", ((1, 4, 6, 6), (1, 3, 8, 8), (4, 3, 3, 3))),
     # Sequences of lengths of their own: where they end is in a tensor.

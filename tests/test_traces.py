@@ -237,7 +237,7 @@ def test_steps_go_from_the_end_of_one_call_of_the_optimizer_to_the_end_of_the_ne
     assert steps_of(*reversed(calls)) == [("optimizer step", 110), ("optimizer step", 95)]
     assert steps_of(*calls, event("user_annotation", "ProfilerStep#7", 50, 100)) == [("ProfilerStep", 100)]
     assert steps_of(calls[0]) == [], "nobody knows when the first step began"
-    # An optimizer within another is a part of it, two beside each other are told apart.
+    # A nested optimizer is part of the outer one; two in sequence are separate.
     both = [one for at in (0, 100) for one in (optimizer("Sharded", at, 50), optimizer("Adam", at, 30))]
     assert steps_of(*both) == [("optimizer step", 100)]
     pair = [one for at in (0, 100) for one in (optimizer("SGD", at, 10), optimizer("Adam", at + 20, 10))]

@@ -72,7 +72,7 @@ def bound(name: str, hardware: Hardware, clocks: Clocks, link: PcieLink | None =
     return limit
 
 
-# Published values: from where they are, and how much they are of the limit.
+# Published values: their source, and their fraction of the limit.
 
 B300_HZ = 1.92e9
 H100_NVL_HZ, A100_HZ, H200_HZ = 1.785e9, 1.41e9, 1.98e9
@@ -97,7 +97,7 @@ MMA_FP16 = "tensor.fp16 fp32 mma.sync"
         # RTX 4090, arXiv 2501.12084: above the sheet's 165.2, because the card ran at 2710 MHz.
         *((tera, "FLOP/s", MMA_FP16, "rtx-4090", 2.52e9, "failed", tera / 165.2) for tera in (166.1, 177.6)),
         *((tera, "FLOP/s", MMA_FP16, "rtx-4090", 2.71e9, "passed", tera / 177.65) for tera in (166.1, 177.6)),
-        # The most that was published of L2, even where the SMs are held back.
+        # The highest published L2 value, even if the SMs are held back.
         (10.2, "B/s", "l2", "h200-sxm", 1.4e9, "passed", None),
         # H200: 6144 B/clk × 1.98 GHz = 12.2 TB/s; ports 16.7, in doubt; L1 128 B/clk × 132 SMs × 1.98 GHz = 33.5 TB/s.
         (20, "B/s", "l2", "h200-sxm", H200_HZ, "missing", None),

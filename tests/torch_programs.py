@@ -82,7 +82,7 @@ def need_torch() -> None:
 def run_torch(
     arguments: Iterable[str], folder: Path, environ: Mapping[str, str], code: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Python that has torch with these arguments in a folder; skip where there is no torch."""
+    """Run a Python that has torch with these arguments in a folder; skip if there is no torch."""
     need_torch()
     return run(arguments, folder, environ, code, TORCH_PYTHON)
 

@@ -1,11 +1,11 @@
-"""The golden corpus: what gpuprof says of recorded files, as numbers, rules and verdicts without sentences.
+"""The golden corpus: what gpuprof says about recorded files, as numbers, rules and verdicts without sentences.
 
-    python -m benchmarks.golden [--field FOLDER]                 write tests/golden anew
+    python -m benchmarks.golden [--field FOLDER]                 rewrite tests/golden
     python -m benchmarks.golden --against REV [--field FOLDER]   compare this tree with commit REV
 
-FOLDER holds reports and traces of others. The first command is for changes that were meant: review what it changed as
-a diff. It keeps answers about files of the repository, and about those of FOLDER whose licence allows it. The second
-one keeps nothing: it makes an environment for REV, asks both versions the same questions, about all files of FOLDER,
+FOLDER holds reports and traces of others. The first command is for intended changes: review its diff. It
+keeps answers about files of the repository, and about files of FOLDER whose licence allows it. The second command
+keeps nothing: it makes an environment for REV, asks both versions the same questions, also about all files of FOLDER,
 and prints every value that differs, by file, kernel and field. The status is 1 if any does.
 """
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 TOLERANCE = 1e-5
-"""Relative, for numbers: processors and versions of NumPy differ in the last of the digits that are kept."""
+"""Relative. Processors and versions of NumPy differ in the last of the digits that are kept."""
 
 
 def differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from benchmarks.golden.inputs import Kind
 Json = Mapping[str, Any]
 _DIGITS, _GAIN_DIGITS = 6, 2
 _MOST_KERNELS = 60
-"""Of a file with more kernels, those that take longest are kept; the others are counted."""
+"""If a file has more kernels, only the longest are kept."""
 
 
 def facts_of(kind: Kind, document: Json) -> dict[str, Any]:

@@ -14,7 +14,7 @@ _GATE_FAILED = (6, 7)
 
 
 def answer(question: GoldenInput) -> dict[str, Any]:
-    """Return the facts of one answer; of what gpuprof refuses, its exit code."""
+    """Return the facts of one answer; if gpuprof refuses, its exit code."""
     from click.testing import CliRunner
 
     from gpuprof.cli.main import cli

@@ -12,7 +12,7 @@ collect_ignore_glob = [] if REPORTS is not None else ["test_*.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark them all, so that `make test` can leave them out."""
+    """Mark all tests of this package `field`, so that `make test` leaves them out."""
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here):

@@ -1,4 +1,4 @@
-"""What two counts of the kernels of real reports say is what the packaged certificates say."""
+"""Two counts of the kernels of real reports agree as the packaged certificates say."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def named(certificate: Certificate) -> set[tuple[str, frozenset[str], str]]:
 
 
 def test_two_counts_of_real_kernels_agree_as_the_packaged_certificates_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `python -m benchmarks.counters check` writes is what lies in specs/certificates."""
+    """`python -m benchmarks.counters check` writes what specs/certificates contains."""
     monkeypatch.setattr(equalities_module, "read_file", read_once)
     paths = sorted(path for path in folder().rglob("*") if path.suffix in {".ncu-rep", ".nsight-cuprof-report"})
     certificates = list(certificates_of(equalities(paths), "2026-11-22"))

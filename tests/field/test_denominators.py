@@ -1,4 +1,4 @@
-"""Specs held against reports of others: another product is told, and the one that fits is named."""
+"""Specs compared with reports of others: a different product is recognised, and the matching one named."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_a_recording_has_all_that_its_original_has_but_code_and_texts(recording:
 
 
 def figures(kernel: KernelProfile) -> object:
-    """What a report without code tells like one with it: not the FP16 work, which takes the code to tell from moves."""
+    """Facts that need no code. FP16 work does: without code it cannot be separated from moves."""
     return (
         kernel.demangled, kernel.grid, kernel.block, kernel.stream, kernel.ranges, kernel.duration_s, kernel.occupancy,
         kernel.scheduler, kernel.throughput, kernel.traffic, kernel.stalls, kernel.pipes, kernel.sm_clock_hz,

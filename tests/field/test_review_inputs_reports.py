@@ -111,7 +111,7 @@ def test_wavefronts_of_wide_loads_are_those_that_ncu_counted_of_a_whole_launch(
 
 
 def test_lines_of_a_launch_are_those_that_the_report_names() -> None:
-    """Where functions were inlined, ncu and `gpuprof show` name the line that calls; of a file it is the innermost."""
+    """For inlined functions, ncu and `gpuprof show` name the calling line; for a file it is the innermost line."""
     path = report("cutlass-384.ncu-rep")
     ((kernel,),) = [module.kernels for module in modules(path, kernel="B2bGemm")]
     ((of_launch,), (of_file,)) = [reviewed_slice([(0, item)]) for item in (kernel, replace(kernel, launch=None))]

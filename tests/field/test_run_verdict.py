@@ -22,7 +22,7 @@ TRACE = "traces/miniweather-gp100.nsys.sqlite"
         ("sglang-profile.ncu-rep", "open", (), "--kernel-name flash_fwd_kernel --launch-count 1 "),
         ("esmm-research-profile.ncu-rep", "open", ("basic, 70 %",), "--launch-count 1 -o basic-full"),
         ("csv/rtx5090-roofline-section.csv", "open", ("54 %",), "--launch-count 1 -o kernel-full PROGRAM"),
-        # Idle time comes first where it is more than any kernel takes.
+        # Idle time comes first if it exceeds every kernel's time.
         (TRACE, "unfilled", ("78 % of 275 ms", "compute_tendencies_z_334_gpu, 41 %"), "gpuprof run --survey"),
         ("traces/resnet50-v100.pt.trace.json.gz", "open", ("39 % of 996 ms",), "gpuprof run --survey"),
     ],

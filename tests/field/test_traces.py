@@ -56,7 +56,7 @@ def test_an_old_trace_keeps_launches_without_a_duration_and_finds_the_operators_
     assert {activity.ranges for activity in trace.activities} == ranges
     convolution = next(activity for activity in trace.activities if "computeOffsets" in activity.name)
     assert convolution.operator == "aten::cudnn_convolution [32, 3, 224, 224]×[64, 3, 7, 7]"
-    # Where PyTorch wrote down which operator launched a kernel, it is the one that encloses the call.
+    # If PyTorch recorded which operator launched a kernel, it is the one that encloses the call.
     events = json.loads(gzip.decompress(report(f"traces/{name}").read_bytes()))["traceEvents"]
     named = {event["args"]["External id"]: event["name"] for event in events if event.get("cat") == "Operator"}
     gpu = [event for event in events if event.get("cat") in ("Kernel", "Memcpy", "Memset")]
