@@ -44,7 +44,6 @@ RENAME_HELP = """  --rename-kernels arg (=1)             Perform simplification 
 """
 HELP = "\n".join(f"  {option} arg" for option in OPTIONS_2024 if option != "--query-metrics-collection")
 HELP_2024 = f"{HELP}\n{COLLECTION_HELP}"
-HELP_2025 = f"{HELP_2024}{RENAME_HELP}"
 NCU, NVCC, PYTHON = "/opt/ncu/ncu", "/opt/cuda/bin/nvcc", "/opt/python/bin/python"
 GPU = InstalledGpu("NVIDIA H200", "9.0", "580.65.06", mig=False, persistence=True)
 TABLE = '"ID","Kernel Name","Stream"\n"","",""\n"0","left","13"\n"1","right","14"\n'

@@ -24,12 +24,6 @@ from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.table import each_row
 
 
-class Ascii(io.StringIO):
-    """A stream that says of itself that it has no Unicode."""
-
-    encoding = "ascii"
-
-
 def shown(
     what: Session, kernels: Sequence[KernelProfile] | None = None, width: int = 80, *,
     depth: bool = False, terminal: bool = False, stream: io.StringIO | None = None,

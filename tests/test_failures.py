@@ -104,9 +104,6 @@ def test_a_failed_program_is_no_problem_of_the_environment() -> None:
     assert isinstance(failure.error(), ProgramFailed)
 
 
-SHUT_DOWN = "==PROF== Trying to shutdown target application\n"
-
-
 @each_row("code", [9, 15])
 def test_what_ncu_ends_itself_is_not_blamed_on_the_program(code: int) -> None:
     end = (
