@@ -39,9 +39,6 @@ COLLECTION_HELP = """  --query-metrics-collection arg (=profiling)
                                           pmsampling
                                           (query metrics available for pm sampling)
 """
-RENAME_HELP = """  --rename-kernels arg (=1)             Perform simplification on the kernel demangled names.
-                                          on/off
-"""
 HELP = "\n".join(f"  {option} arg" for option in OPTIONS_2024 if option != "--query-metrics-collection")
 HELP_2024 = f"{HELP}\n{COLLECTION_HELP}"
 NCU, NVCC, PYTHON = "/opt/ncu/ncu", "/opt/cuda/bin/nvcc", "/opt/python/bin/python"

@@ -27,7 +27,8 @@ def each_row(
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     named = ids if ids is None or callable(ids) else list(ids)
-    table = [_row(row, number, named, len(arguments)) for number, row in enumerate(rows)]
+    rows = list(rows)
+    table = [_values(row, len(arguments)) for row in rows]
 
     def decorate(test: Test) -> Test:
         signature = inspect.signature(test)
@@ -37,13 +38,13 @@ def each_row(
         def check_rows(**fixtures: Any) -> None:
             assert table, "the table has no rows"
             failures, skipped = [], []
-            for label, values in table:
+            for number, values in enumerate(table):
                 try:
                     _call(test, fixtures, dict(zip(arguments, values, strict=True)))
                 except pytest.skip.Exception as skip:
                     skipped.append(skip)
                 except Exception as error:
-                    failures.append((label, error))
+                    failures.append((_label(rows[number], number, named, values), error))
             if failures:
                 listing = "\n".join(f"[{label}] {_described(error)}" for label, error in failures)
                 raise AssertionError(f"{len(failures)} of {len(table)} rows are wrong:\n{listing}") from failures[0][1]
@@ -57,19 +58,24 @@ def each_row(
     return decorate
 
 
-def _row(
-    row: Any, number: int, ids: Sequence[object] | Callable[[Any], object] | None, width: int
-) -> tuple[str, tuple[Any, ...]]:
-    """Return the label of a row and its values."""
-    values = row.values if isinstance(row, ParameterSet) else tuple(row) if width > 1 else (row,)
+def _values(row: Any, width: int) -> tuple[Any, ...]:
+    """Return the values of a row."""
     if isinstance(row, ParameterSet):
         assert not row.marks, "a row of a table cannot be marked"
-        if row.id is not None:
-            return str(row.id), tuple(values)
+        return tuple(row.values)
+    return tuple(row) if width > 1 else (row,)
+
+
+def _label(
+    row: Any, number: int, ids: Sequence[object] | Callable[[Any], object] | None, values: tuple[Any, ...]
+) -> str:
+    """Return what names a row in the message of a failure."""
+    if isinstance(row, ParameterSet) and row.id is not None:
+        return str(row.id)
     if ids is not None and not callable(ids):
-        return str(ids[number]), tuple(values)
+        return str(ids[number])
     parts = [ids(value) if ids is not None else value for value in values]
-    return f"{number}: " + ", ".join(repr(part)[:60] for part in parts), tuple(values)
+    return f"{number}: " + ", ".join(repr(part)[:60] for part in parts)
 
 
 def _call(test: Test, fixtures: dict[str, Any], values: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -55,17 +55,17 @@ def test_a_changed_byte_is_walked_without_an_error(position: int, value: int) ->
 
 
 @each_row(
-    ("data", "at"),
+    ("data_of", "at"),
     [
-        (ncu_bytes.report(ncu_bytes.block([ncu_bytes.launch("k", {})], declared=3)), 10),
+        (lambda: ncu_bytes.report(ncu_bytes.block([ncu_bytes.launch("k", {})], declared=3)), 10),
         # A block that holds more than it declares, and zeros, end at once: they are not all stepped over.
-        (ncu_bytes.report(ncu_bytes.block([b"x"] * 100_000, declared=3)), 10),
-        (TWO + bytes(2**22), len(TWO)), (ncu_bytes.report(ncu_bytes.block([b""] * 2**18)), 10),
-        (TWO + b"\x01", len(TWO)),
+        (lambda: ncu_bytes.report(ncu_bytes.block([b"x"] * 100_000, declared=3)), 10),
+        (lambda: TWO + bytes(2**22), len(TWO)), (lambda: ncu_bytes.report(ncu_bytes.block([b""] * 2**18)), 10),
+        (lambda: TWO + b"\x01", len(TWO)),
     ],
 )  # fmt: skip
-def test_damage_lies_where_the_block_or_the_rest_begins(data: bytes, at: int) -> None:
-    damage = walk(data).damage
+def test_damage_lies_where_the_block_or_the_rest_begins(data_of: Callable[[], bytes], at: int) -> None:
+    damage = walk(data_of()).damage
     assert damage is not None and damage.offset == at
 
 

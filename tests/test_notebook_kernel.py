@@ -12,15 +12,14 @@ from tests.test_docs import blocks
 from tests.test_python_api import HANGS, PAGE, Place, app, is_running, place, started
 from tests.test_run import STANDIN
 
-nbformat = pytest.importorskip("nbformat", reason="nbclient and ipykernel run notebooks")
-nbclient = pytest.importorskip("nbclient", reason="nbclient and ipykernel run notebooks")
-pytest.importorskip("ipykernel", reason="nbclient and ipykernel run notebooks")
 assert app and place  # fixtures
 pytestmark = pytest.mark.slow
 
 
 def client_of(folder: Path, *cells: str) -> Any:
     """Return what runs a notebook of these cells in a kernel of its own."""
+    nbformat, nbclient = (pytest.importorskip(name) for name in ("nbformat", "nbclient"))
+    pytest.importorskip("ipykernel")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     resources = {"metadata": {"path": str(folder)}}
     return nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3", resources=resources)
