@@ -9,6 +9,9 @@ from gpuprof.collect.events import (
     RunEnded,
     RunProgressed,
     RunStarted,
+    TimelineJudged,
 )
 
-__all__ = ["ProfileEvent", "ProfilePlanned", "ProfileRemark", "RunEnded", "RunProgressed", "RunStarted"]
+__all__ = [
+    "ProfileEvent", "ProfilePlanned", "ProfileRemark", "RunEnded", "RunProgressed", "RunStarted", "TimelineJudged",
+]  # fmt: skip

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from gpuprof.cli import patience, select
-from gpuprof.collect.plan import Seen, make_plan
+from gpuprof.collect.launches import Seen
+from gpuprof.collect.plan import make_plan
 from gpuprof.diagnose.exclusion import without_excluded
 from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.errors import UsageError

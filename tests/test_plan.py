@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.collect.metrics import forecast_passes
-from gpuprof.collect.plan import PlannedKernel, ProfilePlan, Seen, make_plan, not_seen_again
+from gpuprof.collect.launches import Seen
+from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.present.plan_text import forecast_line, plan_lines
 

@@ -196,9 +196,8 @@ def command(
         sections=RULE_SECTIONS,
         rules=True,
         source=True,
-        filters=Filters(kernel="^(slow|fixed)$", name_base="function"),
+        filters=Filters(kernel="^(slow|fixed)$", name_base="function", from_start=False),
         targets="application-only",
-        from_start=False,
         known=options_of(ncu),
         source_folders=(cases[0].source.parent,),
     )

@@ -235,16 +235,18 @@ class Printer:
 
     def __call__(self, event: ProfileEvent) -> None:
         """Print an event."""
-        from gpuprof.collect.events import ProfilePlanned, ProfileRemark, RunStarted
+        from gpuprof.collect.events import ProfilePlanned, ProfileRemark, RunStarted, TimelineJudged
         from gpuprof.collect.survey_tools import NCU, TOOL_NAMES
-        from gpuprof.present.plan_text import forecast_line, plan_lines
+        from gpuprof.present.plan_text import forecast_line, plan_lines, timeline_lines
 
         if isinstance(event, ProfileRemark):
             say(self._shown(event.text))
         elif isinstance(event, ProfilePlanned):
-            forecast = forecast_line(event.plan, event.arch, event.counters, event.survey_s)
-            for line in (*plan_lines(event.plan), forecast):
+            for line in (*plan_lines(event.plan, event.selection), forecast_line(event)):
                 click.echo(self._shown(line), err=not self._plan_only)
+        elif isinstance(event, TimelineJudged):
+            for line in timeline_lines(event.session):
+                say(self._shown(line))
         elif isinstance(event, RunStarted) and event.by != NCU:
             say(f"survey: by {TOOL_NAMES[event.by]}")
         self._line(event)

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msgspec import structs
 
-from gpuprof.collect.commands import ANOTHER_TOOL, profile_command, survey_command, tool_command
+from gpuprof.collect.command import BY_POSITION, NcuCommand
+from gpuprof.collect.commands import (
+    ANOTHER_TOOL,
+    answers_command,
+    limits_command,
+    profile_command,
+    survey_command,
+    tool_command,
+)
+from gpuprof.collect.cost import PASS_S, answer_passes, limit_passes
+from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.events import ProfileRemark
 from gpuprof.collect.execution import Execution
+from gpuprof.collect.launches import Seen, launches_of
+from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.ncu_runs import STOPPED, SURVEY, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
-from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, ProfileRequest, survey_files
+from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, MARKS_FILE, ProfileRequest, survey_files
+from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, within
 from gpuprof.collect.shell import shell_line
-from gpuprof.collect.survey import Survey, launches_in, of_one_kind
+from gpuprof.collect.survey import Survey, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
+from gpuprof.collect.window import Window, aligned, choose_window
+from gpuprof.diagnose.questions import Question
 from gpuprof.errors import (
     DamagedInput,
     EnvironmentProblem,
@@ -30,12 +45,25 @@ from gpuprof.errors import (
 )
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.kernel_match import name_patterns
-from gpuprof.model.recorded import GpuSamples, Report
+from gpuprof.model.recorded import GpuSamples, Launch, Report
 from gpuprof.model.surveyed import was_throttled
-from gpuprof.model.trace import KERNEL, Trace
+from gpuprof.model.trace import KERNEL, Trace, is_communication
 from gpuprof.units import format_si
 
 ReadSurvey = Callable[[Path], Report | Trace]
+_MOST_S = 20.0
+"""What the passes of one selection by position may take: some twice the program that our recordings are of."""
+_LEAST_MOST = 64
+_NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Questions about kernels whose limits were collected; `with_limits` where those of some were not."""
+
+    kernels: tuple[PlannedKernel, ...]
+    questions: frozenset[Question]
+    with_limits: bool
 
 
 @dataclass
@@ -79,7 +107,8 @@ class Collector:
     def command_lines(self, arch: ArchSpec) -> Iterator[str]:
         """Yield what would be executed, as lines for a shell; a plan is made only by a survey that the user gave."""
         request, execution = self.request, self.execution
-        plan = self.plan(self.survey()) if request.survey_file is not None else None
+        survey = self.survey() if request.survey_file is not None else None
+        plan = self.plan(survey) if survey is not None else None
         tool = self.tools()[0] if plan is None and not request.selects_launches else None
         if tool is not None and tool != NCU:
             yield from execution.lines(tool_command(request, tool, execution.plain))
@@ -89,7 +118,25 @@ class Collector:
         if tool == NCU:
             yield from execution.lines(survey_command(request, self._ncu))
         if not request.only_times:
-            yield from execution.lines(profile_command(request, self._ncu, arch, plan))
+            for command in self._counting_commands(arch, survey, plan):
+                yield from execution.lines(command)
+
+    def _counting_commands(
+        self, arch: ArchSpec, survey: Survey | None, plan: ProfilePlan | None
+    ) -> Iterator[NcuCommand]:
+        """Yield the runs that count, as far as they are known before the first of them: all questions are asked."""
+        request, ncu = self.request, self._ncu
+        if survey is None or plan is None:
+            yield profile_command(request, ncu, arch, None)
+            return
+        selection = self.select(survey, plan, arch)
+        if not SETS[request.counters].in_stages:
+            yield profile_command(request, ncu, arch, selection)
+            return
+        yield limits_command(request, ncu, arch, selection)
+        chosen = self._selection_of(arch, plan, selection, survey, plan.kernels)
+        questions = SETS[request.counters].questions
+        yield answers_command(request, ncu, arch, chosen, questions, with_limits=False)
 
     def tools(self) -> tuple[str, ...]:
         """Return the tools to try for the survey, in order. Only ncu takes launches by NVTX range."""
@@ -209,25 +256,107 @@ class Collector:
         files = [given] if given is not None else survey_files(self.request.place)
         return f"list them: {shell_line(['gpuprof', 'show', *map(str, files[:1])])}"
 
-    def profile(self, arch: ArchSpec, plan: ProfilePlan | None) -> tuple[Report, ...]:
-        """Run the program again and collect the counters of the chosen launches: a report for each profiled rank.
+    def select(self, survey: Survey, plan: ProfilePlan, arch: ArchSpec) -> Selection:
+        """Choose how ncu is told of the launches of a plan: by position where that is possible, else by names."""
+        request = self.request
+        most = max(_LEAST_MOST, int(_MOST_S / (limit_passes(arch) * PASS_S)))
+        window = None
+        if self._can_count() and survey.counts_all:
+            launches = survey.of_main_process(plan)
+            window = choose_window(
+                launches, plan.kernels, steps=survey.steps_of(launches[0]), is_barred=self._barred(plan), most=most,
+                whole=request.kernel is None and request.samples == 1,
+            )  # fmt: skip
+        return by_position(window, plan.kernels) if window is not None else by_names(plan, plan.kernels)
 
-        Kernels that did not come at their numbers are looked for once more, at their first launches: where an autotuner
-        found its choices on disk, the program launches less than in the survey, and ncu 2025.3 was seen to miss numbers
-        of some kernels of cuBLAS.
+    def _can_count(self) -> bool:
+        """Tell whether positions in the survey are those that ncu will count."""
+        request = self.request
+        return not request.ranges and request.graphs == "node" and options_of(self._ncu).has(BY_POSITION)
+
+    def _barred(self, plan: ProfilePlan) -> Callable[[Seen], bool]:
+        """Return what tells launches that no window may have: those that wait for a peer, and those not wanted."""
+        unwanted = {kernel.shape for kernel in (*plan.excluded, *plan.peers)}
+        peers = self.request.peers
+        return lambda seen: seen.shape in unwanted or (not peers and is_communication(seen.demangled))
+
+    def profile(self, arch: ArchSpec, plan: ProfilePlan | None, selection: Selection | None) -> tuple[Report, ...]:
+        """Run the program again and collect all counters of the chosen launches: a report for each profiled rank."""
+        if plan is None or selection is None:
+            self.execution.remove(self.request.place / AGAIN_FILE, self.request.place / AGAIN_LOG)
+            return self._outcome(self._runs.run("profile", profile_command(self.request, self._ncu, arch, None), None))
+        return self._collected(
+            "profile", lambda chosen: profile_command(self.request, self._ncu, arch, chosen), plan, selection
+        )
+
+    def limits(self, arch: ArchSpec, plan: ProfilePlan, selection: Selection) -> tuple[Report, ...]:
+        """Run the program again and collect what limits the chosen launches: a report for each profiled rank."""
+        return self._collected(
+            "limits", lambda chosen: limits_command(self.request, self._ncu, arch, chosen), plan, selection
+        )
+
+    def answers(
+        self, arch: ArchSpec, plan: ProfilePlan, first: Selection, survey: Survey, asked: Asked
+    ) -> tuple[Report, ...]:
+        """Run the program once more for what is asked; if that fails, return nothing, and the limits stay.
+
+        `first` is how the limits were collected, of which a part is selected.
         """
-        command = profile_command(self.request, self._ncu, arch, plan)
+        selection = self._selection_of(arch, plan, first, survey, asked.kernels)
+
+        def command(chosen: Selection) -> NcuCommand:
+            return answers_command(
+                self.request, self._ncu, arch, chosen, asked.questions, with_limits=asked.with_limits
+            )
+
+        return self._collected("answers", command, plan, selection, may_fail=True)
+
+    def _selection_of(
+        self, arch: ArchSpec, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]
+    ) -> Selection:
+        """Choose how ncu is told of kernels whose launches are scattered over the first selection."""
+        named = by_names(plan, kernels)
+        if first.window is None:
+            return named
+        most = int(_MOST_S / (answer_passes(arch) * PASS_S))
+        step = survey.marked_step(first.window.launches[0]) if self.request.annotate else None
+        place = self.request.place / MARKS_FILE
+        candidates = (
+            within(first.window, kernels, is_barred=self._barred(plan), most=most),
+            by_marks(first.window, kernels, step, place, with_ranges=bool(self.request.ranges)) if step else None,
+        )
+        fitting = [selection for selection in candidates if selection is not None and selection.launches <= most]
+        return min(fitting, key=lambda selection: selection.launches, default=named)
+
+    def _collected(
+        self,
+        stage: str,
+        command: Callable[[Selection], NcuCommand],
+        plan: ProfilePlan,
+        selection: Selection,
+        *,
+        may_fail: bool = False,
+    ) -> tuple[Report, ...]:
+        """Run the program for a selection, and once more for those of its kernels that did not come.
+
+        Where an autotuner found its choices on disk, the program launches less than in the survey, and ncu 2025.3 was
+        seen to miss numbers of kernels whose names are not mangled.
+        """
         self.execution.remove(self.request.place / AGAIN_FILE, self.request.place / AGAIN_LOG)
-        if plan is None:
-            return self._outcome(self._runs.run("profile", command, None))
-        done = self._runs.run("profile", command, plan.profiled, may_be_empty=True)
-        reports = self._outcome(done)
-        lost = _lost(plan, reports)
+        try:
+            done = self._runs.run(stage, command(selection), selection.launches, may_be_empty=True)
+            reports = self._fitting(self._outcome(done), selection)
+        except GpuprofError as error:
+            if not may_fail:
+                raise
+            self._remark(f"{stage}: {error.message}")
+            return ()
+        lost = _lost(selection.kernels, reports)
         if lost and plan.is_worth_a_run(lost) and not self.was_stopped():
-            reports += self._profile_again(arch, plan.for_first_launches(lost))
-            lost = _lost(plan, reports)
-        if not reports:
-            raise done.failures[0].error()
+            reports += self._again(stage, command, by_names(plan, lost, at_first=selection.by == "names"))
+            lost = _lost(selection.kernels, reports)
+        if not reports and not may_fail:
+            raise done.failures[0].error() if done.failures else EnvironmentProblem(*_NOT_ALIGNED)
         if lost:
             names = ", ".join(sorted({kernel.demangled for kernel in lost}))
             self._remark(f"planned, but not launched again: {names}")
@@ -235,18 +364,29 @@ class Collector:
             reports = tuple(structs.replace(report, warnings=(*report.warnings, told)) for report in reports)
         return reports
 
-    def _profile_again(self, arch: ArchSpec, plan: ProfilePlan) -> tuple[Report, ...]:
+    def _again(
+        self, stage: str, command: Callable[[Selection], NcuCommand], selection: Selection
+    ) -> tuple[Report, ...]:
         """Collect the counters of kernels that were lost; if that fails, none, and what is there stays."""
-        kernels = f"{len(plan.kernels)} planned kernel{'s' if len(plan.kernels) > 1 else ''}"
-        self._remark(f"{kernels} did not come at the planned launch: profiling the first two")
-        command = profile_command(self.request, self._ncu, arch, plan)
+        kernels = f"{len(selection.kernels)} planned kernel{'s' if len(selection.kernels) > 1 else ''}"
+        self._remark(f"{kernels} did not come as planned: looking for them by name")
         folder = self.request.place
-        command = replace(command, output=folder / AGAIN_FILE, log=folder / AGAIN_LOG)
+        changed = replace(command(selection), output=folder / AGAIN_FILE, log=folder / AGAIN_LOG)
         try:
-            return self._outcome(self._runs.run("profile again", command, plan.profiled))
+            return self._outcome(self._runs.run(f"{stage} again", changed, selection.launches))
         except GpuprofError as error:
             self._remark(f"profiling again failed: {error.message}")
             return ()
+
+    def _fitting(self, reports: tuple[Report, ...], selection: Selection) -> tuple[Report, ...]:
+        """Return reports of a window with those launches alone that are what they were in the survey."""
+        window = selection.window
+        if window is None or not reports:
+            return reports
+        fitting = tuple(kept for report in reports if (kept := _fitting_in(report, window)) is not None)
+        if not fitting:
+            self._remark("the launches that came are not those of the survey: their counters are not used")
+        return fitting
 
     def _outcome(self, done: NcuRun) -> tuple[Report, ...]:
         """Return what was recorded, with what went wrong meanwhile."""
@@ -288,9 +428,22 @@ def _nothing_planned(request: ProfileRequest, plan: ProfilePlan, list_them: str)
     return UsageError(f"no kernel in the survey matches --kernel {request.kernel!r}{but}", list_them)
 
 
-def _lost(plan: ProfilePlan, reports: tuple[Report, ...]) -> tuple[PlannedKernel, ...]:
+def _lost(kernels: Sequence[PlannedKernel], reports: tuple[Report, ...]) -> tuple[PlannedKernel, ...]:
     """Return what was planned and is in none of the reports."""
-    return not_seen_again(plan, [launch for report in reports for launch in launches_in(report)])
+    return not_seen_again(kernels, [launch for report in reports for launch in launches_of(report)])
+
+
+def _fitting_in(report: Report, window: Window) -> Report | None:
+    """Return a report with the launches that align with a window, in the ranges of the survey; None if none do."""
+    kernels = [launch for launch in report if launch.kind == "kernel" and None not in (launch.grid, launch.block)]
+    seen = launches_of(report)
+    kept: list[Launch] = []
+    for process in dict.fromkeys(launch.process for launch in kernels):
+        own = [place for place, launch in enumerate(kernels) if launch.process == process]
+        pairs = aligned([seen[place] for place in own], window)
+        for place, surveyed in pairs or ():
+            kept.append(structs.replace(kernels[own[place]], ranges=surveyed.ranges))
+    return structs.replace(report, launches=tuple(kept)) if kept else None
 
 
 def _end_text(code: int) -> str:

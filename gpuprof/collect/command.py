@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuprof.collect.ncu_help import UNKNOWN, KnownOptions
 from gpuprof.collect.shell import shell_line
 
+BY_POSITION = "launch-skip-before-match"
+"""The option by which ncu counts launches whatever their names; older releases do not have it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Filters:
     """Which launches are profiled; what is empty is not passed.
 
-    `kernel_id` is ncu's `context:stream:name:invocation`, whose name is of the kind `name_base`, "mangled" or
-    "demangled"; `ranges` are NVTX expressions.
+    `skip_before_match` counts all launches, and `launch_skip` those that the other filters let through. `kernel_id` is
+    ncu's `context:stream:name:invocation`, whose name is of the kind `name_base`, "mangled" or "demangled"; `ranges` are
+    NVTX expressions.
     """
 
+    skip_before_match: int = 0
     kernel: str | None = None
     kernel_id: str | None = None
     launch_skip: int = 0
@@ -24,6 +30,8 @@ class Filters:
     ranges: tuple[str, ...] = ()
     processes: str | None = None
     name_base: str = "demangled"
+    from_start: bool = True
+    """Off: nothing is profiled before the program calls cudaProfilerStart, nor after cudaProfilerStop."""
 
     def options(self) -> list[tuple[str, ...]]:
         """Return the options that select launches, each with its value."""
@@ -32,11 +40,15 @@ class Filters:
             options += [("--kernel-id", self.kernel_id), ("--filter-mode", "per-launch-config")]
         if self.kernel is not None:
             options.append(("--kernel-name", f"regex:{self.kernel}"))
+        if self.skip_before_match:
+            options.append((f"--{BY_POSITION}", str(self.skip_before_match)))
         if self.launch_skip:
             options.append(("--launch-skip", str(self.launch_skip)))
         if self.launch_count is not None:
             options.append(("--launch-count", str(self.launch_count)))
         options += [("--nvtx-include", expression) for expression in self.ranges]
+        if not self.from_start:
+            options.append(("--profile-from-start", "off"))
         if self.processes is not None:
             options.append(("--target-processes-filter", self.processes))
         return options
@@ -66,11 +78,11 @@ class NcuCommand:
     targets: str = "all"
     graphs: str = "node"
     kill: bool = False
-    from_start: bool = True
-    """Off: nothing is profiled before the program calls cudaProfilerStart, nor after cudaProfilerStop."""
     source_folders: tuple[Path, ...] = ()
     """Where `source` looks for files that the program's debug information names without a folder."""
     known: KnownOptions = UNKNOWN
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables of this run alone."""
 
     def argv(self) -> list[str]:
         """Return the arguments to execute, ncu first."""
@@ -88,8 +100,6 @@ class NcuCommand:
         if self.stock_set is not None:
             options.append(("--set", self.stock_set))
         options += [("--section", section) for section in self.sections]
-        if not self.from_start:
-            options.append(("--profile-from-start", "off"))
         if self.source_folders:
             options.append(("--source-folders", ",".join(map(str, self.source_folders))))
         if self.metrics:
@@ -112,7 +122,8 @@ class NcuCommand:
 
     def shell(self) -> str:
         """Return the command as one line that a POSIX shell runs as it is."""
-        return shell_line(self.argv())
+        settings = [f"{name}={value}" for name, value in self.variables.items()]
+        return shell_line([*(["env", *settings] if settings else []), *self.argv()])
 
 
 def as_ncu_may_call(path: Path) -> tuple[Path, ...]:

@@ -1,19 +1,28 @@
-"""The command lines of a request: its survey, by ncu or another tool, and its profile."""
+"""The command lines of a request: its survey, by ncu or another tool, and the runs that count."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.failures import NcuFailure
-from gpuprof.collect.metrics import SHARED, TIME, metrics_of
+from gpuprof.collect.metrics import SHARED, TIME, limit_metrics, metrics_of, question_metrics
 from gpuprof.collect.ncu_help import options_of
-from gpuprof.collect.plan import ProfilePlan
-from gpuprof.collect.request import PROFILE_FILE, PROFILE_LOG, SURVEY_FILE, SURVEY_LOG, ProfileRequest
+from gpuprof.collect.request import (
+    ANSWERS_FILE,
+    ANSWERS_LOG,
+    PROFILE_FILE,
+    PROFILE_LOG,
+    SURVEY_FILE,
+    SURVEY_LOG,
+    ProfileRequest,
+)
+from gpuprof.collect.selection import Selection
 from gpuprof.collect.survey_tools import INJECTED, SurveyCommand, find_nsys, injected_command, nsys_command
+from gpuprof.diagnose.questions import QUESTIONS, Question
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.specs import ArchSpec
 
@@ -43,10 +52,10 @@ def tool_command(request: ProfileRequest, tool: str, environ: Mapping[str, str])
     return nsys_command(nsys, request.argv, request.place, environ, annotate=request.annotate)
 
 
-def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: ProfilePlan | None) -> NcuCommand:
-    """Return the second run: the counters of the set, for the launches of the plan, else those asked for."""
-    if plan is not None:
-        filters = plan.filters()
+def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, selection: Selection | None) -> NcuCommand:
+    """Return a run that collects all counters of the set, of what is selected, else of the launches asked for."""
+    if selection is not None:
+        filters, variables = selection.filters, selection.variables
     else:
         filters = Filters(
             kernel=request.kernel,
@@ -54,20 +63,53 @@ def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, plan: Pr
             launch_count=request.launch_count,
             name_base=request.kernel_base,
         )
+        variables = {}
     chosen = SETS[request.counters]
+    command = _counting(request, ncu, filters, variables, metrics_of(arch, request.counters))
+    return replace(
+        command,
+        sections=chosen.sections,
+        stock_set=chosen.stock_set,
+        source="waits" in chosen.questions,
+        kill=selection is None and request.launch_count is not None,
+    )
+
+
+def limits_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, selection: Selection) -> NcuCommand:
+    """Return the run that tells what limits each launch that is selected."""
+    return _counting(request, ncu, selection.filters, selection.variables, limit_metrics(arch))
+
+
+def answers_command(
+    request: ProfileRequest,
+    ncu: Path,
+    arch: ArchSpec,
+    selection: Selection,
+    questions: Iterable[Question],
+    *,
+    with_limits: bool,
+) -> NcuCommand:
+    """Return the run that answers questions about what is selected; with limits, where not all of theirs are known."""
+    asked = sorted(questions, key=QUESTIONS.index)
+    metrics = (*(limit_metrics(arch) if with_limits else ()), *question_metrics(arch, asked))
+    command = _counting(request, ncu, selection.filters, selection.variables, tuple(dict.fromkeys(metrics)))
+    folder = request.place
+    return replace(command, output=folder / ANSWERS_FILE, log=folder / ANSWERS_LOG, source="waits" in asked)
+
+
+def _counting(
+    request: ProfileRequest, ncu: Path, filters: Filters, variables: Mapping[str, str], metrics: tuple[str, ...]
+) -> NcuCommand:
     return _command(
         request,
         ncu,
         PROFILE_FILE,
         PROFILE_LOG,
-        metrics=metrics_of(arch, request.counters),
-        filters=replace(filters, ranges=tuple(request.ranges)),
+        metrics=metrics,
+        filters=replace(filters, ranges=(*request.ranges, *filters.ranges)),
+        variables=variables,
         cache_control=request.cache_control,
         replay_mode=request.replay_mode,
-        sections=chosen.sections,
-        stock_set=chosen.stock_set,
-        source=chosen.source,
-        kill=plan is None and request.launch_count is not None,
     )
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuprof.collect.plan import ProfilePlan
+from gpuprof.collect.selection import Selection
 from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.session import Session
 
 
 class ProfileRemark(NamedTuple):
@@ -18,7 +20,8 @@ class ProfileRemark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The program starts. `number` counts its runs from 1, `stage` is "survey", "profile" or "profile again".
+    """The program starts. `number` counts its runs from 1; `stage` is "survey", "limits", "answers" or "profile", and
+    with " again" a run for kernels that did not come in that stage.
 
     `by` is the tool that records it, of `survey_tools.TOOLS`; `planned` is how many launches it profiles, None where
     that is not known.
@@ -41,13 +44,21 @@ class RunProgressed:
 
 
 @dataclass(frozen=True, slots=True)
+class TimelineJudged:
+    """The survey has been made, and this is its diagnosed session: what its times tell, before anything is counted."""
+
+    session: Session
+
+
+@dataclass(frozen=True, slots=True)
 class ProfilePlanned:
-    """The survey has been made, and this is what will be profiled, on which chip. `survey_s` is how long it took."""
+    """This is what will be profiled, on which chip, and how ncu is told of it. `survey_s` is how long the survey took."""
 
     plan: ProfilePlan
     arch: ArchSpec
     counters: str
     survey_s: float | None
+    selection: Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +72,7 @@ class RunEnded:
     stopped_by: str | None
 
 
-ProfileEvent = ProfileRemark | RunStarted | RunProgressed | ProfilePlanned | RunEnded
+ProfileEvent = ProfileRemark | RunStarted | RunProgressed | TimelineJudged | ProfilePlanned | RunEnded
 TellEvent = Callable[[ProfileEvent], object]
 
 

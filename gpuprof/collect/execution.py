@@ -68,7 +68,7 @@ class Execution:
             self._remark(self._to_tell)
             self._to_tell = None
         self._remove_stale(command)
-        return self._told(command, self.environ, stage, NCU, planned)
+        return self._told(command, {**self.environ, **command.variables}, stage, NCU, planned)
 
     def remove(self, *paths: Path) -> None:
         """Remove what an earlier run has left of files, or of those of its ranks."""

@@ -1,11 +1,11 @@
-"""Which metrics a run collects: those that the model and the rules read, by the names that the architecture has."""
+"""Which metrics a run collects: those that tell what limits a kernel, and those that answer what this leaves open."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from gpuprof.collect.counter_sets import OTHERS, SETS, VOLTA, Group
-from gpuprof.diagnose.case import stall_metric
+from gpuprof.collect.counter_sets import SETS
+from gpuprof.diagnose.questions import Question
 from gpuprof.diagnose.registry import RULES
 from gpuprof.hardware.specs import ArchSpec, Chain, CounterLink
 from gpuprof.hardware.specs import metrics_of as metrics_of_link
@@ -19,62 +19,127 @@ LAUNCH = (
     "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps",
 )  # fmt: skip
 """Attributes of a launch: they cost no pass."""
-_OCCUPANCY = ("sm__warps_active.avg.pct_of_peak_sustained_active", "sm__maximum_warps_per_active_cycle_pct")
-_CYCLES = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg.per_second")
-_DRAM = "peak.dram"
-_SHAPES = "tensor-opcodes"
-_OF_BITS = "tensor.int1"
-"""Hardly a program multiplies matrices of bits: it is not worth a pass."""
+_ELAPSED = "avg.pct_of_peak_sustained_elapsed"
+_LIMITS = (
+    *(f"{unit}__cycles_elapsed.avg.per_second" for unit in ("gpc", "dram", "lts")),
+    "sm__cycles_elapsed.avg", "sm__cycles_elapsed.max", "sm__cycles_active.avg", "sm__cycles_active.max",
+    "sm__warps_active.avg.pct_of_peak_sustained_active", "sm__maximum_warps_per_active_cycle_pct",
+    "dram__bytes.sum", f"gpu__dram_throughput.{_ELAPSED}", "lts__t_sectors_srcunit_tex.sum", "l1tex__t_bytes.sum",
+    "l1tex__t_sector_hit_rate.pct",
+    *(
+        f"{part}.{_ELAPSED}"
+        for part in (
+            "sm__issue_active", "sm__pipe_tensor_cycles_active", "sm__pipe_fma_cycles_active",
+            "lts__t_sectors", "lts__t_tag_requests", "lts__d_sectors", "lts__d_atomic_input_cycles_active",
+            "lts__xbar2lts_cycles_active", "lts__lts2xbar_cycles_active",
+            "l1tex__data_pipe_lsu_wavefronts", "l1tex__f_wavefronts", "l1tex__lsuin_requests",
+            "l1tex__m_xbar2l1tex_read_sectors",
+        )
+    ),
+)  # fmt: skip
+"""What tells the limits of a kernel: its clocks, its bytes at three levels, how busy the parts of each unit are, and
+its occupancy. Chosen so that CUPTI needs two passes for them on GH100 (`python -m benchmarks.passes`)."""
+_LIMIT_QUANTITIES = ("pipe.fmaheavy", "peak.")
+_QUANTITIES: Mapping[Question, tuple[str, ...]] = {
+    "work": ("work.", "peak."),
+    "tensor-work": ("work.tensor.",),
+    "memory": ("hit-rate.", "bytes-per-sector.", "count.global", "count.local", "count.shared", "count.bank"),
+    "pipes": ("pipe.", "throughput.sm", "scheduler.", "count.instructions", "count.thread"),
+    "waits": ("scheduler.",),
+}
+"""The beginnings of the names of the quantities that answer a question."""
+_EVIDENCE: Mapping[Question, tuple[str, ...]] = {
+    "memory": ("l1tex__", "lts__", "dram__"),
+    "pipes": ("sm__", "smsp__", "sass__"),
+}
+"""The beginnings of the metrics of rules that are evidence of it."""
 _SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
 """Where warps wait, by instruction: one pass, and findings name a line."""
 _SLICES = ("lts__t_sectors_srcunit_tex.avg.peak_sustained",)
-_OF_VOLTA = ("sm_70", "sm_72")
+_BY_COUNTERS = "sm__ops_path_"
+_COSTLY = (
+    "sm__throughput", "gpu__compute_memory", "lts__throughput", "l1tex__throughput",
+    "smsp__sass_thread_inst_executed_op", "sm__sass_thread_inst_executed_op", _BY_COUNTERS, "l1tex__m_xbar2l1tex_read_bytes",
+)  # fmt: skip
+"""Metrics that take several passes, where other links of a chain tell nearly the same in one: figures of whole units,
+whose parts are in `_LIMITS`, and counters of operations, which opcodes count together."""
+_DRAM = "peak.dram"
+_OPCODES = "tensor-opcodes"
+_OF_BITS = "tensor.int1"
+"""Hardly a program multiplies matrices of bits: it is not worth a pass."""
 
 
-def metrics_of(arch: ArchSpec, name: str, without: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the metrics of a set on an architecture, each once, without those that this GPU refused.
+def limit_metrics(arch: ArchSpec) -> tuple[str, ...]:
+    """Return the metrics that tell what limits a kernel on an architecture, each once."""
+    wanted = (TIME, *LAUNCH, *_SLICES, *_with_dram(arch, _LIMITS), *_of_quantities(arch, _LIMIT_QUANTITIES))
+    return tuple(dict.fromkeys(wanted))
+
+
+def question_metrics(arch: ArchSpec, questions: Iterable[Question]) -> tuple[str, ...]:
+    """Return the metrics that answer questions about kernels whose limits are known, each once."""
+    wanted = [TIME, *LAUNCH]
+    for question in questions:
+        if question == "tensor-work":
+            wanted += _tensor_counters(arch)
+            continue
+        wanted += _of_quantities(arch, _QUANTITIES[question])
+        wanted += _evidence(arch, _EVIDENCE.get(question, ()))
+        wanted += _SAMPLES if question == "waits" else ()
+    known = frozenset(limit_metrics(arch)) - {TIME, *LAUNCH}
+    return tuple(metric for metric in dict.fromkeys(wanted) if metric not in known)
+
+
+def metrics_of(arch: ArchSpec, name: str) -> tuple[str, ...]:
+    """Return all metrics of a set on an architecture, each once, for a run that collects them together.
 
     Raises KeyError for a set that does not exist.
     """
-    chosen = SETS[name]
-    wanted = [TIME, *_CYCLES, *LAUNCH, *_SLICES, *_quantities(arch, chosen.quantities)]
-    for group in chosen.groups:
-        wanted += _GROUPS[group](arch)
-    refused = set(without)
-    return tuple(metric for metric in dict.fromkeys(wanted) if metric not in refused)
+    return tuple(dict.fromkeys((*limit_metrics(arch), *question_metrics(arch, SETS[name].questions))))
 
 
-def forecast_passes(arch: ArchSpec, name: str) -> tuple[int, int]:
-    """Return between how many passes a launch of this set will take; only ncu on the GPU knows the number."""
-    passes = SETS[name].passes
-    return passes.get(VOLTA if arch.name in _OF_VOLTA else arch.name, passes[OTHERS])
+def opcodes_tell_tensor_work(arch: ArchSpec) -> bool:
+    """Tell whether opcodes count all tensor work of an architecture: where single warps do it.
+
+    Whether those of a group of warps (`HGMMA`) are counted once or for each of its warps is not known, and tcgen05's
+    have no shapes.
+    """
+    return not _tensor_counters(arch)
 
 
-def _of_stalls(arch: ArchSpec) -> Iterator[str]:
-    """Yield how long warps wait for each reason that the architecture tells apart."""
-    return (stall_metric(reason, "counter") for reason in arch.stalls)
+def _tensor_counters(arch: ArchSpec) -> tuple[str, ...]:
+    """Return the counters of tensor work that opcodes do not tell surely; each takes a pass."""
+    paths = (
+        chain
+        for quantity, chain in arch.counters.items()
+        if quantity.startswith("work.tensor.") and not _is_by_warps(arch, quantity.removeprefix("work."))
+    )
+    return tuple(metric for chain in paths for metric in metrics_of_link(chain[0]))
 
 
-def _of_rules(arch: ArchSpec) -> Iterator[str]:
-    """Yield what the rules read; DRAM has counters of its own where it is not the host's."""
+def _evidence(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
+    """Yield the metrics of rules that begin so."""
     for rule in RULES:
-        yield from (metric for metric in rule.metrics if _DRAM in arch.counters or not metric.startswith("dram__"))
+        yield from _with_dram(arch, (metric for metric in rule.metrics if metric.startswith(beginnings)))
 
 
-def _quantities(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
+def _with_dram(arch: ArchSpec, metrics: Iterable[str]) -> Iterator[str]:
+    """Yield metrics without those of DRAM, where that is the host's and has no counters of its own."""
+    has_own = _DRAM in arch.counters
+    return (metric for metric in metrics if has_own or not metric.startswith(("dram__", "gpu__dram")))
+
+
+def _of_quantities(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
     for quantity, chain in arch.counters.items():
         if quantity.startswith(beginnings):
             yield from metrics_of_link(_way(arch, quantity, chain))
 
 
 def _way(arch: ArchSpec, quantity: str, chain: Chain) -> CounterLink:
-    """Return the first way to a quantity; to tensor work that by opcodes, where they tell it surely.
-
-    A counter of tensor work takes a pass for each data type, and one pass counts all opcodes. But whether those of a
-    group of warps (`HGMMA`) are counted once or for each of its warps is not known, and tcgen05's have no shapes.
-    """
-    by_opcodes = [link for link in chain if link.how == _SHAPES]
-    return by_opcodes[0] if by_opcodes and _is_by_warps(arch, quantity.removeprefix("work.")) else chain[0]
+    """Return the first way to a quantity that takes few passes; where there is none, the first."""
+    if quantity.startswith("work.tensor.") and _is_by_warps(arch, quantity.removeprefix("work.")):
+        return next((link for link in chain if link.how == _OPCODES), chain[0])
+    cheap = (link for link in chain if not any(metric.startswith(_COSTLY) for metric in metrics_of_link(link)))
+    return next(cheap, chain[0])
 
 
 def _is_by_warps(arch: ArchSpec, path: str) -> bool:
@@ -82,12 +147,3 @@ def _is_by_warps(arch: ArchSpec, path: str) -> bool:
     every = [key for key in arch.compute if key.instruction is not None]
     mine = [key for key in every if key.path == path]
     return path == _OF_BITS or all(key.instruction == "mma.sync" for key in mine or every)
-
-
-_GROUPS: Mapping[Group, Callable[[ArchSpec], Iterable[str]]] = {
-    "occupancy": lambda _: _OCCUPANCY,
-    "stalls": _of_stalls,
-    "rules": _of_rules,
-    "samples": lambda _: _SAMPLES,
-}
-"""What a set may take beside quantities, in metrics of an architecture."""

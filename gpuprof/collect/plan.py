@@ -7,13 +7,15 @@ run of ncu takes all chosen kernels at the same few numbers, so few distinct num
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from gpuprof.collect.choices import KernelBase
 from gpuprof.collect.command import Filters
+from gpuprof.collect.launches import LaunchShape, Seen
 from gpuprof.collect.name_filter import NameFilter, by_name, by_symbol
 from gpuprof.model.groups import USUAL, sizes
 from gpuprof.model.kernel_key import kernel_key
@@ -32,35 +34,12 @@ _FIRST = (1, 2)
 """The second is warm, and what is launched once has the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A launch of the survey, in the order in which it was seen. `symbol` is its mangled name, where that is known.
-
-    `counted_by` is what ncu counts invocations by beside name, grid and block: process, GPU, shared memory, and stream,
-    which not all releases look at; the numbers of one stream exist in either case.
-    """
-
-    symbol: str | None
-    demangled: str
-    grid: Dim3
-    block: Dim3
-    duration_s: float | None
-    counted_by: Hashable = None
-
-
-class LaunchShape(NamedTuple):
-    """What equal launches share. `name` is the symbol, or the demangled name where there is none."""
-
-    name: str
-    grid: Dim3
-    block: Dim3
-
-
 class UsualLaunches(NamedTuple):
-    """The numbers at which a series takes a usual time, and the time of all its launches of that size."""
+    """The numbers at which a series takes a usual time, the time of all its launches of that size, and their median."""
 
     numbers: tuple[int, ...]
     time_s: float
+    median_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +67,11 @@ class PlannedKernel:
     def time_s(self) -> float:
         """Return the time of all its launches whose time is known."""
         return sum(duration for duration in self.durations if duration is not None)
+
+    def is_usual(self, duration_s: float | None) -> bool:
+        """Return whether a launch of that duration stands for those of a size; where no time is known, each does."""
+        medians = [size.median_s for size in self.usual if size.median_s is not None]
+        return not medians or any(duration_s is not None and _is_about(duration_s, median) for median in medians)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +106,11 @@ class ProfilePlan:
         """Tell whether kernels take enough of the time to run the program for them once more."""
         return not self.time_s or sum(kernel.time_s for kernel in lost) >= _WORTH_A_RUN * self.time_s
 
-    def for_first_launches(self, lost: Sequence[PlannedKernel]) -> ProfilePlan:
-        """Return the plan for kernels of this one at their first launches, which come however often they come."""
-        kernels = tuple(replace(kernel, invocations=_FIRST) for kernel in lost)
-        others = (*self.others, *(kernel for kernel in self.kernels if kernel not in lost))
-        return replace(self, kernels=kernels, others=others, profiled=_profiled(kernels, others, self.peers))
+    def only(self, kernels: Sequence[PlannedKernel], *, at_first: bool = False) -> ProfilePlan:
+        """Return the plan for some kernels of this one; `at_first` at their first launches, which come in any case."""
+        chosen = tuple(replace(kernel, invocations=_FIRST) if at_first else kernel for kernel in kernels)
+        others = (*self.others, *(kernel for kernel in self.kernels if kernel not in kernels))
+        return replace(self, kernels=chosen, others=others, profiled=_profiled(chosen, others, self.peers))
 
     def filters(self) -> Filters:
         """Return what makes ncu profile the planned launches, and few others."""
@@ -182,37 +166,51 @@ def _excluded(kernels: Sequence[PlannedKernel], patterns: Sequence[KernelPattern
     )
 
 
+class _Counted(NamedTuple):
+    """A launch with its number in its series, and in all series of its name, grid and block together, from 1."""
+
+    seen: Seen
+    number: int
+    together: int
+
+
 def _shapes(launches: Iterable[Seen]) -> list[PlannedKernel]:
     """Return the kernels by shape, those with most time first; without times in the order of their first launch."""
-    by_shape: dict[LaunchShape, list[Seen]] = {}
+    by_shape: dict[LaunchShape, list[_Counted]] = {}
+    series: Counter[tuple[Hashable, Hashable]] = Counter()
+    together: Counter[Hashable] = Counter()
     for launch in launches:
-        shape = LaunchShape(launch.symbol or launch.demangled, launch.grid, launch.block)
-        by_shape.setdefault(shape, []).append(launch)
-    kernels = [_kernel(shape, group) for shape, group in by_shape.items()]
+        shape = launch.shape
+        one = (shape.counted, launch.counted_by)
+        series[one] += 1
+        together[shape.counted] += 1
+        by_shape.setdefault(shape, []).append(_Counted(launch, series[one], together[shape.counted]))
+    counts: dict[Hashable, list[int]] = {}
+    for (counted, _), count in series.items():
+        counts.setdefault(counted, []).append(count)
+    kernels = [_kernel(shape, group, counts[shape.counted]) for shape, group in by_shape.items()]
     return sorted(kernels, key=lambda kernel: -kernel.time_s)
 
 
-def _kernel(shape: LaunchShape, launches: Sequence[Seen]) -> PlannedKernel:
-    series = _series(launches)
-    every = tuple(launch.duration_s for launch in launches)
+def _kernel(shape: LaunchShape, launches: Sequence[_Counted], counts: Sequence[int]) -> PlannedKernel:
+    longest = _longest_series(launches)
     return PlannedKernel(
         shape,
-        launches[0].symbol,
-        launches[0].demangled,
-        durations=every,
-        counts=tuple(map(len, series)),
-        usual=_usual_of_both(series[0], every),
+        launches[0].seen.symbol,
+        launches[0].seen.demangled,
+        durations=tuple(launch.seen.duration_s for launch in launches),
+        counts=tuple(sorted(counts, reverse=True)),
+        usual=_usual_of_both(longest, launches, has_shapes="[" in shape.operator),
         invocations=(),
     )
 
 
-def _series(launches: Sequence[Seen]) -> list[tuple[float | None, ...]]:
-    """Return the durations of each series, that with most time first."""
-    series: dict[Hashable, list[float | None]] = {}
+def _longest_series(launches: Sequence[_Counted]) -> list[_Counted]:
+    """Return the launches of the series that takes most time."""
+    series: dict[Hashable, list[_Counted]] = {}
     for launch in launches:
-        series.setdefault(launch.counted_by, []).append(launch.duration_s)
-    ordered = sorted(series.values(), key=lambda times: (-sum(time or 0.0 for time in times), -len(times)))
-    return [tuple(times) for times in ordered]
+        series.setdefault(launch.seen.counted_by, []).append(launch)
+    return max(series.values(), key=lambda own: (sum(launch.seen.duration_s or 0.0 for launch in own), len(own)))
 
 
 def _sizes_worth_it(kernel: PlannedKernel, time_s: float) -> list[tuple[int, ...]]:
@@ -224,36 +222,46 @@ def _sizes_worth_it(kernel: PlannedKernel, time_s: float) -> list[tuple[int, ...
     return [first.numbers, *(size.numbers for size in others if size.time_s >= _WORTH_A_NUMBER * time_s)]
 
 
-def _usual_of_both(series: Sequence[float | None], every: Sequence[float | None]) -> tuple[UsualLaunches, ...]:
+def _usual_of_both(
+    series: Sequence[_Counted], every: Sequence[_Counted], *, has_shapes: bool
+) -> tuple[UsualLaunches, ...]:
     """Return the numbers at which a series takes its usual time, if there are any also where all series are one.
 
-    ncu 2025.3 counts the launches of all streams together, where ncu 2024.1 counts those of each.
+    ncu 2025.3 counts the launches of all streams together, where ncu 2024.1 counts those of each. Launches of an
+    operator with known shapes (`has_shapes`) are of one size.
     """
-    usual = _usual(series)
+    usual = _usual([(launch.number, launch.seen.duration_s) for launch in series], has_shapes=has_shapes)
     if len(every) == len(series):
         return usual
-    together = {number for size in _usual(every) for number in size.numbers}
+    every_usual = _usual([(launch.together, launch.seen.duration_s) for launch in every], has_shapes=has_shapes)
+    together = {number for size in every_usual for number in size.numbers}
     both = (tuple(number for number in size.numbers if number in together) for size in usual)
     return tuple(size._replace(numbers=numbers or size.numbers) for size, numbers in zip(usual, both, strict=True))
 
 
-def _usual(times: Sequence[float | None]) -> tuple[UsualLaunches, ...]:
-    """Return the launches, counted from 1, that take about a usual time; never the first of several.
+def _usual(times: Sequence[tuple[int, float | None]], *, has_shapes: bool) -> tuple[UsualLaunches, ...]:
+    """Return the launches, by their numbers, that take about a usual time; never the first of several.
 
     That is the median, or that of each size where times are of several. Where no time is known all but the first are
     usual. There is always one: that nearest to the median.
     """
-    later = [(number, time) for number, time in enumerate(times, 1) if number > 1 or len(times) == 1]
+    later = times[1:] or times
     known = sorted((time, number) for number, time in later if time is not None)
     if not known:
-        return (UsualLaunches(tuple(number for number, _ in later), 0.0),)
-    usual = [UsualLaunches(_about_median(size), sum(time for time, _ in size)) for size in sizes(known)]
+        return (UsualLaunches(tuple(number for number, _ in later), 0.0, None),)
+    groups = [known] if has_shapes else sizes(known)
+    usual = [_usual_of(size) for size in groups]
     return tuple(sorted(usual, key=lambda size: -size.time_s))
 
 
-def _about_median(ordered: Sequence[tuple[float, int]]) -> tuple[int, ...]:
+def _usual_of(ordered: Sequence[tuple[float, int]]) -> UsualLaunches:
     middle, _ = ordered[(len(ordered) - 1) // 2]  # of an even count the lower one, which is a launch's own time
-    return tuple(sorted(number for time, number in ordered if abs(time - middle) <= USUAL * middle))
+    numbers = tuple(sorted(number for time, number in ordered if _is_about(time, middle)))
+    return UsualLaunches(numbers, sum(time for time, _ in ordered), middle)
+
+
+def _is_about(time_s: float, median_s: float) -> bool:
+    return abs(time_s - median_s) <= USUAL * median_s
 
 
 def _covering(kernels: Sequence[PlannedKernel], coverage: float) -> list[PlannedKernel]:
@@ -325,22 +333,30 @@ def _profiled(kernels: Sequence[PlannedKernel], others: Sequence[PlannedKernel],
     names = _names_of(kernels, others, peers)
     pattern = re.compile(names.expression)
     numbers = {number for kernel in kernels for number in kernel.invocations}
-    return sum(
-        sum(number <= count for number in numbers)
+    counted = {
+        kernel.shape.counted: kernel.counts
         for kernel in (*kernels, *others)
         if pattern.search((kernel.symbol if names.base == "mangled" else None) or kernel.demangled)
-        for count in kernel.counts
-    )
+    }
+    return sum(sum(number <= count for number in numbers) for counts in counted.values() for count in counts)
 
 
-def not_seen_again(plan: ProfilePlan, launches: Iterable[Seen]) -> tuple[PlannedKernel, ...]:
-    """Return the planned kernels that a profile does not have: the program launched them otherwise the second time."""
-    names = {name for launch in launches for name in _names(launch.symbol, launch.demangled, launch.grid, launch.block)}
-    return tuple(
-        kernel
-        for kernel in plan.kernels
-        if names.isdisjoint(_names(kernel.symbol, kernel.demangled, kernel.shape.grid, kernel.shape.block))
-    )
+def not_seen_again(kernels: Iterable[PlannedKernel], launches: Iterable[Seen]) -> tuple[PlannedKernel, ...]:
+    """Return the kernels that a profile does not have: the program launched them otherwise the second time.
+
+    An operator counts where both know it: the same function and grid does other work for another one.
+    """
+    by_name: dict[Hashable, set[str]] = {}
+    for launch in launches:
+        for name in _names(launch.symbol, launch.demangled, launch.grid, launch.block):
+            by_name.setdefault(name, set()).add(launch.operator)
+    return tuple(kernel for kernel in kernels if not _is_among(kernel, by_name))
+
+
+def _is_among(kernel: PlannedKernel, by_name: Mapping[Hashable, set[str]]) -> bool:
+    names = _names(kernel.symbol, kernel.demangled, kernel.shape.grid, kernel.shape.block)
+    operators = set().union(*(by_name.get(name, ()) for name in names))
+    return bool(operators) and (not kernel.shape.operator or not operators.isdisjoint({kernel.shape.operator, ""}))
 
 
 def _names(symbol: str | None, demangled: str, grid: Dim3, block: Dim3) -> tuple[Hashable, ...]:

@@ -34,8 +34,12 @@ from gpuprof.own_files import refuse_linked
 
 SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
 SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
+ANSWERS_FILE, ANSWERS_LOG = "profile-2.ncu-rep", "profile-2.log"
+"""Of the run that answers what the limits of kernels leave open."""
+MARKS_FILE = "marks.json"
+"""What our hook is to mark in the program."""
 AGAIN_FILE, AGAIN_LOG = "profile-again.ncu-rep", "profile-again.log"
-"""Of a third run, for kernels that did not come in the second as planned."""
+"""Of a run for kernels that did not come as planned in the one before."""
 PROGRAM_LOG = "program.log"
 ProgramOutput = OutputTo | Callable[[str], object]
 

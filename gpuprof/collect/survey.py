@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpuprof.collect.metrics import SHARED
-from gpuprof.collect.plan import Seen
+from gpuprof.collect.launches import Seen, launches_of
+from gpuprof.collect.plan import ProfilePlan
+from gpuprof.collect.selection import MarkedStep, marked_step
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.autotuning import Tries, without_tries
-from gpuprof.model.recorded import GpuSamples, Launch, Report
-from gpuprof.model.timeline import as_report
-from gpuprof.model.trace import Trace
-
-_TIMES = ("gpu__time_duration.sum", "gpu__time_duration")
-_SYMBOL = re.compile(r"[A-Za-z_$][\w$.]*", re.ASCII)
-"""A name without brackets is that of a C, Fortran or Triton kernel: it is its own mangled name."""
+from gpuprof.model.intervals import TimeInterval
+from gpuprof.model.recorded import GpuSamples, Report
+from gpuprof.model.steps import loop_of
+from gpuprof.model.trace import ProgramStep, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +35,37 @@ class Survey:
         """Return the first GPU that was used."""
         return self.recorded[0].devices[0]
 
+    @property
+    def counts_all(self) -> bool:
+        """Tell whether positions of launches count all of them: tries are left out of a report, not of a timeline."""
+        return not self.tries.launches or isinstance(self.recorded[0], Trace)
+
+    def of_main_process(self, plan: ProfilePlan) -> list[Seen]:
+        """Return the launches of the process in which the planned kernels take most time, in its order."""
+        shapes = {kernel.shape for kernel in plan.kernels}
+        by_process: dict[Hashable, list[Seen]] = {}
+        for seen in self.launches():
+            by_process.setdefault(seen.process, []).append(seen)
+        return max(
+            by_process.values(),
+            key=lambda own: sum(seen.duration_s or 0.0 for seen in own if seen.shape in shapes),
+        )
+
+    def steps_of(self, seen: Seen) -> list[TimeInterval]:
+        """Return the steps of the program in whose recording a launch is."""
+        return [(step.start_s, step.start_s + step.duration_s) for step in self._loop(seen)]
+
+    def marked_step(self, seen: Seen) -> MarkedStep | None:
+        """Return the step of a launch as our hook counts it; None where it cannot be marked."""
+        for number, step in enumerate(self._loop(seen)):
+            if seen.launched_s is not None and step.start_s <= seen.launched_s < step.start_s + step.duration_s:
+                return marked_step(step, number)
+        return None
+
+    def _loop(self, seen: Seen) -> Sequence[ProgramStep]:
+        recorded = self.recorded[seen.source]
+        return loop_of(recorded) if isinstance(recorded, Trace) else ()
+
     def own_work(self) -> Survey:
         """Return it without what autotuners tried."""
         own = [without_tries(recording) for recording in self.recorded]
@@ -46,8 +74,7 @@ class Survey:
 
     def launches(self) -> list[Seen]:
         """Return all launches of all processes. Raises InputError if there are none."""
-        reports = [as_report(source) if isinstance(source, Trace) else source for source in self.recorded]
-        return [launch for report in reports for launch in _seen_in(report)]
+        return [seen for source, recorded in enumerate(self.recorded) for seen in _seen_in(recorded, source)]
 
 
 def of_one_kind(recorded: Iterable[Report | Trace]) -> tuple[Report, ...] | tuple[Trace, ...]:
@@ -57,36 +84,11 @@ def of_one_kind(recorded: Iterable[Report | Trace]) -> tuple[Report, ...] | tupl
     return traces or tuple(recording for recording in every if isinstance(recording, Report))
 
 
-def launches_in(report: Report) -> list[Seen]:
-    """Return the kernel launches of a report of ncu, or of a timeline read as one, in the order in which they ran."""
-    return list(_launches(launch for launch in report if launch.kind == "kernel"))
-
-
-def _seen_in(report: Report) -> list[Seen]:
-    """Return the same. Raises InputError if there is none."""
-    launches = launches_in(report)
+def _seen_in(recorded: Report | Trace, source: int) -> list[Seen]:
+    launches = launches_of(recorded, source)
     if not launches:
         raise InputError(
-            f"{report.file} has no kernel launches to plan by",
+            f"{recorded.file} has no kernel launches to plan by",
             "a survey is a timeline, or a .ncu-rep with gpu__time_duration of kernels; leave out --survey to make one",
         )
     return launches
-
-
-def _symbol(launch: Launch) -> str | None:
-    return launch.mangled or (launch.demangled if _SYMBOL.fullmatch(launch.demangled) else None)
-
-
-def _launches(kernels: Iterable[Launch]) -> Iterator[Seen]:
-    for launch in kernels:
-        if launch.grid is not None and launch.block is not None:
-            times = (launch.metrics.number(metric) for metric in _TIMES)
-            shared = tuple(launch.metrics.number(metric) for metric in SHARED)
-            yield Seen(
-                symbol=_symbol(launch),
-                demangled=launch.demangled,
-                grid=launch.grid,
-                block=launch.block,
-                duration_s=next((time for time in times if time is not None), None),
-                counted_by=(launch.process, launch.device, launch.stream, shared),
-            )

@@ -5,33 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuprof.collect.metrics import forecast_passes
-from gpuprof.present.session_text import count_text, dims_text
+from gpuprof.collect.cost import forecast_of
+from gpuprof.present.session_text import count_text, dims_text, verdict_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
 
 if TYPE_CHECKING:
+    from gpuprof.collect.events import ProfilePlanned
     from gpuprof.collect.plan import PlannedKernel, ProfilePlan
-    from gpuprof.hardware.specs import ArchSpec
+    from gpuprof.collect.selection import Selection
+    from gpuprof.model.session import Session
 
 _NAME_SHOWN = 60
 _KERNELS_SHOWN = 20
-_PASS_S = 0.03
-"""What a pass takes beside the kernel: 28 to 30 ms under ncu 2025.3 on an H100 (docs/explanation/results.md)."""
 
 
-def plan_lines(plan: ProfilePlan) -> Iterator[str]:
+def timeline_lines(session: Session) -> Iterator[str]:
+    """Yield what the times of a survey tell, before anything is counted."""
+    yield f"first verdict, by times alone: {verdict_text(session)}"
+
+
+def plan_lines(plan: ProfilePlan, selection: Selection) -> Iterator[str]:
     """Yield the plan: one line of totals, one for each kernel, and what is left out."""
     kernels = count_text(len(plan.kernels), "kernel")
     share = f", {format_percent(plan.coverage)} of the GPU's time" if plan.coverage is not None else ""
     times = f" ({format_si(plan.time_s, 's')})" if plan.time_s else ""
     yield f"survey: {count_text(plan.seen, 'launch', 'es')}{times}"
-    launches = sum(len(kernel.invocations) for kernel in plan.kernels)
-    extra = plan.profiled - launches
-    surplus = f"; ncu also profiles {count_text(extra, 'other launch', 'es')} of the same names" if extra else ""
-    yield f"plan: profile {count_text(launches, 'launch', 'es')} of {kernels}{share}{surplus}"
+    yield f"plan: {kernels}{share}, {_selection_text(plan, selection)}"
+    by_number = selection.window is None
     for kernel in plan.kernels[:_KERNELS_SHOWN]:
-        yield f"  {_kernel_line(kernel, plan)}"
+        yield f"  {_kernel_line(kernel, plan, by_number=by_number)}"
     if len(plan.kernels) > _KERNELS_SHOWN:
         yield f"  … and {len(plan.kernels) - _KERNELS_SHOWN} more"
     if peers := plan.left_out:
@@ -48,30 +51,40 @@ def _excluded_line(plan: ProfilePlan) -> str:
     return f"excluded: {kernels}{share}{' of the time' if share else ''}"
 
 
-def forecast_line(plan: ProfilePlan, arch: ArchSpec, counters: str, survey_s: float | None) -> str:
-    """Write what profiling will cost: passes a launch, and about how long; `survey_s` is the first run's time."""
-    low, high = forecast_passes(arch, counters)
-    passes, replays = _between(low, high), _between(low * plan.profiled, high * plan.profiled)
-    seconds = format_si(high * (plan.profiled * _PASS_S + _kernels_s(plan)), "s", 2)
-    source = f"about {seconds} if each takes {format_si(_PASS_S, 's', 2)}, as on an H100"
-    longer = f"; the program runs again ({format_si(survey_s, 's')} in the survey)" if survey_s is not None else ""
-    return f"forecast: {passes} passes per launch, {replays} replays in all, {source}{longer}"
+def _selection_text(plan: ProfilePlan, selection: Selection) -> str:
+    """Say which launches stand for the kernels: consecutive ones, or those of their names and numbers."""
+    if selection.window is not None:
+        first = selection.window.skip + 1
+        return f"in launches {first} to {first + selection.launches - 1} of the program"
+    launches = sum(len(kernel.invocations) for kernel in plan.kernels)
+    extra = selection.launches - launches
+    surplus = f"; ncu also profiles {count_text(extra, 'other launch', 'es')} of the same names" if extra else ""
+    return f"at {count_text(launches, 'launch', 'es')}{surplus}"
 
 
-def _between(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low} to {high}"
+def forecast_line(planned: ProfilePlanned) -> str:
+    """Write what profiling will cost from here on, and what ncu's full set of all launches would."""
+    forecast = forecast_of(planned)
+    runs = "; then ".join(
+        f"{count_text(run.launches, 'launch', 'es')} × about {run.passes} passes{' at most' if run.at_most else ''}"
+        for run in forecast.runs
+    )
+    most = "at most " if any(run.at_most for run in forecast.runs) else ""
+    full = f"; ncu --set full of all launches would take about {_time(forecast.full_s)}" if forecast.full_s else ""
+    return f"forecast: {most}{_time(forecast.seconds)} more, by the times of an H100: {runs}{full}"
 
 
-def _kernels_s(plan: ProfilePlan) -> float:
-    """Return how long the profiled launches take by themselves; those whose time is not known count nothing."""
-    return sum(kernel.time_s / kernel.launches * len(kernel.invocations) for kernel in plan.kernels if kernel.launches)
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def _kernel_line(kernel: PlannedKernel, plan: ProfilePlan) -> str:
+def _kernel_line(kernel: PlannedKernel, plan: ProfilePlan, *, by_number: bool) -> str:
     share = f"{format_percent(kernel.time_s / plan.time_s)}, " if plan.time_s else ""
-    which = ", ".join(map(str, kernel.invocations))
     shape = f"grid {dims_text(kernel.shape.grid)}, block {dims_text(kernel.shape.block)}"
-    return f"{share}{_name(kernel)}, {shape}: launch {which} of {kernel.launches}"
+    operator = f", {printable(kernel.shape.operator)}" if kernel.shape.operator else ""
+    which = f"launch {', '.join(map(str, kernel.invocations))} of {kernel.launches}"
+    launches = which if by_number else count_text(kernel.launches, "launch", "es")
+    return f"{share}{_name(kernel)}, {shape}{operator}: {launches}"
 
 
 def _name(kernel: PlannedKernel) -> str:

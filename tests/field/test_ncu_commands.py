@@ -18,7 +18,8 @@ from gpuprof.collect.failures import failures_in
 from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.metrics import metrics_of
 from gpuprof.collect.ncu_help import options_of
-from gpuprof.collect.plan import Seen, make_plan
+from gpuprof.collect.launches import Seen
+from gpuprof.collect.plan import make_plan
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec

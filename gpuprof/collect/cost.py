@@ -1,0 +1,115 @@
+"""What profiling costs, by one model: a run of the program under ncu, and a time for each pass of each launch.
+
+Run = program + start + launches × passes × time of a pass. The numbers are those of ncu 2025.3 on an H100, of a
+transformer in PyTorch (`docs/explanation/results.md`); a kernel that takes longer than a pass costs its own time too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuprof.collect.counter_sets import SETS
+from gpuprof.hardware.specs import ArchSpec
+
+if TYPE_CHECKING:
+    from gpuprof.collect.events import ProfilePlanned
+
+PASS_S = 0.028
+"""Saving, restoring and flushing around one pass of a short kernel."""
+START_S = 2.3
+"""By so much a program is slower under ncu that profiles nothing of it: 12 s for 9.7 s."""
+OWN_S = 1.5
+"""Reading, joining and writing of ours."""
+FULL_PASSES, FULL_PASS_S = 38, 0.055
+"""A launch of `ncu --set full`: 38 passes of 55 ms."""
+_BESIDE = 2
+"""Passes that ncu took more than CUPTI's scheduler tells: 18 for 16 counters alone."""
+_OPCODES_AND_SAMPLES = 1
+"""What opcodes and samples of the program counter add to them: 27 for 24."""
+
+
+class ScheduledPasses(NamedTuple):
+    """Passes by CUPTI's scheduler (`python -m benchmarks.passes`): of the limits, of the counters that answer every
+    question about a kernel whose limits are known, of both together, and of the counters of tensor work."""
+
+    limits: int
+    answers: int
+    all: int
+    tensor_work: int
+
+
+SCHEDULED = {
+    "sm_70": ScheduledPasses(13, 13, 21, 0),
+    "sm_75": ScheduledPasses(4, 7, 9, 0),
+    "sm_80": ScheduledPasses(5, 7, 10, 0),
+    "sm_86": ScheduledPasses(2, 7, 8, 0),
+    "sm_89": ScheduledPasses(3, 7, 8, 0),
+    "sm_90": ScheduledPasses(2, 7, 9, 6),
+    "sm_100": ScheduledPasses(2, 7, 9, 2),
+    "sm_103": ScheduledPasses(2, 7, 9, 5),
+    "sm_120": ScheduledPasses(3, 7, 9, 0),
+}
+_ALIKE = {"sm_72": "sm_70", "sm_87": "sm_86", "sm_110": "sm_100", "sm_121": "sm_120"}
+"""Architectures that CUPTI does not schedule for without their driver, by those that they are close to."""
+_UNKNOWN = ScheduledPasses(3, 7, 9, 6)
+
+
+class ForecastRun(NamedTuple):
+    """A run under ncu that is to come: its launches, the passes of each, and whether it may be fewer of them."""
+
+    launches: int
+    passes: int
+    at_most: bool
+    seconds: float
+
+
+class Forecast(NamedTuple):
+    """What profiling will take beside the survey, and what `ncu --set full` of all launches would; None if unknown."""
+
+    runs: tuple[ForecastRun, ...]
+    seconds: float
+    full_s: float | None
+
+
+def limit_passes(arch: ArchSpec) -> int:
+    """Return about how many passes the limits of a launch take."""
+    return _scheduled(arch).limits + _BESIDE
+
+
+def answer_passes(arch: ArchSpec) -> int:
+    """Return about how many passes the answers to all questions take at most; tensor work by counters comes on top."""
+    return _scheduled(arch).answers + _BESIDE + _OPCODES_AND_SAMPLES
+
+
+def forecast_of(planned: ProfilePlanned) -> Forecast:
+    """Return what the runs of a plan will take; the program's own time is that of the survey."""
+    program_s = planned.survey_s or 0.0
+    plan, selection, arch = planned.plan, planned.selection, planned.arch
+    kernels_s = sum(kernel.time_s / kernel.launches for kernel in plan.kernels)
+    if SETS[planned.counters].in_stages:
+        stages = [
+            (selection.launches, limit_passes(arch), False),
+            (min(selection.launches, len(plan.kernels)), answer_passes(arch), True),
+        ]
+    else:
+        stages = [(selection.launches, FULL_PASSES, False)]
+    runs = tuple(
+        ForecastRun(launches, passes, at_most, run_s(program_s, launches, passes, kernels_s))
+        for launches, passes, at_most in stages
+    )
+    full = full_s(program_s, plan.seen, plan.time_s) if planned.survey_s is not None else None
+    return Forecast(runs, sum(run.seconds for run in runs) + OWN_S, full)
+
+
+def run_s(program_s: float, launches: int, passes: int, kernels_s: float = 0.0) -> float:
+    """Return how long a run under ncu takes: `kernels_s` is what the profiled launches take by themselves."""
+    return program_s + START_S + passes * (launches * PASS_S + kernels_s)
+
+
+def full_s(program_s: float, launches: int, kernels_s: float = 0.0) -> float:
+    """Return how long `ncu --set full` takes for all launches of a program."""
+    return program_s + START_S + FULL_PASSES * (launches * FULL_PASS_S + kernels_s)
+
+
+def _scheduled(arch: ArchSpec) -> ScheduledPasses:
+    return SCHEDULED.get(_ALIKE.get(arch.name, arch.name), _UNKNOWN)

@@ -1,0 +1,144 @@
+"""The launches of a run as a plan sees them: what each computes, with which grid and block, and at which position.
+
+A launch is known by the operator that launched it, with its shapes, where the recording has that; then by function,
+grid and block. Its position counts all launches of its process, those of autotuners included, as ncu counts them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.recorded import Dim3, Launch, Report
+from gpuprof.model.torch_ranges import innermost_operator
+from gpuprof.model.trace import KERNEL, TRY, Activity, Trace
+
+_TIMES = ("gpu__time_duration.sum", "gpu__time_duration")
+_SHARED = ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")
+_SYMBOL = re.compile(r"[A-Za-z_$][\w$.]*", re.ASCII)
+"""A name without brackets is that of a C, Fortran or Triton kernel: it is its own mangled name."""
+
+
+class LaunchShape(NamedTuple):
+    """What equal launches share. `name` is the symbol, or the demangled name where there is none.
+
+    `operator` is what launched them, with its shapes; empty where none is known.
+    """
+
+    name: str
+    grid: Dim3
+    block: Dim3
+    operator: str = ""
+
+    @property
+    def counted(self) -> Hashable:
+        """Return what ncu counts invocations by, but for what only the recording of a launch has."""
+        return self.name, self.grid, self.block
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A launch of a recording. `symbol` is its mangled name, where that is known.
+
+    `counted_by` is what ncu counts invocations by beside name, grid and block: process, GPU, shared memory, and stream,
+    which not all releases look at; the numbers of one stream exist in either case. `ranges` were open when it was
+    launched, the operator among them. `source` is the place of its recording among those of the run; `position` counts
+    the launches of its process from 0; `launched_s` is None where only their order is known.
+    """
+
+    symbol: str | None
+    demangled: str
+    grid: Dim3
+    block: Dim3
+    duration_s: float | None
+    counted_by: Hashable = None
+    ranges: tuple[str, ...] = ()
+    source: int = 0
+    process: Hashable = None
+    position: int = 0
+    launched_s: float | None = None
+    in_graph: bool = False
+
+    @property
+    def operator(self) -> str:
+        """Return the operator that launched it, with its shapes; empty where none is known."""
+        return innermost_operator(self.ranges)
+
+    @property
+    def shape(self) -> LaunchShape:
+        """Return what it shares with equal launches."""
+        return LaunchShape(self.symbol or self.demangled, self.grid, self.block, self.operator)
+
+    @property
+    def key(self) -> Hashable:
+        """Return what tells its kernel in the words of any tool: name however demangled, grid and block."""
+        return kernel_key(self.demangled), self.grid, self.block
+
+
+def launches_of(recorded: Report | Trace, source: int = 0) -> list[Seen]:
+    """Return the kernel launches of a recording in the order in which each process made them; tries are left out."""
+    return list(_of_trace(recorded, source) if isinstance(recorded, Trace) else _of_report(recorded, source))
+
+
+def _of_trace(trace: Trace, source: int) -> Iterator[Seen]:
+    kernels = [activity for activity in trace.activities if activity.kind in (KERNEL, TRY)]
+    counted: Counter[Hashable] = Counter()
+    for activity in sorted(kernels, key=_launched):
+        process = (source, activity.process)
+        position = counted[process]
+        counted[process] += 1
+        if activity.kind == KERNEL and activity.grid is not None and activity.block is not None:
+            yield Seen(
+                symbol=activity.mangled or _own_symbol(activity.name),
+                demangled=activity.name,
+                grid=activity.grid,
+                block=activity.block,
+                duration_s=activity.duration_s,
+                counted_by=(process, activity.device, activity.stream, activity.shared_bytes),
+                ranges=activity.ranges if activity.operator is None else (*activity.ranges, activity.operator),
+                source=source,
+                process=process,
+                position=position,
+                launched_s=_launched(activity),
+                in_graph=activity.graph_launch is not None,
+            )
+
+
+def _of_report(report: Report, source: int) -> Iterator[Seen]:
+    counted: Counter[Hashable] = Counter()
+    for launch in report:
+        if launch.kind != "kernel":
+            continue
+        process = (source, launch.process)
+        position = counted[process]
+        counted[process] += 1
+        if launch.grid is not None and launch.block is not None:
+            yield Seen(
+                symbol=launch.mangled or _own_symbol(launch.demangled),
+                demangled=launch.demangled,
+                grid=launch.grid,
+                block=launch.block,
+                duration_s=_duration_s(launch),
+                counted_by=(process, launch.device, launch.stream, tuple(map(launch.metrics.number, _SHARED))),
+                ranges=launch.ranges,
+                source=source,
+                process=process,
+                position=position,
+            )
+
+
+def _launched(activity: Activity) -> float:
+    return activity.launched_s if activity.launched_s is not None else activity.start_s
+
+
+def _duration_s(launch: Launch) -> float | None:
+    times = (launch.metrics.number(metric) for metric in _TIMES)
+    return next((time for time in times if time is not None), None)
+
+
+def _own_symbol(demangled: str) -> str | None:
+    return demangled if _SYMBOL.fullmatch(demangled) else None

@@ -1,0 +1,88 @@
+"""How ncu is told which launches to profile: by position, by marks that our hook sets, or by names and numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from gpuprof.collect.annotate import MARK, Marked, marking
+from gpuprof.collect.command import Filters
+from gpuprof.collect.launches import Seen
+from gpuprof.collect.plan import PlannedKernel, ProfilePlan
+from gpuprof.collect.window import Window, choose_window
+from gpuprof.model.torch_ranges import innermost_module
+
+_OPTIMIZER = re.compile(r"Optimizer\.step#")
+OPTIMIZER_UNIT = "optimizer step"
+_NVTX = f"{MARK}/"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Launches to profile: what ncu and the program are told, how many launches that should be, and of what.
+
+    `window` is what must come, in its order, where the selection is by position.
+    """
+
+    filters: Filters
+    launches: int
+    kernels: tuple[PlannedKernel, ...]
+    by: Literal["position", "marks", "names"]
+    window: Window | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+class MarkedStep(NamedTuple):
+    """A step of the program in which parts can be marked: how steps are counted, and its number."""
+
+    by: Literal["optimizer", "module"]
+    number: int
+
+
+def by_position(window: Window, kernels: Sequence[PlannedKernel]) -> Selection:
+    """Select all launches of a window."""
+    count = len(window.launches)
+    filters = Filters(skip_before_match=window.skip, launch_count=count)
+    return Selection(filters, count, tuple(kernels), "position", window)
+
+
+def by_names(plan: ProfilePlan, kernels: Sequence[PlannedKernel], *, at_first: bool = False) -> Selection:
+    """Select kernels by names and numbers of their launches; `at_first`: by the first two, which come in any case."""
+    part = plan.only(kernels, at_first=at_first)
+    return Selection(part.filters(), part.profiled, tuple(kernels), "names")
+
+
+def within(
+    window: Window, kernels: Sequence[PlannedKernel], *, is_barred: Callable[[Seen], bool], most: int
+) -> Selection | None:
+    """Select the shortest part of a window that has each of the kernels that the window has."""
+    part = choose_window(window.launches, kernels, steps=(), is_barred=is_barred, most=most, whole=False)
+    return by_position(part, kernels) if part is not None else None
+
+
+def by_marks(
+    window: Window, kernels: Sequence[PlannedKernel], step: MarkedStep, file: Path, *, with_ranges: bool
+) -> Selection | None:
+    """Select the modules, their backward passes and the optimizer's step that launch kernels, in one step.
+
+    Our hook marks them in the program, by a range; by starting and stopping the profiler `with_ranges` of the user's,
+    because ncu takes what any of several ranges has. None where no module launches one of the kernels.
+    """
+    shapes = {kernel.shape for kernel in kernels}
+    units = {unit_of(seen) for seen in window.launches if seen.shape in shapes} - {""}
+    if not units:
+        return None
+    marked = Marked(step.number, step.by, tuple(sorted(units)), "profiler" if with_ranges else "nvtx")
+    filters = Filters(from_start=False) if with_ranges else Filters(ranges=(_NVTX,))
+    count = sum(unit_of(seen) in units for seen in window.launches)
+    return Selection(filters, count, tuple(kernels), "marks", variables=marking(marked, file))
+
+
+def unit_of(seen: Seen) -> str:
+    """Return the part of the program that launched something, as our hook calls it; empty where it can mark none."""
+    if any(_OPTIMIZER.match(name) for name in seen.ranges):
+        return OPTIMIZER_UNIT
+    return innermost_module(seen.ranges)

@@ -1,0 +1,118 @@
+"""The counters of two runs of one program as those of one launch: what limits it, and what answers why."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct, structs
+
+from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.recorded import Launch, Metric, MetricTable, Report
+from gpuprof.model.torch_ranges import innermost_operator
+
+_TIME = "gpu__time_duration.sum"
+_OTHER_WORK = 1.3
+"""Launches of which no operator is known are the same work if neither takes so many times as long as the other."""
+
+
+class _Together(Struct, frozen=True):
+    """The metrics of two launches of the same work: of what both have, those of the first."""
+
+    first: MetricTable
+    second: MetricTable
+
+    def get(self, name: str) -> Metric | None:
+        """Return the metric of that exact name."""
+        return self._of(name).get(name)
+
+    def number(self, name: str) -> float | None:
+        """Return its value where it is a number."""
+        return self._of(name).number(name)
+
+    def digits(self, name: str) -> int | None:
+        """Return how many significant digits of it a printed source kept."""
+        return self._of(name).digits(name)
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is an entry of that name."""
+        return self.first.has(name) or self.second.has(name)
+
+    def is_strange(self, name: str) -> bool:
+        """Return whether the value of that name has an unknown form."""
+        return self._of(name).is_strange(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all recorded metrics, sorted."""
+        return tuple(sorted({*self.first.names(), *self.second.names()}))
+
+    def instances(self, name: str) -> Mapping[str | int, float] | None:
+        """Return a metric's values by instance."""
+        return self._of(name).instances(name)
+
+    def _of(self, name: str) -> MetricTable:
+        return self.first if self.first.has(name) else self.second
+
+
+def with_answers(limits: Sequence[Report], answers: Sequence[Report]) -> tuple[Report, ...]:
+    """Return the reports of a first run, whose launches have the counters of the same work in a second run as well.
+
+    The same work is the same operator with the same shapes, function, grid and block; where no operator is known, a
+    launch that takes about as long. Launches of the second run that answer for none follow in reports of their own.
+    """
+    by_work: dict[Hashable, list[Launch]] = {}
+    for report in answers:
+        for launch in report:
+            for work in _works(launch, report.rank):
+                by_work.setdefault(work, []).append(launch)
+    used: set[int] = set()
+
+    def answered(launch: Launch, rank: int | None) -> Launch:
+        other = _counterpart(launch, rank, by_work)
+        if other is None:
+            return launch
+        used.add(id(other))
+        return structs.replace(launch, metrics=_Together(launch.metrics, other.metrics), details=other.details)
+
+    names = _all_names((*limits, *answers))
+    first = tuple(
+        structs.replace(report, launches=tuple(answered(launch, report.rank) for launch in report), names=names)
+        for report in limits
+    )
+    rest = tuple(
+        structs.replace(report, launches=tuple(launch for launch in report if id(launch) not in used))
+        for report in answers
+    )
+    return (*first, *rest)
+
+
+def _works(launch: Launch, rank: int | None) -> Iterator[Hashable]:
+    """Yield what tells the work of a launch: its ranges with its function, its operator, and its function alone."""
+    kernel = (rank, kernel_key(launch.demangled), launch.grid, launch.block)
+    operator = innermost_operator(launch.ranges)
+    yield kernel, launch.ranges
+    yield kernel, (operator,)
+    if not operator:
+        yield kernel, None
+
+
+def _counterpart(launch: Launch, rank: int | None, by_work: Mapping[Hashable, Sequence[Launch]]) -> Launch | None:
+    for work in _works(launch, rank):
+        if work in by_work:
+            nearest = min(by_work[work], key=lambda other: _apart(launch, other))
+            knows = bool(innermost_operator(launch.ranges))
+            return nearest if knows or _apart(launch, nearest) <= _OTHER_WORK else None
+    return None
+
+
+def _apart(launch: Launch, other: Launch) -> float:
+    """Return how many times as long one took as the other; 1 where that is not known."""
+    times = launch.metrics.number(_TIME), other.metrics.number(_TIME)
+    if not times[0] or not times[1]:
+        return 1.0
+    return max(times[0] / times[1], times[1] / times[0])
+
+
+def _all_names(reports: Iterable[Report]) -> frozenset[str] | None:
+    names = [report.names for report in reports]
+    known = [own for own in names if own is not None]
+    return frozenset().union(*known) if len(known) == len(names) else None
