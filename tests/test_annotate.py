@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 import gpuprof
-from gpuprof.collect.annotate import INJECTED, annotated
+from gpuprof.collect.annotate import INJECTED, Marked, annotated, marked
 from gpuprof.model.autotuning import RANGE
 from gpuprof.model.labels import label_kernels
-from gpuprof.model.torch_ranges import launched_by, readable_range
+from gpuprof.model.torch_ranges import MARK, launched_by, readable_range, unit_of
 from tests.table import each_row
 from tests.torch_programs import NET, PLAIN, PLAIN_TORCH, QUIET, Servers, run, run_torch, servers
 
@@ -104,7 +105,7 @@ Python = Callable[[Path, bool, int], subprocess.CompletedProcess[str]]
 """Runs the script in a folder, with us or without, and asks for its exit code."""
 
 
-class Marked(NamedTuple):
+class Ran(NamedTuple):
     """A program that was run: what it printed, and the ranges it opened, each with those around it."""
 
     stdout: str
@@ -129,19 +130,19 @@ class Torch:
         (self.folder / RANGES).write_text("")
         return self.python(self.folder, on, code)
 
-    def marked(self, text: str) -> Marked:
+    def marked(self, text: str) -> Ran:
         """Run a script with and without us, and ask for the same output and errors."""
         without = self.run(text, on=False)
         assert not self._ranges()
         done = self.run(text)
         assert (done.stdout, done.stderr) == (without.stdout, without.stderr)
-        return Marked(done.stdout, self._ranges())
+        return Ran(done.stdout, self._ranges())
 
-    def alone(self, text: str) -> Marked:
+    def alone(self, text: str) -> Ran:
         """Run a script with us alone; nothing may be said on stderr."""
         done = self.run(text)
         assert done.stderr == ""
-        return Marked(done.stdout, self._ranges())
+        return Ran(done.stdout, self._ranges())
 
     def names(self, text: str) -> list[str]:
         """The innermost name of every range that a script opens, which prints what it prints without us."""
@@ -303,6 +304,182 @@ print(float(out.detach()))
     assert done.stderr.count("gpuprof: ") == 1 and "TypeError" in done.stderr
 
 
+# Chosen parts of one step
+
+
+def test_what_is_to_be_marked_is_written_to_a_file_that_the_environment_names(tmp_path: Path) -> None:
+    parts = Marked(2, "module", ("layers.0", "optimizer step"), "profiler", module="Net")
+    environ = marked({"HOME": "/root"}, parts, tmp_path / "mark.json")
+    assert environ == {**annotated({"HOME": "/root"}), "GPUPROF_MARK": str(tmp_path / "mark.json")}
+    assert json.loads((tmp_path / "mark.json").read_text()) == {
+        "step": 2, "by": "module", "module": "Net", "units": ["layers.0", "optimizer step"], "with": "profiler",
+    }  # fmt: skip
+
+
+CHOOSING = f"""
+import importlib.util, os, sys
+import torch
+torch.cuda.is_initialized = lambda: True
+if "_gpuprof_torch_ranges" in sys.modules:  # what our sitecustomize does when torch is loaded
+    os.environ["GPUPROF_MARK"] = "mark.json"
+    spec = importlib.util.spec_from_file_location("marks", {str(INJECTED / "torch_marks.py")!r})
+    marks = sys.modules["marks"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(marks)
+    marks.install(sys.modules["_gpuprof_torch_ranges"])
+"""
+"""The server has loaded torch, and our part, before a test can say what is to be marked. There is no CUDA here."""
+TRAINING = f"""{CHOOSING}{NET}
+optimizer = torch.optim.AdamW(net.parameters())
+for _ in range(3):
+    nn.MSELoss()(net(x)["out"], x).backward()
+    optimizer.step()
+print(net.layers[0].norm.weight.sum())
+"""
+INFERENCE = f"""{CHOOSING}{NET}
+with torch.no_grad():
+    for _ in range(3):
+        print(net(x)["out"].sum())
+"""
+UP, UP_BACK = "layers.0.mlp.up", "layers.0.mlp.up (backward)"
+
+
+def under_marks(torch: Torch, parts: Marked, text: str) -> list[tuple[int, str]]:
+    """What has a mark around it in a program: the number of calls of Net before, and the range; "" if there is none."""
+    marked({}, parts, torch.folder / "mark.json")
+    assert torch.marked(text).stdout
+    lines = (torch.folder / RANGES).read_text().splitlines()
+    opened = [line.split(" ", 3)[3] for line in lines]
+    calls = 0
+    found = []
+    for name, following in zip(opened, [*opened[1:], ""], strict=True):
+        calls += name == "Net"
+        if name == MARK:
+            found.append((calls + (following == "Net"), following))
+    return found
+
+
+@pytest.mark.torch
+@each_row(
+    ("text", "step", "units", "found"),
+    [
+        (TRAINING, ("optimizer", 0), (UP,), [(1, UP)]),
+        (TRAINING, ("optimizer", 1), (UP, "layers.1.norm"), [(2, UP), (2, "layers.1.norm")]),
+        (TRAINING, ("optimizer", 1), (UP_BACK,), [(2, UP_BACK)] * 2),
+        (TRAINING, ("optimizer", 2), ("optimizer step", "MSELoss"), [(3, "MSELoss"), (3, "")]),
+        (TRAINING, ("optimizer", 2), ("Net", "layers.0", UP), [(3, "Net")]),
+        (TRAINING, ("optimizer", 3), ("Net", UP_BACK, "optimizer step"), []),
+        (TRAINING, ("optimizer", 1), ("layers.7",), []),
+        (TRAINING, ("module", 2, "Net"), ("Net", "MSELoss", "optimizer step"), [(2, "Net"), (2, "MSELoss"), (2, "")]),
+        (TRAINING, ("module", 2), ("Net", "MSELoss", UP_BACK), [(1, "MSELoss"), (1, UP_BACK), (1, UP_BACK)]),
+        (INFERENCE, ("module", 3), (UP,), [(3, UP)]),
+        (INFERENCE, ("module", 1, "Net"), ("layers.0.mlp", UP), [(1, "layers.0.mlp")]),
+        (INFERENCE, ("module", 0), ("Net",), []),
+        (INFERENCE, ("optimizer", 0), ("layers.1.norm",), [(number, "layers.1.norm") for number in (1, 2, 3)]),
+        (TRAINING.replace("lambda: True", "lambda: False"), ("optimizer", 0), ("Net", "optimizer step"), []),
+    ],
+)  # fmt: skip
+def test_chosen_parts_are_marked_in_their_step_alone(
+    torch: Torch, text: str, step: tuple[Any, ...], units: tuple[str, ...], found: list[tuple[int, str]]
+) -> None:
+    by, number, *module = step
+    assert under_marks(torch, Marked(number, by, units, "nvtx", *module), text) == found
+
+
+@pytest.mark.torch
+def test_only_outermost_calls_of_optimizers_count_also_those_that_fail(torch: Torch) -> None:
+    text = f"""{CHOOSING}{NET}
+class Fails(torch.optim.SGD):
+    def step(self):
+        super().step()
+        raise ValueError("mine")
+class Outer(torch.optim.SGD):
+    def step(self):
+        inner.step()
+inner, fails, outer = (kind(net.parameters()) for kind in (torch.optim.SGD, Fails, Outer))
+for optimizer in (outer, fails, outer, inner):
+    try:
+        net(x)
+        optimizer.step()
+    except ValueError as error:
+        print(error)
+"""
+    for number in range(4):
+        parts = Marked(number, "optimizer", ("Net", "optimizer step"), "nvtx")
+        assert under_marks(torch, parts, text) == [(number + 1, "Net"), (number + 1, "")]
+
+
+@pytest.mark.torch
+def test_what_is_compiled_is_the_same_and_its_outermost_parts_are_marked(torch: Torch) -> None:
+    text = f"""{CHOOSING}{NET}
+import logging
+logging.disable(logging.WARNING)  # that ranges are not in what is compiled, with the time
+from torch._dynamo.utils import counters
+optimizer = torch.optim.SGD(net.parameters(), foreach=False)
+other = torch.optim.SGD(net.parameters(), foreach=False)
+net = torch.compile(net, backend="eager", fullgraph=True)
+step = torch.compile(other.step, backend="eager")
+for _ in range(3):
+    net(x)["out"].sum().backward()
+    optimizer.step()
+    step()
+print(counters["stats"], counters["graph_break"], counters["frames"])
+"""
+    parts = Marked(1, "optimizer", ("Net", "Net (backward)", UP, "optimizer step"), "nvtx")
+    # A compiled module is called in a wrapper, which has its name. A compiled step opens no range and does not count.
+    first, *backward, last = under_marks(torch, parts, text)
+    assert (first, set(backward), last) == ((3, "Net"), {(4, "Net (backward)")}, (4, ""))
+
+
+CUDART = """
+class Cudart:
+    def cudaProfilerStart(self):
+        print("start")
+        return CODE
+    def cudaProfilerStop(self):
+        print("stop")
+        return 0
+torch.cuda.cudart = Cudart
+class Works(nn.Linear):
+    def forward(self, x):
+        print("works")
+        return super().forward(x)
+net = nn.Sequential(Works(8, 8), nn.Sequential(Works(8, 8)), Works(8, 8))
+for _ in range(2):
+    net(x)
+"""
+
+
+@pytest.mark.torch
+def test_cudas_profiler_starts_and_stops_around_chosen_parts(torch: Torch) -> None:
+    marked({}, Marked(2, "module", ("1", "1.0", "2"), "profiler"), torch.folder / "mark.json")
+    done = torch.alone(CHOOSING + NET + CUDART.replace("CODE", "0"))
+    assert done.stdout.split() == ["works"] * 4 + ["start", "works", "stop", "start", "works", "stop"]
+    assert MARK not in done.names
+
+
+@pytest.mark.torch
+def test_a_failure_of_cudas_profiler_is_told_once_and_the_program_goes_on(torch: Torch) -> None:
+    marked({}, Marked(1, "module", ("1", "2"), "profiler"), torch.folder / "mark.json")
+    done = torch.run(CHOOSING + NET + CUDART.replace("CODE", "3"))
+    assert done.stdout.split() == ["works", "start", *["works"] * 5]
+    assert done.stderr.count("gpuprof: ") == 1 and "cudaProfilerStart returned 3" in done.stderr
+
+
+@pytest.mark.torch
+def test_a_process_marks_by_the_file_that_its_environment_names_and_goes_on_without_it(tmp_path: Path) -> None:
+    program = f"{NET}\ntorch.cuda.is_initialized = lambda: True\nnet(x)"
+    (tmp_path / "script.py").write_text(program)
+    parts = Marked(1, "module", ("layers.1",), "nvtx")
+    environ = marked({**PLAIN_TORCH, "GPUPROF_RANGES_TO": RANGES}, parts, tmp_path / "mark.json")
+    for says in ("", "gpuprof: what was chosen is not marked: JSONDecodeError"):
+        (tmp_path / RANGES).write_text("")
+        done = run_torch([*QUIET, "script.py"], tmp_path, environ)
+        ranges = (tmp_path / RANGES).read_text()
+        assert done.stderr.startswith(says) and bool(done.stderr) == bool(says)
+        assert ranges.count(f"+ {MARK}") == (0 if says else 1) and ranges.count("+ layers.1.mlp") == 3
+        (tmp_path / "mark.json").write_text("no JSON")
+
+
 # From ranges to labels
 
 
@@ -344,6 +521,23 @@ NODE = ("autograd::engine::evaluate_function: MmBackward0", "layers.3.up (backwa
 )  # fmt: skip
 def test_a_launch_is_told_by_its_module_and_operator(ranges: tuple[str, ...], label: str) -> None:
     assert launched_by(ranges) == label
+
+
+@each_row(
+    ("ranges", "unit"),
+    [
+        (("Net", "layers.3", "layers.3.up", "aten::addmm [2, 3]×[3, 4]"), "layers.3.up"),
+        ((*NODE, "aten::mm [2, 3]×[3, 4]"), "layers.3.up (backward)"),
+        (("epoch 3", "Optimizer.step#AdamW.step", "aten::_foreach_add_"), "optimizer step"),
+        (("Optimizer.step#LBFGS.step", "Net", "aten::mm"), "Net"),
+        (("Optimizer.zero_grad#AdamW.zero_grad", "aten::zero_"), ""),
+        (("Net", "## Call CompiledFxGraph fx1 ##"), "Net"),
+        (NODE[::2], ""),
+        ((), ""),
+    ],
+)  # fmt: skip
+def test_the_part_to_choose_for_a_launch_is_the_innermost_around_it(ranges: tuple[str, ...], unit: str) -> None:
+    assert unit_of(ranges) == unit
 
 
 def test_kernels_are_labelled_by_what_launched_them() -> None:

@@ -208,6 +208,8 @@ def test_attributes_describe_the_device_in_hertz_and_bytes() -> None:
         ('1163636  "<default domain>:Fused-GEMM:none:none:none:none:none:none" ', ("Fused-GEMM",)),
         ('7  "<default domain>:a:none:none:none:none:none:none" "torch:aten::mm:none:1:2:3:4:x" ',
          ("a", "torch:aten::mm")),
+        ('7  "<default domain>:gpuprof-chosen:none:none:none:none:none:none" '
+         '"<default domain>:layers.0:none:none:none:none:none:none" ', ("layers.0",)),
         ('7  "<default domain>:say "hi" now:none:none:none:none:none:none" ', ('say "hi" now',)),
     ],
 )  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 
 from gpuprof.collect.annotate import surveyed
 from gpuprof.errors import InputError
+from gpuprof.model.steps import StepNumber, step_number
 from gpuprof.read.torch_trace import read_torch_trace
 from tests.torch_programs import NET, PLAIN_TORCH, QUIET, Servers, run_torch, servers
 
@@ -153,7 +154,14 @@ for _ in range(2):
     with pytest.raises(InputError, match="CPU"):
         read_torch_trace(BytesIO(trace.read_bytes()), trace.name, "")
     written = json.loads(gzip.decompress(trace.read_bytes()))
-    assert written["distributedInfo"] == {"rank": 3, "world_size": 8} and written["gpuprof"] == {"from_start": True}
+    assert written["distributedInfo"] == {"rank": 3, "world_size": 8}
+    assert written["gpuprof"] == {"from_start": True, "modules": ["Net"]}
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": events[0]["ts"], "dur": 1, "pid": 0, "tid": 7, "args": {}}
+    whole = json.dumps({**written, "traceEvents": [*written["traceEvents"], kernel]}).encode()
+    read = read_torch_trace(BytesIO(whole), trace.name, "")
+    assert [(step.name, step_number(read, step)) for step in read.steps] == [
+        ("call of Net", StepNumber("module", 1, "Net"))
+    ]
 
 
 def test_work_of_every_kind_is_recorded_and_gives_what_it_gives_without_us(torch: Surveyed) -> None:

@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
+from gpuprof.model.steps import StepNumber, step_number
 from gpuprof.model.torch_ranges import launched_by
 from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, MatrixProduct, ProgramStep, Trace
 from gpuprof.read import torch_json
@@ -38,6 +40,9 @@ def test_a_recorded_training_has_every_launch_with_operator_ranges_and_steps() -
     assert (gpu.name, gpu.compute_capability, gpu.sm_count) == ("NVIDIA H100 80GB HBM3", "9.0", 132)
     assert trace.created_s == pytest.approx(1795699991.1984997)
     assert [step.name for step in trace.steps] == ["optimizer step"] * 3
+    assert {step_number(trace, step) for step in trace.steps} == {None}, "it is not known where it begins"
+    surveyed = replace(trace, from_start=True)
+    assert [step_number(surveyed, step) for step in trace.steps] == [StepNumber("optimizer", n) for n in (1, 2, 3)]
     assert [step.duration_s for step in trace.steps[:2]] == pytest.approx([18.513122e-3, 19.380207e-3])
     assert all(one.operator is not None and one.duration_s for one in trace.activities)
     assert all(one.start_s <= other.start_s for one, other in pairwise(trace.activities))
@@ -249,6 +254,28 @@ def test_steps_go_from_the_end_of_one_call_of_the_optimizer_to_the_end_of_the_ne
         for name, begin, dur in (("nn.Module: Net_0", 0, 40), ("nn.Module: Linear_0", 0, 20), ("forward", 0, 60))
     ]
     assert steps_of(*modules) == [("call of Net_0", 100), ("call of Net_0", 150)]
+
+
+def test_a_step_of_a_survey_is_numbered_by_the_calls_before_it() -> None:
+    def numbers(*events: Event, modules: tuple[str, ...] = ()) -> list[StepNumber | None]:
+        trace = read(gpu("kernel", "k", 0, 2, 5), *events, gpuprof={"from_start": True, "modules": list(modules)})
+        return [step_number(trace, step) for step in trace.steps]
+
+    pair = [one for at in (0, 100, 200) for one in (optimizer("SGD", at, 10), optimizer("Adam", at + 20, 10))]
+    assert numbers(*pair) == [StepNumber("optimizer", number) for number in (1, 2, 3, 4)]
+    calls = [
+        event("user_annotation", name, at + begin, dur, tid=tid)
+        for at in (0, 100, 200)
+        for tid in (41, 42)
+        for name, begin, dur in (("Net", 0, 40), ("layers.0", 10, 20), ("MSELoss", 50, 10))
+    ]
+    own = [*calls, event("user_annotation", "epoch", 0, 400, tid=41)]
+    numbered = numbers(*own, modules=("Net", "MSELoss"))
+    in_main = [StepNumber("module", number, name) for number in (1, 2) for name in ("Net", "MSELoss")]
+    assert [number for number in numbered if number is not None] == in_main
+    assert numbered.count(None) == 4, "calls in another thread are not counted"
+    assert numbers(*own) == []
+    assert numbers(event("user_annotation", "ProfilerStep#7", 50, 100)) == [None]
 
 
 def steps_of(*events: Event) -> list[tuple[str, float]]:

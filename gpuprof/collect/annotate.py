@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from gpuprof.own_files import write_whole
 
 INJECTED = Path(__file__).resolve().parent / "inject"
 """The folder that goes first on PYTHONPATH. It holds a sitecustomize, which Python runs before any program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Parts of one step of a PyTorch program that are to be marked, so that ncu can profile what they launch alone.
+
+    `step`, `by` and `module` are those of a `StepNumber`; without a `module` the calls of every outermost one count.
+    `units` are the ranges of modules that annotation opens, `layers.0.linear1` or `layers.0.linear1 (backward)`, and
+    `optimizer step`; inside of a compiled module there are none. With "nvtx" a range `MARK` is around each, for ncu's
+    `--nvtx --nvtx-include gpuprof-chosen/`; with "profiler" cudaProfilerStart and cudaProfilerStop are, for
+    `--profile-from-start off`.
+    """
+
+    step: int
+    by: Literal["optimizer", "module"]
+    units: tuple[str, ...]
+    with_: Literal["nvtx", "profiler"]
+    module: str = ""
 
 
 def annotated(environ: Mapping[str, str]) -> dict[str, str]:
@@ -20,6 +43,18 @@ def annotation(environ: Mapping[str, str]) -> dict[str, str]:
     before = environ.get("PYTHONPATH")
     entries = [str(INJECTED)] + ([before] if before else [])
     return {"GPUPROF_ANNOTATE": "1", "PYTHONPATH": os.pathsep.join(entries)}
+
+
+def marked(environ: Mapping[str, str], parts: Marked, path: Path) -> dict[str, str]:
+    """Write to a file what is to be marked, and return the environment for an annotated program that marks it.
+
+    Raises OSError.
+    """
+    told = {
+        "step": parts.step, "by": parts.by, "module": parts.module, "units": parts.units, "with": parts.with_,
+    }  # fmt: skip
+    write_whole(path, json.dumps(told).encode())
+    return {**annotated(environ), "GPUPROF_MARK": str(path.absolute())}
 
 
 def surveyed(environ: Mapping[str, str], folder: Path) -> dict[str, str]:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from gpuprof.model.groups import spread
 from gpuprof.model.session import StepTimes
-from gpuprof.model.trace import PROFILER_STEP, ProgramStep, Trace
+from gpuprof.model.sources import TORCH_TRACE
+from gpuprof.model.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep, Trace
+
+
+class StepNumber(NamedTuple):
+    """A step by what a program does from its start on, so that another run of it can count to the same step.
+
+    By "optimizer" it begins where so many calls of Optimizer.step have ended in the process; by "module" with the call
+    of this number, from 1, of the outermost module of the name `module` in the main thread.
+    """
+
+    by: Literal["optimizer", "module"]
+    number: int
+    module: str = ""
 
 
 def step_times(traces: Sequence[Trace]) -> Iterator[StepTimes]:
@@ -34,6 +48,39 @@ def loop_of(trace: Trace) -> Sequence[ProgramStep]:
     named = _named(trace.steps)
     loop = _loop(named)
     return named[loop] if loop is not None else ()
+
+
+def step_number(trace: Trace, step: ProgramStep) -> StepNumber | None:
+    """Return the number of one of a trace's steps; None unless gpuprof's own survey by PyTorch's profiler recorded it.
+
+    n calls make n - 1 steps, so the first step by optimizers has number 1. Of several kinds of optimizers one that is
+    called only once has no steps, and its call is not counted.
+    """
+    if not trace.from_start or trace.kind != TORCH_TRACE:
+        return None
+    if step.name.startswith(OPTIMIZER_STEP):
+        return StepNumber("optimizer", sum(end <= step.start_s for end in _calls_ended(trace.steps)))
+    if step.name.startswith(MODULE_CALL) and _is_main(step.thread):
+        calls = (other for other in trace.steps if (other.name, other.thread) == (step.name, step.thread))
+        number = sum(call.start_s <= step.start_s for call in calls)
+        return StepNumber("module", number, step.name.removeprefix(MODULE_CALL))
+    return None
+
+
+def _calls_ended(steps: Iterable[ProgramStep]) -> Iterator[float]:
+    """Yield when the calls of optimizers ended: where their steps begin, and where the last step of each kind ends."""
+    last: dict[Hashable, ProgramStep] = {}
+    for step in steps:
+        if step.name.startswith(OPTIMIZER_STEP):
+            yield step.start_s
+            last[step.name, step.thread] = step
+    yield from (step.start_s + step.duration_s for step in last.values())
+
+
+def _is_main(thread: Hashable) -> bool:
+    """Tell whether a thread, as `process/thread`, is the one that its process began with: on Linux they are equal."""
+    process, _, own = str(thread).partition("/")
+    return process == own
 
 
 def _named(steps: Iterable[ProgramStep]) -> dict[str, list[ProgramStep]]:

@@ -12,6 +12,12 @@ from collections.abc import Sequence
 
 MODULE = "nn.Module: "
 """How PyTorch's profiler begins the name of a module's call, where it records stacks: `nn.Module: Linear_0`."""
+OPTIMIZER_CALL = re.compile(r"Optimizer\.step#(\w+)\.step")
+"""The range that torch opens around a call of Optimizer.step, with the optimizer's class."""
+MARK = "gpuprof-chosen"
+"""The range that is open around chosen parts of a program while gpuprof profiles those alone. Readers leave it out."""
+OPTIMIZER_UNIT = "optimizer step"
+"""What a call of Optimizer.step is called among the parts of a program that can be chosen; modules have their names."""
 _SIZES = r"\[(?:\[[\d, -]*\](?:, )?)*\]"
 _TAIL = re.compile(
     rf"(?:, seq = \d+)?(?:, op_id = \d+)?(?:, sizes = ({_SIZES}))?(?:, input_op_ids = \[[\d(), -]*\])?\Z"
@@ -97,6 +103,20 @@ def innermost_module(ranges: Sequence[str]) -> str:
     own = own_ranges(ranges)[::-1]
     told = next((text.removeprefix(MODULE) for text in own if text.startswith(MODULE)), "")
     return told or next((text for text in own if _MODULE.fullmatch(text)), "")
+
+
+def unit_of(ranges: Sequence[str]) -> str:
+    """Return the innermost part of the program around a launch that can be chosen for a profile: a module, forward or
+    backward, or a call of an optimizer. Empty if there is none.
+
+    Ranges of the program that are named as modules are cannot be told from them; to choose such a one marks nothing.
+    """
+    for text in reversed(own_ranges(ranges)):
+        if OPTIMIZER_CALL.fullmatch(text):
+            return OPTIMIZER_UNIT
+        if _MODULE.fullmatch(text):
+            return text
+    return ""
 
 
 def least_side(ranges: Sequence[str]) -> int | None:

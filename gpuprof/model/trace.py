@@ -24,6 +24,8 @@ PROFILER_STEP = "ProfilerStep"
 """What PyTorch's profiler calls the steps that a program tells it of."""
 OPTIMIZER_STEP = "optimizer step"
 """What is called a step from the end of one call of an optimizer to the end of the next."""
+MODULE_CALL = "call of "
+"""A step from one call of an outermost module to the next is called so, with the module's name behind it."""
 
 
 class Collective(Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpuprof.model.torch_ranges import readable_range
+from gpuprof.model.torch_ranges import MARK, readable_range
 from gpuprof.read.protobuf import all_bytes, by_number, last_number, last_text
 
 _DOMAINS, _THREADS, _START_END = 1, 2, 3
@@ -38,9 +38,12 @@ def nvtx_ranges(state: bytes, thread: int | None) -> tuple[str, ...]:
 
 
 def names_in_domain(domain: str, names: Iterable[str]) -> Iterator[str]:
-    """Yield names of ranges as gpuprof writes them: behind that of their domain, unless it is the default one."""
+    """Yield names of ranges as gpuprof writes them: behind that of their domain, unless it is the default one.
+
+    gpuprof's own mark is none of the program's ranges.
+    """
     prefix = "" if domain in _DEFAULT else f"{domain}:"
-    return (prefix + readable_range(name) for name in names)
+    return (prefix + readable_range(name) for name in names if name != MARK)
 
 
 def _by_domain(entries: Iterable[bytes], name: int) -> Mapping[int | None, list[str]]:

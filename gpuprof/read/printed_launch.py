@@ -16,7 +16,7 @@ from gpuprof.model.recorded import (
     LaunchDetails,
     Metric,
 )
-from gpuprof.model.torch_ranges import readable_range
+from gpuprof.model.torch_ranges import MARK, readable_range
 from gpuprof.read.printed_table import is_range_column
 
 _DOMAIN = re.compile(r'"([^:"]*):')
@@ -135,7 +135,8 @@ def _outside_brackets(text: str) -> str:
 def _ranges(column: str, cell: str) -> tuple[str, ...]:
     """Return the range names of a cell such as `THREAD  "DOMAIN:NAME:none:none:none:none:none:none" `.
 
-    A name may hold colons; the six fields behind it do not. The default domain is left out, another is kept.
+    A name may hold colons; the six fields behind it do not. The default domain is left out, another is kept. gpuprof's
+    own mark is none of the program's ranges.
     """
     names = []
     end = 0
@@ -143,8 +144,9 @@ def _ranges(column: str, cell: str) -> tuple[str, ...]:
         domain, name = opening[1], cell[opening.end() : behind.start()]
         if "Start/Stop" in column:
             domain, _, name = name.partition(":")
-        name = readable_range(name)
-        names.append(name if domain in {"", "<default domain>"} else f"{domain}:{name}")
+        if name != MARK:
+            name = readable_range(name)
+            names.append(name if domain in {"", "<default domain>"} else f"{domain}:{name}")
         end = behind.end()
     return tuple(names)
 

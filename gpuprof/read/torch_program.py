@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 from gpuprof.model.torch_flop import PRODUCTS
-from gpuprof.model.torch_ranges import MODULE
-from gpuprof.model.trace import OPTIMIZER_STEP, PROFILER_STEP, ProgramStep
+from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
+from gpuprof.model.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep
 from gpuprof.read.timeline_parts import ThreadSpan, program_step
-
-_OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 
 
 class Call(ThreadSpan, Protocol):
@@ -56,11 +53,11 @@ def steps(
 
 def _optimizer_steps(annotations: Iterable[Call], origin: int) -> list[ProgramStep]:
     """Return the steps from the end of one call of an optimizer to the end of the next, for each kind of optimizer."""
-    calls = outermost(call for call in annotations if _OPTIMIZER.fullmatch(call.name))
+    calls = outermost(call for call in annotations if OPTIMIZER_CALL.fullmatch(call.name))
     kinds = {call.name for call in calls}
     ends: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
     for call in calls:
-        kind = _OPTIMIZER.sub(r"\1", call.name)
+        kind = OPTIMIZER_CALL.sub(r"\1", call.name)
         ends[OPTIMIZER_STEP if len(kinds) == 1 else f"{OPTIMIZER_STEP} ({kind})", call.thread].append(call.end)
     return list(_between(ends, origin))
 
@@ -69,7 +66,7 @@ def _module_steps(modules: Iterable[Call], origin: int) -> list[ProgramStep]:
     """Return the steps from the beginning of one call of an outermost module to that of the next."""
     starts: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
     for call in outermost(modules):
-        starts[f"call of {call.name.removeprefix(MODULE)}", call.thread].append(call.start)
+        starts[f"{MODULE_CALL}{call.name.removeprefix(MODULE)}", call.thread].append(call.start)
     return list(_between(starts, origin))
 
 

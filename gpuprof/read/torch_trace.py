@@ -146,6 +146,8 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
     distributed = trace.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     surveyed = trace.get("gpuprof")
+    surveyed = surveyed if isinstance(surveyed, dict) else {}
+    modules = events.modules or _outermost_modules(events.annotations, surveyed)
     return Trace(
         file=name,
         sha256=sha256,
@@ -154,16 +156,22 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
         tool_version=None,
         devices=tuple(_device(properties.get(number, {})) for number in used),
         activities=tuple(activities),
-        steps=tuple(steps(events.steps, events.annotations, events.modules, origin)),
+        steps=tuple(steps(events.steps, events.annotations, modules, origin)),
         rank=count(distributed.get("rank")),
         ranks=count(distributed.get("world_size")),
         peak_memory_bytes=events.peak_memory_bytes,
         created_s=since_epoch((count(trace.get("baseTimeNanoseconds")) or 0) + origin),
         warnings=(*left_out(events.untimed), *impossible(events.impossible)),
         products=_products(calls, origin),
-        from_start=isinstance(surveyed, dict) and surveyed.get("from_start") is True,
+        from_start=surveyed.get("from_start") is True,
         host_waits=host_waits(events.waits, origin) if events.calls else None,
     )
+
+
+def _outermost_modules(annotations: Iterable[_Event], surveyed: Mapping[str, Any]) -> list[_Event]:
+    """Return the annotations of a survey that are calls of outermost modules: it names those modules."""
+    names = surveyed.get("modules")
+    return [span for span in annotations if span.name in names] if isinstance(names, list) else []
 
 
 def recorded_products(recorded: Iterable[object]) -> tuple[MatrixProduct, ...]:

@@ -23,6 +23,7 @@ from gpuprof.collect.plan import make_plan
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.torch_ranges import MARK
 from tests.field.folder import folder
 from tests.table import each_row
 
@@ -67,6 +68,7 @@ COMMANDS: dict[str, dict[str, object]] = {
     "by number": {"filters": Filters("a|b", None, 3, 2, ("step/", "epoch@domain")), "kill": True},
     "application replay": {"replay_mode": "application", "clock_control": "base"},
     "whole graphs": {"graphs": "graph", "targets": "application-only"},
+    "marked parts": {"filters": Filters(ranges=(f"{MARK}/",))},
     "from cudaProfilerStart": {"from_start": False, "filters": Filters("^(slow|fixed)$", name_base="function")},
     "source folders": {"source": True, "source_folders": (Path("/tmp"), Path("a b"))},
     "processes": {"filters": Filters(processes="exclude:gcc")},

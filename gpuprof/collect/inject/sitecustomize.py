@@ -1,7 +1,7 @@
 """Runs in the program's own Python, before the program: waits for torch, and then has its work marked or recorded.
 
-`GPUPROF_ANNOTATE=1` has it marked with NVTX ranges; `GPUPROF_SURVEY_TO`, a folder, recorded by torch's own profiler, or
-with `GPUPROF_SURVEY_BY=cupti` by cupti-python.
+`GPUPROF_ANNOTATE=1` has it marked with NVTX ranges, and by `GPUPROF_MARK` chosen parts of it once more;
+`GPUPROF_SURVEY_TO`, a folder, recorded by torch's own profiler, or with `GPUPROF_SURVEY_BY=cupti` by cupti-python.
 gpuprof puts this folder first on PYTHONPATH, so that every Python that the program starts comes by here. Only the
 standard library is used, of Python 3.8 or newer, and until torch comes no module that Python itself has not loaded.
 What the program sees stays as it was, but for a finder that waits for torch and its autotuners: the folder leaves
@@ -98,6 +98,11 @@ def _annotate(_: "ModuleType") -> None:
         _load("torch_autotuning").install(ranges, _wait_for)
     except Exception as error:
         _give_up(error, "launches of autotuners are not marked")
+    if os.environ.get("GPUPROF_MARK") and not _SURVEYED:
+        try:
+            _load("torch_marks").install(ranges)
+        except Exception as error:
+            _give_up(error, "what was chosen is not marked")
 
 
 def _load(name: str) -> "Any":

@@ -68,13 +68,13 @@ class _Thread(threading.local):
 class _State:
     """What this process has installed: how ranges are written, how modules were called before, what is observed.
 
-    `begin` and `rest` are called where an outermost module of a thread is called, and where it has returned.
+    `begin` is called with its name where an outermost module of a thread is called, and `rest` where it has returned.
     """
 
     def __init__(self) -> None:
         self.push: Callable[[str], object] = str
         self.pop: Callable[[], object] = str
-        self.begin: Callable[[], object] = str
+        self.begin: Callable[[str], object] = str
         self.rest: Callable[[], object] = str
         self.call: Any = None
         self.observe = False
@@ -104,6 +104,14 @@ def install(survey: Any = None) -> None:
         atexit.register(_end_observing)
 
 
+def go_through(wrap: Callable[..., Any]) -> None:
+    """Have ranges and the beginnings of outermost modules go through what `wrap` makes of our functions for them.
+
+    It is given those that open and close a range, that for a beginning, and one to call with a failure of ours.
+    """
+    _state.push, _state.pop, _state.begin = wrap(_state.push, _state.pop, _state.begin, _stop)
+
+
 # Modules, forward
 
 
@@ -131,11 +139,11 @@ def _enter(module: Any) -> bool:
     """Open the range of a module's call and tell whether that went well."""
     try:
         calls = _thread.calls
-        if not calls:
-            _state.begin()
         name = _names.get(module)
         if name is None:
             name = _named(module, calls[-1][1] if calls else None)
+        if not calls:
+            _state.begin(name)
         first = _next_number() if _next_number is not None else 0
         _state.push(name)
         calls.append((first, name))
@@ -284,7 +292,7 @@ def _observe_main_thread() -> None:
             _stop(error)
 
 
-def _observe(*, in_use: bool = False) -> None:
+def _observe(_: str = "", *, in_use: bool = False) -> None:
     """Have this thread's operators marked, unless they are, another profiler is at work, or CUDA is not in use yet."""
     if _thread.observed or not _state.observe or not (in_use or torch.cuda.is_initialized()):
         return

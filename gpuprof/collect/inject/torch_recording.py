@@ -48,11 +48,12 @@ class _Thread(threading.local):
 
 
 class _State:
-    """Whether something is recorded, and the number of blocks of operators before that."""
+    """Whether something is recorded, how many blocks of operators were before that, which modules were outermost."""
 
     def __init__(self) -> None:
         self.on = False
         self.blocks_before = 0
+        self.outermost: dict[str, None] = {}
 
 
 _state = _State()
@@ -149,6 +150,12 @@ def pop() -> None:
         _close(handle)
 
 
+def note_outermost(name: str) -> None:
+    """Have the trace say that the annotation of this name is that of an outermost module of the main thread."""
+    if _state.on:
+        _state.outermost[_writable(name)] = None
+
+
 def annotated() -> bool:
     """Tell whether an annotation is open in this thread."""
     return bool(_thread.handles)
@@ -171,7 +178,8 @@ def stop() -> Any:
         with contextlib.suppress(Exception):
             _let_gpus_finish()
         with contextlib.suppress(Exception):
-            torch.autograd._add_metadata_json("gpuprof", json.dumps({"from_start": True}))
+            told = {"from_start": True, "modules": list(_state.outermost)}
+            torch.autograd._add_metadata_json("gpuprof", json.dumps(told))
         with contextlib.suppress(Exception):
             torch.autograd._add_metadata_json("distributedInfo", json.dumps(_rank()))
         getattr(profiler, "_run_on_profiler_stop", bool)()

@@ -95,10 +95,13 @@ def install(on_end: Callable[[], object]) -> None:
         torch.cuda._lazy_call(_begin)
 
 
-def begin() -> None:
+def begin(module: str) -> None:
     """Begin what could not begin where CUDA was first used; called where an outermost module is called."""
-    if _state.waiting and _in_main_thread():
+    if not _in_main_thread():
+        return
+    if _state.waiting:
         _begin()
+    recording.note_outermost(module)
 
 
 def rest() -> None:
@@ -237,7 +240,8 @@ def _may_end_here() -> bool:
     return recording.sees_all_threads() or _in_main_thread()
 
 
-compiling.pass_over(begin, rest, _look, _why_end, recording.operators, recording.push, recording.pop)
+compiling.pass_over(begin, rest, _in_main_thread, _look, _why_end)
+compiling.pass_over(recording.operators, recording.push, recording.pop, recording.note_outermost)
 
 
 # What the program does besides
