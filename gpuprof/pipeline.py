@@ -320,7 +320,11 @@ def _questions_about(kernel: KernelProfile, chosen: CounterSet, *, tell: bool) -
     """Return the questions of a set about a kernel: those that its limits leave open, or all that make sense."""
     if not chosen.asks_all:
         return open_questions(kernel, opcodes_tell_tensor_work=tell)
-    return frozenset(chosen.questions) if runs_on_tensor_cores(kernel) and not tell else frozenset(chosen.questions) - {"tensor-work"}
+    return (
+        frozenset(chosen.questions)
+        if runs_on_tensor_cores(kernel) and not tell
+        else frozenset(chosen.questions) - {"tensor-work"}
+    )
 
 
 def _analysis(reports: Sequence[Report], finder: HardwareFinder) -> Analysis:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gpuprof.own_files import write_whole
-
 INJECTED = Path(__file__).resolve().parent / "inject"
 """The folder that goes first on PYTHONPATH. It holds a sitecustomize, which Python runs before any program."""
 
@@ -45,16 +43,17 @@ def annotation(environ: Mapping[str, str]) -> dict[str, str]:
     return {"GPUPROF_ANNOTATE": "1", "PYTHONPATH": os.pathsep.join(entries)}
 
 
-def marked(environ: Mapping[str, str], parts: Marked, path: Path) -> dict[str, str]:
-    """Write to a file what is to be marked, and return the environment for an annotated program that marks it.
-
-    Raises OSError.
-    """
+def marks_text(parts: Marked) -> str:
+    """Return the file that says what is to be marked."""
     told = {
         "step": parts.step, "by": parts.by, "module": parts.module, "units": parts.units, "with": parts.with_,
     }  # fmt: skip
-    write_whole(path, json.dumps(told).encode())
-    return {**annotated(environ), "GPUPROF_MARK": str(path.absolute())}
+    return json.dumps(told)
+
+
+def marking(place: Path) -> dict[str, str]:
+    """Return the variables by which an annotated program marks what a file says."""
+    return {"GPUPROF_MARK": str(place.absolute())}
 
 
 def surveyed(environ: Mapping[str, str], folder: Path) -> dict[str, str]:

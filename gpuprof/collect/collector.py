@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from gpuprof.collect.annotate import marks_text
 from gpuprof.collect.command import BY_POSITION, NcuCommand
 from gpuprof.collect.commands import (
     ANOTHER_TOOL,
@@ -48,6 +49,7 @@ from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.recorded import GpuSamples, Launch, Report
 from gpuprof.model.surveyed import was_throttled
 from gpuprof.model.trace import KERNEL, Trace, is_communication
+from gpuprof.own_files import write_whole
 from gpuprof.units import format_si
 
 ReadSurvey = Callable[[Path], Report | Trace]
@@ -118,25 +120,25 @@ class Collector:
         if tool == NCU:
             yield from execution.lines(survey_command(request, self._ncu))
         if not request.only_times:
-            for command in self._counting_commands(arch, survey, plan):
-                yield from execution.lines(command)
+            yield from self._counting_lines(arch, survey, plan)
 
-    def _counting_commands(
-        self, arch: ArchSpec, survey: Survey | None, plan: ProfilePlan | None
-    ) -> Iterator[NcuCommand]:
+    def _counting_lines(self, arch: ArchSpec, survey: Survey | None, plan: ProfilePlan | None) -> Iterator[str]:
         """Yield the runs that count, as far as they are known before the first of them: all questions are asked."""
-        request, ncu = self.request, self._ncu
+        request, ncu, lines = self.request, self._ncu, self.execution.lines
         if survey is None or plan is None:
-            yield profile_command(request, ncu, arch, None)
+            yield from lines(profile_command(request, ncu, arch, None))
             return
         selection = self.select(survey, plan, arch)
         if not SETS[request.counters].in_stages:
-            yield profile_command(request, ncu, arch, selection)
+            yield from lines(profile_command(request, ncu, arch, selection))
             return
-        yield limits_command(request, ncu, arch, selection)
+        yield from lines(limits_command(request, ncu, arch, selection))
         chosen = self._selection_of(arch, plan, selection, survey, plan.kernels)
-        questions = SETS[request.counters].questions
-        yield answers_command(request, ncu, arch, chosen, questions, with_limits=False)
+        if chosen.marks is not None:
+            place = shell_line([str(request.place / MARKS_FILE)])
+            yield f"{shell_line(['printf', '%s', marks_text(chosen.marks)])} >{place}"
+        asked = Asked(plan.kernels, frozenset(SETS[request.counters].questions), with_limits=False)
+        yield from lines(self._answers_command(arch, chosen, asked))
 
     def tools(self) -> tuple[str, ...]:
         """Return the tools to try for the survey, in order. Only ncu takes launches by NVTX range."""
@@ -303,13 +305,12 @@ class Collector:
         `first` is how the limits were collected, of which a part is selected.
         """
         selection = self._selection_of(arch, plan, first, survey, asked.kernels)
+        return self._collected(
+            "answers", lambda chosen: self._answers_command(arch, chosen, asked), plan, selection, may_fail=True
+        )
 
-        def command(chosen: Selection) -> NcuCommand:
-            return answers_command(
-                self.request, self._ncu, arch, chosen, asked.questions, with_limits=asked.with_limits
-            )
-
-        return self._collected("answers", command, plan, selection, may_fail=True)
+    def _answers_command(self, arch: ArchSpec, selection: Selection, asked: Asked) -> NcuCommand:
+        return answers_command(self.request, self._ncu, arch, selection, asked.questions, with_limits=asked.with_limits)
 
     def _selection_of(
         self, arch: ArchSpec, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]
@@ -319,11 +320,10 @@ class Collector:
         if first.window is None:
             return named
         most = int(_MOST_S / (answer_passes(arch) * PASS_S))
-        step = survey.marked_step(first.window.launches[0]) if self.request.annotate else None
-        place = self.request.place / MARKS_FILE
+        step = survey.step_number_of(first.window.launches[0]) if self.request.annotate else None
         candidates = (
             within(first.window, kernels, is_barred=self._barred(plan), most=most),
-            by_marks(first.window, kernels, step, place, with_ranges=bool(self.request.ranges)) if step else None,
+            by_marks(first.window, kernels, step, with_ranges=bool(self.request.ranges)) if step is not None else None,
         )
         fitting = [selection for selection in candidates if selection is not None and selection.launches <= most]
         return min(fitting, key=lambda selection: selection.launches, default=named)
@@ -343,6 +343,8 @@ class Collector:
         seen to miss numbers of kernels whose names are not mangled.
         """
         self.execution.remove(self.request.place / AGAIN_FILE, self.request.place / AGAIN_LOG)
+        if selection.marks is not None:
+            write_whole(self.request.place / MARKS_FILE, marks_text(selection.marks).encode())
         try:
             done = self._runs.run(stage, command(selection), selection.launches, may_be_empty=True)
             reports = self._fitting(self._outcome(done), selection)

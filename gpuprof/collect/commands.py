@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from gpuprof.collect.annotate import marking
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.failures import NcuFailure
@@ -14,6 +15,7 @@ from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.request import (
     ANSWERS_FILE,
     ANSWERS_LOG,
+    MARKS_FILE,
     PROFILE_FILE,
     PROFILE_LOG,
     SURVEY_FILE,
@@ -54,18 +56,8 @@ def tool_command(request: ProfileRequest, tool: str, environ: Mapping[str, str])
 
 def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, selection: Selection | None) -> NcuCommand:
     """Return a run that collects all counters of the set, of what is selected, else of the launches asked for."""
-    if selection is not None:
-        filters, variables = selection.filters, selection.variables
-    else:
-        filters = Filters(
-            kernel=request.kernel,
-            launch_skip=request.launch_skip,
-            launch_count=request.launch_count,
-            name_base=request.kernel_base,
-        )
-        variables = {}
     chosen = SETS[request.counters]
-    command = _counting(request, ncu, filters, variables, metrics_of(arch, request.counters))
+    command = _counting(request, ncu, selection, metrics_of(arch, request.counters))
     return replace(
         command,
         sections=chosen.sections,
@@ -77,7 +69,7 @@ def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, selectio
 
 def limits_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, selection: Selection) -> NcuCommand:
     """Return the run that tells what limits each launch that is selected."""
-    return _counting(request, ncu, selection.filters, selection.variables, limit_metrics(arch))
+    return _counting(request, ncu, selection, limit_metrics(arch))
 
 
 def answers_command(
@@ -92,14 +84,13 @@ def answers_command(
     """Return the run that answers questions about what is selected; with limits, where not all of theirs are known."""
     asked = sorted(questions, key=QUESTIONS.index)
     metrics = (*(limit_metrics(arch) if with_limits else ()), *question_metrics(arch, asked))
-    command = _counting(request, ncu, selection.filters, selection.variables, tuple(dict.fromkeys(metrics)))
+    command = _counting(request, ncu, selection, tuple(dict.fromkeys(metrics)))
     folder = request.place
     return replace(command, output=folder / ANSWERS_FILE, log=folder / ANSWERS_LOG, source="waits" in asked)
 
 
-def _counting(
-    request: ProfileRequest, ncu: Path, filters: Filters, variables: Mapping[str, str], metrics: tuple[str, ...]
-) -> NcuCommand:
+def _counting(request: ProfileRequest, ncu: Path, selection: Selection | None, metrics: tuple[str, ...]) -> NcuCommand:
+    filters = selection.filters if selection is not None else _asked_for(request)
     return _command(
         request,
         ncu,
@@ -107,9 +98,19 @@ def _counting(
         PROFILE_LOG,
         metrics=metrics,
         filters=replace(filters, ranges=(*request.ranges, *filters.ranges)),
-        variables=variables,
+        variables=marking(request.place / MARKS_FILE) if selection is not None and selection.marks is not None else {},
         cache_control=request.cache_control,
         replay_mode=request.replay_mode,
+    )
+
+
+def _asked_for(request: ProfileRequest) -> Filters:
+    """Return the filters for launches that the user has chosen by number and name."""
+    return Filters(
+        kernel=request.kernel,
+        launch_skip=request.launch_skip,
+        launch_count=request.launch_count,
+        name_base=request.kernel_base,
     )
 
 

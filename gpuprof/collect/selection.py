@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from gpuprof.collect.annotate import MARK, Marked, marking
+from gpuprof.collect.annotate import Marked
 from gpuprof.collect.command import Filters
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
 from gpuprof.collect.window import Window, choose_window
-from gpuprof.model.torch_ranges import innermost_module
+from gpuprof.model.steps import StepNumber
+from gpuprof.model.torch_ranges import MARK, unit_of
 
-_OPTIMIZER = re.compile(r"Optimizer\.step#")
-OPTIMIZER_UNIT = "optimizer step"
 _NVTX = f"{MARK}/"
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Launches to profile: what ncu and the program are told, how many launches that should be, and of what.
+    """Launches to profile: what ncu is told, how many launches that should be, and of what.
 
-    `window` is what must come, in its order, where the selection is by position.
+    `window` is what must come, in its order, where the selection is by position; `marks` is what our hook is told.
     """
 
     filters: Filters
@@ -32,14 +29,7 @@ class Selection:
     kernels: tuple[PlannedKernel, ...]
     by: Literal["position", "marks", "names"]
     window: Window | None = None
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-
-class MarkedStep(NamedTuple):
-    """A step of the program in which parts can be marked: how steps are counted, and its number."""
-
-    by: Literal["optimizer", "module"]
-    number: int
+    marks: Marked | None = None
 
 
 def by_position(window: Window, kernels: Sequence[PlannedKernel]) -> Selection:
@@ -64,7 +54,7 @@ def within(
 
 
 def by_marks(
-    window: Window, kernels: Sequence[PlannedKernel], step: MarkedStep, file: Path, *, with_ranges: bool
+    window: Window, kernels: Sequence[PlannedKernel], step: StepNumber, *, with_ranges: bool
 ) -> Selection | None:
     """Select the modules, their backward passes and the optimizer's step that launch kernels, in one step.
 
@@ -72,17 +62,12 @@ def by_marks(
     because ncu takes what any of several ranges has. None where no module launches one of the kernels.
     """
     shapes = {kernel.shape for kernel in kernels}
-    units = {unit_of(seen) for seen in window.launches if seen.shape in shapes} - {""}
+    units = {unit_of(seen.ranges) for seen in window.launches if seen.shape in shapes} - {""}
     if not units:
         return None
-    marked = Marked(step.number, step.by, tuple(sorted(units)), "profiler" if with_ranges else "nvtx")
+    parts = Marked(
+        step.number, step.by, tuple(sorted(units)), "profiler" if with_ranges else "nvtx", module=step.module
+    )
     filters = Filters(from_start=False) if with_ranges else Filters(ranges=(_NVTX,))
-    count = sum(unit_of(seen) in units for seen in window.launches)
-    return Selection(filters, count, tuple(kernels), "marks", variables=marking(marked, file))
-
-
-def unit_of(seen: Seen) -> str:
-    """Return the part of the program that launched something, as our hook calls it; empty where it can mark none."""
-    if any(_OPTIMIZER.match(name) for name in seen.ranges):
-        return OPTIMIZER_UNIT
-    return innermost_module(seen.ranges)
+    count = sum(unit_of(seen.ranges) in units for seen in window.launches)
+    return Selection(filters, count, tuple(kernels), "marks", marks=parts)

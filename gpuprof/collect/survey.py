@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from gpuprof.collect.launches import Seen, launches_of
 from gpuprof.collect.plan import ProfilePlan
-from gpuprof.collect.selection import MarkedStep, marked_step
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.autotuning import Tries, without_tries
 from gpuprof.model.intervals import TimeInterval
 from gpuprof.model.recorded import GpuSamples, Report
-from gpuprof.model.steps import loop_of
+from gpuprof.model.steps import StepNumber, loop_of, step_number
 from gpuprof.model.trace import ProgramStep, Trace
 
 
@@ -55,12 +54,13 @@ class Survey:
         """Return the steps of the program in whose recording a launch is."""
         return [(step.start_s, step.start_s + step.duration_s) for step in self._loop(seen)]
 
-    def marked_step(self, seen: Seen) -> MarkedStep | None:
-        """Return the step of a launch as our hook counts it; None where it cannot be marked."""
-        for number, step in enumerate(self._loop(seen)):
-            if seen.launched_s is not None and step.start_s <= seen.launched_s < step.start_s + step.duration_s:
-                return marked_step(step, number)
-        return None
+    def step_number_of(self, seen: Seen) -> StepNumber | None:
+        """Return the step of a launch, as our hook counts steps; None where there is none that it can count to."""
+        recorded = self.recorded[seen.source]
+        if seen.launched_s is None or not isinstance(recorded, Trace):
+            return None
+        own = (step for step in self._loop(seen) if step.start_s <= seen.launched_s < step.start_s + step.duration_s)
+        return next((step_number(recorded, step) for step in own), None)
 
     def _loop(self, seen: Seen) -> Sequence[ProgramStep]:
         recorded = self.recorded[seen.source]

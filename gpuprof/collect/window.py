@@ -96,7 +96,9 @@ def _stretches(launches: Sequence[Seen], steps: Sequence[TimeInterval]) -> Itera
         yield [seen for seen in launches if seen.launched_s is not None and start_s <= seen.launched_s < end_s]
 
 
-def _pieces(stretch: Sequence[Seen], place_of: Mapping[int, int], is_barred: Callable[[Seen], bool]) -> Iterator[_Piece]:
+def _pieces(
+    stretch: Sequence[Seen], place_of: Mapping[int, int], is_barred: Callable[[Seen], bool]
+) -> Iterator[_Piece]:
     """Yield what lies between launches that must not be profiled, and between launches that are no own work."""
     numbered = enumerate(stretch)
 

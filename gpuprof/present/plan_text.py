@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuprof.collect.cost import forecast_of
-from gpuprof.present.session_text import count_text, dims_text, verdict_text
+from gpuprof.present.session_text import count_text, dims_text, headline_text, verdict_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
 
@@ -22,7 +22,8 @@ _KERNELS_SHOWN = 20
 
 def timeline_lines(session: Session) -> Iterator[str]:
     """Yield what the times of a survey tell, before anything is counted."""
-    yield f"first verdict, by times alone: {verdict_text(session)}"
+    headline = headline_text(session)
+    yield f"by times alone: {f'{headline} ' if headline else ''}{verdict_text(session)}"
 
 
 def plan_lines(plan: ProfilePlan, selection: Selection) -> Iterator[str]:
