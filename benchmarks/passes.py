@@ -1,7 +1,10 @@
-"""In how many passes CUPTI collects gpuprof's counter sets on each chip, and which counters cost them; without a GPU.
+"""In how many passes CUPTI collects what gpuprof asks for on each chip, and which counters cost them; without a GPU.
 
-python -m benchmarks.passes [--cupti LIBRARY]               every set on every chip that this CUPTI knows
-python -m benchmarks.passes --cost SET --arch sm_90         by how many passes a set shrinks without each of its metrics
+python -m benchmarks.passes [--cupti LIBRARY]               everything on every chip that this CUPTI knows
+python -m benchmarks.passes --cost all --arch sm_90         by how many passes it shrinks without each of its metrics
+
+Opcodes (`sass__`) and samples of the program counter are not CUPTI's to schedule: they are listed with the metrics that
+it does not count. ncu adds about two passes of its own, and one for opcodes and samples.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.command_line import run as run_command
-from gpuprof.collect.counter_sets import SETS
-from gpuprof.collect.metrics import forecast_passes, metrics_of
+from gpuprof.collect.cost import SCHEDULED
+from gpuprof.collect.metrics import limit_metrics, question_metrics
+from gpuprof.diagnose.questions import QUESTIONS
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
@@ -25,8 +29,9 @@ CHIPS: Mapping[str, str] = {
     "sm_100": "GB100", "sm_103": "GB110", "sm_120": "GB202",
 }  # fmt: skip
 """A chip of each architecture. CUPTI 12.9 knows Volta, 13.0 no more."""
-STOCK = "full"
-"""A set of ncu's own, whose metrics only its section files tell."""
+LIMITS, ANSWERS, ALL, TENSOR = "limits", "answers", "all", "tensor-work"
+ASKED = (LIMITS, *QUESTIONS, ANSWERS, ALL)
+"""What can be asked for: the limits, each question, all of them but tensor work by counters, and these with the limits."""
 _NO_COUNTERS = ("launch__", "sass__", "group:", "smsp__pcsamp", "sm__maximum_warps_per_active_cycle_pct")
 """Attributes of launches, counts by patched code, samples: CUPTI's host library does not schedule them."""
 _RANGE_PROFILER = 0
@@ -125,8 +130,20 @@ def arch_of(name: str) -> ArchSpec:
     return arch
 
 
+def metrics_of(arch: ArchSpec, name: str) -> tuple[str, ...]:
+    """Return the metrics of one of `ASKED`."""
+    by_opcodes = [question for question in QUESTIONS if question != TENSOR]
+    if name == LIMITS:
+        return limit_metrics(arch)
+    if name == ANSWERS:
+        return question_metrics(arch, by_opcodes)
+    if name == ALL:
+        return tuple(dict.fromkeys((*limit_metrics(arch), *question_metrics(arch, by_opcodes))))
+    return question_metrics(arch, [question for question in QUESTIONS if question == name])
+
+
 def counters_of(arch: ArchSpec, name: str) -> list[str]:
-    """Return the metrics of a set that are put into passes by CUPTI."""
+    """Return the metrics of one of `ASKED` that are put into passes by CUPTI."""
     return [metric for metric in metrics_of(arch, name) if not metric.startswith(_NO_COUNTERS)]
 
 
@@ -134,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print a table and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.passes", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--cupti", type=Path, metavar="LIBRARY", help="libcupti.so instead of that of NVIDIA's wheel")
-    parser.add_argument("--cost", choices=[name for name in SETS if name != STOCK], help="what each metric costs")
+    parser.add_argument("--cost", choices=ASKED, help="what each metric costs")
     parser.add_argument("--arch", choices=CHIPS, default="sm_90")
     parser.set_defaults(run=run)
     return run_command(parser, arguments)
@@ -152,17 +169,15 @@ def run(options: argparse.Namespace) -> int:
         lines = _costs(scheduler, arch_of(options.arch), options.cost)
     else:
         lines = (line for name in CHIPS for line in _rows(scheduler, arch_of(name)))
-        print(f"{'arch':8}{'chip':8}{'set':10}{'counters':>9}{'passes':>8}  {'forecast':10}not on this chip")
+        print(f"{'arch':8}{'chip':8}{'asked':12}{'counters':>9}{'passes':>8}{'said':>6}  beside  not on this chip")
     for line in lines:
         print(line, flush=True)
     return 0
 
 
 def _rows(scheduler: Scheduler, arch: ArchSpec) -> Iterator[str]:
-    chip = CHIPS[arch.name]
-    for name in SETS:
-        if name == STOCK:
-            continue
+    chip, said = CHIPS[arch.name], SCHEDULED[arch.name]._asdict()
+    for name in ASKED:
         metrics = counters_of(arch, name)
         try:
             unknown = scheduler.unknown(chip, metrics)
@@ -170,9 +185,10 @@ def _rows(scheduler: Scheduler, arch: ArchSpec) -> Iterator[str]:
             yield f"{arch.name:8}{chip:8}{problem.message}"
             return
         passes = scheduler.passes(chip, [metric for metric in metrics if metric not in unknown])
-        low, high = forecast_passes(arch, name)
+        beside = [metric for metric in metrics_of(arch, name) if metric.startswith(("sass__", "smsp__pcsamp"))]
         counted = "–" if passes is None else str(passes)
-        yield f"{arch.name:8}{chip:8}{name:10}{len(metrics):9}{counted:>8}  {f'{low} to {high}':10}{' '.join(unknown)}"
+        row = f"{arch.name:8}{chip:8}{name:12}{len(metrics):9}{counted:>8}{said.get(name, ''):>6}"
+        yield f"{row}  {len(beside):6}  {' '.join(unknown)}"
 
 
 def _costs(scheduler: Scheduler, arch: ArchSpec, name: str) -> Iterator[str]:

@@ -90,6 +90,18 @@ def test_what_is_not_known_sets_no_launch_apart() -> None:
     assert alike([(LaunchKind("k", Resources(1, 1)), 0), (LaunchKind("l", Resources(1, None)), 1)]) == [[0], [1]]
 
 
+def test_products_of_other_shapes_are_kernels_of_their_own_however_similar_their_times() -> None:
+    operators = ("aten::mm [2, 4]×[4, 3]", "aten::mm [2, 5]×[5, 3]", "aten::addmm [2, 4]×[4, 3]")
+    every = [
+        replace(builders.launch({"gpu__time_duration.sum": 1e-3 + 1e-6 * number}, name="sgemm"), ranges=(operator,))
+        for number, operator in enumerate(operators * 2)
+    ]
+    for at_once in (False, True):
+        whole = analyse([builders.report(*every)], builders.hardware_of, "1", one_of_a_kind=at_once)
+        kernels = grouped(diagnose(whole)).kernels
+        assert [(kernel.ranges, kernel.launches) for kernel in kernels] == [((text,), 2) for text in operators]
+
+
 def test_builds_are_kernels_of_their_own_in_either_way() -> None:
     """Of one name, grid and block: 50 registers in 2 s, 80 in 0.5 s, the second a second time in 0.49 s."""
     registers = "launch__registers_per_thread"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from io import BytesIO
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import Analysis
@@ -128,33 +130,52 @@ def test_attention_may_leave_out_what_is_masked() -> None:
 def test_counters_saw_what_the_shapes_ask_for() -> None:
     """A transformer in FP32 on an H100: FLOP by shapes, of the survey, against those that ncu counted."""
     surveyed = _analysis_of_transformer()
-    of_shapes = {
-        (one.demangled, one.grid, one.block, one.ranges): one.operator_flop
-        for one in surveyed.session.kernels
-        if one.operator_flop is not None
-    }
-    assert len(of_shapes) == 31
+    assert sum(one.operator_flop is not None for one in surveyed.session.kernels) == 31
     # A profiled kernel keeps what its operator asked for.
     again: list[KernelProfile] = [*joined(surveyed, surveyed).session.kernels]
     assert [one.operator_flop for one in again] == [one.operator_flop for one in surveyed.session.kernels]
-    profiled = read_session(TRANSFORMER.with_name("session.json").read_bytes(), "session.json")
-    ratios = {}
-    for one in profiled.kernels:
-        by_shapes = of_shapes.get((one.demangled, one.grid, one.block, one.ranges))
-        counted = sum(work.flop or 0.0 for work in one.work if work.path == "fp32")
-        if by_shapes is not None and by_shapes.exact and counted:
-            ratios[one.label] = counted / by_shapes.flop
-    of_place = {label: ratio for label, ratio in ratios.items() if not _is_elsewhere(profiled, label)}
-    assert len(of_place) >= 8
+    recording = read_session(TRANSFORMER.with_name("session.json").read_bytes(), "session.json")
+    of_shapes = {one.id: one.operator_flop for one in surveyed.session.kernels}
+    assert {one.id: one.operator_flop for one in recording.kernels} == of_shapes
+    products = [one for one in recording.kernels if one.operator_flop is not None and one.operator_flop.exact]
+    assert len(products) == 27
+    assert len(_ratios(products)) == 23
+    # Four of them had the counters of launches with 75 % and 400 % of their FLOP.
+    refused = [one for one in products if not one.work]
+    assert sorted(one.id for one in refused) == [11, 96, 402, 522]
+    for one in refused:
+        assert [gap.what for gap in one.missing] == ["counters"] and "GFLOP" in one.missing[0].why
+        assert one.time_total_s and not one.findings and not one.roofline
+
+
+@each_row("with_operators", [True, False])
+def test_products_get_counters_of_their_own_shapes_alone(*, with_operators: bool) -> None:
+    """What was counted on the H100, given to its survey again: by operators, and by names, grids and FLOP alone."""
+    surveyed = _analysis_of_transformer()
+    recording = read_session(TRANSFORMER.with_name("session.json").read_bytes(), "session.json")
+    recorded_of = {one.id: own for one, own in zip(surveyed.session.kernels, surveyed.recorded, strict=True)}
+    counted = [
+        (one if with_operators else replace(one, ranges=()), recorded_of[one.id])
+        for one in recording.kernels
+        if one.counts and not any(gap.what == "counters of this range" for gap in one.missing)
+    ]
+    profiled = Analysis(replace(recording, kernels=tuple(one for one, _ in counted)), tuple(own for _, own in counted))
+    found = joined(profiled, surveyed).session.kernels
+    products = [one for one in found if one.operator_flop is not None and one.operator_flop.exact]
+    assert len(_ratios(products)) >= 23
+    assert [[gap.what for gap in one.missing] for one in products if not one.work] == [["counters"]] * 4
+
+
+def _ratios(products: Iterable[KernelProfile]) -> list[float]:
+    """FLOP that were counted ÷ FLOP of the shapes, of all that show counters."""
+    found = [
+        sum(work.flop or 0.0 for work in one.work if work.path == "fp32") / one.operator_flop.flop
+        for one in products
+        if one.operator_flop is not None and one.work
+    ]
     # What the hardware does beside: edges of tiles, a bias, the scaling of sums.
-    assert all(1.0 <= ratio <= 1.03 for ratio in of_place.values()), of_place
-    # Two had the counters of a launch elsewhere, of four times the depth: they would be left out now.
-    assert sorted(ratios.values())[-1] == pytest.approx(4, rel=0.01)
-
-
-def _is_elsewhere(found: Session, label: str) -> bool:
-    (one,) = (one for one in found.kernels if one.label == label)
-    return any(gap.what == "counters of this range" for gap in one.missing)
+    assert all(1.0 <= ratio <= 1.03 for ratio in found), found
+    return found
 
 
 def test_a_product_on_the_pipes_for_scalars_is_told_in_a_trace() -> None:

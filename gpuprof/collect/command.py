@@ -18,8 +18,8 @@ class Filters:
     """Which launches are profiled; what is empty is not passed.
 
     `skip_before_match` counts all launches, and `launch_skip` those that the other filters let through. `kernel_id` is
-    ncu's `context:stream:name:invocation`, whose name is of the kind `name_base`, "mangled" or "demangled"; `ranges` are
-    NVTX expressions.
+    ncu's `context:stream:name:invocation`, whose name is of the kind `name_base`, "mangled" or "demangled"; `ranges`
+    are NVTX expressions.
     """
 
     skip_before_match: int = 0

@@ -29,29 +29,27 @@ _OPCODES_AND_SAMPLES = 1
 
 
 class ScheduledPasses(NamedTuple):
-    """Passes by CUPTI's scheduler (`python -m benchmarks.passes`): of the limits, of the counters that answer every
-    question about a kernel whose limits are known, of both together, and of the counters of tensor work."""
+    """Passes by CUPTI's scheduler (`python -m benchmarks.passes`): of the limits, and of the counters that answer every
+    question about a kernel whose limits are known, tensor work by counters apart."""
 
     limits: int
     answers: int
-    all: int
-    tensor_work: int
 
 
 SCHEDULED = {
-    "sm_70": ScheduledPasses(13, 13, 21, 0),
-    "sm_75": ScheduledPasses(4, 7, 9, 0),
-    "sm_80": ScheduledPasses(5, 7, 10, 0),
-    "sm_86": ScheduledPasses(2, 7, 8, 0),
-    "sm_89": ScheduledPasses(3, 7, 8, 0),
-    "sm_90": ScheduledPasses(2, 7, 9, 6),
-    "sm_100": ScheduledPasses(2, 7, 9, 2),
-    "sm_103": ScheduledPasses(2, 7, 9, 5),
-    "sm_120": ScheduledPasses(3, 7, 9, 0),
+    "sm_70": ScheduledPasses(13, 14),
+    "sm_75": ScheduledPasses(4, 7),
+    "sm_80": ScheduledPasses(5, 7),
+    "sm_86": ScheduledPasses(2, 7),
+    "sm_89": ScheduledPasses(3, 7),
+    "sm_90": ScheduledPasses(2, 7),
+    "sm_100": ScheduledPasses(2, 7),
+    "sm_103": ScheduledPasses(2, 7),
+    "sm_120": ScheduledPasses(3, 7),
 }
 _ALIKE = {"sm_72": "sm_70", "sm_87": "sm_86", "sm_110": "sm_100", "sm_121": "sm_120"}
 """Architectures that CUPTI does not schedule for without their driver, by those that they are close to."""
-_UNKNOWN = ScheduledPasses(3, 7, 9, 6)
+_UNKNOWN = ScheduledPasses(3, 7)
 
 
 class ForecastRun(NamedTuple):

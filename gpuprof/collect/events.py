@@ -52,7 +52,7 @@ class TimelineJudged:
 
 @dataclass(frozen=True, slots=True)
 class ProfilePlanned:
-    """This is what will be profiled, on which chip, and how ncu is told of it. `survey_s` is how long the survey took."""
+    """What will be profiled, on which chip, and how ncu is told of it. `survey_s` is how long the survey took."""
 
     plan: ProfilePlan
     arch: ArchSpec

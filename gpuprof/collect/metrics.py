@@ -56,10 +56,10 @@ _EVIDENCE: Mapping[Question, tuple[str, ...]] = {
 _SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
 """Where warps wait, by instruction: one pass, and findings name a line."""
 _SLICES = ("lts__t_sectors_srcunit_tex.avg.peak_sustained",)
-_BY_COUNTERS = "sm__ops_path_"
 _COSTLY = (
     "sm__throughput", "gpu__compute_memory", "lts__throughput", "l1tex__throughput",
-    "smsp__sass_thread_inst_executed_op", "sm__sass_thread_inst_executed_op", _BY_COUNTERS, "l1tex__m_xbar2l1tex_read_bytes",
+    "smsp__sass_thread_inst_executed_op", "sm__sass_thread_inst_executed_op", "sm__ops_path_",
+    "l1tex__m_xbar2l1tex_read_bytes",
 )  # fmt: skip
 """Metrics that take several passes, where other links of a chain tell nearly the same in one: figures of whole units,
 whose parts are in `_LIMITS`, and counters of operations, which opcodes count together."""

@@ -74,7 +74,8 @@ class Survey:
 
     def launches(self) -> list[Seen]:
         """Return all launches of all processes. Raises InputError if there are none."""
-        return [seen for source, recorded in enumerate(self.recorded) for seen in _seen_in(recorded, source)]
+        every: Sequence[Report | Trace] = self.recorded
+        return [seen for source, recorded in enumerate(every) for seen in _seen_in(recorded, source)]
 
 
 def of_one_kind(recorded: Iterable[Report | Trace]) -> tuple[Report, ...] | tuple[Trace, ...]:

@@ -51,8 +51,8 @@ def choose_window(
 
     `launches` are those of one process in their order. A window is one of the `steps` (start and end as
     `Seen.launched_s`), or what lies in one between launches that must not be profiled (`is_barred`, or part of a
-    graph). Without steps it is the whole program if that launches few kernels. One of more than `most` launches, and any
-    that is not to be `whole`, is cut to the shortest stretch that has a usual launch of each kernel.
+    graph). Without steps it is the whole program if that launches few kernels. One of more than `most` launches, and
+    any that is not to be `whole`, is cut to the shortest stretch that has a usual launch of each kernel.
     """
     by_shape = {kernel.shape: place for place, kernel in enumerate(kernels)}
     place_of = {id(seen): by_shape[seen.shape] for seen in launches if seen.shape in by_shape}

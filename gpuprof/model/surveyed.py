@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import product
 
 from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, Recorded
+from gpuprof.model.expected_flop import contradiction
 from gpuprof.model.groups import Resources, may_be, resources_of_kernel
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.kernel_kinds import kernel_kind
@@ -15,11 +17,11 @@ from gpuprof.model.mfu import measured_flop
 from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.session import Device, KernelProfile, Source, Timeline
 from gpuprof.model.sources import SURVEY_MARK
-from gpuprof.model.torch_ranges import innermost_operator, launched_by
+from gpuprof.model.torch_ranges import innermost_operator, launched_by, operator_with_shapes
 
 SURVEY = "survey"
 _OTHER_WORK = 2.0
-"""Caches that ncu has emptied, and clocks, seldom make a launch longer by this factor; another size of it does."""
+"""Caches that ncu has emptied, and clocks, seldom make a launch longer by this factor; more work does."""
 THROTTLED = 0.05
 """Share of the samples from which on a reason counts: a single sample can fall into the start of a boost."""
 _MORE = "raise --samples"
@@ -32,8 +34,8 @@ def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
     """Return the kernels of a survey, each with the counters of its profile.
 
     Durations, launches, shares and the timeline are those of the survey, which the profiler disturbed little. A kernel
-    that was not profiled keeps its time. A profiled launch that the survey does not have is left out: it is no part of
-    that run.
+    that was not profiled keeps its time, and so does one whose only counters contradict the shapes of its operator. A
+    profiled launch that the survey does not have is left out: it is no part of that run.
     """
     before = len(profiled.session.sources)
     devices, numbers = _devices_together(profiled.session.devices, surveyed.session.devices)
@@ -48,8 +50,12 @@ def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
             throttled=throttled[kernel.source],
         )
         match = _match(timed, own, by_kind)
-        kernels.append(_with_counters(timed, match[0]) if match is not None else _outside(timed))
-        recorded.append(match[1] if match is not None else own)
+        if isinstance(match, Missing):
+            kernels.append(_outside(timed, match))
+            recorded.append(own)
+        else:
+            kernels.append(_with_counters(timed, match[0]))
+            recorded.append(match[1])
     timeline = _moved(surveyed.session.timeline, before, numbers)
     if timeline is not None:
         timeline = replace(timeline, measured_flop=measured_flop(kernels))
@@ -139,18 +145,31 @@ def _by_kind(profiled: Analysis) -> dict[Hashable, list[_Profiled]]:
     return by_kind
 
 
-def _match(surveyed: KernelProfile, own: Recorded, by_kind: Mapping[Hashable, Sequence[_Profiled]]) -> _Profiled | None:
-    """Return the profiled launch that a kernel of the survey is like; of several, that of the most similar time.
+def _match(
+    surveyed: KernelProfile, own: Recorded, by_kind: Mapping[Hashable, Sequence[_Profiled]]
+) -> _Profiled | Missing:
+    """Return the profiled launch that a kernel of the survey is like, or why there is none.
 
-    A kernel of a library does other work elsewhere, with the same grid: of another operator only what takes about as
-    long can be the same.
+    A kernel of a library does other work elsewhere, with the same grid. So the operators must be the same, with the
+    same shapes. If that of the profiled launch is not known, the times must be similar. Of several launches the one of
+    the most similar time is taken.
     """
+    lacking = _NOT_CHOSEN
     for kind, is_anywhere in _kinds(surveyed, own):
-        if kind in by_kind:
-            nearest = min(by_kind[kind], key=lambda pair: _apart(pair[0], surveyed))
-            if not is_anywhere or _apart(nearest[0], surveyed) <= _OTHER_WORK:
-                return nearest
-    return None
+        most = _OTHER_WORK if is_anywhere else math.inf
+        alike = [pair for pair in by_kind.get(kind, ()) if _may_be_same_operator(pair[0], surveyed)]
+        for pair in sorted(alike, key=lambda pair: _apart(pair[0], surveyed)):
+            gap = contradiction(surveyed, pair[0].work)
+            if gap is not None:
+                lacking = gap
+            elif _apart(pair[0], surveyed) <= most:
+                return pair
+    return lacking
+
+
+def _may_be_same_operator(profiled: KernelProfile, surveyed: KernelProfile) -> bool:
+    one, other = operator_with_shapes(profiled.ranges), operator_with_shapes(surveyed.ranges)
+    return not one or not other or one == other
 
 
 def _apart(profiled: KernelProfile, surveyed: KernelProfile) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 MODULE = "nn.Module: "
 """How PyTorch's profiler begins the name of a module's call, where it records stacks: `nn.Module: Linear_0`."""
@@ -41,6 +42,14 @@ _NODE = re.compile(r"(?:autograd::engine::evaluate_function: )?(\w+Backward\d*)(
 _INSIDES = re.compile(r"autograd::|torch::autograd::|## Call |Torch-Compiled Region|CompiledFunction|ProfilerStep#")
 """Ranges of torch's own machinery, which tell a reader nothing."""
 _MODULE = re.compile(r"\w+(?:\.\w+)*(?: \(backward\))?")
+
+
+class ProductSize(NamedTuple):
+    """The size of a product of two matrices: rows and columns of the result, and the length of the sums."""
+
+    rows: int
+    columns: int
+    depth: int
 
 
 def readable_range(name: str) -> str:
@@ -83,6 +92,15 @@ def innermost_operator(ranges: Sequence[str]) -> str:
     return ranges[at] if at is not None else ""
 
 
+def operator_with_shapes(ranges: Sequence[str]) -> str:
+    """Return the innermost operator where shapes are known, which says what a launch computes; else empty.
+
+    The text is the same in the traces of torch's profiler and in the NVTX ranges of its own observer.
+    """
+    operator = innermost_operator(ranges)
+    return operator if " [" in operator else ""
+
+
 def operator_name(ranges: Sequence[str]) -> str:
     """Return the innermost operator without its shapes, or the autograd node where no operator is; empty if neither."""
     operator = innermost_operator(ranges).partition(" [")[0]
@@ -119,11 +137,11 @@ def unit_of(ranges: Sequence[str]) -> str:
     return ""
 
 
-def least_side(ranges: Sequence[str]) -> int | None:
-    """Return the shorter side of what the innermost operator makes as a product of two matrices.
+def product_size(ranges: Sequence[str]) -> ProductSize | None:
+    """Return the size of the innermost operator's product, of one of a batch.
 
-    Where the second factor is one matrix, all dimensions of the first but the last are rows. None without shapes, and
-    where the operator is no such product.
+    If the second factor is one matrix, all dimensions of the first but the last are rows. None without shapes, and if
+    the operator is no product of two matrices.
     """
     name, _, text = innermost_operator(ranges).partition(" ")
     if name.rpartition("::")[2] not in _MATRIX_PRODUCTS:
@@ -133,7 +151,13 @@ def least_side(ranges: Sequence[str]) -> int | None:
         return None
     first, second = shapes
     rows = math.prod(first[:-1]) if len(second) == 2 else first[-2]
-    return min(rows, second[-2] if name.endswith("linear") else second[-1])
+    return ProductSize(rows, second[-2] if name.endswith("linear") else second[-1], first[-1])
+
+
+def least_side(ranges: Sequence[str]) -> int | None:
+    """Return the shorter side of what the innermost operator makes as a product of two matrices; None as above."""
+    size = product_size(ranges)
+    return min(size.rows, size.columns) if size is not None else None
 
 
 def _place_of_operator(ranges: Sequence[str]) -> int | None:
