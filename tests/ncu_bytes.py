@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.recordings import report_file
 from benchmarks.recordings.report_file import dim3, report
+from gpuprof.read.printed_launch import short_name
 from gpuprof.read.wire import message, number
 
-__all__ = ["A100", "block", "launch", "report", "session_details", "simple_report"]
+__all__ = ["A100", "block", "launch", "nvtx_state", "report", "session_details", "simple_report"]
 
 
 def launch(
@@ -18,13 +19,17 @@ def launch(
     grid: tuple[int, int, int] = (1, 1, 1),
     block: tuple[int, int, int] = (32, 1, 1),
     results: bytes = b"",
+    demangled: str | None = None,
 ) -> bytes:
-    """A ProfileResult: metric values by the index of their name in the string table, and `results` as bytes."""
-    text = name.encode()
+    """A ProfileResult: metric values by the index of their name in the string table, and `results` as bytes.
+
+    `name` is the mangled one, and without a `demangled` one all three.
+    """
+    names = (name, name, name) if demangled is None else (name, short_name(demangled), demangled)
     results += b"".join(message(13, number(1, index) + message(2, _value(value))) for index, value in metrics.items())
     return (
         number(1, 1) + number(2, 1) + number(3, 1) + number(4, 1)
-        + message(5, text) + message(6, text) + message(7, text)
+        + b"".join(message(field, text.encode()) for field, text in zip((5, 6, 7), names, strict=True))
         + number(8, 3) + message(9, dim3((0, 0, 0))) + message(10, dim3(grid)) + message(11, dim3(block))
         + results + message(15, b"") + message(25, number(1, 1) + number(2, 1))
     )  # fmt: skip
@@ -33,6 +38,15 @@ def launch(
 def _value(value: float | str) -> bytes:
     """Text is field 1; a double, field 3, is its tag (field 3, eight bytes) and the bytes."""
     return message(1, value.encode()) if isinstance(value, str) else b"\x19" + struct.pack("<d", value)
+
+
+def nvtx_state(ranges: Sequence[str]) -> bytes:
+    """The NvtxState of a launch, in ranges that its thread has pushed in the default domain; nothing if none."""
+    if not ranges:
+        return b""
+    domain = number(1, 0) + message(2, b"<default domain>")
+    pushed = number(1, 0) + b"".join(message(3, message(1, name.encode())) for name in ranges)
+    return message(21, message(1, domain) + message(2, number(1, 1) + message(2, pushed)))
 
 
 def block(

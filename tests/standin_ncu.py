@@ -2,7 +2,8 @@
 """Stands in for ncu: does what a file of steps says, one step a run, and writes down how it was called.
 
 A step: `report` (a file to copy to --export; `as`: with another suffix), `bytes` (write so many of it), `log` (text for
---log-file), `stderr`, `code`, `program` (run the program first), `sleep` (seconds), `ignore` (SIGINT).
+--log-file), `stderr`, `code`, `program` (run the program first), `sleep` (seconds), `ignore` (SIGINT); in place of
+`report` also `launches`, of which the report has those that the options choose (`made_launches.py` makes such a step).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ HELP = "".join(
     for option in (
         "config-file", "clock-control", "cache-control", "replay-mode", "target-processes", "graph-profiling", "nvtx",
         "import-source", "check-exit-code", "kill", "apply-rules", "kernel-name-base", "kernel-id", "filter-mode",
-        "kernel-name", "launch-skip", "launch-count", "nvtx-include", "target-processes-filter", "set", "section",
-        "profile-from-start", "source-folders", "metrics", "log-file", "export", "force-overwrite",
+        "kernel-name", "launch-skip", "launch-skip-before-match", "launch-count", "nvtx-include",
+        "target-processes-filter", "set", "section", "profile-from-start", "source-folders", "metrics", "log-file",
+        "export", "force-overwrite",
     )
 )  # fmt: skip
 
@@ -53,6 +55,12 @@ def step(argv: list[str]) -> int:
     code = ran(program) if todo.get("program") else 0
     if "log" in todo:
         write(log, todo["log"].encode())
+    if "launches" in todo:
+        sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # noqa: PTH120
+        from tests.standin_selection import report_of
+
+        made = report_of(argv, todo["head"], todo["launches"], os.environ)
+        write(export if made else log, made or b"==WARNING== No kernels were profiled.\n")
     if "report" in todo:
         export = os.path.splitext(export)[0] + todo["as"] if "as" in todo else export  # noqa: PTH122
         with open(todo["report"], "rb") as report:  # noqa: PTH123

@@ -20,8 +20,7 @@ from benchmarks.diagnosis.record import BATCHES, RECORDED, recorded
 from benchmarks.diagnosis.split import split
 from gpuprof.collect.machine import InstalledGpu
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.read.wire import message, number
-from tests.ncu_bytes import A100, block, report, session_details
+from tests.ncu_bytes import A100, block, nvtx_state, report, session_details
 from tests.ncu_bytes import launch as launch_message
 from tests.table import each_row
 
@@ -56,22 +55,14 @@ def reports(folder: Path, *launches: str, ranges: Mapping[int, str] | None = Non
     """A report with launches of these kernels; `ranges`: the NVTX range around launches, by their number."""
     metrics = {**A100, "gpu__time_duration.sum": 1e6}
     numbered = dict(enumerate(metrics.values()))
+    around = ranges or {}
     made = [
-        launch_message(name, numbered, results=nvtx_range((ranges or {}).get(number)))
+        launch_message(name, numbered, results=nvtx_state([around[number]] if number in around else ()))
         for number, name in enumerate(launches)
     ]
     file = folder / f"made-{len(list(folder.glob('made-*')))}.ncu-rep"
     file.write_bytes(report(block([], session=session_details()), block(made, list(metrics), process=7)))
     return str(file)
-
-
-def nvtx_range(name: str | None) -> bytes:
-    """An NvtxState with a pushed range of the launch's thread in the default domain; nothing without a name."""
-    if name is None:
-        return b""
-    domain = number(1, 0) + message(2, b"<default domain>")
-    pushed = number(1, 0) + message(3, message(1, name.encode()))
-    return message(21, message(1, domain) + message(2, number(1, 1) + message(2, pushed)))
 
 
 def recording(
