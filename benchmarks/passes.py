@@ -31,7 +31,7 @@ CHIPS: Mapping[str, str] = {
 """A chip of each architecture. CUPTI 12.9 knows Volta, 13.0 no more."""
 LIMITS, ANSWERS, ALL, TENSOR = "limits", "answers", "all", "tensor-work"
 ASKED = (LIMITS, *QUESTIONS, ANSWERS, ALL)
-"""What can be asked for: the limits, each question, all of them but tensor work by counters, and these with the limits."""
+"""The limits, each question, all questions but tensor work by counters, and these with the limits."""
 _NO_COUNTERS = ("launch__", "sass__", "group:", "smsp__pcsamp", "sm__maximum_warps_per_active_cycle_pct")
 """Attributes of launches, counts by patched code, samples: CUPTI's host library does not schedule them."""
 _RANGE_PROFILER = 0

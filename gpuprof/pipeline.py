@@ -262,12 +262,15 @@ def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> Profi
     request = collector.request
     plan = collector.plan(survey)
     arch = _arch(request.arch) if request.arch is not None else finder(survey.device).arch
+    selection = collector.select(survey, plan, arch)
+    in_stages = SETS[request.counters].in_stages
     planned = ProfilePlanned(
         plan=plan,
         arch=arch,
         counters=request.counters,
         survey_s=survey.seconds,
-        selection=collector.select(survey, plan, arch),
+        selection=selection,
+        answers=collector.select_of(arch, plan, selection, survey, plan.worth_asking) if in_stages else None,
     )
     request.on_event(planned)
     return planned
@@ -301,7 +304,7 @@ def _asked(plan: ProfilePlan, session: Session, arch: ArchSpec, chosen: CounterS
     tell = opcodes_tell_tensor_work(arch)
     kernels: list[PlannedKernel] = []
     questions: set[Question] = set()
-    for planned in plan.kernels:
+    for planned in plan.worth_asking:
         shape = planned.shape
         same = known.get((kernel_key(planned.demangled), shape.grid, shape.block, shape.operator))
         about = [_questions_about(kernel, chosen, tell=tell) for kernel in same] if same else [chosen.questions]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import gpuprof
-from gpuprof.collect.annotate import INJECTED, Marked, annotated, marked
+from gpuprof.collect.annotate import INJECTED, Marked, annotated, marking, marks_text
 from gpuprof.model.autotuning import RANGE
 from gpuprof.model.labels import label_kernels
 from gpuprof.model.torch_ranges import MARK, launched_by, readable_range, unit_of
@@ -309,9 +309,8 @@ print(float(out.detach()))
 
 def test_what_is_to_be_marked_is_written_to_a_file_that_the_environment_names(tmp_path: Path) -> None:
     parts = Marked(2, "module", ("layers.0", "optimizer step"), "profiler", module="Net")
-    environ = marked({"HOME": "/root"}, parts, tmp_path / "mark.json")
-    assert environ == {**annotated({"HOME": "/root"}), "GPUPROF_MARK": str(tmp_path / "mark.json")}
-    assert json.loads((tmp_path / "mark.json").read_text()) == {
+    assert marking(tmp_path / "mark.json") == {"GPUPROF_MARK": str(tmp_path / "mark.json")}
+    assert json.loads(marks_text(parts)) == {
         "step": 2, "by": "module", "module": "Net", "units": ["layers.0", "optimizer step"], "with": "profiler",
     }  # fmt: skip
 
@@ -345,7 +344,7 @@ UP, UP_BACK = "layers.0.mlp.up", "layers.0.mlp.up (backward)"
 
 def under_marks(torch: Torch, parts: Marked, text: str) -> list[tuple[int, str]]:
     """What has a mark around it in a program: the number of calls of Net before, and the range; "" if there is none."""
-    marked({}, parts, torch.folder / "mark.json")
+    (torch.folder / "mark.json").write_text(marks_text(parts))
     assert torch.marked(text).stdout
     lines = (torch.folder / RANGES).read_text().splitlines()
     opened = [line.split(" ", 3)[3] for line in lines]
@@ -451,7 +450,7 @@ for _ in range(2):
 
 @pytest.mark.torch
 def test_cudas_profiler_starts_and_stops_around_chosen_parts(torch: Torch) -> None:
-    marked({}, Marked(2, "module", ("1", "1.0", "2"), "profiler"), torch.folder / "mark.json")
+    (torch.folder / "mark.json").write_text(marks_text(Marked(2, "module", ("1", "1.0", "2"), "profiler")))
     done = torch.alone(CHOOSING + NET + CUDART.replace("CODE", "0"))
     assert done.stdout.split() == ["works"] * 4 + ["start", "works", "stop", "start", "works", "stop"]
     assert MARK not in done.names
@@ -459,7 +458,7 @@ def test_cudas_profiler_starts_and_stops_around_chosen_parts(torch: Torch) -> No
 
 @pytest.mark.torch
 def test_a_failure_of_cudas_profiler_is_told_once_and_the_program_goes_on(torch: Torch) -> None:
-    marked({}, Marked(1, "module", ("1", "2"), "profiler"), torch.folder / "mark.json")
+    (torch.folder / "mark.json").write_text(marks_text(Marked(1, "module", ("1", "2"), "profiler")))
     done = torch.run(CHOOSING + NET + CUDART.replace("CODE", "3"))
     assert done.stdout.split() == ["works", "start", *["works"] * 5]
     assert done.stderr.count("gpuprof: ") == 1 and "cudaProfilerStart returned 3" in done.stderr
@@ -470,7 +469,9 @@ def test_a_process_marks_by_the_file_that_its_environment_names_and_goes_on_with
     program = f"{NET}\ntorch.cuda.is_initialized = lambda: True\nnet(x)"
     (tmp_path / "script.py").write_text(program)
     parts = Marked(1, "module", ("layers.1",), "nvtx")
-    environ = marked({**PLAIN_TORCH, "GPUPROF_RANGES_TO": RANGES}, parts, tmp_path / "mark.json")
+    place = tmp_path / "mark.json"
+    place.write_text(marks_text(parts))
+    environ = {**annotated({**PLAIN_TORCH, "GPUPROF_RANGES_TO": RANGES}), **marking(place)}
     for says in ("", "gpuprof: what was chosen is not marked: JSONDecodeError"):
         (tmp_path / RANGES).write_text("")
         done = run_torch([*QUIET, "script.py"], tmp_path, environ)

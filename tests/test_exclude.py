@@ -9,6 +9,7 @@ import pytest
 from gpuprof.cli import patience, select
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import make_plan
+from gpuprof.collect.selection import by_names
 from gpuprof.diagnose.exclusion import without_excluded
 from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.errors import UsageError
@@ -120,7 +121,7 @@ def test_excluded_kernels_are_not_planned_and_their_time_counts() -> None:
     assert [kernel.symbol for kernel in plan.excluded] == ["fill"]
     # 60 of 100 ms are profiled; of what is left, that is all.
     assert plan.coverage == pytest.approx(0.6) and plan.time_s == pytest.approx(0.1)
-    assert any("1 kernel, 40 %" in line for line in plan_lines(plan))
+    assert any("1 kernel, 40 %" in line for line in plan_lines(plan, by_names(plan, plan.kernels)))
     names = plan.filters().kernel_id
     assert names is not None and "fill" not in names
     # The coverage is of what is not excluded.

@@ -7,7 +7,7 @@ import subprocess
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.collect.metrics import metrics_of
+from gpuprof.collect.metrics import LAUNCH, limit_metrics, metrics_of, question_metrics
 from gpuprof.collect.ncu_help import options_in
 from gpuprof.collect.shell import shell_line
 from gpuprof.diagnose.registry import RULES
@@ -27,14 +27,19 @@ SM_90 = _arch("sm_90")
 
 def test_the_larger_sets_have_what_the_smaller_have() -> None:
     sets = [set(metrics_of(SM_90, name)) for name in ("roofline", "diagnose", "full")]
-    assert sets[0] < sets[1] <= sets[2]
+    assert set(limit_metrics(SM_90)) < sets[0] < sets[1] <= sets[2]
     assert {metric for rule in RULES for metric in rule.metrics} <= sets[1]
-    assert "smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio" in sets[1]
     assert len(metrics_of(SM_90, "diagnose")) == len(sets[1])
 
 
-def test_refused_metrics_are_not_asked_for_again() -> None:
-    assert "dram__bytes.sum" not in metrics_of(SM_90, "roofline", without=["dram__bytes.sum"])
+def test_nothing_is_asked_for_that_takes_many_passes_and_is_told_by_others() -> None:
+    metrics = metrics_of(SM_90, "diagnose")
+    whole_units = ("sm__throughput", "lts__throughput", "l1tex__throughput", "gpu__compute_memory_throughput")
+    assert not [metric for metric in metrics if metric.startswith((*whole_units, "smsp__average_warps_issue_stalled"))]
+    assert "smsp__pcsamp_sample_count" in metrics
+    asked = question_metrics(SM_90, ["work", "memory", "pipes", "waits"])
+    assert not [metric for metric in asked if metric.startswith("sm__ops_path")]
+    assert not {*asked}.intersection(limit_metrics(SM_90)) - {"gpu__time_duration.sum", *LAUNCH}
 
 
 @settings(max_examples=10)

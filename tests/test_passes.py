@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.passes import CHIPS, arch_of, counters_of, find_cupti, main
-from gpuprof.collect.metrics import forecast_passes, metrics_of
+from gpuprof.collect.cost import SCHEDULED
+from gpuprof.collect.metrics import metrics_of, opcodes_tell_tensor_work, question_metrics
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from tests.table import each_row
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "tests" / "data" / "gpu" / "nvidia-h100-80gb-hbm3" / "passes"
-BESIDE = 3
-"""Passes of opcodes, samples and ncu itself, which CUPTI does not schedule."""
 NOT_ON_BLACKWELL = {
     "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum",
     "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum",
@@ -85,14 +84,17 @@ def known_on(arch: str, name: str) -> list[str]:
 
 
 @pytest.mark.slow
-@each_row("name", ["roofline", "diagnose"])
 @each_row("arch", CHIPS)
-def test_the_forecast_is_what_the_scheduler_says(scheduler: Asked, arch: str, name: str) -> None:
-    passes = scheduler.passes(CHIPS[arch], known_on(arch, name))
-    low, high = forecast_passes(arch_of(arch), name)
-    assert passes is not None and low <= passes + BESIDE <= high
-    unknown = sorted(UNKNOWN.get(arch, set()) & set(counters_of(arch_of(arch), name)))
-    assert scheduler.unknown(CHIPS[arch], unknown) == set(unknown)
+def test_the_table_of_passes_is_what_the_scheduler_says(scheduler: Asked, arch: str) -> None:
+    for name, said in SCHEDULED[arch]._asdict().items():
+        assert scheduler.passes(CHIPS[arch], known_on(arch, name)) == said
+        unknown = sorted(UNKNOWN.get(arch, set()) & set(counters_of(arch_of(arch), name)))
+        assert scheduler.unknown(CHIPS[arch], unknown) == set(unknown)
+
+
+def test_an_h100_takes_two_passes_for_limits_and_nine_for_all_counters_of_the_default(scheduler: Asked) -> None:
+    assert scheduler.passes("GH100", known_on("sm_90", "limits")) == 2
+    assert scheduler.passes("GH100", known_on("sm_90", "all")) == 9
 
 
 def test_an_h100_took_as_many_passes_as_the_scheduler_says_and_few_more(scheduler: Asked) -> None:
@@ -109,19 +111,17 @@ def test_an_h100_took_as_many_passes_as_the_scheduler_says_and_few_more(schedule
 
 def test_opcodes_tell_tensor_work_in_one_pass_where_single_warps_do_it() -> None:
     """What Hopper's groups of warps do may be counted once or four times, and tcgen05 has no shapes: counters tell."""
-    for arch in CHIPS:
-        for name in ("roofline", "diagnose"):
-            metrics = metrics_of(arch_of(arch), name)
-            assert WARP_OPCODES in metrics
-            tensor = {metric for metric in metrics if "ops_path_tensor" in metric}
-            assert bool(tensor) is (arch in ("sm_90", "sm_100", "sm_103"))
-            assert not [metric for metric in tensor if "fp64" in metric or "int1" in metric]
-        assert THREAD_OPCODES in metrics_of(arch_of(arch), "diagnose")
+    for name in CHIPS:
+        arch = arch_of(name)
+        assert {WARP_OPCODES, THREAD_OPCODES} <= {*question_metrics(arch, ["work"])}
+        tensor = {metric for metric in metrics_of(arch, "roofline") if "ops_path_tensor" in metric}
+        assert bool(tensor) is (name in ("sm_90", "sm_100", "sm_103")) is not opcodes_tell_tensor_work(arch)
+        assert not [metric for metric in tensor if "fp64" in metric or "int1" in metric]
 
 
 @each_row("arch", ["sm_90", "sm_120"])
 def test_the_clock_of_the_gpcs_takes_no_pass(scheduler: Asked, arch: str) -> None:
-    clock, known = "gpc__cycles_elapsed.avg.per_second", known_on(arch, "roofline")
+    clock, known = "gpc__cycles_elapsed.avg.per_second", known_on(arch, "limits")
     others = [metric for metric in known if metric != clock]
     assert len(others) == len(known) - 1
     assert scheduler.passes(CHIPS[arch], known) == scheduler.passes(CHIPS[arch], others)
@@ -130,7 +130,7 @@ def test_the_clock_of_the_gpcs_takes_no_pass(scheduler: Asked, arch: str) -> Non
 COSTS = """
 from benchmarks import passes
 passes.counters_of = lambda *_: ["sm__throughput.avg.pct_of_peak_sustained_elapsed", "dram__bytes_read.sum"]
-passes.main(["--cost", "roofline", "--arch", "sm_90"])
+passes.main(["--cost", "limits", "--arch", "sm_90"])
 """
 
 

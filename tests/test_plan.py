@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.collect.metrics import forecast_passes
+from gpuprof.collect.cost import forecast_of
+from gpuprof.collect.events import ProfilePlanned
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
+from gpuprof.collect.selection import by_names
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.present.plan_text import forecast_line, plan_lines
+from gpuprof.present.plan_text import plan_lines
 
 
 def seen(name: str, duration_s: float | None = 1e-3, grid: int = 1) -> Seen:
@@ -139,7 +141,7 @@ def test_kernels_that_wait_for_a_peer_are_left_out_and_named() -> None:
     assert list(taken(plan)) == ["gemm"]
     assert [kernel.shape.name for kernel in plan.peers] == [name]
     assert plan.coverage == pytest.approx(0.1)
-    assert any(name in line and "--peers" in line for line in plan_lines(plan))
+    assert any(name in line and "--peers" in line for line in plan_lines(plan, by_names(plan, plan.kernels)))
     assert name in taken(make_plan(launches, peers=True))
 
 
@@ -166,8 +168,8 @@ def test_the_filters_take_exact_names_only() -> None:
 
 def test_what_was_planned_and_did_not_come_again_is_known() -> None:
     plan = make_plan([seen("a"), seen("b", grid=4)])
-    assert [kernel.shape.name for kernel in not_seen_again(plan, [seen("a"), seen("b", grid=8)])] == ["b"]
-    assert not_seen_again(plan, [seen("a"), seen("b", grid=4)]) == ()
+    assert [kernel.shape.name for kernel in not_seen_again(plan.kernels, [seen("a"), seen("b", grid=8)])] == ["b"]
+    assert not_seen_again(plan.kernels, [seen("a"), seen("b", grid=4)]) == ()
 
 
 LAUNCHES = st.lists(
@@ -208,18 +210,55 @@ def test_what_the_filters_let_through_is_what_the_plan_says(launches: list[Seen]
     assert through == plan.profiled
 
 
-def test_what_profiling_will_take_is_told_in_seconds() -> None:
-    # One launch of each, 1 s and 2 s long; each pass takes 30 ms more: 16 × (2 × 0.03 + 3) = 48.96 s.
-    plan, arch = make_plan([seen("a", 1.0), seen("b", 2.0)], coverage=1), SpecLibrary().arch("sm_80")
-    assert arch is not None and forecast_passes(arch, "roofline") == (13, 16)
-    assert forecast_line(plan, arch, "roofline", 8.0) == (
-        "forecast: 13 to 16 passes per launch, 26 to 32 replays in all, about 49 s if each takes 30 ms, as on an H100; "
-        "the program runs again (8.00 s in the survey)"
+def operated(name: str, operator: str, duration_s: float) -> Seen:
+    """One launch of a kernel by an operator."""
+    return replace(seen(name, duration_s), ranges=("Model", operator))
+
+
+def test_products_that_share_name_and_grid_are_kernels_of_their_own_however_alike_their_times() -> None:
+    # As on an H100: two sizes of one GEMM kernel in one grid, 91 and 73 µs, one after the other.
+    deep, wide = "aten::mm [2048, 2048]×[2048, 512]", "aten::mm [2048, 1536]×[1536, 512]"
+    plan = make_plan([operated("gemm", deep, 91e-6), operated("gemm", wide, 73e-6)] * 8, coverage=1)
+    # By number, all launches of the name and grid counted: the deep ones are 1, 3, 5 …, and the first is no choice.
+    assert [(kernel.shape.operator, kernel.launches, kernel.usual[0].numbers) for kernel in plan.kernels] == [
+        (deep, 8, tuple(range(3, 16, 2))),
+        (wide, 8, tuple(range(4, 17, 2))),
+    ]
+    # ncu knows no operators: both numbers of the name are let through once.
+    assert plan.profiled == len({*plan.kernels[0].invocations, *plan.kernels[1].invocations}) == 2
+
+
+def test_a_launch_of_another_operator_is_not_what_was_planned() -> None:
+    plan = make_plan([operated("gemm", "aten::mm [64, 64]×[64, 64]", 1e-3)])
+    assert not_seen_again(plan.kernels, [operated("gemm", "aten::mm [64, 32]×[32, 64]", 1e-3)]) == plan.kernels
+    assert not_seen_again(plan.kernels, [operated("gemm", "aten::mm [64, 64]×[64, 64]", 1e-3)]) == ()
+    # Where one side knows no operator, name and grid decide.
+    assert not_seen_again(plan.kernels, [seen("gemm")]) == ()
+
+
+def test_more_is_asked_of_the_longest_kernels_and_of_what_takes_a_share() -> None:
+    launches = [seen(f"k{number}", 1e-3) for number in range(20)]
+    assert len(make_plan([*launches, seen("long", 80e-3)], coverage=1).worth_asking) == 21
+    assert len(make_plan([*launches, seen("long", 180e-3)], coverage=1).worth_asking) == 8
+
+
+def test_what_profiling_will_take_is_forecast_in_seconds() -> None:
+    # Three launches of each of two kernels, of 1 s and 2 s. Limits on sm_80: 5 passes, and one more by ncu; answers: 7,
+    # and one more by ncu, and one for opcodes and samples.
+    plan, arch = make_plan([seen("a", 1.0), seen("b", 2.0)] * 3, coverage=1), SpecLibrary().arch("sm_80")
+    assert arch is not None
+    chosen = by_names(plan, plan.kernels)
+    forecast = forecast_of(ProfilePlanned(plan, arch, "diagnose", 8.0, chosen, chosen))
+    assert [(run.launches, run.passes) for run in forecast.runs] == [(2, 6), (2, 9)]
+    assert [run.seconds for run in forecast.runs] == pytest.approx(
+        [8 + 2.3 + 6 * (2 * 0.028 + 3), 8 + 2.3 + 9 * (2 * 0.028 + 3)]
     )
+    assert forecast.full_s == pytest.approx(8 + 2.3 + 38 * (6 * 0.055 + 9))
 
 
 @given(LAUNCHES)
 def test_a_plan_is_told_in_lines_without_control_characters(launches: list[Seen]) -> None:
-    lines = list(plan_lines(make_plan(launches)))
-    assert lines[0].startswith("survey: ") and lines[1].startswith("plan: profile ")
+    plan = make_plan(launches)
+    lines = list(plan_lines(plan, by_names(plan, plan.kernels)))
+    assert lines[0].startswith("survey: ") and lines[1].startswith("plan: ")
     assert all(line.isprintable() for line in lines)

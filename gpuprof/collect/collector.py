@@ -133,11 +133,11 @@ class Collector:
             yield from lines(profile_command(request, ncu, arch, selection))
             return
         yield from lines(limits_command(request, ncu, arch, selection))
-        chosen = self._selection_of(arch, plan, selection, survey, plan.kernels)
+        chosen = self.select_of(arch, plan, selection, survey, plan.worth_asking)
         if chosen.marks is not None:
             place = shell_line([str(request.place / MARKS_FILE)])
             yield f"{shell_line(['printf', '%s', marks_text(chosen.marks)])} >{place}"
-        asked = Asked(plan.kernels, frozenset(SETS[request.counters].questions), with_limits=False)
+        asked = Asked(plan.worth_asking, frozenset(SETS[request.counters].questions), with_limits=False)
         yield from lines(self._answers_command(arch, chosen, asked))
 
     def tools(self) -> tuple[str, ...]:
@@ -304,7 +304,7 @@ class Collector:
 
         `first` is how the limits were collected, of which a part is selected.
         """
-        selection = self._selection_of(arch, plan, first, survey, asked.kernels)
+        selection = self.select_of(arch, plan, first, survey, asked.kernels)
         return self._collected(
             "answers", lambda chosen: self._answers_command(arch, chosen, asked), plan, selection, may_fail=True
         )
@@ -312,10 +312,10 @@ class Collector:
     def _answers_command(self, arch: ArchSpec, selection: Selection, asked: Asked) -> NcuCommand:
         return answers_command(self.request, self._ncu, arch, selection, asked.questions, with_limits=asked.with_limits)
 
-    def _selection_of(
+    def select_of(
         self, arch: ArchSpec, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]
     ) -> Selection:
-        """Choose how ncu is told of kernels whose launches are scattered over the first selection."""
+        """Choose how ncu is told of some kernels of a plan, whose launches are scattered over the first selection."""
         named = by_names(plan, kernels)
         if first.window is None:
             return named

@@ -6,9 +6,9 @@ transformer in PyTorch (`docs/explanation/results.md`); a kernel that takes long
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.collect.counter_sets import SETS
 from gpuprof.hardware.specs import ArchSpec
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ OWN_S = 1.5
 """Reading, joining and writing of ours."""
 FULL_PASSES, FULL_PASS_S = 38, 0.055
 """A launch of `ncu --set full`: 38 passes of 55 ms."""
-_BESIDE = 2
-"""Passes that ncu took more than CUPTI's scheduler tells: 18 for 16 counters alone."""
+_BESIDE = 8
+"""For so many passes of CUPTI's scheduler ncu takes one more: 18 for 16, 27 for 24 with opcodes and samples."""
 _OPCODES_AND_SAMPLES = 1
-"""What opcodes and samples of the program counter add to them: 27 for 24."""
+"""What opcodes and samples of the program counter add; not seen apart from the others."""
 
 
 class ScheduledPasses(NamedTuple):
@@ -71,12 +71,12 @@ class Forecast(NamedTuple):
 
 def limit_passes(arch: ArchSpec) -> int:
     """Return about how many passes the limits of a launch take."""
-    return _scheduled(arch).limits + _BESIDE
+    return _by_ncu(_scheduled(arch).limits)
 
 
 def answer_passes(arch: ArchSpec) -> int:
     """Return about how many passes the answers to all questions take at most; tensor work by counters comes on top."""
-    return _scheduled(arch).answers + _BESIDE + _OPCODES_AND_SAMPLES
+    return _by_ncu(_scheduled(arch).answers) + _OPCODES_AND_SAMPLES
 
 
 def forecast_of(planned: ProfilePlanned) -> Forecast:
@@ -84,10 +84,10 @@ def forecast_of(planned: ProfilePlanned) -> Forecast:
     program_s = planned.survey_s or 0.0
     plan, selection, arch = planned.plan, planned.selection, planned.arch
     kernels_s = sum(kernel.time_s / kernel.launches for kernel in plan.kernels)
-    if SETS[planned.counters].in_stages:
+    if planned.answers is not None:
         stages = [
             (selection.launches, limit_passes(arch), False),
-            (min(selection.launches, len(plan.kernels)), answer_passes(arch), True),
+            (planned.answers.launches, answer_passes(arch), True),
         ]
     else:
         stages = [(selection.launches, FULL_PASSES, False)]
@@ -107,6 +107,10 @@ def run_s(program_s: float, launches: int, passes: int, kernels_s: float = 0.0) 
 def full_s(program_s: float, launches: int, kernels_s: float = 0.0) -> float:
     """Return how long `ncu --set full` takes for all launches of a program."""
     return program_s + START_S + FULL_PASSES * (launches * FULL_PASS_S + kernels_s)
+
+
+def _by_ncu(scheduled: int) -> int:
+    return scheduled + math.ceil(scheduled / _BESIDE)
 
 
 def _scheduled(arch: ArchSpec) -> ScheduledPasses:

@@ -52,13 +52,17 @@ class TimelineJudged:
 
 @dataclass(frozen=True, slots=True)
 class ProfilePlanned:
-    """What will be profiled, on which chip, and how ncu is told of it. `survey_s` is how long the survey took."""
+    """What will be profiled, on which chip, and how ncu is told of it. `survey_s` is how long the survey took.
+
+    `answers` is what a second run selects at most, if the set takes one.
+    """
 
     plan: ProfilePlan
     arch: ArchSpec
     counters: str
     survey_s: float | None
     selection: Selection
+    answers: Selection | None
 
 
 @dataclass(frozen=True, slots=True)

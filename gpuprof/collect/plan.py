@@ -30,6 +30,10 @@ _WORTH_A_NUMBER = 0.05
 _MOST_CHOICES = 128
 """So many launches are thought of for a sample: the earliest, which most kernels have."""
 _WORTH_A_RUN = 0.01
+_WORTH_ASKING = 0.01
+"""Whatever is wrong with a kernel that takes a smaller share, less than that can be gained."""
+_LONGEST = 8
+"""So many are asked about even where none takes that share."""
 _FIRST = (1, 2)
 """The second is warm, and what is launched once has the first."""
 
@@ -101,6 +105,14 @@ class ProfilePlan:
     def coverage(self) -> float | None:
         """Return the planned kernels' share of the time; None where the survey has no times."""
         return sum(kernel.time_s for kernel in self.kernels) / self.time_s if self.time_s else None
+
+    @property
+    def worth_asking(self) -> tuple[PlannedKernel, ...]:
+        """Return the kernels of which more than their limits is worth knowing: the longest, and what takes a share."""
+        least_s = _WORTH_ASKING * self.time_s
+        return tuple(
+            kernel for place, kernel in enumerate(self.kernels) if place < _LONGEST or kernel.time_s >= least_s
+        )
 
     def is_worth_a_run(self, lost: Sequence[PlannedKernel]) -> bool:
         """Tell whether kernels take enough of the time to run the program for them once more."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from gpuprof.collect.annotate import Marked
 from gpuprof.collect.command import Filters
-from gpuprof.collect.launches import Seen
+from gpuprof.collect.launches import LaunchShape, Seen
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
 from gpuprof.collect.window import Window, choose_window
 from gpuprof.model.steps import StepNumber
@@ -61,8 +61,7 @@ def by_marks(
     Our hook marks them in the program, by a range; by starting and stopping the profiler `with_ranges` of the user's,
     because ncu takes what any of several ranges has. None where no module launches one of the kernels.
     """
-    shapes = {kernel.shape for kernel in kernels}
-    units = {unit_of(seen.ranges) for seen in window.launches if seen.shape in shapes} - {""}
+    units = _units_of(window, kernels)
     if not units:
         return None
     parts = Marked(
@@ -71,3 +70,24 @@ def by_marks(
     filters = Filters(from_start=False) if with_ranges else Filters(ranges=(_NVTX,))
     count = sum(unit_of(seen.ranges) in units for seen in window.launches)
     return Selection(filters, count, tuple(kernels), "marks", marks=parts)
+
+
+def _units_of(window: Window, kernels: Sequence[PlannedKernel]) -> frozenset[str]:
+    """Return parts of the program that launch each of the kernels, as far as any does: few of them, with few launches.
+
+    The part that has most kernels for its launches is taken first, then that for what is left.
+    """
+    left = {kernel.shape for kernel in kernels}
+    launched: dict[str, list[LaunchShape]] = {}
+    for seen in window.launches:
+        launched.setdefault(unit_of(seen.ranges), []).append(seen.shape)
+    launched.pop("", None)
+    units = set()
+    while launched:
+        unit = max(launched, key=lambda name: len(left.intersection(launched[name])) / len(launched[name]))
+        found = left.intersection(launched.pop(unit))
+        if not found:
+            break
+        left -= found
+        units.add(unit)
+    return frozenset(units)

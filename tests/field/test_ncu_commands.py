@@ -16,9 +16,9 @@ from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.failures import failures_in
 from gpuprof.collect.installation import choose_ncu
+from gpuprof.collect.launches import Seen
 from gpuprof.collect.metrics import metrics_of
 from gpuprof.collect.ncu_help import options_of
-from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import make_plan
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
