@@ -187,7 +187,7 @@ def _rows(scheduler: Scheduler, arch: ArchSpec) -> Iterator[str]:
         passes = scheduler.passes(chip, [metric for metric in metrics if metric not in unknown])
         beside = [metric for metric in metrics_of(arch, name) if metric.startswith(("sass__", "smsp__pcsamp"))]
         counted = "–" if passes is None else str(passes)
-        row = f"{arch.name:8}{chip:8}{name:12}{len(metrics):9}{counted:>8}{said.get(name, ''):>6}"
+        row = f"{arch.name:8}{chip:8}{name:12}{len(metrics):9}{counted:>8}{said.get(name.replace('-', '_'), ''):>6}"
         yield f"{row}  {len(beside):6}  {' '.join(unknown)}"
 
 

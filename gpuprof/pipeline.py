@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from gpuprof._version import __version__
 from gpuprof.collect.choices import DRY_ARCH
 from gpuprof.collect.collector import Asked, Collector
 from gpuprof.collect.command import as_ncu_may_call
+from gpuprof.collect.cost import forecast_of
 from gpuprof.collect.counter_sets import SETS, CounterSet
 from gpuprof.collect.events import ProfilePlanned, ProfileRemark, TimelineJudged
 from gpuprof.collect.folder import logs_to_refuse, taken
@@ -263,15 +265,13 @@ def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> Profi
     plan = collector.plan(survey)
     arch = _arch(request.arch) if request.arch is not None else finder(survey.device).arch
     selection = collector.select(survey, plan, arch)
-    in_stages = SETS[request.counters].in_stages
-    planned = ProfilePlanned(
-        plan=plan,
-        arch=arch,
-        counters=request.counters,
-        survey_s=survey.seconds,
-        selection=selection,
-        answers=collector.select_of(arch, plan, selection, survey, plan.worth_asking) if in_stages else None,
-    )
+    together = ProfilePlanned(plan, arch, request.counters, survey.seconds, selection, answers=None)
+    planned = together
+    if SETS[request.counters].in_stages:
+        answers = collector.select_of(arch, plan, selection, survey, plan.worth_asking)
+        in_stages = replace(together, answers=answers)
+        # Of a short program with few launches, another run would cost more than counters that nobody needs.
+        planned = min(in_stages, together, key=lambda way: forecast_of(way).seconds)
     request.on_event(planned)
     return planned
 
@@ -281,14 +281,13 @@ def _counted(
 ) -> tuple[Report, ...]:
     """Collect the counters of a plan: the limits first, then what answers the questions that they leave open."""
     plan, arch, selection = planned.plan, planned.arch, planned.selection
-    chosen = SETS[collector.request.counters]
-    if not chosen.in_stages:
+    if planned.answers is None:
         return collector.profile(arch, plan, selection)
     limits = collector.limits(arch, plan, selection)
     if collector.was_stopped():
         return limits
     session = joined(_analysis(limits, finder), surveyed).session
-    asked = _asked(plan, session, arch, chosen)
+    asked = _asked(plan, session, arch, SETS[collector.request.counters])
     if not asked.kernels:
         return limits
     return with_answers(limits, collector.answers(arch, plan, selection, survey, asked))
@@ -339,8 +338,8 @@ def _survey_analysis(survey: Survey, finder: HardwareFinder) -> Analysis:
     if not traces:
         return _analysis([report for report in survey.recorded if isinstance(report, Report)], finder)
     analysis = analyse_traces(traces, finder, __version__)
-    sources = tuple(replace(source, samples=survey.samples) for source in analysis.session.sources)
-    return Analysis(replace(analysis.session, sources=sources), analysis.recorded)
+    sources = tuple(structs.replace(source, samples=survey.samples) for source in analysis.session.sources)
+    return Analysis(structs.replace(analysis.session, sources=sources), analysis.recorded)
 
 
 def _arch(name: str) -> ArchSpec:

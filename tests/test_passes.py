@@ -87,7 +87,7 @@ def known_on(arch: str, name: str) -> list[str]:
 @each_row("arch", CHIPS)
 def test_the_table_of_passes_is_what_the_scheduler_says(scheduler: Asked, arch: str) -> None:
     for name, said in SCHEDULED[arch]._asdict().items():
-        assert scheduler.passes(CHIPS[arch], known_on(arch, name)) == said
+        assert scheduler.passes(CHIPS[arch], known_on(arch, name.replace("_", "-"))) == (said or 1)
         unknown = sorted(UNKNOWN.get(arch, set()) & set(counters_of(arch_of(arch), name)))
         assert scheduler.unknown(CHIPS[arch], unknown) == set(unknown)
 

@@ -319,7 +319,7 @@ class Collector:
         named = by_names(plan, kernels)
         if first.window is None:
             return named
-        most = int(_MOST_S / (answer_passes(arch) * PASS_S))
+        most = int(_MOST_S / (answer_passes(arch, SETS[self.request.counters].questions) * PASS_S))
         step = survey.step_number_of(first.window.launches[0]) if self.request.annotate else None
         candidates = (
             within(first.window, kernels, is_barred=self._barred(plan), most=most),

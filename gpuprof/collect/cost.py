@@ -7,8 +7,11 @@ transformer in PyTorch (`docs/explanation/results.md`); a kernel that takes long
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuprof.collect.counter_sets import SETS
+from gpuprof.diagnose.questions import Question
 from gpuprof.hardware.specs import ArchSpec
 
 if TYPE_CHECKING:
@@ -29,27 +32,28 @@ _OPCODES_AND_SAMPLES = 1
 
 
 class ScheduledPasses(NamedTuple):
-    """Passes by CUPTI's scheduler (`python -m benchmarks.passes`): of the limits, and of the counters that answer every
-    question about a kernel whose limits are known, tensor work by counters apart."""
+    """Passes by CUPTI's scheduler (`python -m benchmarks.passes`): of the limits, of the counters that answer every
+    question about a kernel whose limits are known but that for tensor work by counters, and of these."""
 
     limits: int
     answers: int
+    tensor_work: int
 
 
 SCHEDULED = {
-    "sm_70": ScheduledPasses(13, 14),
-    "sm_75": ScheduledPasses(4, 7),
-    "sm_80": ScheduledPasses(5, 7),
-    "sm_86": ScheduledPasses(2, 7),
-    "sm_89": ScheduledPasses(3, 7),
-    "sm_90": ScheduledPasses(2, 7),
-    "sm_100": ScheduledPasses(2, 7),
-    "sm_103": ScheduledPasses(2, 7),
-    "sm_120": ScheduledPasses(3, 7),
+    "sm_70": ScheduledPasses(13, 14, 0),
+    "sm_75": ScheduledPasses(4, 7, 0),
+    "sm_80": ScheduledPasses(5, 7, 0),
+    "sm_86": ScheduledPasses(2, 7, 0),
+    "sm_89": ScheduledPasses(3, 7, 0),
+    "sm_90": ScheduledPasses(2, 7, 6),
+    "sm_100": ScheduledPasses(2, 7, 2),
+    "sm_103": ScheduledPasses(2, 7, 5),
+    "sm_120": ScheduledPasses(3, 7, 0),
 }
 _ALIKE = {"sm_72": "sm_70", "sm_87": "sm_86", "sm_110": "sm_100", "sm_121": "sm_120"}
 """Architectures that CUPTI does not schedule for without their driver, by those that they are close to."""
-_UNKNOWN = ScheduledPasses(3, 7)
+_UNKNOWN = ScheduledPasses(3, 7, 6)
 
 
 class ForecastRun(NamedTuple):
@@ -74,23 +78,32 @@ def limit_passes(arch: ArchSpec) -> int:
     return _by_ncu(_scheduled(arch).limits)
 
 
-def answer_passes(arch: ArchSpec) -> int:
-    """Return about how many passes the answers to all questions take at most; tensor work by counters comes on top."""
-    return _by_ncu(_scheduled(arch).answers) + _OPCODES_AND_SAMPLES
+def answer_passes(arch: ArchSpec, questions: Collection[Question]) -> int:
+    """Return about how many passes answers take at most; counters of tensor work, which few kernels need, on top."""
+    return _by_ncu(_of_answers(arch, questions)) + _OPCODES_AND_SAMPLES
+
+
+def passes_together(arch: ArchSpec, questions: Collection[Question]) -> int:
+    """Return about how many passes limits and all answers take in one run, counters of tensor work among them."""
+    scheduled = _scheduled(arch)
+    return _by_ncu(scheduled.limits + _of_answers(arch, questions) + scheduled.tensor_work) + _OPCODES_AND_SAMPLES
 
 
 def forecast_of(planned: ProfilePlanned) -> Forecast:
     """Return what the runs of a plan will take; the program's own time is that of the survey."""
     program_s = planned.survey_s or 0.0
     plan, selection, arch = planned.plan, planned.selection, planned.arch
-    kernels_s = sum(kernel.time_s / kernel.launches for kernel in plan.kernels)
+    chosen = SETS[planned.counters]
     if planned.answers is not None:
         stages = [
             (selection.launches, limit_passes(arch), False),
-            (planned.answers.launches, answer_passes(arch), True),
+            (planned.answers.launches, answer_passes(arch, chosen.questions), True),
         ]
-    else:
+    elif chosen.stock_set is not None:
         stages = [(selection.launches, FULL_PASSES, False)]
+    else:
+        stages = [(selection.launches, passes_together(arch, chosen.questions), False)]
+    kernels_s = sum(kernel.time_s / kernel.launches for kernel in plan.kernels)
     runs = tuple(
         ForecastRun(launches, passes, at_most, run_s(program_s, launches, passes, kernels_s))
         for launches, passes, at_most in stages
@@ -107,6 +120,10 @@ def run_s(program_s: float, launches: int, passes: int, kernels_s: float = 0.0) 
 def full_s(program_s: float, launches: int, kernels_s: float = 0.0) -> float:
     """Return how long `ncu --set full` takes for all launches of a program."""
     return program_s + START_S + FULL_PASSES * (launches * FULL_PASS_S + kernels_s)
+
+
+def _of_answers(arch: ArchSpec, questions: Collection[Question]) -> int:
+    return _scheduled(arch).answers if {*questions} - {"work", "tensor-work"} else 1
 
 
 def _by_ncu(scheduled: int) -> int:
