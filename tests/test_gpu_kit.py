@@ -188,6 +188,13 @@ def test_a_report_that_is_missing_is_a_problem_and_the_next_selection_runs(kit: 
     assert figures_of(kit, "selection")["window: launches that were asked for"] == (3, "of 3")
 
 
+def test_a_step_that_ncu_profiles_nothing_in_fails(kit: Kit, machine: Machine) -> None:
+    machine.before = lambda words, timeout_s: Ended(0, "", 0.1) if "time.log" in words else None
+    assert run_steps(kit, named("cost-of-passes")) == {"cost-of-passes": "failed"}
+    problems = read_json(kit.places.result("cost-of-passes") / "step.json")["problems"]
+    assert problems == ["time: ncu profiled nothing"]
+
+
 def test_steps_whose_needs_are_missing_are_skipped_with_the_reason(tmp_path: Path, machine: Machine) -> None:
     for kit in made_kit(tmp_path, missing={"torch": "Python has no torch"}):
         states = run_steps(kit, named("environment", "run-transformer", "certificates"))

@@ -147,6 +147,8 @@ def _tell_passes(context: StepContext, report: str, what: str) -> None:
     numbers = _PASSES.findall(context.text(f"{report}.log"))
     if numbers:
         context.figure(f"passes of a launch, {what}", max(map(int, numbers)), "passes")
+    else:
+        context.problems.append(f"{report}: ncu profiled nothing")
 
 
 def _tell_names(
