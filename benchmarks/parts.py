@@ -12,7 +12,6 @@ from pathlib import Path
 
 PART_BYTES = 15_000_000
 """What mail and forms take of one file."""
-MOST_PARTS = 6
 _LEVEL = 6
 _PIECE = 2**20
 _NUMBER = re.compile(r"(.+)\.part([1-9]\d{0,2})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import shlex
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -31,37 +31,11 @@ _OPTIONS = """
 """
 OPTIONS_2024 = tuple(_OPTIONS.split())
 """All options of ncu 2024.1, by its own --help."""
-COLLECTION_HELP = """  --query-metrics-collection arg (=profiling)
-                                        Set which metric collection kind to query. Implies --query-metrics.
-                                        Available modes:
-                                          profiling (default)
-                                          (query metrics available for profiling)
-                                          pmsampling
-                                          (query metrics available for pm sampling)
-"""
-HELP = "\n".join(f"  {option} arg" for option in OPTIONS_2024 if option != "--query-metrics-collection")
-HELP_2024 = f"{HELP}\n{COLLECTION_HELP}"
 NCU, NVCC, PYTHON = "/opt/ncu/ncu", "/opt/cuda/bin/nvcc", "/opt/python/bin/python"
 GPU = InstalledGpu("NVIDIA H200", "9.0", "580.65.06", mig=False, persistence=True)
-TABLE = '"ID","Kernel Name","Stream"\n"","",""\n"0","left","13"\n"1","right","14"\n'
-METRICS = "".join(
-    f"{name:75} {kind:15} {unit:15} {words}\n"
-    for name, kind, unit, words in (
-        ("Metric Name", "Metric Type", "Metric Unit", "Metric Description"),
-        ("dram__bytes", "Counter", "byte", "what NVIDIA says of it"),
-        (f"sm__{'long_' * 18}name", "Ratio", "", "a name that shifts the other columns"),
-        ("lts__throughput", "Throughput", "%", "a text that goes on below"),
-    )
-)
-"""What `ncu --query-metrics` prints."""
 STAGES = """forecast: 9 to 14 passes per launch, 18 to 28 replays in all; the program runs again (8.1 s in the survey)
 profile: 2 of 2 launches, 1:05 min, 9 passes each
 """
-DRY_RUN = (
-    f"{NCU} --config-file off --cache-control all --clock-control none --import-source yes --metrics "
-    "gpu__time_duration.sum,group:smsp__pcsamp_warp_stall_reasons,sass__thread_inst_executed_true_per_opcode "
-    "--log-file x/profile.log --export x/profile.ncu-rep --force-overwrite program"
-)
 SMI = """    Product Name                          : NVIDIA H200
     Serial Number                         : 1650924012345
     GPU UUID                              : GPU-1a2b3c4d-1111-2222-3333-444455556666
@@ -72,29 +46,32 @@ SMI = """    Product Name                          : NVIDIA H200
     Clocks
         SM                                : 1980 MHz
 """
+PLAIN = ("plain_first", "plain_second", "plain_third")
+"""The kernels of `launches --plain`, in the order of their launches."""
 
 
-def tools(missing: Mapping[str, str] | None = None, help_text: str = HELP_2024) -> Tools:
+def tools(missing: Mapping[str, str] | None = None) -> Tools:
     """What the kit would have found."""
     assert set(missing or {}) <= set(NEEDS)
     return Tools(
         python=PYTHON,
-        prefix="/opt/python",
         ncu=Path(NCU),
         nvcc=Path(NVCC),
         gpu=GPU,
-        ncu_help=help_text,
         missing=missing or {},
         versions={"ncu": "2025.3.1.0", "driver": "580.65.06", "python": "3.12.3", "torch": "2.11.0"},
     )
 
 
 class Machine:
-    """What runs commands. `says` is written into all that it leaves; `before` may do something in a command's place."""
+    """What runs commands. `says` is written into all that it leaves; `before` may do something in a command's place.
 
-    def __init__(self, says: str = "nothing private", large: int = 0) -> None:
+    `late`: by how many launches a selection of plain kernels comes too late, under the names of those asked for.
+    """
+
+    def __init__(self, says: str = "nothing private") -> None:
         self.calls: list[list[str]] = []
-        self.says, self.large, self.counts = says, large, True
+        self.says, self.late = says, 0
         self.before: Callable[[list[str], float], Ended | None] = lambda argv, timeout_s: None
 
     def __call__(
@@ -109,12 +86,12 @@ class Machine:
         return Ended(0, f"{STAGES}stderr of {self.says}\n" if "run" in argv else f"stderr of {self.says}\n", 0.25)
 
     def ncu_calls(self) -> list[list[str]]:
-        """Return the calls of ncu by the kit itself."""
-        return [argv for argv in self.calls if argv[0] == NCU]
+        """Return the calls of ncu by the kit itself, without the variables that some are given."""
+        return [argv[argv.index(NCU) :] for argv in self.calls if NCU in argv and "-m" not in argv]
 
     def _printed(self, argv: list[str]) -> str:
-        if argv[:2] == ["bash", "-c"]:
-            return self._together(argv[2])
+        if argv[0] == "env":
+            return self._printed([word for word in argv[1:] if not re.match(r"[A-Z_]+=", word)])
         if argv[0] == NCU:
             return self._ncu(argv)
         if argv[0] == NVCC:
@@ -123,43 +100,32 @@ class Machine:
             return SMI
         elif argv[1:3] == ["-m", "gpuprof"]:
             return self._gpuprof(argv[3:])
-        elif argv[1:2] == ["-m"]:
-            return self._benchmark(argv[2:])
+        elif argv[1:3] == ["-m", "benchmarks.diagnosis"]:
+            self._record(argv[argv.index("--minutes") + 2 :])
         return f"{self.says}: right\n"
-
-    def _together(self, script: str) -> str:
-        """Run the lines of a script in their order, each with its output in a file, where the kit has them at once."""
-        *lines, last = script.splitlines()
-        assert last == "wait"
-        for line in lines:
-            *words, printed, said, ampersand = shlex.split(line)
-            assert (printed[:1], said[:2], ampersand) == (">", "2>", "&")
-            self.calls.append(words)
-            Path(printed[1:]).write_text(self._printed(words))
-            Path(said[2:]).write_text("")
-        return ""
 
     def report(self) -> bytes:
         """Return a report that says what the machine says."""
-        values: dict[str, float | str] = {**A100, "gpu__time_duration.sum": 1e6, "file": self.says * (1 + self.large)}
+        values: dict[str, float | str] = {**A100, "gpu__time_duration.sum": 1e6, "file": self.says}
         return simple_report([("left", values), ("right", values)], command=f"ncu {self.says}")
 
     def _ncu(self, argv: list[str]) -> str:
-        if "--import" in argv:
-            return TABLE
-        if "--query-metrics" in argv:
-            return f"{METRICS}{' ' * 108}described by {self.says}\n"
-        if "--export" not in argv:
-            return f"list of {self.says}\n"
-        name = argv[argv.index("--export") + 1]
-        Path(name).write_bytes(self.report())
-        if "--log-file" in argv:
-            Path(argv[argv.index("--log-file") + 1]).write_text(f"==PROF== left: 12 passes {self.says}\n")
+        report, names = self.report(), ["left", "right"]
+        if "--plain" in argv:
+            report, names = self._plain(argv)
+        Path(argv[argv.index("--export") + 1]).write_bytes(report)
+        lines = [f'==PROF== Profiling "1:7:{name}:4": 0%....50%....100% - 12 passes\n' for name in names]
+        Path(argv[argv.index("--log-file") + 1]).write_text(f"{''.join(lines)}==PROF== Report: {self.says}\n")
         return ""
 
+    def _plain(self, argv: list[str]) -> tuple[bytes, list[str]]:
+        """Return a report of the launches that were selected, and their names in the log."""
+        wanted = _selected(argv)
+        came = [position + (self.late if len(wanted) < 24 else 0) for position in wanted]
+        launches = [(PLAIN[(position - 1) % 3], {"smsp__inst_executed.sum": 60.0 + 4 * position}) for position in came]
+        return simple_report(launches), [PLAIN[(position - 1) % 3] for position in wanted]
+
     def _gpuprof(self, argv: list[str]) -> str:
-        if "--dry-run" in argv:
-            return f"mkdir -p x\n{DRY_RUN}\n"
         if "-o" not in argv:
             return f"doctor: {self.says}\n"
         place = Path(argv[argv.index("-o") + 1])
@@ -167,47 +133,30 @@ class Machine:
             place.write_text(f"schema: 1 # {self.says}\n")
             samples = place.with_name(place.name.replace(".measured.yaml", ".samples.jsonl"))
             samples.write_text(f'"{self.says}"\n')
-            if "--verify-counters" in argv and self.counts:
+            if "--verify-counters" in argv:
                 place.with_name("sm_90-ncu-2025.3.yaml").write_text(f"schema: 1 # {self.says}\n")
             return "sheet\n"
         place.mkdir(exist_ok=True)
         (place / "profile.ncu-rep").write_bytes(self.report())
         (place / "report.html").write_text(self.says)
-        kernel = {
-            "name": "left",
-            "demangled": None,
-            "grid": [1],
-            "block": [32],
-            "duration_s": 1e-3 + 1e-5 * len(self.calls),
-        }
-        sources = [
-            {"kind": "torch-trace survey", "command": "env A=1 python"},
-            {"kind": "ncu-rep", "command": f"{NCU} --nvtx --kernel-id '::regex:^(left)$:^(3)$' --metrics a,b left"},
-        ]
-        (place / "session.json").write_text(
-            json.dumps({"sources": sources, "kernels": [kernel, kernel], "says": self.says})
-        )
+        (place / "session.json").write_text(json.dumps({"says": self.says}))
         (place / "survey.json.gz").write_bytes(gzip.compress(self.says.encode()))
         return "table\n"
 
-    def _benchmark(self, argv: list[str]) -> str:
-        if argv[0] == "benchmarks.gpu.agreement":
-            return "88 of 90 values agree within 2 %\n"
-        if argv[0] == "benchmarks.gpu.aims":
-            return "5 of 6 aims are reached\n"
-        if argv[:2] == ["benchmarks.gate", "--repeats"]:
-            head = "sides  comparisons  kernels  time changed  time unclear  work changed  work unclear"
-            return f"{head}\none run each  190  380  1  370  0  0\n"
-        if argv[:2] == ["benchmarks.gate", "--planted"]:
-            return "case  time  ratio  work  first cause\na  faster  0.500  less  b\nc  unclear  0.990  same\n"
-        if argv[1] == "record":
-            names = argv[argv.index("--minutes") + 2 :]
-            for name in names:
-                Path(f"{name}.ncu-rep").write_bytes(self.report())
-            Path("recorded.json").write_text(json.dumps(dict.fromkeys(names, "1")))
-        elif argv[1] == "score":
-            return "| | tuned |\n| cause first | 30 of 34 (88 %) |\n"
-        return ""
+    def _record(self, names: list[str]) -> None:
+        for name in names:
+            Path(f"{name}.ncu-rep").write_bytes(self.report())
+        Path("recorded.json").write_text(json.dumps(dict.fromkeys(names, "1")))
+
+
+def _selected(argv: list[str]) -> list[int]:
+    """Return the positions of the plain launches that options of ncu ask for."""
+    if "--launch-skip-before-match" in argv:
+        skipped, count = (int(argv[argv.index(name) + 1]) for name in ("--launch-skip-before-match", "--launch-count"))
+        return list(range(skipped + 1, skipped + count + 1))
+    numbers = re.compile(argv[argv.index("--kernel-id") + 1].rpartition(":")[2] if "--kernel-id" in argv else "")
+    by_kernel = "per-launch-config" in argv
+    return [at + 1 for at in range(24) if numbers.match(str(at // len(PLAIN) + 1 if by_kernel else at + 1))]
 
 
 def read_json(path: Path) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import importlib.metadata
 import io
 import json
 import os
@@ -16,21 +18,24 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
-from benchmarks.gpu import context, runner, take
+from benchmarks.gpu import context, experiments, runner, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment
 from benchmarks.gpu.pack import MANIFEST, write_whole
+from benchmarks.gpu.packages import PACKAGES
 from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
 from benchmarks.gpu.scrub import Names, NotKept, in_report, scrubbed
-from benchmarks.gpu.steps import LIMIT_S, VISITS, Step, steps
+from benchmarks.gpu.steps import CALL_S, FIRST_VISIT, START_S, VISIT_S, Step, calls, forecast_s, steps, steps_of
 from benchmarks.gpu.take import read_pack, take_in
 from gpuprof.collect.process import Ended
-from gpuprof.errors import InputError, UsageError
-from gpuprof.read.ncu_rep import read_ncu_rep as read_report
+from gpuprof.errors import EnvironmentProblem, InputError, UsageError
+from gpuprof.read.ncu_rep import read_ncu_rep
 from tests.standin_gpu import OPTIONS_2024, Machine, read_json, tools
 from tests.table import each_row
 
@@ -45,6 +50,7 @@ LEAKS = re.compile(rb"ann\.smith|secret-project|node17|1650924012345|1a2b3c4d|so
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     standin = Machine(SAYS)
     monkeypatch.setattr(context, "run_process", standin)
+    monkeypatch.setattr(experiments, "limit_metrics", lambda arch: ("gpu__time_duration.sum",))
     return standin
 
 
@@ -60,20 +66,28 @@ def made_kit(folder: Path, **options: object) -> Iterator[Kit]:
     with scratch_folder(places.scratch):
         environ = environment(places.scratch, places.tree, {"PATH": os.environ["PATH"], "HOSTNAME": "node17"})
         told: list[str] = []
-        yield Kit(places, tools(**options), NAMES, environ, told.append)  # type: ignore[arg-type]
+        found = tools(**options)  # type: ignore[arg-type]
+        yield Kit(places, found, NAMES, environ, told.append, time.monotonic() + 1000, "h200", places.out)
 
 
 def named(*names: str) -> list[Step]:
     return [step for step in steps() if step.name in names]
 
 
-def small_step(
-    name: str, work: Callable[[StepContext], object], *, continues: bool = False, forecast_s: float = 1
-) -> Step:
+def small_step(name: str, work: Callable[[StepContext], object], forecast_s: float = 1) -> Step:
     def working(one: StepContext) -> None:
         work(one)
 
-    return Step("A", name, forecast_s, (), working, "of the tests", continues)
+    return Step(1, name, forecast_s, (), working, "of the tests")
+
+
+def pack_of(kit: Kit) -> dict[str, bytes]:
+    return unpacked([kit.packs / "gpuprof-gpu-h200.tar.gz"])
+
+
+def figures_of(kit: Kit, step: str) -> dict[str, tuple[Any, str]]:
+    about = read_json(kit.places.result(step) / "step.json")
+    return {one["name"]: (one["value"], one["unit"]) for one in about["figures"]}
 
 
 def unpacked(files: Sequence[Path]) -> dict[str, bytes]:
@@ -88,19 +102,15 @@ def unpacked(files: Sequence[Path]) -> dict[str, bytes]:
 
 def test_every_step_runs_in_the_order_of_the_table_and_all_is_in_the_pack(kit: Kit, machine: Machine) -> None:
     every = steps()
-    states = run_steps(kit, every, every, again=False)
+    states = run_steps(kit, every)
     assert {name: state for name, state in states.items() if state != "well"} == {}
     assert list(states) == [step.name for step in every]
-    pack = unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"])
+    pack = pack_of(kit)
     abouts = [json.loads(pack[f"gpuprof-gpu/steps/{step.name}/step.json"]) for step in every]
     assert [about["name"] for about in abouts] == [step.name for step in every]
-    figures = {one["name"]: (one["value"], one["unit"]) for about in abouts for one in about["figures"]}
-    assert figures["launches of invocation 4|8, per-launch-config, demangled"] == (2, "launches")
-    assert figures["cause first"] == (30, "of 34")
-    assert figures["values of quick and default that agree within 2 %"] == (88, "of 90")
-    assert {name.rpartition(".")[2] for name in pack} == {
-        "csv", "gz", "json", "jsonl", "log", "ncu-rep", "sh", "txt", "yaml",
-    }  # fmt: skip
+    assert figures_of(kit, "planted-6")["planted cases recorded"] == (14, "of 14")
+    assert figures_of(kit, "limits")["passes of a launch, the counters of the limits"] == (12, "passes")
+    assert {name.rpartition(".")[2] for name in pack} == {"csv", "gz", "json", "jsonl", "log", "ncu-rep", "txt", "yaml"}
     leaking = {
         name for name, data in pack.items() if LEAKS.search(gzip.decompress(data) if name.endswith("gz") else data)
     }
@@ -108,72 +118,127 @@ def test_every_step_runs_in_the_order_of_the_table_and_all_is_in_the_pack(kit: K
 
 
 def test_every_option_of_ncu_is_one_that_2024_1_knows(kit: Kit, machine: Machine) -> None:
-    run_steps(kit, steps(), steps(), again=False)
+    run_steps(kit, steps())
     used = {word for words in machine.ncu_calls() for word in words if word.startswith("--")}
-    programs = {"--streams", "--empty", "--saxpy", "--templates", "--transpose", "--graph"}
-    assert used - programs - {"--bf16", "--compile", "--autotune"} <= set(OPTIONS_2024)
+    assert used - {"--saxpy", "--plain"} <= set(OPTIONS_2024)
     for words in machine.ncu_calls():
-        if "--export" in words:
-            assert words[words.index("--clock-control") + 1] == "none"
+        assert words[words.index("--clock-control") + 1] == "none"
 
 
-def test_the_table_is_in_order_and_every_step_fits_in_eight_minutes() -> None:
+def test_each_call_and_the_first_visit_fit_into_their_time() -> None:
     every = steps()
-    assert [step.visit for step in every] == sorted(step.visit for step in every)
-    assert {step.visit for step in every} == set(VISITS)
+    assert [step.call for step in every] == sorted(step.call for step in every)
     assert len({step.name for step in every}) == len(every)
+    assert {call: forecast_s(call) for call in calls() if forecast_s(call) > CALL_S} == {7: 372}
+    assert START_S + sum(map(forecast_s, FIRST_VISIT)) <= VISIT_S
+    assert calls()[: len(FIRST_VISIT)] == FIRST_VISIT
     for step in every:
-        assert 0 < step.forecast_s <= LIMIT_S < 480
         assert set(step.needs) <= set(NEEDS)
         assert re.fullmatch(r"[a-z0-9-]{1,60}", step.name)
         before = [one.name for one in every[: every.index(step)]]
         assert set(step.after) <= set(before)
 
 
+def test_every_planted_case_is_in_one_step(kit: Kit, machine: Machine) -> None:
+    run_steps(kit, [step for step in steps() if step.name.startswith("planted")])
+    cases = sorted(path.stem for path in (ROOT / "microkernels" / "bottlenecks").glob("*.yaml"))
+    assert sorted(path.stem for path in kit.places.steps.rglob("*.ncu-rep")) == cases
+
+
+def test_selection_tells_which_launches_came_and_what_the_log_calls_them(kit: Kit, machine: Machine) -> None:
+    run_steps(kit, named("selection"))
+    figures = figures_of(kit, "selection")
+    asked = {name.partition(":")[0]: value for name, value in figures.items() if name.endswith("asked for")}
+    assert asked == {
+        "numbers": (2, "of 2"), "window": (3, "of 3"), "names-demangled": (6, "of 6"), "names-function": (6, "of 6"),
+        "names-mangled": (6, "of 6"),
+    }  # fmt: skip
+    assert figures["nvtx: launches in the report"] == (2, "launches")
+    names = (kit.places.result("selection") / "numbers-names.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(names.splitlines()))
+    assert [(row["position"], row["log"], row["function"]) for row in rows] == [
+        ("3", "1:7:plain_third:4", "plain_third"), ("17", "1:7:plain_second:4", "plain_second"),
+    ]  # fmt: skip
+
+
+def test_a_selection_that_brings_other_launches_is_seen(kit: Kit, machine: Machine) -> None:
+    machine.late = 1
+    run_steps(kit, named("selection"))
+    figures = figures_of(kit, "selection")
+    assert figures["numbers: launches that were asked for"] == (0, "of 2")
+    assert figures["window: launches that were asked for"] == (2, "of 3")
+    assert figures["numbers: launches with another name in the log"] == (2, "launches")
+
+
+def test_marks_are_given_to_the_hook_by_its_variables(kit: Kit, machine: Machine) -> None:
+    run_steps(kit, named("selection"))
+    by_first = {words[1].partition("=")[0]: words for words in machine.calls if words[0] == "env"}
+    variables = dict(word.split("=", 1) for word in by_first["GPUPROF_ANNOTATE"][1:4])
+    assert variables["PYTHONPATH"].startswith(str(ROOT / "gpuprof" / "collect" / "inject"))
+    marks = read_json(Path(variables["GPUPROF_MARK"]))
+    assert (marks["step"], marks["by"], marks["with"]) == (2, "optimizer", "profiler")
+    assert "CUDA_MODULE_LOADING" in by_first
+
+
+def test_a_report_that_is_missing_is_a_problem_and_the_next_selection_runs(kit: Kit, machine: Machine) -> None:
+    machine.before = lambda words, timeout_s: Ended(1, "", 0.1) if "global" in words else None
+    assert run_steps(kit, named("selection")) == {"selection": "failed"}
+    (problem,) = read_json(kit.places.result("selection") / "step.json")["problems"]
+    assert problem.startswith("numbers: ")
+    assert figures_of(kit, "selection")["window: launches that were asked for"] == (3, "of 3")
+
+
+def test_a_step_that_ncu_profiles_nothing_in_fails(kit: Kit, machine: Machine) -> None:
+    machine.before = lambda words, timeout_s: Ended(0, "", 0.1) if "time.log" in words else None
+    assert run_steps(kit, named("cost-of-passes")) == {"cost-of-passes": "failed"}
+    problems = read_json(kit.places.result("cost-of-passes") / "step.json")["problems"]
+    assert problems == ["time: ncu profiled nothing"]
+
+
 def test_steps_whose_needs_are_missing_are_skipped_with_the_reason(tmp_path: Path, machine: Machine) -> None:
-    for kit in made_kit(tmp_path, missing={"torch": "Python has no torch", "counters": "only root may"}):
-        states = run_steps(kit, named("environment", "run-transformer", "quick", "agreement"), steps(), again=False)
-        assert states == {"environment": "well", "run-transformer": "skipped", "quick": "well", "agreement": "skipped"}
-        rows = {
-            row["name"]: row
-            for row in json.loads(unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"])[MANIFEST])["steps"]
-        }
-        assert rows["run-transformer"]["reason"]
-        assert "default" in rows["agreement"]["reason"]
-        assert rows["default"]["state"] == "left"
+    for kit in made_kit(tmp_path, missing={"torch": "Python has no torch"}):
+        states = run_steps(kit, named("environment", "run-transformer", "certificates"))
+        assert states == {"environment": "well", "run-transformer": "skipped", "certificates": "skipped"}
+        reasons = {row["name"]: row["reason"] for row in json.loads(pack_of(kit)[MANIFEST])["steps"]}
+        assert reasons["run-transformer"] == "Python has no torch"
+        assert "quick" in reasons["certificates"]
 
 
 def test_a_second_call_goes_on_with_what_is_missing(kit: Kit, machine: Machine) -> None:
-    run_steps(kit, named("killed"), steps(), again=False)
+    run_steps(kit, named("run-jax"))
     before = len(machine.calls)
-    states = run_steps(kit, named("killed", "report-names"), steps(), again=False)
-    assert states == {"killed": "well", "report-names": "well"}
-    assert not [words for words in machine.calls[before:] if "--kill" in words]
+    assert run_steps(kit, named("run-jax", "run-cupy")) == {"run-jax": "well", "run-cupy": "well"}
+    assert [words[-1].rpartition("/")[2] for words in machine.calls[before:]] == ["cupy_kernels.py"]
 
 
 def test_an_interrupted_step_is_begun_anew_and_the_pack_has_what_was_there(kit: Kit, machine: Machine) -> None:
-    machine.before = lambda words, timeout_s: Ended(-2, "", 0.1, "interrupt") if "no" in words else None
-    chosen = named("killed", "report-names")
-    assert run_steps(kit, named("environment"), steps(), again=False) == {"environment": "well"}
-    assert run_steps(kit, chosen, steps(), again=False) == {"killed": "cut", "report-names": "left"}
+    machine.before = lambda words, timeout_s: Ended(-2, "", 0.1, "interrupt") if "caches.log" in words else None
+    chosen = named("environment", "cost-of-passes", "run-cupy")
+    assert run_steps(kit, chosen) == {"environment": "well", "cost-of-passes": "cut", "run-cupy": "left"}
     assert kit.stopped
-    pack = unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"])
-    assert {name.split("/")[2] for name in pack if "steps" in name} == {"environment", "killed"}
+    pack = pack_of(kit)
+    assert {name.split("/")[2] for name in pack if "steps" in name} == {"environment", "cost-of-passes"}
     # What it had recorded until then is worth its time, and is told as what it is.
-    assert "gpuprof-gpu/steps/killed/kill-yes.ncu-rep" in pack
-    assert json.loads(pack["gpuprof-gpu/steps/killed/step.json"])["state"] == "cut"
+    assert "gpuprof-gpu/steps/cost-of-passes/default.ncu-rep" in pack
+    assert json.loads(pack["gpuprof-gpu/steps/cost-of-passes/step.json"])["state"] == "cut"
     kit.stopped.clear()
     machine.before = lambda words, timeout_s: None
-    assert run_steps(kit, chosen, steps(), again=False) == {"killed": "well", "report-names": "well"}
+    assert set(run_steps(kit, chosen).values()) == {"well"}
 
 
-def test_a_step_that_fails_by_itself_is_told_and_the_next_one_runs(kit: Kit, machine: Machine) -> None:
-    chosen = [small_step("one", lambda one: [].pop()), small_step("two", lambda one: one.figure("x", 1, "s"))]
-    assert run_steps(kit, chosen, chosen, again=False) == {"one": "failed", "two": "well"}
-    assert read_json(kit.places.result("one") / "step.json")["problems"] == ["IndexError: pop from empty list"]
+def test_what_fails_is_told_the_next_step_runs_and_the_same_call_tries_again(kit: Kit, machine: Machine) -> None:
+    values: list[int] = []
+    chosen = [
+        small_step("one", lambda one: values[0]),
+        small_step("two", lambda one: one.figure("x", 1, "s")),
+    ]
+    assert run_steps(kit, chosen) == {"one": "failed", "two": "well"}
+    assert read_json(kit.places.result("one") / "step.json")["problems"] == ["IndexError: list index out of range"]
+    values.append(1)
+    assert run_steps(kit, chosen) == {"one": "well", "two": "well"}
 
 
-def test_minutes_pass_over_a_step_that_does_not_fit(kit: Kit, machine: Machine) -> None:
+def test_a_step_that_does_not_fit_is_passed_over(kit: Kit, machine: Machine) -> None:
     ran: list[str] = []
     chosen = [
         small_step("short", lambda one: ran.append("short")),
@@ -181,52 +246,34 @@ def test_minutes_pass_over_a_step_that_does_not_fit(kit: Kit, machine: Machine) 
         small_step("last", lambda one: ran.append("last")),
     ]
     kit.until = time.monotonic() + 50
-    assert run_steps(kit, chosen, chosen, again=False) == {"short": "well", "long": "left", "last": "well"}
+    assert run_steps(kit, chosen) == {"short": "well", "long": "left", "last": "well"}
     assert ran == ["short", "last"]
 
 
-def test_what_is_left_is_told_and_ends_the_command_with_75(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["run", str(tmp_path / "out"), "--scratch", str(tmp_path / "scratch"), "--visit", "A", "--minutes", "0.01"]
-    monkeypatch.setattr("benchmarks.gpu.needs.find_tools", lambda *_: tools())
-    assert main(words) == 75
-    said = capsys.readouterr().err
-    assert "run-transformer may take 130 s" in said
-    assert "environment (5 s), ask-ncu (20 s), passes (20 s)" in said
-
-
 CUT = Ended(130, "", 5.0, "timeout")
-
-
-def cut_in_the_middle(kit: Kit, machine: Machine, step: Step, at: str) -> None:
-    """Let the minutes be over while a command that has this word runs."""
-    machine.before = lambda words, timeout_s: CUT if at in words else None
-    kit.until = time.monotonic() + 300
-    assert run_steps(kit, [step], steps(), again=False) == {step.name: "cut"}
-    machine.before = lambda words, timeout_s: None
-    kit.until = None
-    machine.calls.clear()
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_cut_step_goes_on_behind_the_last_command_that_was_done(
     kit: Kit, machine: Machine, *, elsewhere: bool
 ) -> None:
-    (step,) = named("run-triton")
-    cut_in_the_middle(kit, machine, step, "full")
-    cut = read_json(kit.places.result("run-triton") / "step.json")
+    chosen = named("run-transformer")
+    machine.before = lambda words, timeout_s: CUT if "full" in words else None
+    assert run_steps(kit, chosen) == {"run-transformer": "cut"}
+    machine.before = lambda words, timeout_s: None
+    machine.calls.clear()
+    cut = read_json(kit.places.result("run-transformer") / "step.json")
     assert [call["name"] for call in cut["commands"]] == ["gpuprof", "alone", "full"]
     if elsewhere:  # what cannot be looked into is not there, and nobody needs it
-        shutil.rmtree(kit.places.work("run-triton"))
-        assert not (kit.places.result("run-triton") / "run" / "report.html").exists()
-    assert run_steps(kit, [step], steps(), again=False) == {"run-triton": "well"}
+        shutil.rmtree(kit.places.work("run-transformer"))
+        assert not (kit.places.result("run-transformer") / "run" / "report.html").exists()
+    assert run_steps(kit, chosen) == {"run-transformer": "well"}
     assert [words[0] for words in machine.calls] == [str(kit.tools.ncu)]
-    about = read_json(kit.places.result("run-triton") / "step.json")
+    about = read_json(kit.places.result("run-transformer") / "step.json")
     assert [(call["name"], call["code"]) for call in about["commands"]] == [("gpuprof", 0), ("alone", 0), ("full", 0)]
     assert {one["name"] for one in about["figures"]} >= {"alone", "under gpuprof run", "its survey"}
     assert about["seconds"] > cut["seconds"] and about["problems"] == []
-    assert (kit.places.result("run-triton") / "run" / "session.json").exists()
+    assert (kit.places.result("run-transformer") / "run" / "session.json").exists()
 
 
 def killed_between(kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
@@ -248,7 +295,7 @@ def killed_between(kit: Kit, machine: Machine, monkeypatch: pytest.MonkeyPatch, 
     with monkeypatch.context() as patched:
         patched.setattr(runner, "write_whole", written)
         with pytest.raises(Killed):
-            run_steps(kit, named("run-triton"), steps(), again=False)
+            run_steps(kit, named("run-transformer"))
         monkeypatch.undo()
     monkeypatch.setattr(context, "run_process", machine)
     machine.calls.clear()
@@ -260,24 +307,24 @@ def test_a_call_that_is_killed_while_it_keeps_loses_nothing(
 ) -> None:
     monkeypatch.setattr(runner, "_KEPT_EVERY_S", 0.0)
     killed_between(kit, machine, monkeypatch, what)
-    assert run_steps(kit, named("run-triton"), steps(), again=False) == {"run-triton": "well"}
+    assert run_steps(kit, named("run-transformer")) == {"run-transformer": "well"}
     assert machine.calls == []
-    pack = unpacked([kit.places.out / "gpuprof-gpu-all.tar.gz"])
-    assert json.loads(pack["gpuprof-gpu/steps/run-triton/step.json"])["state"] == "well"
-    assert "gpuprof-gpu/steps/run-triton/full.ncu-rep" in pack
-    assert [path.name for path in kit.places.steps.iterdir()] == ["run-triton"], "score reads all folders there"
+    pack = pack_of(kit)
+    assert json.loads(pack["gpuprof-gpu/steps/run-transformer/step.json"])["state"] == "well"
+    assert "gpuprof-gpu/steps/run-transformer/full.ncu-rep" in pack
+    assert [path.name for path in kit.places.steps.iterdir()] == ["run-transformer"]
 
 
-def test_a_step_is_ended_at_its_limit_with_all_it_started_and_nothing_else(kit: Kit) -> None:
+def test_a_step_is_ended_when_its_time_is_up_with_all_it_started_and_nothing_else(kit: Kit) -> None:
     bystander = subprocess.Popen(["sleep", "60"], start_new_session=True)
     script = 'sleep 61 & echo $! >pids; (setsid sleep 62 & echo $! >>pids); echo $$ >>pids; trap "" INT; sleep 63'
-    kit.limit_s = 0.6
+    kit.until = time.monotonic() + 0.6
     try:
-        chosen = [small_step("hanging", lambda one: one.call("hang", ["sh", "-c", "exec 2>&1; " + script]))]
+        chosen = [small_step("hanging", lambda one: one.call("hang", ["sh", "-c", "exec 2>&1; " + script]), 0.1)]
         began = time.monotonic()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("gpuprof.collect.process._GRACE_S", {signal.SIGINT: 0.3, signal.SIGKILL: 2.0})
-            assert run_steps(kit, chosen, chosen, again=False) == {"hanging": "failed"}
+            assert run_steps(kit, chosen) == {"hanging": "cut"}
         assert time.monotonic() - began < 5
         pids = [int(pid) for pid in (kit.places.work("hanging") / "pids").read_text().split()]
         assert len(pids) >= 2
@@ -296,13 +343,6 @@ def _runs(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("name", ["kit.json", "manifest.json"])
-def test_results_of_another_gpu_are_not_mixed_with_these(kit: Kit, machine: Machine, name: str) -> None:
-    (kit.places.out / name).write_text('{"gpu": "NVIDIA L4"}')
-    with pytest.raises(UsageError, match="has results of NVIDIA L4, this is NVIDIA H200"):
-        run_steps(kit, named("environment"), steps(), again=False)
-
-
 def test_a_scratch_folder_that_is_a_link_or_taken_is_refused(tmp_path: Path, kit: Kit) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     for folder, why in ((tmp_path / "link", "not a folder of yours"), (kit.places.scratch, "another run has")):
@@ -313,16 +353,51 @@ def test_a_scratch_folder_that_is_a_link_or_taken_is_refused(tmp_path: Path, kit
 # The command
 
 
-def test_the_readme_has_every_option_and_the_estimates_of_the_table() -> None:
+def test_the_readme_has_every_option_and_every_call_with_its_steps_and_forecast() -> None:
     text = (ROOT / "benchmarks" / "gpu" / "README.md").read_text(encoding="utf-8")
-    described = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu", "run", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert {option for option in re.findall(r"--[a-z]+", described.stdout) if option not in text} == {"--help"}
-    for visit in VISITS:
-        (minutes,) = re.findall(rf"^\| {visit} \|.*\| (\d+) minutes \|$", text, re.MULTILINE)
-        forecast = sum(step.forecast_s for step in steps() if step.visit == visit) / 60
-        assert 0 <= int(minutes) - forecast < 6, (visit, forecast)
+    words = [sys.executable, "-m", "benchmarks.gpu", "call", "--help"]
+    described = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {option for option in re.findall(r"--[a-z]+", described) if option not in text} == {"--help"}
+    rows = re.findall(r"^\| (\d+) \| (.*) \| (\d+) s \|$", text, re.MULTILINE)
+    assert [(int(call), int(seconds)) for call, _, seconds in rows] == [(call, forecast_s(call)) for call in calls()]
+    for call, what, _ in rows:
+        assert re.findall(r"`([\w-]+)`", what) == [step.name for step in steps_of(int(call))[1:]]
+
+
+def test_packages_are_those_that_gpuprof_depends_on() -> None:
+    every = [Requirement(text) for text in importlib.metadata.requires("gpuprof-cli") or ()]
+    needed = {one.name.lower() for one in every if one.marker is None or one.marker.evaluate({"extra": ""})}
+    assert needed == set(PACKAGES)
+
+
+def test_a_missing_package_is_named_before_anything_starts(tmp_path: Path) -> None:
+    # Without site-packages nothing is there but Python's own library.
+    environ = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "PATH": os.environ["PATH"]}
+    words = [sys.executable, "-S", "-m", "benchmarks.gpu", "call", "1"]
+    ended = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    error, hint = ended.stderr.splitlines()
+    assert ended.returncode == EnvironmentProblem.exit_code and ended.stdout == ""
+    assert error.startswith("error: ") and {"msgspec", "rich"} <= set(re.findall(r"[\w-]+", error))
+    assert f"-m pip install {' '.join(PACKAGES)}" in hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_are_in_a_folder_that_the_gpu_names_and_what_is_left_ends_the_command_with_75(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("benchmarks.gpu.needs.find_tools", lambda _: tools())
+    assert main(["call", "2", "--minutes", "0.0001", "--packs", "packs"]) == 75
+    said = capsys.readouterr()
+    assert "environment (2 s), run-transformer (130 s)" in said.err
+    assert said.out == f"{tmp_path}/packs/gpuprof-gpu-nvidia-h200-call-2.tar.gz\n"
+    assert (tmp_path / "gpuprof-gpu-results" / "nvidia-h200").is_dir()
+
+
+def test_a_call_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["call", "99"]) == UsageError.exit_code
+    assert "there is no call 99" in capsys.readouterr().err
 
 
 def stand_in_tools(folder: Path) -> str:
@@ -340,23 +415,13 @@ def stand_in_tools(folder: Path) -> str:
 
 
 def test_the_command_ends_a_step_and_packs_when_it_is_asked_to_stop(tmp_path: Path) -> None:
-    environ = {**os.environ, "PATH": stand_in_tools(tmp_path / "bin"), "PYTHONPATH": str(ROOT)}
-    words = [
-        "run",
-        str(tmp_path / "out"),
-        "--scratch",
-        str(tmp_path / "scratch"),
-        "--only",
-        "environment",
-        "--only",
-        "killed",
-    ]
-    command = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.gpu", *words], env=environ, stderr=subprocess.PIPE, stdout=-3
-    )
+    path = stand_in_tools(tmp_path / "bin")
+    environ = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    words = [sys.executable, "-m", "benchmarks.gpu", "call", "1"]
+    command = subprocess.Popen(words, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, stdout=-3)
     assert command.stderr is not None
     for line in command.stderr:
-        if line.startswith(b"A killed"):
+        if line.startswith(b"cost-of-passes"):
             break
     time.sleep(0.5)
     command.terminate()
@@ -364,10 +429,10 @@ def test_the_command_ends_a_step_and_packs_when_it_is_asked_to_stop(tmp_path: Pa
     command.stderr.close()
     assert command.wait() == 130, said
     assert "cut after" in said
-    pack = unpacked([tmp_path / "out" / "gpuprof-gpu-all.tar.gz"])
+    pack = unpacked([tmp_path / "gpuprof-gpu-results" / "gpuprof-gpu-nvidia-h200-call-1.tar.gz"])
     assert "gpuprof-gpu/steps/environment/versions.txt" in pack
     states = {row["name"]: row["state"] for row in json.loads(pack[MANIFEST])["steps"]}
-    assert (states["environment"], states["killed"]) == ("well", "cut")
+    assert (states["environment"], states["cost-of-passes"]) == ("well", "cut")
 
 
 # What is sent
@@ -428,10 +493,9 @@ def checkout(folder: Path) -> Path:
 
 
 def test_a_pack_becomes_data_of_tests_and_rows_of_the_results(kit: Kit, machine: Machine, tmp_path: Path) -> None:
-    run_steps(kit, named("environment", "run-launches", "killed"), steps(), again=False)
-    outside = kit.places.result("run-launches")
+    run_steps(kit, named("environment", "run-transformer", "planted-1"))
     root = checkout(tmp_path)
-    told = take_in([kit.places.out / "gpuprof-gpu-all.tar.gz"], root)
+    told = take_in([kit.packs / "gpuprof-gpu-h200.tar.gz"], root)
     assert told[0].startswith("NVIDIA H200: 3 steps")
     folder = root / "tests" / "data" / "gpu" / "nvidia-h200"
     index = read_json(folder / "index.json")
@@ -440,25 +504,23 @@ def test_a_pack_becomes_data_of_tests_and_rows_of_the_results(kit: Kit, machine:
         "index.json",
         *(f"{name}/{file}" for name, step in index["steps"].items() for file in step["files"]),
     }
-    made = index["steps"]["run-launches"]["files"]["run/profile.ncu-rep"]
+    made = index["steps"]["run-transformer"]["files"]["run/profile.ncu-repz"]
     assert made["command"][:4] == ["/opt/python/bin/python", "-m", "gpuprof", "run"]
     assert (made["code"], made["seconds"]) == (0, 0.25)
-    assert made["bytes"] == (outside / "run" / "profile.ncu-rep").stat().st_size
-    assert index["steps"]["run-launches"]["versions"]["ncu"] == "2025.3.1.0"
+    assert made["bytes"] == (folder / "run-transformer" / "run" / "profile.ncu-repz").stat().st_size
+    assert index["steps"]["run-transformer"]["versions"]["ncu"] == "2025.3.1.0"
     page = (root / "docs" / "explanation" / "results.md").read_text()
     assert "driver 580.65.06, ncu 2025.3.1.0, python 3.12.3, torch 2.11.0" in page
     # Alone, under gpuprof, its survey, its profile, nothing again, no plan that says what it covers, ncu, passes.
-    assert "| launches | 0.25 s | 0.25 s | 8.1 s | 65 s | – | – | – | 0.25 s | 9 |" in page
-    assert "| A killed | exit code, --kill yes | 0 |" in page
+    assert "| transformer | 0.25 s | 0.25 s | 8.1 s | 65 s | – | – | – | 0.25 s | 9 |" in page
+    assert "| planted-1 | planted cases recorded | 6 of 6 |" in page
     assert "(explanation/results.md)" in (root / "docs" / "index.md").read_text()
     written = {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
     elsewhere = {file for file in written if not file.startswith("tests/data/gpu/nvidia-h200/")}
     assert elsewhere == {"docs/index.md", "docs/explanation/results.md"}
-    assert [launch.name for launch in read_report(folder / "run-launches" / "run" / "profile.ncu-rep")] == [
-        "left",
-        "right",
-    ]
-    plain = [file for file in (root / name for name in written) if file.suffix != ".gz"]
+    report = read_ncu_rep(folder / "run-transformer" / "run" / "profile.ncu-repz")
+    assert [launch.name for launch in report.launches] == ["left", "right"]
+    plain = [file for file in (root / name for name in written) if file.suffix not in (".gz", ".ncu-repz")]
     assert not [file for file in plain if LEAKS.search(file.read_bytes())]
 
 
@@ -527,7 +589,7 @@ def test_a_pack_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPa
 
 def test_every_program_in_python_compiles(tmp_path: Path) -> None:
     found = sorted(PROGRAMS.glob("*.py"))
-    assert len(found) == 7
+    assert len(found) == 4
     for program in found:
         py_compile.compile(str(program), cfile=str(tmp_path / "x.pyc"), doraise=True)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import gzip
 import os
-import shlex
 import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,16 +18,11 @@ from gpuprof.collect.process import run as run_process
 PROGRAMS = Path(__file__).with_name("programs")
 LARGE_TEXT = 2**20
 """What a command prints beyond this is kept compressed."""
-_COMPILE_S = 200.0
 _TELL = 300
-_LONGER = 1.25
-"""A command that was ended is given so much more time than it had, or not begun again."""
-_LONGEST_S = 400.0
-"""What is asked for it at most: a step has not much more."""
 
 
 class OutOfTime(Exception):
-    """The step's time is up."""
+    """The call's time is up."""
 
 
 class Stopped(Exception):
@@ -103,7 +96,7 @@ class Before:
 
     def of(self, name: str, command: Sequence[str], expected: Collection[int] | None, folder: Path) -> Call | None:
         """Return the call that this one would repeat: it ended well and left nothing to do, and its files are there."""
-        call = next((call for call in reversed(self.calls) if _is_done(call, name)), None)
+        call = next((call for call in reversed(self.calls) if call.name == name and _is_done(call)), None)
         if call is None or call.command != tuple(self.neutral(command)):
             return None
         well = expected is None or call.code in expected
@@ -113,25 +106,11 @@ class Before:
     @property
     def done_s(self) -> float:
         """Return what the commands took that came to their end."""
-        return sum(call.seconds for call in self.calls if _is_done(call, call.name))
-
-    @property
-    def longer_than_s(self) -> float:
-        """Return what the command takes at least that was ended: longer than it had; 0 where none was."""
-        return max((self.ended_s(call.name) for call in self.calls), default=0.0)
-
-    def ended_s(self, name: str) -> float:
-        """Return what a command takes at least, if its time was up before its end; 0 else."""
-        mine = (call for call in self.calls if call.name == name and call.stopped_by == "timeout")
-        return min(_LONGEST_S, max((_LONGER * call.seconds for call in mine), default=0.0))
-
-    def has(self, name: str) -> bool:
-        """Tell whether a call of this name has ended by itself, with nothing left to do."""
-        return any(_is_done(call, name) for call in self.calls)
+        return sum(call.seconds for call in self.calls if _is_done(call))
 
 
-def _is_done(call: Call, name: str) -> bool:
-    return call.name == name and call.stopped_by is None and call.code != LEFT
+def _is_done(call: Call) -> bool:
+    return call.stopped_by is None and call.code != LEFT
 
 
 def _nothing(_: StepContext) -> None:
@@ -150,17 +129,16 @@ class StepContext:
     environ: dict[str, str]
     folder: Path
     until: float
-    stopped: list[int] = field(default_factory=list)
+    stopped: Sequence[int] = ()
+    before: Before = field(default_factory=Before)
+    keep: Callable[[StepContext], None] = _nothing
     calls: list[Call] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
-    before: Before = field(default_factory=Before)
-    keep: Callable[[StepContext], None] = _nothing
 
     def __post_init__(self) -> None:
-        """Have the calls of an earlier try."""
-        self.calls += self.before.calls
+        self.calls = list(self.before.calls)
 
     @property
     def seconds(self) -> float:
@@ -169,41 +147,27 @@ class StepContext:
 
     @property
     def left_s(self) -> float:
-        """Return how much of the step's time is left."""
+        """Return how much of the call's time is left."""
         return self.until - time.monotonic()
 
-    def call(
-        self, name: str, command: Sequence[str], expected: Collection[int] | None = (0,), timeout_s: float | None = None
-    ) -> Call:
+    def call(self, name: str, command: Sequence[str], expected: Collection[int] | None = (0,)) -> Call:
         """Run a command in the step's folder, and keep what it prints. None expects any exit code.
 
         What an earlier try has run to its end, and has left all its files of, is not run again. Raises OutOfTime where
-        the step's time is up, Stopped where somebody asked for it.
+        the call's time is up, Stopped where somebody asked for it.
         """
         done = self.before.of(name, command, expected, self.folder)
-        return done or self._called(name, command, expected, timeout_s)
+        return done or self._called(name, command, expected)
 
-    def must_fit(self, seconds: float, what: str) -> None:
-        """Raise OutOfTime, before a long command is begun in vain, where less time is left."""
-        least = max(seconds, self.before.ended_s(what))
-        if self.left_s < least and not self.before.has(what):
-            raise OutOfTime(f"{what} takes {least:.0f} s and was not begun")
-
-    def _called(
-        self, name: str, command: Sequence[str], expected: Collection[int] | None, timeout_s: float | None
-    ) -> Call:
-        left = self.left_s
+    def _called(self, name: str, command: Sequence[str], expected: Collection[int] | None) -> Call:
         if self.stopped:
             raise Stopped(name)
-        if left <= 0:
+        if self.left_s <= 0:
             raise OutOfTime(f"{name} was not begun")
-        mine = timeout_s is not None and timeout_s < left
         before, began = _states(self.folder), self.seconds
         out, err = self.folder / f"{name}.out.txt", self.folder / f"{name}.err.txt"
         with _inside(self.folder), out.open("wb") as stdout:
-            ended = run_process(
-                command, environ=self.environ, stdout=stdout, timeout_s=timeout_s if mine else left, quiet=True
-            )
+            ended = run_process(command, environ=self.environ, stdout=stdout, timeout_s=self.left_s, quiet=True)
         err.write_text(ended.tail, encoding="utf-8")
         for text in (out, err):
             _shortened(text)
@@ -220,7 +184,7 @@ class StepContext:
         self.calls[:] = [*(call for call in self.calls if call.name != name), made]
         if ended.stopped_by == "interrupt":
             raise Stopped(name)
-        if ended.stopped_by is not None and not mine:
+        if ended.stopped_by is not None:
             raise OutOfTime(f"{name} was ended")
         if expected is not None and ended.code not in expected:
             told = " ".join(ended.tail.split())[-_TELL:]
@@ -230,65 +194,42 @@ class StepContext:
 
     def gpuprof(self, name: str, *arguments: str, expected: Collection[int] | None = (0,)) -> Call:
         """Run a command of gpuprof."""
-        return self.call(name, self.gpuprof_words(*arguments), expected)
-
-    def gpuprof_words(self, *arguments: str) -> list[str]:
-        """Return a command line of gpuprof; what runs programs under ncu takes the same ncu as all else."""
-        own = (
-            ["--ncu", str(self.tools.ncu)] if arguments[0] in {"run", "roofline"} and self.tools.ncu is not None else []
-        )
-        return [self.tools.python, "-m", "gpuprof", arguments[0], *own, *arguments[1:]]
+        return self.call(name, [self.tools.python, "-m", "gpuprof", *arguments], expected)
 
     def ncu(
-        self, name: str, options: Sequence[str], program: Sequence[str], expected: Collection[int] | None = None
+        self,
+        name: str,
+        options: Sequence[str],
+        program: Sequence[str],
+        expected: Collection[int] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> Call:
         """Run a program under ncu, with clocks as they are: NAME.ncu-rep is its report, NAME.log what ncu says."""
+        added = [f"{variable}={value}" for variable, value in (variables or {}).items()]
         command = [
+            *(("env", *added) if added else ()),
             str(self.tools.ncu), "--config-file", "off", "--clock-control", "none", *options,
             "--log-file", f"{name}.log", "--export", f"{name}.ncu-rep", "--force-overwrite", *program,
         ]  # fmt: skip
         return self.call(name, command, expected)
 
-    def together(self, name: str, commands: Mapping[str, Sequence[str]]) -> None:
-        """Run commands side by side, as one call; what each prints is kept as its KEY.out.txt and KEY.err.txt."""
-        begun = [f"{shlex.join(command)} >{key}.out.txt 2>{key}.err.txt &" for key, command in commands.items()]
-        self.call(name, ["bash", "-c", "\n".join([*begun, "wait"])], None)
-        for key in commands:
-            for text in (self.folder / f"{key}.out.txt", self.folder / f"{key}.err.txt"):
-                if text.exists():
-                    _shortened(text)
-
-    def listed(self, name: str, reports: Sequence[str], *options: str) -> dict[str, int]:
-        """Write what reports hold as REPORT.csv, as ncu prints it; return the number of launches of each."""
-        ncu = [str(self.tools.ncu), "--csv", "--page", "raw", *options, "--import"]
-        there = [report for report in reports if (self.folder / f"{report}.ncu-rep").exists()]
-        self.together(name, {f"{report}-list": [*ncu, f"{report}.ncu-rep"] for report in there})
-        return {report: self._listed(report) if report in there else 0 for report in reports}
-
-    def _listed(self, report: str) -> int:
-        printed, table = self.folder / f"{report}-list.out.txt", self.folder / f"{report}.csv"
-        if not printed.exists():
-            return 0
-        printed.replace(table)
-        rows = list(csv.reader(table.read_text(encoding="utf-8", errors="replace").splitlines()))
-        return len({row[0] for row in rows if row and row[0].isdigit()})
+    def text(self, file: str) -> str:
+        """Return a text that a command has left; an empty one where it left none."""
+        path = self.folder / file
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def figure(self, name: str, value: float, unit: str) -> None:
         """Tell a number."""
         self.figures.append(Figure(name, float(value), unit))
 
     def launches(self, *arguments: str) -> list[str]:
-        """Return the command line of the CUDA program."""
-        return self.compiled("launches", *arguments)
-
-    def compiled(self, name: str, *arguments: str) -> list[str]:
-        """Return the command line of a program in CUDA; it is compiled where that was not done on this machine."""
-        program = self.places.programs / name
+        """Return the command line of the CUDA program, compiled where that was not done on this machine."""
+        program = self.places.programs / "launches"
         if not program.exists():
-            draft, source = program.with_name(f"{name}.draft"), program.with_suffix(".cu")
-            options = ("-O3", "-std=c++17", "-lineinfo", *_code(self.tools))
-            compiler = [str(self.tools.nvcc), *options, "-o", str(draft), str(source)]
-            done = self._called("compile", compiler, (0,), _COMPILE_S)
+            draft, source = program.with_name("launches.draft"), program.with_suffix(".cu")
+            arch = self.tools.gpu.arch if self.tools.gpu is not None else "native"
+            compiler = [str(self.tools.nvcc), "-O3", "-std=c++17", "-lineinfo", f"-arch={arch}"]
+            done = self._called("compile", [*compiler, "-o", str(draft), str(source)], (0,))
             if done.code:
                 raise subprocess.CalledProcessError(done.code, compiler[0])
             draft.replace(program)
@@ -302,11 +243,6 @@ class StepContext:
         """Return the calls as they are written down, where the command is called `words`."""
         rows = (asdict(call) for call in self.calls)
         return [{"words": row.pop("command"), **row} for row in rows]
-
-
-def _code(tools: Tools) -> tuple[str, ...]:
-    arch = tools.gpu.arch if tools.gpu is not None else "native"
-    return (f"-arch={arch}",)
 
 
 @contextlib.contextmanager

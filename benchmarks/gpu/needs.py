@@ -2,66 +2,43 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
+from benchmarks.gpu.packages import PACKAGES
+from benchmarks.gpu.packages import versions as versions_of
 from gpuprof import __version__
+from gpuprof.code.tools.disassemble import find_disassemblers
+from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.collect.doctor import PROBLEM, examine
 from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.machine import InstalledGpu, gpus_here, version_text
 from gpuprof.collect.nvcc import find_nvcc
-from gpuprof.errors import EnvironmentProblem, UsageError
+from gpuprof.errors import EnvironmentProblem
 
-NCU, NVCC, GPU, COUNTERS, GPUPROF = "ncu", "nvcc", "gpu", "counters", "gpuprof"
-TORCH, TRITON, CUPY, JAX, NVRTC = "torch", "triton", "cupy", "jax", "nvrtc"
-NEEDS = (NCU, NVCC, GPU, COUNTERS, GPUPROF, TORCH, TRITON, CUPY, JAX, NVRTC)
-"""What a step can need. `gpuprof` are the packages that its commands import."""
-_MODULES: Mapping[str, tuple[str, ...]] = {
-    GPUPROF: ("click", "jinja2", "matplotlib", "numpy", "rich", "yaml"),
-    TORCH: ("torch",),
-    TRITON: ("triton",),
-    CUPY: ("cupy",),
-    JAX: ("jax",),
-    NVRTC: (),
-}
-_ASK = """
-import importlib.metadata, importlib.util, json, sys
-by_module = importlib.metadata.packages_distributions() if hasattr(importlib.metadata, "packages_distributions") else {}
-def version(name):
-    try:
-        return importlib.metadata.version((by_module.get(name) or [name])[0])
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
-found = {name: version(name) for name in sys.argv[1:] if importlib.util.find_spec(name)}
-try:
-    from gpuprof.code.tools.nvrtc import find_nvrtc
-    from gpuprof.code.tools.disassemble import find_disassemblers
-    assert find_disassemblers()
-    found["nvrtc"] = ".".join(map(str, find_nvrtc()[0].version))
-except Exception:
-    pass
-print(json.dumps({"python": "%d.%d.%d" % sys.version_info[:3], "prefix": sys.prefix, "found": found}))
-"""
+NCU, NVCC, GPU, COUNTERS, NVRTC = "ncu", "nvcc", "gpu", "counters", "nvrtc"
+TORCH, TRITON, CUPY, JAX = FRAMEWORKS = ("torch", "triton", "cupy", "jax")
+NEEDS = (NCU, NVCC, GPU, COUNTERS, NVRTC, *FRAMEWORKS)
+"""What a step can need."""
+_DISTRIBUTIONS = (*PACKAGES, "torch", "triton", "cupy-cuda13x", "cupy-cuda12x", "jax")
 _PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What was found here. `missing` has the reason for each need that is not met, `prefix` is the Python's folder."""
+    """What was found here. `missing` has the reason for each need that is not met."""
 
     python: str
-    prefix: str
     ncu: Path | None
     nvcc: Path | None
     gpu: InstalledGpu | None
-    ncu_help: str
     missing: Mapping[str, str]
     versions: Mapping[str, str]
 
@@ -70,47 +47,36 @@ class Tools:
         return "; ".join(self.missing[need] for need in needs if need in self.missing) or None
 
 
-def find_tools(environ: Mapping[str, str], ncu: str | None, python: str) -> Tools:
-    """Look for everything. Raises UsageError for a Python that does not answer, EnvironmentProblem for a named ncu."""
-    missing, versions = {}, {"gpuprof": __version__, "system": f"{platform.system()} {platform.machine()}"}
+def find_tools(environ: Mapping[str, str]) -> Tools:
+    """Look for everything."""
+    missing = {name: f"Python has no {name}" for name in FRAMEWORKS if find_spec(name) is None}
+    versions = {
+        "gpuprof": __version__, "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(), **versions_of(_DISTRIBUTIONS),
+    }  # fmt: skip
     gpu = next(iter(gpus_here(environ)), None)
     if gpu is None:
         missing[GPU] = "nvidia-smi names no GPU"
     else:
         versions["driver"] = gpu.driver
-    found_ncu = _ncu(environ, ncu, missing, versions)
-    found_nvcc = _nvcc(environ, missing, versions)
     for check in examine(environ):
         if check.name == "counters" and check.state == PROBLEM:
             missing[COUNTERS] = check.result
-    modules = {module for names in _MODULES.values() for module in names}
-    answer = _asked(python, sorted(modules), environ)
-    versions |= {"python": answer["python"], **answer["found"]}
-    for need, names in _MODULES.items():
-        gone = [name for name in names or (need,) if name not in answer["found"]]
-        if gone:
-            missing[need] = f"Python has no {', '.join(gone)}"
-    help_text = _said([str(found_ncu), "--help"], environ) if found_ncu is not None else ""
+    _find_nvrtc(missing, versions)
     return Tools(
-        python=python,
-        prefix=answer["prefix"],
-        ncu=found_ncu,
-        nvcc=found_nvcc,
+        python=sys.executable,
+        ncu=_ncu(environ, missing, versions),
+        nvcc=_nvcc(environ, missing, versions),
         gpu=gpu,
-        ncu_help=help_text,
         missing=missing,
         versions=versions,
     )
 
 
-def _ncu(
-    environ: Mapping[str, str], named: str | None, missing: dict[str, str], versions: dict[str, str]
-) -> Path | None:
+def _ncu(environ: Mapping[str, str], missing: dict[str, str], versions: dict[str, str]) -> Path | None:
     try:
-        ncu = choose_ncu(environ, named)
+        ncu = choose_ncu(environ)
     except EnvironmentProblem as problem:
-        if named is not None:
-            raise
         missing[NCU] = problem.message
         return None
     versions["ncu"] = version_text(ncu.version)
@@ -123,28 +89,23 @@ def _nvcc(environ: Mapping[str, str], missing: dict[str, str], versions: dict[st
     except EnvironmentProblem as problem:
         missing[NVCC] = problem.message
         return None
-    release = re.search(r"release (\d+\.\d+)", _said([str(nvcc), "--version"], environ))
+    printed = subprocess.run(
+        [nvcc, "--version"], env=dict(environ), capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+    ).stdout
+    release = re.search(r"release (\d+\.\d+)", printed)
     versions["nvcc"] = release[1] if release is not None else "unknown"
     return nvcc
 
 
-def _asked(python: str, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, Any]:
-    text = _said([python, "-c", _ASK, *modules], environ)
+def _find_nvrtc(missing: dict[str, str], versions: dict[str, str]) -> None:
+    """Note the newest NVRTC, which micro-kernels need together with a disassembler."""
     try:
-        return dict(json.loads(text.strip().splitlines()[-1]))
-    except (ValueError, IndexError) as error:
-        raise UsageError(f"{python} does not answer as a Python does", "--python PATH names another one") from error
-
-
-def _said(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return what a program prints; nothing where it cannot be run."""
-    try:
-        done = subprocess.run(
-            command, env=dict(environ), capture_output=True, timeout=_PATIENCE_S, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="replace")
+        versions["nvrtc"] = version_text(find_nvrtc()[0].version)
+    except EnvironmentProblem as problem:
+        missing[NVRTC] = problem.message
+        return
+    if not find_disassemblers():
+        missing[NVRTC] = "nvdisasm was not found"
 
 
 def environment(scratch: Path, tree: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:

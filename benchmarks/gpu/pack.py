@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.parts import MOST_PARTS, PART_BYTES, end, fragment, write_parts
+from benchmarks.parts import PART_BYTES, end, fragment, write_parts
 
 KIND, SCHEMA = "gpuprof-gpu", 1
 STEP_FILE = "step.json"
 MANIFEST = f"{KIND}/manifest.json"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}")
 DEEPEST = 5
+MOST_PARTS = 4
+"""Files of a pack: 60 MB in all."""
 _SMALL = 128 * 1024
 _RESERVED = 512 * 1024
 _FIRST, _USUAL, _LAST = 0, 1, 2
@@ -75,18 +77,9 @@ def _written(folder: Path, number: int, rank: int, members: Sequence[tuple[str, 
     return {"file": file.name, "rank": rank, "size": len(data), "members": [name for name, _ in members]}
 
 
-def packed(
-    out: Path,
-    title: str,
-    steps: Sequence[str],
-    about: Mapping[str, object],
-    *,
-    target: Path | None = None,
-    part_bytes: int = PART_BYTES,
-    most_parts: int = MOST_PARTS,
-) -> tuple[Path, ...]:
-    """Write gpuprof-gpu-TITLE.tar.gz to the results or another folder, in parts where it is large; return its files."""
-    room = most_parts * part_bytes - min(_RESERVED, part_bytes // 2)
+def packed(out: Path, title: str, steps: Sequence[str], about: Mapping[str, object], target: Path) -> tuple[Path, ...]:
+    """Write gpuprof-gpu-TITLE.tar.gz to a folder, in parts where it is large; return its files."""
+    room = MOST_PARTS * PART_BYTES - _RESERVED
     taken: list[Piece] = []
     left_out = []
     for piece in sorted(_pieces(out, steps), key=lambda piece: piece.rank):
@@ -100,7 +93,7 @@ def packed(
     manifest = {"kind": KIND, "schema": SCHEMA, **about, "left_out": left_out}
     text = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
     pieces: list[bytes | Path] = [*(piece.file for piece in taken), fragment([(MANIFEST, text)]), end()]
-    return write_parts((target or out) / f"{KIND}-{title}.tar.gz", pieces, part_bytes)
+    return write_parts(target / f"{KIND}-{title}.tar.gz", pieces)
 
 
 def _pieces(out: Path, steps: Sequence[str]) -> Iterator[Piece]:

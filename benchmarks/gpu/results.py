@@ -56,7 +56,7 @@ def _linked(index: Path) -> None:
 
 def _table(indices: list[dict[str, Any]]) -> Iterator[str]:
     for index in indices:
-        steps = sorted(index["steps"].items(), key=lambda named: (named[1]["visit"], named[0]))
+        steps = sorted(index["steps"].items())
         yield ""
         yield f"### {_cell(index['gpu'])}"
         yield ""
@@ -81,7 +81,7 @@ def _costs(steps: Sequence[tuple[str, Any]]) -> Iterator[str]:
 
 def _cost_cells(step: Mapping[str, Any]) -> list[str] | None:
     figures = dict(_figures(step))
-    if "alone" not in figures and "under gpuprof roofline" not in figures:
+    if not any(name in figures for name in ("alone", "under gpuprof run", "under gpuprof roofline")):
         return None
     passes = next((name.rpartition(", ")[2] for name in figures if name.startswith("its profile, ")), "–")
     cells = [next((figures[name] for name in figures if name.startswith(begin)), "–") for begin in _COSTS]
@@ -97,7 +97,7 @@ def _findings(steps: Sequence[tuple[str, Any]]) -> Iterator[str]:
         figures = [(what, result) for what, result in _figures(step) if not what.startswith(_COSTS)]
         rows = [*figures, *((problem, step["state"]) for problem in step["problems"])]
         for what, result in rows or ([] if step["figures"] else [("", step["state"])]):
-            cells = (f"{step['visit']} {name}", what, result)
+            cells = (name, what, result)
             yield "| " + " | ".join(map(_cell, cells)) + " |"
 
 

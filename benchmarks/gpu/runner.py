@@ -1,4 +1,4 @@
-"""Runs the steps one after another: each within its time, its results scrubbed, kept and packed before the next one."""
+"""Runs the steps of a call one after another: what each leaves is scrubbed, kept and packed before the next one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,15 @@ from benchmarks.gpu.context import PROGRAMS, Before, Call, OutOfTime, Places, St
 from benchmarks.gpu.needs import Tools
 from benchmarks.gpu.pack import STEP_FILE, forget, packed, remember, write_whole
 from benchmarks.gpu.scrub import Names, NotKept, in_value, scrubbed
-from benchmarks.gpu.steps import LIMIT_S, Step
+from benchmarks.gpu.steps import Step
 from gpuprof.errors import GpuprofError, UsageError
 
-KIT_FILE = "kit.json"
-_UNPACKED = "manifest.json"
-"""What a pack that was unpacked to go on with says of the GPU."""
 WELL, FAILED, SKIPPED, CUT, LEFT = "well", "failed", "skipped", "cut", "left"
 _LARGEST_KEPT = 256 * 2**20
 _KEPT_EVERY_S = 5.0
 """What a step has is kept and packed after a command, where that was not done for so long."""
-_WORTH_BEGINNING_S = 60.0
-"""A step whose commands go on where they were cut is begun where so much is left of --minutes, or all that it takes."""
+_WORTH_BEGINNING_S = 30.0
+"""A step whose commands go on where they were cut is begun where so much is left, or all that it takes."""
 _LEAST_LEFT = 0.2
 """What a step still takes, as a part of its forecast, however long it has run."""
 _ROOT = Path(__file__).resolve().parents[2]
@@ -41,9 +38,9 @@ Tell = Callable[[str], None]
 
 @dataclass
 class Kit:
-    """One call of the command: places, tools, names to be scrubbed, variables, and until when it may go on.
+    """One call: places, tools, names to be scrubbed, variables, and until when it may go on, by time.monotonic().
 
-    `packs` is where the pack goes; None: to the results.
+    `title` names its pack, which goes to the folder `packs`.
     """
 
     places: Places
@@ -51,29 +48,23 @@ class Kit:
     names: Names
     environ: dict[str, str]
     tell: Tell
-    until: float | None = None
-    limit_s: float = LIMIT_S
-    visit: str | None = None
-    packs: Path | None = None
+    until: float
+    title: str
+    packs: Path
     stopped: list[int] = field(default_factory=list)
 
-    def fits(self, forecast_s: float) -> bool:
-        """Tell whether so many seconds are left."""
-        return self.until is None or time.monotonic() + forecast_s <= self.until
 
-
-def run_steps(kit: Kit, chosen: Sequence[Step], every: Sequence[Step], *, again: bool) -> dict[str, str]:
-    """Run what is missing of the chosen steps and fits; return the state of each. `again`: also those that failed."""
-    _same_gpu(kit)
+def run_steps(kit: Kit, chosen: Sequence[Step]) -> dict[str, str]:
+    """Run what is not done yet of the chosen steps and fits; return the state of each."""
     _mend(kit)
-    states: dict[str, str] = {}
+    states = {}
     with _noticed(kit):
         for step in chosen:
-            states[step.name] = _state(kit, step, again=again)
-            if states[step.name] in (LEFT, CUT) and not kit.stopped and _fits(kit, step):
-                states[step.name] = _run(kit, step, every)
-                pack(kit, every)
-    pack(kit, every, states)
+            states[step.name] = _state(kit, step)
+            if states[step.name] not in (WELL, SKIPPED) and not kit.stopped and _fits(kit, step):
+                states[step.name] = _run(kit, step, chosen)
+                pack(kit, chosen)
+    pack(kit, chosen)
     return states
 
 
@@ -83,29 +74,24 @@ def forecast_left_s(kit: Kit, step: Step) -> float:
     if before is None:
         return step.forecast_s
     spent = before.seconds if step.continues else before.done_s
-    return max(step.forecast_s - spent, _LEAST_LEFT * step.forecast_s, _ended_s(step, before))
+    return max(step.forecast_s - spent, _LEAST_LEFT * step.forecast_s)
 
 
-def _ended_s(step: Step, before: Before | None) -> float:
-    """Return what the command that a cut ended takes at least, where it begins anew."""
-    return 0.0 if before is None or step.continues else before.longer_than_s
+def pack(kit: Kit, chosen: Sequence[Step]) -> tuple[Path, ...]:
+    """Bring the pack up to date with what is there; return its files."""
+    gpu = kit.tools.gpu
+    about = {
+        "gpu": gpu.name if gpu is not None else None,
+        "compute_capability": gpu.compute_capability if gpu is not None else None,
+        "versions": dict(kit.tools.versions),
+        "steps": [_row(kit, step) for step in chosen],
+    }
+    return packed(kit.places.out, kit.title, [step.name for step in chosen], about, kit.packs)
 
 
-def pack(kit: Kit, every: Sequence[Step], states: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """Bring the pack up to date with what is there."""
-    mine = [step for step in every if kit.visit in (None, step.visit)]
-    known = {step.name: (states or {}).get(step.name) or _state(kit, step, again=False) for step in mine}
-    rows = [
-        {"name": step.name, "visit": step.visit, "state": known[step.name], "reason": _reason(kit, step, known)}
-        for step in mine
-    ]
-    about = json.loads((kit.places.out / KIT_FILE).read_text(encoding="utf-8"))
-    names = [step.name for step in mine]
-    return packed(kit.places.out, kit.visit or "all", names, {**about, "steps": rows}, target=kit.packs)
-
-
-def _reason(kit: Kit, step: Step, known: Mapping[str, str]) -> str:
-    return (why_not(kit, step) or "") if known[step.name] == SKIPPED else ""
+def _row(kit: Kit, step: Step) -> dict[str, str]:
+    state = _state(kit, step)
+    return {"name": step.name, "state": state, "reason": (why_not(kit, step) or "") if state == SKIPPED else ""}
 
 
 @contextlib.contextmanager
@@ -143,17 +129,6 @@ def _fill(places: Places) -> None:
             copy.with_suffix("").unlink(missing_ok=True)
 
 
-def _same_gpu(kit: Kit) -> None:
-    """Write down which GPU this is. Raises UsageError where the results are of another one."""
-    file, gpu = kit.places.out / KIT_FILE, kit.tools.gpu
-    mine = {"gpu": gpu.name if gpu else None, "compute_capability": gpu.compute_capability if gpu else None}
-    known = next((_read(place) for place in (file, file.with_name(_UNPACKED)) if place.exists()), {})
-    if known.get("gpu") and mine["gpu"] and known["gpu"] != mine["gpu"]:
-        raise UsageError(f"{file.parent} has results of {known['gpu']}, this is {mine['gpu']}", "name another folder")
-    kept = {name: value for name, value in mine.items() if value is not None}
-    write_whole(file, {**mine, **known, **kept, "versions": dict(kit.tools.versions)})
-
-
 def _mend(kit: Kit) -> None:
     """Put in place what an earlier call had kept whole when it was killed, and remove what it had begun to keep."""
     for draft in kit.places.steps.glob(".*.draft"):
@@ -165,21 +140,10 @@ def _mend(kit: Kit) -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def _read(file: Path) -> dict[str, object]:
-    about = json.loads(file.read_text(encoding="utf-8"))
-    return {name: about.get(name) for name in ("gpu", "compute_capability")}
-
-
-def _state(kit: Kit, step: Step, *, again: bool) -> str:
-    """Return what is known of a step: well, failed, skipped, cut, or left to be done, as one that was cut is, too."""
-    about = _about(kit, step.name)
-    if about is not None:
-        state = str(about["state"])
-        if state == WELL or (not again and state != CUT):
-            return state
-        if state == CUT and why_not(kit, step) is None:
-            return CUT
-    return SKIPPED if why_not(kit, step) else LEFT
+def _state(kit: Kit, step: Step) -> str:
+    """Return what is known of a step: well; skipped, as it cannot run; or failed, cut or left, and worth to be run."""
+    state = str((_about(kit, step.name) or {"state": LEFT})["state"])
+    return SKIPPED if state != WELL and why_not(kit, step) else state
 
 
 def _about(kit: Kit, name: str) -> dict[str, Any] | None:
@@ -196,29 +160,29 @@ def why_not(kit: Kit, step: Step) -> str | None:
 
 
 def _fits(kit: Kit, step: Step) -> bool:
-    left = forecast_left_s(kit, step)
-    least = step.least_s or (_WORTH_BEGINNING_S if step.continues else left)
-    if kit.fits(max(min(left, least), _ended_s(step, _before(kit, step)))):
+    needed = left = forecast_left_s(kit, step)
+    if step.continues:
+        needed = min(left, _WORTH_BEGINNING_S)
+    if time.monotonic() + needed <= kit.until:
         return True
-    kit.tell(f"{step.name} may take {left:.0f} s, more than is left of --minutes")
+    kit.tell(f"{step.name} may take {left:.0f} s, more than is left of this call")
     return False
 
 
-def _run(kit: Kit, step: Step, every: Sequence[Step]) -> str:
+def _run(kit: Kit, step: Step, chosen: Sequence[Step]) -> str:
     """Run one step and keep what it leaves, also between its commands; return its state."""
-    kit.tell(f"{step.visit} {step.name}: {step.what}, about {forecast_left_s(kit, step):.0f} s")
+    kit.tell(f"{step.name}: {step.what}, about {forecast_left_s(kit, step):.0f} s")
     before = _before(kit, step)
     killed = step.continues and _about(kit, step.name) is None
     work = _work_folder(kit.places, step, goes_on=before is not None or killed)
     now = time.monotonic()
-    ends = now + kit.limit_s
-    kept = _Kept(kit, step, every)
+    kept = _Kept(kit, step, chosen)
     context = StepContext(
         places=kit.places,
         tools=kit.tools,
         environ=dict(kit.environ),
         folder=work,
-        until=min(ends, kit.until or ends),
+        until=kit.until,
         stopped=kit.stopped,
         before=before or Before(),
         keep=kept.between,
@@ -230,9 +194,8 @@ def _run(kit: Kit, step: Step, every: Sequence[Step]) -> str:
         kit.stopped.append(signal.SIGINT)
         state = CUT
     except OutOfTime as over:
-        by_minutes = context.until < ends
-        state = CUT if step.continues or by_minutes else FAILED
-        context.problems.append(f"{over}: the time for this step was up")
+        state = CUT
+        context.problems.append(f"{over}: the time was up")
     except (GpuprofError, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
         context.problems.append(f"{type(error).__name__}: {error}")
     if state == WELL and context.problems:
@@ -275,8 +238,8 @@ class _Kept:
     since it was kept last is not looked into again.
     """
 
-    def __init__(self, kit: Kit, step: Step, every: Sequence[Step]) -> None:
-        self._kit, self._step, self._every = kit, step, every
+    def __init__(self, kit: Kit, step: Step, chosen: Sequence[Step]) -> None:
+        self._kit, self._step, self._chosen = kit, step, chosen
         self._last = time.monotonic()
         self._states: dict[str, tuple[int, int]] = {}
 
@@ -284,7 +247,7 @@ class _Kept:
         """Keep what there is, if that was not done a moment ago."""
         if time.monotonic() - self._last >= _KEPT_EVERY_S:
             self.now(context, CUT)
-            pack(self._kit, self._every)
+            pack(self._kit, self._chosen)
 
     def now(self, context: StepContext, state: str) -> None:
         """Keep what there is, with a record that says in which state the step is."""
@@ -295,10 +258,9 @@ class _Kept:
         draft.mkdir(parents=True)
         left_out = list(self._copied(context.folder, draft, result))
         about = {
-            "name": step.name, "visit": step.visit, "state": state, "problems": context.problems,
-            "seconds": context.seconds, "versions": dict(self._kit.tools.versions),
-            "figures": [asdict(figure) for figure in context.figures], "commands": context.record(),
-            "left_out": left_out,
+            "name": step.name, "state": state, "problems": context.problems, "seconds": context.seconds,
+            "versions": dict(self._kit.tools.versions), "figures": [asdict(figure) for figure in context.figures],
+            "commands": context.record(), "left_out": left_out,
         }  # fmt: skip
         write_whole(draft / STEP_FILE, in_value(about, names))
         forget(self._kit.places.out, step.name)

@@ -1,236 +1,128 @@
-"""The table of steps: what is done on a GPU, in four visits, the most valuable first."""
+"""The table of steps: what each call does on a GPU, and how long that takes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from benchmarks.diagnosis.worth import by_worth
-from benchmarks.gpu import profiles, semantics
-from benchmarks.gpu.context import PROGRAMS, StepContext
-from benchmarks.gpu.needs import COUNTERS, CUPY, GPU, GPUPROF, JAX, NCU, NVCC, NVRTC, TORCH, TRITON
+from benchmarks.gpu import experiments, profiles
+from benchmarks.gpu.context import StepContext
+from benchmarks.gpu.needs import COUNTERS, CUPY, GPU, JAX, NCU, NVCC, NVRTC, TORCH, TRITON
 from gpuprof.resources import data_dir
 
-LIMIT_S = 450.0
-"""A step's time. What it started then has half a minute to end: eight minutes in all."""
-VISITS = {
-    "A": "what ncu does, and first recordings",
-    "B": "the chip, by micro-kernels",
-    "C": "planted bottlenecks",
-    "D": "as its users would",
-}
-_REPEATS = 20
-"""Runs of a program that are compared with one another."""
-CASES = (6, 14)
-"""Planted cases in the first step, which shows early whether all is well, and in the others: each is one run of ncu."""
-_START_S, _CASE_S = 15.0, 4.0
-_PROFILE = (GPU, COUNTERS, NCU, GPUPROF)
-_CUDA = (GPU, COUNTERS, NCU, NVCC)
-_PROBES = (GPU, GPUPROF, CUPY, NVRTC)
+FIRST_VISIT = (1, 2, 3, 4, 5)
+"""Its calls; all others are of the second visit."""
+START_S, VISIT_S = 90.0, 840.0
+"""What a machine takes to start, and what a visit may take with it."""
+PREPARATION_S, CALL_S = 10.0, 165.0
+"""What each call takes before its first step, for wheels and tools, and what it may take in all."""
+_EACH_CALL = 0
+_L2 = ("--only", "bandwidth/l2-write", "--only", "latency/l2-map")
+_FIRST_CASES, _CASES = 6, 14
+"""Planted cases in the first step, which shows early whether all is well, and in the others."""
+_CASES_START_S, _CASE_S = 15, 4
+_PROFILE = (GPU, COUNTERS, NCU)
+_PROBES = (GPU, CUPY, NVRTC)
+_COUNTED = (*_PROBES, COUNTERS, NCU)
 
 
 class Step(NamedTuple):
-    """A step: its visit, its name, how long it may take, what it needs and does.
+    """A step: its call, its name, how long it takes, what it needs, does and is.
 
-    How long is as seen on an H100, or an estimate. A cut step goes on behind the last command that came to its end;
-    `continues`: that command goes on, too, where it was cut. `after`: the steps whose results it reads. `least_s`: what
-    must be left for it to be begun where not all that it may take is.
+    How long is a forecast, in part from an H100. A cut step goes on behind the last command that came to its end;
+    `continues`: that command goes on, too, where it was cut. `after`: the steps whose results it reads.
     """
 
-    visit: str
+    call: int
     name: str
     forecast_s: float
     needs: tuple[str, ...]
-    work: Callable[[StepContext], None]
+    work: profiles.Work
     what: str
     continues: bool = False
     after: tuple[str, ...] = ()
-    least_s: float | None = None
 
 
 def steps() -> tuple[Step, ...]:
-    """Return every step, in the order in which they are worth most."""
-    return tuple(row for visit in (_semantics, _recordings, _chip, _planted, _users) for row in visit())
+    """Return every step, in the order of the calls."""
+    return (*_first_visit(), *_second_visit())
 
 
-def _semantics() -> Iterator[Step]:
-    yield Step("A", "environment", 5, needs=(), work=profiles.environment, what="GPU, driver, versions, gpuprof doctor")
+def steps_of(call: int) -> tuple[Step, ...]:
+    """Return the steps of a call. Whatever comes first on a machine writes down what machine it is."""
+    return tuple(step for step in steps() if step.call in (_EACH_CALL, call))
+
+
+def calls() -> tuple[int, ...]:
+    """Return the numbers of the calls."""
+    return tuple(sorted({step.call for step in steps()} - {_EACH_CALL}))
+
+
+def forecast_s(call: int) -> float:
+    """Return how long a call takes."""
+    return PREPARATION_S + sum(step.forecast_s for step in steps_of(call))
+
+
+def _first_visit() -> Iterator[Step]:
+    yield Step(_EACH_CALL, "environment", 2, (), profiles.environment, "GPU, driver, versions, gpuprof doctor")
     yield Step(
-        "A", "ask-ncu", 20, needs=(GPU, NCU), work=semantics.ask_ncu, what="ncu's options, sets, metrics of this GPU"
+        1, "cost-of-passes", 35, (*_PROFILE, NVCC), experiments.cost_of_passes, "what a pass takes, with which counters"
     )
-    needs = (*_CUDA, GPUPROF)
+    needs = (*_PROFILE, NVCC, TORCH)
+    yield Step(1, "selection", 55, needs, experiments.selection, "which launches come by number, window, name, mark")
     yield Step(
-        "A",
-        "passes",
-        20,
-        needs=needs,
-        work=semantics.passes,
-        what="the counter sets on two launches, with their passes",
+        1,
+        "limits",
+        50,
+        (*_PROFILE, TORCH),
+        experiments.limits,
+        "what limits each launch of the transformer, in one run",
     )
-    yield _recording("launches", 30, (NVCC,), _launches, run_s=20)
-    for name, forecast_s, work, what in (
-        ("two-streams", 15, semantics.two_streams, "invocation numbers over two streams"),
-        ("renamed-kernels", 20, semantics.renamed_kernels, "namespaces in filters, kernels renamed or not"),
-        ("unknown-metrics", 10, semantics.unknown_metrics, "metrics that do not exist"),
-        ("killed", 5, semantics.killed, "--kill yes"),
-        ("names-of-templates", 10, semantics.names_of_templates, "negative template arguments in names"),
-        ("report-names", 5, semantics.report_names, "exports with and without extension"),
-        ("graphs", 20, semantics.graphs, "the kernels of a CUDA graph"),
-    ):
-        yield Step("A", name, forecast_s, needs=_CUDA, work=semantics.recording(work), what=what)
-
-
-def _recordings() -> Iterator[Step]:
-    yield _recording("transformer", 130, (TORCH,), _transformer, run_s=95)
-    yield Step(
-        "A", "names-of-libraries", 45, needs=(GPU, COUNTERS, NCU, TORCH), what="what ncu calls kernels of libraries",
-        work=semantics.recording(semantics.names_of_libraries),
-    )  # fmt: skip
-    yield _recording("triton", 60, (TORCH, TRITON), _triton, run_s=40)
-    yield _recording("cupy", 30, (CUPY,), _cupy, run_s=20)
-    yield _recording("jax", 65, (JAX,), _jax, run_s=40)
-    work = profiles.roofline_of(_mixed)
-    yield Step(
-        "A", "roofline-transformer", 80, needs=(*_PROFILE, TORCH), work=work, what="gpuprof roofline on a script"
-    )
-    yield Step(
-        "A", "cost-of-passes", 35, needs=(*_CUDA, GPUPROF), work=semantics.recording(semantics.cost_of_passes),
-        what="what a pass takes, with the counters of the diagnosis and with less",
-    )  # fmt: skip
-    yield _recording("transformer-compiled", 175, (TORCH, TRITON), _compiled, run_s=90, compiles=True)
-    what = "name expressions of 5 kB over many launches"
-    yield Step("A", "long-expressions", 60, needs=_CUDA, work=semantics.long_expressions, what=what)
-    yield _recording("triton-autotuned", 75, (TORCH, TRITON), _autotuned, run_s=50)
-
-
-def _recording(
-    name: str,
-    forecast_s: float,
-    needs: tuple[str, ...],
-    command_of: profiles.CommandOf,
-    run_s: float,
-    *,
-    compiles: bool = False,
-) -> Step:
-    work, needs = profiles.profile_of(command_of, run_s, compiles=compiles), (*_PROFILE, *needs)
-    what = "under gpuprof run, alone, under ncu --set full"
-    least_s = 60 if compiles else run_s
-    return Step("A", f"run-{name}", forecast_s, needs=needs, work=work, what=what, least_s=least_s)
-
-
-def _chip() -> Iterator[Step]:
-    yield _characterized("quick", 90, ["--quick"])
-    yield _certified("certificates", 60, "quick", ["--quick"])
-    yield _characterized("default", 360, [])
-    what = "which of the bandwidths and rates that were aimed at are reached"
-    yield Step("B", "aims", 5, needs=(GPUPROF,), work=profiles.aims, what=what, after=("default",))
-    yield _agreement("agreement", "quick", "default")
-    yield _certified("counters", 120, "default", [])
-    yield _characterized("default-again", 360, [])
-    yield _agreement("agreement-again", "default", "default-again")
-
-
-def _characterized(name: str, forecast_s: float, mode: Sequence[str]) -> Step:
-    what = " ".join(("gpuprof characterize", *mode))
-    work = profiles.characterized(name, *mode)
-    return Step("B", name, forecast_s, needs=_PROBES, work=work, what=what, continues=True)
-
-
-def _certified(name: str, forecast_s: float, measured: str, mode: Sequence[str]) -> Step:
-    """Return a step that has ncu count the kernels that another one has measured: none is measured anew."""
-    work = profiles.characterized(name, *mode, "--verify-counters", samples_of=measured)
-    needs = (*_PROBES, COUNTERS, NCU)
-    what = f"certificates of counters, by the probes of {measured}"
-    return Step("B", name, forecast_s, needs=needs, work=work, what=what, continues=True, after=(measured,))
-
-
-def _agreement(name: str, *measured: str) -> Step:
-    what = f"do {' and '.join(measured)} agree within 2 %"
-    return Step("B", name, 5, needs=(GPUPROF,), work=profiles.agreement_of(measured), what=what, after=measured)
-
-
-def _planted() -> Iterator[Step]:
-    batches = [(f"planted-{number}", names) for number, names in enumerate(_case_batches(), 1)]
-    needs = (*_PROBES, COUNTERS, NCU)
-    for name, names in batches:
-        what = f"{len(names)} planted bottlenecks under ncu"
-        forecast_s = _START_S + _CASE_S * len(names)
-        work = profiles.planted(names, batches[0][0] if name != batches[0][0] else None)
-        yield Step("C", name, forecast_s, needs=needs, work=work, what=what, continues=True)
-    after = tuple(name for name, _ in batches)
-    what = "how often the diagnosis is right; needs no GPU"
-    yield Step("C", "score", 60, needs=(GPUPROF,), work=profiles.score, what=what, after=after)
-    what = "gpuprof compare on each planted case and its repair; needs no GPU"
-    yield Step("C", "repairs", 60, needs=(GPUPROF,), work=profiles.repairs, what=what, after=after)
-
-
-def _users() -> Iterator[Step]:
-    yield from _stories()
-    needs = (*_PROFILE, TORCH)
-    work = profiles.noise_of(_transformer, 55, "--coverage", "50")
-    what = "the same run three times, of the kernels that take half of the time"
-    yield Step("D", "noise-transformer", 150, needs=needs, work=work, what=what, least_s=60)
-    work = profiles.noise_of(_launches, 15)
-    yield Step("D", "noise-launches", 40, needs=(*_PROFILE, NVCC), work=work, what="the same run three times")
-    work = profiles.overhead_of(_transformer)
-    yield Step("D", "overhead", 125, needs=needs, work=work, what="what each kind of survey costs", least_s=60)
-    what = "a server that generates by CUDA graphs: one that ends, a window of it, and one that is ended"
-    yield Step("D", "serving", 150, needs=needs, work=profiles.serving, what=what, least_s=60)
-    work = profiles.repeats_of(_launches, _REPEATS)
-    what = f"{_REPEATS} runs of a program, compared with one another: false alarms"
-    yield Step("D", "repeats", 250, needs=(*_PROFILE, NVCC), work=work, what=what, continues=True)
-
-
-def _stories() -> Iterator[Step]:
-    """Yield a step for each version of each slow program: NAME, then NAME_v2, NAME_v3, NAME_repaired as they come."""
-    for name, forecast_s, run_s, needs in (
-        ("story_cuda", 30, 20, (NVCC,)), ("story_pytorch", 95, 60, (TORCH,)), ("story_triton", 75, 45, (TORCH, TRITON)),
+    work = profiles.profile_of(_transformer, compared=True)
+    yield Step(2, "run-transformer", 130, (*_PROFILE, TORCH), work, "under gpuprof run, alone, under ncu --set full")
+    for name, forecast, frameworks in (
+        ("triton", 45, (TORCH, TRITON)), ("jax", 50, (JAX,)), ("cupy", 25, (CUPY,)),
     ):  # fmt: skip
-        for program in [*PROGRAMS.glob(f"{name}.*"), *sorted(PROGRAMS.glob(f"{name}_*.*"))]:
-            first = None if program.stem == name else _step_name(name)
-            what = "a slow program three times alone, then under gpuprof run" if first is None else f"{first} repaired"
-            yield Step(
-                "D", _step_name(program.stem), forecast_s, needs=(*_PROFILE, *needs),
-                work=profiles.story_of(_story(program), run_s, first), what=what,
-                after=(first,) if first is not None else (), least_s=min(60, forecast_s),
-            )  # fmt: skip
+        work = profiles.profile_of(_PROGRAMS[name])
+        yield Step(3, f"run-{name}", forecast, (*_PROFILE, *frameworks), work, "under gpuprof run")
+    work = profiles.characterized("quick", "--quick")
+    yield Step(4, "quick", 75, _PROBES, work, "gpuprof characterize --quick", continues=True)
+    work = profiles.characterized("l2", "--quick", *_L2)
+    yield Step(4, "l2", 20, _PROBES, work, "writes to L2, and where its slices are", continues=True)
+    work = profiles.characterized("certificates", "--quick", "--verify-counters", samples_of="quick")
+    what = "certificates of counters, by the probes of quick"
+    yield Step(4, "certificates", 55, _COUNTED, work, what, continues=True, after=("quick",))
+    yield _planted(5, 1, planted_cases()[:_FIRST_CASES])
+    work = profiles.roofline_of(_mixed)
+    yield Step(5, "roofline-transformer", 90, (*_PROFILE, TORCH), work, "gpuprof roofline of the transformer in BF16")
 
 
-def _step_name(program: str) -> str:
-    return program.replace("_", "-")
+def _second_visit() -> Iterator[Step]:
+    work = profiles.profile_of(_compiled, warm_up=True)
+    yield Step(6, "run-transformer-compiled", 140, (*_PROFILE, TORCH, TRITON), work, "compiled, under gpuprof run")
+    work = profiles.characterized("default")
+    yield Step(7, "default", 360, _PROBES, work, "gpuprof characterize", continues=True)
+    work = profiles.characterized("counters", "--verify-counters", samples_of="default")
+    what = "certificates of counters, by the probes of default"
+    yield Step(8, "counters", 120, _COUNTED, work, what, continues=True, after=("default",))
+    others = planted_cases()[_FIRST_CASES:]
+    for number, start in enumerate(range(0, len(others), _CASES)):
+        yield _planted(9 + number // 2, number + 2, others[start : start + _CASES])
 
 
-def _story(program: Path) -> profiles.CommandOf:
-    def command_of(context: StepContext) -> list[str]:
-        return context.compiled(program.stem) if program.suffix == ".cu" else context.script(program.stem)
-
-    return command_of
-
-
-def _case_batches() -> Iterator[tuple[str, ...]]:
-    """Yield the names of the planted cases, those worth most first."""
-    folder = data_dir("microkernels") / "bottlenecks"
-    names = by_worth({name: planted_rule(folder / f"{name}.yaml") for name in _named(folder)})
-    first, size = CASES
-    yield names[:first]
-    for start in range(first, len(names), size):
-        yield names[start : start + size]
+def _planted(call: int, number: int, names: Sequence[str]) -> Step:
+    seconds = _CASES_START_S + _CASE_S * len(names)
+    what = f"{len(names)} planted bottlenecks under ncu"
+    return Step(call, f"planted-{number}", seconds, _COUNTED, profiles.planted(names), what, continues=True)
 
 
-def planted_rule(file: Path) -> str:
-    """Return the rule of a case: the steps are listed also where no YAML can be read."""
-    line = re.search(r"^planted_rule: *([\w-]+)", file.read_text(encoding="utf-8"), re.MULTILINE)
-    return line[1] if line is not None else ""
-
-
-def _named(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.yaml"))
-
-
-def _launches(context: StepContext) -> list[str]:
-    return context.launches("--streams", "10", "--templates", "1", "--empty", "100", "--saxpy", "4", "--transpose", "4")
+def planted_cases() -> tuple[str, ...]:
+    """Return the names of the planted cases, those worth most first."""
+    files = sorted((data_dir("microkernels") / "bottlenecks").glob("*.yaml"))
+    rule = re.compile(r"^planted_rule: *([\w-]+)", re.MULTILINE)
+    return by_worth({file.stem: rule.findall(file.read_text(encoding="utf-8"))[0] for file in files})
 
 
 def _transformer(context: StepContext) -> list[str]:
@@ -245,17 +137,8 @@ def _compiled(context: StepContext) -> list[str]:
     return context.script("transformer", "--bf16", "--compile")
 
 
-def _triton(context: StepContext) -> list[str]:
-    return context.script("triton_softmax")
-
-
-def _autotuned(context: StepContext) -> list[str]:
-    return context.script("triton_softmax", "--autotune")
-
-
-def _cupy(context: StepContext) -> list[str]:
-    return context.script("cupy_kernels")
-
-
-def _jax(context: StepContext) -> list[str]:
-    return context.script("jax_mlp")
+_PROGRAMS: dict[str, profiles.CommandOf] = {
+    "triton": lambda context: context.script("triton_softmax"),
+    "jax": lambda context: context.script("jax_mlp"),
+    "cupy": lambda context: context.script("cupy_kernels"),
+}

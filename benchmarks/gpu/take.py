@@ -21,8 +21,8 @@ from gpuprof.errors import DamagedInput, InputError, UsageError
 LARGEST_FILE = 5_000_000
 LARGEST_DATA = 40_000_000
 """What the recordings of all GPUs may take in the repository."""
-_COMPRESSED_VISIT, _LEVEL = "C", 19
-"""Whose reports are kept compressed, and how much: they are many, and a tenth of their size then."""
+_LEVEL = 19
+"""How much reports are compressed: they take a tenth of their size then."""
 _LARGEST_PACK = 128 * 2**20
 _LARGEST_MEMBER = 256 * 2**20
 _LARGEST_WHOLE = 2**31
@@ -30,8 +30,6 @@ _MOST_MEMBERS = 20_000
 _PIECE = 2**20
 _STEP = re.compile(rf"{KIND}/steps/([a-z0-9-]{{1,60}})/(.+)")
 _WORD = re.compile(r"[^A-Za-z0-9 ._/+%:,×&()=|<>#@'\"*-]+")
-_DESCRIPTIONS = re.compile(r"metrics-[a-z]+\.out\.txt(?:\.gz)?")
-"""What ncu says of its metrics, where a cut has left it: NVIDIA's own words."""
 _LONGEST_WORD = 300
 _LONGEST_COMMAND = 20_000
 
@@ -197,12 +195,9 @@ def _placed(pack: Pack, data: Path) -> Iterator[str]:
     room = LARGEST_DATA - sum(file.stat().st_size for file in data.rglob("*") if file.is_file())
     for name, step in about.items():
         files = {}
-        stored = [(file, *_stored(file, content, step)) for file, content in pack.steps[name].items()]
+        stored = [(file, *_stored(file, content)) for file, content in pack.steps[name].items()]
         for made, file, content in sorted(stored, key=lambda row: len(row[2])):
             if made == STEP_FILE:
-                continue
-            if _DESCRIPTIONS.fullmatch(made):
-                left_out[f"{name}/{file}"] = "NVIDIA's own words"
                 continue
             if len(content) > LARGEST_FILE or len(content) > room:
                 left_out[f"{name}/{file}"] = f"{len(content)} bytes, more than the repository takes"
@@ -223,9 +218,9 @@ def _is_whole(step: Mapping[str, Any] | None) -> bool:
     return step is not None and step["state"] != "cut"
 
 
-def _stored(file: str, content: bytes, step: Mapping[str, Any]) -> tuple[str, bytes]:
-    """Return under which name and how a file is kept: reports of planted cases compressed, as ncu can do it."""
-    if step.get("visit") != _COMPRESSED_VISIT or not file.endswith(REPORT):
+def _stored(file: str, content: bytes) -> tuple[str, bytes]:
+    """Return under which name and how a file is kept: reports compressed, as ncu can do it."""
+    if not file.endswith(REPORT):
         return file, content
     if sys.version_info >= (3, 14):
         from compression import zstd
@@ -252,7 +247,6 @@ def _told(step: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the index keeps of a step, and nothing else that a stranger may have written."""
     versions, figures, problems = step.get("versions"), step.get("figures"), step.get("problems")
     return {
-        "visit": word(step.get("visit", ""))[:1],
         "state": word(step.get("state", "")),
         "seconds": number(step.get("seconds")),
         "versions": {word(name): word(text) for name, text in versions.items()} if isinstance(versions, dict) else {},

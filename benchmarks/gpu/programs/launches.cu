@@ -7,9 +7,9 @@
 //   launches --saxpy N             y = a x + y over 2^24 floats, N launches (4)
 //   launches --graph N             a CUDA graph of left, left and right, captured once and launched N times (4)
 //   launches --transpose N         a 4096 × 4096 transpose that writes with a stride of a row, N launches (4)
+//   launches --plain N             three extern "C" kernels of equal shape in turns, N launches each (8)
 //
-// Each part checks its result and prints a line. The exit code is 1 where a result is wrong, 2 where CUDA fails or the
-// command line is wrong. Inputs are computed from indices, so that every run does the same.
+// Each part checks its result and prints a line. Exit code 1: a result is wrong; 2: CUDA or the command line is.
 
 #include <cstdio>
 #include <cstdlib>
@@ -59,6 +59,17 @@ __global__ void transpose(const float* in, float* out, int side) {
 }
 
 }  // namespace parts
+
+// Names that are not mangled. The number of instructions tells which launch it was: each has another number of turns.
+#define PLAIN(name, addend)                                                        \
+    extern "C" __global__ void name(float* y, int turns) {                         \
+        int i = blockIdx.x * blockDim.x + threadIdx.x;                             \
+        _Pragma("unroll 1") for (int turn = 0; turn < turns; turn++) y[i] += addend; \
+    }
+
+PLAIN(plain_first, 1.0f)
+PLAIN(plain_second, 2.0f)
+PLAIN(plain_third, 3.0f)
 
 static void must(cudaError_t code, const char* what) {
     if (code == cudaSuccess) return;
@@ -198,6 +209,19 @@ static bool transpose(int count) {
     return told("transpose", count, right || count == 0);
 }
 
+static bool plain(int count) {
+    const int n = 1 << 16;
+    void (*const kernels[])(float*, int) = {plain_first, plain_second, plain_third};
+    float *y = zeros<float>(n), sum = 0.0f;
+    for (int launch = 0; launch < 3 * count; launch++) {
+        kernels[launch % 3]<<<n / 256, 256>>>(y, launch + 1);
+        sum += static_cast<float>((launch % 3 + 1) * (launch + 1));
+    }
+    bool right = all_are(fetched(y, n), sum);
+    MUST(cudaFree(y));
+    return told("plain", count, right);
+}
+
 struct Part {
     const char* option;
     int count;
@@ -205,7 +229,7 @@ struct Part {
 };
 
 static int usage() {
-    std::fprintf(stderr, "usage: launches [--streams N] [--templates N] [--empty N] [--saxpy N] [--graph N] [--transpose N]\n");
+    std::fprintf(stderr, "usage: launches [--PART N]..., PART: streams, templates, empty, saxpy, graph, transpose or plain\n");
     return 2;
 }
 
@@ -215,7 +239,8 @@ int main(int count, char** words) {
                           {"--empty", 2000, empty},
                           {"--saxpy", 4, saxpy},
                           {"--graph", 4, graph},
-                          {"--transpose", 4, transpose}};
+                          {"--transpose", 4, transpose},
+                          {"--plain", 8, plain}};
     bool right = true;
     if (count == 1) {
         for (const Part& part : every) right = part.run(part.count) && right;
