@@ -33,8 +33,9 @@ OPTIONS_2024 = tuple(_OPTIONS.split())
 """All options of ncu 2024.1, by its own --help."""
 NCU, NVCC, PYTHON = "/opt/ncu/ncu", "/opt/cuda/bin/nvcc", "/opt/python/bin/python"
 GPU = InstalledGpu("NVIDIA H200", "9.0", "580.65.06", mig=False, persistence=True)
-STAGES = """forecast: 9 to 14 passes per launch, 18 to 28 replays in all; the program runs again (8.1 s in the survey)
-profile: 2 of 2 launches, 1:05 min, 9 passes each
+STAGES = """plan: 1 kernel, 100 % of the GPU's time, in launches 1 to 2 of the program
+forecast: 8 s more, by the times of an H100: 2 launches × about 3 passes; the program took 8.1 s in the survey
+limits: 2 of 2 launches, 1:05 min, 3 passes each
 """
 SMI = """    Product Name                          : NVIDIA H200
     Serial Number                         : 1650924012345

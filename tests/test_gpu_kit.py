@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from benchmarks.gpu import context, experiments, runner, take
+from benchmarks.gpu import context, runner, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment
@@ -50,7 +50,6 @@ LEAKS = re.compile(rb"ann\.smith|secret-project|node17|1650924012345|1a2b3c4d|so
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     standin = Machine(SAYS)
     monkeypatch.setattr(context, "run_process", standin)
-    monkeypatch.setattr(experiments, "limit_metrics", lambda arch: ("gpu__time_duration.sum",))
     return standin
 
 
@@ -511,8 +510,8 @@ def test_a_pack_becomes_data_of_tests_and_rows_of_the_results(kit: Kit, machine:
     assert index["steps"]["run-transformer"]["versions"]["ncu"] == "2025.3.1.0"
     page = (root / "docs" / "explanation" / "results.md").read_text()
     assert "driver 580.65.06, ncu 2025.3.1.0, python 3.12.3, torch 2.11.0" in page
-    # Alone, under gpuprof, its survey, its profile, nothing again, no plan that says what it covers, ncu, passes.
-    assert "| transformer | 0.25 s | 0.25 s | 8.1 s | 65 s | – | – | – | 0.25 s | 9 |" in page
+    # Alone, under gpuprof, its survey, its limits, no answers, nothing at once or again, all the time, ncu, passes.
+    assert "| transformer | 0.25 s | 0.25 s | 8.1 s | 65 s | – | – | – | 100 % | 0.25 s | 3 |" in page
     assert "| planted-1 | planted cases recorded | 6 of 6 |" in page
     assert "(explanation/results.md)" in (root / "docs" / "index.md").read_text()
     written = {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}

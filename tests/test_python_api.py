@@ -23,7 +23,15 @@ from gpuprof.collect.choices import CounterSetName
 from gpuprof.collect.counter_sets import SET_NAMES
 from gpuprof.collect.request import ProfileRequest
 from gpuprof.errors import EnvironmentProblem, Interrupted, ProgramFailed, UsageError
-from gpuprof.events import ProfileEvent, ProfilePlanned, ProfileRemark, RunEnded, RunProgressed, RunStarted
+from gpuprof.events import (
+    ProfileEvent,
+    ProfilePlanned,
+    ProfileRemark,
+    RunEnded,
+    RunProgressed,
+    RunStarted,
+    TimelineJudged,
+)
 from gpuprof.notebook import LoadedSession
 from gpuprof.recordings import recordings
 from tests import builders, ncu_bytes
@@ -124,7 +132,7 @@ def test_a_plan_saves_the_profile_its_first_run(place: Place) -> None:
     assert plan.time_s == pytest.approx(2e-6) and len(place.calls) == 1
     assert "session.json" not in place.left()
     assert len(place.profile(survey="out/survey.ncu-rep").kernels) == 2
-    assert len(place.calls) == 2 and "--kernel-id" in place.calls[1]
+    assert len(place.calls) == 2 and "--launch-count" in place.calls[1]
     with pytest.raises(UsageError):
         gpuprof.plan(["true"], launch_count=3)
     with pytest.raises(EnvironmentProblem):
@@ -202,7 +210,7 @@ def test_events_tell_what_happens_in_order(place: Place) -> None:
     events: list[ProfileEvent] = []
     place.profile(on_event=events.append)
     kinds = [type(event) for event in events if not isinstance(event, RunProgressed)]
-    assert kinds == [ProfileRemark, RunStarted, RunEnded, ProfilePlanned, RunStarted, RunEnded]
+    assert kinds == [ProfileRemark, RunStarted, RunEnded, TimelineJudged, ProfilePlanned, RunStarted, RunEnded]
     first, second = (event for event in events if isinstance(event, RunStarted))
     assert (first.number, first.stage, first.by, first.planned) == (1, "survey", "ncu", None)
     assert (second.number, second.stage, second.planned) == (2, "profile", 2)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.collect.annotate import Marked, marked
+from gpuprof.collect.annotate import Marked, marking, marks_text
 from gpuprof.model.torch_ranges import MARK as NAME_OF_MARK
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests.made_launches import MadeLaunch, launches_step
@@ -91,8 +91,9 @@ STEPS = [MadeLaunch(ADD, ranges=ranges, step=step) for step in range(3) for rang
 def test_launches_that_the_hook_marks_are_chosen(
     tmp_path: Path, units: tuple[str, ...], way: str, options: tuple[str, ...], expected: list[int]
 ) -> None:
-    environ = marked({}, Marked(1, "optimizer", units, way), tmp_path / "mark.json")  # type: ignore[arg-type]
-    assert places(STEPS, *options, **environ) == expected
+    place = tmp_path / "mark.json"
+    place.write_text(marks_text(Marked(1, "optimizer", units, way)))  # type: ignore[arg-type]
+    assert places(STEPS, *options, **marking(place)) == expected
     assert places(STEPS, "--nvtx-include", f"{MARK}/") == []
     assert MARK == NAME_OF_MARK
 

@@ -77,8 +77,8 @@ def _ways(arch: ArchSpec) -> Iterator[tuple[str, str, Sequence[str], str, str]]:
     yield "sampling", "the same, without samples of warps", [one for one in every if "pcsamp" not in one], "all", "yes"
     opcodes = [one for one in every if not one.startswith("sass__")]
     yield "opcodes", "the same, without counts by instruction", opcodes, "all", "yes"
-    yield "limits", "the counters of the limits", limit_metrics(arch), "all", "no"
-    yield "limits-caches", "the counters of the limits, caches left alone", limit_metrics(arch), "none", "no"
+    yield "limits", "the counters of the limits", metrics.limit_metrics(arch), "all", "no"
+    yield "limits-caches", "the counters of the limits, caches left alone", metrics.limit_metrics(arch), "none", "no"
     yield "time", "the time alone", [metrics.TIME], "all", "no"
 
 
@@ -122,17 +122,12 @@ def _marks(context: StepContext, way: str) -> dict[str, str]:
 
 def limits(context: StepContext) -> None:
     """Count what limits each launch of the transformer, with NVTX ranges, and hold ncu's names for it side by side."""
-    counters = ",".join(limit_metrics(_arch(context)))
+    counters = ",".join(metrics.limit_metrics(_arch(context)))
     options = ("--nvtx", "--cache-control", "none", "--metrics", counters)
     done = context.ncu("limits", options, context.script("transformer"), variables=annotation(context.environ))
     context.figure("transformer, the counters of the limits at all launches", done.seconds, "s")
     _tell_passes(context, "limits", "the counters of the limits")
     _tell_names(context, "limits", _launches(context, "limits"))
-
-
-def limit_metrics(arch: ArchSpec) -> tuple[str, ...]:
-    """Return the metrics of the first stage of `gpuprof run`."""
-    return metrics.limit_metrics(arch)  # type: ignore[attr-defined,no-any-return]
 
 
 def _arch(context: StepContext) -> ArchSpec:

@@ -10,9 +10,11 @@ from benchmarks.gpu.context import OutOfTime, StepContext
 
 FULL_SKIPPED, FULL_LAUNCHES = 330, 10
 """Launches that `ncu --set full` passes over, two steps of the transformer, and that it profiles."""
-_SURVEYED = re.compile(r"\((\d+(?:\.\d+)?) (m?s) in the survey\)")
-_PLAN = re.compile(r"^plan: profile ([\d\u202f]+) launch(?:es)? of .*?, ([\d.]+) % of the GPU's time", re.MULTILINE)
-_PROFILED = re.compile(r"^(survey|profile|profile again): .*?(?:(\d+):)?(\d+) (?:s|min), (.*)$", re.MULTILINE)
+_SURVEYED = re.compile(r"took (\d+(?:\.\d+)?) (m?s) in the survey")
+_PLAN = re.compile(r"^plan: .*?, ([\d.]+) % of the GPU's time", re.MULTILINE)
+_PROFILED = re.compile(
+    r"^((?:limits|answers|profile)(?: again)?): ([\d\u202f]+) .*?(?:(\d+):)?(\d+) (?:s|min), (.*)$", re.MULTILINE
+)
 _LEFT_TO_END_S = 20.0
 """How long what records may take to end."""
 Work = Callable[[StepContext], None]
@@ -71,11 +73,10 @@ def stages_in(text: str) -> Iterator[tuple[str, float, str]]:
     if surveyed is not None:
         yield "its survey", float(surveyed[1]) / (1000 if surveyed[2] == "ms" else 1), "s"
     if plan is not None:
-        yield "of the GPU's time, profiled", float(plan[2]), "%"
-        yield "launches profiled", int(plan[1].replace("\u202f", "")), "launches"
-    for stage, minutes, seconds, passes in _PROFILED.findall(text):
-        if stage != "survey":
-            yield f"its {stage}, {passes}", 60 * int(minutes or 0) + int(seconds), "s"
+        yield "of the GPU's time, profiled", float(plan[1]), "%"
+    for stage, launches, minutes, seconds, passes in _PROFILED.findall(text):
+        yield f"launches of its {stage}", int(launches.replace("\u202f", "")), "launches"
+        yield f"its {stage}, {passes}", 60 * int(minutes or 0) + int(seconds), "s"
 
 
 def roofline_of(command_of: CommandOf) -> Work:

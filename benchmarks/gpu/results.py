@@ -20,13 +20,13 @@ recordings are in `tests/data/gpu`; the index there has the command of every fil
 _LINK = "  - [Results](explanation/results.md): what was measured on GPUs, and with what.\n"
 _NAMED = ("driver", "ncu", "nvcc", "python", "torch", "triton", "cupy", "jax")
 _COSTS = (
-    "alone", "under gpuprof r", "its survey", "its profile, ", "its profile again, ", "of the GPU's time, profiled",
-    "launches profiled", "under ncu --set full, ",
+    "alone", "under gpuprof r", "its survey", "its limits, ", "its answers, ", "its profile, ", "its profile again, ",
+    "of the GPU's time, profiled", "under ncu --set full, ",
 )  # fmt: skip
 """How figures begin that stand in columns."""
 _COST_HEADS = (
-    "alone", "under gpuprof", "its survey", "its profile", "again, for what was lost", "of the GPU's time", "launches",
-    "ncu --set full", "passes",
+    "alone", "under gpuprof", "its survey", "its limits", "its answers", "all counters at once", "again",
+    "of the GPU's time", "ncu --set full", "passes",
 )  # fmt: skip
 _BEFORE_LINK = "  - [Trust](explanation/trust.md)"
 
@@ -83,9 +83,10 @@ def _cost_cells(step: Mapping[str, Any]) -> list[str] | None:
     figures = dict(_figures(step))
     if not any(name in figures for name in ("alone", "under gpuprof run", "under gpuprof roofline")):
         return None
-    passes = next((name.rpartition(", ")[2] for name in figures if name.startswith("its profile, ")), "–")
+    counted = (name.rpartition(", ")[2] for name in figures if name.startswith(_COSTS[3:6]))
+    passes = ", ".join(text.removesuffix(" passes each") for text in counted) or "–"
     cells = [next((figures[name] for name in figures if name.startswith(begin)), "–") for begin in _COSTS]
-    return [*(cell.removesuffix(" launches") for cell in cells), passes.removesuffix(" passes each")]
+    return [*cells, passes]
 
 
 def _findings(steps: Sequence[tuple[str, Any]]) -> Iterator[str]:

@@ -65,17 +65,20 @@ PLANNED = make_plan([Seen("_Z1kIfEvPT_", "void k<float>(float *)", (1, 1, 1), (3
 COMMANDS: dict[str, dict[str, object]] = {
     "survey": {"cache_control": "none"},
     "planned": {"filters": PLANNED, "source": True},
-    "by number": {"filters": Filters("a|b", None, 3, 2, ("step/", "epoch@domain")), "kill": True},
+    "by number": {
+        "filters": Filters(kernel="a|b", launch_skip=3, launch_count=2, ranges=("step/", "epoch@domain")), "kill": True,
+    },
     "application replay": {"replay_mode": "application", "clock_control": "base"},
     "whole graphs": {"graphs": "graph", "targets": "application-only"},
     "marked parts": {"filters": Filters(ranges=(f"{MARK}/",))},
-    "from cudaProfilerStart": {"from_start": False, "filters": Filters("^(slow|fixed)$", name_base="function")},
+    "from cudaProfilerStart": {"filters": Filters(kernel="^(slow|fixed)$", name_base="function", from_start=False)},
+    "by position": {"filters": Filters(skip_before_match=203, launch_count=147)},
     "source folders": {"source": True, "source_folders": (Path("/tmp"), Path("a b"))},
     "processes": {"filters": Filters(processes="exclude:gcc")},
     **{
         f"{name} {chip}": {
             "metrics": metrics_of(arch(chip), name), "sections": SETS[name].sections, "stock_set": SETS[name].stock_set,
-            "source": SETS[name].source,
+            "source": "waits" in SETS[name].questions,
         }
         for name in SETS
         for chip in ("sm_70", "sm_90", "sm_120")
