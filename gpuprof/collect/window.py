@@ -6,6 +6,8 @@ step of a program without a word about names, which releases of ncu compare in d
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from typing import NamedTuple
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import PlannedKernel
 from gpuprof.model.intervals import TimeInterval
+from gpuprof.model.torch_ranges import operator_with_shapes
 
 _FEW = 64
 """A program that launches no more is profiled as a whole."""
@@ -56,10 +59,11 @@ def choose_window(
     """
     by_shape = {kernel.shape: place for place, kernel in enumerate(kernels)}
     place_of = {id(seen): by_shape[seen.shape] for seen in launches if seen.shape in by_shape}
+    times = [kernel.time_s or 1.0 for kernel in kernels]
     best: tuple[float, _Piece] | None = None
     for stretch in _stretches(launches, steps):
         for piece in _pieces(stretch, place_of, is_barred):
-            represented_s = sum(kernels[place].time_s or 1.0 for place in {*piece.kernels} if place is not None)
+            represented_s = sum(times[place] for place in {*piece.kernels} if place is not None)
             if represented_s and (best is None or represented_s > best[0] * (1 + 1e-9)):
                 best = represented_s, piece
     if best is None:
@@ -73,27 +77,32 @@ def choose_window(
 def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | None:
     """Return the places of the launches that came as surveyed, each with that launch of the survey, in their order.
 
-    None where they do not align: a launch is only what it was in the survey if those around it are, too.
+    None where they do not align: a launch is only what it was in the survey if those around it are, too, and if its
+    operator is not known to be another one. Of a run that was ended early the first launches of the window came.
     """
     keys = [launch.key for launch in came]
-    planned = [launch.key for launch in window.launches]
-    if keys == planned:
-        return list(enumerate(window.launches))
+    lost = len(window.launches) - math.ceil(_ALIGNED * len(window.launches))
+    planned = [launch.key for launch in window.launches[: len(came) + lost]]
     matcher = SequenceMatcher(None, keys, planned, autojunk=False)
-    pairs = [
-        (block.a + step, window.launches[block.b + step])
-        for block in matcher.get_matching_blocks()
-        for step in range(block.size)
-    ]
-    return pairs if len(pairs) >= _ALIGNED * max(1, min(len(came), len(planned))) else None
+    places = ((block.a + step, block.b + step) for block in matcher.get_matching_blocks() for step in range(block.size))
+    pairs = [(place, window.launches[at]) for place, at in places if _may_be(came[place], window.launches[at])]
+    return pairs if len(pairs) >= _ALIGNED * max(1, min(len(came), len(window.launches))) else None
+
+
+def _may_be(came: Seen, surveyed: Seen) -> bool:
+    """Tell whether the operators of two launches of one kernel are the same, as far as both are known with shapes."""
+    one, other = operator_with_shapes(came.ranges), operator_with_shapes(surveyed.ranges)
+    return not one or not other or one == other
 
 
 def _stretches(launches: Sequence[Seen], steps: Sequence[TimeInterval]) -> Iterator[Sequence[Seen]]:
-    """Yield the launches of each step; without steps, all of them."""
+    """Yield the launches of each step, whose times are known then; without steps, all of them."""
     if not steps:
         yield launches
+        return
+    times = [seen.launched_s or 0.0 for seen in launches]
     for start_s, end_s in steps:
-        yield [seen for seen in launches if seen.launched_s is not None and start_s <= seen.launched_s < end_s]
+        yield launches[bisect_left(times, start_s) : bisect_left(times, end_s)]
 
 
 def _pieces(
@@ -124,13 +133,20 @@ def _first_of(launches: Iterable[Seen]) -> frozenset[int]:
 
 
 def _shortest(piece: _Piece, kernels: Sequence[PlannedKernel], first: frozenset[int]) -> Sequence[Seen]:
-    """Return the shortest stretch of a piece that has each planned kernel of it at a launch that takes a usual time."""
-    usual = [
-        place if place is not None and seen.position not in first and kernels[place].is_usual(seen.duration_s) else None
-        for seen, place in zip(*piece, strict=True)
-    ]
+    """Return the shortest stretch of a piece that has a usual launch of each planned kernel of it.
+
+    Of one whose times are of several sizes it has one of each that is worth it.
+    """
+    planned_s = sum(kernel.time_s for kernel in kernels)
+    worth_it = [len(kernel.sizes_worth_it(planned_s)) for kernel in kernels]
+
+    def stands_for(seen: Seen, place: int | None) -> tuple[int, int] | None:
+        size = kernels[place].size_of(seen.duration_s) if place is not None and seen.position not in first else None
+        return (place, size) if place is not None and size is not None and size < worth_it[place] else None
+
+    usual = [stands_for(seen, place) for seen, place in zip(*piece, strict=True)]
     wanted = {place for place in usual if place is not None}
-    counts: Counter[int] = Counter()
+    counts: Counter[tuple[int, int]] = Counter()
     best, start = range(len(usual)), 0
     for end, place in enumerate(usual):
         if place is None:
