@@ -8,11 +8,11 @@ from msgspec import Struct, structs
 
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.recorded import Launch, Metric, MetricTable, Report
-from gpuprof.model.torch_ranges import innermost_operator
+from gpuprof.model.torch_ranges import innermost_operator, operator_with_shapes
 
 _TIME = "gpu__time_duration.sum"
 _OTHER_WORK = 1.3
-"""Launches of which no operator is known are the same work if neither takes so many times as long as the other."""
+"""Launches of which no shapes are known are the same work if neither takes so many times as long as the other."""
 
 
 class _Together(Struct, frozen=True):
@@ -56,14 +56,11 @@ class _Together(Struct, frozen=True):
 def with_answers(limits: Sequence[Report], answers: Sequence[Report]) -> tuple[Report, ...]:
     """Return the reports of a first run, whose launches have the counters of the same work in a second run as well.
 
-    The same work is the same operator with the same shapes, function, grid and block; where no operator is known, a
-    launch that takes about as long. Launches of the second run that answer for none follow in reports of their own.
+    The same work is the same operator with the same shapes, function, grid and block; where no shapes are known, a
+    launch that takes about as long. Launches of the second run whose work is in none of the first follow in reports of
+    their own.
     """
-    by_work: dict[Hashable, list[Launch]] = {}
-    for report in answers:
-        for launch in report:
-            for work in _works(launch, report.rank):
-                by_work.setdefault(work, []).append(launch)
+    by_work, of_first = _by_work(answers), _by_work(limits)
     used: set[int] = set()
 
     def answered(launch: Launch, rank: int | None) -> Launch:
@@ -73,34 +70,47 @@ def with_answers(limits: Sequence[Report], answers: Sequence[Report]) -> tuple[R
         used.add(id(other))
         return structs.replace(launch, metrics=_Together(launch.metrics, other.metrics), details=other.details)
 
+    def is_other_work(launch: Launch, rank: int | None) -> bool:
+        same = _counterpart(launch, rank, of_first)
+        shapes = operator_with_shapes(launch.ranges)
+        return id(launch) not in used and (same is None or operator_with_shapes(same.ranges) != shapes)
+
     names = _all_names((*limits, *answers))
     first = tuple(
         structs.replace(report, launches=tuple(answered(launch, report.rank) for launch in report), names=names)
         for report in limits
     )
     rest = tuple(
-        structs.replace(report, launches=tuple(launch for launch in report if id(launch) not in used))
+        structs.replace(report, launches=tuple(launch for launch in report if is_other_work(launch, report.rank)))
         for report in answers
     )
     return (*first, *rest)
 
 
+def _by_work(reports: Iterable[Report]) -> dict[Hashable, list[Launch]]:
+    by_work: dict[Hashable, list[Launch]] = {}
+    for report in reports:
+        for launch in report:
+            for work in _works(launch, report.rank):
+                by_work.setdefault(work, []).append(launch)
+    return by_work
+
+
 def _works(launch: Launch, rank: int | None) -> Iterator[Hashable]:
     """Yield what tells the work of a launch: its ranges with its function, its operator, and its function alone."""
     kernel = (rank, kernel_key(launch.demangled), launch.grid, launch.block)
-    operator = innermost_operator(launch.ranges)
     yield kernel, launch.ranges
-    yield kernel, (operator,)
-    if not operator:
-        yield kernel, None
+    yield kernel, (innermost_operator(launch.ranges),)
+    yield kernel, None
 
 
 def _counterpart(launch: Launch, rank: int | None, by_work: Mapping[Hashable, Sequence[Launch]]) -> Launch | None:
-    for work in _works(launch, rank):
+    *places, anywhere = _works(launch, rank)
+    has_shapes = bool(operator_with_shapes(launch.ranges))
+    for work in places if has_shapes else (*places, anywhere):
         if work in by_work:
             nearest = min(by_work[work], key=lambda other: _apart(launch, other))
-            knows = bool(innermost_operator(launch.ranges))
-            return nearest if knows or _apart(launch, nearest) <= _OTHER_WORK else None
+            return nearest if has_shapes or _apart(launch, nearest) <= _OTHER_WORK else None
     return None
 
 
