@@ -84,10 +84,10 @@ def test_work_is_the_same_by_its_operator_and_shapes(
 def test_where_no_shapes_are_known_work_is_the_same_if_it_takes_about_as_long(
     took_us: float | None, answer: float | None, ranges: tuple[str, ...]
 ) -> None:
-    ((one,), _) = values(with_answers([report(limited(*ranges))], [report(answered(*ranges, took_us=took_us))]))
-    assert one == (1, answer)
-    ((one,), _) = values(with_answers([report(limited(*ranges, UP))], [report(answered(*ranges, UP, took_us=99))]))
-    assert one == (1, 2), "with shapes it is the same however long it takes"
+    reports = with_answers([report(limited(*ranges))], [report(answered(*ranges, took_us=took_us))])
+    assert values(reports)[0] == [(1, answer)]
+    reports = with_answers([report(limited(*ranges, UP))], [report(answered(*ranges, UP, took_us=99))])
+    assert values(reports)[0] == [(1, 2)], "with shapes it is the same however long it takes"
 
 
 def test_of_several_launches_of_the_same_work_that_of_the_nearest_time_answers() -> None:
@@ -130,7 +130,7 @@ def test_ranks_are_apart() -> None:
 
 def test_metrics_that_a_report_can_hold_are_those_of_both() -> None:
     first, second = report(limited(UP), names=frozenset({LIMIT})), report(answered(UP), names=frozenset({ANSWER}))
-    assert with_answers([first], [second])[0].names == {LIMIT, ANSWER}
+    assert with_answers([first], [second])[0].names == frozenset({LIMIT, ANSWER})
     assert with_answers([first], [report(answered(UP))])[0].names is None
 
 
