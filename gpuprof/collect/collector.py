@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import structs
 
 from gpuprof.collect.annotate import marks_text
+from gpuprof.collect.asking import Asked
 from gpuprof.collect.command import BY_POSITION, NcuCommand
 from gpuprof.collect.commands import (
     ANOTHER_TOOL,
@@ -34,7 +35,6 @@ from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
 from gpuprof.collect.window import Window, aligned, choose_window
-from gpuprof.diagnose.questions import Question
 from gpuprof.errors import (
     DamagedInput,
     EnvironmentProblem,
@@ -57,15 +57,6 @@ _MOST_S = 20.0
 """What the passes of one selection by position may take: some twice the program that our recordings are of."""
 _LEAST_MOST = 64
 _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Questions about kernels whose limits were collected; `with_limits` where those of some were not."""
-
-    kernels: tuple[PlannedKernel, ...]
-    questions: frozenset[Question]
-    with_limits: bool
 
 
 @dataclass
