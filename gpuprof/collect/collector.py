@@ -30,7 +30,7 @@ from gpuprof.collect.ncu_runs import STOPPED, SURVEY, NcuRun, NcuRuns, ReadRepor
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
 from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, MARKS_FILE, ProfileRequest, survey_files
-from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, within
+from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, by_profiler, within
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
@@ -255,12 +255,17 @@ class Collector:
         most = max(_LEAST_MOST, int(_MOST_S / (limit_passes(arch) * PASS_S)))
         window = None
         if self._can_count() and survey.counts_all:
-            launches = survey.of_main_process(plan)
+            launches = survey.of_main_process(plan, self._rank())
             window = choose_window(
                 launches, plan.kernels, steps=survey.steps_of(launches[0]), is_barred=self._barred(plan), most=most,
                 whole=request.kernel is None and request.samples == 1,
             )  # fmt: skip
         return by_position(window, plan.kernels) if window is not None else by_names(plan, plan.kernels)
+
+    def _rank(self) -> int | None:
+        """Return the rank that is profiled; None for all of them."""
+        ranks = str(self.request.ranks)
+        return int(ranks) if ranks.isdigit() else None
 
     def _can_count(self) -> bool:
         """Tell whether positions in the survey are those that ncu will count."""
@@ -314,7 +319,7 @@ class Collector:
         step = survey.step_number_of(first.window.launches[0]) if self.request.annotate else None
         candidates = (
             within(first.window, kernels, is_barred=self._barred(plan), most=most),
-            by_marks(first.window, kernels, step, with_ranges=bool(self.request.ranges)) if step is not None else None,
+            by_marks(first.window, kernels, step) if step is not None else None,
         )
         fitting = [selection for selection in candidates if selection is not None and selection.launches <= most]
         return min(fitting, key=lambda selection: selection.launches, default=named)
@@ -334,8 +339,7 @@ class Collector:
         seen to miss numbers of kernels whose names are not mangled.
         """
         self.execution.remove(self.request.place / AGAIN_FILE, self.request.place / AGAIN_LOG)
-        if selection.marks is not None:
-            write_whole(self.request.place / MARKS_FILE, marks_text(selection.marks).encode())
+        self._mark(selection)
         try:
             done = self._runs.run(stage, command(selection), selection.launches, may_be_empty=True)
             reports = self._fitting(self._outcome(done), selection)
@@ -346,7 +350,10 @@ class Collector:
             return ()
         lost = _lost(selection.kernels, reports)
         if lost and plan.is_worth_a_run(lost) and not self.was_stopped():
-            reports += self._again(stage, command, by_names(plan, lost, at_first=selection.by == "names"))
+            instead = by_names(plan, lost, at_first=selection.by == "names")
+            if selection.marks is not None and not reports:
+                instead = by_profiler(selection)
+            reports += self._again(stage, command, instead)
             lost = _lost(selection.kernels, reports)
         if not reports and not may_fail:
             raise done.failures[0].error() if done.failures else EnvironmentProblem(*_NOT_ALIGNED)
@@ -362,7 +369,9 @@ class Collector:
     ) -> tuple[Report, ...]:
         """Collect the counters of kernels that were lost; if that fails, none, and what is there stays."""
         kernels = f"{len(selection.kernels)} planned kernel{'s' if len(selection.kernels) > 1 else ''}"
-        self._remark(f"{kernels} did not come as planned: looking for them by name")
+        how = "with cudaProfilerStart" if selection.marks is not None else "by name"
+        self._remark(f"{kernels} did not come as planned: profiling them {how}")
+        self._mark(selection)
         folder = self.request.place
         changed = replace(command(selection), output=folder / AGAIN_FILE, log=folder / AGAIN_LOG)
         try:
@@ -370,6 +379,11 @@ class Collector:
         except GpuprofError as error:
             self._remark(f"profiling again failed: {error.message}")
             return ()
+
+    def _mark(self, selection: Selection) -> None:
+        """Write what our hook is to mark in the next run of the program."""
+        if selection.marks is not None:
+            write_whole(self.request.place / MARKS_FILE, marks_text(selection.marks).encode())
 
     def _fitting(self, reports: tuple[Report, ...], selection: Selection) -> tuple[Report, ...]:
         """Return reports of a window with those launches alone that are what they were in the survey."""
