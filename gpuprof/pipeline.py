@@ -24,7 +24,7 @@ from gpuprof.collect.installation import Ncu, choose_ncu
 from gpuprof.collect.machine import Machine, gpus_here, version_text
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.collect.plan import ProfilePlan
-from gpuprof.collect.request import AGAIN_FILE, ANSWERS_FILE, PROFILE_FILE, ProfileRequest, checked, survey_files
+from gpuprof.collect.request import COUNTED_FILES, ProfileRequest, checked, survey_files
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey
 from gpuprof.diagnose.diagnose import diagnose
@@ -197,7 +197,7 @@ def _ncu_for(request: ProfileRequest) -> Ncu | None:
 def _refuse_overwrite(request: ProfileRequest, also: Sequence[Path]) -> None:
     folder, given = request.place, request.survey_file
     surveys = survey_files(folder) if given is None else []
-    profiles = [place for name in (PROFILE_FILE, ANSWERS_FILE, AGAIN_FILE) for place in as_ncu_may_call(folder / name)]
+    profiles = [place for name in COUNTED_FILES for place in as_ncu_may_call(folder / name)]
     inputs = [str(given)] if given is not None else []
     refuse_overwrite([*profiles, *surveys, *logs_to_refuse(folder), *also], inputs, force=request.overwrite)
 
@@ -259,12 +259,12 @@ def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> Profi
     request = collector.request
     plan = collector.plan(survey)
     arch = _arch(request.arch) if request.arch is not None else finder(survey.device).arch
-    selection = collector.select(survey, plan, arch)
-    together = ProfilePlanned(plan, arch, request.counters, survey.seconds, selection, answers=None)
-    planned = together
-    if SETS[request.counters].in_stages:
-        answers = collector.select_of(arch, plan, selection, survey, plan.worth_asking)
-        in_stages = replace(together, answers=answers)
+    step = collector.select(survey, plan, arch)
+    together = ProfilePlanned(plan, arch, request.counters, survey.seconds, step, answers=None)
+    if not SETS[request.counters].in_stages:
+        planned = replace(together, selection=collector.select_of(plan, step, survey, plan.kernels))
+    else:
+        in_stages = replace(together, answers=collector.select_of(plan, step, survey, plan.worth_asking))
         # Of a short program with few launches, another run would cost more than counters that nobody needs.
         planned = min(in_stages, together, key=lambda way: forecast_of(way).seconds)
     request.on_event(planned)

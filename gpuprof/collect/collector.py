@@ -20,7 +20,7 @@ from gpuprof.collect.commands import (
     survey_command,
     tool_command,
 )
-from gpuprof.collect.cost import PASS_S, answer_passes, limit_passes
+from gpuprof.collect.cost import PASS_S, limit_passes
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.events import ProfileRemark
 from gpuprof.collect.execution import Execution
@@ -29,7 +29,7 @@ from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.ncu_runs import STOPPED, SURVEY, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
-from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, MARKS_FILE, ProfileRequest, survey_files
+from gpuprof.collect.request import COUNTED_FILES, COUNTED_LOGS, MARKS_FILE, ProfileRequest, survey_files
 from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, by_profiler, within
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, of_one_kind
@@ -56,6 +56,8 @@ ReadSurvey = Callable[[Path], Report | Trace]
 _MOST_S = 20.0
 """What the passes of one selection by position may take: some twice the program that our recordings are of."""
 _LEAST_MOST = 64
+_FAR_FEWER = 4
+"""Names are the least sure way: surplus launches, of 0.3 s each, are worth less than a run that fails."""
 _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
 
 
@@ -124,7 +126,7 @@ class Collector:
             yield from lines(profile_command(request, ncu, arch, selection))
             return
         yield from lines(limits_command(request, ncu, arch, selection))
-        chosen = self.select_of(arch, plan, selection, survey, plan.worth_asking)
+        chosen = self.select_of(plan, selection, survey, plan.worth_asking)
         if chosen.marks is not None:
             place = shell_line([str(request.place / MARKS_FILE)])
             yield f"{shell_line(['printf', '%s', marks_text(chosen.marks)])} >{place}"
@@ -258,7 +260,7 @@ class Collector:
             launches = survey.of_main_process(plan, self._rank())
             window = choose_window(
                 launches, plan.kernels, steps=survey.steps_of(launches[0]), is_barred=self._barred(plan), most=most,
-                whole=request.kernel is None and request.samples == 1,
+                whole=request.kernel is None,
             )  # fmt: skip
         return by_position(window, plan.kernels) if window is not None else by_names(plan, plan.kernels)
 
@@ -270,7 +272,8 @@ class Collector:
     def _can_count(self) -> bool:
         """Tell whether positions in the survey are those that ncu will count."""
         request = self.request
-        return not request.ranges and request.graphs == "node" and options_of(self._ncu).has(BY_POSITION)
+        is_plain = not request.ranges and request.graphs == "node" and request.samples == 1
+        return is_plain and options_of(self._ncu).has(BY_POSITION)
 
     def _barred(self, plan: ProfilePlan) -> Callable[[Seen], bool]:
         """Return what tells launches that no window may have: those that wait for a peer, and those not wanted."""
@@ -280,18 +283,25 @@ class Collector:
 
     def profile(self, arch: ArchSpec, plan: ProfilePlan | None, selection: Selection | None) -> tuple[Report, ...]:
         """Run the program again and collect all counters of the chosen launches: a report for each profiled rank."""
+        self._clear()
+
+        def command(chosen: Selection | None) -> NcuCommand:
+            return profile_command(self.request, self._ncu, arch, chosen)
+
         if plan is None or selection is None:
-            self.execution.remove(self.request.place / AGAIN_FILE, self.request.place / AGAIN_LOG)
-            return self._outcome(self._runs.run("profile", profile_command(self.request, self._ncu, arch, None), None))
-        return self._collected(
-            "profile", lambda chosen: profile_command(self.request, self._ncu, arch, chosen), plan, selection
-        )
+            return self._outcome(self._runs.run("profile", command(None), None))
+        return self._collected("profile", command, plan, selection)
 
     def limits(self, arch: ArchSpec, plan: ProfilePlan, selection: Selection) -> tuple[Report, ...]:
         """Run the program again and collect what limits the chosen launches: a report for each profiled rank."""
+        self._clear()
         return self._collected(
             "limits", lambda chosen: limits_command(self.request, self._ncu, arch, chosen), plan, selection
         )
+
+    def _clear(self) -> None:
+        """Remove what runs that count have left in the folder before: the next ones may be fewer."""
+        self.execution.remove(*(self.request.place / name for name in (*COUNTED_FILES, *COUNTED_LOGS)))
 
     def answers(
         self, arch: ArchSpec, plan: ProfilePlan, first: Selection, survey: Survey, asked: Asked
@@ -300,7 +310,7 @@ class Collector:
 
         `first` is how the limits were collected, of which a part is selected.
         """
-        selection = self.select_of(arch, plan, first, survey, asked.kernels)
+        selection = self.select_of(plan, first, survey, asked.kernels)
         return self._collected(
             "answers", lambda chosen: self._answers_command(arch, chosen, asked), plan, selection, may_fail=True
         )
@@ -309,20 +319,22 @@ class Collector:
         return answers_command(self.request, self._ncu, arch, selection, asked.questions, with_limits=asked.with_limits)
 
     def select_of(
-        self, arch: ArchSpec, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]
+        self, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]
     ) -> Selection:
-        """Choose how ncu is told of some kernels of a plan, whose launches are scattered over the first selection."""
+        """Choose how ncu is told of some kernels of a plan, whose launches are scattered over the first selection.
+
+        Of the ways that need no names that with the fewest launches; by names, if those would be far fewer.
+        """
         named = by_names(plan, kernels)
         if first.window is None:
             return named
-        most = int(_MOST_S / (answer_passes(arch, SETS[self.request.counters].questions) * PASS_S))
         step = survey.step_number_of(first.window.launches[0]) if self.request.annotate else None
-        candidates = (
-            within(first.window, kernels, is_barred=self._barred(plan), most=most),
+        ways = (
+            within(first.window, kernels, is_barred=self._barred(plan)),
             by_marks(first.window, kernels, step) if step is not None else None,
         )
-        fitting = [selection for selection in candidates if selection is not None and selection.launches <= most]
-        return min(fitting, key=lambda selection: selection.launches, default=named)
+        sturdy = min((way for way in ways if way is not None), key=lambda way: way.launches, default=named)
+        return sturdy if sturdy.launches <= _FAR_FEWER * named.launches else named
 
     def _collected(
         self,
@@ -338,7 +350,6 @@ class Collector:
         Where an autotuner found its choices on disk, the program launches less than in the survey, and ncu 2025.3 was
         seen to miss numbers of kernels whose names are not mangled.
         """
-        self.execution.remove(self.request.place / AGAIN_FILE, self.request.place / AGAIN_LOG)
         self._mark(selection)
         try:
             done = self._runs.run(stage, command(selection), selection.launches, may_be_empty=True)
@@ -372,9 +383,10 @@ class Collector:
         how = "with cudaProfilerStart" if selection.marks is not None else "by name"
         self._remark(f"{kernels} did not come as planned: profiling them {how}")
         self._mark(selection)
-        folder = self.request.place
-        changed = replace(command(selection), output=folder / AGAIN_FILE, log=folder / AGAIN_LOG)
+        first = command(selection)
+        output, log = (path.with_stem(f"{path.stem}-again") for path in (first.output, first.log))
         try:
+            changed = replace(first, output=output, log=log)
             return self._outcome(self._runs.run(f"{stage} again", changed, selection.launches))
         except GpuprofError as error:
             self._remark(f"profiling again failed: {error.message}")

@@ -45,10 +45,9 @@ def by_names(plan: ProfilePlan, kernels: Sequence[PlannedKernel], *, at_first: b
     return Selection(part.filters(), part.profiled, tuple(kernels), "names")
 
 
-def within(
-    window: Window, kernels: Sequence[PlannedKernel], *, is_barred: Callable[[Seen], bool], most: int
-) -> Selection | None:
+def within(window: Window, kernels: Sequence[PlannedKernel], *, is_barred: Callable[[Seen], bool]) -> Selection | None:
     """Select the shortest part of a window that has each of the kernels that the window has."""
+    most = len(window.launches)
     part = choose_window(window.launches, kernels, steps=(), is_barred=is_barred, most=most, whole=False)
     return by_position(part, kernels) if part is not None else None
 
