@@ -54,8 +54,7 @@ from gpuprof.units import format_si
 
 ReadSurvey = Callable[[Path], Report | Trace]
 _MOST_S = 20.0
-"""What the passes of one selection by position may take: some twice the program that our recordings are of."""
-_LEAST_MOST = 64
+"""What the passes of a step may take in any case: some twice the program that our recordings are of."""
 _FAR_FEWER = 4
 """Names are the least sure way: surplus launches, of 0.3 s each, are worth less than a run that fails."""
 _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
@@ -254,7 +253,8 @@ class Collector:
     def select(self, survey: Survey, plan: ProfilePlan, arch: ArchSpec) -> Selection:
         """Choose how ncu is told of the launches of a plan: by position where that is possible, else by names."""
         request = self.request
-        most = max(_LEAST_MOST, int(_MOST_S / (limit_passes(arch) * PASS_S)))
+        named = by_names(plan, plan.kernels)
+        most = max(_FAR_FEWER * named.launches, int(_MOST_S / (limit_passes(arch) * PASS_S)))
         window = None
         if self._can_count() and survey.counts_all:
             launches = survey.of_main_process(plan, self._rank())
@@ -262,7 +262,7 @@ class Collector:
                 launches, plan.kernels, steps=survey.steps_of(launches[0]), is_barred=self._barred(plan), most=most,
                 whole=request.kernel is None,
             )  # fmt: skip
-        return by_position(window, plan.kernels) if window is not None else by_names(plan, plan.kernels)
+        return by_position(window, plan.kernels) if window is not None else named
 
     def _rank(self) -> int | None:
         """Return the rank that is profiled; None for all of them."""
