@@ -4,45 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import structs
 
 from gpuprof._version import __version__
+from gpuprof.collect.asking import asked_about, with_reasons
 from gpuprof.collect.choices import DRY_ARCH
-from gpuprof.collect.collector import Asked, Collector
+from gpuprof.collect.collector import Collector
 from gpuprof.collect.command import as_ncu_may_call
 from gpuprof.collect.cost import forecast_of
-from gpuprof.collect.counter_sets import SETS, CounterSet
+from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.events import ProfilePlanned, ProfileRemark, TimelineJudged
 from gpuprof.collect.folder import logs_to_refuse, taken
 from gpuprof.collect.installation import Ncu, choose_ncu
 from gpuprof.collect.machine import Machine, gpus_here, version_text
-from gpuprof.collect.metrics import opcodes_tell_tensor_work
 from gpuprof.collect.overwrite import refuse_overwrite
-from gpuprof.collect.plan import PlannedKernel, ProfilePlan
-from gpuprof.collect.request import AGAIN_FILE, ANSWERS_FILE, PROFILE_FILE, ProfileRequest, checked, survey_files
+from gpuprof.collect.plan import ProfilePlan
+from gpuprof.collect.request import COUNTED_FILES, ProfileRequest, checked, survey_files
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.exclusion import without_excluded
-from gpuprof.diagnose.questions import Question, open_questions, runs_on_tensor_cores
 from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import Analysis, analyse
 from gpuprof.model.answers import with_answers
-from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.recorded import Missing, Report
-from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.session import Session
 from gpuprof.model.surveyed import ONLY_TIMES, joined, only_timed
 from gpuprof.model.timeline import analyse_traces
-from gpuprof.model.torch_ranges import innermost_operator
 from gpuprof.model.trace import Trace
 from gpuprof.own_files import make_folder
 from gpuprof.privacy.border import with_clean_labels, without_private
@@ -201,7 +197,7 @@ def _ncu_for(request: ProfileRequest) -> Ncu | None:
 def _refuse_overwrite(request: ProfileRequest, also: Sequence[Path]) -> None:
     folder, given = request.place, request.survey_file
     surveys = survey_files(folder) if given is None else []
-    profiles = [place for name in (PROFILE_FILE, ANSWERS_FILE, AGAIN_FILE) for place in as_ncu_may_call(folder / name)]
+    profiles = [place for name in COUNTED_FILES for place in as_ncu_may_call(folder / name)]
     inputs = [str(given)] if given is not None else []
     refuse_overwrite([*profiles, *surveys, *logs_to_refuse(folder), *also], inputs, force=request.overwrite)
 
@@ -250,13 +246,12 @@ def _analysed(collector: Collector, finder: HardwareFinder) -> tuple[Analysis, G
     request.on_event(TimelineJudged(_diagnosed(only_timed(surveyed, ONLY_TIMES), request)))
     planned = _plan(collector, survey, finder)
     try:
-        reports = _counted(collector, survey, surveyed, planned, finder)
+        return _counted(collector, survey, surveyed, planned, finder), collector.ended_early()
     except GpuprofError as failure:
         error = collector.ended_early() if collector.was_stopped() else failure
         request.on_event(ProfileRemark(f"{failure.message}; only the times of the survey are known"))
         lacking = Missing("counters", failure.message, failure.hint or _PROFILE_IT)
         return only_timed(surveyed, lacking), error
-    return joined(_analysis(reports, finder), surveyed), collector.ended_early()
 
 
 def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> ProfilePlanned:
@@ -264,12 +259,12 @@ def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> Profi
     request = collector.request
     plan = collector.plan(survey)
     arch = _arch(request.arch) if request.arch is not None else finder(survey.device).arch
-    selection = collector.select(survey, plan, arch)
-    together = ProfilePlanned(plan, arch, request.counters, survey.seconds, selection, answers=None)
-    planned = together
-    if SETS[request.counters].in_stages:
-        answers = collector.select_of(arch, plan, selection, survey, plan.worth_asking)
-        in_stages = replace(together, answers=answers)
+    step = collector.select(survey, plan, arch)
+    together = ProfilePlanned(plan, arch, request.counters, survey.seconds, step, answers=None)
+    if not SETS[request.counters].in_stages:
+        planned = replace(together, selection=collector.select_of(plan, step, survey, plan.kernels))
+    else:
+        in_stages = replace(together, answers=collector.select_of(plan, step, survey, plan.worth_asking))
         # Of a short program with few launches, another run would cost more than counters that nobody needs.
         planned = min(in_stages, together, key=lambda way: forecast_of(way).seconds)
     request.on_event(planned)
@@ -278,55 +273,18 @@ def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> Profi
 
 def _counted(
     collector: Collector, survey: Survey, surveyed: Analysis, planned: ProfilePlanned, finder: HardwareFinder
-) -> tuple[Report, ...]:
-    """Collect the counters of a plan: the limits first, then what answers the questions that they leave open."""
+) -> Analysis:
+    """Return the survey with the counters of a plan: the limits, then what answers the questions that they leave."""
     plan, arch, selection = planned.plan, planned.arch, planned.selection
     if planned.answers is None:
-        return collector.profile(arch, plan, selection)
+        return joined(_analysis(collector.profile(arch, plan, selection), finder), surveyed)
     limits = collector.limits(arch, plan, selection)
-    if collector.was_stopped():
-        return limits
-    session = joined(_analysis(limits, finder), surveyed).session
-    asked = _asked(plan, session, arch, SETS[collector.request.counters])
-    if not asked.kernels:
-        return limits
-    return with_answers(limits, collector.answers(arch, plan, selection, survey, asked))
-
-
-def _asked(plan: ProfilePlan, session: Session, arch: ArchSpec, chosen: CounterSet) -> Asked:
-    """Return what is still to be asked about the planned kernels, after their limits."""
-    known: dict[Hashable, list[KernelProfile]] = {}
-    for kernel in session.kernels:
-        if kernel.throughput:
-            operator = innermost_operator(kernel.ranges)
-            known.setdefault((kernel_key(kernel.demangled), kernel.grid, kernel.block, operator), []).append(kernel)
-    tell = opcodes_tell_tensor_work(arch)
-    kernels: list[PlannedKernel] = []
-    questions: set[Question] = set()
-    for planned in plan.worth_asking:
-        shape = planned.shape
-        same = known.get((kernel_key(planned.demangled), shape.grid, shape.block, shape.operator))
-        about = [_questions_about(kernel, chosen, tell=tell) for kernel in same] if same else [chosen.questions]
-        asked = set(chain.from_iterable(about))
-        if asked:
-            kernels.append(planned)
-            questions |= asked
-    without_limits = any(
-        (kernel_key(kernel.demangled), kernel.shape.grid, kernel.shape.block, kernel.shape.operator) not in known
-        for kernel in kernels
-    )
-    return Asked(tuple(kernels), frozenset(questions), with_limits=without_limits)
-
-
-def _questions_about(kernel: KernelProfile, chosen: CounterSet, *, tell: bool) -> frozenset[Question]:
-    """Return the questions of a set about a kernel: those that its limits leave open, or all that make sense."""
-    if not chosen.asks_all:
-        return open_questions(kernel, opcodes_tell_tensor_work=tell)
-    return (
-        frozenset(chosen.questions)
-        if runs_on_tensor_cores(kernel) and not tell
-        else frozenset(chosen.questions) - {"tensor-work"}
-    )
+    analysis = joined(_analysis(limits, finder), surveyed)
+    asked = asked_about(plan, analysis.session, arch, SETS[collector.request.counters])
+    if asked.kernels and not collector.was_stopped():
+        answers = collector.answers(arch, plan, selection, survey, asked)
+        analysis = joined(_analysis(with_answers(limits, answers), finder), surveyed)
+    return structs.replace(analysis, session=with_reasons(analysis.session, plan, asked))
 
 
 def _analysis(reports: Sequence[Report], finder: HardwareFinder) -> Analysis:

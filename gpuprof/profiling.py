@@ -50,15 +50,15 @@ def _called_like(
 def profile(request: ProfileRequest) -> LoadedSession:
     """Profile a program under Nsight Compute's ncu, and return its diagnosed session, as `gpuprof.load` does.
 
-    The program runs in processes of its own: once to time every kernel, again to profile those that take most of the
-    time. Works in any thread, beside a running asyncio loop and in notebooks; it returns when all is done. Arguments
-    are the options of `gpuprof run`; errors name those.
+    The program runs in processes of its own: once to time every kernel, then to count what limits those that take most
+    of the time, and why. Works in any thread, beside a running asyncio loop and in notebooks; it returns when all is
+    done. Arguments are the options of `gpuprof run`; errors name those.
 
     What to run, and where to:
 
     - `program`: a list, a command and its words; a Python script, or `-m` and a module, runs under the first python3 on
       PATH.
-    - `folder`: takes survey.* and profile.ncu-rep, the logs of ncu, program.log (what later runs print) and
+    - `folder`: takes survey.*, the profile*.ncu-rep, the logs of ncu, program.log (what later runs print) and
       session.json. Default: gpuprof-PROGRAM in the current folder.
     - `overwrite`: replace these files. Without it a file that exists is a UsageError, before anything runs.
     - `keep_private`: keep the program's arguments, environment, hosts, users, folders and tokens in the session.

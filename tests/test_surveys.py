@@ -15,6 +15,7 @@ from gpuprof.model.recorded import Report
 from gpuprof.read.files import read_file
 from gpuprof.recordings import recordings
 from tests.cli import gpuprof
+from tests.made_launches import MadeLaunch, launches_step
 from tests.readings import unpacked
 from tests.test_run import Bench, bench, value_after
 from tests.test_traces import export
@@ -138,11 +139,12 @@ def nsys_on_path(bench: Bench, export: Path) -> None:
 
 def test_a_program_is_surveyed_by_nsight_systems(bench: Bench) -> None:
     nsys_on_path(bench, export(bench.folder / "e.sqlite", kernels=3))
-    bench.steps({"report": str(GEMMS)})
+    saxpy = MadeLaunch("_Z5saxpyIfEvi", "void saxpy<float>(int)", grid=(4, 1, 1), block=(256, 1, 1))
+    bench.steps(launches_step([saxpy] * 3))
     done = bench.run("--survey", "nsys", "--arch", "sm_86")
     assert done.returncode == 0, done.stderr
     assert "3 launches (1.50 µs)" in done.stderr
-    assert value_after(bench.calls[0], "--kernel-name-base") == "mangled"
+    assert value_after(bench.calls[0], "--launch-count") == "3"
     session = json.loads((bench.folder / "out/session.json").read_text())
     assert session["sources"][1]["command"] == "env '…/nsys' '…'"
     assert session["timeline"]["devices"][0]["source"] == 1

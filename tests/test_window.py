@@ -75,10 +75,11 @@ def chosen(
         # What waits for a peer splits a step, and so does a graph: the part of more time is taken.
         ("ab!cde", (0, 6), "cde", 3),
         ("cde!ab", (0, 6), "cde", 0),
-        ("ab*cd", (0, 5), "cd", 3),
+        ("a*bcd", (0, 5), "bcd", 2),
         # A short program without steps is profiled as a whole, or between what must not be profiled.
         ("abcab", (), "abcab", 0),
         ("abc!ab", (), "abc", 0),
+        ("ab!abc", (), "abc", 3),
         ("!!", (0, 2), None, None),
         ("!", (), None, None),
         ("**", (), None, None),
@@ -87,8 +88,15 @@ def chosen(
 def test_a_window_is_a_step_or_what_lies_between_barred_launches(
     program: str, steps: tuple[int, ...], window: str | None, skip: int | None
 ) -> None:
-    found = chosen(named(program), steps=steps)
+    found = chosen(named(program), "abcdez", steps=steps)
     assert (in_letters(found), found.skip if found else None) == (window, skip)
+
+
+def test_a_window_without_most_of_the_planned_time_is_none() -> None:
+    # a, b, c take 1, 2, 3 of 6: without c it is half; without a, five sixths.
+    assert chosen(named("ab!c")) is None
+    assert in_letters(chosen(named("a!bc"))) == "bc"
+    assert chosen(named("abccab"), steps=(0, 2)) is None
 
 
 def test_positions_count_what_is_not_in_the_survey() -> None:

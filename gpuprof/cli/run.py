@@ -74,9 +74,10 @@ def command(
 ) -> int:
     """Profile a program: which kernels matter, how close each is to its ceiling, and what to fix first.
 
-    The program runs under Nsight Compute's ncu: once to time every kernel, once to profile those that take most of the
-    time. Its output is shown once. The reports, the session and the page are left in a folder. PROGRAM may be a Python
-    script, or -m and a module; what follows it is passed to it. Options that ncu has may be typed by ncu's names.
+    The program runs several times: once to time every kernel, then under Nsight Compute's ncu, to count what limits
+    those that take most of the time, and why. Its output is shown once. The reports, the session and the page are left
+    in a folder. PROGRAM may be a Python script, or -m and a module; what follows it is passed to it. Options that ncu
+    has may be typed by ncu's names.
     """
     refuse_file(program[0])
     refuse_folder(folder)

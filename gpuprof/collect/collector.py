@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import structs
 
 from gpuprof.collect.annotate import marks_text
+from gpuprof.collect.asking import Asked
 from gpuprof.collect.command import BY_POSITION, NcuCommand
 from gpuprof.collect.commands import (
     ANOTHER_TOOL,
@@ -19,7 +20,7 @@ from gpuprof.collect.commands import (
     survey_command,
     tool_command,
 )
-from gpuprof.collect.cost import PASS_S, answer_passes, limit_passes
+from gpuprof.collect.cost import PASS_S, limit_passes
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.events import ProfileRemark
 from gpuprof.collect.execution import Execution
@@ -28,13 +29,12 @@ from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.ncu_runs import STOPPED, SURVEY, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
-from gpuprof.collect.request import AGAIN_FILE, AGAIN_LOG, MARKS_FILE, ProfileRequest, survey_files
-from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, within
+from gpuprof.collect.request import COUNTED_FILES, COUNTED_LOGS, MARKS_FILE, ProfileRequest, survey_files
+from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, by_profiler, within
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
 from gpuprof.collect.window import Window, aligned, choose_window
-from gpuprof.diagnose.questions import Question
 from gpuprof.errors import (
     DamagedInput,
     EnvironmentProblem,
@@ -54,18 +54,10 @@ from gpuprof.units import format_si
 
 ReadSurvey = Callable[[Path], Report | Trace]
 _MOST_S = 20.0
-"""What the passes of one selection by position may take: some twice the program that our recordings are of."""
-_LEAST_MOST = 64
+"""What the passes of a step may take in any case: some twice the program that our recordings are of."""
+_FAR_FEWER = 4
+"""Names are the least sure way: surplus launches, of 0.3 s each, are worth less than a run that fails."""
 _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Questions about kernels whose limits were collected; `with_limits` where those of some were not."""
-
-    kernels: tuple[PlannedKernel, ...]
-    questions: frozenset[Question]
-    with_limits: bool
 
 
 @dataclass
@@ -133,7 +125,7 @@ class Collector:
             yield from lines(profile_command(request, ncu, arch, selection))
             return
         yield from lines(limits_command(request, ncu, arch, selection))
-        chosen = self.select_of(arch, plan, selection, survey, plan.worth_asking)
+        chosen = self.select_of(plan, selection, survey, plan.worth_asking)
         if chosen.marks is not None:
             place = shell_line([str(request.place / MARKS_FILE)])
             yield f"{shell_line(['printf', '%s', marks_text(chosen.marks)])} >{place}"
@@ -261,20 +253,27 @@ class Collector:
     def select(self, survey: Survey, plan: ProfilePlan, arch: ArchSpec) -> Selection:
         """Choose how ncu is told of the launches of a plan: by position where that is possible, else by names."""
         request = self.request
-        most = max(_LEAST_MOST, int(_MOST_S / (limit_passes(arch) * PASS_S)))
+        named = by_names(plan, plan.kernels)
+        most = max(_FAR_FEWER * named.launches, int(_MOST_S / (limit_passes(arch) * PASS_S)))
         window = None
         if self._can_count() and survey.counts_all:
-            launches = survey.of_main_process(plan)
+            launches = survey.of_main_process(plan, self._rank())
             window = choose_window(
                 launches, plan.kernels, steps=survey.steps_of(launches[0]), is_barred=self._barred(plan), most=most,
-                whole=request.kernel is None and request.samples == 1,
+                whole=request.kernel is None,
             )  # fmt: skip
-        return by_position(window, plan.kernels) if window is not None else by_names(plan, plan.kernels)
+        return by_position(window, plan.kernels) if window is not None else named
+
+    def _rank(self) -> int | None:
+        """Return the rank that is profiled; None for all of them."""
+        ranks = str(self.request.ranks)
+        return int(ranks) if ranks.isdigit() else None
 
     def _can_count(self) -> bool:
         """Tell whether positions in the survey are those that ncu will count."""
         request = self.request
-        return not request.ranges and request.graphs == "node" and options_of(self._ncu).has(BY_POSITION)
+        is_plain = not request.ranges and request.graphs == "node" and request.samples == 1
+        return is_plain and options_of(self._ncu).has(BY_POSITION)
 
     def _barred(self, plan: ProfilePlan) -> Callable[[Seen], bool]:
         """Return what tells launches that no window may have: those that wait for a peer, and those not wanted."""
@@ -284,18 +283,25 @@ class Collector:
 
     def profile(self, arch: ArchSpec, plan: ProfilePlan | None, selection: Selection | None) -> tuple[Report, ...]:
         """Run the program again and collect all counters of the chosen launches: a report for each profiled rank."""
+        self._clear()
+
+        def command(chosen: Selection | None) -> NcuCommand:
+            return profile_command(self.request, self._ncu, arch, chosen)
+
         if plan is None or selection is None:
-            self.execution.remove(self.request.place / AGAIN_FILE, self.request.place / AGAIN_LOG)
-            return self._outcome(self._runs.run("profile", profile_command(self.request, self._ncu, arch, None), None))
-        return self._collected(
-            "profile", lambda chosen: profile_command(self.request, self._ncu, arch, chosen), plan, selection
-        )
+            return self._outcome(self._runs.run("profile", command(None), None))
+        return self._collected("profile", command, plan, selection)
 
     def limits(self, arch: ArchSpec, plan: ProfilePlan, selection: Selection) -> tuple[Report, ...]:
         """Run the program again and collect what limits the chosen launches: a report for each profiled rank."""
+        self._clear()
         return self._collected(
             "limits", lambda chosen: limits_command(self.request, self._ncu, arch, chosen), plan, selection
         )
+
+    def _clear(self) -> None:
+        """Remove what runs that count have left in the folder before: the next ones may be fewer."""
+        self.execution.remove(*(self.request.place / name for name in (*COUNTED_FILES, *COUNTED_LOGS)))
 
     def answers(
         self, arch: ArchSpec, plan: ProfilePlan, first: Selection, survey: Survey, asked: Asked
@@ -304,7 +310,7 @@ class Collector:
 
         `first` is how the limits were collected, of which a part is selected.
         """
-        selection = self.select_of(arch, plan, first, survey, asked.kernels)
+        selection = self.select_of(plan, first, survey, asked.kernels)
         return self._collected(
             "answers", lambda chosen: self._answers_command(arch, chosen, asked), plan, selection, may_fail=True
         )
@@ -313,20 +319,22 @@ class Collector:
         return answers_command(self.request, self._ncu, arch, selection, asked.questions, with_limits=asked.with_limits)
 
     def select_of(
-        self, arch: ArchSpec, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]
+        self, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]
     ) -> Selection:
-        """Choose how ncu is told of some kernels of a plan, whose launches are scattered over the first selection."""
+        """Choose how ncu is told of some kernels of a plan, whose launches are scattered over the first selection.
+
+        Of the ways that need no names that with the fewest launches; by names, if those would be far fewer.
+        """
         named = by_names(plan, kernels)
         if first.window is None:
             return named
-        most = int(_MOST_S / (answer_passes(arch, SETS[self.request.counters].questions) * PASS_S))
         step = survey.step_number_of(first.window.launches[0]) if self.request.annotate else None
-        candidates = (
-            within(first.window, kernels, is_barred=self._barred(plan), most=most),
-            by_marks(first.window, kernels, step, with_ranges=bool(self.request.ranges)) if step is not None else None,
+        ways = (
+            within(first.window, kernels, is_barred=self._barred(plan)),
+            by_marks(first.window, kernels, step) if step is not None else None,
         )
-        fitting = [selection for selection in candidates if selection is not None and selection.launches <= most]
-        return min(fitting, key=lambda selection: selection.launches, default=named)
+        sturdy = min((way for way in ways if way is not None), key=lambda way: way.launches, default=named)
+        return sturdy if sturdy.launches <= _FAR_FEWER * named.launches else named
 
     def _collected(
         self,
@@ -342,9 +350,7 @@ class Collector:
         Where an autotuner found its choices on disk, the program launches less than in the survey, and ncu 2025.3 was
         seen to miss numbers of kernels whose names are not mangled.
         """
-        self.execution.remove(self.request.place / AGAIN_FILE, self.request.place / AGAIN_LOG)
-        if selection.marks is not None:
-            write_whole(self.request.place / MARKS_FILE, marks_text(selection.marks).encode())
+        self._mark(selection)
         try:
             done = self._runs.run(stage, command(selection), selection.launches, may_be_empty=True)
             reports = self._fitting(self._outcome(done), selection)
@@ -355,7 +361,10 @@ class Collector:
             return ()
         lost = _lost(selection.kernels, reports)
         if lost and plan.is_worth_a_run(lost) and not self.was_stopped():
-            reports += self._again(stage, command, by_names(plan, lost, at_first=selection.by == "names"))
+            instead = by_names(plan, lost, at_first=selection.by == "names")
+            if selection.marks is not None and not reports:
+                instead = by_profiler(selection)
+            reports += self._again(stage, command, instead)
             lost = _lost(selection.kernels, reports)
         if not reports and not may_fail:
             raise done.failures[0].error() if done.failures else EnvironmentProblem(*_NOT_ALIGNED)
@@ -371,14 +380,22 @@ class Collector:
     ) -> tuple[Report, ...]:
         """Collect the counters of kernels that were lost; if that fails, none, and what is there stays."""
         kernels = f"{len(selection.kernels)} planned kernel{'s' if len(selection.kernels) > 1 else ''}"
-        self._remark(f"{kernels} did not come as planned: looking for them by name")
-        folder = self.request.place
-        changed = replace(command(selection), output=folder / AGAIN_FILE, log=folder / AGAIN_LOG)
+        how = "with cudaProfilerStart" if selection.marks is not None else "by name"
+        self._remark(f"{kernels} did not come as planned: profiling them {how}")
+        self._mark(selection)
+        first = command(selection)
+        output, log = (path.with_stem(f"{path.stem}-again") for path in (first.output, first.log))
         try:
+            changed = replace(first, output=output, log=log)
             return self._outcome(self._runs.run(f"{stage} again", changed, selection.launches))
         except GpuprofError as error:
             self._remark(f"profiling again failed: {error.message}")
             return ()
+
+    def _mark(self, selection: Selection) -> None:
+        """Write what our hook is to mark in the next run of the program."""
+        if selection.marks is not None:
+            write_whole(self.request.place / MARKS_FILE, marks_text(selection.marks).encode())
 
     def _fitting(self, reports: tuple[Report, ...], selection: Selection) -> tuple[Report, ...]:
         """Return reports of a window with those launches alone that are what they were in the survey."""

@@ -104,22 +104,18 @@ def forecast_of(planned: ProfilePlanned) -> Forecast:
     else:
         stages = [(selection.launches, passes_together(arch, chosen.questions), False)]
     kernels_s = sum(kernel.time_s / kernel.launches for kernel in plan.kernels)
+    pass_s = PASS_S if chosen.stock_set is None else FULL_PASS_S
     runs = tuple(
-        ForecastRun(launches, passes, at_most, run_s(program_s, launches, passes, kernels_s))
+        ForecastRun(launches, passes, at_most, run_s(program_s, launches, passes, kernels_s, pass_s))
         for launches, passes, at_most in stages
     )
-    full = full_s(program_s, plan.seen, plan.time_s) if planned.survey_s is not None else None
+    full = run_s(program_s, plan.seen, FULL_PASSES, plan.time_s, FULL_PASS_S) if planned.survey_s is not None else None
     return Forecast(runs, sum(run.seconds for run in runs) + OWN_S, full)
 
 
-def run_s(program_s: float, launches: int, passes: int, kernels_s: float = 0.0) -> float:
+def run_s(program_s: float, launches: int, passes: int, kernels_s: float = 0.0, pass_s: float = PASS_S) -> float:
     """Return how long a run under ncu takes: `kernels_s` is what the profiled launches take by themselves."""
-    return program_s + START_S + passes * (launches * PASS_S + kernels_s)
-
-
-def full_s(program_s: float, launches: int, kernels_s: float = 0.0) -> float:
-    """Return how long `ncu --set full` takes for all launches of a program."""
-    return program_s + START_S + FULL_PASSES * (launches * FULL_PASS_S + kernels_s)
+    return program_s + START_S + passes * (launches * pass_s + kernels_s)
 
 
 def _of_answers(arch: ArchSpec, questions: Collection[Question]) -> int:

@@ -7,7 +7,7 @@ import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuprof.collect.request import AGAIN_LOG, ANSWERS_LOG, PROFILE_LOG, PROGRAM_LOG, SURVEY_LOG
+from gpuprof.collect.request import COUNTED_LOGS, PROGRAM_LOG, SURVEY_LOG
 from gpuprof.errors import UsageError
 from gpuprof.own_files import open_plain, read_plain
 
@@ -35,7 +35,7 @@ def taken(folder: Path) -> Iterator[None]:
 
 def logs_to_refuse(folder: Path) -> list[Path]:
     """Return the logs that are no leftovers of an earlier run: those need the user's leave to be replaced."""
-    logs = [folder / name for name in (SURVEY_LOG, PROFILE_LOG, ANSWERS_LOG, AGAIN_LOG)]
+    logs = [folder / name for name in (SURVEY_LOG, *COUNTED_LOGS)]
     ours = [_is_of_ncu(log) for log in logs]
     theirs = [log for log, is_ours in zip(logs, ours, strict=True) if not is_ours]
     kept = folder / PROGRAM_LOG

@@ -86,9 +86,16 @@ def launches_of(recorded: Report | Trace, source: int = 0) -> list[Seen]:
 
 def _of_trace(trace: Trace, source: int) -> Iterator[Seen]:
     kernels = [activity for activity in trace.activities if activity.kind in (KERNEL, TRY)]
+    # Calls that launch may have been lost: on one stream kernels start in the order in which they were launched.
+    are_known = all(activity.launched_s is not None for activity in kernels)
+    processes = {activity.process for activity in kernels} - {None}
     counted: Counter[Hashable] = Counter()
-    for activity in sorted(kernels, key=_launched):
-        process = (source, activity.process)
+
+    def launched_s(activity: Activity) -> float:
+        return activity.launched_s if are_known and activity.launched_s is not None else activity.start_s
+
+    for activity in sorted(kernels, key=launched_s):
+        process = (source, activity.process if len(processes) > 1 else None)
         position = counted[process]
         counted[process] += 1
         if activity.kind == KERNEL and activity.grid is not None and activity.block is not None:
@@ -103,7 +110,7 @@ def _of_trace(trace: Trace, source: int) -> Iterator[Seen]:
                 source=source,
                 process=process,
                 position=position,
-                launched_s=_launched(activity),
+                launched_s=launched_s(activity),
                 in_graph=activity.graph_launch is not None,
             )
 
@@ -129,10 +136,6 @@ def _of_report(report: Report, source: int) -> Iterator[Seen]:
                 process=process,
                 position=position,
             )
-
-
-def _launched(activity: Activity) -> float:
-    return activity.launched_s if activity.launched_s is not None else activity.start_s
 
 
 def _duration_s(launch: Launch) -> float | None:

@@ -36,10 +36,11 @@ SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
 SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
 ANSWERS_FILE, ANSWERS_LOG = "profile-2.ncu-rep", "profile-2.log"
 """Of the run that answers what the limits of kernels leave open."""
-MARKS_FILE = "marks.json"
+COUNTED_FILES = (PROFILE_FILE, "profile-again.ncu-rep", ANSWERS_FILE, "profile-2-again.ncu-rep")
+COUNTED_LOGS = (PROFILE_LOG, "profile-again.log", ANSWERS_LOG, "profile-2-again.log")
+"""Of all runs that count, those for kernels among them that did not come as planned in the run before."""
+MARKS_FILE = ".gpuprof-marks.json"
 """What our hook is to mark in the program."""
-AGAIN_FILE, AGAIN_LOG = "profile-again.ncu-rep", "profile-again.log"
-"""Of a run for kernels that did not come as planned in the one before."""
 PROGRAM_LOG = "program.log"
 ProgramOutput = OutputTo | Callable[[str], object]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gpuprof.collect.annotate import Marked
@@ -45,31 +45,31 @@ def by_names(plan: ProfilePlan, kernels: Sequence[PlannedKernel], *, at_first: b
     return Selection(part.filters(), part.profiled, tuple(kernels), "names")
 
 
-def within(
-    window: Window, kernels: Sequence[PlannedKernel], *, is_barred: Callable[[Seen], bool], most: int
-) -> Selection | None:
+def within(window: Window, kernels: Sequence[PlannedKernel], *, is_barred: Callable[[Seen], bool]) -> Selection | None:
     """Select the shortest part of a window that has each of the kernels that the window has."""
+    most = len(window.launches)
     part = choose_window(window.launches, kernels, steps=(), is_barred=is_barred, most=most, whole=False)
     return by_position(part, kernels) if part is not None else None
 
 
-def by_marks(
-    window: Window, kernels: Sequence[PlannedKernel], step: StepNumber, *, with_ranges: bool
-) -> Selection | None:
+def by_marks(window: Window, kernels: Sequence[PlannedKernel], step: StepNumber) -> Selection | None:
     """Select the modules, their backward passes and the optimizer's step that launch kernels, in one step.
 
-    Our hook marks them in the program, by a range; by starting and stopping the profiler `with_ranges` of the user's,
-    because ncu takes what any of several ranges has. None where no module launches one of the kernels.
+    Our hook marks them in the program, by a range. None where no module launches one of the kernels.
     """
     units = _units_of(window, kernels)
     if not units:
         return None
-    parts = Marked(
-        step.number, step.by, tuple(sorted(units)), "profiler" if with_ranges else "nvtx", module=step.module
-    )
-    filters = Filters(from_start=False) if with_ranges else Filters(ranges=(_NVTX,))
+    parts = Marked(step.number, step.by, tuple(sorted(units)), "nvtx", module=step.module)
     count = sum(unit_of(seen.ranges) in units for seen in window.launches)
-    return Selection(filters, count, tuple(kernels), "marks", marks=parts)
+    return Selection(Filters(ranges=(_NVTX,)), count, tuple(kernels), "marks", marks=parts)
+
+
+def by_profiler(selection: Selection) -> Selection:
+    """Select the marked parts by starting and stopping the profiler around them, in the place of a range."""
+    assert selection.marks is not None
+    marks = replace(selection.marks, with_="profiler")
+    return replace(selection, filters=Filters(from_start=False), marks=marks)
 
 
 def _units_of(window: Window, kernels: Sequence[PlannedKernel]) -> frozenset[str]:

@@ -39,11 +39,15 @@ class Survey:
         """Tell whether positions of launches count all of them: tries are left out of a report, not of a timeline."""
         return not self.tries.launches or isinstance(self.recorded[0], Trace)
 
-    def of_main_process(self, plan: ProfilePlan) -> list[Seen]:
-        """Return the launches of the process in which the planned kernels take most time, in its order."""
+    def of_main_process(self, plan: ProfilePlan, rank: int | None) -> list[Seen]:
+        """Return the launches of the process in which the planned kernels take most time, in its order.
+
+        Where a rank is among those recorded, of its processes.
+        """
         shapes = {kernel.shape for kernel in plan.kernels}
+        of_rank = [seen for seen in self.launches() if rank is not None and self.recorded[seen.source].rank == rank]
         by_process: dict[Hashable, list[Seen]] = {}
-        for seen in self.launches():
+        for seen in of_rank or self.launches():
             by_process.setdefault(seen.process, []).append(seen)
         return max(
             by_process.values(),

@@ -22,6 +22,9 @@ from gpuprof.model.torch_ranges import operator_with_shapes
 
 _FEW = 64
 """A program that launches no more is profiled as a whole."""
+_ROUNDING = 1e-9
+_REPRESENTED = 0.8
+"""Of less of the planned kernels' time a window is of little use: what it leaves out takes another run."""
 _ALIGNED = 0.9
 """Share of a window that must come as it was surveyed: what an autotuner or a data-dependent branch changes is less."""
 
@@ -41,6 +44,13 @@ class _Piece(NamedTuple):
     kernels: Sequence[int | None]
 
 
+class _Part(NamedTuple):
+    """Launches that may become a window, and the time of the kernels that they represent."""
+
+    represented_s: float
+    launches: Sequence[Seen]
+
+
 def choose_window(
     launches: Sequence[Seen],
     kernels: Sequence[PlannedKernel],
@@ -50,28 +60,29 @@ def choose_window(
     most: int,
     whole: bool = True,
 ) -> Window | None:
-    """Return the window in which most of the time of the planned kernels is represented; None where there is none.
+    """Return the window in which most of the time of the planned kernels is represented; None where none has enough.
 
     `launches` are those of one process in their order. A window is one of the `steps` (start and end as
     `Seen.launched_s`), or what lies in one between launches that must not be profiled (`is_barred`, or part of a
-    graph). Without steps it is the whole program if that launches few kernels. One of more than `most` launches, and
-    any that is not to be `whole`, is cut to the shortest stretch that has a usual launch of each kernel.
+    graph). Without steps it is the whole program if that launches few kernels. What has more than `most` launches, or
+    is not to be `whole`, is cut to a short part that represents as much as it can.
     """
     by_shape = {kernel.shape: place for place, kernel in enumerate(kernels)}
     place_of = {id(seen): by_shape[seen.shape] for seen in launches if seen.shape in by_shape}
-    times = [kernel.time_s or 1.0 for kernel in kernels]
-    best: tuple[float, _Piece] | None = None
+    weights = _weights_s(kernels)
+    times = [sum(weights[place].values()) for place in range(len(kernels))]
+    first = _first_of(launches)
+    whole = whole and (bool(steps) or len(launches) <= _FEW)
+    best = _Part(0.0, ())
     for stretch in _stretches(launches, steps):
         for piece in _pieces(stretch, place_of, is_barred):
-            represented_s = sum(times[place] for place in {*piece.kernels} if place is not None)
-            if represented_s and (best is None or represented_s > best[0] * (1 + 1e-9)):
-                best = represented_s, piece
-    if best is None:
+            is_taken_whole = whole and len(piece.launches) <= most
+            part = _whole_part(piece, times) if is_taken_whole else _best_part(piece, kernels, weights, first, most)
+            if part.represented_s > best.represented_s * (1 + _ROUNDING):
+                best = part
+    if not best.launches or best.represented_s < _REPRESENTED * sum(times):
         return None
-    piece = best[1]
-    whole = whole and (bool(steps) or len(launches) <= _FEW)
-    window = piece.launches if whole and len(piece.launches) <= most else _shortest(piece, kernels, _first_of(launches))
-    return Window(window[0].position, tuple(window)) if len(window) <= most else None
+    return Window(best.launches[0].position, tuple(best.launches))
 
 
 def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | None:
@@ -132,33 +143,54 @@ def _first_of(launches: Iterable[Seen]) -> frozenset[int]:
     return frozenset(position for shape, position in first.items() if shape in several)
 
 
-def _shortest(piece: _Piece, kernels: Sequence[PlannedKernel], first: frozenset[int]) -> Sequence[Seen]:
-    """Return the shortest stretch of a piece that has a usual launch of each planned kernel of it.
+def _weights_s(kernels: Sequence[PlannedKernel]) -> list[dict[int, float]]:
+    """Return the time of each kernel by the sizes of its launches that are worth it, the first with what is left.
 
-    Of one whose times are of several sizes it has one of each that is worth it.
+    It is 1 where no time is known, so that each kernel counts alike.
     """
     planned_s = sum(kernel.time_s for kernel in kernels)
-    worth_it = [len(kernel.sizes_worth_it(planned_s)) for kernel in kernels]
+    weights = []
+    for kernel in kernels:
+        _, *others = kernel.sizes_worth_it(planned_s)
+        sizes = {place: size.time_s for place, size in enumerate(others, 1)}
+        weights.append({0: (kernel.time_s or 1.0) - sum(sizes.values()), **sizes})
+    return weights
 
-    def stands_for(seen: Seen, place: int | None) -> tuple[int, int] | None:
+
+def _whole_part(piece: _Piece, times: Sequence[float]) -> _Part:
+    return _Part(sum(times[place] for place in {*piece.kernels} if place is not None), piece.launches)
+
+
+def _best_part(
+    piece: _Piece,
+    kernels: Sequence[PlannedKernel],
+    weights: Sequence[Mapping[int, float]],
+    first: frozenset[int],
+    most: int,
+) -> _Part:
+    """Return the part of at most so many launches that represents most time, and of such parts the shortest.
+
+    A kernel is represented by a launch that takes a usual time, and each of several sizes of its work by one of its
+    own. For each end the part begins as late as it can without losing any, or where it would be too long.
+    """
+    usual: list[tuple[int, int] | None] = []
+    for seen, place in zip(*piece, strict=True):
         size = kernels[place].size_of(seen.duration_s) if place is not None and seen.position not in first else None
-        return (place, size) if place is not None and size is not None and size < worth_it[place] else None
-
-    usual = [stands_for(seen, place) for seen, place in zip(*piece, strict=True)]
-    wanted = {place for place in usual if place is not None}
+        usual.append((place, size) if place is not None and size is not None and size in weights[place] else None)
     counts: Counter[tuple[int, int]] = Counter()
-    best, start = range(len(usual)), 0
-    for end, place in enumerate(usual):
-        if place is None:
-            continue
-        counts[place] += 1
-        while len(counts) == len(wanted):
-            if end + 1 - start < len(best):
-                best = range(start, end + 1)
-            dropped = usual[start]
-            if dropped is not None:
-                counts[dropped] -= 1
-                if not counts[dropped]:
-                    del counts[dropped]
+    best, represented_s = _Part(0.0, ()), 0.0
+    start = 0
+    for end, item in enumerate(usual, 1):
+        if item is not None:
+            represented_s += 0.0 if counts[item] else weights[item[0]][item[1]]
+            counts[item] += 1
+        while start < end and ((at := usual[start]) is None or counts[at] > 1 or end - start > most):
+            if at is not None:
+                counts[at] -= 1
+                represented_s -= 0.0 if counts[at] else weights[at[0]][at[1]]
             start += 1
-    return piece.launches[best.start : best.stop]
+        is_more = represented_s > best.represented_s * (1 + _ROUNDING)
+        is_shorter = end - start < len(best.launches) and represented_s > best.represented_s * (1 - _ROUNDING)
+        if is_more or is_shorter:
+            best = _Part(represented_s, piece.launches[start:end])
+    return best

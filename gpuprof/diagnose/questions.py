@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from gpuprof.model.session import KernelProfile
+if TYPE_CHECKING:
+    from gpuprof.model.session import KernelProfile
 
 Question = Literal["work", "tensor-work", "memory", "pipes", "waits"]
 """FLOP by opcodes; FLOP of tensor instructions that opcodes do not tell; how memory is used; what executes; why and

@@ -174,12 +174,16 @@ def _thread_opcodes(link: CounterLink, metrics: MetricTable) -> Counted | None:
 
 
 def _tensor_opcodes(path: str, metrics: MetricTable) -> Counted | None:
-    """Sum FLOP over the matrix opcodes of a path; None if one of them hides its shape: the sum is not known then."""
+    """Sum FLOP over the matrix opcodes of a path; None if the sum is not known.
+
+    That is so if one of them hides its shape, and if a group of warps executes one: whether such an instruction is
+    counted once or for each of its four warps has not been measured.
+    """
     split = tensor_split(metrics)
     if split is None:
         return None
     mine = {key: flop for key, flop in split.items() if key.path == path}
-    if any(flop is None for flop in mine.values()):
+    if any(flop is None or key.instruction == "wgmma" for key, flop in mine.items()):
         return None
     known = {key: flop for key, flop in mine.items() if flop is not None}
     total = float(sum(known.values()))

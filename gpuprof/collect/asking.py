@@ -1,0 +1,87 @@
+"""What is still to be asked about planned kernels once their limits are known, and of which of them nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from gpuprof.collect.counter_sets import CounterSet
+from gpuprof.collect.metrics import opcodes_tell_tensor_work
+from gpuprof.collect.plan import PlannedKernel, ProfilePlan
+from gpuprof.diagnose.questions import Question, open_questions, runs_on_tensor_cores
+from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.recorded import Missing
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.torch_ranges import innermost_operator
+
+_MORE = "--set full counts everything"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Questions about kernels whose limits were collected; `with_limits` where those of some were not."""
+
+    kernels: tuple[PlannedKernel, ...]
+    questions: frozenset[Question]
+    with_limits: bool
+
+
+def asked_about(plan: ProfilePlan, session: Session, arch: ArchSpec, chosen: CounterSet) -> Asked:
+    """Return what a counter set still asks about the kernels of a plan, where a session has their limits.
+
+    Of a kernel whose limits did not come everything is asked, these too.
+    """
+    limited: dict[Hashable, list[KernelProfile]] = {}
+    for kernel in session.kernels:
+        if kernel.throughput:
+            limited.setdefault(_work(kernel), []).append(kernel)
+    kernels: list[PlannedKernel] = []
+    questions: set[Question] = set()
+    with_limits = False
+    for planned in plan.worth_asking:
+        same = limited.get(_planned_work(planned))
+        if same is None:
+            with_limits = True
+            open_ones = {*chosen.questions}
+        else:
+            open_ones = set().union(*(_questions(kernel, arch, chosen) for kernel in same))
+        if open_ones:
+            kernels.append(planned)
+            questions |= open_ones
+    return Asked(tuple(kernels), frozenset(questions), with_limits)
+
+
+def with_reasons(session: Session, plan: ProfilePlan, asked: Asked) -> Session:
+    """Return a session in which kernels of which only limits were to be known say why, instead of all they lack."""
+    works = {_planned_work(kernel) for kernel in asked.kernels}
+    worth = {_planned_work(kernel) for kernel in plan.worth_asking}
+
+    def told(kernel: KernelProfile) -> KernelProfile:
+        work = _work(kernel)
+        if not kernel.throughput or work in works:
+            return kernel
+        why = "its limits leave nothing open" if work in worth else "it takes too little of the time to be asked about"
+        return replace(kernel, missing=(Missing("counters beside its limits", why, _MORE),))
+
+    return replace(session, kernels=tuple(map(told, session.kernels)))
+
+
+def _questions(kernel: KernelProfile, arch: ArchSpec, chosen: CounterSet) -> Iterable[Question]:
+    """Return the questions of a set about a kernel: those that its limits leave open, or all that make sense."""
+    tell = opcodes_tell_tensor_work(arch)
+    if not chosen.asks_all:
+        return open_questions(kernel, opcodes_tell_tensor_work=tell)
+    needs_counters = runs_on_tensor_cores(kernel) and not tell
+    return (question for question in chosen.questions if question != "tensor-work" or needs_counters)
+
+
+def _work(kernel: KernelProfile) -> Hashable:
+    """Return what tells the work of a kernel, in the words of any tool."""
+    return kernel_key(kernel.demangled), kernel.grid, kernel.block, innermost_operator(kernel.ranges)
+
+
+def _planned_work(kernel: PlannedKernel) -> Hashable:
+    return kernel_key(kernel.demangled), kernel.shape.grid, kernel.shape.block, kernel.shape.operator
