@@ -226,6 +226,7 @@ def test_products_that_share_name_and_grid_are_kernels_of_their_own_however_alik
     ]
     # ncu knows no operators: both numbers of the name are let through once.
     assert plan.profiled == len({*plan.kernels[0].invocations, *plan.kernels[1].invocations}) == 2
+    assert sum("of 16" in line for line in plan_lines(plan, by_names(plan, plan.kernels))) == 2
 
 
 def test_a_launch_of_another_operator_is_not_what_was_planned() -> None:

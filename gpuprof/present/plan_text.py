@@ -90,7 +90,8 @@ def _kernel_line(kernel: PlannedKernel, plan: ProfilePlan, *, by_number: bool) -
     share = f"{format_percent(kernel.time_s / plan.time_s)}, " if plan.time_s else ""
     shape = f"grid {dims_text(kernel.shape.grid)}, block {dims_text(kernel.shape.block)}"
     operator = f", {printable(kernel.shape.operator)}" if kernel.shape.operator else ""
-    which = f"launch {', '.join(map(str, kernel.invocations))} of {kernel.launches}"
+    # ncu counts what other operators launch of the same name, grid and block, too.
+    which = f"launch {', '.join(map(str, kernel.invocations))} of {sum(kernel.counts)}"
     launches = which if by_number else count_text(kernel.launches, "launch", "es")
     return f"{share}{_name(kernel)}, {shape}{operator}: {launches}"
 
