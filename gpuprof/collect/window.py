@@ -99,10 +99,10 @@ def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | No
 
 
 def _stretches(launches: Sequence[Seen], steps: Sequence[TimeInterval]) -> Iterator[Sequence[Seen]]:
-    """Yield the launches of each step; without steps, all of them."""
+    """Yield the launches of each step, those of the first one last, as it may warm up; without steps, all of them."""
     if not steps:
         yield launches
-    for start_s, end_s in steps:
+    for start_s, end_s in (*steps[1:], *steps[:1]):
         yield [seen for seen in launches if seen.launched_s is not None and start_s <= seen.launched_s < end_s]
 
 
