@@ -236,7 +236,7 @@ def test_what_the_program_prints_goes_to_a_function_in_the_calling_thread(
         threads.add(threading.get_ident())
         pieces.append(text)
 
-    much = "import sys; print('x' * 20_000_000); print('err', file=sys.stderr); sys.stdout.buffer.write(b'a\\xce')"
+    much = "import sys; print('x' * 20_000_000); sys.stderr.write('err\\n'); sys.stdout.buffer.write(b'a\\xce')"
     place.profile(sys.executable, "-c", much, output=write)
     text = "".join(pieces)
     assert text.count("x") == 20_000_000 and "err\n" in text and "a\N{REPLACEMENT CHARACTER}" in text

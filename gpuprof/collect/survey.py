@@ -36,8 +36,13 @@ class Survey:
 
     @property
     def counts_all(self) -> bool:
-        """Tell whether positions of launches count all of them: tries are left out of a report, not of a timeline."""
-        return not self.tries.launches or isinstance(self.recorded[0], Trace)
+        """Tell whether positions of launches count all of the program, from its start on.
+
+        A timeline of the user's may begin anywhere; of a report tries are left out.
+        """
+        if isinstance(self.recorded[0], Report):
+            return not self.tries.launches
+        return all(isinstance(trace, Trace) and trace.from_start for trace in self.recorded)
 
     def of_main_process(self, plan: ProfilePlan, rank: int | None) -> list[Seen]:
         """Return the launches of the process in which the planned kernels take most time, in its order.

@@ -107,12 +107,12 @@ def _may_be(came: Seen, surveyed: Seen) -> bool:
 
 
 def _stretches(launches: Sequence[Seen], steps: Sequence[TimeInterval]) -> Iterator[Sequence[Seen]]:
-    """Yield the launches of each step, whose times are known then; without steps, all of them."""
+    """Yield the launches of each step, those of the first one last, as it may warm up; without steps, all of them."""
     if not steps:
         yield launches
         return
     times = [seen.launched_s or 0.0 for seen in launches]
-    for start_s, end_s in steps:
+    for start_s, end_s in (*steps[1:], *steps[:1]):
         yield launches[bisect_left(times, start_s) : bisect_left(times, end_s)]
 
 
