@@ -36,6 +36,7 @@ from tests.made_launches import launches_step
 from tests.readings import trace_of
 from tests.standin_ncu import HELP
 from tests.table import each_row
+from tests.test_ranks import mpirun_on_path
 from tests.test_run import STANDIN, Bench, bench, value_after
 from tests.training import (
     DEEP,
@@ -416,3 +417,13 @@ def test_the_transformer_s_open_questions_are_asked_in_marked_parts(transformer:
     assert {kernel.shape for kernel in plan.worth_asking} <= chosen.shapes
     assert (chosen.marks.step, chosen.marks.by) == (2, "optimizer")
     assert {"head", "optimizer step"} <= {*chosen.marks.units}
+
+
+def test_each_rank_is_told_what_to_mark(bench: Bench) -> None:
+    mpirun_on_path(bench)
+    survey = traced(bench)
+    done = bench.run("--dry-run", "--arch", "sm_90", *survey, program=("mpirun", "-n", "2", "true"))
+    assert done.returncode == 0, done.stderr
+    first, second = (line for line in done.stdout.splitlines() if "#!/bin/sh" in line)
+    assert "GPUPROF_MARK=" in second and "GPUPROF_MARK" not in first
+    assert subprocess.run(["bash", "-n"], input=done.stdout, text=True, check=False).returncode == 0
