@@ -50,9 +50,10 @@ class Survey:
         Where a rank is among those recorded, of its processes.
         """
         shapes = {kernel.shape for kernel in plan.kernels}
-        of_rank = [seen for seen in self.launches() if rank is not None and self.recorded[seen.source].rank == rank]
+        launches = self.launches()
+        of_rank = [seen for seen in launches if rank is not None and self.recorded[seen.source].rank == rank]
         by_process: dict[Hashable, list[Seen]] = {}
-        for seen in of_rank or self.launches():
+        for seen in of_rank or launches:
             by_process.setdefault(seen.process, []).append(seen)
         return max(
             by_process.values(),
