@@ -28,14 +28,14 @@ COVERAGE = 0.95
 _WORTH_A_NUMBER = 0.05
 """Launches of a size that takes less of the time of all planned kernels are not profiled for themselves."""
 _MOST_CHOICES = 128
-"""So many launches are thought of for a sample: the earliest, which most kernels have."""
+"""So many launches are candidates for a sample: the earliest, which most kernels have."""
 _WORTH_A_RUN = 0.01
 _WORTH_ASKING = 0.01
 """Whatever is wrong with a kernel that takes a smaller share, less than that can be gained."""
 _LONGEST = 8
 """So many are asked about even where none takes that share."""
 _FIRST = (1, 2)
-"""The second is warm, and what is launched once has the first."""
+"""The second launch is warm. A kernel that is launched once has only the first."""
 
 
 class UsualLaunches(NamedTuple):
@@ -73,7 +73,7 @@ class PlannedKernel:
         return sum(duration for duration in self.durations if duration is not None)
 
     def is_usual(self, duration_s: float | None) -> bool:
-        """Return whether a launch of that duration stands for those of a size; where no time is known, each does."""
+        """Return whether a launch of that duration is a usual one of any size; if no times are known, all are."""
         medians = [size.median_s for size in self.usual if size.median_s is not None]
         return not medians or any(duration_s is not None and _is_about(duration_s, median) for median in medians)
 
@@ -354,9 +354,9 @@ def _profiled(kernels: Sequence[PlannedKernel], others: Sequence[PlannedKernel],
 
 
 def not_seen_again(kernels: Iterable[PlannedKernel], launches: Iterable[Seen]) -> tuple[PlannedKernel, ...]:
-    """Return the kernels that a profile does not have: the program launched them otherwise the second time.
+    """Return the kernels that a profile does not have, because the program launched others this time.
 
-    An operator counts where both know it: the same function and grid does other work for another one.
+    If both know the operator it must be the same: one function with one grid does other work for another operator.
     """
     by_name: dict[Hashable, set[str]] = {}
     for launch in launches:
@@ -372,5 +372,5 @@ def _is_among(kernel: PlannedKernel, by_name: Mapping[Hashable, set[str]]) -> bo
 
 
 def _names(symbol: str | None, demangled: str, grid: Dim3, block: Dim3) -> tuple[Hashable, ...]:
-    """Return what tells a launch's kernel, in the words of any tool: its symbol, and its name however demangled."""
+    """Return the names of a kernel that tools may use, each with grid and block: its symbol and its demangled name."""
     return tuple((name, grid, block) for name in (symbol, kernel_key(demangled)) if name is not None)

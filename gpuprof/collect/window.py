@@ -1,7 +1,7 @@
-"""A stretch of consecutive launches to profile by position, and how what came is aligned with the survey.
+"""Consecutive launches to profile by position, and their alignment with the survey.
 
-ncu counts every launch of a process, whatever its name: `--launch-skip-before-match N --launch-count M` takes a whole
-step of a program without a word about names, which releases of ncu compare in different ways.
+With `--launch-skip-before-match N --launch-count M` ncu counts every launch of a process, whatever its name. So a whole
+step of a program is profiled without names, which releases of ncu compare in different ways.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _ALIGNED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Launches of one process in the order in which it made them, all of which are profiled; `skip` come before."""
+    """Launches of one process that are all profiled, in their order. Before them come `skip` others."""
 
     skip: int
     launches: tuple[Seen, ...]
 
 
 class _Piece(NamedTuple):
-    """Consecutive launches without any that must not be profiled, and the places of the planned kernels in it."""
+    """Consecutive launches that may all be profiled. `kernels` has for each the place of its kernel in the plan."""
 
     launches: Sequence[Seen]
     kernels: Sequence[int | None]
@@ -81,9 +81,9 @@ def choose_window(
 
 
 def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | None:
-    """Return the places of the launches that came as surveyed, each with that launch of the survey, in their order.
+    """Return the places of the launches that came as in the survey, each with its launch there, in their order.
 
-    None where they do not align: a launch is only what it was in the survey if those around it are, too.
+    None if too few of them align: a launch is only believed to be that of the survey if those around it are, too.
     """
     keys = [launch.key for launch in came]
     planned = [launch.key for launch in window.launches]
