@@ -577,7 +577,10 @@ class Case:
         """
         code = self.code
         numbers = range(len(code)) if among is None else among
-        weights = {number: heavy for number in numbers if (heavy := weight(code[number]))}
+        return self._place({number: heavy for number in numbers if (heavy := weight(code[number]))})
+
+    def _place(self, weights: Mapping[int, float]) -> Location | None:
+        """Return the same by the weights of instructions, by their places in the code."""
         total = sum(weights.values())
         if total <= 0:
             return None
@@ -585,7 +588,7 @@ class Case:
         lines = summed((line_of[number], heavy) for number, heavy in weights.items())
         hottest = min(lines, key=lambda line: (-lines[line], line))
         on_line = (number for number in weights if line_of[number] == hottest)
-        top = code[max(on_line, key=lambda number: weights[number])]
+        top = self.code[max(on_line, key=lambda number: weights[number])]
         return Location(file=top.file, line=top.line, pc=top.pc, sass=top.sass or None, share=lines[hottest] / total)
 
     def place_of(self, *names: str) -> Location | None:
@@ -603,9 +606,9 @@ class Case:
             name = stall_metric(reason, "sampled")
             for index, instruction in enumerate(self.code):
                 if count := instruction.counts.get(name, 0.0):
-                    pc = self.code[self._waited_at(index, reason)].pc
-                    samples[pc] = samples.get(pc, 0.0) + count
-        return self.place(lambda instruction: samples.get(instruction.pc, 0.0))
+                    at = self._waited_at(index, reason)
+                    samples[at] = samples.get(at, 0.0) + count
+        return self._place({at: samples[at] for at in sorted(samples)})
 
     def _waited_at(self, index: int, reason: str) -> int:
         """Return the place of the barrier, fence or store that a sampled instruction comes behind; else its own.
