@@ -597,17 +597,15 @@ class Case:
         return next((place for place in places if place is not None), None)
 
     def _place_by_count(self, name: str) -> Location | None:
-        return self.place(lambda instruction: instruction.counts.get(name, 0.0))
+        return self._place(self.kernel_code.counted(name))
 
     def place_of_stall(self, *reasons: str) -> Location | None:
         """Return the line with most samples of these stall reasons: of barriers, fences and stores, where those are."""
         samples: dict[int, float] = {}
         for reason in reasons:
-            name = stall_metric(reason, "sampled")
-            for index, instruction in enumerate(self.code):
-                if count := instruction.counts.get(name, 0.0):
-                    at = self._waited_at(index, reason)
-                    samples[at] = samples.get(at, 0.0) + count
+            for index, count in self.kernel_code.counted(stall_metric(reason, "sampled")).items():
+                at = self._waited_at(index, reason)
+                samples[at] = samples.get(at, 0.0) + count
         return self._place({at: samples[at] for at in sorted(samples)})
 
     def _waited_at(self, index: int, reason: str) -> int:

@@ -15,6 +15,14 @@ class KernelCode:
 
     def __init__(self, instructions: tuple[ProfiledInstruction, ...] = ()) -> None:
         self.instructions = instructions
+        self._counted: dict[str, Mapping[int, float]] = {}
+
+    def counted(self, name: str) -> Mapping[int, float]:
+        """Return a count of the instructions that have one, by their places."""
+        if name not in self._counted:
+            counts = enumerate(instruction.counts.get(name, 0.0) for instruction in self.instructions)
+            self._counted[name] = {place: count for place, count in counts if count}
+        return self._counted[name]
 
     @cached_property
     def sass(self) -> tuple[str, ...]:
