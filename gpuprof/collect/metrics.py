@@ -44,7 +44,7 @@ _QUANTITIES: Mapping[Question, tuple[str, ...]] = {
     "work": ("work.", "peak."),
     "tensor-work": ("work.tensor.",),
     "memory": ("hit-rate.", "bytes-per-sector.", "count.global", "count.local", "count.shared", "count.bank"),
-    "pipes": ("pipe.", "throughput.sm", "scheduler.", "count.instructions", "count.thread"),
+    "pipes": ("pipe.", "scheduler.", "count.instructions", "count.thread"),
     "waits": ("scheduler.",),
 }
 """The quantities that answer a question: how their names begin."""

@@ -181,10 +181,26 @@ class Case:
         return any(known.unit == unit and known.definition == OR_MORE for known in self.kernel.throughput)
 
     def light_metric(self, unit: str) -> str:
-        """Return the name of the metric behind a unit's speed of light; empty where it has none of its own."""
+        """Return the name of the metric behind a unit's speed of light; empty where it has none of its own.
+
+        Of a unit that is known by its parts it is that of the busiest one.
+        """
         chain = self.recorded.hardware.arch.counters.get(f"throughput.{unit}", ())
-        names = (name for link in chain for name, _ in link.terms)
-        return next((name for name in names if self.number(name) is not None), "")
+        for link in chain:
+            known = [(value, name) for name, _ in link.terms if (value := self.number(name)) is not None]
+            if known:
+                return max(known)[1] if link.how == "largest" else known[0][1]
+        return self._busiest_part() if unit == "sm" else ""
+
+    def _busiest_part(self) -> str:
+        """Return the metric of the busiest part of an SM: of its issue slots, or of a pipe."""
+        issue = (
+            name
+            for link in self.recorded.hardware.arch.counters.get("scheduler.issue-slots", ())
+            for name, _ in link.terms
+        )
+        parts = [(value / 100, name) for name in issue if (value := self.number(name)) is not None]
+        return max([*parts, *((pipe.fraction, pipe.metric) for pipe in self.pipes)], default=(0.0, ""))[1]
 
     def busiest_evidence(self, meaning: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing where none was collected."""

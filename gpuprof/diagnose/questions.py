@@ -20,20 +20,21 @@ _LEVELS = ("dram", "l2", "l1")
 
 
 def open_questions(kernel: KernelProfile, *, opcodes_tell_tensor_work: bool) -> frozenset[Question]:
-    """Return what the limits of a kernel leave open: nothing if its arithmetic is near its peak.
+    """Return what the limits of a kernel leave open: its work alone if its arithmetic is near its peak.
 
     If a memory level is busy, it is open how its bytes are used; if the SM is, which pipe. If nothing is busy, both are
     open. In all three cases it is open where and why warps wait, and the work unless the operator's shapes give it.
     """
     pipes = {pipe.name: pipe.fraction for pipe in kernel.pipes}
     if max((pipes.get(name, 0.0) for name in _ARITHMETIC), default=0.0) >= NEAR_PEAK:
-        return frozenset()
-    questions: set[Question] = {"waits"}
-    busy = {unit.unit for unit in kernel.throughput if unit.fraction >= BUSY}
-    if not busy.isdisjoint(_LEVELS) or "sm" not in busy:
-        questions.add("memory")
-    if "sm" in busy or busy.isdisjoint(_LEVELS):
-        questions.add("pipes")
+        questions = set[Question]()
+    else:
+        questions = {"waits"}
+        busy = {unit.unit for unit in kernel.throughput if unit.fraction >= BUSY}
+        if not busy.isdisjoint(_LEVELS) or "sm" not in busy:
+            questions.add("memory")
+        if "sm" in busy or busy.isdisjoint(_LEVELS):
+            questions.add("pipes")
     if kernel.operator_flop is None or not kernel.operator_flop.exact:
         questions.add("work")
         if runs_on_tensor_cores(kernel) and not opcodes_tell_tensor_work:
