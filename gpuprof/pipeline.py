@@ -1,4 +1,4 @@
-"""From a program to its session: survey, plan, profile, join, diagnose. `gpuprof.profile` and the commands call it."""
+"""From a program to its session: survey, plan, limits, answers, join, diagnose. For `gpuprof.profile` and commands."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def survey_tools(request: ProfileRequest, also: Sequence[Path] = ()) -> tuple[st
 
 
 def planned(request: ProfileRequest, also: Sequence[Path] = ()) -> ProfilePlan:
-    """Survey a program and return what would be profiled, which `ProfilePlanned` tells. The survey stays in the folder.
+    """Survey a program and return what would be profiled; the event `ProfilePlanned` has more. The survey is left.
 
     Raises a GpuprofError, as `profiled` does.
     """
@@ -255,7 +255,7 @@ def _analysed(collector: Collector, finder: HardwareFinder) -> tuple[Analysis, G
 
 
 def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> ProfilePlanned:
-    """Return what to profile on which chip, and tell of it."""
+    """Return what to profile on which chip, after the event of it."""
     request = collector.request
     plan = collector.plan(survey)
     arch = _arch(request.arch) if request.arch is not None else finder(survey.device).arch
@@ -274,7 +274,7 @@ def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> Profi
 def _counted(
     collector: Collector, survey: Survey, surveyed: Analysis, planned: ProfilePlanned, finder: HardwareFinder
 ) -> Analysis:
-    """Return the survey with the counters of a plan: the limits, then what answers the questions that they leave."""
+    """Return the survey with the counters of a plan: all in one run, or the limits and then the answers."""
     plan, arch, selection = planned.plan, planned.arch, planned.selection
     if planned.answers is None:
         return joined(_analysis(collector.profile(arch, plan, selection), finder), surveyed)

@@ -89,7 +89,7 @@ def test_the_table_sorts_by_mouse_and_keyboard_and_points_lead_to_its_rows(brows
     ):
         assert (click_heading(browser, name), labels(browser)) == (order, rows)
     assert browser.run("document.querySelectorAll('[aria-sort]').length") == 1
-    browser.point_at('a[data-kernel="1"] use')
+    browser.point_at('a[data-kernel="1"] .mark')
     assert browser.run("[...document.querySelectorAll('tr.marked')].map(r => r.id)") == ["row-1"]
     assert browser.run("document.querySelector('#readout strong').textContent") == "softmax"
     assert "Share 33" in re.sub(r"\s+", " ", browser.run("document.getElementById('readout').innerText"))

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
 from gpuprof.model.session import Session
 from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.plot import contrast_ratio, draw, page_colours, render_svg
+from gpuprof.present.plot_text import text_width
 from gpuprof.present.roofline_figure import RooflineFigure
 from tests.table import each_row
 from tests.test_figures import HOSTILE, TWO, kernel, session
@@ -102,3 +108,19 @@ def test_labels_lie_inside_the_frame_and_not_on_each_other(count: int) -> None:
     for index, (name, box) in enumerate(boxes):
         for other_name, other in boxes[index + 1 :]:
             assert not box.overlaps(other), (name, other_name)  # type: ignore[attr-defined]
+
+
+def test_widths_of_texts_are_those_of_the_font() -> None:
+    properties = FontProperties(family="DejaVu Sans", size=9.0)
+    for text in ("DRAM 3.35 TB/s at 2.62 GHz", "void gemm<float, 128>(int*) #12", "L2: 0.167 FLOP/B, 27 %", "≤ 4 µs…"):
+        width, _, _ = text_to_path.get_text_width_height_descent(text, properties, False)
+        assert abs(text_width(text, 9.0) / width - 1) < 0.02, text
+    assert text_width("漢字", 9.0) == 18.0
+
+
+def test_an_svg_is_drawn_without_matplotlib() -> None:
+    words = (
+        "import sys; from gpuprof.present.plot import render_svg; from gpuprof.present.figures import overview;"
+        "from tests.test_figures import TWO; render_svg(overview(TWO)); print('matplotlib' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -17,7 +17,9 @@ from tests.table import each_row
 ROOT = Path(gpuprof.__file__).parent
 PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
 
-BASE = ("_version", "errors", "units", "resources", "ranges", "workers", "own_files", "working_folder")
+BASE = (
+    "_version", "errors", "units", "resources", "ranges", "workers", "own_files", "working_folder", "needed_packages",
+)  # fmt: skip
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
     "hardware", "recordings", "model", "code", "store", "read", "privacy", "diagnose", "comparison", "review",
@@ -55,7 +57,7 @@ ONLY_IN = {
     "matplotlib": {"present", "notebook"},
     "pandas": {"notebook"},
     "jinja2": {"present"},
-    "importlib": {"cli", "collect", "working_folder"},
+    "importlib": {"cli", "collect", "working_folder", "needed_packages"},
 }
 """Which rooms touch a package that stands at a border."""
 

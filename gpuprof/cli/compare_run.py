@@ -12,6 +12,7 @@ from gpuprof.cli.compare_sides import Programs, SideFiles
 from gpuprof.cli.output import say, to_type, write_files
 from gpuprof.cli.profiling import Printer, expression_of, refuse_file, refuse_folder
 from gpuprof.errors import GpuprofError, Interrupted, UsageError
+from gpuprof.needed_packages import refuse_missing_packages
 from gpuprof.own_files import refuse_linked
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def programs_to_run(programs: Programs, options: Mapping[str, Any]) -> ToRun:
     """Return what the options say of two programs. Raises UsageError for what they cannot say."""
     from gpuprof.comparing import BUDGET_S
 
+    refuse_missing_packages()
     for program in programs:
         refuse_file(program[0])
     if options["update_baseline"]:

@@ -16,6 +16,7 @@ import click
 from gpuprof._version import __version__
 from gpuprof.cli.help import ARGUMENTS, START
 from gpuprof.errors import PIPE_CLOSED, GpuprofError, Interrupted, UsageError
+from gpuprof.needed_packages import problem_of
 from gpuprof.present.text import printable, tolerate
 
 if TYPE_CHECKING:
@@ -219,6 +220,8 @@ def _run() -> int:
 
 def _explain(error: Exception) -> int:
     """Print what went wrong and what to do, and return the exit code."""
+    if isinstance(error, ModuleNotFoundError):
+        error = problem_of(error) or error
     if isinstance(error, GpuprofError):
         _print_error(error.message, error.hint)
         return error.exit_code

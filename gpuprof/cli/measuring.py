@@ -14,6 +14,7 @@ import click
 from gpuprof.cli.output import write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import EnvironmentProblem, Interrupted
+from gpuprof.needed_packages import refuse_missing_packages
 from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def measure(wanted: Wanted, html: Path | None, form: str) -> int:
     from gpuprof.characterize.record.gpu import Stopped
     from gpuprof.present.console_parts import make_talk_console
 
+    refuse_missing_packages()
     if html is not None:
         refuse_overwrite([html], force=wanted.force or wanted.resume)
     live = LiveLines(make_talk_console())

@@ -41,6 +41,7 @@ from gpuprof.cli.select import kept, select_kernels, tell_excluded
 from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
+from gpuprof.needed_packages import refuse_missing_packages
 from gpuprof.own_files import refuse_linked
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ def command(
         return 0
     if salvage:
         raise UsageError("--salvage is about reports, and a program was named", "leave it out")
+    refuse_missing_packages()
     refuse_file(program[0])
     refuse_folder(output)
     note_passed_on(ctx, program)

@@ -25,6 +25,7 @@ from gpuprof.cli.profiling import (
     without_result,
 )
 from gpuprof.collect.choices import SESSION_FILE
+from gpuprof.needed_packages import refuse_missing_packages
 
 if TYPE_CHECKING:
     from gpuprof.collect.request import ProfileRequest
@@ -79,6 +80,7 @@ def command(
     in a folder. PROGRAM may be a Python script, or -m and a module; what follows it is passed to it. Options that ncu
     has may be typed by ncu's names.
     """
+    refuse_missing_packages()
     refuse_file(program[0])
     refuse_folder(folder)
     note_passed_on(ctx, program)

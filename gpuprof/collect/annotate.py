@@ -15,13 +15,13 @@ INJECTED = Path(__file__).resolve().parent / "inject"
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """Parts of one step of a PyTorch program that are to be marked, so that ncu can profile what they launch alone.
+    """Parts of one step of a PyTorch program that are to be marked, so that ncu profiles only what they launch.
 
     `step`, `by` and `module` are those of a `StepNumber`; without a `module` the calls of every outermost one count.
-    `units` are the ranges of modules that annotation opens, `layers.0.linear1` or `layers.0.linear1 (backward)`, and
-    `optimizer step`; inside of a compiled module there are none. With "nvtx" a range `MARK` is around each, for ncu's
-    `--nvtx --nvtx-include gpuprof-chosen/`; with "profiler" cudaProfilerStart and cudaProfilerStop are, for
-    `--profile-from-start off`.
+    `units` are ranges that annotation opens around modules, `layers.0.linear1` or `layers.0.linear1 (backward)`, and
+    `optimizer step`. A compiled module has none inside. With "nvtx" the range `MARK` is opened around each, for ncu's
+    `--nvtx --nvtx-include gpuprof-chosen/`. With "profiler" cudaProfilerStart and cudaProfilerStop are called around
+    it, for `--profile-from-start off`. Neither has been verified on a GPU.
     """
 
     step: int

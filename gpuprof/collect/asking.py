@@ -1,4 +1,4 @@
-"""What is still to be asked about planned kernels once their limits are known, and of which of them nothing is."""
+"""Which questions about planned kernels are open once their limits are known, and which kernels have none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MORE = "--set full counts everything"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Questions about kernels whose limits were collected; `with_limits` where those of some were not."""
+    """Open questions about kernels. `with_limits`: some lack their limits, which are collected with the answers."""
 
     kernels: tuple[PlannedKernel, ...]
     questions: frozenset[Question]
@@ -30,9 +30,9 @@ class Asked:
 
 
 def asked_about(plan: ProfilePlan, session: Session, arch: ArchSpec, chosen: CounterSet) -> Asked:
-    """Return what a counter set still asks about the kernels of a plan, where a session has their limits.
+    """Return what a counter set still asks about the kernels of a plan; a session has their limits.
 
-    Of a kernel whose limits did not come everything is asked, these too.
+    Of a kernel whose limits did not come everything is asked, and its limits are collected too.
     """
     limited: dict[Hashable, list[KernelProfile]] = {}
     for kernel in session.kernels:
@@ -55,7 +55,7 @@ def asked_about(plan: ProfilePlan, session: Session, arch: ArchSpec, chosen: Cou
 
 
 def with_reasons(session: Session, plan: ProfilePlan, asked: Asked) -> Session:
-    """Return a session in which kernels of which only limits were to be known say why, instead of all they lack."""
+    """Return a session in which a kernel that has only its limits says why, instead of listing all that it lacks."""
     works = {_planned_work(kernel) for kernel in asked.kernels}
     worth = {_planned_work(kernel) for kernel in plan.worth_asking}
 
@@ -70,7 +70,7 @@ def with_reasons(session: Session, plan: ProfilePlan, asked: Asked) -> Session:
 
 
 def _questions(kernel: KernelProfile, arch: ArchSpec, chosen: CounterSet) -> Iterable[Question]:
-    """Return the questions of a set about a kernel: those that its limits leave open, or all that make sense."""
+    """Return the questions of a set about a kernel: those that its limits leave open, or all that apply to it."""
     tell = opcodes_tell_tensor_work(arch)
     if not chosen.asks_all:
         return open_questions(kernel, opcodes_tell_tensor_work=tell)
@@ -79,7 +79,7 @@ def _questions(kernel: KernelProfile, arch: ArchSpec, chosen: CounterSet) -> Ite
 
 
 def _work(kernel: KernelProfile) -> Hashable:
-    """Return what tells the work of a kernel, in the words of any tool."""
+    """Return what identifies the work of a kernel, the same from whichever tool it comes."""
     return kernel_key(kernel.demangled), kernel.grid, kernel.block, innermost_operator(kernel.ranges)
 
 

@@ -1,4 +1,4 @@
-"""Profiles a program: survey, plan, collection, each a run of it."""
+"""Runs a program for its survey, and then for its counters."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Collector:
             yield from self._counting_lines(arch, survey, plan)
 
     def _counting_lines(self, arch: ArchSpec, survey: Survey | None, plan: ProfilePlan | None) -> Iterator[str]:
-        """Yield the runs that count, as far as they are known before the first of them: all questions are asked."""
+        """Yield the runs that count. Before the first it is not known which questions are open: all are asked."""
         request, ncu, lines = self.request, self._ncu, self.execution.lines
         if survey is None or plan is None:
             yield from lines(profile_command(request, ncu, arch, None))
@@ -251,7 +251,7 @@ class Collector:
         return f"list them: {shell_line(['gpuprof', 'show', *map(str, files[:1])])}"
 
     def select(self, survey: Survey, plan: ProfilePlan, arch: ArchSpec) -> Selection:
-        """Choose how ncu is told of the launches of a plan: by position where that is possible, else by names."""
+        """Choose how ncu selects the launches of a plan: by position if that is possible, else by names."""
         request = self.request
         named = by_names(plan, plan.kernels)
         most = max(_FAR_FEWER * named.launches, int(_MOST_S / (limit_passes(arch) * PASS_S)))
@@ -276,7 +276,7 @@ class Collector:
         return is_plain and options_of(self._ncu).has(BY_POSITION)
 
     def _barred(self, plan: ProfilePlan) -> Callable[[Seen], bool]:
-        """Return what tells launches that no window may have: those that wait for a peer, and those not wanted."""
+        """Return the test for launches that no window may have: those that wait for a peer, and those not wanted."""
         unwanted = {kernel.shape for kernel in (*plan.excluded, *plan.peers)}
         peers = self.request.peers
         return lambda seen: seen.shape in unwanted or (not peers and is_communication(seen.demangled))
@@ -321,7 +321,7 @@ class Collector:
     def select_of(
         self, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]
     ) -> Selection:
-        """Choose how ncu is told of some kernels of a plan, whose launches are scattered over the first selection.
+        """Choose how ncu selects some kernels of a plan, whose launches are scattered over the first selection.
 
         Of the ways that need no names that with the fewest launches, if no kernel that it lacks is worth a run of its
         own; by names, if those would be far fewer.

@@ -1,7 +1,8 @@
-"""What profiling costs, by one model: a run of the program under ncu, and a time for each pass of each launch.
+"""A model of the time that profiling takes.
 
-Run = program + start + launches × passes × time of a pass. The numbers are those of ncu 2025.3 on an H100, of a
-transformer in PyTorch (`docs/explanation/results.md`); a kernel that takes longer than a pass costs its own time too.
+Run = program + start + passes × (launches × time of a pass + time of the kernels themselves). The numbers are those of
+ncu 2025.3 on an H100, for a transformer in PyTorch (`docs/explanation/results.md`). That they are right elsewhere has
+not been verified on a GPU.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ if TYPE_CHECKING:
 PASS_S = 0.028
 """Saving, restoring and flushing around one pass of a short kernel."""
 START_S = 2.3
-"""By so much a program is slower under ncu that profiles nothing of it: 12 s for 9.7 s."""
+"""A program takes so much longer under ncu if nothing of it is profiled: 12 s instead of 9.7 s."""
 OWN_S = 1.5
-"""Reading, joining and writing of ours."""
+"""What gpuprof itself takes to read, join and write."""
 FULL_PASSES, FULL_PASS_S = 38, 0.055
 """A launch of `ncu --set full`: 38 passes of 55 ms."""
 _BESIDE = 8
 """For so many passes of CUPTI's scheduler ncu takes one more: 18 for 16, 27 for 24 with opcodes and samples."""
 _OPCODES_AND_SAMPLES = 1
-"""What opcodes and samples of the program counter add; not seen apart from the others."""
+"""What opcodes and samples of the program counter add. Nothing has measured them alone."""
 
 
 class ScheduledPasses(NamedTuple):
-    """Passes by CUPTI's scheduler (`python -m benchmarks.passes`): of the limits, of the counters that answer every
-    question about a kernel whose limits are known but that for tensor work by counters, and of these."""
+    """Passes by CUPTI's scheduler (`python -m benchmarks.passes`) for three groups of counters: those of the limits,
+    those that answer all questions but "tensor-work", and those that answer it."""
 
     limits: int
     answers: int
@@ -52,12 +53,12 @@ SCHEDULED = {
     "sm_120": ScheduledPasses(3, 7, 0),
 }
 _ALIKE = {"sm_72": "sm_70", "sm_87": "sm_86", "sm_110": "sm_100", "sm_121": "sm_120"}
-"""Architectures that CUPTI does not schedule for without their driver, by those that they are close to."""
+"""Architectures that CUPTI does not schedule for without their driver, and the one that each is like."""
 _UNKNOWN = ScheduledPasses(3, 7, 6)
 
 
 class ForecastRun(NamedTuple):
-    """A run under ncu that is to come: its launches, the passes of each, and whether it may be fewer of them."""
+    """A run under ncu that is to come: its launches, the passes of each, and whether both may be fewer."""
 
     launches: int
     passes: int
@@ -66,7 +67,7 @@ class ForecastRun(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """What profiling will take beside the survey, and what `ncu --set full` of all launches would; None if unknown."""
+    """How long profiling takes after the survey. `full_s` is for `ncu --set full` of all launches; None if unknown."""
 
     runs: tuple[ForecastRun, ...]
     seconds: float
@@ -79,7 +80,7 @@ def limit_passes(arch: ArchSpec) -> int:
 
 
 def answer_passes(arch: ArchSpec, questions: Collection[Question]) -> int:
-    """Return about how many passes answers take at most; counters of tensor work, which few kernels need, on top."""
+    """Return about how many passes answers take at most, without counters of tensor work, which few kernels need."""
     return _by_ncu(_of_answers(arch, questions)) + _OPCODES_AND_SAMPLES
 
 

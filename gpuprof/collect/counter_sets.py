@@ -1,4 +1,4 @@
-"""The counter sets that `--set` names, as data: which questions each answers, and what of ncu's own comes with it."""
+"""The counter sets that `--set` names, as data: which questions each answers, and what of ncu's own it has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CounterSet:
 
     @property
     def in_stages(self) -> bool:
-        """Tell whether a first run collects the limits and a second answers what they leave open."""
+        """Return whether one run collects the limits and a second one the answers."""
         return self.stock_set is None
 
 

@@ -16,6 +16,7 @@ from gpuprof.collect.failure_table import PERMISSION_FIX
 from gpuprof.collect.installation import INSTALL_HINT, OLDEST, Ncu, choose_from, find_ncu
 from gpuprof.collect.machine import DRIVER_BY_CUDA, InstalledGpu, Machine, gpus_here, version_text
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.needed_packages import install_command, missing_packages
 
 OK, NOTE, PROBLEM, UNKNOWN = "ok", "note", "problem", "unknown"
 """A note is worth knowing and stands in nobody's way."""
@@ -188,6 +189,8 @@ def _writable(name: str, place: Path) -> Check:
 
 def _packages(_: Host) -> Iterator[Check]:
     yield Check("Python", OK, f"{version_text(sys.version_info[:3])}, {sys.executable}")
+    for name in missing_packages():
+        yield Check("package", PROBLEM, f"{name} is missing (gpuprof needs it)", fix=install_command([name]))
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             yield Check("package", OK, f"{name} {importlib.metadata.version(name)}")

@@ -1,4 +1,4 @@
-"""What profiling tells while it goes on: typed events for whoever shows them."""
+"""The events of profiling while it goes on, for whoever shows them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ProfileRemark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The program starts. `number` counts its runs from 1; `stage` is "survey", "limits", "answers" or "profile", and
-    with " again" a run for kernels that did not come in that stage.
+    """The program starts. `number` counts its runs from 1. `stage` is "survey", "limits", "answers" or "profile"; with
+    " again" it is a run for kernels that did not come in that stage.
 
-    `by` is the tool that records it, of `survey_tools.TOOLS`; `planned` is how many launches it profiles, None where
-    that is not known.
+    `by` is the tool that records it, of `survey_tools.TOOLS`. `planned` is how many launches are profiled, None if that
+    is not known.
     """
 
     number: int
@@ -35,7 +35,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class RunProgressed:
-    """Told once a second: the passes of each launch that ncu has done, and the time gone since the start."""
+    """Comes once a second: the passes of each launch that ncu has done, and the time since the start."""
 
     stage: str
     planned: int | None
@@ -45,16 +45,16 @@ class RunProgressed:
 
 @dataclass(frozen=True, slots=True)
 class TimelineJudged:
-    """The survey has been made, and this is its diagnosed session: what its times tell, before anything is counted."""
+    """The survey has been made. `session` is what its times show, diagnosed before anything is counted."""
 
     session: Session
 
 
 @dataclass(frozen=True, slots=True)
 class ProfilePlanned:
-    """What will be profiled, on which chip, and how ncu is told of it. `survey_s` is how long the survey took.
+    """What will be profiled, on which chip, and how ncu selects it. `survey_s` is how long the survey took.
 
-    `answers` is what a second run selects at most, if the set takes one.
+    `answers` is what the run for the answers selects at most; None if one run collects everything.
     """
 
     plan: ProfilePlan

@@ -1,7 +1,7 @@
-"""The launches of a run as a plan sees them: what each computes, with which grid and block, and at which position.
+"""The launches of a recorded run: what each computes, its grid and block, and its position.
 
-A launch is known by the operator that launched it, with its shapes, where the recording has that; then by function,
-grid and block. Its position counts all launches of its process, those of autotuners included, as ncu counts them.
+A launch is identified by the operator that launched it with its shapes, if they were recorded; then by function, grid
+and block. Its position counts all launches of its process, as ncu does, those of autotuners among them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _SYMBOL = re.compile(r"[A-Za-z_$][\w$.]*", re.ASCII)
 
 
 class LaunchShape(NamedTuple):
-    """What equal launches share. `name` is the symbol, or the demangled name where there is none.
+    """What equal launches share. `name` is the symbol; without a symbol it is the demangled name.
 
-    `operator` is what launched them, with its shapes; empty where none is known.
+    `operator` is what launched them, with its shapes; empty if it is not known.
     """
 
     name: str
@@ -37,18 +37,18 @@ class LaunchShape(NamedTuple):
 
     @property
     def counted(self) -> Hashable:
-        """Return what ncu counts invocations by, but for what only the recording of a launch has."""
+        """Return the part of this by which ncu counts invocations. It knows no operators."""
         return self.name, self.grid, self.block
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A launch of a recording. `symbol` is its mangled name, where that is known.
+    """A launch of a recording. `symbol` is its mangled name, if known.
 
-    `counted_by` is what ncu counts invocations by beside name, grid and block: process, GPU, shared memory, and stream,
-    which not all releases look at; the numbers of one stream exist in either case. `ranges` were open when it was
-    launched, the operator among them. `source` is the place of its recording among those of the run; `position` counts
-    the launches of its process from 0; `launched_s` is None where only their order is known.
+    `counted_by` is what else separates ncu's invocation numbers, beside name, grid and block: process, GPU, shared
+    memory, and the stream, which only some releases look at. `ranges` were open at the launch, the operator among them.
+    `source` is the place of its recording among those of the run. `position` counts the launches of its process from 0.
+    `launched_s` is None if only the order is known.
     """
 
     symbol: str | None
@@ -66,7 +66,7 @@ class Seen:
 
     @property
     def operator(self) -> str:
-        """Return the operator that launched it, with its shapes; empty where none is known."""
+        """Return the operator that launched it, with its shapes; empty if it is not known."""
         return _operator_of(self.ranges)
 
     @property
@@ -76,7 +76,7 @@ class Seen:
 
     @property
     def key(self) -> Hashable:
-        """Return what tells its kernel in the words of any tool: name however demangled, grid and block."""
+        """Return name, grid and block, the same from whichever tool the launch comes."""
         return kernel_key(self.demangled), self.grid, self.block
 
 

@@ -1,4 +1,4 @@
-"""Which metrics a run collects: those that tell what limits a kernel, and those that answer what this leaves open."""
+"""Which metrics a run collects: those of the limits of a kernel, and those that answer questions about it."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _LIMITS = (
         )
     ),
 )  # fmt: skip
-"""What tells the limits of a kernel: its clocks, its bytes at three levels, how busy the parts of each unit are, and
-its occupancy. Chosen so that CUPTI needs two passes for them on GH100 (`python -m benchmarks.passes`)."""
+"""The limits of a kernel: its clocks, its bytes at three levels, how busy the parts of each unit are, and its
+occupancy. Chosen so that CUPTI needs two passes for them on GH100 (`python -m benchmarks.passes`)."""
 _LIMIT_QUANTITIES = ("pipe.fmaheavy", "peak.")
 _QUANTITIES: Mapping[Question, tuple[str, ...]] = {
     "work": ("work.", "peak."),
     "tensor-work": ("work.tensor.",),
     "memory": ("hit-rate.", "bytes-per-sector.", "count.global", "count.local", "count.shared", "count.bank"),
-    "pipes": ("pipe.", "throughput.sm", "scheduler.", "count.instructions", "count.thread"),
+    "pipes": ("pipe.", "scheduler.", "count.instructions", "count.thread"),
     "waits": ("scheduler.",),
 }
-"""The beginnings of the names of the quantities that answer a question."""
+"""The quantities that answer a question: how their names begin."""
 _EVIDENCE: Mapping[Question, tuple[str, ...]] = {
     "memory": ("l1tex__", "lts__", "dram__"),
     "pipes": ("sm__", "smsp__", "sass__"),
 }
-"""The beginnings of the metrics of rules that are evidence of it."""
+"""The metrics of rules that answer a question, too: how their names begin."""
 _SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
 """Where warps wait, by instruction: one pass, and findings name a line."""
 _SLICES = ("lts__t_sectors_srcunit_tex.avg.peak_sustained",)
@@ -61,16 +61,16 @@ _COSTLY = (
     "smsp__sass_thread_inst_executed_op", "sm__sass_thread_inst_executed_op", "sm__ops_path_",
     "l1tex__m_xbar2l1tex_read_bytes",
 )  # fmt: skip
-"""Metrics that take several passes, where other links of a chain tell nearly the same in one: figures of whole units,
-whose parts are in `_LIMITS`, and counters of operations, which opcodes count together."""
+"""Metrics that take several passes, although another link of their chain gives nearly the same in one: figures of whole
+units, whose parts are in `_LIMITS`, and counters of operations, which opcodes count together."""
 _DRAM = "peak.dram"
 _OPCODES = "tensor-opcodes"
 _OF_BITS = "tensor.int1"
-"""Hardly a program multiplies matrices of bits: it is not worth a pass."""
+"""Hardly any program multiplies matrices of bits: that is not worth a pass."""
 
 
 def limit_metrics(arch: ArchSpec) -> tuple[str, ...]:
-    """Return the metrics that tell what limits a kernel on an architecture, each once."""
+    """Return the metrics of a kernel's limits on an architecture, each once."""
     wanted = (TIME, *LAUNCH, *_SLICES, *_with_dram(arch, _LIMITS), *_of_quantities(arch, _LIMIT_QUANTITIES))
     return tuple(dict.fromkeys(wanted))
 
@@ -98,16 +98,16 @@ def metrics_of(arch: ArchSpec, name: str) -> tuple[str, ...]:
 
 
 def opcodes_tell_tensor_work(arch: ArchSpec) -> bool:
-    """Tell whether opcodes count all tensor work of an architecture: where single warps do it.
+    """Return whether opcodes give all tensor work of an architecture. They do if single warps execute all of it.
 
-    Whether those of a group of warps (`HGMMA`) are counted once or for each of its warps is not known, and tcgen05's
-    have no shapes.
+    It is not known whether opcodes of a group of warps (`HGMMA`) are counted once or for each of its warps, and those
+    of tcgen05 have no shapes.
     """
     return not _tensor_counters(arch)
 
 
 def _tensor_counters(arch: ArchSpec) -> tuple[str, ...]:
-    """Return the counters of tensor work that opcodes do not tell surely; each takes a pass."""
+    """Return the counters of that tensor work which opcodes do not give. On GH100 each takes a pass."""
     paths = (
         chain
         for quantity, chain in arch.counters.items()
@@ -123,7 +123,7 @@ def _evidence(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
 
 
 def _with_dram(arch: ArchSpec, metrics: Iterable[str]) -> Iterator[str]:
-    """Yield metrics without those of DRAM, where that is the host's and has no counters of its own."""
+    """Yield metrics, without those of DRAM if it is the host's and has no counters of its own."""
     has_own = _DRAM in arch.counters
     return (metric for metric in metrics if has_own or not metric.startswith(("dram__", "gpu__dram")))
 
@@ -135,7 +135,7 @@ def _of_quantities(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]
 
 
 def _way(arch: ArchSpec, quantity: str, chain: Chain) -> CounterLink:
-    """Return the first way to a quantity that takes few passes; where there is none, the first."""
+    """Return the first link of a quantity's chain that takes few passes; if there is none, the first."""
     if quantity.startswith("work.tensor.") and _is_by_warps(arch, quantity.removeprefix("work.")):
         return next((link for link in chain if link.how == _OPCODES), chain[0])
     cheap = (link for link in chain if not any(metric.startswith(_COSTLY) for metric in metrics_of_link(link)))
@@ -143,7 +143,7 @@ def _way(arch: ArchSpec, quantity: str, chain: Chain) -> CounterLink:
 
 
 def _is_by_warps(arch: ArchSpec, path: str) -> bool:
-    """Tell whether single warps do all tensor work of a path; where no rate of it is known, whether they do all."""
+    """Return whether single warps do all tensor work of a path; if no rate of it is known, all of the architecture."""
     every = [key for key in arch.compute if key.instruction is not None]
     mine = [key for key in every if key.path == path]
     return path == _OF_BITS or all(key.instruction == "mma.sync" for key in mine or every)

@@ -28,14 +28,14 @@ COVERAGE = 0.95
 _WORTH_A_SIZE = 0.05
 """Launches of a size that takes less of the time of all planned kernels are not profiled for themselves."""
 _MOST_CHOICES = 128
-"""So many launches are thought of for a sample: the earliest, which most kernels have."""
+"""So many launches are candidates for a sample: the earliest, which most kernels have."""
 _WORTH_A_RUN = 0.01
 _WORTH_ASKING = 0.01
 """Whatever is wrong with a kernel that takes a smaller share, less than that can be gained."""
 _LONGEST = 8
 """So many are asked about even where none takes that share."""
 _FIRST = (1, 2)
-"""The second is warm, and what is launched once has the first."""
+"""The second launch is warm. A kernel that is launched once has only the first."""
 
 
 class UsualLaunches(NamedTuple):
@@ -73,9 +73,9 @@ class PlannedKernel:
         return sum(duration for duration in self.durations if duration is not None)
 
     def size_of(self, duration_s: float | None) -> int | None:
-        """Return the place of the size for which a launch of that duration stands; None for one that stands for none.
+        """Return the place of the size of which a launch of that duration is a usual one; None if it is usual of none.
 
-        Where no time is known, each stands for the only size.
+        If no times are known, all launches are usual ones of the only size.
         """
         for place, size in enumerate(self.usual):
             if size.median_s is None or (duration_s is not None and _is_about(duration_s, size.median_s)):
@@ -83,9 +83,9 @@ class PlannedKernel:
         return None
 
     def sizes_worth_it(self, time_s: float) -> tuple[UsualLaunches, ...]:
-        """Return the sizes to profile: that with most time, and others that take enough of all planned kernels'.
+        """Return the sizes to profile: that with most time, and others that take enough of `time_s`.
 
-        One more size is one more launch, by number of each of them; `time_s` is their time.
+        That is the time of all planned kernels. By number, one more size is one more launch of each of them.
         """
         first, *others = self.usual
         return (first, *(size for size in others if size.time_s >= _WORTH_A_SIZE * time_s))
@@ -359,9 +359,9 @@ def _profiled(kernels: Sequence[PlannedKernel], others: Sequence[PlannedKernel],
 
 
 def not_seen_again(kernels: Iterable[PlannedKernel], launches: Iterable[Seen]) -> tuple[PlannedKernel, ...]:
-    """Return the kernels that a profile does not have: the program launched them otherwise the second time.
+    """Return the kernels that a profile does not have, because the program launched others this time.
 
-    An operator counts where both know it: the same function and grid does other work for another one.
+    If both know the operator it must be the same: one function with one grid does other work for another operator.
     """
     by_name: dict[Hashable, set[str]] = {}
     for launch in launches:
@@ -384,5 +384,5 @@ def _may_be_one(operator: str, other: str) -> bool:
 
 
 def _names(symbol: str | None, demangled: str, grid: Dim3, block: Dim3) -> tuple[Hashable, ...]:
-    """Return what tells a launch's kernel, in the words of any tool: its symbol, and its name however demangled."""
+    """Return the names of a kernel that tools may use, each with grid and block: its symbol and its demangled name."""
     return tuple((name, grid, block) for name in (symbol, kernel_key(demangled)) if name is not None)

@@ -102,7 +102,8 @@ def run(
                 family.reap()
                 output.write_some()
                 tick()
-                time.sleep(_TICK_S)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(timeout=_TICK_S)
             if reason is None and stopped() > 0:
                 reason = "interrupt"
         finally:

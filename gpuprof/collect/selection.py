@@ -1,4 +1,4 @@
-"""How ncu is told which launches to profile: by position, by marks that our hook sets, or by names and numbers."""
+"""Ways in which ncu selects launches: by position, by marks that our hook sets, or by names and numbers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NVTX = f"{MARK}/"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Launches to profile: what ncu is told, how many launches that should be, and of what.
+    """Launches to profile: the filters for ncu, how many launches these should let through, and of which kernels.
 
-    `shapes` are those of the launches, where these are known one by one. `window` is what must come, in its order, of a
-    selection by position; `marks` is what our hook is told.
+    `shapes` are those of the launches, if these are known one by one. A selection by position has the `window` that
+    must come. One by marks has the `marks` that our hook is to set.
     """
 
     filters: Filters
@@ -43,13 +43,13 @@ def by_position(window: Window, kernels: Sequence[PlannedKernel]) -> Selection:
 
 
 def by_names(plan: ProfilePlan, kernels: Sequence[PlannedKernel], *, at_first: bool = False) -> Selection:
-    """Select kernels by names and numbers of their launches; `at_first`: by the first two, which come in any case."""
+    """Select kernels by names and launch numbers; `at_first` by the first two numbers, which always come."""
     part = plan.only(kernels, at_first=at_first)
     return Selection(part.filters(), part.profiled, tuple(kernels), "names")
 
 
 def within(window: Window, kernels: Sequence[PlannedKernel], *, is_barred: Callable[[Seen], bool]) -> Selection | None:
-    """Select the shortest part of a window that has each of the kernels that the window has."""
+    """Select the shortest part of a window that still has every one of these kernels that the window has."""
     most = len(window.launches)
     part = choose_window(window.launches, kernels, steps=(), is_barred=is_barred, most=most, whole=False)
     return by_position(part, kernels) if part is not None else None
@@ -60,8 +60,8 @@ def by_marks(
 ) -> Selection | None:
     """Select the modules, their backward passes and the optimizer's step that launch kernels, in one step.
 
-    `launches` are all of that step. Our hook marks the parts in the program, by a range, with all that is inside: a
-    part with a launch that must not be profiled (`is_barred`) is not chosen. None where no part launches a kernel.
+    `launches` are all of that step. Our hook marks the parts in the program, by a range around all that is inside: no
+    part with a launch that must not be profiled (`is_barred`) is chosen. None if no part launches any of the kernels.
     """
     around = [_units_around(seen) for seen in launches]
     barred = frozenset().union(*(units for seen, units in zip(launches, around, strict=True) if is_barred(seen)))
@@ -80,21 +80,22 @@ def by_marks(
 
 
 def by_profiler(selection: Selection) -> Selection:
-    """Select the marked parts by starting and stopping the profiler around them, in the place of a range."""
+    """Select marked parts by cudaProfilerStart and cudaProfilerStop around them instead of a range."""
     assert selection.marks is not None
     marks = replace(selection.marks, with_="profiler")
     return replace(selection, filters=Filters(from_start=False), marks=marks)
 
 
 def _units_around(seen: Seen) -> frozenset[str]:
-    """Return the parts of the program, of those that can be chosen, in which something was launched."""
+    """Return the parts of the program around a launch, of those that can be chosen."""
     return frozenset(unit_of(seen.ranges[:end]) for end in range(1, len(seen.ranges) + 1)) - {""}
 
 
 def _few_units(inside: Mapping[str, Sequence[LaunchShape]], kernels: Sequence[PlannedKernel]) -> frozenset[str]:
-    """Return parts of the program that launch each of the kernels, as far as any does: few of them, with few launches.
+    """Return parts of the program that together launch the kernels, as far as any part does, with few other launches.
 
-    That with most kernels for its launches is taken first, of equal parts the larger; then that for what is left.
+    Taken first is the part with the most kernels per launch, the larger of equal ones, then the one with the most of
+    those that are left.
     """
     left = {kernel.shape for kernel in kernels}
     units: set[str] = set()

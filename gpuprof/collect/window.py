@@ -1,7 +1,7 @@
-"""A stretch of consecutive launches to profile by position, and how what came is aligned with the survey.
+"""Consecutive launches to profile by position, and their alignment with the survey.
 
-ncu counts every launch of a process, whatever its name: `--launch-skip-before-match N --launch-count M` takes a whole
-step of a program without a word about names, which releases of ncu compare in different ways.
+With `--launch-skip-before-match N --launch-count M` ncu counts every launch of a process, whatever its name. So a whole
+step of a program is profiled without names, which releases of ncu compare in different ways.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _ALIGNED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Launches of one process in the order in which it made them, all of which are profiled; `skip` come before."""
+    """Launches of one process that are all profiled, in their order. Before them come `skip` others."""
 
     skip: int
     launches: tuple[Seen, ...]
 
 
 class _Piece(NamedTuple):
-    """Consecutive launches without any that must not be profiled, and the places of the planned kernels in it."""
+    """Consecutive launches that may all be profiled. `kernels` has for each the place of its kernel in the plan."""
 
     launches: Sequence[Seen]
     kernels: Sequence[int | None]
@@ -86,10 +86,10 @@ def choose_window(
 
 
 def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | None:
-    """Return the places of the launches that came as surveyed, each with that launch of the survey, in their order.
+    """Return the places of the launches that came as in the survey, each with its launch there, in their order.
 
-    None where they do not align: a launch is only what it was in the survey if those around it are, too, and if its
-    operator is not known to be another one. Of a run that was ended early the first launches of the window came.
+    None if too few of them align: a launch is only believed to be that of the survey if those around it are, too, and
+    if its operator is not known to be another one. A run that ended early has the first launches of the window.
     """
     keys = [launch.key for launch in came]
     lost = len(window.launches) - math.ceil(_ALIGNED * len(window.launches))
@@ -146,7 +146,7 @@ def _first_of(launches: Iterable[Seen]) -> frozenset[int]:
 def _weights_s(kernels: Sequence[PlannedKernel]) -> list[dict[int, float]]:
     """Return the time of each kernel by the sizes of its launches that are worth it, the first with what is left.
 
-    It is 1 where no time is known, so that each kernel counts alike.
+    It is 1 if no time is known, so that each kernel counts alike.
     """
     planned_s = sum(kernel.time_s for kernel in kernels)
     weights = []
@@ -171,7 +171,7 @@ def _best_part(
     """Return the part of at most so many launches that represents most time, and of such parts the shortest.
 
     A kernel is represented by a launch that takes a usual time, and each of several sizes of its work by one of its
-    own. For each end the part begins as late as it can without losing any, or where it would be too long.
+    own. For each end the part begins as late as it can without losing one of them, or so that it is not too long.
     """
     usual: list[tuple[int, int] | None] = []
     for seen, place in zip(*piece, strict=True):

@@ -9,12 +9,12 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.binary.encodings import Moves, is_padding, moves_of, opcodes_of
+from gpuprof.code.binary.encodings import Moves, is_padding, opcodes_of
 from gpuprof.diagnose import nvidia_messages
+from gpuprof.diagnose.kernel_code import KernelCode, SeenCode
 from gpuprof.diagnose.needs import LAUNCH, WORK, Saving, launch_share, need_of_pipe, needs_of, pipe_name, saving
 from gpuprof.diagnose.told_work import work_of_peak
 from gpuprof.errors import DamagedInput
@@ -123,12 +123,6 @@ class Faster(Struct, frozen=True):
     clocks_differ: bool | None
 
 
-class SeenCode(Struct, frozen=True):
-    """What was found in machine code so far: launches of a kernel share it, and what follows from it alone."""
-
-    moves: dict[bytes, Moves] = msgspec.field(default_factory=dict)
-
-
 @dataclass
 class Case:
     """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None.
@@ -187,10 +181,26 @@ class Case:
         return any(known.unit == unit and known.definition == OR_MORE for known in self.kernel.throughput)
 
     def light_metric(self, unit: str) -> str:
-        """Return the name of the metric behind a unit's speed of light; empty where it has none of its own."""
+        """Return the name of the metric behind a unit's speed of light; empty where it has none of its own.
+
+        Of a unit that is known by its parts it is that of the busiest one.
+        """
         chain = self.recorded.hardware.arch.counters.get(f"throughput.{unit}", ())
-        names = (name for link in chain for name, _ in link.terms)
-        return next((name for name in names if self.number(name) is not None), "")
+        for link in chain:
+            known = [(value, name) for name, _ in link.terms if (value := self.number(name)) is not None]
+            if known:
+                return max(known)[1] if link.how == "largest" else known[0][1]
+        return self._busiest_part() if unit == "sm" else ""
+
+    def _busiest_part(self) -> str:
+        """Return the metric of the busiest part of an SM: of its issue slots, or of a pipe."""
+        issue = (
+            name
+            for link in self.recorded.hardware.arch.counters.get("scheduler.issue-slots", ())
+            for name, _ in link.terms
+        )
+        parts = [(value / 100, name) for name in issue if (value := self.number(name)) is not None]
+        return max([*parts, *((pipe.fraction, pipe.metric) for pipe in self.pipes)], default=(0.0, ""))[1]
 
     def busiest_evidence(self, meaning: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing where none was collected."""
@@ -510,9 +520,14 @@ class Case:
     @cached_property
     def code(self) -> tuple[ProfiledInstruction, ...]:
         """The kernel's instructions with their counts, as far as the report has them."""
+        return self.kernel_code.instructions
+
+    @cached_property
+    def kernel_code(self) -> KernelCode:
+        """Those instructions, with what follows from them alone."""
         metrics = self.recorded.launch.metrics
         if not metrics.instances(SAMPLES) and not metrics.instances(EXECUTED):
-            return ()
+            return KernelCode()
         reasons = [
             stall.reason
             for stall in self.kernel.stalls
@@ -520,26 +535,20 @@ class Case:
         ]
         names = (*COUNTS, *(stall_metric(reason, "sampled") for reason in dict.fromkeys(reasons)))
         try:
-            return self.recorded.launch.details.instructions(names)
+            return self.seen.of(self.recorded.launch, names)
         except DamagedInput as error:
             self.code_error = str(error)
-            return ()
+            return KernelCode()
 
-    @cached_property
+    @property
     def sass(self) -> tuple[str, ...]:
-        """The texts of those instructions: what follows from them alone is the same for all launches of a kernel."""
-        return tuple(instruction.sass for instruction in self.code)
+        """The texts of those instructions."""
+        return self.kernel_code.sass
 
-    @cached_property
+    @property
     def has_sass(self) -> bool:
         """Whether the text of any of those instructions is known."""
-        return any(self.sass)
-
-    @cached_property
-    def _first_of_line(self) -> list[int]:
-        """For each of those instructions, the place of the first one of its source line."""
-        first: dict[tuple[object, ...], int] = {}
-        return [first.setdefault(_line(instruction), number) for number, instruction in enumerate(self.code)]
+        return self.kernel_code.has_sass
 
     def opcodes(self, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
         """Return how often each opcode was executed, with its modifiers, by warps or as the histogram counts.
@@ -551,14 +560,10 @@ class Case:
             self._opcodes[histogram] = summed((opcode_of(str(name)), count) for name, count in counted.items())
         return self._opcodes[histogram]
 
-    @cached_property
+    @property
     def code_by_line(self) -> Mapping[tuple[str, int], list[ProfiledInstruction]]:
         """The instructions of each source line, as far as they have one: by file and number."""
-        by_line: dict[tuple[str, int], list[ProfiledInstruction]] = {}
-        for instruction in self.code:
-            if instruction.file is not None and instruction.line is not None:
-                by_line.setdefault((instruction.file, instruction.line), []).append(instruction)
-        return by_line
+        return self.kernel_code.by_line
 
     @cached_property
     def source_texts(self) -> Mapping[str, str] | None:
@@ -574,12 +579,10 @@ class Case:
         """The kernel's machine code, counted or not; empty where the report embeds none."""
         return self.recorded.launch.details.machine_code()
 
-    @cached_property
+    @property
     def moves(self) -> Moves:
         """The moves of a register onto itself in that machine code."""
-        if self.machine_code not in self.seen.moves:
-            self.seen.moves[self.machine_code] = moves_of(self.machine_code)
-        return self.seen.moves[self.machine_code]
+        return self.seen.moves(self.machine_code)
 
     def place(
         self, weight: Callable[[ProfiledInstruction], float], among: Iterable[int] | None = None
@@ -588,12 +591,16 @@ class Case:
 
         `among` are the places in the code of those that can have some; of equal lines the first one counts.
         """
-        numbers = range(len(self.code)) if among is None else among
-        weights = {number: heavy for number in numbers if (heavy := weight(self.code[number]))}
+        code = self.code
+        numbers = range(len(code)) if among is None else among
+        return self._place({number: heavy for number in numbers if (heavy := weight(code[number]))})
+
+    def _place(self, weights: Mapping[int, float]) -> Location | None:
+        """Return the same by the weights of instructions, by their places in the code."""
         total = sum(weights.values())
         if total <= 0:
             return None
-        line_of = self._first_of_line
+        line_of = self.kernel_code.first_of_line
         lines = summed((line_of[number], heavy) for number, heavy in weights.items())
         hottest = min(lines, key=lambda line: (-lines[line], line))
         on_line = (number for number in weights if line_of[number] == hottest)
@@ -606,18 +613,16 @@ class Case:
         return next((place for place in places if place is not None), None)
 
     def _place_by_count(self, name: str) -> Location | None:
-        return self.place(lambda instruction: instruction.counts.get(name, 0.0))
+        return self._place(self.kernel_code.counted(name))
 
     def place_of_stall(self, *reasons: str) -> Location | None:
         """Return the line with most samples of these stall reasons: of barriers, fences and stores, where those are."""
         samples: dict[int, float] = {}
         for reason in reasons:
-            name = stall_metric(reason, "sampled")
-            for index, instruction in enumerate(self.code):
-                if count := instruction.counts.get(name, 0.0):
-                    pc = self.code[self._waited_at(index, reason)].pc
-                    samples[pc] = samples.get(pc, 0.0) + count
-        return self.place(lambda instruction: samples.get(instruction.pc, 0.0))
+            for index, count in self.kernel_code.counted(stall_metric(reason, "sampled")).items():
+                at = self._waited_at(index, reason)
+                samples[at] = samples.get(at, 0.0) + count
+        return self._place({at: samples[at] for at in sorted(samples)})
 
     def _waited_at(self, index: int, reason: str) -> int:
         """Return the place of the barrier, fence or store that a sampled instruction comes behind; else its own.
@@ -712,10 +717,3 @@ def summed(items: Iterable[tuple[_Key, float]]) -> dict[_Key, float]:
     for key, value in items:
         sums[key] = sums.get(key, 0.0) + value
     return sums
-
-
-def _line(instruction: ProfiledInstruction) -> tuple[object, ...]:
-    """Instructions of one source line belong together; one without a line stands alone."""
-    if instruction.line is None or instruction.file is None:
-        return (instruction.pc,)
-    return (instruction.file, instruction.line)

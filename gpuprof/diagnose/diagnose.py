@@ -8,11 +8,12 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from gpuprof.diagnose.across import faster_launches
-from gpuprof.diagnose.case import Case, SeenCode
+from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.exposed import exposed_of
 from gpuprof.diagnose.gaps import pauses_of
+from gpuprof.diagnose.kernel_code import SeenCode
 from gpuprof.diagnose.kinds import speaking, with_remedy
 from gpuprof.diagnose.launch import SHORT_KERNEL, is_short
 from gpuprof.diagnose.line_work import line_work

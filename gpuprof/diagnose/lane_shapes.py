@@ -18,7 +18,7 @@ from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_a
 from gpuprof.code.lanes.access import Access, accesses
 from gpuprof.code.lanes.constants import constants_for
 from gpuprof.code.lanes.values import LANES
-from gpuprof.code.sass.instruction import Instruction, instruction_of
+from gpuprof.code.sass.instruction import Instruction
 from gpuprof.code.sass.requests import LaneRequest, RequestKind, requests
 from gpuprof.diagnose.access_shape import (
     LINE,
@@ -96,7 +96,7 @@ def launched_code(case: Case) -> LaunchedCode | None:
     target, block = case.recorded.hardware.arch.name, case.kernel.block
     if block is None or not case.has_sass or not _TARGET.fullmatch(target):
         return None
-    code = tuple(filter(None, (instruction_of(item.sass, item.pc) for item in case.code)))
+    code = case.kernel_code.operations
     if len(code) > _MOST_CODE or sum(item.target is not None for item in code) > _MOST_JUMPS:
         return None
     return LaunchedCode(code, target, block, grid=case.kernel.grid)

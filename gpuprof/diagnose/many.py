@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct, structs
 
 from gpuprof.diagnose.case import EXECUTED
+from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Excerpt, Finding, KernelProfile, LineWork
@@ -39,15 +41,20 @@ class Diagnosis(Struct, frozen=True):
 
 def each_of(analysis: Analysis, diagnosis: Callable[[int], Diagnosis]) -> Iterator[Diagnosis]:
     """Yield the diagnosis of each kernel of an analysis, in their order; `diagnosis` makes one by its place."""
-    worth = _WITH_CODE if _has_code(analysis) else _WITHOUT
-    return made_by_workers(_by_program(analysis), diagnosis, worth)
-
-
-def _has_code(analysis: Analysis) -> bool:
-    """Tell whether a kernel may have counts of its instructions."""
-    return any(recorded.launch.metrics.has(EXECUTED) for recorded in analysis.recorded[:1])
+    order = _by_program(analysis)
+    with_code = next((recorded for recorded in analysis.recorded if recorded.launch.metrics.has(EXECUTED)), None)
+    if with_code is None:
+        return made_by_workers(order, diagnosis, _WITHOUT)
+    with contextlib.suppress(DamagedInput):
+        # One call of nvdisasm reads the code of all kernels, which every process would do otherwise.
+        with_code.launch.details.code_gaps()
+    return made_by_workers(order, diagnosis, _WITH_CODE)
 
 
 def _by_program(analysis: Analysis) -> list[int]:
-    """Return the places of kernels, those of one program together: what is worked out of it serves all of them."""
-    return sorted(range(len(analysis.recorded)), key=lambda at: (analysis.recorded[at].launch.mangled or "", at))
+    """Return the places of kernels, those of one launch together, and of one program: what is worked out serves all."""
+    launches = [recorded.launch for recorded in analysis.recorded]
+    first: dict[int, int] = {}
+    for at, launch in enumerate(launches):
+        first.setdefault(id(launch), at)
+    return sorted(range(len(launches)), key=lambda at: (launches[at].mangled or "", first[id(launches[at])], at))

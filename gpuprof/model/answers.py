@@ -1,4 +1,4 @@
-"""The counters of two runs of one program as those of one launch: what limits it, and what answers why."""
+"""Puts the counters of two runs of a program together, launch by launch: its limits, and the answers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpuprof.model.torch_ranges import innermost_operator, operator_with_shapes
 
 _TIME = "gpu__time_duration.sum"
 _OTHER_WORK = 1.3
-"""Launches of which no shapes are known are the same work if neither takes so many times as long as the other."""
+"""If no shapes are known, two launches are the same work if neither takes more than so many times as long."""
 
 
 class _Together(Struct, frozen=True):
-    """The metrics of two launches of the same work: of what both have, those of the first."""
+    """The metrics of two launches of the same work. A metric that both have is that of the first."""
 
     first: MetricTable
     second: MetricTable
@@ -54,11 +54,10 @@ class _Together(Struct, frozen=True):
 
 
 def with_answers(limits: Sequence[Report], answers: Sequence[Report]) -> tuple[Report, ...]:
-    """Return the reports of a first run, whose launches have the counters of the same work in a second run as well.
+    """Return the reports of a first run. Their launches also have the counters of the same work in a second run.
 
-    The same work is the same operator with the same shapes, function, grid and block; where no shapes are known, a
-    launch that takes about as long. Launches of the second run whose work is in none of the first follow in reports of
-    their own.
+    The same work has the same operator, shapes, function, grid and block. If no shapes are known, it must take about
+    as long. Launches of the second run whose work is in none of the first follow in reports of their own.
     """
     by_work, of_first = _by_work(answers), _by_work(limits)
     used: set[int] = set()
@@ -97,7 +96,7 @@ def _by_work(reports: Iterable[Report]) -> dict[Hashable, list[Launch]]:
 
 
 def _works(launch: Launch, rank: int | None) -> Iterator[Hashable]:
-    """Yield what tells the work of a launch: its ranges with its function, its operator, and its function alone."""
+    """Yield keys of a launch's work, the most exact first: function and ranges, function and operator, function."""
     kernel = (rank, kernel_key(launch.demangled), launch.grid, launch.block)
     yield kernel, launch.ranges
     yield kernel, (innermost_operator(launch.ranges),)
@@ -115,7 +114,7 @@ def _counterpart(launch: Launch, rank: int | None, by_work: Mapping[Hashable, Se
 
 
 def _apart(launch: Launch, other: Launch) -> float:
-    """Return how many times as long one took as the other; 1 where that is not known."""
+    """Return how many times as long one took as the other; 1 if that is not known."""
     times = launch.metrics.number(_TIME), other.metrics.number(_TIME)
     if not times[0] or not times[1]:
         return 1.0

@@ -1,4 +1,4 @@
-"""Whether counters can be those of a matrix product: the shapes of its operands say how many FLOP it takes."""
+"""Checks counters of a matrix product: the shapes of its operands give its FLOP."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ _IN_CLUSTERS = re.compile(r"nvjet|cutlass3x|cga|sm_?(?:9|1\d)\d")
 
 
 def contradiction(kernel: KernelProfile, work: Sequence[Work]) -> Missing | None:
-    """Return why counted work cannot be that of a kernel whose operator is a matrix product; None where it can.
+    """Return why counted work cannot be that of a kernel whose operator is a matrix product; None if it can.
 
-    Too little is below 95 % of the FLOP of the shapes, too much above 105 % of the FLOP of whole tiles. Kernels that
-    share a product with others have no `operator_flop`, and that of attention and convolutions is not `exact`: they are
-    not judged.
+    Below 95 % of the FLOP of the shapes is too little, above 105 % of the FLOP of whole tiles too much. Kernels that
+    share a product have no `operator_flop`, and that of attention and convolutions is not `exact`: none is judged.
     """
     asked, size = kernel.operator_flop, product_size(kernel.ranges)
     if asked is None or not asked.exact or size is None or 0 in size:
@@ -50,7 +49,7 @@ def contradiction(kernel: KernelProfile, work: Sequence[Work]) -> Missing | None
 
 
 def padding(name: str, size: ProductSize) -> float:
-    """Return at most how many times the FLOP of a product's shapes its kernel does, because it computes whole tiles.
+    """Return how many times the FLOP of a product's shapes its kernel does at most, because it computes whole tiles.
 
     Rows and columns are filled up to the tile in the kernel's name, whichever side is rows. If there is none, to 512:
     no known tile of a block or cluster has a longer side. Sums go to the next multiple of 64, even where they are one:
@@ -70,17 +69,17 @@ def _filled(length: int, step: int) -> int:
 
 
 def _counts_all(name: str, asked: str, counted: Mapping[str, float]) -> bool:
-    """Tell whether the counted paths have all that a kernel did: not every counter sees every matrix instruction."""
+    """Return whether the counted paths have all work of a kernel: some counters miss some matrix instructions."""
     on_tensor_cores = any(counted[path] for path in _TENSOR & counted.keys())
     on_scalar_pipes = asked in _SCALAR and multiplies_on_scalar_pipes(name)
     return counted.keys() >= _SCALAR and (on_tensor_cores or on_scalar_pipes)
 
 
 def _surely_done(asked: str, work: Sequence[Work]) -> float:
-    """Return the FLOP of a kernel that are not counted too often, and not several for one of the shapes.
+    """Return the FLOP that a kernel surely did at least.
 
-    Matrix instructions may be counted too often unless a certificate says that they are not. FP32 and FP64 may take
-    several products on tensor cores for one of theirs, TF32 three.
+    Matrix instructions may be counted too often, unless a certificate says that they are not. For one product of FP32
+    or FP64 tensor cores may do several, with TF32 three: these are left out.
     """
     on_scalar_pipes = [row.flop or 0.0 for row in work if row.path in _SCALAR and row.basis != "estimated"]
     on_tensor_cores = [

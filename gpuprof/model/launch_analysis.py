@@ -64,6 +64,8 @@ _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
 
 _FULL = 100.0
+_HALVES = ("fmaheavy", "fmalite")
+"""Parts of a pipe, which count with it."""
 _SAME_OCCUPANCY = 0.5
 """Percent by which two theoretical occupancies may differ: printed ones are rounded, and a warp of 64 is 1.6."""
 _DURATION = "gpu__time_duration.sum"
@@ -377,11 +379,25 @@ class _LaunchAnalysis(Struct):
     def _throughput(self, traffic: tuple[Traffic, ...]) -> Iterator[Throughput]:
         for unit in THROUGHPUT_UNITS:
             moved = self._dram_fraction(traffic) if unit == "dram" else None
-            busy = self._quantity(f"throughput.{unit}", self.clocks, quiet=moved is not None)
+            by_parts = self._sm_by_parts() if unit == "sm" else None
+            is_known = moved is not None or by_parts is not None
+            busy = self._quantity(f"throughput.{unit}", self.clocks, quiet=is_known)
             if busy is not None:
                 yield Throughput(unit, busy.value / 100, busy.definition if busy.basis == "derived" else None)
             elif moved is not None:
                 yield Throughput(unit, moved)
+            elif by_parts is not None:
+                yield by_parts
+
+    def _sm_by_parts(self) -> Throughput | None:
+        """Return how busy the SM is by its busiest part, issue slots or a pipe; no less if a part was not collected."""
+        names = ("scheduler.issue-slots", *(f"pipe.{name}" for name in PIPES if name not in _HALVES))
+        parts = [self._quantity(name, self.clocks, quiet=True) for name in names if name in self.hardware.arch.counters]
+        issue, *pipes = parts or [None]
+        known = [part.value for part in pipes if part is not None and part.basis == "counted"]
+        if issue is None or not known:
+            return None
+        return Throughput("sm", max(issue.value / 100, *known), None if len(known) == len(pipes) else OR_MORE)
 
     def _with_bottleneck(
         self, throughput: tuple[Throughput, ...], messages: tuple[RuleResult, ...]

@@ -14,8 +14,9 @@ from msgspec import Struct
 from gpuprof.model.field_types import ThroughputUnit
 from gpuprof.model.recorded import FixedDetails, LaunchDetails, RuleResult
 
-OR_MORE = "or more, by NVIDIA's rule"
-"""What a speed of light is said to be that no metric tells: the rule that names the bottleneck bounds it from below."""
+OR_MORE = "or more"
+"""What is said of how busy a unit is that is only known from below: by NVIDIA's rule that names the bottleneck, or by
+some of the unit's parts."""
 _BUSY, _FULL, _AHEAD = 0.6, 0.8, 0.1
 """Thresholds of the rule SOLBottleneck: a unit below the first is no bottleneck; memory and SM within a tenth are
 balanced; from the second on a unit is well used, however busy the other one is."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from gpuprof.present.roofline_figure import FigurePoint, RoofLine, RooflineFigure
 
 MARKERS = {"fp64": "s", "fp32": "o", "fp16": "^", "int32": "v", "tensor": "D"}
-STROKES: dict[str, tuple[float, tuple[float, tuple[float, ...]] | Literal["solid"]]] = {
-    "dashed": (1.5, (0.0, (4.0, 2.5))), "solid": (1.5, "solid"), "bold": (2.8, "solid"),
-}  # fmt: skip
+Dashes = tuple[float, ...]
+"""Lengths of dashes and gaps, in widths of the line; empty where it is solid."""
+STROKES: dict[str, tuple[float, Dashes]] = {"dashed": (1.5, (4.0, 2.5)), "solid": (1.5, ()), "bold": (2.8, ())}
 """Width and dashes of each style of ceiling."""
+FILL_OPACITY, FAINT_OPACITY = 0.45, 0.35
 
 _AREA_OF_UNIT = {"s": 1.0, "o": math.pi / 4, "^": 0.5, "v": 0.5, "D": 1.0}
 _REACH_OF_UNIT = {"s": 0.5, "o": 0.5, "^": 0.5, "v": 0.5, "D": 0.71}

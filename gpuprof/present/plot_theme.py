@@ -23,10 +23,10 @@ _LINE_CONTRAST, _TEXT_CONTRAST = 3.0, 4.6
 def theme_colours(theme: ThemeName) -> dict[str, str]:
     """Return the colour of each role; lines and texts are shifted until they stand out from the background.
 
-    Theme `page` gives each role a colour that nothing else has, for `page_variables` to replace.
+    Theme `page` gives each role the CSS variable of `page_colours`, with the light value to fall back on.
     """
     if theme == "page":
-        return {role: f"#fa{index:02x}7e" for index, role in enumerate(theme_colours("light"))}
+        return {role: f"var(--gp-{role}, {light})" for role, light in theme_colours("light").items()}
     colours = dict(_BASE_COLOURS[theme])
     background = colours["background"]
     for name, colour in PALETTE.items():
@@ -39,12 +39,6 @@ def page_colours() -> dict[str, tuple[str, str]]:
     """Return the CSS variables that an SVG of theme `page` uses, with their light and dark values."""
     light, dark = theme_colours("light"), theme_colours("dark")
     return {f"--gp-{role}": (light[role], dark[role]) for role in light}
-
-
-def page_variables() -> dict[str, str]:
-    """Return for each colour of theme `page` the CSS that stands for it, with the light value to fall back on."""
-    light = theme_colours("light")
-    return {colour: f"var(--gp-{role}, {light[role]})" for role, colour in theme_colours("page").items()}
 
 
 def _standing_out(colour: str, background: str, contrast: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuprof.errors import DamagedInput
 from gpuprof.read.container import AGAIN, MessageSpan
@@ -12,6 +12,7 @@ from gpuprof.read.metric_values import Instance, Keys, MetricValue, UnknownForm
 from gpuprof.read.protobuf import Malformed
 from gpuprof.read.result_message import Layout, ResultMessage, SplitMessage, Splitter
 
+Instances = Mapping[str | int, float] | None
 ATTRIBUTE = "device__attribute_"
 _KEPT = 4
 """So many messages stay in memory: what is asked of a launch is mostly asked in one go."""
@@ -34,6 +35,7 @@ class LaunchMessages:
         self._last: dict[int, ResultMessage] = {}
         self._keys: Keys = {}
         self._adopted: dict[int, tuple[Layout, Layout]] = {}
+        self._last_instances: tuple[int, dict[str, Instances]] = -1, {}
 
     def leave_only(self, launches: Sequence[int]) -> None:
         """Leave these launches: what is asked of the first is then asked of the first of them."""
@@ -99,6 +101,12 @@ class LaunchMessages:
             return []
         except Malformed as broken:
             raise self.damaged(f"the value of {name}", broken) from broken
+
+    def instances_of_last(self, launch: int) -> dict[str, Instances]:
+        """Return where instances of a launch are remembered, by the names of metrics, until another is asked for."""
+        if self._last_instances[0] != launch:
+            self._last_instances = launch, {}
+        return self._last_instances[1]
 
     def is_strange(self, launch: int, name: str) -> bool:
         """Return whether a launch has a metric of that name in an unknown form."""

@@ -2,7 +2,7 @@
 
 What launches are asked for is nearly the same for all: the names that were asked of any are columns, and a launch keeps
 its numbers of them in an array, so that thousands of launches take little memory and each message is split about once.
-Texts and instances are decoded each time.
+Texts are decoded each time; so are instances, but for those of the launch that was asked last.
 """
 
 from __future__ import annotations
@@ -81,6 +81,12 @@ class NcuMetrics:
 
     def instances(self, name: str) -> Mapping[str | int, float] | None:
         """Return a metric's values by opcode or by program counter; None where they have no such keys."""
+        known = self._source.instances_of_last(self.number_in_report)
+        if name not in known:
+            known[name] = self._instances(name)
+        return known[name]
+
+    def _instances(self, name: str) -> Mapping[str | int, float] | None:
         listed = self._listed(name)
         if not any(key is not None for key, _ in listed):
             return None

@@ -111,7 +111,10 @@ class _Recording:
         first = min(self.starts)  # microseconds from here are exact to the nanosecond
         for event, start in zip(self.events, self.starts):  # noqa: B905 - Python 3.8 has no strict
             event["ts"] = (start - first) / 1e3
-        trace = {"schemaVersion": 1, "recordedBy": "cupti-python", "deviceProperties": self.devices}
+        trace = {
+            "schemaVersion": 1, "recordedBy": "cupti-python", "deviceProperties": self.devices,
+            "gpuprof": {"from_start": True},
+        }  # fmt: skip
         with gzip.open(f"{place}.part", "wt", compresslevel=1) as file:
             json.dump({**trace, "traceEvents": self.events}, file)
         os.replace(f"{place}.part", f"{place}.pt.trace.json.gz")  # noqa: PTH105

@@ -36,8 +36,8 @@ from gpuprof.workers import Worth, made_by_workers
 _TABLE_ROWS = 1000
 _MANY_ROWS = 200
 """With more, a browser lays out the table and the sections when they come into sight: three times as fast."""
-_CHARTS = Worth(4, each=1)
-"""Kernels with charts; fewer are drawn sooner than processes start."""
+_CHARTS = Worth(32, each=16)
+"""Kernels with charts, of 15 ms each; fewer are drawn sooner than processes start."""
 
 
 class Choice(Struct, frozen=True):
@@ -132,7 +132,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
 
 
 def _sections(session: Session, kernels: Sequence[KernelProfile], choice: Choice) -> Iterator[Section]:
-    """Yield a section of each kernel; where they have charts, which take a tenth of a second each, on all cores."""
+    """Yield a section of each kernel; where many have charts, on all cores."""
 
     def made(number: int) -> Section:
         return kernel_section(session, kernels[number], choice.ceiling)
