@@ -32,7 +32,7 @@ from gpuprof.model.torch_ranges import operator_with_shapes, product_size
 from gpuprof.model.trace import Trace
 from gpuprof.pipeline import profiled
 from tests import training
-from tests.made_launches import launches_step
+from tests.made_launches import MadeLaunch, launches_step
 from tests.readings import trace_of
 from tests.standin_ncu import HELP
 from tests.table import each_row
@@ -195,6 +195,15 @@ def test_a_program_that_launches_other_kernels_has_nothing_wrong_attached(bench:
     assert counted and set(counted) == {"elementwise"}
 
 
+def test_positions_that_did_not_fit_are_not_tried_again(bench: Bench) -> None:
+    late = made_launches(everything, before=[training.BEFORE[0]] * 9)
+    bench.steps(*[launches_step(late, training.H100)] * 4)
+    done = bench.run("--annotate", "off", *traced(bench))
+    assert done.returncode == 0, done.stderr
+    assert ["--launch-skip-before-match" in words for words in bench.calls[:3]] == [True, False, False]
+    assert all(executed == EXPECTED[operator] for operator, executed in counted_by_operator(bench).items())
+
+
 def test_a_program_that_launches_nothing_of_what_was_surveyed_keeps_its_times(bench: Bench) -> None:
     strange = [work._replace(name=f"strange_{number}") for number, work in enumerate(STEP)]
     bench.steps(*[counting(everything, strange)] * 4)
@@ -326,6 +335,31 @@ def test_few_launches_are_counted_in_one_run(bench: Bench) -> None:
     counters = value_after(words, "--metrics").split(",")
     assert {"dram__bytes.sum", "smsp__inst_executed.sum", "smsp__pcsamp_sample_count"} <= {*counters}
     assert counted_by_operator(bench)[DEEP] == EXPECTED[DEEP]
+
+
+FACTORS = {
+    "gpu__time_duration.sum": 1000.0,
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 0.5,
+    "smsp__inst_executed.sum": 1000.0,
+}
+
+
+def test_of_work_in_two_sizes_without_operators_that_with_most_time_is_shown(bench: Bench) -> None:
+    """As a program in CUDA: one kernel with one grid does 121 and 33 µs in turn, and never says what for."""
+
+    def launches(*counted: str) -> list[MadeLaunch]:
+        times = (121.0, 33.0) * 50
+        names = ("gpu__time_duration.sum", *counted)
+        return [MadeLaunch(training.GEMM, values={name: us * FACTORS[name] for name in names}) for us in times]
+
+    steps = (launches(), launches(*FACTORS))
+    bench.steps(*(launches_step(made, training.H100) for made in steps))
+    done = bench.run("--survey", "ncu")
+    assert done.returncode == 0, done.stderr
+    assert [value_after(words, "--launch-count") for words in bench.calls[1:]] == ["2"], "one launch of each size"
+    (kernel,) = kernels_of(bench)
+    assert (instructions_of(kernel), kernel["launches"]) == (121_000.0, 100)
+    assert {row["unit"]: row["fraction"] for row in kernel["throughput"]}["dram"] == pytest.approx(0.605)
 
 
 @pytest.mark.slow

@@ -86,6 +86,8 @@ class Collector:
         self.execution = Execution(request, environ, self._remark)
         self._runs = NcuRuns(self.execution, read, self._remark)
         self._read_survey = read_survey
+        self._fits = True
+        """Whether the launches that came last by position were those of the survey."""
 
     def ended_early(self) -> GpuprofError | None:
         """Return the error of a program that did not come to a good end; None if it did."""
@@ -332,7 +334,7 @@ class Collector:
         is_barred, begin = self._barred(plan), first.window.launches[0]
         step = survey.step_number_of(begin) if self.request.annotate else None
         ways = (
-            within(first.window, kernels, is_barred=is_barred),
+            within(first.window, kernels, is_barred=is_barred) if self._fits else None,
             by_marks(survey.step_around(begin), kernels, step, is_barred=is_barred) if step is not None else None,
         )
 
@@ -410,6 +412,7 @@ class Collector:
         if window is None or not reports:
             return reports
         fitting = tuple(kept for report in reports if (kept := _fitting_in(report, window)) is not None)
+        self._fits = bool(fitting)
         if not fitting:
             self._remark("the launches that came are not those of the survey: their counters are not used")
         return fitting

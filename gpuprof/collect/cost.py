@@ -97,18 +97,17 @@ def forecast_of(planned: ProfilePlanned) -> Forecast:
     chosen = SETS[planned.counters]
     if planned.answers is not None:
         stages = [
-            (selection.launches, limit_passes(arch), False),
-            (planned.answers.launches, answer_passes(arch, chosen.questions), True),
+            (selection, limit_passes(arch), False),
+            (planned.answers, answer_passes(arch, chosen.questions), True),
         ]
     elif chosen.stock_set is not None:
-        stages = [(selection.launches, FULL_PASSES, False)]
+        stages = [(selection, FULL_PASSES, False)]
     else:
-        stages = [(selection.launches, passes_together(arch, chosen.questions), False)]
-    kernels_s = sum(kernel.time_s / kernel.launches for kernel in plan.kernels)
+        stages = [(selection, passes_together(arch, chosen.questions), False)]
     pass_s = PASS_S if chosen.stock_set is None else FULL_PASS_S
     runs = tuple(
-        ForecastRun(launches, passes, at_most, run_s(program_s, launches, passes, kernels_s, pass_s))
-        for launches, passes, at_most in stages
+        ForecastRun(taken.launches, passes, at_most, run_s(program_s, taken.launches, passes, taken.time_s, pass_s))
+        for taken, passes, at_most in stages
     )
     full = run_s(program_s, plan.seen, FULL_PASSES, plan.time_s, FULL_PASS_S) if planned.survey_s is not None else None
     return Forecast(runs, sum(run.seconds for run in runs) + OWN_S, full)

@@ -21,14 +21,16 @@ _NVTX = f"{MARK}/"
 class Selection:
     """Launches to profile: the filters for ncu, how many launches these should let through, and of which kernels.
 
-    `shapes` are those of the launches, if these are known one by one. A selection by position has the `window` that
-    must come. One by marks has the `marks` that our hook is to set.
+    `time_s` is the time of the launches by themselves, as far as it is known. `shapes` are those of the launches, if
+    these are known one by one. A selection by position has the `window` that must come. One by marks has the `marks`
+    that our hook is to set.
     """
 
     filters: Filters
     launches: int
     kernels: tuple[PlannedKernel, ...]
     by: Literal["position", "marks", "names"]
+    time_s: float = 0.0
     shapes: frozenset[LaunchShape] = frozenset()
     window: Window | None = None
     marks: Marked | None = None
@@ -38,14 +40,14 @@ def by_position(window: Window, kernels: Sequence[PlannedKernel]) -> Selection:
     """Select all launches of a window."""
     count = len(window.launches)
     filters = Filters(skip_before_match=window.skip, launch_count=count)
-    shapes = frozenset(seen.shape for seen in window.launches)
-    return Selection(filters, count, tuple(kernels), "position", shapes, window)
+    return Selection(filters, count, tuple(kernels), "position", *_known_of(window.launches), window)
 
 
 def by_names(plan: ProfilePlan, kernels: Sequence[PlannedKernel], *, at_first: bool = False) -> Selection:
     """Select kernels by names and launch numbers; `at_first` by the first two numbers, which always come."""
     part = plan.only(kernels, at_first=at_first)
-    return Selection(part.filters(), part.profiled, tuple(kernels), "names")
+    time_s = sum(kernel.time_s / kernel.launches * len(kernel.invocations) for kernel in part.kernels)
+    return Selection(part.filters(), part.profiled, tuple(kernels), "names", time_s)
 
 
 def within(window: Window, kernels: Sequence[PlannedKernel], *, is_barred: Callable[[Seen], bool]) -> Selection | None:
@@ -73,10 +75,9 @@ def by_marks(
     if not chosen:
         return None
     parts = Marked(step.number, step.by, tuple(sorted(chosen)), "nvtx", module=step.module)
-    taken = [seen.shape for seen, units in zip(launches, around, strict=True) if units & chosen]
-    return Selection(
-        Filters(ranges=(_NVTX,)), len(taken), tuple(kernels), "marks", shapes=frozenset(taken), marks=parts
-    )
+    taken = [seen for seen, units in zip(launches, around, strict=True) if units & chosen]
+    filters = Filters(ranges=(_NVTX,))
+    return Selection(filters, len(taken), tuple(kernels), "marks", *_known_of(taken), marks=parts)
 
 
 def by_profiler(selection: Selection) -> Selection:
@@ -84,6 +85,11 @@ def by_profiler(selection: Selection) -> Selection:
     assert selection.marks is not None
     marks = replace(selection.marks, with_="profiler")
     return replace(selection, filters=Filters(from_start=False), marks=marks)
+
+
+def _known_of(launches: Sequence[Seen]) -> tuple[float, frozenset[LaunchShape]]:
+    """Return the time of launches, as far as it is known, and their shapes."""
+    return sum(seen.duration_s or 0.0 for seen in launches), frozenset(seen.shape for seen in launches)
 
 
 def _units_around(seen: Seen) -> frozenset[str]:
