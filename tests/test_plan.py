@@ -226,14 +226,17 @@ def test_products_that_share_name_and_grid_are_kernels_of_their_own_however_alik
     ]
     # ncu knows no operators: both numbers of the name are let through once.
     assert plan.profiled == len({*plan.kernels[0].invocations, *plan.kernels[1].invocations}) == 2
+    assert sum("of 16" in line for line in plan_lines(plan, by_names(plan, plan.kernels))) == 2
 
 
 def test_a_launch_of_another_operator_is_not_what_was_planned() -> None:
     plan = make_plan([operated("gemm", "aten::mm [64, 64]×[64, 64]", 1e-3)])
     assert not_seen_again(plan.kernels, [operated("gemm", "aten::mm [64, 32]×[32, 64]", 1e-3)]) == plan.kernels
     assert not_seen_again(plan.kernels, [operated("gemm", "aten::mm [64, 64]×[64, 64]", 1e-3)]) == ()
-    # Where one side knows no operator, name and grid decide.
+    # Where one side knows no operator, or no shapes, the rest decides.
     assert not_seen_again(plan.kernels, [seen("gemm")]) == ()
+    assert not_seen_again(plan.kernels, [operated("gemm", "aten::mm", 1e-3)]) == ()
+    assert not_seen_again(plan.kernels, [operated("gemm", "aten::bmm", 1e-3)]) == plan.kernels
 
 
 def test_more_is_asked_of_the_longest_kernels_and_of_what_takes_a_share() -> None:

@@ -323,17 +323,24 @@ class Collector:
     ) -> Selection:
         """Choose how ncu selects some kernels of a plan, whose launches are scattered over the first selection.
 
-        Of the ways that need no names that with the fewest launches; by names, if those would be far fewer.
+        Of the ways that need no names that with the fewest launches, if no kernel that it lacks is worth a run of its
+        own; by names, if those would be far fewer.
         """
         named = by_names(plan, kernels)
         if first.window is None:
             return named
-        step = survey.step_number_of(first.window.launches[0]) if self.request.annotate else None
+        is_barred, begin = self._barred(plan), first.window.launches[0]
+        step = survey.step_number_of(begin) if self.request.annotate else None
         ways = (
-            within(first.window, kernels, is_barred=self._barred(plan)),
-            by_marks(first.window, kernels, step) if step is not None else None,
+            within(first.window, kernels, is_barred=is_barred),
+            by_marks(survey.step_around(begin), kernels, step, is_barred=is_barred) if step is not None else None,
         )
-        sturdy = min((way for way in ways if way is not None), key=lambda way: way.launches, default=named)
+
+        def cost(way: Selection) -> tuple[bool, int]:
+            lacking = [kernel for kernel in kernels if kernel.shape not in way.shapes]
+            return bool(lacking) and plan.is_worth_a_run(lacking), way.launches
+
+        sturdy = min((way for way in ways if way is not None), key=cost, default=named)
         return sturdy if sturdy.launches <= _FAR_FEWER * named.launches else named
 
     def _collected(

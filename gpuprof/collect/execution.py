@@ -187,7 +187,8 @@ class Execution:
         if isinstance(command, SurveyCommand):
             return script_text((), ranks, python, command.variables)
         output, log = (of_rank(path.absolute(), RANK) for path in (command.output, command.log))
-        return script_text(replace(command, program=(), output=output, log=log).argv(), ranks, python, {})
+        profiler = replace(command, program=(), output=output, log=log).argv()
+        return script_text(profiler, ranks, python, command.variables)
 
     def _rewind_stdin(self) -> None:
         """Let the program read a file on standard input again from where it was; a pipe can be read only once."""

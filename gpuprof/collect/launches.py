@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpuprof.model.kernel_key import kernel_key
@@ -66,7 +67,7 @@ class Seen:
     @property
     def operator(self) -> str:
         """Return the operator that launched it, with its shapes; empty if it is not known."""
-        return innermost_operator(self.ranges)
+        return _operator_of(self.ranges)
 
     @property
     def shape(self) -> LaunchShape:
@@ -77,6 +78,12 @@ class Seen:
     def key(self) -> Hashable:
         """Return name, grid and block, the same from whichever tool the launch comes."""
         return kernel_key(self.demangled), self.grid, self.block
+
+
+@lru_cache(maxsize=4096)
+def _operator_of(ranges: tuple[str, ...]) -> str:
+    """Return the innermost operator; a long program has few ranges, each again and again."""
+    return innermost_operator(ranges)
 
 
 def launches_of(recorded: Report | Trace, source: int = 0) -> list[Seen]:

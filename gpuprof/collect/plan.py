@@ -25,7 +25,7 @@ from gpuprof.model.recorded import Dim3
 from gpuprof.model.trace import is_communication
 
 COVERAGE = 0.95
-_WORTH_A_NUMBER = 0.05
+_WORTH_A_SIZE = 0.05
 """Launches of a size that takes less of the time of all planned kernels are not profiled for themselves."""
 _MOST_CHOICES = 128
 """So many launches are candidates for a sample: the earliest, which most kernels have."""
@@ -72,10 +72,23 @@ class PlannedKernel:
         """Return the time of all its launches whose time is known."""
         return sum(duration for duration in self.durations if duration is not None)
 
-    def is_usual(self, duration_s: float | None) -> bool:
-        """Return whether a launch of that duration is a usual one of any size; if no times are known, all are."""
-        medians = [size.median_s for size in self.usual if size.median_s is not None]
-        return not medians or any(duration_s is not None and _is_about(duration_s, median) for median in medians)
+    def size_of(self, duration_s: float | None) -> int | None:
+        """Return the place of the size whose usual time a launch of that duration takes; None if it is of none.
+
+        If no time is known, there is one size, and each launch is of it.
+        """
+        for place, size in enumerate(self.usual):
+            if size.median_s is None or (duration_s is not None and _is_about(duration_s, size.median_s)):
+                return place
+        return None
+
+    def sizes_worth_it(self, time_s: float) -> tuple[UsualLaunches, ...]:
+        """Return the sizes to profile: that with most time, and others that take enough of all planned kernels'.
+
+        One more size is one more launch, by number of each of them; `time_s` is their time.
+        """
+        first, *others = self.usual
+        return (first, *(size for size in others if size.time_s >= _WORTH_A_SIZE * time_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +169,8 @@ def make_plan(
     unwanted = {kernel.shape for kernel in (*waiting, *excluded)}
     chosen = _covering([kernel for kernel in asked if kernel.shape not in unwanted], coverage)
     chosen_s = sum(kernel.time_s for kernel in chosen)
-    numbers = _common_numbers([_sizes_worth_it(kernel, chosen_s) for kernel in chosen], samples)
+    usual = [[size.numbers for size in kernel.sizes_worth_it(chosen_s)] for kernel in chosen]
+    numbers = _common_numbers(usual, samples)
     kernels = tuple(replace(kernel, invocations=taken) for kernel, taken in zip(chosen, numbers, strict=True))
     time_s = sum(launch.duration_s or 0.0 for launch in launches)
     planned = {kernel.shape for kernel in (*kernels, *waiting)}
@@ -223,15 +237,6 @@ def _longest_series(launches: Sequence[_Counted]) -> list[_Counted]:
     for launch in launches:
         series.setdefault(launch.seen.counted_by, []).append(launch)
     return max(series.values(), key=lambda own: (sum(launch.seen.duration_s or 0.0 for launch in own), len(own)))
-
-
-def _sizes_worth_it(kernel: PlannedKernel, time_s: float) -> list[tuple[int, ...]]:
-    """Return the numbers of each size to profile: that with most time, and others that take enough of all kernels'.
-
-    One more number is one more launch of each of them; `time_s` is their time.
-    """
-    first, *others = kernel.usual
-    return [first.numbers, *(size.numbers for size in others if size.time_s >= _WORTH_A_NUMBER * time_s)]
 
 
 def _usual_of_both(
@@ -368,7 +373,14 @@ def not_seen_again(kernels: Iterable[PlannedKernel], launches: Iterable[Seen]) -
 def _is_among(kernel: PlannedKernel, by_name: Mapping[Hashable, set[str]]) -> bool:
     names = _names(kernel.symbol, kernel.demangled, kernel.shape.grid, kernel.shape.block)
     operators = set().union(*(by_name.get(name, ()) for name in names))
-    return bool(operators) and (not kernel.shape.operator or not operators.isdisjoint({kernel.shape.operator, ""}))
+    return any(_may_be_one(kernel.shape.operator, operator) for operator in operators)
+
+
+def _may_be_one(operator: str, other: str) -> bool:
+    """Tell whether two operators are the same, as far as both are known: the shapes of one may not be."""
+    name, _, shapes = operator.partition(" [")
+    its_name, _, its_shapes = other.partition(" [")
+    return not name or not its_name or (name == its_name and (not shapes or not its_shapes or shapes == its_shapes))
 
 
 def _names(symbol: str | None, demangled: str, grid: Dim3, block: Dim3) -> tuple[Hashable, ...]:

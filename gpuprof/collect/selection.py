@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,13 +21,15 @@ _NVTX = f"{MARK}/"
 class Selection:
     """Launches to profile: the filters for ncu, how many launches these should let through, and of which kernels.
 
-    A selection by position has the `window` that must come. One by marks has the `marks` that our hook is to set.
+    `shapes` are those of the launches, if these are known one by one. A selection by position has the `window` that must
+    come, in its order. One by marks has the `marks` that our hook is to set.
     """
 
     filters: Filters
     launches: int
     kernels: tuple[PlannedKernel, ...]
     by: Literal["position", "marks", "names"]
+    shapes: frozenset[LaunchShape] = frozenset()
     window: Window | None = None
     marks: Marked | None = None
 
@@ -36,7 +38,8 @@ def by_position(window: Window, kernels: Sequence[PlannedKernel]) -> Selection:
     """Select all launches of a window."""
     count = len(window.launches)
     filters = Filters(skip_before_match=window.skip, launch_count=count)
-    return Selection(filters, count, tuple(kernels), "position", window)
+    shapes = frozenset(seen.shape for seen in window.launches)
+    return Selection(filters, count, tuple(kernels), "position", shapes, window)
 
 
 def by_names(plan: ProfilePlan, kernels: Sequence[PlannedKernel], *, at_first: bool = False) -> Selection:
@@ -52,17 +55,28 @@ def within(window: Window, kernels: Sequence[PlannedKernel], *, is_barred: Calla
     return by_position(part, kernels) if part is not None else None
 
 
-def by_marks(window: Window, kernels: Sequence[PlannedKernel], step: StepNumber) -> Selection | None:
+def by_marks(
+    launches: Sequence[Seen], kernels: Sequence[PlannedKernel], step: StepNumber, *, is_barred: Callable[[Seen], bool]
+) -> Selection | None:
     """Select the modules, their backward passes and the optimizer's step that launch kernels, in one step.
 
-    Our hook marks them in the program, by a range. None if no module launches any of the kernels.
+    `launches` are all of that step. Our hook marks the parts in the program, by a range, with all that is inside: a
+    part with a launch that must not be profiled (`is_barred`) is not chosen. None if no part launches a kernel.
     """
-    units = _units_of(window, kernels)
-    if not units:
+    around = [_units_around(seen) for seen in launches]
+    barred = frozenset().union(*(units for seen, units in zip(launches, around, strict=True) if is_barred(seen)))
+    inside: dict[str, list[LaunchShape]] = {}
+    for seen, units in zip(launches, around, strict=True):
+        for unit in units - barred:
+            inside.setdefault(unit, []).append(seen.shape)
+    chosen = _few_units(inside, kernels)
+    if not chosen:
         return None
-    parts = Marked(step.number, step.by, tuple(sorted(units)), "nvtx", module=step.module)
-    count = sum(unit_of(seen.ranges) in units for seen in window.launches)
-    return Selection(Filters(ranges=(_NVTX,)), count, tuple(kernels), "marks", marks=parts)
+    parts = Marked(step.number, step.by, tuple(sorted(chosen)), "nvtx", module=step.module)
+    taken = [seen.shape for seen, units in zip(launches, around, strict=True) if units & chosen]
+    return Selection(
+        Filters(ranges=(_NVTX,)), len(taken), tuple(kernels), "marks", shapes=frozenset(taken), marks=parts
+    )
 
 
 def by_profiler(selection: Selection) -> Selection:
@@ -72,22 +86,27 @@ def by_profiler(selection: Selection) -> Selection:
     return replace(selection, filters=Filters(from_start=False), marks=marks)
 
 
-def _units_of(window: Window, kernels: Sequence[PlannedKernel]) -> frozenset[str]:
+def _units_around(seen: Seen) -> frozenset[str]:
+    """Return the parts of the program, of those that can be chosen, in which something was launched."""
+    return frozenset(unit_of(seen.ranges[:end]) for end in range(1, len(seen.ranges) + 1)) - {""}
+
+
+def _few_units(inside: Mapping[str, Sequence[LaunchShape]], kernels: Sequence[PlannedKernel]) -> frozenset[str]:
     """Return parts of the program that together launch the kernels, as far as any part does, with few other launches.
 
-    Taken first is the part with the most kernels per launch, then the one with the most of those that are left.
+    Taken first is the part with the most kernels per launch, of equal parts the larger, then the next for what is left.
     """
     left = {kernel.shape for kernel in kernels}
-    launched: dict[str, list[LaunchShape]] = {}
-    for seen in window.launches:
-        launched.setdefault(unit_of(seen.ranges), []).append(seen.shape)
-    launched.pop("", None)
-    units = set()
-    while launched:
-        unit = max(launched, key=lambda name: len(left.intersection(launched[name])) / len(launched[name]))
-        found = left.intersection(launched.pop(unit))
+    units: set[str] = set()
+
+    def worth(unit: str) -> tuple[float, int]:
+        found = len(left.intersection(inside[unit]))
+        return found / len(inside[unit]), found
+
+    while True:
+        unit = max(sorted(inside), key=worth, default="")
+        found = left.intersection(inside.get(unit, ()))
         if not found:
-            break
+            return frozenset(units)
         left -= found
         units.add(unit)
-    return frozenset(units)

@@ -50,9 +50,10 @@ class Survey:
         Where a rank is among those recorded, of its processes.
         """
         shapes = {kernel.shape for kernel in plan.kernels}
-        of_rank = [seen for seen in self.launches() if rank is not None and self.recorded[seen.source].rank == rank]
+        launches = self.launches()
+        of_rank = [seen for seen in launches if rank is not None and self.recorded[seen.source].rank == rank]
         by_process: dict[Hashable, list[Seen]] = {}
-        for seen in of_rank or self.launches():
+        for seen in of_rank or launches:
             by_process.setdefault(seen.process, []).append(seen)
         return max(
             by_process.values(),
@@ -65,11 +66,26 @@ class Survey:
 
     def step_number_of(self, seen: Seen) -> StepNumber | None:
         """Return the step of a launch, as our hook counts steps; None where there is none that it can count to."""
-        recorded = self.recorded[seen.source]
-        if seen.launched_s is None or not isinstance(recorded, Trace):
+        recorded, step = self.recorded[seen.source], self._step_of(seen)
+        return step_number(recorded, step) if step is not None and isinstance(recorded, Trace) else None
+
+    def step_around(self, seen: Seen) -> list[Seen]:
+        """Return the launches of the step of a launch, by its process; none where it is in no step."""
+        step = self._step_of(seen)
+        if step is None:
+            return []
+        start_s, end_s = step.start_s, step.start_s + step.duration_s
+        return [
+            other
+            for other in launches_of(self.recorded[seen.source], seen.source)
+            if other.process == seen.process and other.launched_s is not None and start_s <= other.launched_s < end_s
+        ]
+
+    def _step_of(self, seen: Seen) -> ProgramStep | None:
+        at_s = seen.launched_s
+        if at_s is None:
             return None
-        own = (step for step in self._loop(seen) if step.start_s <= seen.launched_s < step.start_s + step.duration_s)
-        return next((step_number(recorded, step) for step in own), None)
+        return next((step for step in self._loop(seen) if step.start_s <= at_s < step.start_s + step.duration_s), None)
 
     def _loop(self, seen: Seen) -> Sequence[ProgramStep]:
         recorded = self.recorded[seen.source]

@@ -6,6 +6,8 @@ step of a program is profiled without names, which releases of ncu compare in di
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from typing import NamedTuple
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import PlannedKernel
 from gpuprof.model.intervals import TimeInterval
+from gpuprof.model.torch_ranges import operator_with_shapes
 
 _FEW = 64
 """A program that launches no more is profiled as a whole."""
@@ -66,16 +69,18 @@ def choose_window(
     """
     by_shape = {kernel.shape: place for place, kernel in enumerate(kernels)}
     place_of = {id(seen): by_shape[seen.shape] for seen in launches if seen.shape in by_shape}
+    weights = _weights_s(kernels)
+    times = [sum(weights[place].values()) for place in range(len(kernels))]
     first = _first_of(launches)
     whole = whole and (bool(steps) or len(launches) <= _FEW)
     best = _Part(0.0, ())
     for stretch in _stretches(launches, steps):
         for piece in _pieces(stretch, place_of, is_barred):
             is_taken_whole = whole and len(piece.launches) <= most
-            part = _whole_part(piece, kernels) if is_taken_whole else _best_part(piece, kernels, first, most)
+            part = _whole_part(piece, times) if is_taken_whole else _best_part(piece, kernels, weights, first, most)
             if part.represented_s > best.represented_s * (1 + _ROUNDING):
                 best = part
-    if not best.launches or best.represented_s < _REPRESENTED * sum(map(_weight_s, kernels)):
+    if not best.launches or best.represented_s < _REPRESENTED * sum(times):
         return None
     return Window(best.launches[0].position, tuple(best.launches))
 
@@ -83,27 +88,32 @@ def choose_window(
 def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | None:
     """Return the places of the launches that came as in the survey, each with its launch there, in their order.
 
-    None if too few of them align: a launch is only believed to be that of the survey if those around it are, too.
+    None if too few of them align: a launch is only believed to be that of the survey if those around it are, too, and if
+    its operator is not known to be another one. If a run was ended early, the first launches of the window came.
     """
     keys = [launch.key for launch in came]
-    planned = [launch.key for launch in window.launches]
-    if keys == planned:
-        return list(enumerate(window.launches))
+    lost = len(window.launches) - math.ceil(_ALIGNED * len(window.launches))
+    planned = [launch.key for launch in window.launches[: len(came) + lost]]
     matcher = SequenceMatcher(None, keys, planned, autojunk=False)
-    pairs = [
-        (block.a + step, window.launches[block.b + step])
-        for block in matcher.get_matching_blocks()
-        for step in range(block.size)
-    ]
-    return pairs if len(pairs) >= _ALIGNED * max(1, min(len(came), len(planned))) else None
+    places = ((block.a + step, block.b + step) for block in matcher.get_matching_blocks() for step in range(block.size))
+    pairs = [(place, window.launches[at]) for place, at in places if _may_be(came[place], window.launches[at])]
+    return pairs if len(pairs) >= _ALIGNED * max(1, min(len(came), len(window.launches))) else None
+
+
+def _may_be(came: Seen, surveyed: Seen) -> bool:
+    """Tell whether the operators of two launches of one kernel are the same, as far as both are known with shapes."""
+    one, other = operator_with_shapes(came.ranges), operator_with_shapes(surveyed.ranges)
+    return not one or not other or one == other
 
 
 def _stretches(launches: Sequence[Seen], steps: Sequence[TimeInterval]) -> Iterator[Sequence[Seen]]:
     """Yield the launches of each step, those of the first one last, as it may warm up; without steps, all of them."""
     if not steps:
         yield launches
+        return
+    times = [seen.launched_s or 0.0 for seen in launches]
     for start_s, end_s in (*steps[1:], *steps[:1]):
-        yield [seen for seen in launches if seen.launched_s is not None and start_s <= seen.launched_s < end_s]
+        yield launches[bisect_left(times, start_s) : bisect_left(times, end_s)]
 
 
 def _pieces(
@@ -133,40 +143,54 @@ def _first_of(launches: Iterable[Seen]) -> frozenset[int]:
     return frozenset(position for shape, position in first.items() if shape in several)
 
 
-def _whole_part(piece: _Piece, kernels: Sequence[PlannedKernel]) -> _Part:
-    places = {place for place in piece.kernels if place is not None}
-    return _Part(sum(_weight_s(kernels[place]) for place in places), piece.launches)
+def _weights_s(kernels: Sequence[PlannedKernel]) -> list[dict[int, float]]:
+    """Return the time of each kernel by the sizes of its launches that are worth it, the first with what is left.
+
+    It is 1 where no time is known, so that each kernel counts alike.
+    """
+    planned_s = sum(kernel.time_s for kernel in kernels)
+    weights = []
+    for kernel in kernels:
+        _, *others = kernel.sizes_worth_it(planned_s)
+        sizes = {place: size.time_s for place, size in enumerate(others, 1)}
+        weights.append({0: (kernel.time_s or 1.0) - sum(sizes.values()), **sizes})
+    return weights
 
 
-def _best_part(piece: _Piece, kernels: Sequence[PlannedKernel], first: frozenset[int], most: int) -> _Part:
+def _whole_part(piece: _Piece, times: Sequence[float]) -> _Part:
+    return _Part(sum(times[place] for place in {*piece.kernels} if place is not None), piece.launches)
+
+
+def _best_part(
+    piece: _Piece,
+    kernels: Sequence[PlannedKernel],
+    weights: Sequence[Mapping[int, float]],
+    first: frozenset[int],
+    most: int,
+) -> _Part:
     """Return the part of at most so many launches that represents most time, and of such parts the shortest.
 
-    A kernel is represented by a launch that takes a usual time. For each end the part begins as late as it can without
-    losing a kernel, or where it would be too long.
+    A kernel is represented by a launch that takes a usual time, and each of several sizes of its work by one of its
+    own. For each end the part begins as late as it can without losing any, or where it would be too long.
     """
-    usual = [
-        place if place is not None and seen.position not in first and kernels[place].is_usual(seen.duration_s) else None
-        for seen, place in zip(*piece, strict=True)
-    ]
-    counts: Counter[int] = Counter()
+    usual: list[tuple[int, int] | None] = []
+    for seen, place in zip(*piece, strict=True):
+        size = kernels[place].size_of(seen.duration_s) if place is not None and seen.position not in first else None
+        usual.append((place, size) if place is not None and size is not None and size in weights[place] else None)
+    counts: Counter[tuple[int, int]] = Counter()
     best, represented_s = _Part(0.0, ()), 0.0
     start = 0
-    for end, place in enumerate(usual, 1):
-        if place is not None:
-            represented_s += 0.0 if counts[place] else _weight_s(kernels[place])
-            counts[place] += 1
+    for end, item in enumerate(usual, 1):
+        if item is not None:
+            represented_s += 0.0 if counts[item] else weights[item[0]][item[1]]
+            counts[item] += 1
         while start < end and ((at := usual[start]) is None or counts[at] > 1 or end - start > most):
             if at is not None:
                 counts[at] -= 1
-                represented_s -= 0.0 if counts[at] else _weight_s(kernels[at])
+                represented_s -= 0.0 if counts[at] else weights[at[0]][at[1]]
             start += 1
         is_more = represented_s > best.represented_s * (1 + _ROUNDING)
         is_shorter = end - start < len(best.launches) and represented_s > best.represented_s * (1 - _ROUNDING)
         if is_more or is_shorter:
             best = _Part(represented_s, piece.launches[start:end])
     return best
-
-
-def _weight_s(kernel: PlannedKernel) -> float:
-    """Return the time of a kernel; 1 where none is known, so that each counts alike."""
-    return kernel.time_s or 1.0

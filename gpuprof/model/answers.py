@@ -8,11 +8,11 @@ from msgspec import Struct, structs
 
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.recorded import Launch, Metric, MetricTable, Report
-from gpuprof.model.torch_ranges import innermost_operator
+from gpuprof.model.torch_ranges import innermost_operator, operator_with_shapes
 
 _TIME = "gpu__time_duration.sum"
 _OTHER_WORK = 1.3
-"""If no operator is known, two launches are the same work if neither takes more than so many times as long."""
+"""If no shapes are known, two launches are the same work if neither takes more than so many times as long."""
 
 
 class _Together(Struct, frozen=True):
@@ -56,14 +56,10 @@ class _Together(Struct, frozen=True):
 def with_answers(limits: Sequence[Report], answers: Sequence[Report]) -> tuple[Report, ...]:
     """Return the reports of a first run. Their launches also have the counters of the same work in a second run.
 
-    The same work has the same operator, shapes, function, grid and block. If no operator is known, it must take about
-    as long. Launches of the second run that match none of the first follow in reports of their own.
+    The same work has the same operator, shapes, function, grid and block. If no shapes are known, it must take about as
+    long. Launches of the second run whose work is in none of the first follow in reports of their own.
     """
-    by_work: dict[Hashable, list[Launch]] = {}
-    for report in answers:
-        for launch in report:
-            for work in _works(launch, report.rank):
-                by_work.setdefault(work, []).append(launch)
+    by_work, of_first = _by_work(answers), _by_work(limits)
     used: set[int] = set()
 
     def answered(launch: Launch, rank: int | None) -> Launch:
@@ -73,34 +69,47 @@ def with_answers(limits: Sequence[Report], answers: Sequence[Report]) -> tuple[R
         used.add(id(other))
         return structs.replace(launch, metrics=_Together(launch.metrics, other.metrics), details=other.details)
 
+    def is_other_work(launch: Launch, rank: int | None) -> bool:
+        same = _counterpart(launch, rank, of_first)
+        shapes = operator_with_shapes(launch.ranges)
+        return id(launch) not in used and (same is None or operator_with_shapes(same.ranges) != shapes)
+
     names = _all_names((*limits, *answers))
     first = tuple(
         structs.replace(report, launches=tuple(answered(launch, report.rank) for launch in report), names=names)
         for report in limits
     )
     rest = tuple(
-        structs.replace(report, launches=tuple(launch for launch in report if id(launch) not in used))
+        structs.replace(report, launches=tuple(launch for launch in report if is_other_work(launch, report.rank)))
         for report in answers
     )
     return (*first, *rest)
 
 
+def _by_work(reports: Iterable[Report]) -> dict[Hashable, list[Launch]]:
+    by_work: dict[Hashable, list[Launch]] = {}
+    for report in reports:
+        for launch in report:
+            for work in _works(launch, report.rank):
+                by_work.setdefault(work, []).append(launch)
+    return by_work
+
+
 def _works(launch: Launch, rank: int | None) -> Iterator[Hashable]:
     """Yield keys of a launch's work, the most exact first: function and ranges, function and operator, function."""
     kernel = (rank, kernel_key(launch.demangled), launch.grid, launch.block)
-    operator = innermost_operator(launch.ranges)
     yield kernel, launch.ranges
-    yield kernel, (operator,)
-    if not operator:
-        yield kernel, None
+    yield kernel, (innermost_operator(launch.ranges),)
+    yield kernel, None
 
 
 def _counterpart(launch: Launch, rank: int | None, by_work: Mapping[Hashable, Sequence[Launch]]) -> Launch | None:
-    for work in _works(launch, rank):
+    *places, anywhere = _works(launch, rank)
+    has_shapes = bool(operator_with_shapes(launch.ranges))
+    for work in places if has_shapes else (*places, anywhere):
         if work in by_work:
             nearest = min(by_work[work], key=lambda other: _apart(launch, other))
-            knows = bool(innermost_operator(launch.ranges))
-            return nearest if knows or _apart(launch, nearest) <= _OTHER_WORK else None
+            return nearest if has_shapes or _apart(launch, nearest) <= _OTHER_WORK else None
     return None
 
 

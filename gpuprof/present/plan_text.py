@@ -57,8 +57,7 @@ def _selection_text(plan: ProfilePlan, selection: Selection) -> str:
     """Say which launches stand for the kernels: consecutive ones, or those of their names and numbers."""
     if selection.window is not None:
         first = selection.window.skip + 1
-        there = {seen.shape for seen in selection.window.launches}
-        absent = sum(kernel.shape not in there for kernel in plan.kernels)
+        absent = sum(kernel.shape not in selection.shapes for kernel in plan.kernels)
         without = f"; {count_text(absent, 'kernel')} of them by name, in a run more" if absent else ""
         return f"in launches {first} to {first + selection.launches - 1} of the program{without}"
     launches = sum(len(kernel.invocations) for kernel in plan.kernels)
@@ -91,7 +90,8 @@ def _kernel_line(kernel: PlannedKernel, plan: ProfilePlan, *, by_number: bool) -
     share = f"{format_percent(kernel.time_s / plan.time_s)}, " if plan.time_s else ""
     shape = f"grid {dims_text(kernel.shape.grid)}, block {dims_text(kernel.shape.block)}"
     operator = f", {printable(kernel.shape.operator)}" if kernel.shape.operator else ""
-    which = f"launch {', '.join(map(str, kernel.invocations))} of {kernel.launches}"
+    # ncu counts what other operators launch of the same name, grid and block, too.
+    which = f"launch {', '.join(map(str, kernel.invocations))} of {sum(kernel.counts)}"
     launches = which if by_number else count_text(kernel.launches, "launch", "es")
     return f"{share}{_name(kernel)}, {shape}{operator}: {launches}"
 

@@ -1,0 +1,74 @@
+"""What the limits of a kernel leave open, and what is asked of it in a second run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuprof.diagnose.questions import Question, open_questions, runs_on_tensor_cores
+from gpuprof.model.session import KernelProfile, OperatorFlop, Pipe, Throughput
+from tests import hand_made
+from tests.table import each_row
+
+EXACT = OperatorFlop(
+    path="fp32", flop=1e9, flop_per_s=1e12, exact=True, utilisation=(), operand_bytes=None, dram_fraction=None
+)
+ABOUT = OperatorFlop(
+    path="fp32", flop=1e9, flop_per_s=1e12, exact=False, utilisation=(), operand_bytes=None, dram_fraction=None
+)
+
+
+def kernel(busy: Mapping[str, float], pipes: Mapping[str, float], flop: OperatorFlop | None = EXACT) -> KernelProfile:
+    """A kernel with these units and pipes, each with the part of its peak that it reaches."""
+    return hand_made.kernel(
+        throughput=tuple(Throughput(unit, fraction) for unit, fraction in busy.items()),
+        pipes=tuple(Pipe(name, fraction, name) for name, fraction in pipes.items()),
+        operator_flop=flop,
+    )
+
+
+def asked(made: KernelProfile, *, opcodes_tell: bool = True) -> set[Question]:
+    return set(open_questions(made, opcodes_tell_tensor_work=opcodes_tell))
+
+
+@each_row(
+    ("busy", "pipes", "questions"),
+    [
+        # Arithmetic near its peak: nothing. Up to there: what executes, and where warps wait.
+        ({"sm": 0.95}, {"tensor": 0.9}, set()),
+        ({"sm": 0.95, "dram": 0.7}, {"fma": 0.95}, set()),
+        ({"sm": 0.95}, {"fp64": 0.93}, set()),
+        ({"sm": 0.9}, {"tensor": 0.89}, {"waits", "pipes"}),
+        ({"sm": 0.9}, {"alu": 0.95, "lsu": 0.95}, {"waits", "pipes"}),
+        # A busy level of memory: how its bytes are used.
+        ({"sm": 0.3, "dram": 0.6}, {"fma": 0.1}, {"waits", "memory"}),
+        ({"sm": 0.3, "l2": 0.8}, {"fma": 0.1}, {"waits", "memory"}),
+        ({"sm": 0.3, "l1": 0.8}, {"fma": 0.1}, {"waits", "memory"}),
+        # Both are busy, or nothing is: anything may be the cause.
+        ({"sm": 0.7, "dram": 0.7}, {"fma": 0.1}, {"waits", "memory", "pipes"}),
+        ({"sm": 0.59, "dram": 0.59}, {"fma": 0.1}, {"waits", "memory", "pipes"}),
+        ({}, {}, {"waits", "memory", "pipes"}),
+    ],
+)
+def test_a_question_is_open_where_limits_do_not_answer_it(
+    busy: Mapping[str, float], pipes: Mapping[str, float], questions: set[Question]
+) -> None:
+    assert asked(kernel(busy, pipes)) == questions
+
+
+@each_row(
+    ("flop", "tensor", "opcodes_tell", "questions"),
+    [
+        (EXACT, 0.5, False, set()),
+        (ABOUT, 0.0, False, {"work"}),
+        (None, 0.0, False, {"work"}),
+        (None, 0.5, True, {"work"}),
+        (None, 0.5, False, {"work", "tensor-work"}),
+        (ABOUT, 0.5, False, {"work", "tensor-work"}),
+    ],
+)
+def test_work_is_open_where_shapes_do_not_tell_it(
+    flop: OperatorFlop | None, tensor: float, opcodes_tell: bool, questions: set[Question]
+) -> None:
+    made = kernel({"sm": 0.7}, {"tensor": tensor}, flop)
+    assert asked(made, opcodes_tell=opcodes_tell) - {"waits", "pipes"} == questions
+    assert runs_on_tensor_cores(made) == (tensor > 0)

@@ -1,0 +1,429 @@
+"""`gpuprof run` in stages: a first verdict, the limits of one step, and answers to what they leave open."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from gpuprof.collect.collector import Collector
+from gpuprof.collect.cost import forecast_of
+from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunStarted, TimelineJudged
+from gpuprof.collect.ncu_help import options_of
+from gpuprof.collect.plan import ProfilePlan
+from gpuprof.collect.request import ProfileRequest
+from gpuprof.collect.selection import Selection
+from gpuprof.collect.survey import Survey
+from gpuprof.hardware.library import SpecLibrary
+from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.recorded import Report
+from gpuprof.model.torch_ranges import operator_with_shapes, product_size
+from gpuprof.model.trace import Trace
+from gpuprof.pipeline import profiled
+from tests import training
+from tests.made_launches import launches_step
+from tests.readings import trace_of
+from tests.standin_ncu import HELP
+from tests.table import each_row
+from tests.test_ranks import mpirun_on_path
+from tests.test_run import STANDIN, Bench, bench, value_after
+from tests.training import (
+    DEEP,
+    NCCL,
+    STEP,
+    WIDE,
+    Counted,
+    Work,
+    answers,
+    everything,
+    limits,
+    made_launches,
+    write_trace,
+)
+
+assert bench  # a fixture
+
+RECORDED = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
+FIRST = len(training.BEFORE) + 2 * len(STEP)
+"""The position of the step that is taken: n calls of an optimizer make n - 1 steps, and the first may warm up."""
+PASSES = '==PROF== Profiling "k" - 0: 0%....50%....100% - 3 passes\n'
+
+
+def counting(counted: Counted, step: Sequence[Work] = STEP, **more: object) -> dict[str, object]:
+    """A step of the stand-in in which the program is the made one."""
+    return {**launches_step(made_launches(counted, step), training.H100), "log": PASSES, **more}
+
+
+def kernels_of(bench: Bench) -> list[dict[str, Any]]:
+    """The kernels of the session that was left."""
+    kernels: list[dict[str, Any]] = json.loads((bench.folder / "out/session.json").read_text())["kernels"]
+    return kernels
+
+
+def instructions_of(kernel: Mapping[str, Any]) -> float | None:
+    """The instructions that were counted of a kernel."""
+    return next((count["value"] for count in kernel["counts"] if count["name"] == "instructions"), None)
+
+
+def counted_by_operator(bench: Bench) -> dict[str, set[float | None]]:
+    """The instructions of all kernels that have any counters, by operator with shapes."""
+    found: dict[str, set[float | None]] = {}
+    for kernel in kernels_of(bench):
+        if kernel["throughput"] or kernel["counts"]:
+            found.setdefault(operator_with_shapes(kernel["ranges"]), set()).add(instructions_of(kernel))
+    return found
+
+
+LOSS = "aten::mse_loss [2048, 512]"
+EXPECTED = {training.operator(work): {training.instructions(work)} for work in STEP if work.shapes}
+
+
+def traced(bench: Bench, step: Sequence[Work] = STEP, **more: bool) -> tuple[str, str]:
+    """The options by which a run takes the timeline of the made program for its survey."""
+    return ("--survey", str(write_trace(bench.folder / "survey.pt.trace.json.gz", step, **more)))
+
+
+def test_limits_of_a_step_come_first_and_then_what_they_leave_open(bench: Bench) -> None:
+    bench.steps(counting(limits), counting(answers))
+    done = bench.run(*traced(bench))
+    assert done.returncode == 0, done.stderr
+    first, second = bench.calls
+    assert value_after(first, "--launch-skip-before-match") == str(FIRST)
+    assert value_after(first, "--launch-count") == str(len(STEP))
+    assert not {"--kernel-id", "--kernel-name", "--nvtx-include"} & {*first}
+    counters = value_after(first, "--metrics").split(",")
+    assert "dram__bytes.sum" in counters and not any("pcsamp" in name or "sass__" in name for name in counters)
+    assert value_after(second, "--nvtx-include") == "gpuprof-chosen/"
+    assert not {"--kernel-id", "--kernel-name", "--launch-count"} & {*second}
+    asked = value_after(second, "--metrics").split(",")
+    assert "smsp__inst_executed.sum" in asked and "smsp__pcsamp_sample_count" in asked
+    assert not {*asked} & {name for name in counters if not name.startswith(("launch__", "gpu__time"))}
+    assert {"profile.ncu-rep", "profile-2.ncu-rep"} <= set(bench.left())
+    told = json.loads((bench.folder / "out/.gpuprof-marks.json").read_text())
+    assert (told["step"], told["by"], told["with"]) == (2, "optimizer", "nvtx")
+    # Each size has its own counters, and all of them those of both runs.
+    found = counted_by_operator(bench)
+    assert found == {**EXPECTED, LOSS: {None}} and found[DEEP] != found[WIDE], (
+        "what takes too little is not asked about"
+    )
+    assert all(kernel["throughput"] for kernel in kernels_of(bench) if kernel["ranges"] != ["aten::fill_ [2048, 512]"])
+
+
+def test_the_verdict_of_the_timeline_and_the_forecast_are_told_before_anything_is_counted(bench: Bench) -> None:
+    bench.steps(counting(limits), counting(answers))
+    done = bench.run(*traced(bench))
+    lines = [line.partition(":")[0] for line in done.stderr.splitlines()]
+    order = [name for name in lines if name in {"by times alone", "plan", "forecast", "limits", "answers"}]
+    assert order == ["by times alone", "plan", "forecast", "limits", "answers"]
+
+
+def test_events_tell_the_same_order(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.steps(counting(limits), counting(answers))
+    told: list[tuple[str, int]] = []
+
+    def tell(event: ProfileEvent) -> None:
+        if isinstance(event, (TimelineJudged, ProfilePlanned)):
+            told.append((type(event).__name__, len(bench.calls)))
+        elif isinstance(event, RunStarted):
+            told.append((event.stage, event.planned or 0))
+
+    for name, value in bench.environ.items():
+        monkeypatch.setenv(name, value)
+    _, survey = traced(bench)
+    request = ProfileRequest(
+        ("true",), bench.folder / "out", ncu=STANDIN, survey=survey, output="discard", on_event=tell
+    )
+    outcome = profiled(request)
+    assert outcome.error is None
+    assert [name for name, _ in told] == ["TimelineJudged", "ProfilePlanned", "limits", "answers"]
+    assert [count for _, count in told[:3]] == [0, 0, len(STEP)]
+
+
+def test_where_our_hook_names_nothing_a_part_of_the_window_is_asked_about(bench: Bench) -> None:
+    bench.steps(counting(limits), counting(answers))
+    done = bench.run("--annotate", "off", *traced(bench))
+    assert done.returncode == 0, done.stderr
+    _, second = bench.calls
+    skip, count = (int(value_after(second, f"--launch-{name}")) for name in ("skip-before-match", "count"))
+    assert skip >= FIRST and skip + count <= FIRST + len(STEP) and "--nvtx-include" not in second
+    found = counted_by_operator(bench)
+    assert {operator: found[operator] for operator in (DEEP, WIDE)} == {name: EXPECTED[name] for name in (DEEP, WIDE)}
+
+
+@pytest.mark.parametrize("way", ["old", "samples", "range", "a trace of the user's"])
+def test_by_names_each_size_has_its_own_counters_too(bench: Bench, way: str) -> None:
+    """ncu picks other launches of names that are not mangled than it is asked for: the first two come right."""
+    known = [line for line in HELP.splitlines() if "before-match" not in line]
+    bench.environ["STANDIN_HELP"] = "\n".join(known) if way == "old" else HELP
+    options_of.cache_clear()
+    bench.steps(*[counting(everything)] * 4)
+    options = {"samples": ("--samples", "2"), "range": ("--range", "Net/", "--kernel", "x64")}.get(way, ())
+    done = bench.run(*traced(bench, from_start=way != "a trace of the user's"), *options)
+    options_of.cache_clear()
+    assert done.returncode == 0, done.stderr
+    for words in bench.calls:
+        assert "--launch-skip-before-match" not in words and "--kernel-id" in words
+        assert "gpuprof-chosen/" not in words and ("Net/" in words) == (way == "range")
+    found = counted_by_operator(bench)
+    assert all(executed == EXPECTED[operator] for operator, executed in found.items())
+    assert {DEEP, WIDE} <= found.keys()
+
+
+OTHERS = [work._replace(name=work.name.replace("tile", "other")) for work in STEP]
+
+
+def test_a_program_that_launches_other_kernels_has_nothing_wrong_attached(bench: Bench) -> None:
+    # The same elementwise kernels and operators; the GEMM kernels are others, as after another autotuning.
+    bench.steps(*[counting(everything, OTHERS)] * 4)
+    done = bench.run(*traced(bench))
+    assert done.returncode == 0, done.stderr
+    first, by_names, *_ = bench.calls
+    assert "--launch-skip-before-match" in first and "--kernel-id" in by_names
+    assert "are not those of the survey" in done.stderr and "planned, but not launched again: sm80" in done.stderr
+    counted = [kernel["name"] for kernel in kernels_of(bench) if kernel["counts"] or kernel["throughput"]]
+    assert counted and set(counted) == {"elementwise"}
+
+
+def test_a_program_that_launches_nothing_of_what_was_surveyed_keeps_its_times(bench: Bench) -> None:
+    strange = [work._replace(name=f"strange_{number}") for number, work in enumerate(STEP)]
+    bench.steps(*[counting(everything, strange)] * 4)
+    done = bench.run(*traced(bench))
+    assert done.returncode == 3 and len(bench.calls) == 2
+    kernels = kernels_of(bench)
+    assert len(kernels) == 17 and not any(kernel["counts"] or kernel["throughput"] for kernel in kernels)
+    assert all(kernel["duration_s"] for kernel in kernels)
+
+
+@pytest.mark.parametrize("more", [1, 3])
+def test_launches_that_came_earlier_or_later_are_aligned(bench: Bench, more: int) -> None:
+    # Before its first step the program launches some more: the window comes later, by less than a tenth, or by more.
+    launches = [
+        launches_step(made_launches(counted, before=[training.BEFORE[0]] * (3 + more)), training.H100)
+        for counted in (limits, everything, answers)
+    ]
+    bench.steps(*launches)
+    done = bench.run(*traced(bench))
+    assert done.returncode == 0, done.stderr
+    assert ("are not those of the survey" in done.stderr) == (more == 3)
+    found = counted_by_operator(bench)
+    assert all(executed <= EXPECTED[operator] | {None} for operator, executed in found.items())
+    assert found[DEEP] == EXPECTED[DEEP] and found[WIDE] == EXPECTED[WIDE]
+
+
+def selections(bench: Bench, *options: str) -> list[list[str]]:
+    """The words of ncu that a dry run prints, for each run."""
+    done = bench.run("--dry-run", *options)
+    assert done.returncode == 0, done.stderr
+    checked = subprocess.run(["bash", "-n"], input=done.stdout, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    lines = [shlex.split(line) for line in done.stdout.splitlines()]
+    return [words for words in lines if str(STANDIN) in words]
+
+
+PEERS = [*STEP[:6], Work(NCCL, 50, "", "c10d::allreduce_", ((2048, 512),)), *STEP[6:]]
+
+
+def test_no_window_has_a_kernel_that_waits_for_a_peer_unless_all_ranks_are_profiled(bench: Bench) -> None:
+    options = ("--arch", "sm_90", *traced(bench, PEERS))
+    nccl = {3 + 6 + 17 * step for step in range(training.STEPS)}
+
+    def places(words: list[str]) -> range:
+        skip = int(value_after(words, "--launch-skip-before-match"))
+        return range(skip, skip + int(value_after(words, "--launch-count")))
+
+    limits_run, _ = selections(bench, *options)
+    assert len(places(limits_run)) == 10 and not nccl & {*places(limits_run)}
+    limits_run, _ = selections(bench, *options, "--peers")
+    assert len(places(limits_run)) == 17 and nccl & {*places(limits_run)}
+    limits_run, _ = selections(bench, *options, "--peers", "--exclude", NCCL)
+    assert not nccl & {*places(limits_run)}
+
+
+def test_a_part_of_the_program_that_waits_for_a_peer_is_not_marked(bench: Bench) -> None:
+    inside = Work(NCCL, 50, "layers.1.up", "c10d::allreduce_", ((2048, 512),))
+    step = [*STEP[:7], inside, *STEP[7:]]
+    selections(bench, "--arch", "sm_90", *traced(bench, step))
+    done = bench.run("--dry-run", "--arch", "sm_90", *traced(bench, step))
+    (marked,) = (shlex.split(line) for line in done.stdout.splitlines() if line.startswith("printf"))
+    units = json.loads(marked[2])["units"]
+    assert "layers.0.up" in units and not {"Net", "layers.1", "layers.1.up"} & {*units}
+
+
+def test_a_dry_run_by_a_survey_prints_both_stages(bench: Bench) -> None:
+    first, second = selections(bench, "--arch", "sm_90", *traced(bench))
+    assert value_after(first, "--launch-count") == "16" and value_after(second, "--nvtx-include") == "gpuprof-chosen/"
+    assert any(word.startswith("GPUPROF_MARK=") for word in second)
+    assert first[-1] == second[-1] == shutil.which("true")
+    (only,) = selections(bench, "--arch", "sm_90", "--set", "full", *traced(bench))
+    assert value_after(only, "--set") == "full"
+    for words in selections(bench, "--arch", "sm_90", "--range", "Net/", *traced(bench)):
+        assert "--kernel-id" in words and value_after(words, "--nvtx-include") == "Net/"
+
+
+FAILED = {"log": "==ERROR== The application returned an error code (3).\n", "code": 3}
+
+
+@each_row(
+    ("second", "code", "says"),
+    [
+        ({"log": "==ERROR== Something.\n", "code": 1}, 0, "answers: "),
+        ({"log": "==WARNING== No kernels were profiled.\n"}, 0, "cudaProfilerStart"),
+        (FAILED, 0, "answers: "),
+    ],
+)
+def test_limits_stay_where_answers_fail(tmp_path: Path, second: dict[str, object], code: int, says: str) -> None:
+    place = Bench(tmp_path)
+    place.steps(counting(limits), *[second] * 3)
+    done = place.run(*traced(place))
+    assert done.returncode == code and says in done.stderr, done.stderr
+    assert "profile.ncu-rep" in place.left() and "profile-2.ncu-rep" not in place.left()
+    kernels = [kernel for kernel in kernels_of(place) if kernel["throughput"]]
+    assert len(kernels) == 16 and all(instructions_of(kernel) is None for kernel in kernels)
+
+
+def test_marks_that_no_range_shows_are_tried_by_the_profiler(bench: Bench) -> None:
+    bench.steps(counting(limits), {"log": "==WARNING== No kernels were profiled.\n"}, counting(answers))
+    done = bench.run(*traced(bench))
+    assert done.returncode == 0, done.stderr
+    assert value_after(bench.calls[2], "--profile-from-start") == "off" and "--nvtx-include" not in bench.calls[2]
+    assert counted_by_operator(bench) == {**EXPECTED, LOSS: {None}}
+
+
+def test_a_failure_of_the_limits_leaves_the_times(bench: Bench) -> None:
+    bench.steps({"log": "==ERROR== Something.\n", "code": 1})
+    done = bench.run(*traced(bench))
+    assert done.returncode == 3 and not any("profile-2.log" in word for words in bench.calls for word in words)
+    assert all(kernel["time_share"] and not kernel["throughput"] for kernel in kernels_of(bench))
+
+
+def test_a_later_run_leaves_no_answers_of_an_earlier_one(bench: Bench) -> None:
+    bench.steps(counting(limits), counting(answers), counting(everything))
+    survey = traced(bench)
+    assert bench.run(*survey).returncode == 0 and "profile-2.ncu-rep" in bench.left()
+    again = bench.run(*survey, "--set", "full")
+    assert again.returncode == 2 and "profile" in again.stderr
+    assert bench.run(*survey, "--set", "full", "--force").returncode == 0
+    assert "profile-2.ncu-rep" not in bench.left() and "profile-2.log" not in bench.left()
+
+
+def test_few_launches_are_counted_in_one_run(bench: Bench) -> None:
+    few = STEP[:1]
+    bench.steps(counting(everything, few))
+    done = bench.run("--coverage", "100", *traced(bench, few))
+    assert done.returncode == 0, done.stderr
+    (words,) = bench.calls
+    counters = value_after(words, "--metrics").split(",")
+    assert {"dram__bytes.sum", "smsp__inst_executed.sum", "smsp__pcsamp_sample_count"} <= {*counters}
+    assert counted_by_operator(bench)[DEEP] == EXPECTED[DEEP]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["limits", "answers"])
+@pytest.mark.parametrize("by", ["signal", "timeout"])
+def test_what_was_counted_stays_where_a_stage_is_ended(bench: Bench, stage: str, by: str) -> None:
+    last = counting(limits if stage == "limits" else answers, sleep=30)
+    bench.steps(*([counting(limits)] if stage == "answers" else []), last)
+    report = "profile.ncu-rep" if stage == "limits" else "profile-2.ncu-rep"
+    if by == "timeout":
+        done = bench.run("--timeout", "3", *traced(bench))
+        code, err = done.returncode, done.stderr
+    else:
+        child = bench.start(*traced(bench))
+        deadline = time.monotonic() + 30
+        while report not in bench.left() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=30)
+        code = child.returncode
+    assert code == (4 if by == "timeout" else 130), err
+    assert len(bench.calls) == (1 if stage == "limits" else 2)
+    kernels = [kernel for kernel in kernels_of(bench) if kernel["throughput"]]
+    assert len(kernels) == 16
+    executed = {operator_with_shapes(kernel["ranges"]): instructions_of(kernel) for kernel in kernels}
+    assert executed[DEEP] == (None if stage == "limits" else next(iter(EXPECTED[DEEP])))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is planned by the recorded transformer's timeline, as gpuprof's own survey would leave it today."""
+
+    trace: Trace
+    survey: Survey
+    plan: ProfilePlan
+    arch: ArchSpec
+    step: Selection
+    answers: Selection
+
+
+@pytest.fixture(scope="module")
+def transformer() -> Planned:
+    """The plan for an H100."""
+    arch = SpecLibrary().arch("sm_90")
+    assert arch is not None
+    trace = replace(trace_of(RECORDED), from_start=True)
+    collector = Collector(ProfileRequest(("true",)), STANDIN, os.environ, _no_report, _no_report)
+    survey = Survey((trace,), 9.67).own_work()
+    plan = collector.plan(survey)
+    step = collector.select(survey, plan, arch)
+    return Planned(trace, survey, plan, arch, step, collector.select_of(plan, step, survey, plan.worth_asking))
+
+
+def _no_report(path: Path) -> Report:
+    raise AssertionError("nothing is read")
+
+
+def test_the_forecast_for_the_recorded_transformer_is_a_twentieth_of_the_full_set(transformer: Planned) -> None:
+    t = transformer
+    forecast = forecast_of(ProfilePlanned(t.plan, t.arch, "diagnose", 9.67, t.step, t.answers))
+    assert forecast.full_s == pytest.approx(1360, rel=0.01)
+    assert 20 * (9.67 + forecast.seconds) <= (forecast.full_s or 0.0)
+    assert [run.passes for run in forecast.runs] == [3, 9]
+    together = forecast_of(ProfilePlanned(t.plan, t.arch, "diagnose", 9.67, t.step, None))
+    assert together.seconds > forecast.seconds
+
+
+def test_each_gemm_of_the_transformer_is_planned_by_its_own_operator(transformer: Planned) -> None:
+    plan, window = transformer.plan, transformer.step.window
+    assert window is not None and transformer.step.by == "position"
+    there = {seen.shape for seen in window.launches}
+    assert {kernel.shape for kernel in plan.kernels} <= there
+    gemms = [kernel for kernel in plan.kernels if product_size((kernel.shape.operator,)) is not None]
+    names = {(kernel.shape.name, kernel.shape.grid, kernel.shape.block) for kernel in gemms}
+    assert len({kernel.shape for kernel in gemms}) == len(gemms) > len(names), "sizes share names and grids"
+    # Every size of a product that takes a hundredth of the time is planned.
+    times: dict[str, float] = {}
+    for seen in transformer.survey.launches():
+        if product_size(seen.ranges) is not None:
+            times[seen.operator] = times.get(seen.operator, 0.0) + (seen.duration_s or 0.0)
+    matter = {operator for operator, time_s in times.items() if time_s >= 0.01 * plan.time_s}
+    assert len(matter) >= 10 and matter <= {kernel.shape.operator for kernel in gemms}
+
+
+def test_the_transformer_s_open_questions_are_asked_in_marked_parts(transformer: Planned) -> None:
+    chosen, plan = transformer.answers, transformer.plan
+    assert chosen.by == "marks" and chosen.marks is not None and chosen.launches < transformer.step.launches
+    assert {kernel.shape for kernel in plan.worth_asking} <= chosen.shapes
+    assert (chosen.marks.step, chosen.marks.by) == (2, "optimizer")
+    assert {"head", "optimizer step"} <= {*chosen.marks.units}
+
+
+def test_each_rank_is_told_what_to_mark(bench: Bench) -> None:
+    mpirun_on_path(bench)
+    survey = traced(bench)
+    done = bench.run("--dry-run", "--arch", "sm_90", *survey, program=("mpirun", "-n", "2", "true"))
+    assert done.returncode == 0, done.stderr
+    first, second = (line for line in done.stdout.splitlines() if "#!/bin/sh" in line)
+    assert "GPUPROF_MARK=" in second and "GPUPROF_MARK" not in first
+    assert subprocess.run(["bash", "-n"], input=done.stdout, text=True, check=False).returncode == 0
