@@ -21,8 +21,8 @@ _NVTX = f"{MARK}/"
 class Selection:
     """Launches to profile: the filters for ncu, how many launches these should let through, and of which kernels.
 
-    `shapes` are those of the launches, if these are known one by one. A selection by position has the `window` that must
-    come, in its order. One by marks has the `marks` that our hook is to set.
+    `shapes` are those of the launches, if these are known one by one. A selection by position has the `window` that
+    must come, in its order. One by marks has the `marks` that our hook is to set.
     """
 
     filters: Filters
