@@ -83,9 +83,9 @@ class PlannedKernel:
         return None
 
     def sizes_worth_it(self, time_s: float) -> tuple[UsualLaunches, ...]:
-        """Return the sizes to profile: that with most time, and others that take enough of all planned kernels'.
+        """Return the sizes to profile: that with most time, and others that take enough of `time_s`.
 
-        One more size is one more launch, by number of each of them; `time_s` is their time.
+        That is the time of all planned kernels. By number, one more size is one more launch of each of them.
         """
         first, *others = self.usual
         return (first, *(size for size in others if size.time_s >= _WORTH_A_SIZE * time_s))

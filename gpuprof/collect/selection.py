@@ -87,7 +87,7 @@ def by_profiler(selection: Selection) -> Selection:
 
 
 def _units_around(seen: Seen) -> frozenset[str]:
-    """Return the parts of the program, of those that can be chosen, in which something was launched."""
+    """Return the parts of the program around a launch, of those that can be chosen."""
     return frozenset(unit_of(seen.ranges[:end]) for end in range(1, len(seen.ranges) + 1)) - {""}
 
 

@@ -146,7 +146,7 @@ def _first_of(launches: Iterable[Seen]) -> frozenset[int]:
 def _weights_s(kernels: Sequence[PlannedKernel]) -> list[dict[int, float]]:
     """Return the time of each kernel by the sizes of its launches that are worth it, the first with what is left.
 
-    It is 1 where no time is known, so that each kernel counts alike.
+    It is 1 if no time is known, so that each kernel counts alike.
     """
     planned_s = sum(kernel.time_s for kernel in kernels)
     weights = []
@@ -171,7 +171,7 @@ def _best_part(
     """Return the part of at most so many launches that represents most time, and of such parts the shortest.
 
     A kernel is represented by a launch that takes a usual time, and each of several sizes of its work by one of its
-    own. For each end the part begins as late as it can without losing any, or where it would be too long.
+    own. For each end the part begins as late as it can without losing one of them, or so that it is not too long.
     """
     usual: list[tuple[int, int] | None] = []
     for seen, place in zip(*piece, strict=True):
