@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,6 @@ from gpuprof.collect.asking import asked_about, with_reasons
 from gpuprof.collect.choices import DRY_ARCH
 from gpuprof.collect.collector import Collector
 from gpuprof.collect.command import as_ncu_may_call
-from gpuprof.collect.cost import forecast_of
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.events import ProfilePlanned, ProfileRemark, TimelineJudged
 from gpuprof.collect.folder import logs_to_refuse, taken
@@ -257,16 +255,8 @@ def _analysed(collector: Collector, finder: HardwareFinder) -> tuple[Analysis, G
 def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> ProfilePlanned:
     """Return what to profile on which chip, after the event of it."""
     request = collector.request
-    plan = collector.plan(survey)
     arch = _arch(request.arch) if request.arch is not None else finder(survey.device).arch
-    step = collector.select(survey, plan, arch)
-    together = ProfilePlanned(plan, arch, request.counters, survey.seconds, step, answers=None)
-    if not SETS[request.counters].in_stages:
-        planned = replace(together, selection=collector.select_of(plan, step, survey, plan.kernels))
-    else:
-        in_stages = replace(together, answers=collector.select_of(plan, step, survey, plan.worth_asking))
-        # Of a short program with few launches, another run would cost more than counters that nobody needs.
-        planned = min(in_stages, together, key=lambda way: forecast_of(way).seconds)
+    planned = collector.planned(survey, arch)
     request.on_event(planned)
     return planned
 

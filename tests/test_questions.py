@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuprof.diagnose.questions import Question, open_questions, runs_on_tensor_cores
+from gpuprof.model.field_types import ThroughputUnit
 from gpuprof.model.session import KernelProfile, OperatorFlop, Pipe, Throughput
 from tests import hand_made
 from tests.table import each_row
@@ -17,7 +18,9 @@ ABOUT = OperatorFlop(
 )
 
 
-def kernel(busy: Mapping[str, float], pipes: Mapping[str, float], flop: OperatorFlop | None = EXACT) -> KernelProfile:
+def kernel(
+    busy: Mapping[ThroughputUnit, float], pipes: Mapping[str, float], flop: OperatorFlop | None = EXACT
+) -> KernelProfile:
     """A kernel with these units and pipes, each with the part of its peak that it reaches."""
     return hand_made.kernel(
         throughput=tuple(Throughput(unit, fraction) for unit, fraction in busy.items()),
@@ -50,7 +53,7 @@ def asked(made: KernelProfile, *, opcodes_tell: bool = True) -> set[Question]:
     ],
 )
 def test_a_question_is_open_where_limits_do_not_answer_it(
-    busy: Mapping[str, float], pipes: Mapping[str, float], questions: set[Question]
+    busy: Mapping[ThroughputUnit, float], pipes: Mapping[str, float], questions: set[Question]
 ) -> None:
     assert asked(kernel(busy, pipes)) == questions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shlex
@@ -10,7 +11,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,11 @@ from gpuprof.collect.collector import Collector
 from gpuprof.collect.cost import forecast_of
 from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunStarted, TimelineJudged
 from gpuprof.collect.ncu_help import options_of
-from gpuprof.collect.plan import ProfilePlan
 from gpuprof.collect.request import ProfileRequest
-from gpuprof.collect.selection import Selection
 from gpuprof.collect.survey import Survey
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.recorded import Report
 from gpuprof.model.torch_ranges import operator_with_shapes, product_size
-from gpuprof.model.trace import Trace
 from gpuprof.pipeline import profiled
 from tests import training
 from tests.made_launches import MadeLaunch, launches_step
@@ -251,19 +247,18 @@ def test_no_window_has_a_kernel_that_waits_for_a_peer_unless_all_ranks_are_profi
         skip = int(value_after(words, "--launch-skip-before-match"))
         return range(skip, skip + int(value_after(words, "--launch-count")))
 
-    limits_run, _ = selections(bench, *options)
+    (limits_run,) = selections(bench, *options)
     assert len(places(limits_run)) == 10 and not nccl & {*places(limits_run)}
-    limits_run, _ = selections(bench, *options, "--peers")
+    limits_run, *_ = selections(bench, *options, "--peers")
     assert len(places(limits_run)) == 17 and nccl & {*places(limits_run)}
-    limits_run, _ = selections(bench, *options, "--peers", "--exclude", NCCL)
+    limits_run, *_ = selections(bench, *options, "--peers", "--exclude", NCCL)
     assert not nccl & {*places(limits_run)}
 
 
 def test_a_part_of_the_program_that_waits_for_a_peer_is_not_marked(bench: Bench) -> None:
     inside = Work(NCCL, 50, "layers.1.up", "c10d::allreduce_", ((2048, 512),))
     step = [*STEP[:7], inside, *STEP[7:]]
-    selections(bench, "--arch", "sm_90", *traced(bench, step))
-    done = bench.run("--dry-run", "--arch", "sm_90", *traced(bench, step))
+    done = bench.run("--dry-run", "--arch", "sm_90", "--set", "full", *traced(bench, step))
     (marked,) = (shlex.split(line) for line in done.stdout.splitlines() if line.startswith("printf"))
     units = json.loads(marked[2])["units"]
     assert "layers.0.up" in units and not {"Net", "layers.1", "layers.1.up"} & {*units}
@@ -389,48 +384,38 @@ def test_what_was_counted_stays_where_a_stage_is_ended(bench: Bench, stage: str,
     assert executed[DEEP] == (None if stage == "limits" else next(iter(EXPECTED[DEEP])))
 
 
-@dataclass(frozen=True)
-class Planned:
-    """What is planned by the recorded transformer's timeline, as gpuprof's own survey would leave it today."""
-
-    trace: Trace
-    survey: Survey
-    plan: ProfilePlan
-    arch: ArchSpec
-    step: Selection
-    answers: Selection
-
-
 @pytest.fixture(scope="module")
-def transformer() -> Planned:
-    """The plan for an H100."""
+def transformer() -> tuple[Survey, ProfilePlanned]:
+    """The recorded transformer's timeline as gpuprof's own survey would leave it today, and its plan for an H100."""
     arch = SpecLibrary().arch("sm_90")
     assert arch is not None
     trace = replace(trace_of(RECORDED), from_start=True)
     collector = Collector(ProfileRequest(("true",)), STANDIN, os.environ, _no_report, _no_report)
     survey = Survey((trace,), 9.67).own_work()
-    plan = collector.plan(survey)
-    step = collector.select(survey, plan, arch)
-    return Planned(trace, survey, plan, arch, step, collector.select_of(plan, step, survey, plan.worth_asking))
+    return survey, collector.planned(survey, arch)
 
 
 def _no_report(path: Path) -> Report:
     raise AssertionError("nothing is read")
 
 
-def test_the_forecast_for_the_recorded_transformer_is_a_twentieth_of_the_full_set(transformer: Planned) -> None:
-    t = transformer
-    forecast = forecast_of(ProfilePlanned(t.plan, t.arch, "diagnose", 9.67, t.step, t.answers))
+def test_the_forecast_for_the_recorded_transformer_is_a_twentieth_of_the_full_set(
+    transformer: tuple[Survey, ProfilePlanned],
+) -> None:
+    _, planned = transformer
+    forecast = forecast_of(planned)
     assert forecast.full_s == pytest.approx(1360, rel=0.01)
     assert 20 * (9.67 + forecast.seconds) <= (forecast.full_s or 0.0)
     assert [run.passes for run in forecast.runs] == [3, 9]
-    together = forecast_of(ProfilePlanned(t.plan, t.arch, "diagnose", 9.67, t.step, None))
-    assert together.seconds > forecast.seconds
+    assert forecast_of(dataclasses.replace(planned, answers=None)).seconds > forecast.seconds
 
 
-def test_each_gemm_of_the_transformer_is_planned_by_its_own_operator(transformer: Planned) -> None:
-    plan, window = transformer.plan, transformer.step.window
-    assert window is not None and transformer.step.by == "position"
+def test_each_gemm_of_the_transformer_is_planned_by_its_own_operator(
+    transformer: tuple[Survey, ProfilePlanned],
+) -> None:
+    survey, planned = transformer
+    plan, window = planned.plan, planned.selection.window
+    assert window is not None and planned.selection.by == "position"
     there = {seen.shape for seen in window.launches}
     assert {kernel.shape for kernel in plan.kernels} <= there
     gemms = [kernel for kernel in plan.kernels if product_size((kernel.shape.operator,)) is not None]
@@ -438,17 +423,21 @@ def test_each_gemm_of_the_transformer_is_planned_by_its_own_operator(transformer
     assert len({kernel.shape for kernel in gemms}) == len(gemms) > len(names), "sizes share names and grids"
     # Every size of a product that takes a hundredth of the time is planned.
     times: dict[str, float] = {}
-    for seen in transformer.survey.launches():
+    for seen in survey.launches():
         if product_size(seen.ranges) is not None:
             times[seen.operator] = times.get(seen.operator, 0.0) + (seen.duration_s or 0.0)
     matter = {operator for operator, time_s in times.items() if time_s >= 0.01 * plan.time_s}
     assert len(matter) >= 10 and matter <= {kernel.shape.operator for kernel in gemms}
 
 
-def test_the_transformer_s_open_questions_are_asked_in_marked_parts(transformer: Planned) -> None:
-    chosen, plan = transformer.answers, transformer.plan
-    assert chosen.by == "marks" and chosen.marks is not None and chosen.launches < transformer.step.launches
-    assert {kernel.shape for kernel in plan.worth_asking} <= chosen.shapes
+def test_the_transformer_s_open_questions_are_asked_in_marked_parts(
+    transformer: tuple[Survey, ProfilePlanned],
+) -> None:
+    _, planned = transformer
+    chosen = planned.answers
+    assert chosen is not None and chosen.by == "marks" and chosen.marks is not None
+    assert chosen.launches < planned.selection.launches
+    assert {kernel.shape for kernel in planned.plan.worth_asking} <= chosen.shapes
     assert (chosen.marks.step, chosen.marks.by) == (2, "optimizer")
     assert {"head", "optimizer step"} <= {*chosen.marks.units}
 

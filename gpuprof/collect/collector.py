@@ -20,9 +20,9 @@ from gpuprof.collect.commands import (
     survey_command,
     tool_command,
 )
-from gpuprof.collect.cost import PASS_S, limit_passes
+from gpuprof.collect.cost import PASS_S, forecast_of, limit_passes
 from gpuprof.collect.counter_sets import SETS
-from gpuprof.collect.events import ProfileRemark
+from gpuprof.collect.events import ProfilePlanned, ProfileRemark
 from gpuprof.collect.execution import Execution
 from gpuprof.collect.launches import Seen, launches_of
 from gpuprof.collect.ncu_help import options_of
@@ -103,9 +103,8 @@ class Collector:
     def command_lines(self, arch: ArchSpec) -> Iterator[str]:
         """Yield what would be executed, as lines for a shell; a plan is made only by a survey that the user gave."""
         request, execution = self.request, self.execution
-        survey = self.survey() if request.survey_file is not None else None
-        plan = self.plan(survey) if survey is not None else None
-        tool = self.tools()[0] if plan is None and not request.selects_launches else None
+        planned = self.planned(self.survey(), arch) if request.survey_file is not None else None
+        tool = self.tools()[0] if planned is None and not request.selects_launches else None
         if tool is not None and tool != NCU:
             yield from execution.lines(tool_command(request, tool, execution.plain))
         changes = {name: value for name, value in execution.environ.items() if execution.plain.get(name) != value}
@@ -113,26 +112,27 @@ class Collector:
             yield shell_line(["export", *(f"{name}={value}" for name, value in changes.items())])
         if tool == NCU:
             yield from execution.lines(survey_command(request, self._ncu))
-        if not request.only_times:
-            yield from self._counting_lines(arch, survey, plan)
+        if planned is not None:
+            yield from self._counting_lines(planned)
+        elif not request.only_times:
+            yield from execution.lines(profile_command(request, self._ncu, arch, None))
 
-    def _counting_lines(self, arch: ArchSpec, survey: Survey | None, plan: ProfilePlan | None) -> Iterator[str]:
+    def _counting_lines(self, planned: ProfilePlanned) -> Iterator[str]:
         """Yield the runs that count. Before the first it is not known which questions are open: all are asked."""
-        request, ncu, lines = self.request, self._ncu, self.execution.lines
-        if survey is None or plan is None:
-            yield from lines(profile_command(request, ncu, arch, None))
+        request, arch, selection, answers = self.request, planned.arch, planned.selection, planned.answers
+        if answers is None:
+            yield from self._lines(profile_command(request, self._ncu, arch, selection), selection)
             return
-        selection = self.select(survey, plan, arch)
-        if not SETS[request.counters].in_stages:
-            yield from lines(profile_command(request, ncu, arch, selection))
-            return
-        yield from lines(limits_command(request, ncu, arch, selection))
-        chosen = self.select_of(plan, selection, survey, plan.worth_asking)
-        if chosen.marks is not None:
-            place = shell_line([str(request.place / MARKS_FILE)])
-            yield f"{shell_line(['printf', '%s', marks_text(chosen.marks)])} >{place}"
-        asked = Asked(plan.worth_asking, frozenset(SETS[request.counters].questions), with_limits=False)
-        yield from lines(self._answers_command(arch, chosen, asked))
+        yield from self._lines(limits_command(request, self._ncu, arch, selection), selection)
+        asked = Asked(answers.kernels, frozenset(SETS[request.counters].questions), with_limits=False)
+        yield from self._lines(self._answers_command(arch, answers, asked), answers)
+
+    def _lines(self, command: NcuCommand, selection: Selection) -> Iterator[str]:
+        """Yield a command as lines for a shell, behind that which writes what our hook is to mark."""
+        if selection.marks is not None:
+            place = shell_line([str(self.request.place / MARKS_FILE)])
+            yield f"{shell_line(['printf', '%s', marks_text(selection.marks)])} >{place}"
+        yield from self.execution.lines(command)
 
     def tools(self) -> tuple[str, ...]:
         """Return the tools to try for the survey, in order. Only ncu takes launches by NVTX range."""
@@ -229,8 +229,20 @@ class Collector:
                 traces.append(trace)
         return traces
 
-    def plan(self, survey: Survey) -> ProfilePlan:
-        """Choose what to profile."""
+    def planned(self, survey: Survey, arch: ArchSpec) -> ProfilePlanned:
+        """Choose what to profile, and by which runs: limits and then answers, or everything in one."""
+        counters = self.request.counters
+        plan = self._plan(survey)
+        step = self._step(survey, plan, arch)
+        together = ProfilePlanned(plan, arch, counters, survey.seconds, step, answers=None)
+        if not SETS[counters].in_stages:
+            return replace(together, selection=self._part(plan, step, survey, plan.kernels))
+        in_stages = replace(together, answers=self._part(plan, step, survey, plan.worth_asking))
+        # Of a short program with few launches, another run would cost more than counters that nobody needs.
+        return min(in_stages, together, key=lambda way: forecast_of(way).seconds)
+
+    def _plan(self, survey: Survey) -> ProfilePlan:
+        """Return the kernels to profile. Raises UsageError if there are none."""
         request = self.request
         pattern = re.compile(request.kernel) if request.kernel is not None else None
         plan = make_plan(
@@ -252,7 +264,7 @@ class Collector:
         files = [given] if given is not None else survey_files(self.request.place)
         return f"list them: {shell_line(['gpuprof', 'show', *map(str, files[:1])])}"
 
-    def select(self, survey: Survey, plan: ProfilePlan, arch: ArchSpec) -> Selection:
+    def _step(self, survey: Survey, plan: ProfilePlan, arch: ArchSpec) -> Selection:
         """Choose how ncu selects the launches of a plan: by position if that is possible, else by names."""
         request = self.request
         named = by_names(plan, plan.kernels)
@@ -312,7 +324,7 @@ class Collector:
 
         `first` is how the limits were collected, of which a part is selected.
         """
-        selection = self.select_of(plan, first, survey, asked.kernels)
+        selection = self._part(plan, first, survey, asked.kernels)
         return self._collected(
             "answers", lambda chosen: self._answers_command(arch, chosen, asked), plan, selection, may_fail=True
         )
@@ -320,9 +332,7 @@ class Collector:
     def _answers_command(self, arch: ArchSpec, selection: Selection, asked: Asked) -> NcuCommand:
         return answers_command(self.request, self._ncu, arch, selection, asked.questions, with_limits=asked.with_limits)
 
-    def select_of(
-        self, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]
-    ) -> Selection:
+    def _part(self, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]) -> Selection:
         """Choose how ncu selects some kernels of a plan, whose launches are scattered over the first selection.
 
         Of the ways that need no names that with the fewest launches, if no kernel that it lacks is worth a run of its

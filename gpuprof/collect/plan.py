@@ -73,9 +73,9 @@ class PlannedKernel:
         return sum(duration for duration in self.durations if duration is not None)
 
     def size_of(self, duration_s: float | None) -> int | None:
-        """Return the place of the size of which a launch of that duration is a usual one; None if it is usual of none.
+        """Return the place of the size whose usual time a launch of that duration takes; None if it is of none.
 
-        If no times are known, all launches are usual ones of the only size.
+        If no time is known, there is one size, and each launch is of it.
         """
         for place, size in enumerate(self.usual):
             if size.median_s is None or (duration_s is not None and _is_about(duration_s, size.median_s)):

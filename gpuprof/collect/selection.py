@@ -22,8 +22,8 @@ class Selection:
     """Launches to profile: the filters for ncu, how many launches these should let through, and of which kernels.
 
     `time_s` is the time of the launches by themselves, as far as it is known. `shapes` are those of the launches, if
-    these are known one by one. A selection by position has the `window` that must come. One by marks has the `marks`
-    that our hook is to set.
+    these are known one by one. A selection by position has the `window` that must come, in its order. One by marks has the
+    `marks` that our hook is to set.
     """
 
     filters: Filters
@@ -62,8 +62,8 @@ def by_marks(
 ) -> Selection | None:
     """Select the modules, their backward passes and the optimizer's step that launch kernels, in one step.
 
-    `launches` are all of that step. Our hook marks the parts in the program, by a range around all that is inside: no
-    part with a launch that must not be profiled (`is_barred`) is chosen. None if no part launches any of the kernels.
+    `launches` are all of that step. Our hook marks the parts in the program, by a range, with all that is inside: a
+    part with a launch that must not be profiled (`is_barred`) is not chosen. None if no part launches a kernel.
     """
     around = [_units_around(seen) for seen in launches]
     barred = frozenset().union(*(units for seen, units in zip(launches, around, strict=True) if is_barred(seen)))
@@ -100,8 +100,7 @@ def _units_around(seen: Seen) -> frozenset[str]:
 def _few_units(inside: Mapping[str, Sequence[LaunchShape]], kernels: Sequence[PlannedKernel]) -> frozenset[str]:
     """Return parts of the program that together launch the kernels, as far as any part does, with few other launches.
 
-    Taken first is the part with the most kernels per launch, the larger of equal ones, then the one with the most of
-    those that are left.
+    Taken first is the part with the most kernels per launch, of equal parts the larger, then the next for what is left.
     """
     left = {kernel.shape for kernel in kernels}
     units: set[str] = set()

@@ -89,7 +89,7 @@ def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | No
     """Return the places of the launches that came as in the survey, each with its launch there, in their order.
 
     None if too few of them align: a launch is only believed to be that of the survey if those around it are, too, and
-    if its operator is not known to be another one. A run that ended early has the first launches of the window.
+    if its operator is not known to be another one. If a run was ended early, the first launches of the window came.
     """
     keys = [launch.key for launch in came]
     lost = len(window.launches) - math.ceil(_ALIGNED * len(window.launches))

@@ -56,8 +56,8 @@ class _Together(Struct, frozen=True):
 def with_answers(limits: Sequence[Report], answers: Sequence[Report]) -> tuple[Report, ...]:
     """Return the reports of a first run. Their launches also have the counters of the same work in a second run.
 
-    The same work has the same operator, shapes, function, grid and block. If no shapes are known, it must take about
-    as long. Launches of the second run whose work is in none of the first follow in reports of their own.
+    The same work has the same operator, shapes, function, grid and block. If no shapes are known, it must take about as
+    long. Launches of the second run whose work is in none of the first follow in reports of their own.
     """
     by_work, of_first = _by_work(answers), _by_work(limits)
     used: set[int] = set()
