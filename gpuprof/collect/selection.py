@@ -22,8 +22,8 @@ class Selection:
     """Launches to profile: the filters for ncu, how many launches these should let through, and of which kernels.
 
     `time_s` is the time of the launches by themselves, as far as it is known. `shapes` are those of the launches, if
-    these are known one by one. A selection by position has the `window` that must come, in its order. One by marks has the
-    `marks` that our hook is to set.
+    these are known one by one. A selection by position has the `window` that must come, in its order. One by marks has
+    the `marks` that our hook is to set.
     """
 
     filters: Filters
