@@ -130,6 +130,6 @@ def test_by_names_the_first_two_launches_come_in_any_case() -> None:
     plan = make_plan([*[seen("a", 3e-3)] * 6, *[seen("b", 1e-3)] * 6], coverage=1)
     (a, _) = plan.kernels
     assert by_names(plan, plan.kernels).filters.kernel_id == "::regex:^(a$|b$):^(2)$"
-    found = by_names(plan, [a], at_first=True)
+    found = by_names(plan, [a], at_first=[a])
     assert (found.by, found.launches, found.kernels, found.window) == ("names", 2, (a,), None)
     assert found.filters.kernel_id == "::regex:^(a$):^(1|2)$"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -249,8 +250,12 @@ def test_no_window_has_a_kernel_that_waits_for_a_peer_unless_all_ranks_are_profi
 
     (limits_run,) = selections(bench, *options)
     assert len(places(limits_run)) == 10 and not nccl & {*places(limits_run)}
+    # Nor is one profiled where the program launches otherwise than in the survey: none whose name begins so.
+    chosen = value_after(limits_run, "--kernel-name").removeprefix("regex:")
+    assert value_after(limits_run, "--kernel-name-base") == "function"
+    assert not re.search(chosen, NCCL) and re.search(chosen, "elementwise")
     limits_run, *_ = selections(bench, *options, "--peers")
-    assert len(places(limits_run)) == 17 and nccl & {*places(limits_run)}
+    assert len(places(limits_run)) == 17 and nccl & {*places(limits_run)} and "--kernel-name" not in limits_run
     limits_run, *_ = selections(bench, *options, "--peers", "--exclude", NCCL)
     assert not nccl & {*places(limits_run)}
 
@@ -283,7 +288,7 @@ FAILED = {"log": "==ERROR== The application returned an error code (3).\n", "cod
     [
         ({"log": "==ERROR== Something.\n", "code": 1}, 0, "answers: "),
         ({"log": "==WARNING== No kernels were profiled.\n"}, 0, "cudaProfilerStart"),
-        (FAILED, 0, "answers: "),
+        (FAILED, 4, "answers: "),
     ],
 )
 def test_limits_stay_where_answers_fail(tmp_path: Path, second: dict[str, object], code: int, says: str) -> None:

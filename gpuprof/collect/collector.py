@@ -30,7 +30,7 @@ from gpuprof.collect.ncu_runs import STOPPED, SURVEY, NcuRun, NcuRuns, ReadRepor
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
 from gpuprof.collect.request import COUNTED_FILES, COUNTED_LOGS, MARKS_FILE, ProfileRequest, survey_files
-from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, by_profiler, within
+from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, by_profiler, within, without_peers
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
@@ -86,6 +86,8 @@ class Collector:
         self.execution = Execution(request, environ, self._remark)
         self._runs = NcuRuns(self.execution, read, self._remark)
         self._read_survey = read_survey
+        self._failed: GpuprofError | None = None
+        """What ended the run for answers, after which the limits stay."""
         self._fits = True
         """Whether the launches that came last by position were those of the survey."""
 
@@ -93,6 +95,8 @@ class Collector:
         """Return the error of a program that did not come to a good end; None if it did."""
         if (by := self.execution.stopped_by) is not None:
             return (Interrupted if by == "interrupt" else ProgramFailed)(STOPPED[by])
+        if isinstance(self._failed, ProgramFailed):
+            return self._failed
         code = self.result.program_code
         return ProgramFailed(f"the program {_end_text(code)}") if code else None
 
@@ -276,7 +280,7 @@ class Collector:
                 launches, plan.kernels, steps=survey.steps_of(launches[0]), is_barred=self._barred(plan), most=most,
                 whole=request.kernel is None,
             )  # fmt: skip
-        return by_position(window, plan.kernels) if window is not None else named
+        return without_peers(by_position(window, plan.kernels), plan) if window is not None else named
 
     def _rank(self) -> int | None:
         """Return the rank that is profiled; None for all of them."""
@@ -339,13 +343,16 @@ class Collector:
         own; by names, if those would be far fewer.
         """
         named = by_names(plan, kernels)
-        if first.window is None:
+        if not self._can_count() or not survey.counts_all:
             return named
-        is_barred, begin = self._barred(plan), first.window.launches[0]
-        step = survey.step_number_of(begin) if self.request.annotate else None
+        window, is_barred = first.window, self._barred(plan)
+        begin = window.launches[0] if window is not None else survey.in_loop(kernels, self._rank())
+        step = survey.step_number_of(begin) if self.request.annotate and begin is not None else None
         ways = (
-            within(first.window, kernels, is_barred=is_barred) if self._fits else None,
-            by_marks(survey.step_around(begin), kernels, step, is_barred=is_barred) if step is not None else None,
+            within(window, kernels, is_barred=is_barred) if window is not None and self._fits else None,
+            by_marks(survey.step_around(begin), kernels, step, is_barred=is_barred)
+            if step is not None and begin is not None
+            else None,
         )
 
         def cost(way: Selection) -> tuple[bool, int]:
@@ -353,7 +360,7 @@ class Collector:
             return bool(lacking) and plan.is_worth_a_run(lacking), way.launches
 
         sturdy = min((way for way in ways if way is not None), key=cost, default=named)
-        return sturdy if sturdy.launches <= _FAR_FEWER * named.launches else named
+        return without_peers(sturdy, plan) if sturdy.launches <= _FAR_FEWER * named.launches else named
 
     def _collected(
         self,
@@ -377,10 +384,12 @@ class Collector:
             if not may_fail:
                 raise
             self._remark(f"{stage}: {error.message}")
+            self._failed = error
             return ()
         lost = _lost(selection.kernels, reports)
         if lost and plan.is_worth_a_run(lost) and not self.was_stopped():
-            instead = by_names(plan, lost, at_first=selection.by == "names")
+            sure = [kernel for kernel in lost if selection.by == "names" or not kernel.is_mangled]
+            instead = by_names(plan, lost, at_first=sure)
             if selection.marks is not None and not reports:
                 instead = by_profiler(selection)
             reports += self._again(stage, command, instead)

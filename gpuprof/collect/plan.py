@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -66,6 +66,11 @@ class PlannedKernel:
     def launches(self) -> int:
         """Return how often the survey saw it."""
         return len(self.durations)
+
+    @property
+    def is_mangled(self) -> bool:
+        """Tell whether its name is a mangled one; ncu 2025.3 was seen to miss numbers of others."""
+        return self.symbol != self.demangled
 
     @property
     def time_s(self) -> float:
@@ -131,9 +136,9 @@ class ProfilePlan:
         """Tell whether kernels take enough of the time to run the program for them once more."""
         return not self.time_s or sum(kernel.time_s for kernel in lost) >= _WORTH_A_RUN * self.time_s
 
-    def only(self, kernels: Sequence[PlannedKernel], *, at_first: bool = False) -> ProfilePlan:
-        """Return the plan for some kernels of this one; `at_first` at their first launches, which come in any case."""
-        chosen = tuple(replace(kernel, invocations=_FIRST) if at_first else kernel for kernel in kernels)
+    def only(self, kernels: Sequence[PlannedKernel], at_first: Collection[PlannedKernel] = ()) -> ProfilePlan:
+        """Return the plan for some kernels of this one; those of `at_first` at their first launches, which all have."""
+        chosen = tuple(replace(kernel, invocations=_FIRST) if kernel in at_first else kernel for kernel in kernels)
         others = (*self.others, *(kernel for kernel in self.kernels if kernel not in kernels))
         return replace(self, kernels=chosen, others=others, profiled=_profiled(chosen, others, self.peers))
 

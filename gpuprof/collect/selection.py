@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,6 +12,7 @@ from gpuprof.collect.command import Filters
 from gpuprof.collect.launches import LaunchShape, Seen
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
 from gpuprof.collect.window import Window, choose_window
+from gpuprof.model.labels import short_name
 from gpuprof.model.steps import StepNumber
 from gpuprof.model.torch_ranges import MARK, unit_of
 
@@ -43,9 +45,23 @@ def by_position(window: Window, kernels: Sequence[PlannedKernel]) -> Selection:
     return Selection(filters, count, tuple(kernels), "position", *_known_of(window.launches), window)
 
 
-def by_names(plan: ProfilePlan, kernels: Sequence[PlannedKernel], *, at_first: bool = False) -> Selection:
-    """Select kernels by names and launch numbers; `at_first` by the first two numbers, which always come."""
-    part = plan.only(kernels, at_first=at_first)
+def without_peers(selection: Selection, plan: ProfilePlan) -> Selection:
+    """Select no kernel that waits for another rank, even if the program launches otherwise than in the survey.
+
+    A kernel that waits never ends if it is profiled alone. Names say which, by what they do not begin with.
+    """
+    functions = sorted({re.sub(r"\W", ".", short_name(kernel.demangled)) for kernel in plan.peers})
+    if not functions or selection.by == "names":
+        return selection
+    filters = replace(selection.filters, kernel=f"^(?!{'|'.join(functions)})", name_base="function")
+    return replace(selection, filters=filters)
+
+
+def by_names(
+    plan: ProfilePlan, kernels: Sequence[PlannedKernel], at_first: Collection[PlannedKernel] = ()
+) -> Selection:
+    """Select kernels by names and launch numbers; those of `at_first` by the first two numbers, which always come."""
+    part = plan.only(kernels, at_first)
     time_s = sum(kernel.time_s / kernel.launches * len(kernel.invocations) for kernel in part.kernels)
     return Selection(part.filters(), part.profiled, tuple(kernels), "names", time_s)
 
@@ -84,7 +100,7 @@ def by_profiler(selection: Selection) -> Selection:
     """Select marked parts by cudaProfilerStart and cudaProfilerStop around them instead of a range."""
     assert selection.marks is not None
     marks = replace(selection.marks, with_="profiler")
-    return replace(selection, filters=Filters(from_start=False), marks=marks)
+    return replace(selection, filters=replace(selection.filters, ranges=(), from_start=False), marks=marks)
 
 
 def _known_of(launches: Sequence[Seen]) -> tuple[float, frozenset[LaunchShape]]:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuprof.collect.launches import Seen, launches_of
-from gpuprof.collect.plan import ProfilePlan
+from gpuprof.collect.plan import PlannedKernel, ProfilePlan
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.autotuning import Tries, without_tries
@@ -50,15 +50,20 @@ class Survey:
         Where a rank is among those recorded, of its processes.
         """
         shapes = {kernel.shape for kernel in plan.kernels}
-        launches = self.launches()
-        of_rank = [seen for seen in launches if rank is not None and self.recorded[seen.source].rank == rank]
         by_process: dict[Hashable, list[Seen]] = {}
-        for seen in of_rank or launches:
+        for seen in self._of_rank(rank):
             by_process.setdefault(seen.process, []).append(seen)
         return max(
             by_process.values(),
             key=lambda own: sum(seen.duration_s or 0.0 for seen in own if seen.shape in shapes),
         )
+
+    def in_loop(self, kernels: Sequence[PlannedKernel], rank: int | None) -> Seen | None:
+        """Return a launch of one of these kernels in the program's loop, not in its first step if it has several."""
+        shapes = {kernel.shape for kernel in kernels}
+        launches = [seen for seen in self._of_rank(rank) if seen.shape in shapes]
+        steps = self._loop(launches[0])[:2] if launches else ()
+        return next((seen for seen in launches if steps and self._step_of(seen) == steps[-1]), None)
 
     def steps_of(self, seen: Seen) -> list[TimeInterval]:
         """Return the steps of the program in whose recording a launch is."""
@@ -96,6 +101,11 @@ class Survey:
         own = [without_tries(recording) for recording in self.recorded]
         tries = Tries(sum(some.launches for _, some in own), sum(some.time_s for _, some in own))
         return replace(self, recorded=of_one_kind(recording for recording, _ in own), tries=tries)
+
+    def _of_rank(self, rank: int | None) -> list[Seen]:
+        """Return the launches of a rank; all of them if it is not among those recorded."""
+        launches = self.launches()
+        return [seen for seen in launches if self.recorded[seen.source].rank == rank is not None] or launches
 
     def launches(self) -> list[Seen]:
         """Return all launches of all processes. Raises InputError if there are none."""
