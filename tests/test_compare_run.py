@@ -151,7 +151,7 @@ def test_the_same_program_twice_is_the_same_after_five_rounds(two: Two) -> None:
     assert two.sides() == ["base"] * 2 + ["new"] * 3 + ["base"] * 2 + ["new"] * 2 + ["base"] * 2 + ["new"]
     assert [done.stderr.count(f"from {side}\n") for side in ("base", "new")] == [1, 1]
     # Timed runs are timed alone and alike, and what is excluded is in none.
-    surveys = [arguments for arguments in two.calls if "--kernel-id" not in arguments]
+    surveys = [arguments for arguments in two.calls if "--launch-count" not in arguments]
     assert len(surveys) == len(two.calls) - 2
     assert len({value_after(arguments, "--metrics") for arguments in surveys}) == 1
     assert {value_after(arguments, "--clock-control") for arguments in two.calls} == {"base"}

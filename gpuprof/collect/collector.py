@@ -46,6 +46,7 @@ from gpuprof.errors import (
 )
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.kernel_match import name_patterns
+from gpuprof.model.labels import short_name
 from gpuprof.model.recorded import GpuSamples, Launch, Report
 from gpuprof.model.surveyed import was_throttled
 from gpuprof.model.trace import KERNEL, Trace, is_communication
@@ -57,6 +58,8 @@ _MOST_S = 20.0
 """What the passes of a step may take in any case: some twice the program that our recordings are of."""
 _FAR_FEWER = 4
 """Names are the least sure way: surplus launches, of 0.3 s each, are worth less than a run that fails."""
+_NAMED = 5
+"""So many kernels that did not come are named."""
 _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
 
 
@@ -397,8 +400,7 @@ class Collector:
         if not reports and not may_fail:
             raise done.failures[0].error() if done.failures else EnvironmentProblem(*_NOT_ALIGNED)
         if lost:
-            names = ", ".join(sorted({kernel.demangled for kernel in lost}))
-            self._remark(f"planned, but not launched again: {names}")
+            self._remark(f"planned, but not launched again: {_names_of(lost)}")
             told = self.result.remarks[-1]
             reports = tuple(structs.replace(report, warnings=(*report.warnings, told)) for report in reports)
         return reports
@@ -479,6 +481,13 @@ def _nothing_planned(request: ProfileRequest, plan: ProfilePlan, list_them: str)
 def _lost(kernels: Sequence[PlannedKernel], reports: tuple[Report, ...]) -> tuple[PlannedKernel, ...]:
     """Return what was planned and is in none of the reports."""
     return not_seen_again(kernels, [launch for report in reports for launch in launches_of(report)])
+
+
+def _names_of(kernels: Sequence[PlannedKernel]) -> str:
+    """Name the first few kernels, which take most time, by their functions, and count the others."""
+    names = dict.fromkeys(short_name(kernel.demangled) for kernel in kernels)
+    first, others = [*names][:_NAMED], len(names) - _NAMED
+    return ", ".join([*first, f"and {others} more"] if others > 0 else first)
 
 
 def _fitting_in(report: Report, window: Window) -> Report | None:

@@ -73,6 +73,9 @@ COMMANDS: dict[str, dict[str, object]] = {
     "marked parts": {"filters": Filters(ranges=(f"{MARK}/",))},
     "from cudaProfilerStart": {"filters": Filters(kernel="^(slow|fixed)$", name_base="function", from_start=False)},
     "by position": {"filters": Filters(skip_before_match=203, launch_count=147)},
+    "without peers": {
+        "filters": Filters(kernel="^(?!ncclDevKernel_a|ncclDevKernel_b)", name_base="function", skip_before_match=3),
+    },
     "source folders": {"source": True, "source_folders": (Path("/tmp"), Path("a b"))},
     "processes": {"filters": Filters(processes="exclude:gcc")},
     **{
