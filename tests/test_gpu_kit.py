@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import importlib.metadata
 import io
 import json
 import os
@@ -21,20 +20,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.requirements import Requirement
 
 from benchmarks.gpu import context, runner, take
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.context import PROGRAMS, Places, StepContext
 from benchmarks.gpu.needs import NEEDS, environment
 from benchmarks.gpu.pack import MANIFEST, write_whole
-from benchmarks.gpu.packages import PACKAGES
 from benchmarks.gpu.runner import Kit, run_steps, scratch_folder
 from benchmarks.gpu.scrub import Names, NotKept, in_report, scrubbed
 from benchmarks.gpu.steps import CALL_S, FIRST_VISIT, START_S, VISIT_S, Step, calls, forecast_s, steps, steps_of
 from benchmarks.gpu.take import read_pack, take_in
 from gpuprof.collect.process import Ended
 from gpuprof.errors import EnvironmentProblem, InputError, UsageError
+from gpuprof.needed_packages import needed_packages
 from gpuprof.read.ncu_rep import read_ncu_rep
 from tests.standin_gpu import OPTIONS_2024, Machine, read_json, tools
 from tests.table import each_row
@@ -363,12 +361,6 @@ def test_the_readme_has_every_option_and_every_call_with_its_steps_and_forecast(
         assert re.findall(r"`([\w-]+)`", what) == [step.name for step in steps_of(int(call))[1:]]
 
 
-def test_packages_are_those_that_gpuprof_depends_on() -> None:
-    every = [Requirement(text) for text in importlib.metadata.requires("gpuprof-cli") or ()]
-    needed = {one.name.lower() for one in every if one.marker is None or one.marker.evaluate({"extra": ""})}
-    assert needed == set(PACKAGES)
-
-
 def test_a_missing_package_is_named_before_anything_starts(tmp_path: Path) -> None:
     # Without site-packages nothing is there but Python's own library.
     environ = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "PATH": os.environ["PATH"]}
@@ -377,7 +369,7 @@ def test_a_missing_package_is_named_before_anything_starts(tmp_path: Path) -> No
     error, hint = ended.stderr.splitlines()
     assert ended.returncode == EnvironmentProblem.exit_code and ended.stdout == ""
     assert error.startswith("error: ") and {"msgspec", "rich"} <= set(re.findall(r"[\w-]+", error))
-    assert f"-m pip install {' '.join(PACKAGES)}" in hint
+    assert f"-m pip install {' '.join(needed_packages())}" in hint
     assert list(tmp_path.iterdir()) == []
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from benchmarks.command_line import LEFT as SOME_LEFT
 from benchmarks.command_line import minutes
 from benchmarks.command_line import run as run_command
-from benchmarks.gpu.packages import require_packages
 from gpuprof.errors import GpuprofError, UsageError
+from gpuprof.needed_packages import refuse_missing_packages
 
 if TYPE_CHECKING:
     from benchmarks.gpu.runner import Kit
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def call(options: argparse.Namespace) -> int:
     """Run a call; return 0 only where all of its steps that can run here have run well."""
-    require_packages()
+    refuse_missing_packages()
     from benchmarks.gpu.context import Places
     from benchmarks.gpu.needs import environment, find_tools
     from benchmarks.gpu.runner import Kit, pack, run_steps, scratch_folder

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import os
 import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.gpu.packages import PACKAGES
-from benchmarks.gpu.packages import versions as versions_of
 from gpuprof import __version__
 from gpuprof.code.tools.disassemble import find_disassemblers
 from gpuprof.code.tools.nvrtc import find_nvrtc
@@ -22,12 +22,13 @@ from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.machine import InstalledGpu, gpus_here, version_text
 from gpuprof.collect.nvcc import find_nvcc
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.needed_packages import needed_packages
 
 NCU, NVCC, GPU, COUNTERS, NVRTC = "ncu", "nvcc", "gpu", "counters", "nvrtc"
 TORCH, TRITON, CUPY, JAX = FRAMEWORKS = ("torch", "triton", "cupy", "jax")
 NEEDS = (NCU, NVCC, GPU, COUNTERS, NVRTC, *FRAMEWORKS)
 """What a step can need."""
-_DISTRIBUTIONS = (*PACKAGES, "torch", "triton", "cupy-cuda13x", "cupy-cuda12x", "jax")
+_DISTRIBUTIONS = (*needed_packages(), "torch", "triton", "cupy-cuda13x", "cupy-cuda12x", "jax")
 _PATIENCE_S = 60.0
 
 
@@ -52,7 +53,7 @@ def find_tools(environ: Mapping[str, str]) -> Tools:
     missing = {name: f"Python has no {name}" for name in FRAMEWORKS if find_spec(name) is None}
     versions = {
         "gpuprof": __version__, "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(), **versions_of(_DISTRIBUTIONS),
+        "python": platform.python_version(), **dict(_versions_of(_DISTRIBUTIONS)),
     }  # fmt: skip
     gpu = next(iter(gpus_here(environ)), None)
     if gpu is None:
@@ -71,6 +72,13 @@ def find_tools(environ: Mapping[str, str]) -> Tools:
         missing=missing,
         versions=versions,
     )
+
+
+def _versions_of(packages: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield those packages that this Python has, each with its version."""
+    for package in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            yield package, importlib.metadata.version(package)
 
 
 def _ncu(environ: Mapping[str, str], missing: dict[str, str], versions: dict[str, str]) -> Path | None:
