@@ -67,6 +67,12 @@ def test_of_an_unknown_operator_only_a_launch_of_similar_time_is_the_same(
         assert (gap.what == "counters") == (instructions is None)
 
 
+def test_without_operators_a_launch_in_another_range_is_the_same_only_if_its_time_is_similar() -> None:
+    profiled = analysed(launch(10, "warm", instructions=1))
+    surveyed = analysed(launch(10, "warm"), launch(12, "small"), launch(100, "large"))
+    assert counts(profiled, surveyed) == {"warm": 1, "small": 1, "large": None}
+
+
 @each_row("operator", [DOWN, "aten::addmm [64, 64]×[64, 256]", "aten::mm [64, 64]×[64, 257]"])
 @each_row("took_us", [33, None])
 def test_a_launch_of_another_operator_or_of_other_shapes_gives_no_counters(

@@ -250,3 +250,11 @@ def test_a_launch_whose_operator_is_known_to_be_another_one_is_not_aligned() -> 
     # One that is not known fits any.
     bare = [replace(one, ranges=()) for one in window.launches]
     assert places_of(bare, window) == [(place, place) for place in range(20)]
+
+
+def test_a_launch_that_the_program_has_in_another_range_is_not_aligned() -> None:
+    # Without operators: the program's own ranges tell two sizes apart. Some tools see more of the ranges around.
+    window = Window(0, tuple(alternating(20, "small", "large")))
+    assert places_of(alternating(20, "large", "small"), window) is None
+    more = [replace(one, ranges=("epoch", *one.ranges)) for one in window.launches]
+    assert places_of(more, window) == [(place, place) for place in range(20)]

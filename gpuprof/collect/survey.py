@@ -62,8 +62,11 @@ class Survey:
         """Return a launch of one of these kernels in the program's loop, not in its first step if it has several."""
         shapes = {kernel.shape for kernel in kernels}
         launches = [seen for seen in self._of_rank(rank) if seen.shape in shapes]
-        steps = self._loop(launches[0])[:2] if launches else ()
-        return next((seen for seen in launches if steps and self._step_of(seen) == steps[-1]), None)
+        steps = self.steps_of(launches[0])[:2] if launches else []
+        in_steps = (
+            seen for start_s, end_s in steps[-1:] for seen in launches if start_s <= (seen.launched_s or 0.0) < end_s
+        )
+        return next(in_steps, None)
 
     def steps_of(self, seen: Seen) -> list[TimeInterval]:
         """Return the steps of the program in whose recording a launch is."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import PlannedKernel
 from gpuprof.model.intervals import TimeInterval
-from gpuprof.model.torch_ranges import operator_with_shapes
+from gpuprof.model.torch_ranges import operator_with_shapes, own_ranges
 
 _FEW = 64
 """A program that launches no more is profiled as a whole."""
@@ -89,7 +89,7 @@ def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | No
     """Return the places of the launches that came as in the survey, each with its launch there, in their order.
 
     None if too few of them align: a launch is only believed to be that of the survey if those around it are, too, and
-    if its operator is not known to be another one. If a run was ended early, the first launches of the window came.
+    if it is not known to be launched elsewhere. If a run was ended early, the first launches of the window came.
     """
     keys = [launch.key for launch in came]
     lost = len(window.launches) - math.ceil(_ALIGNED * len(window.launches))
@@ -101,9 +101,13 @@ def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | No
 
 
 def _may_be(came: Seen, surveyed: Seen) -> bool:
-    """Tell whether the operators of two launches of one kernel are the same, as far as both are known with shapes."""
+    """Tell whether two launches of one kernel are the same, as far as that is known: by their operators with shapes,
+    else by the program's ranges around them, of which another tool may see fewer."""
     one, other = operator_with_shapes(came.ranges), operator_with_shapes(surveyed.ranges)
-    return not one or not other or one == other
+    if one and other:
+        return one == other
+    around, its_around = ({*own_ranges(seen.ranges)} for seen in (came, surveyed))
+    return around <= its_around or its_around <= around
 
 
 def _stretches(launches: Sequence[Seen], steps: Sequence[TimeInterval]) -> Iterator[Sequence[Seen]]:

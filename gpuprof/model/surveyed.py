@@ -186,7 +186,8 @@ def _kinds(kernel: KernelProfile, own: Recorded) -> Iterator[tuple[Hashable, boo
     Beside it whether that is a kernel of any place, where the kernel's own is known.
     """
     names = [kernel_key(kernel.demangled), *([own.launch.mangled] if own.launch.mangled is not None else [])]
-    places = (kernel.ranges, launched_by(kernel.ranges), innermost_operator(kernel.ranges), None)
+    launchers = (launched_by(kernel.ranges), innermost_operator(kernel.ranges))
+    places = (kernel.ranges, *filter(None, launchers), None)
     resources = resources_of_kernel(kernel)
     known = dict.fromkeys((resources, Resources(resources.registers_per_thread, None), Resources(None, None)))
     for rank, taken, name, place in product(dict.fromkeys((kernel.rank, None)), known, names, places):
