@@ -177,7 +177,7 @@ class Case:
         return max(self.utilisation.values(), default=None)
 
     def is_told(self, unit: str) -> bool:
-        """Tell whether NVIDIA's rule alone says how busy a unit is, at least."""
+        """Tell whether it is only known how busy a unit is at least: by NVIDIA's rule, or by some of its parts."""
         return any(known.unit == unit and known.definition == OR_MORE for known in self.kernel.throughput)
 
     def light_metric(self, unit: str) -> str:
@@ -188,7 +188,7 @@ class Case:
         chain = self.recorded.hardware.arch.counters.get(f"throughput.{unit}", ())
         for link in chain:
             known = [(value, name) for name, _ in link.terms if (value := self.number(name)) is not None]
-            if known:
+            if known and len(known) == len(link.terms):
                 return max(known)[1] if link.how == "largest" else known[0][1]
         return self._busiest_part() if unit == "sm" else ""
 

@@ -167,7 +167,7 @@ class Throughput(Struct, frozen=True):
     elapsed cycles.
 
     `definition` says so where only another fraction was recorded, such as that "of active cycles", or where NVIDIA's
-    rule tells no more than a lower bound.
+    rule, or some of the unit's parts, tell no more than a lower bound.
     """
 
     unit: Annotated[ThroughputUnit, about("hardware unit; memory: caches, their links and DRAM together")]
