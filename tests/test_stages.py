@@ -187,7 +187,7 @@ def test_a_program_that_launches_other_kernels_has_nothing_wrong_attached(bench:
     assert done.returncode == 0, done.stderr
     first, by_names, *_ = bench.calls
     assert "--launch-skip-before-match" in first and "--kernel-id" in by_names
-    assert "are not those of the survey" in done.stderr and "planned, but not launched again: sm80" in done.stderr
+    assert "are not those of the survey" in done.stderr and "planned, but not counted: sm80" in done.stderr
     counted = [kernel["name"] for kernel in kernels_of(bench) if kernel["counts"] or kernel["throughput"]]
     assert counted and set(counted) == {"elementwise"}
 
@@ -258,6 +258,13 @@ def test_no_window_has_a_kernel_that_waits_for_a_peer_unless_all_ranks_are_profi
     assert len(places(limits_run)) == 17 and nccl & {*places(limits_run)} and "--kernel-name" not in limits_run
     limits_run, *_ = selections(bench, *options, "--peers", "--exclude", NCCL)
     assert not nccl & {*places(limits_run)}
+
+
+def test_the_plan_promises_another_run_only_for_kernels_that_are_worth_it(bench: Bench) -> None:
+    # What the program launches before its first step is in no window, and takes 0.2 % of the time.
+    done = bench.run("--plan-only", "--coverage", "100", *traced(bench))
+    (plan,) = (line for line in done.stdout.splitlines() if line.startswith("plan:"))
+    assert "1 kernel of them left out" in plan and "in a run more" not in plan
 
 
 def test_a_part_of_the_program_that_waits_for_a_peer_is_not_marked(bench: Bench) -> None:

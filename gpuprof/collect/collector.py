@@ -400,7 +400,7 @@ class Collector:
         if not reports and not may_fail:
             raise done.failures[0].error() if done.failures else EnvironmentProblem(*_NOT_ALIGNED)
         if lost:
-            self._remark(f"planned, but not launched again: {_names_of(lost)}")
+            self._remark(f"planned, but not counted: {_names_of(lost)}")
             told = self.result.remarks[-1]
             reports = tuple(structs.replace(report, warnings=(*report.warnings, told)) for report in reports)
         return reports

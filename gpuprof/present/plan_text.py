@@ -57,8 +57,9 @@ def _selection_text(plan: ProfilePlan, selection: Selection) -> str:
     """Say which launches stand for the kernels: consecutive ones, or those of their names and numbers."""
     if selection.window is not None:
         first = selection.window.skip + 1
-        absent = sum(kernel.shape not in selection.shapes for kernel in plan.kernels)
-        without = f"; {count_text(absent, 'kernel')} of them by name, in a run more" if absent else ""
+        absent = [kernel for kernel in plan.kernels if kernel.shape not in selection.shapes]
+        how = "by name, in a run more" if plan.is_worth_a_run(absent) else "left out, as not worth a run"
+        without = f"; {count_text(len(absent), 'kernel')} of them {how}" if absent else ""
         return f"in launches {first} to {first + selection.launches - 1} of the program{without}"
     launches = sum(len(kernel.invocations) for kernel in plan.kernels)
     extra = selection.launches - launches
