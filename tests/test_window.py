@@ -252,6 +252,15 @@ def test_a_launch_whose_operator_is_known_to_be_another_one_is_not_aligned() -> 
     assert places_of(bare, window) == [(place, place) for place in range(20)]
 
 
+def test_launches_are_aligned_by_symbols_where_a_survey_has_no_other_names() -> None:
+    # cupti-python gives symbols, and ncu has both names; PyTorch's traces have none of the symbols of C++.
+    came = [replace(one, symbol=f"_Z1{one.symbol}v") for one in WINDOW.launches]
+    by_cupti = Window(0, tuple(replace(one, demangled=one.symbol or "") for one in came))
+    by_pytorch = Window(0, tuple(replace(one, symbol=None) for one in came))
+    every = [(place, place) for place in range(len(came))]
+    assert places_of(came, by_cupti) == places_of(came, by_pytorch) == every
+
+
 def test_a_launch_that_the_program_has_in_another_range_is_not_aligned() -> None:
     # Without operators: the program's own ranges tell two sizes apart. Some tools see more of the ranges around.
     window = Window(0, tuple(alternating(20, "small", "large")))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.recorded import Dim3, Launch, Report
 from gpuprof.model.torch_ranges import innermost_operator
 from gpuprof.model.trace import KERNEL, TRY, Activity, Trace
@@ -73,11 +72,6 @@ class Seen:
     def shape(self) -> LaunchShape:
         """Return what it shares with equal launches."""
         return LaunchShape(self.symbol or self.demangled, self.grid, self.block, self.operator)
-
-    @property
-    def key(self) -> Hashable:
-        """Return name, grid and block, the same from whichever tool the launch comes."""
-        return kernel_key(self.demangled), self.grid, self.block
 
 
 @lru_cache(maxsize=4096)

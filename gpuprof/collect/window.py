@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
@@ -18,6 +18,7 @@ from typing import NamedTuple
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import PlannedKernel
 from gpuprof.model.intervals import TimeInterval
+from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.torch_ranges import operator_with_shapes, own_ranges
 
 _FEW = 64
@@ -91,13 +92,20 @@ def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | No
     None if too few of them align: a launch is only believed to be that of the survey if those around it are, too, and
     if it is not known to be launched elsewhere. If a run was ended early, the first launches of the window came.
     """
-    keys = [launch.key for launch in came]
+    symbols = {launch.symbol for launch in window.launches if launch.symbol is not None}
+    keys = [_key(launch, symbols) for launch in came]
     lost = len(window.launches) - math.ceil(_ALIGNED * len(window.launches))
-    planned = [launch.key for launch in window.launches[: len(came) + lost]]
+    planned = [_key(launch, symbols) for launch in window.launches[: len(came) + lost]]
     matcher = SequenceMatcher(None, keys, planned, autojunk=False)
     places = ((block.a + step, block.b + step) for block in matcher.get_matching_blocks() for step in range(block.size))
     pairs = [(place, window.launches[at]) for place, at in places if _may_be(came[place], window.launches[at])]
     return pairs if len(pairs) >= _ALIGNED * max(1, min(len(came), len(window.launches))) else None
+
+
+def _key(launch: Seen, symbols: Collection[str]) -> Hashable:
+    """Return name, grid and block, the same from whichever tool a launch comes: some know symbols alone."""
+    name = launch.symbol if launch.symbol in symbols else kernel_key(launch.demangled)
+    return name, launch.grid, launch.block
 
 
 def _may_be(came: Seen, surveyed: Seen) -> bool:
