@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from gpuprof.collect.launches import Seen, launches_of
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
@@ -16,7 +17,7 @@ from gpuprof.model.steps import StepNumber, loop_of, step_number
 from gpuprof.model.trace import ProgramStep, Trace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Survey:
     """What a survey has recorded: a report of ncu, or timelines, one of each process.
 
@@ -85,7 +86,7 @@ class Survey:
         start_s, end_s = step.start_s, step.start_s + step.duration_s
         return [
             other
-            for other in launches_of(self.recorded[seen.source], seen.source)
+            for other in self.launches()
             if other.process == seen.process and other.launched_s is not None and start_s <= other.launched_s < end_s
         ]
 
@@ -112,6 +113,10 @@ class Survey:
 
     def launches(self) -> list[Seen]:
         """Return all launches of all processes. Raises InputError if there are none."""
+        return self._launches
+
+    @cached_property
+    def _launches(self) -> list[Seen]:
         every: Sequence[Report | Trace] = self.recorded
         return [seen for source, recorded in enumerate(every) for seen in _seen_in(recorded, source)]
 
