@@ -92,7 +92,7 @@ def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | No
     None if too few of them align: a launch is only believed to be that of the survey if those around it are, too, and
     if it is not known to be launched elsewhere. If a run was ended early, the first launches of the window came.
     """
-    symbols = {launch.symbol for launch in window.launches if launch.symbol is not None}
+    symbols = {launch.symbol for launch in came} & {launch.symbol for launch in window.launches} - {None}
     keys = [_key(launch, symbols) for launch in came]
     lost = len(window.launches) - math.ceil(_ALIGNED * len(window.launches))
     planned = [_key(launch, symbols) for launch in window.launches[: len(came) + lost]]
@@ -102,8 +102,9 @@ def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | No
     return pairs if len(pairs) >= _ALIGNED * max(1, min(len(came), len(window.launches))) else None
 
 
-def _key(launch: Seen, symbols: Collection[str]) -> Hashable:
-    """Return name, grid and block, the same from whichever tool a launch comes: some know symbols alone."""
+def _key(launch: Seen, symbols: Collection[str | None]) -> Hashable:
+    """Return name, grid and block, the same from whichever tool a launch comes: by its symbol if that is one of these,
+    which both tools know, as some know nothing else."""
     name = launch.symbol if launch.symbol in symbols else kernel_key(launch.demangled)
     return name, launch.grid, launch.block
 
