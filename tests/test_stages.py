@@ -260,6 +260,14 @@ def test_no_window_has_a_kernel_that_waits_for_a_peer_unless_all_ranks_are_profi
     assert not nccl & {*places(limits_run)}
 
 
+def test_of_long_kernels_no_more_launches_are_counted_than_it_takes(bench: Bench) -> None:
+    # Three passes of a whole step would take the GPU 9.7 s; of one a hundred times as long, 16 minutes.
+    for times, launches in ((5_000, 16), (500_000, 10)):
+        step = [work._replace(us=work.us * times) for work in STEP]
+        words, *_ = selections(bench, "--arch", "sm_90", *traced(bench, step))
+        assert value_after(words, "--launch-count") == str(launches)
+
+
 def test_the_plan_promises_another_run_only_for_kernels_that_are_worth_it(bench: Bench) -> None:
     # What the program launches before its first step is in no window, and takes 0.2 % of the time.
     done = bench.run("--plan-only", "--coverage", "100", *traced(bench))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -275,14 +276,18 @@ class Collector:
         """Choose how ncu selects the launches of a plan: by position if that is possible, else by names."""
         request = self.request
         named = by_names(plan, plan.kernels)
-        most = max(_FAR_FEWER * named.launches, int(_MOST_S / (limit_passes(arch) * PASS_S)))
+        passes = limit_passes(arch)
+        most = max(_FAR_FEWER * named.launches, int(_MOST_S / (passes * PASS_S)))
         window = None
         if self._can_count() and survey.counts_all:
             launches = survey.of_main_process(plan, self._rank())
-            window = choose_window(
-                launches, plan.kernels, steps=survey.steps_of(launches[0]), is_barred=self._barred(plan), most=most,
-                whole=request.kernel is None,
+            choose = partial(
+                choose_window, launches, plan.kernels, steps=survey.steps_of(launches[0]),
+                is_barred=self._barred(plan), most=most,
             )  # fmt: skip
+            window = choose(whole=request.kernel is None)
+            if window is not None and passes * window.time_s > _MOST_S:
+                window = choose(whole=False)
         return without_peers(by_position(window, plan.kernels), plan) if window is not None else named
 
     def _rank(self) -> int | None:

@@ -37,6 +37,11 @@ class Window:
     skip: int
     launches: tuple[Seen, ...]
 
+    @property
+    def time_s(self) -> float:
+        """Return the time of its launches, as far as it is known."""
+        return sum(seen.duration_s or 0.0 for seen in self.launches)
+
 
 class _Piece(NamedTuple):
     """Consecutive launches that may all be profiled. `kernels` has for each the place of its kernel in the plan."""
