@@ -12,7 +12,8 @@ from gpuprof.collect.ncu_help import options_in
 from gpuprof.collect.shell import shell_line
 from gpuprof.diagnose.registry import RULES
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.hardware.specs import ArchSpec
+from gpuprof.hardware.specs import LEVELS, ArchSpec
+from gpuprof.hardware.specs import metrics_of as metrics_of_link
 from tests.table import each_row
 
 
@@ -40,6 +41,14 @@ def test_nothing_is_asked_for_that_takes_many_passes_and_is_told_by_others() -> 
     asked = question_metrics(SM_90, ["work", "memory", "pipes", "waits"])
     assert not [metric for metric in asked if metric.startswith("sm__ops_path")]
     assert not {*asked}.intersection(limit_metrics(SM_90)) - {"gpu__time_duration.sum", *LAUNCH}
+
+
+def test_the_limits_tell_what_each_level_of_memory_moves_on_every_architecture() -> None:
+    for arch in map(_arch, ("sm_70", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120")):
+        metrics = {*limit_metrics(arch)}
+        for quantity in ("duration", *(f"{kind}.{level}" for kind in ("traffic", "throughput") for level in LEVELS)):
+            links = (metrics_of_link(link) for link in arch.counters[quantity])
+            assert any(metrics.issuperset(names) for names in links), (arch.name, quantity)
 
 
 @settings(max_examples=10)

@@ -40,6 +40,8 @@ _LIMITS = (
 """The limits of a kernel: its clocks, its bytes at three levels, how busy the parts of each unit are, and its
 occupancy. Chosen so that CUPTI needs two passes for them on GH100 (`python -m benchmarks.passes`)."""
 _LIMIT_QUANTITIES = ("pipe.fmaheavy", "peak.")
+_OF_HOSTS_DRAM = ("traffic.dram", "throughput.dram")
+"""If DRAM is the host's, its controller tells of it."""
 _QUANTITIES: Mapping[Question, tuple[str, ...]] = {
     "work": ("work.", "peak."),
     "tensor-work": ("work.tensor.",),
@@ -71,7 +73,9 @@ _OF_BITS = "tensor.int1"
 
 def limit_metrics(arch: ArchSpec) -> tuple[str, ...]:
     """Return the metrics of a kernel's limits on an architecture, each once."""
-    wanted = (TIME, *LAUNCH, *_SLICES, *_with_dram(arch, _LIMITS), *_of_quantities(arch, _LIMIT_QUANTITIES))
+    hosts = _OF_HOSTS_DRAM if _DRAM not in arch.counters else ()
+    quantities = _of_quantities(arch, (*_LIMIT_QUANTITIES, *hosts))
+    wanted = (TIME, *LAUNCH, *_SLICES, *_with_dram(arch, _LIMITS), *quantities)
     return tuple(dict.fromkeys(wanted))
 
 
