@@ -109,7 +109,8 @@ class Survey:
     def _of_rank(self, rank: int | None) -> list[Seen]:
         """Return the launches of a rank; all of them if it is not among those recorded."""
         launches = self.launches()
-        return [seen for seen in launches if self.recorded[seen.source].rank == rank is not None] or launches
+        of_rank = [seen for seen in launches if rank is not None and self.recorded[seen.source].rank == rank]
+        return of_rank or launches
 
     def launches(self) -> list[Seen]:
         """Return all launches of all processes. Raises InputError if there are none."""

@@ -247,7 +247,7 @@ def _evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
     name, rate, is_told = _NAMES[level], rate_of(case, level), case.is_told(level)
     metric, meaning = case.light_metric(level), f"{name} busy{', at least' if is_told else ''}"
     return (
-        Evidence(LIGHT_TOLD if is_told else metric, 100 * fraction, "%", threshold=BUSY.value, meaning=meaning),
+        Evidence(metric or LIGHT_TOLD, 100 * fraction, "%", threshold=BUSY.value, meaning=meaning),
         *((Evidence("", rate, "B/s", threshold=None, meaning=f"{name} rate"),) if rate is not None else ()),
         *case.stall_evidence("long_scoreboard", None),
     )

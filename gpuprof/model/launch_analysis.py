@@ -383,7 +383,8 @@ class _LaunchAnalysis(Struct):
             is_known = moved is not None or by_parts is not None
             busy = self._quantity(f"throughput.{unit}", self.clocks, quiet=is_known)
             if busy is not None:
-                yield Throughput(unit, busy.value / 100, busy.definition if busy.basis == "derived" else None)
+                said = {"derived": busy.definition, "estimated": OR_MORE}
+                yield Throughput(unit, busy.value / 100, said.get(busy.basis))
             elif moved is not None:
                 yield Throughput(unit, moved)
             elif by_parts is not None:
@@ -391,10 +392,10 @@ class _LaunchAnalysis(Struct):
 
     def _sm_by_parts(self) -> Throughput | None:
         """Return how busy the SM is by its busiest part, issue slots or a pipe; no less if a part was not collected."""
-        names = ("scheduler.issue-slots", *(f"pipe.{name}" for name in PIPES if name not in _HALVES))
-        parts = [self._quantity(name, self.clocks, quiet=True) for name in names if name in self.hardware.arch.counters]
-        issue, *pipes = parts or [None]
-        known = [part.value for part in pipes if part is not None and part.basis == "counted"]
+        names = (f"pipe.{name}" for name in PIPES if name not in _HALVES)
+        pipes = [self._quantity(name, self.clocks, quiet=True) for name in names if name in self.hardware.arch.counters]
+        issue = self._quantity("scheduler.issue-slots", self.clocks, quiet=True)
+        known = [pipe.value for pipe in pipes if pipe is not None and pipe.basis == "counted"]
         if issue is None or not known:
             return None
         return Throughput("sm", max(issue.value / 100, *known), None if len(known) == len(pipes) else OR_MORE)
