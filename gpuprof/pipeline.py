@@ -244,7 +244,8 @@ def _analysed(collector: Collector, finder: HardwareFinder) -> tuple[Analysis, G
     request.on_event(TimelineJudged(_diagnosed(only_timed(surveyed, ONLY_TIMES), request)))
     planned = _plan(collector, survey, finder)
     try:
-        return _counted(collector, survey, surveyed, planned, finder), collector.ended_early()
+        analysis, failure = _counted(collector, survey, surveyed, planned, finder)
+        return analysis, collector.ended_early() or failure
     except GpuprofError as failure:
         error = collector.ended_early() if collector.was_stopped() else failure
         request.on_event(ProfileRemark(f"{failure.message}; only the times of the survey are known"))
@@ -263,18 +264,26 @@ def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> Profi
 
 def _counted(
     collector: Collector, survey: Survey, surveyed: Analysis, planned: ProfilePlanned, finder: HardwareFinder
-) -> Analysis:
-    """Return the survey with the counters of a plan: all in one run, or the limits and then the answers."""
+) -> tuple[Analysis, GpuprofError | None]:
+    """Return the survey with the counters of a plan, and what went wrong after those that are there.
+
+    They come all in one run, or the limits first, and then the answers.
+    """
     plan, arch, selection = planned.plan, planned.arch, planned.selection
     if planned.answers is None:
-        return joined(_analysis(collector.profile(arch, plan, selection), finder), surveyed)
-    limits = collector.limits(arch, plan, selection)
-    analysis = joined(_analysis(limits, finder), surveyed)
-    asked = asked_about(plan, analysis.session, arch, SETS[collector.request.counters])
+        return joined(_analysis(collector.profile(arch, plan, selection), finder), surveyed), None
+    reports, failure = collector.limits(arch, plan, selection), None
+    limits = joined(_analysis(reports, finder), surveyed).session
+    asked = asked_about(plan, limits, arch, SETS[collector.request.counters])
     if asked.kernels and not collector.was_stopped():
-        answers = collector.answers(arch, plan, selection, survey, asked)
-        analysis = joined(_analysis(with_answers(limits, answers), finder), surveyed)
-    return structs.replace(analysis, session=with_reasons(analysis.session, plan, asked))
+        try:
+            reports = with_answers(reports, collector.answers(arch, plan, selection, survey, asked))
+        except GpuprofError as error:
+            failure, told = error, f"{error.message}; only the limits of the kernels are known"
+            collector.request.on_event(ProfileRemark(told))
+            reports = tuple(structs.replace(report, warnings=(*report.warnings, told)) for report in reports)
+    profiled = with_reasons(_analysis(reports, finder), plan, asked, arch, failure)
+    return joined(profiled, surveyed), failure
 
 
 def _analysis(reports: Sequence[Report], finder: HardwareFinder) -> Analysis:

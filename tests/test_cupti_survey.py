@@ -71,7 +71,8 @@ def test_kernels_copies_and_settings_become_a_timeline_with_symbols(tmp_path: Pa
     ]  # fmt: skip
     copy, kernel, setting = trace.activities
     assert (copy.name, copy.memory, copy.bytes, setting.bytes) == ("host to device", "pageable", 4096, 64)
-    assert (kernel.name, kernel.grid, kernel.block) == ("_Z4scalPfi", (64, 2, 1), (128, 1, 1))
+    assert (kernel.name, kernel.mangled) == ("scal(float*, int)", "_Z4scalPfi")
+    assert (kernel.grid, kernel.block) == ((64, 2, 1), (128, 1, 1))
     assert (kernel.registers_per_thread, kernel.shared_bytes, kernel.stream) == (40, 1536, 7)
     (device,) = trace.devices
     assert (device.name, device.compute_capability, device.sm_count) == ("NVIDIA H100 80GB HBM3", "9.0", 132)

@@ -301,9 +301,9 @@ FAILED = {"log": "==ERROR== The application returned an error code (3).\n", "cod
 @each_row(
     ("second", "code", "says"),
     [
-        ({"log": "==ERROR== Something.\n", "code": 1}, 0, "answers: "),
-        ({"log": "==WARNING== No kernels were profiled.\n"}, 0, "cudaProfilerStart"),
-        (FAILED, 4, "answers: "),
+        ({"log": "==ERROR== Something.\n", "code": 1}, 3, "only the limits"),
+        ({"log": "==WARNING== No kernels were profiled.\n"}, 4, "by position"),
+        (FAILED, 4, "only the limits"),
     ],
 )
 def test_limits_stay_where_answers_fail(tmp_path: Path, second: dict[str, object], code: int, says: str) -> None:
@@ -314,14 +314,20 @@ def test_limits_stay_where_answers_fail(tmp_path: Path, second: dict[str, object
     assert "profile.ncu-rep" in place.left() and "profile-2.ncu-rep" not in place.left()
     kernels = [kernel for kernel in kernels_of(place) if kernel["throughput"]]
     assert len(kernels) == 16 and all(instructions_of(kernel) is None for kernel in kernels)
+    # Of what was asked it is told why there is no answer, and the report has it as a warning.
+    session = json.loads((tmp_path / "out/session.json").read_text())
+    why = next(text for text in session["sources"][0]["warnings"] if "only the limits" in text).partition(";")[0]
+    asked = [kernel for kernel in kernels if [gap["why"] for gap in kernel["missing"]] == [why]]
+    assert len(asked) >= 8
 
 
-def test_marks_that_no_range_shows_are_tried_by_the_profiler(bench: Bench) -> None:
+def test_where_marks_bring_nothing_a_part_of_the_step_is_taken_by_position(bench: Bench) -> None:
     bench.steps(counting(limits), {"log": "==WARNING== No kernels were profiled.\n"}, counting(answers))
     done = bench.run(*traced(bench))
     assert done.returncode == 0, done.stderr
-    assert value_after(bench.calls[2], "--profile-from-start") == "off" and "--nvtx-include" not in bench.calls[2]
-    assert counted_by_operator(bench) == {**EXPECTED, LOSS: {None}}
+    assert "--launch-skip-before-match" in bench.calls[2] and "--nvtx-include" not in bench.calls[2]
+    assert value_after(bench.calls[2], "--export") == "out/profile-2-again.ncu-rep"
+    assert counted_by_operator(bench) == EXPECTED
 
 
 def test_a_failure_of_the_limits_leaves_the_times(bench: Bench) -> None:

@@ -12,6 +12,9 @@ from typing import Literal
 INJECTED = Path(__file__).resolve().parent / "inject"
 """The folder that goes first on PYTHONPATH. It holds a sitecustomize, which Python runs before any program."""
 
+MARK_FILE = "GPUPROF_MARK"
+"""The variable that names the file in which our part reads what it is to mark."""
+
 
 @dataclass(frozen=True, slots=True)
 class Marked:
@@ -53,7 +56,7 @@ def marks_text(parts: Marked) -> str:
 
 def marking(place: Path) -> dict[str, str]:
     """Return the variables by which an annotated program marks what a file says."""
-    return {"GPUPROF_MARK": str(place.absolute())}
+    return {MARK_FILE: str(place.absolute())}
 
 
 def surveyed(environ: Mapping[str, str], folder: Path) -> dict[str, str]:

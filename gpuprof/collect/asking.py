@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from gpuprof.collect.counter_sets import CounterSet
-from gpuprof.collect.metrics import opcodes_tell_tensor_work
+from gpuprof.collect.metrics import LAUNCH, TIME, opcodes_tell_tensor_work, question_metrics
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
-from gpuprof.diagnose.questions import Question, open_questions, runs_on_tensor_cores
+from gpuprof.diagnose.questions import QUESTIONS, Question, open_questions, runs_on_tensor_cores
+from gpuprof.errors import GpuprofError
 from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.analyse import Analysis, Recorded
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session
@@ -54,19 +56,31 @@ def asked_about(plan: ProfilePlan, session: Session, arch: ArchSpec, chosen: Cou
     return Asked(tuple(kernels), frozenset(questions), with_limits)
 
 
-def with_reasons(session: Session, plan: ProfilePlan, asked: Asked) -> Session:
-    """Return a session in which a kernel that has only its limits says why, instead of listing all that it lacks."""
+def with_reasons(
+    analysis: Analysis, plan: ProfilePlan, asked: Asked, arch: ArchSpec, failure: GpuprofError | None = None
+) -> Analysis:
+    """Return an analysis in which a kernel that has only its limits says why, instead of listing all that it lacks.
+
+    `failure` ended the run for the answers, if it did not come to a good end.
+    """
+    answers = frozenset(question_metrics(arch, QUESTIONS)) - {TIME, *LAUNCH}
     works = {_planned_work(kernel) for kernel in asked.kernels}
     worth = {_planned_work(kernel) for kernel in plan.worth_asking}
 
-    def told(kernel: KernelProfile) -> KernelProfile:
+    def told(kernel: KernelProfile, recorded: Recorded) -> KernelProfile:
         work = _work(kernel)
-        if not kernel.throughput or work in works:
+        if not kernel.throughput or any(map(recorded.launch.metrics.has, answers)):
             return kernel
-        why = "its limits leave nothing open" if work in worth else "it takes too little of the time to be asked about"
+        if work in works:
+            why = failure.message if failure is not None else "no launch of it came in the run for that"
+        elif work in worth:
+            why = "its limits leave nothing open"
+        else:
+            why = "it takes too little of the time to be asked about"
         return replace(kernel, missing=(Missing("counters beside its limits", why, _MORE),))
 
-    return replace(session, kernels=tuple(map(told, session.kernels)))
+    kernels = map(told, analysis.session.kernels, analysis.recorded)
+    return replace(analysis, session=replace(analysis.session, kernels=tuple(kernels)))
 
 
 def _questions(kernel: KernelProfile, arch: ArchSpec, chosen: CounterSet) -> Iterable[Question]:

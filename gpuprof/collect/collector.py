@@ -21,7 +21,15 @@ from gpuprof.collect.commands import (
     survey_command,
     tool_command,
 )
-from gpuprof.collect.cost import PASS_S, forecast_of, limit_passes
+from gpuprof.collect.cost import (
+    FULL_PASS_S,
+    FULL_PASSES,
+    PASS_S,
+    START_S,
+    answer_passes,
+    forecast_of,
+    limit_passes,
+)
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.events import ProfilePlanned, ProfileRemark
 from gpuprof.collect.execution import Execution
@@ -30,7 +38,7 @@ from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.ncu_runs import STOPPED, SURVEY, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.process import Ended
-from gpuprof.collect.request import COUNTED_FILES, COUNTED_LOGS, MARKS_FILE, ProfileRequest, survey_files
+from gpuprof.collect.request import AGAIN, COUNTED_FILES, COUNTED_LOGS, MARKS_FILE, ProfileRequest, survey_files
 from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, by_profiler, within, without_peers
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, of_one_kind
@@ -57,8 +65,6 @@ from gpuprof.units import format_si
 ReadSurvey = Callable[[Path], Report | Trace]
 _MOST_S = 20.0
 """What the passes of a step may take in any case: some twice the program that our recordings are of."""
-_FAR_FEWER = 4
-"""Names are the least sure way: surplus launches, of 0.3 s each, are worth less than a run that fails."""
 _NAMED = 5
 """So many kernels that did not come are named."""
 _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
@@ -90,8 +96,6 @@ class Collector:
         self.execution = Execution(request, environ, self._remark)
         self._runs = NcuRuns(self.execution, read, self._remark)
         self._read_survey = read_survey
-        self._failed: GpuprofError | None = None
-        """What ended the run for answers, after which the limits stay."""
         self._fits = True
         """Whether the launches that came last by position were those of the survey."""
 
@@ -99,8 +103,6 @@ class Collector:
         """Return the error of a program that did not come to a good end; None if it did."""
         if (by := self.execution.stopped_by) is not None:
             return (Interrupted if by == "interrupt" else ProgramFailed)(STOPPED[by])
-        if isinstance(self._failed, ProgramFailed):
-            return self._failed
         code = self.result.program_code
         return ProgramFailed(f"the program {_end_text(code)}") if code else None
 
@@ -240,14 +242,19 @@ class Collector:
     def planned(self, survey: Survey, arch: ArchSpec) -> ProfilePlanned:
         """Choose what to profile, and by which runs: limits and then answers, or everything in one."""
         counters = self.request.counters
-        plan = self._plan(survey)
+        chosen, plan = SETS[counters], self._plan(survey)
         step = self._step(survey, plan, arch)
-        together = ProfilePlanned(plan, arch, counters, survey.seconds, step, answers=None)
-        if not SETS[counters].in_stages:
-            return replace(together, selection=self._part(plan, step, survey, plan.kernels))
-        in_stages = replace(together, answers=self._part(plan, step, survey, plan.worth_asking))
+        together = ProfilePlanned(plan, arch, counters, survey.program_s, step, answers=None)
+        if not chosen.in_stages:
+            full_s = FULL_PASSES * FULL_PASS_S
+            return replace(together, selection=self._ways(plan, step, survey, plan.kernels, full_s)[0])
+        answers = self._ways(plan, step, survey, plan.worth_asking, self._answers_s(arch))[0]
         # Of a short program with few launches, another run would cost more than counters that nobody needs.
-        return min(in_stages, together, key=lambda way: forecast_of(way).seconds)
+        return min(replace(together, answers=answers), together, key=lambda way: forecast_of(way).seconds)
+
+    def _answers_s(self, arch: ArchSpec) -> float:
+        """Return about how long the passes of a launch take for the answers."""
+        return answer_passes(arch, SETS[self.request.counters].questions) * PASS_S
 
     def _plan(self, survey: Survey) -> ProfilePlan:
         """Return the kernels to profile. Raises UsageError if there are none."""
@@ -274,21 +281,25 @@ class Collector:
 
     def _step(self, survey: Survey, plan: ProfilePlan, arch: ArchSpec) -> Selection:
         """Choose how ncu selects the launches of a plan: by position if that is possible, else by names."""
-        request = self.request
+        request, passes = self.request, limit_passes(arch)
         named = by_names(plan, plan.kernels)
-        passes = limit_passes(arch)
-        most = max(_FAR_FEWER * named.launches, int(_MOST_S / (passes * PASS_S)))
-        window = None
-        if self._can_count() and survey.counts_all:
-            launches = survey.of_main_process(plan, self._rank())
-            choose = partial(
-                choose_window, launches, plan.kernels, steps=survey.steps_of(launches[0]),
-                is_barred=self._barred(plan), most=most,
-            )  # fmt: skip
-            window = choose(whole=request.kernel is None)
-            if window is not None and passes * window.time_s > _MOST_S:
-                window = choose(whole=False)
-        return without_peers(by_position(window, plan.kernels), plan) if window is not None else named
+        if not self._can_count() or not survey.counts_all:
+            return named
+        most_s = max(_MOST_S, _twice(named, passes * PASS_S, survey.program_s))
+        launches = survey.of_main_process(plan, self._rank())
+        choose = partial(
+            choose_window, launches, plan.kernels, steps=survey.steps_of(launches[0]), is_barred=self._barred(plan),
+            most=int(most_s / (passes * PASS_S)),
+        )  # fmt: skip
+        window = choose(whole=request.kernel is None)
+        if window is not None and passes * window.time_s > most_s:
+            window = choose(whole=False)
+        return without_peers(by_position(window, plan.kernels), self._peers(survey)) if window is not None else named
+
+    def _peers(self, survey: Survey) -> set[str]:
+        """Return the names of kernels that wait for another rank, which are not to be profiled."""
+        names = {seen.demangled for seen in survey.launches()}
+        return {name for name in names if is_communication(name)} if not self.request.peers else set()
 
     def _rank(self) -> int | None:
         """Return the rank that is profiled; None for all of them."""
@@ -316,13 +327,13 @@ class Collector:
 
         if plan is None or selection is None:
             return self._outcome(self._runs.run("profile", command(None), None))
-        return self._collected("profile", command, plan, selection)
+        return self._collected("profile", command, plan, [selection])
 
     def limits(self, arch: ArchSpec, plan: ProfilePlan, selection: Selection) -> tuple[Report, ...]:
         """Run the program again and collect what limits the chosen launches: a report for each profiled rank."""
         self._clear()
         return self._collected(
-            "limits", lambda chosen: limits_command(self.request, self._ncu, arch, chosen), plan, selection
+            "limits", lambda chosen: limits_command(self.request, self._ncu, arch, chosen), plan, [selection]
         )
 
     def _clear(self) -> None:
@@ -332,77 +343,66 @@ class Collector:
     def answers(
         self, arch: ArchSpec, plan: ProfilePlan, first: Selection, survey: Survey, asked: Asked
     ) -> tuple[Report, ...]:
-        """Run the program once more for what is asked; if that fails, return nothing, and the limits stay.
-
-        `first` is how the limits were collected, of which a part is selected.
-        """
-        selection = self._part(plan, first, survey, asked.kernels)
-        return self._collected(
-            "answers", lambda chosen: self._answers_command(arch, chosen, asked), plan, selection, may_fail=True
-        )
+        """Run the program once more for what is asked. `first` is how the limits were collected."""
+        ways = self._ways(plan, first, survey, asked.kernels, self._answers_s(arch))
+        return self._collected("answers", lambda chosen: self._answers_command(arch, chosen, asked), plan, ways)
 
     def _answers_command(self, arch: ArchSpec, selection: Selection, asked: Asked) -> NcuCommand:
         return answers_command(self.request, self._ncu, arch, selection, asked.questions, with_limits=asked.with_limits)
 
-    def _part(self, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel]) -> Selection:
-        """Choose how ncu selects some kernels of a plan, whose launches are scattered over the first selection.
+    def _ways(
+        self, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel], launch_s: float
+    ) -> list[Selection]:
+        """Return how ncu can select some kernels of a plan, the best way first; another is for when nothing comes.
 
-        Of the ways that need no names that with the fewest launches, if no kernel that it lacks is worth a run of its
-        own; by names, if those would be far fewer.
+        Ways that need no names are the sturdy ones: of these that with the fewest launches is the best, if no kernel
+        that it lacks is worth a run of its own. By names, if the sturdy one takes longer than two runs by names.
+        `launch_s` is what the passes of a launch take.
         """
         named = by_names(plan, kernels)
         if not self._can_count() or not survey.counts_all:
-            return named
+            return [named]
         window, is_barred = first.window, self._barred(plan)
         begin = window.launches[0] if window is not None else survey.in_loop(kernels, self._rank())
         step = survey.step_number_of(begin) if self.request.annotate and begin is not None else None
-        ways = (
-            within(window, kernels, is_barred=is_barred) if window is not None and self._fits else None,
-            by_marks(survey.step_around(begin), kernels, step, is_barred=is_barred)
-            if step is not None and begin is not None
-            else None,
-        )
+        part = within(window, kernels, is_barred=is_barred) if window is not None and self._fits else None
+        marked = None
+        if step is not None and begin is not None:
+            marked = by_marks(survey.step_around(begin), kernels, step, is_barred=is_barred)
 
         def cost(way: Selection) -> tuple[bool, int]:
             lacking = [kernel for kernel in kernels if kernel.shape not in way.shapes]
             return bool(lacking) and plan.is_worth_a_run(lacking), way.launches
 
-        sturdy = min((way for way in ways if way is not None), key=cost, default=named)
-        return without_peers(sturdy, plan) if sturdy.launches <= _FAR_FEWER * named.launches else named
+        ways = sorted((way for way in (part, marked) if way is not None), key=cost)
+        if not ways or ways[0].launches * launch_s > _twice(named, launch_s, survey.program_s):
+            return [named]
+        if ways == [marked]:
+            ways.append(by_profiler(ways[0]))
+        peers = self._peers(survey)
+        return [without_peers(way, peers) for way in ways]
 
     def _collected(
-        self,
-        stage: str,
-        command: Callable[[Selection], NcuCommand],
-        plan: ProfilePlan,
-        selection: Selection,
-        *,
-        may_fail: bool = False,
+        self, stage: str, command: Callable[[Selection], NcuCommand], plan: ProfilePlan, ways: Sequence[Selection]
     ) -> tuple[Report, ...]:
-        """Run the program for a selection, and once more for those of its kernels that did not come.
+        """Run the program for a selection: in another way if nothing came, and by names for kernels that are lacking.
 
         Where an autotuner found its choices on disk, the program launches less than in the survey, and ncu 2025.3 was
         seen to miss numbers of kernels whose names are not mangled.
         """
+        selection, *others = ways
         self._mark(selection)
-        try:
-            done = self._runs.run(stage, command(selection), selection.launches, may_be_empty=True)
-            reports = self._fitting(self._outcome(done), selection)
-        except GpuprofError as error:
-            if not may_fail:
-                raise
-            self._remark(f"{stage}: {error.message}")
-            self._failed = error
-            return ()
+        done = self._runs.run(stage, command(selection), selection.launches, may_be_empty=True)
+        reports = self._fitting(self._outcome(done), selection)
+        again = iter(AGAIN)
+        if not reports and others and not self.was_stopped():
+            reports = self._again(stage, command, others[0], next(again))
         lost = _lost(selection.kernels, reports)
         if lost and plan.is_worth_a_run(lost) and not self.was_stopped():
             sure = [kernel for kernel in lost if selection.by == "names" or not kernel.is_mangled]
-            instead = by_names(plan, lost, at_first=sure)
-            if selection.marks is not None and not reports:
-                instead = by_profiler(selection)
-            reports += self._again(stage, command, instead)
+            reports += self._again(stage, command, by_names(plan, lost, at_first=sure), next(again))
             lost = _lost(selection.kernels, reports)
-        if not reports and not may_fail:
+        if not reports:
             raise done.failures[0].error() if done.failures else EnvironmentProblem(*_NOT_ALIGNED)
         if lost:
             self._remark(f"planned, but not counted: {_names_of(lost)}")
@@ -411,18 +411,19 @@ class Collector:
         return reports
 
     def _again(
-        self, stage: str, command: Callable[[Selection], NcuCommand], selection: Selection
+        self, stage: str, command: Callable[[Selection], NcuCommand], selection: Selection, again: str
     ) -> tuple[Report, ...]:
-        """Collect the counters of kernels that were lost; if that fails, none, and what is there stays."""
+        """Collect the counters of kernels that did not come; if that fails, none, and what is there stays."""
         kernels = f"{len(selection.kernels)} planned kernel{'s' if len(selection.kernels) > 1 else ''}"
-        how = "with cudaProfilerStart" if selection.marks is not None else "by name"
+        how = {"names": "by name", "position": "by position", "marks": "with cudaProfilerStart"}[selection.by]
         self._remark(f"{kernels} did not come as planned: profiling them {how}")
         self._mark(selection)
         first = command(selection)
-        output, log = (path.with_stem(f"{path.stem}-again") for path in (first.output, first.log))
+        output, log = (path.with_stem(f"{path.stem}{again}") for path in (first.output, first.log))
         try:
             changed = replace(first, output=output, log=log)
-            return self._outcome(self._runs.run(f"{stage} again", changed, selection.launches))
+            done = self._runs.run(f"{stage} again", changed, selection.launches)
+            return self._fitting(self._outcome(done), selection)
         except GpuprofError as error:
             self._remark(f"profiling again failed: {error.message}")
             return ()
@@ -481,6 +482,14 @@ def _nothing_planned(request: ProfileRequest, plan: ProfilePlan, list_them: str)
         return UsageError("every kernel in the survey is excluded", "exclude fewer with --exclude")
     but = " and is not excluded" if plan.excluded else ""
     return UsageError(f"no kernel in the survey matches --kernel {request.kernel!r}{but}", list_them)
+
+
+def _twice(named: Selection, launch_s: float, program_s: float | None) -> float:
+    """Return what passes may take in a run that needs no names: as much as two runs by names, beside that one run.
+
+    Names are the least sure way: if they fail, they take another run.
+    """
+    return 2 * named.launches * launch_s + (program_s or 0.0) + START_S
 
 
 def _lost(kernels: Sequence[PlannedKernel], reports: tuple[Report, ...]) -> tuple[PlannedKernel, ...]:

@@ -22,6 +22,8 @@ PASS_S = 0.028
 """Saving, restoring and flushing around one pass of a short kernel."""
 START_S = 2.3
 """A program takes so much longer under ncu if nothing of it is profiled: 12 s instead of 9.7 s."""
+SURVEYED_S = 0.005
+"""What ncu takes for a launch in a survey of its own: one pass that leaves caches alone."""
 OWN_S = 1.5
 """What gpuprof itself takes to read, join and write."""
 FULL_PASSES, FULL_PASS_S = 38, 0.055
@@ -92,7 +94,7 @@ def passes_together(arch: ArchSpec, questions: Collection[Question]) -> int:
 
 def forecast_of(planned: ProfilePlanned) -> Forecast:
     """Return what the runs of a plan will take; the program's own time is that of the survey."""
-    program_s = planned.survey_s or 0.0
+    program_s = planned.program_s or 0.0
     plan, selection, arch = planned.plan, planned.selection, planned.arch
     chosen = SETS[planned.counters]
     if planned.answers is not None:
@@ -109,7 +111,7 @@ def forecast_of(planned: ProfilePlanned) -> Forecast:
         ForecastRun(taken.launches, passes, at_most, run_s(program_s, taken.launches, passes, taken.time_s, pass_s))
         for taken, passes, at_most in stages
     )
-    full = run_s(program_s, plan.seen, FULL_PASSES, plan.time_s, FULL_PASS_S) if planned.survey_s is not None else None
+    full = run_s(program_s, plan.seen, FULL_PASSES, plan.time_s, FULL_PASS_S) if planned.program_s is not None else None
     return Forecast(runs, sum(run.seconds for run in runs) + OWN_S, full)
 
 

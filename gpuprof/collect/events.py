@@ -52,15 +52,16 @@ class TimelineJudged:
 
 @dataclass(frozen=True, slots=True)
 class ProfilePlanned:
-    """What will be profiled, on which chip, and how ncu selects it. `survey_s` is how long the survey took.
+    """What will be profiled, on which chip, and how ncu selects it.
 
+    `program_s` is how long the program took in the survey; None if that was given as a file.
     `answers` is what the run for the answers selects at most; None if one run collects everything.
     """
 
     plan: ProfilePlan
     arch: ArchSpec
     counters: str
-    survey_s: float | None
+    program_s: float | None
     selection: Selection
     answers: Selection | None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuprof.collect.annotate import annotated
+from gpuprof.collect.annotate import MARK_FILE, annotated
 from gpuprof.collect.command import NcuCommand, as_ncu_may_call
 from gpuprof.collect.events import RunStarted
 from gpuprof.collect.frameworks import remark_on, variables_for
@@ -27,7 +27,7 @@ from gpuprof.own_files import write_whole
 
 _STDOUT: Mapping[str, int | None] = {"inherit": None, "stderr": 2, "discard": subprocess.DEVNULL}
 """What the program gets as its stdout, by the words of a request."""
-_INJECTIONS = ("CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION64_PATH")
+_INJECTIONS = ("CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION64_PATH", MARK_FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class StandardInput:
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a program under ncu: without another tool's injection, which ncu refuses."""
+    """Return the environment for a program: without another tool's injection, which ncu refuses, or marks of a run."""
     return {name: value for name, value in environ.items() if name not in _INJECTIONS}
 
 

@@ -36,9 +36,10 @@ SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
 SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
 ANSWERS_FILE, ANSWERS_LOG = "profile-2.ncu-rep", "profile-2.log"
 """Of the run that answers what the limits of kernels leave open."""
-COUNTED_FILES = (PROFILE_FILE, "profile-again.ncu-rep", ANSWERS_FILE, "profile-2-again.ncu-rep")
-COUNTED_LOGS = (PROFILE_LOG, "profile-again.log", ANSWERS_LOG, "profile-2-again.log")
-"""Of all runs that count, those for kernels among them that did not come as planned in the run before."""
+AGAIN = ("-again", "-again-2")
+"""What is put behind these names for kernels that did not come as planned in the run before."""
+COUNTED_FILES = tuple(f"{stem}{again}.ncu-rep" for stem in ("profile", "profile-2") for again in ("", *AGAIN))
+COUNTED_LOGS = tuple(f"{stem}{again}.log" for stem in ("profile", "profile-2") for again in ("", *AGAIN))
 MARKS_FILE = ".gpuprof-marks.json"
 """What our hook is to mark in the program."""
 PROGRAM_LOG = "program.log"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -45,15 +45,16 @@ def by_position(window: Window, kernels: Sequence[PlannedKernel]) -> Selection:
     return Selection(filters, count, tuple(kernels), "position", *_known_of(window.launches), window)
 
 
-def without_peers(selection: Selection, plan: ProfilePlan) -> Selection:
+def without_peers(selection: Selection, peers: Iterable[str]) -> Selection:
     """Select no kernel that waits for another rank, even if the program launches otherwise than in the survey.
 
-    A kernel that waits never ends if it is profiled alone. Names say which, by what they do not begin with.
+    `peers` are the names of those in the survey. One that waits never ends if it is profiled alone; the expression is
+    of what names do not begin with.
     """
-    functions = sorted({re.sub(r"\W", ".", short_name(kernel.demangled)) for kernel in plan.peers})
+    functions = sorted({re.sub(r"\W", ".", short_name(name)) for name in peers})
     if not functions or selection.by == "names":
         return selection
-    filters = replace(selection.filters, kernel=f"^(?!{'|'.join(functions)})", name_base="function")
+    filters = replace(selection.filters, kernel=f"^(?!{'|'.join(functions)}).", name_base="function")
     return replace(selection, filters=filters)
 
 
@@ -119,15 +120,16 @@ def _few_units(inside: Mapping[str, Sequence[LaunchShape]], kernels: Sequence[Pl
     Taken first is the part with the most kernels per launch, of equal parts the larger, then the next for what is left.
     """
     left = {kernel.shape for kernel in kernels}
+    wanted = {unit: left.intersection(shapes) for unit, shapes in inside.items()}
     units: set[str] = set()
 
     def worth(unit: str) -> tuple[float, int]:
-        found = len(left.intersection(inside[unit]))
+        found = len(wanted[unit] & left)
         return found / len(inside[unit]), found
 
     while True:
         unit = max(sorted(inside), key=worth, default="")
-        found = left.intersection(inside.get(unit, ()))
+        found = wanted.get(unit, set()) & left
         if not found:
             return frozenset(units)
         left -= found

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from gpuprof.collect.cost import START_S, SURVEYED_S
 from gpuprof.collect.launches import Seen, launches_of
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
 from gpuprof.errors import InputError
@@ -34,6 +35,14 @@ class Survey:
     def device(self) -> RecordedDevice:
         """Return the first GPU that was used."""
         return self.recorded[0].devices[0]
+
+    @property
+    def program_s(self) -> float | None:
+        """Return how long the program ran by itself, about: without what ncu takes, if that made the survey."""
+        if self.seconds is None or not isinstance(self.recorded[0], Report):
+            return self.seconds
+        launches = sum(len(report.launches) for report in self.recorded if isinstance(report, Report))
+        return max(0.0, self.seconds - START_S - launches * SURVEYED_S)
 
     @property
     def counts_all(self) -> bool:

@@ -76,10 +76,10 @@ def forecast_line(planned: ProfilePlanned) -> str:
     )
     most = "at most " if any(run.at_most for run in forecast.runs) else ""
     full = f"; ncu --set full of all launches would take about {_time(forecast.full_s)}" if forecast.full_s else ""
-    if planned.survey_s is None:
+    if planned.program_s is None:
         program = f"; beside it the program runs {'twice' if len(forecast.runs) > 1 else 'once'}"
     else:
-        program = f"; the program took {format_si(planned.survey_s, 's')} in the survey"
+        program = f"; the program took {format_si(planned.program_s, 's')} in the survey"
     return f"forecast: {most}{_time(forecast.seconds)} more, by the times of an H100: {runs}{program}{full}"
 
 

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct, field
 
+from gpuprof.code.tools.demangle import demangled
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
@@ -142,7 +143,8 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
     places = _places(events)
     operators = open_at_places(events.operators, places)
     calls = that_launched(products(events.operators), operators.values())
-    activities = sorted(_activities(events, used, origin, places, operators, calls), key=attrgetter("start_s"))
+    recorded = _demangled(list(_activities(events, used, origin, places, operators, calls)))
+    activities = sorted(recorded, key=attrgetter("start_s"))
     distributed = trace.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     surveyed = trace.get("gpuprof")
@@ -352,6 +354,18 @@ def _activities(
             operand_bytes=moved.get(id(launchers[-1])) if launchers and event.role == KERNEL else None,
             memory=memory(event.name) if event.role == COPY else None,
         )
+
+
+def _demangled(activities: list[Activity]) -> list[Activity]:
+    """Return activities whose kernels have names as in C++: a survey by CUPTI has mangled ones alone."""
+    symbols = dict.fromkeys(one.name for one in activities if one.kind == KERNEL and one.name.startswith("_Z"))
+    if not symbols:
+        return activities
+    names = demangled([*symbols])
+    return [
+        one._replace(name=names.get(one.name, one.name), mangled=one.name) if one.name in symbols else one
+        for one in activities
+    ]
 
 
 def _operand_bytes(
