@@ -154,7 +154,9 @@ def _selected(argv: list[str]) -> list[int]:
     """Return the positions of the plain launches that options of ncu ask for."""
     if "--launch-skip-before-match" in argv:
         skipped, count = (int(argv[argv.index(name) + 1]) for name in ("--launch-skip-before-match", "--launch-count"))
-        return list(range(skipped + 1, skipped + count + 1))
+        chosen = argv[argv.index("--kernel-name") + 1].removeprefix("regex:") if "--kernel-name" in argv else ""
+        matching = [at for at in range(skipped + 1, 25) if re.search(chosen, PLAIN[(at - 1) % len(PLAIN)])]
+        return matching[:count]
     numbers = re.compile(argv[argv.index("--kernel-id") + 1].rpartition(":")[2] if "--kernel-id" in argv else "")
     by_kernel = "per-launch-config" in argv
     return [at + 1 for at in range(24) if numbers.match(str(at // len(PLAIN) + 1 if by_kernel else at + 1))]

@@ -51,9 +51,13 @@ def _by_name(base: str) -> _Selection:
     return _Selection(f"names-{base}", (*which, "--filter-mode", "per-launch-config"), frozenset({4, 5, 6, 13, 14, 15}))
 
 
+_WINDOW = ("--launch-skip-before-match", "7", "--launch-count", "3")
+_WITHOUT = ("--kernel-name-base", "function", "--kernel-name", "regex:^(?!plain_second).")
 _SELECTIONS = (
     _Selection("numbers", ("--kernel-id", ":::^(3|17)$", "--filter-mode", "global"), frozenset({3, 17})),
-    _Selection("window", ("--launch-skip-before-match", "7", "--launch-count", "3"), frozenset({8, 9, 10})),
+    _Selection("window", _WINDOW, frozenset({8, 9, 10})),
+    # The launches behind the first seven that are not of the second kernel: of the first, third and first one again.
+    _Selection("window-without", (*_WINDOW, *_WITHOUT), frozenset({9, 10, 12})),
     *map(_by_name, ("demangled", "function", "mangled")),
 )
 

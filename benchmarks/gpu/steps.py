@@ -71,7 +71,7 @@ def _first_visit() -> Iterator[Step]:
         1, "cost-of-passes", 35, (*_PROFILE, NVCC), experiments.cost_of_passes, "what a pass takes, with which counters"
     )
     needs = (*_PROFILE, NVCC, TORCH)
-    yield Step(1, "selection", 55, needs, experiments.selection, "which launches come by number, window, name, mark")
+    yield Step(1, "selection", 57, needs, experiments.selection, "which launches come by number, window, name, mark")
     yield Step(
         1,
         "limits",
