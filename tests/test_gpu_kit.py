@@ -147,8 +147,8 @@ def test_selection_tells_which_launches_came_and_what_the_log_calls_them(kit: Ki
     figures = figures_of(kit, "selection")
     asked = {name.partition(":")[0]: value for name, value in figures.items() if name.endswith("asked for")}
     assert asked == {
-        "numbers": (2, "of 2"), "window": (3, "of 3"), "window-without": (3, "of 3"), "names-demangled": (6, "of 6"), "names-function": (6, "of 6"),
-        "names-mangled": (6, "of 6"),
+        "numbers": (2, "of 2"), "window": (3, "of 3"), "window-without": (3, "of 3"),
+        "names-demangled": (6, "of 6"), "names-function": (6, "of 6"), "names-mangled": (6, "of 6"),
     }  # fmt: skip
     assert figures["nvtx: launches in the report"] == (2, "launches")
     names = (kit.places.result("selection") / "numbers-names.csv").read_text(encoding="utf-8")
