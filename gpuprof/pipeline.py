@@ -235,7 +235,7 @@ def _analysed(collector: Collector, finder: HardwareFinder) -> tuple[Analysis, G
     request = collector.request
     if request.selects_launches:
         arch = _arch(request.arch) if request.arch is not None else _arch_here()
-        return _analysis(collector.profile(arch, None, None), finder), collector.ended_early()
+        return _analysis(collector.profile(arch, None), finder), collector.ended_early()
     survey = collector.survey()
     surveyed = _survey_analysis(survey, finder)
     if collector.was_stopped():
@@ -244,7 +244,7 @@ def _analysed(collector: Collector, finder: HardwareFinder) -> tuple[Analysis, G
     request.on_event(TimelineJudged(_diagnosed(only_timed(surveyed, ONLY_TIMES), request)))
     planned = _plan(collector, survey, finder)
     try:
-        analysis, failure = _counted(collector, survey, surveyed, planned, finder)
+        analysis, failure = _counted(collector, surveyed, planned, finder)
         return analysis, collector.ended_early() or failure
     except GpuprofError as failure:
         error = collector.ended_early() if collector.was_stopped() else failure
@@ -263,21 +263,21 @@ def _plan(collector: Collector, survey: Survey, finder: HardwareFinder) -> Profi
 
 
 def _counted(
-    collector: Collector, survey: Survey, surveyed: Analysis, planned: ProfilePlanned, finder: HardwareFinder
+    collector: Collector, surveyed: Analysis, planned: ProfilePlanned, finder: HardwareFinder
 ) -> tuple[Analysis, GpuprofError | None]:
     """Return the survey with the counters of a plan, and what went wrong after those that are there.
 
     They come all in one run, or the limits first, and then the answers.
     """
-    plan, arch, selection = planned.plan, planned.arch, planned.selection
+    plan, arch = planned.plan, planned.arch
     if planned.answers is None:
-        return joined(_analysis(collector.profile(arch, plan, selection), finder), surveyed), None
-    reports, failure = collector.limits(arch, plan, selection), None
+        return joined(_analysis(collector.profile(arch, planned), finder), surveyed), None
+    reports, failure = collector.limits(planned), None
     limits = joined(_analysis(reports, finder), surveyed).session
     asked = asked_about(plan, limits, arch, SETS[collector.request.counters])
     if asked.kernels and not collector.was_stopped():
         try:
-            reports = with_answers(reports, collector.answers(arch, plan, selection, survey, asked))
+            reports = with_answers(reports, collector.answers(planned, asked))
         except GpuprofError as error:
             failure, told = error, f"{error.message}; only the limits of the kernels are known"
             collector.request.on_event(ProfileRemark(told))

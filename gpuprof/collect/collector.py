@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -21,29 +19,21 @@ from gpuprof.collect.commands import (
     survey_command,
     tool_command,
 )
-from gpuprof.collect.cost import (
-    FULL_PASS_S,
-    FULL_PASSES,
-    PASS_S,
-    START_S,
-    answer_passes,
-    forecast_of,
-    limit_passes,
-)
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.events import ProfilePlanned, ProfileRemark
 from gpuprof.collect.execution import Execution
-from gpuprof.collect.launches import Seen, launches_of
+from gpuprof.collect.launches import launches_of
 from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.ncu_runs import STOPPED, SURVEY, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
-from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
+from gpuprof.collect.plan import PlannedKernel, ProfilePlan, not_seen_again
+from gpuprof.collect.planner import Planner
 from gpuprof.collect.process import Ended
 from gpuprof.collect.request import AGAIN, COUNTED_FILES, COUNTED_LOGS, MARKS_FILE, ProfileRequest, survey_files
-from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, by_profiler, within, without_peers
+from gpuprof.collect.selection import Selection, by_names
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
-from gpuprof.collect.window import Window, aligned, choose_window
+from gpuprof.collect.window import Window, aligned
 from gpuprof.errors import (
     DamagedInput,
     EnvironmentProblem,
@@ -51,20 +41,16 @@ from gpuprof.errors import (
     InputError,
     Interrupted,
     ProgramFailed,
-    UsageError,
 )
 from gpuprof.hardware.specs import ArchSpec
-from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.labels import short_name
 from gpuprof.model.recorded import GpuSamples, Launch, Report
 from gpuprof.model.surveyed import was_throttled
-from gpuprof.model.trace import KERNEL, Trace, is_communication
+from gpuprof.model.trace import KERNEL, Trace
 from gpuprof.own_files import write_whole
 from gpuprof.units import format_si
 
 ReadSurvey = Callable[[Path], Report | Trace]
-_MOST_S = 20.0
-"""What the passes of a step may take in any case: some twice the program that our recordings are of."""
 _NAMED = 5
 """So many kernels that did not come are named."""
 _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
@@ -96,6 +82,7 @@ class Collector:
         self.execution = Execution(request, environ, self._remark)
         self._runs = NcuRuns(self.execution, read, self._remark)
         self._read_survey = read_survey
+        self._planner: Planner | None = None
         self._fits = True
         """Whether the launches that came last by position were those of the survey."""
 
@@ -240,147 +227,47 @@ class Collector:
         return traces
 
     def planned(self, survey: Survey, arch: ArchSpec) -> ProfilePlanned:
-        """Choose what to profile, and by which runs: limits and then answers, or everything in one."""
-        counters = self.request.counters
-        chosen, plan = SETS[counters], self._plan(survey)
-        step = self._step(survey, plan, arch)
-        together = ProfilePlanned(plan, arch, counters, survey.program_s, step, answers=None)
-        if not chosen.in_stages:
-            full_s = FULL_PASSES * FULL_PASS_S
-            return replace(together, selection=self._ways(plan, step, survey, plan.kernels, full_s)[0])
-        answers = self._ways(plan, step, survey, plan.worth_asking, self._answers_s(arch))[0]
-        # Of a short program with few launches, another run would cost more than counters that nobody needs.
-        return min(replace(together, answers=answers), together, key=lambda way: forecast_of(way).seconds)
+        """Choose what to profile, and by which runs."""
+        knows_positions = options_of(self._ncu).has(BY_POSITION)
+        self._planner = Planner(self.request, survey, arch, knows_positions=knows_positions)
+        return self._planner.planned()
 
-    def _answers_s(self, arch: ArchSpec) -> float:
-        """Return about how long the passes of a launch take for the answers."""
-        return answer_passes(arch, SETS[self.request.counters].questions) * PASS_S
-
-    def _plan(self, survey: Survey) -> ProfilePlan:
-        """Return the kernels to profile. Raises UsageError if there are none."""
-        request = self.request
-        pattern = re.compile(request.kernel) if request.kernel is not None else None
-        plan = make_plan(
-            survey.launches(),
-            coverage=request.coverage,
-            samples=request.samples,
-            pattern=pattern,
-            base=request.kernel_base,
-            exclude=name_patterns(request.exclude, "--exclude"),
-            peers=request.peers,
-        )
-        if not plan.kernels:
-            raise _nothing_planned(request, plan, self._list_them())
-        return plan
-
-    def _list_them(self) -> str:
-        """Return the command that lists the kernels of the survey."""
-        given = self.request.survey_file
-        files = [given] if given is not None else survey_files(self.request.place)
-        return f"list them: {shell_line(['gpuprof', 'show', *map(str, files[:1])])}"
-
-    def _step(self, survey: Survey, plan: ProfilePlan, arch: ArchSpec) -> Selection:
-        """Choose how ncu selects the launches of a plan: by position if that is possible, else by names."""
-        request, passes = self.request, limit_passes(arch)
-        named = by_names(plan, plan.kernels)
-        if not self._can_count() or not survey.counts_all:
-            return named
-        most_s = max(_MOST_S, _twice(named, passes * PASS_S, survey.program_s))
-        launches = survey.of_main_process(plan, self._rank())
-        choose = partial(
-            choose_window, launches, plan.kernels, steps=survey.steps_of(launches[0]), is_barred=self._barred(plan),
-            most=int(most_s / (passes * PASS_S)),
-        )  # fmt: skip
-        window = choose(whole=request.kernel is None)
-        if window is not None and passes * window.time_s > most_s:
-            window = choose(whole=False)
-        return without_peers(by_position(window, plan.kernels), self._peers(survey)) if window is not None else named
-
-    def _peers(self, survey: Survey) -> set[str]:
-        """Return the names of kernels that wait for another rank, which are not to be profiled."""
-        names = {seen.demangled for seen in survey.launches()}
-        return {name for name in names if is_communication(name)} if not self.request.peers else set()
-
-    def _rank(self) -> int | None:
-        """Return the rank that is profiled; None for all of them."""
-        ranks = str(self.request.ranks)
-        return int(ranks) if ranks.isdigit() else None
-
-    def _can_count(self) -> bool:
-        """Tell whether positions in the survey are those that ncu will count."""
-        request = self.request
-        is_plain = not request.ranges and request.graphs == "node" and request.samples == 1
-        return is_plain and options_of(self._ncu).has(BY_POSITION)
-
-    def _barred(self, plan: ProfilePlan) -> Callable[[Seen], bool]:
-        """Return the test for launches that no window may have: those that wait for a peer, and those not wanted."""
-        unwanted = {kernel.shape for kernel in (*plan.excluded, *plan.peers)}
-        peers = self.request.peers
-        return lambda seen: seen.shape in unwanted or (not peers and is_communication(seen.demangled))
-
-    def profile(self, arch: ArchSpec, plan: ProfilePlan | None, selection: Selection | None) -> tuple[Report, ...]:
+    def profile(self, arch: ArchSpec, planned: ProfilePlanned | None) -> tuple[Report, ...]:
         """Run the program again and collect all counters of the chosen launches: a report for each profiled rank."""
         self._clear()
 
         def command(chosen: Selection | None) -> NcuCommand:
             return profile_command(self.request, self._ncu, arch, chosen)
 
-        if plan is None or selection is None:
+        if planned is None:
             return self._outcome(self._runs.run("profile", command(None), None))
-        return self._collected("profile", command, plan, [selection])
+        return self._collected("profile", command, planned.plan, [planned.selection])
 
-    def limits(self, arch: ArchSpec, plan: ProfilePlan, selection: Selection) -> tuple[Report, ...]:
+    def limits(self, planned: ProfilePlanned) -> tuple[Report, ...]:
         """Run the program again and collect what limits the chosen launches: a report for each profiled rank."""
         self._clear()
-        return self._collected(
-            "limits", lambda chosen: limits_command(self.request, self._ncu, arch, chosen), plan, [selection]
-        )
+
+        def command(chosen: Selection) -> NcuCommand:
+            return limits_command(self.request, self._ncu, planned.arch, chosen)
+
+        return self._collected("limits", command, planned.plan, [planned.selection])
+
+    def answers(self, planned: ProfilePlanned, asked: Asked) -> tuple[Report, ...]:
+        """Run the program once more for what the limits, which came before, leave open."""
+        assert self._planner is not None
+
+        def command(chosen: Selection) -> NcuCommand:
+            return self._answers_command(planned.arch, chosen, asked)
+
+        ways = self._planner.ways(planned.selection, asked.kernels, fits=self._fits)
+        return self._collected("answers", command, planned.plan, ways)
 
     def _clear(self) -> None:
         """Remove what runs that count have left in the folder before: the next ones may be fewer."""
         self.execution.remove(*(self.request.place / name for name in (*COUNTED_FILES, *COUNTED_LOGS)))
 
-    def answers(
-        self, arch: ArchSpec, plan: ProfilePlan, first: Selection, survey: Survey, asked: Asked
-    ) -> tuple[Report, ...]:
-        """Run the program once more for what is asked. `first` is how the limits were collected."""
-        ways = self._ways(plan, first, survey, asked.kernels, self._answers_s(arch))
-        return self._collected("answers", lambda chosen: self._answers_command(arch, chosen, asked), plan, ways)
-
     def _answers_command(self, arch: ArchSpec, selection: Selection, asked: Asked) -> NcuCommand:
         return answers_command(self.request, self._ncu, arch, selection, asked.questions, with_limits=asked.with_limits)
-
-    def _ways(
-        self, plan: ProfilePlan, first: Selection, survey: Survey, kernels: Sequence[PlannedKernel], launch_s: float
-    ) -> list[Selection]:
-        """Return how ncu can select some kernels of a plan, the best way first; another is for when nothing comes.
-
-        Ways that need no names are the sturdy ones: of these that with the fewest launches is the best, if no kernel
-        that it lacks is worth a run of its own. By names, if the sturdy one takes longer than two runs by names.
-        `launch_s` is what the passes of a launch take.
-        """
-        named = by_names(plan, kernels)
-        if not self._can_count() or not survey.counts_all:
-            return [named]
-        window, is_barred = first.window, self._barred(plan)
-        begin = window.launches[0] if window is not None else survey.in_loop(kernels, self._rank())
-        step = survey.step_number_of(begin) if self.request.annotate and begin is not None else None
-        part = within(window, kernels, is_barred=is_barred) if window is not None and self._fits else None
-        marked = None
-        if step is not None and begin is not None:
-            marked = by_marks(survey.step_around(begin), kernels, step, is_barred=is_barred)
-
-        def cost(way: Selection) -> tuple[bool, int]:
-            lacking = [kernel for kernel in kernels if kernel.shape not in way.shapes]
-            return bool(lacking) and plan.is_worth_a_run(lacking), way.launches
-
-        ways = sorted((way for way in (part, marked) if way is not None), key=cost)
-        if not ways or ways[0].launches * launch_s > _twice(named, launch_s, survey.program_s):
-            return [named]
-        if ways == [marked]:
-            ways.append(by_profiler(ways[0]))
-        peers = self._peers(survey)
-        return [without_peers(way, peers) for way in ways]
 
     def _collected(
         self, stage: str, command: Callable[[Selection], NcuCommand], plan: ProfilePlan, ways: Sequence[Selection]
@@ -472,24 +359,6 @@ class Collector:
     def _remark(self, text: str) -> None:
         self.result.remarks.append(text)
         self.request.on_event(ProfileRemark(text))
-
-
-def _nothing_planned(request: ProfileRequest, plan: ProfilePlan, list_them: str) -> UsageError:
-    """Return why no kernel of the survey is to be profiled."""
-    if plan.left_out:
-        return UsageError("every kernel in the survey waits for another rank", "add --peers to profile them too")
-    if plan.excluded and request.kernel is None:
-        return UsageError("every kernel in the survey is excluded", "exclude fewer with --exclude")
-    but = " and is not excluded" if plan.excluded else ""
-    return UsageError(f"no kernel in the survey matches --kernel {request.kernel!r}{but}", list_them)
-
-
-def _twice(named: Selection, launch_s: float, program_s: float | None) -> float:
-    """Return what passes may take in a run that needs no names: as much as two runs by names, beside that one run.
-
-    Names are the least sure way: if they fail, they take another run.
-    """
-    return 2 * named.launches * launch_s + (program_s or 0.0) + START_S
 
 
 def _lost(kernels: Sequence[PlannedKernel], reports: tuple[Report, ...]) -> tuple[PlannedKernel, ...]:
