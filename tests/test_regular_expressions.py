@@ -40,7 +40,7 @@ _CUT: Mapping[str, Callable[[str], str]] = {"model/kernel_kinds.py": kernel_kind
 
 _TYPED = frozenset(
     {
-        ("collect/collector.py", "request.kernel"),
+        ("collect/planner.py", "request.kernel"),
         ("collect/request.py", "request.kernel or ''"),
         ("model/kernel_match.py", "text"),
     }
