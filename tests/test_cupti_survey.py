@@ -36,7 +36,7 @@ def activity_flush_all(flag):
                compute_capability_minor=0, global_memory_size=85_000_000_000),
         record(10, name="_Z4scalPfi", start=START + 2_000, end=START + 5_001, grid_x=64, grid_y=2, grid_z=1,
                block_x=128, block_y=1, block_z=1, registers_per_thread=40, static_shared_memory=1024,
-               dynamic_shared_memory=512, **where),
+               dynamic_shared_memory=512, graph_node_id=0, **where),
         record(1, copy_kind=1, src_kind=1, dst_kind=3, bytes=4096, start=START, end=START + 1_500, **where),
         record(2, bytes=64, start=START + 9_000, end=START + 9_100, **where),
         record(99),

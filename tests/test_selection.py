@@ -98,7 +98,7 @@ def test_marks_may_start_and_stop_the_profiler_instead() -> None:
     found = marked(PROGRAM, "a")
     assert found is not None
     other = by_profiler(found)
-    assert other.filters == Filters(from_start=False)
+    assert other.filters == Filters(profiler_calls="awaited")
     assert other.marks == Marked(3, "optimizer", ("layers.0.up",), "profiler")
     assert (other.launches, other.kernels, other.shapes) == (found.launches, found.kernels, found.shapes)
 

@@ -86,7 +86,7 @@ LOSS = "aten::mse_loss [2048, 512]"
 EXPECTED = {training.operator(work): {training.instructions(work)} for work in STEP if work.shapes}
 
 
-def traced(bench: Bench, step: Sequence[Work] = STEP, **more: bool) -> tuple[str, str]:
+def traced(bench: Bench, step: Sequence[Work] = STEP, **more: Any) -> tuple[str, str]:
     """The options by which a run takes the timeline of the made program for its survey."""
     return ("--survey", str(write_trace(bench.folder / "survey.pt.trace.json.gz", step, **more)))
 
@@ -225,6 +225,30 @@ def test_launches_that_came_earlier_or_later_are_aligned(bench: Bench, more: int
     found = counted_by_operator(bench)
     assert all(executed <= EXPECTED[operator] | {None} for operator, executed in found.items())
     assert found[DEEP] == EXPECTED[DEEP] and found[WIDE] == EXPECTED[WIDE]
+
+
+def test_a_program_that_stops_profilers_is_counted_as_a_whole_and_it_is_said(bench: Bench) -> None:
+    stopped = [
+        launches_step([one._replace(stopped=one.step >= 1) for one in made_launches(counted)], training.H100)
+        for counted in (limits, answers)
+    ]
+    bench.steps(*stopped)
+    done = bench.run(*traced(bench, calls=("cudaProfilerStart", "cudaProfilerStop")))
+    assert done.returncode == 0, done.stderr
+    assert ["--disable-profiler-start-stop" in words for words in bench.calls] == [True, True]
+    assert counted_by_operator(bench) == {**EXPECTED, LOSS: {None}}
+    assert "calls cudaProfilerStart or cudaProfilerStop" in done.stderr
+    sources = json.loads((bench.folder / "out/session.json").read_text())["sources"]
+    assert any("cudaProfilerStop" in text for source in sources for text in source["warnings"])
+
+
+def test_a_survey_by_ncu_and_chosen_launches_leave_the_programs_own_limits(bench: Bench) -> None:
+    launches = [one._replace(stopped=one.step >= 1) for one in made_launches(everything)]
+    bench.steps(*[launches_step(launches, training.H100)] * 3)
+    done = bench.run("--survey", "ncu")
+    assert done.returncode == 0, done.stderr
+    assert not any("--disable-profiler-start-stop" in words for words in bench.calls)
+    assert sum(kernel["launches"] for kernel in kernels_of(bench)) == len(training.BEFORE) + len(STEP)
 
 
 def selections(bench: Bench, *options: str) -> list[list[str]]:

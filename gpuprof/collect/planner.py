@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -40,7 +40,8 @@ class Planner:
     def __init__(self, request: ProfileRequest, survey: Survey, arch: ArchSpec, *, knows_positions: bool) -> None:
         self._request, self._survey, self._arch = request, survey, arch
         is_plain = not request.ranges and request.graphs == "node" and request.samples == 1
-        self._counts = knows_positions and is_plain and survey.counts_all
+        self._needs_no_names = knows_positions and is_plain
+        self._counts = self._needs_no_names and survey.counts_all
         """Whether positions in the survey are those that ncu will count."""
 
     def planned(self) -> ProfilePlanned:
@@ -64,8 +65,8 @@ class Planner:
         are the sturdy ones: of these that with the fewest launches is the best, if no kernel that it lacks is worth a
         run of its own. Names are taken if the sturdy way takes longer than two runs by names.
         """
-        named = by_names(self._plan, kernels)
-        if not self._counts:
+        named = self.by_names(kernels)
+        if not self._needs_no_names:
             return [named]
         part = None
         if first.window is not None and fits:
@@ -80,9 +81,13 @@ class Planner:
         launch_s = self._launch_s()
         if not ways or ways[0].launches * launch_s > self._twice_s(named, launch_s):
             return [named]
-        if ways == [marked]:
+        if ways == [marked] and not self._survey.saw_profiler_calls:
             ways.append(by_profiler(ways[0]))
-        return [without_peers(way, self._peers) for way in ways]
+        return [self._as_surveyed(way) for way in ways]
+
+    def by_names(self, kernels: Sequence[PlannedKernel], at_first: Collection[PlannedKernel] = ()) -> Selection:
+        """Select kernels by names and launch numbers; those of `at_first` by the first two numbers."""
+        return self._as_surveyed(by_names(self._plan, kernels, at_first))
 
     @cached_property
     def _plan(self) -> ProfilePlan:
@@ -122,12 +127,19 @@ class Planner:
         """Return whether a launch must not be profiled: it waits for a peer, or is not wanted."""
         return seen.demangled in self._peers or seen.shape in self._unwanted
 
+    def _as_surveyed(self, selection: Selection) -> Selection:
+        """Select from all that the survey saw of the program, but no kernel that waits for another rank."""
+        filters = selection.filters
+        if filters.profiler_calls == "obeyed" and not self._survey.obeys_profiler_calls:
+            selection = replace(selection, filters=replace(filters, profiler_calls="ignored"))
+        return without_peers(selection, self._peers)
+
     def _step(self) -> Selection:
-        """Choose how ncu selects the launches of the plan: by position if that is possible, else by names."""
+        """Choose how ncu selects the launches of the plan: by position if that is possible, else by marks or names."""
         survey, kernels = self._survey, self._plan.kernels
-        named, passes = by_names(self._plan, kernels), limit_passes(self._arch)
+        named, passes = self.by_names(kernels), limit_passes(self._arch)
         if not self._counts:
-            return named
+            return self.ways(named, kernels)[0]
         most_s = max(_MOST_S, self._twice_s(named, passes * PASS_S))
         launches = survey.of_main_process(self._plan, self._rank)
         choose = partial(
@@ -137,7 +149,7 @@ class Planner:
         window = choose(whole=self._request.kernel is None)
         if window is not None and passes * window.time_s > most_s:
             window = choose(whole=False)
-        return without_peers(by_position(window, kernels), self._peers) if window is not None else named
+        return self._as_surveyed(by_position(window, kernels)) if window is not None else named
 
     def _marked(self, first: Selection, kernels: Sequence[PlannedKernel]) -> Selection | None:
         """Select parts of the step that was chosen, or of one of the program's loop; None if our hook can mark none."""

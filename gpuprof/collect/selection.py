@@ -101,7 +101,7 @@ def by_profiler(selection: Selection) -> Selection:
     """Select marked parts by cudaProfilerStart and cudaProfilerStop around them instead of a range."""
     assert selection.marks is not None
     marks = replace(selection.marks, with_="profiler")
-    return replace(selection, filters=replace(selection.filters, ranges=(), from_start=False), marks=marks)
+    return replace(selection, filters=replace(selection.filters, ranges=(), profiler_calls="awaited"), marks=marks)
 
 
 def _known_of(launches: Sequence[Seen]) -> tuple[float, frozenset[LaunchShape]]:

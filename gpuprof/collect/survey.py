@@ -11,7 +11,7 @@ from gpuprof.collect.launches import Seen, launches_of
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.autotuning import Tries, without_tries
+from gpuprof.model.autotuning import Tries, has_timed_tries, without_tries
 from gpuprof.model.intervals import TimeInterval
 from gpuprof.model.recorded import GpuSamples, Report
 from gpuprof.model.steps import StepNumber, loop_of, step_number
@@ -46,13 +46,28 @@ class Survey:
 
     @property
     def counts_all(self) -> bool:
-        """Tell whether positions of launches count all of the program, from its start on.
+        """Tell whether positions of launches count all of the program, from its start on, as they come again.
 
-        A timeline of the user's may begin anywhere; of a report tries are left out.
+        A timeline of the user's may begin anywhere; of a report tries are left out. Autotuners try as often as there is
+        time, or find their choice on disk: what they launch has another number in every run.
         """
         if isinstance(self.recorded[0], Report):
             return not self.tries.launches
-        return all(isinstance(trace, Trace) and trace.from_start for trace in self.recorded)
+        traces = (trace for trace in self.recorded if isinstance(trace, Trace))
+        return all(trace.from_start and not has_timed_tries(trace) for trace in traces)
+
+    @property
+    def obeys_profiler_calls(self) -> bool:
+        """Tell whether it has only what the program itself lets ncu profile, by cudaProfilerStart and cudaProfilerStop.
+
+        No other tool looks at these calls.
+        """
+        return isinstance(self.recorded[0], Report)
+
+    @property
+    def saw_profiler_calls(self) -> bool:
+        """Tell whether the program calls cudaProfilerStart or cudaProfilerStop, as far as the tool records that."""
+        return any(isinstance(trace, Trace) and trace.profiler_calls for trace in self.recorded)
 
     def of_main_process(self, plan: ProfilePlan, rank: int | None) -> list[Seen]:
         """Return the launches of the process in which the planned kernels take most time, in its order.
