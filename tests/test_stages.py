@@ -25,6 +25,7 @@ from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.request import ProfileRequest
 from gpuprof.collect.survey import Survey
 from gpuprof.hardware.library import SpecLibrary
+from gpuprof.model.autotuning import RANGE
 from gpuprof.model.recorded import Report
 from gpuprof.model.torch_ranges import operator_with_shapes, product_size
 from gpuprof.pipeline import profiled
@@ -43,6 +44,7 @@ from tests.training import (
     Counted,
     Work,
     answers,
+    elementwise,
     everything,
     limits,
     made_launches,
@@ -199,6 +201,19 @@ def test_positions_that_did_not_fit_are_not_tried_again(bench: Bench) -> None:
     assert done.returncode == 0, done.stderr
     assert ["--launch-skip-before-match" in words for words in bench.calls[:3]] == [True, False, False]
     assert all(executed == EXPECTED[operator] for operator, executed in counted_by_operator(bench).items())
+
+
+def test_positions_behind_an_autotuner_are_not_believed(bench: Bench) -> None:
+    """Triton tries as often as there is time: under ncu the program launches another number before its steps."""
+    tries = [elementwise(3, RANGE, "", f"Try{number}") for number in range(4)]
+    bench.steps(launches_step(made_launches(everything, before=[*training.BEFORE, *tries * 5]), training.H100))
+    done = bench.run(*traced(bench, before=[*training.BEFORE, *tries * 40]))
+    assert done.returncode == 0, done.stderr
+    assert "160 launches" in done.stderr and "not those of the survey" not in done.stderr
+    (words,) = bench.calls
+    assert value_after(words, "--nvtx-include") == "gpuprof-chosen/" and "--launch-skip-before-match" not in words
+    found = counted_by_operator(bench)
+    assert {operator: found[operator] for operator in (DEEP, WIDE)} == {name: EXPECTED[name] for name in (DEEP, WIDE)}
 
 
 def test_a_program_that_launches_nothing_of_what_was_surveyed_keeps_its_times(bench: Bench) -> None:

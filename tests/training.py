@@ -85,12 +85,17 @@ INSTRUCTIONS = {(work.name, work.operator, work.shapes): 1000.0 * number for num
 
 
 def write_trace(
-    place: Path, step: Sequence[Work] = STEP, *, from_start: bool = True, calls: Sequence[str] = ()
+    place: Path,
+    step: Sequence[Work] = STEP,
+    *,
+    before: Sequence[Work] = BEFORE,
+    from_start: bool = True,
+    calls: Sequence[str] = (),
 ) -> Path:
     """Write what PyTorch's profiler records of the program, as gpuprof's survey leaves it; `calls` are of CUDA."""
     made = _Recorded()
     made.events += [event("cuda_runtime", name, made.clock, 1) for name in calls]
-    for work in BEFORE:
+    for work in before:
         made.add(work)
     for _ in range(STEPS):
         for work in step:
