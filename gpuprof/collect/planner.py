@@ -158,7 +158,8 @@ class Planner:
         step = survey.step_number_of(begin) if self._request.annotate and begin is not None else None
         if begin is None or step is None:
             return None
-        return by_marks(survey.step_around(begin), kernels, step, is_barred=self._is_barred)
+        ours = survey.own_ranges(begin)
+        return by_marks(survey.step_around(begin), kernels, step, is_barred=self._is_barred, ours=ours)
 
     def _launch_s(self) -> float:
         """Return about how long the passes of a launch take in a run that follows the limits, or in the only one."""

@@ -102,6 +102,11 @@ class Survey:
         recorded, step = self.recorded[seen.source], self._step_of(seen)
         return step_number(recorded, step) if step is not None and isinstance(recorded, Trace) else None
 
+    def own_ranges(self, seen: Seen) -> frozenset[str] | None:
+        """Return the ranges that our hook opened in the program of a launch; None where that is not known."""
+        recorded = self.recorded[seen.source]
+        return recorded.own_ranges if isinstance(recorded, Trace) else None
+
     def step_around(self, seen: Seen) -> list[Seen]:
         """Return the launches of the step of a launch, by its process; none where it is in no step."""
         step = self._step_of(seen)

@@ -151,7 +151,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
     distributed = distributed if isinstance(distributed, dict) else {}
     surveyed = trace.get("gpuprof")
     surveyed = surveyed if isinstance(surveyed, dict) else {}
-    modules = events.modules or _outermost_modules(events.annotations, surveyed)
+    modules, ranges = events.modules or _outermost_modules(events.annotations, surveyed), surveyed.get("ranges")
     return Trace(
         file=name,
         sha256=sha256,
@@ -170,6 +170,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
         from_start=surveyed.get("from_start") is True,
         host_waits=host_waits(events.waits, origin) if events.calls else None,
         profiler_calls=events.profiler_calls,
+        own_ranges=frozenset(map(str, ranges)) if isinstance(ranges, list) else None,
     )
 
 
