@@ -82,7 +82,8 @@ def test_few_parts_with_few_launches_are_marked(wanted: str, units: tuple[str, .
 
 
 def test_ranges_of_the_program_that_are_named_as_modules_are_not_marked() -> None:
-    launches = placed([seen("a", 1e-3, "Net", "attention", "scores"), seen("b", 1e-3, "Net", "attention")])
+    inside = [seen("a", 1e-3, "Net", "attention", "scores"), seen("b", 1e-3, "Net", "attention")]
+    launches = placed([*inside, seen("c", 1e-3, "Net")])
     kernels = kernels_of(launches, "a")
     for ours, unit in ((frozenset({"Net", "attention"}), "attention"), (None, "scores")):
         found = by_marks(launches, kernels, STEP, is_barred=lambda launch: False, ours=ours)
