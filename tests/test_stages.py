@@ -216,6 +216,19 @@ def test_positions_behind_an_autotuner_are_not_believed(bench: Bench) -> None:
     assert {operator: found[operator] for operator in (DEEP, WIDE)} == {name: EXPECTED[name] for name in (DEEP, WIDE)}
 
 
+def test_another_process_that_launches_little_is_not_taken_for_the_surveyed_one(bench: Bench) -> None:
+    """A worker launches as many kernels before, and then one GEMM of the same name and grid for other work."""
+    program = made_launches(everything)
+    before, gemm = program[:FIRST], program[FIRST]
+    other = gemm._replace(values={**gemm.values, "smsp__inst_executed.sum": 1.0})
+    program = [*(one._replace(process=8) for one in (*before, other)), *program]
+    bench.steps(*[launches_step(program, training.H100)] * 3)
+    done = bench.run("--annotate", "off", *traced(bench))
+    assert done.returncode == 0, done.stderr
+    found = counted_by_operator(bench)
+    assert {operator: found[operator] for operator in (DEEP, WIDE)} == {name: EXPECTED[name] for name in (DEEP, WIDE)}
+
+
 def test_a_program_that_launches_nothing_of_what_was_surveyed_keeps_its_times(bench: Bench) -> None:
     strange = [work._replace(name=f"strange_{number}") for number, work in enumerate(STEP)]
     bench.steps(*[counting(everything, strange)] * 4)

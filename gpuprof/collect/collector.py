@@ -377,16 +377,19 @@ def _names_of(kernels: Sequence[PlannedKernel]) -> str:
 
 
 def _fitting_in(report: Report, window: Window) -> Report | None:
-    """Return a report with the launches that align with a window, in the ranges of the survey; None if none do."""
+    """Return a report with the launches that align with a window, in the ranges of the survey; None if none do.
+
+    A window is of one process: if launches of several align, as few do by chance, those of the most are it.
+    """
     kernels = [launch for launch in report if launch.kind == "kernel" and None not in (launch.grid, launch.block)]
     seen = launches_of(report)
-    kept: list[Launch] = []
+    most: list[Launch] = []
     for process in dict.fromkeys(launch.process for launch in kernels):
         own = [place for place, launch in enumerate(kernels) if launch.process == process]
-        pairs = aligned([seen[place] for place in own], window)
-        for place, surveyed in pairs or ():
-            kept.append(structs.replace(kernels[own[place]], ranges=surveyed.ranges))
-    return structs.replace(report, launches=tuple(kept)) if kept else None
+        pairs = aligned([seen[place] for place in own], window) or []
+        kept = [structs.replace(kernels[own[place]], ranges=surveyed.ranges) for place, surveyed in pairs]
+        most = max(most, kept, key=len)
+    return structs.replace(report, launches=tuple(most)) if most else None
 
 
 def _end_text(code: int) -> str:
