@@ -28,7 +28,8 @@ from gpuprof.collect.window import choose_window
 from gpuprof.errors import UsageError
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.kernel_match import name_patterns
-from gpuprof.model.trace import is_communication
+from gpuprof.model.steps import loop_of, step_number
+from gpuprof.model.trace import ProgramStep, is_communication
 
 _MOST_S = 20.0
 """What the passes of a step may take in any case: some twice the program that our recordings are of."""
@@ -114,10 +115,16 @@ class Planner:
         return frozenset(filter(is_communication, names)) if not self._request.peers else frozenset()
 
     @cached_property
-    def _rank(self) -> int | None:
-        """The rank that is profiled; None for all of them."""
+    def _launches(self) -> Sequence[Seen]:
+        """The launches of the process in which the kernels take most time, of the rank that is profiled."""
         ranks = str(self._request.ranks)
-        return int(ranks) if ranks.isdigit() else None
+        return self._survey.of_main_process(self._plan, int(ranks) if ranks.isdigit() else None)
+
+    @cached_property
+    def _loop(self) -> Sequence[ProgramStep]:
+        """The steps of that process."""
+        timeline = self._survey.timeline_of(self._launches[0])
+        return loop_of(timeline) if timeline is not None else ()
 
     @cached_property
     def _unwanted(self) -> frozenset[object]:
@@ -136,15 +143,14 @@ class Planner:
 
     def _step(self) -> Selection:
         """Choose how ncu selects the launches of the plan: by position if that is possible, else by marks or names."""
-        survey, kernels = self._survey, self._plan.kernels
+        kernels = self._plan.kernels
         named, passes = self.by_names(kernels), limit_passes(self._arch)
         if not self._counts:
             return self.ways(named, kernels)[0]
         most_s = max(_MOST_S, self._twice_s(named, passes * PASS_S))
-        launches = survey.of_main_process(self._plan, self._rank)
         choose = partial(
-            choose_window, launches, kernels, steps=survey.steps_of(launches[0]), is_barred=self._is_barred,
-            most=int(most_s / (passes * PASS_S)),
+            choose_window, self._launches, kernels, steps=[step.interval for step in self._loop],
+            is_barred=self._is_barred, most=int(most_s / (passes * PASS_S)),
         )  # fmt: skip
         window = choose(whole=self._request.kernel is None)
         if window is not None and passes * window.time_s > most_s:
@@ -153,13 +159,18 @@ class Planner:
 
     def _marked(self, first: Selection, kernels: Sequence[PlannedKernel]) -> Selection | None:
         """Select parts of the step that was chosen, or of one of the program's loop; None if our hook can mark none."""
-        survey = self._survey
-        begin = first.window.launches[0] if first.window is not None else survey.in_loop(kernels, self._rank)
-        step = survey.step_number_of(begin) if self._request.annotate and begin is not None else None
-        if begin is None or step is None:
+        timeline, steps = self._survey.timeline_of(self._launches[0]), self._loop
+        if timeline is None or not self._request.annotate:
             return None
-        ours = survey.own_ranges(begin)
-        return by_marks(survey.step_around(begin), kernels, step, is_barred=self._is_barred, ours=ours)
+        if first.window is None:
+            steps = steps[1:2] or steps  # the first one may warm up
+        else:
+            steps = [step for step in steps if _is_in(step, first.window.launches[0])]
+        number = step_number(timeline, steps[0]) if steps else None
+        if number is None:
+            return None
+        around = [seen for seen in self._launches if _is_in(steps[0], seen)]
+        return by_marks(around, kernels, number, is_barred=self._is_barred, ours=timeline.own_ranges)
 
     def _launch_s(self) -> float:
         """Return about how long the passes of a launch take in a run that follows the limits, or in the only one."""
@@ -174,6 +185,12 @@ class Planner:
         Names are the least sure way: if they fail, they take another run.
         """
         return 2 * named.launches * launch_s + (self._survey.program_s or 0.0) + START_S
+
+
+def _is_in(step: ProgramStep, seen: Seen) -> bool:
+    """Tell whether a launch was made in a step."""
+    start_s, end_s = step.interval
+    return seen.launched_s is not None and start_s <= seen.launched_s < end_s
 
 
 def _nothing_planned(request: ProfileRequest, plan: ProfilePlan) -> UsageError:

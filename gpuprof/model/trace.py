@@ -125,6 +125,11 @@ class ProgramStep(Struct, frozen=True):
     duration_s: float
     thread: Hashable = None
 
+    @property
+    def interval(self) -> TimeInterval:
+        """Return when it begins and ends."""
+        return self.start_s, self.start_s + self.duration_s
+
 
 class Trace(Struct, frozen=True):
     """One file as read. `activities`, `steps` and `products` come in the order of their start; of products only those
