@@ -212,6 +212,8 @@ def test_positions_behind_an_autotuner_are_not_believed(bench: Bench) -> None:
     assert "160 launches" in done.stderr and "not those of the survey" not in done.stderr
     (words,) = bench.calls
     assert value_after(words, "--nvtx-include") == "gpuprof-chosen/" and "--launch-skip-before-match" not in words
+    (plan,) = (line for line in done.stderr.splitlines() if line.startswith("plan:"))
+    assert "marked parts" in plan and "of the same names" not in plan and "launch 3 of 16" not in done.stderr
     found = counted_by_operator(bench)
     assert {operator: found[operator] for operator in (DEEP, WIDE)} == {name: EXPECTED[name] for name in (DEEP, WIDE)}
 
