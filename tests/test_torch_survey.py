@@ -163,7 +163,7 @@ for _ in range(2):
     kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": events[0]["ts"], "dur": 1, "pid": 0, "tid": 7, "args": {}}
     whole = json.dumps({**written, "traceEvents": [*written["traceEvents"], kernel]}).encode()
     read = read_torch_trace(BytesIO(whole), trace.name, "")
-    assert read.own_ranges == ours
+    assert read.hook_ranges == ours
     assert [(step.name, step_number(read, step)) for step in read.steps] == [
         ("call of Net", StepNumber("module", 1, "Net"))
     ]

@@ -305,7 +305,7 @@ class Collector:
     ) -> tuple[Report, ...]:
         """Collect the counters of kernels that did not come; if that fails, none, and what is there stays."""
         kernels = f"{len(selection.kernels)} planned kernel{'s' if len(selection.kernels) > 1 else ''}"
-        how = {"names": "by name", "position": "by position", "marks": "with cudaProfilerStart"}[selection.by]
+        how = {"names": "by name", "position": "by position", "marks": "by marks"}[selection.by]
         self._remark(f"{kernels} did not come as planned: profiling them {how}")
         self._mark(selection)
         first = command(selection)

@@ -170,7 +170,7 @@ class Planner:
         if number is None:
             return None
         around = [seen for seen in self._launches if _is_in(steps[0], seen)]
-        return by_marks(around, kernels, number, is_barred=self._is_barred, ours=timeline.own_ranges)
+        return by_marks(around, kernels, number, is_barred=self._is_barred, ours=timeline.hook_ranges)
 
     def _launch_s(self) -> float:
         """Return about how long the passes of a launch take in a run that follows the limits, or in the only one."""

@@ -135,7 +135,7 @@ class Trace(Struct, frozen=True):
     """One file as read. `activities`, `steps` and `products` come in the order of their start; of products only those
     that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`. `from_start`: it surely
     begins with the program. `host_waits` come in the order of their end; None where no calls of CUDA were recorded.
-    `profiler_calls`: the program calls cudaProfilerStart or cudaProfilerStop. `own_ranges` are the names of the ranges
+    `profiler_calls`: the program calls cudaProfilerStart or cudaProfilerStop. `hook_ranges` are the names of the ranges
     that gpuprof opened in it; None where that is not known."""
 
     file: str
@@ -157,7 +157,7 @@ class Trace(Struct, frozen=True):
     from_start: bool = False
     host_waits: tuple[HostWait, ...] | None = None
     profiler_calls: bool = False
-    own_ranges: frozenset[str] | None = None
+    hook_ranges: frozenset[str] | None = None
 
 
 def is_communication(name: str) -> bool:

@@ -170,7 +170,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
         from_start=surveyed.get("from_start") is True,
         host_waits=host_waits(events.waits, origin) if events.calls else None,
         profiler_calls=events.profiler_calls,
-        own_ranges=frozenset(map(str, ranges)) if isinstance(ranges, list) else None,
+        hook_ranges=frozenset(map(str, ranges)) if isinstance(ranges, list) else None,
     )
 
 
