@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from gpuprof.collect.collector import Collector
 from gpuprof.collect.cost import forecast_of
 from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunStarted, TimelineJudged
 from gpuprof.collect.ncu_help import options_of
+from gpuprof.collect.planner import Planner
 from gpuprof.collect.request import ProfileRequest
 from gpuprof.collect.survey import Survey
 from gpuprof.hardware.library import SpecLibrary
@@ -477,6 +479,20 @@ def transformer() -> tuple[Survey, ProfilePlanned]:
 
 def _no_report(path: Path) -> Report:
     raise AssertionError("nothing is read")
+
+
+@each_row(("calls", "ways"), [((), ["nvtx", "profiler"]), (("cuProfilerStart",), ["nvtx"])])
+def test_marks_start_no_profiler_in_a_program_that_does_so_itself(calls: tuple[str, ...], ways: list[str]) -> None:
+    arch = SpecLibrary().arch("sm_90")
+    assert arch is not None
+    with TemporaryDirectory() as place:
+        before = [elementwise(3, RANGE, "", "Try"), *training.BEFORE]
+        file = write_trace(Path(place) / "survey.pt.trace.json.gz", before=before, calls=calls)
+        survey = Survey((trace_of(file),)).own_work()
+    planner = Planner(ProfileRequest(("true",)), survey, arch, knows_positions=True)
+    planned = planner.planned()
+    found = [way.marks and way.marks.with_ for way in planner.ways(planned.selection, planned.plan.kernels)]
+    assert found == ways
 
 
 def test_the_forecast_for_the_recorded_transformer_is_a_twentieth_of_the_full_set(
