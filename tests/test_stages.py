@@ -316,6 +316,16 @@ def test_no_window_has_a_kernel_that_waits_for_a_peer_unless_all_ranks_are_profi
     assert not nccl & {*places(limits_run)}
 
 
+def test_a_step_that_communication_cuts_into_pieces_is_marked(bench: Bench) -> None:
+    """As data-parallel training: no stretch between two collectives has most of the step's time."""
+    step: list[Work] = []
+    for work in STEP:
+        step += [work, *([Work(NCCL, 50, "", "c10d::allreduce_", ((2048, 512),))] if "mm" in work.operator else [])]
+    first, *_ = selections(bench, "--arch", "sm_90", *traced(bench, step))
+    assert value_after(first, "--nvtx-include") == "gpuprof-chosen/" and "--kernel-id" not in first
+    assert not re.search(value_after(first, "--kernel-name").removeprefix("regex:"), NCCL)
+
+
 def test_of_long_kernels_no_more_launches_are_counted_than_it_takes(bench: Bench) -> None:
     # Three passes of a whole step would take the GPU 9.7 s; of one a hundred times as long, 16 minutes.
     for times, launches in ((5_000, 16), (500_000, 10)):

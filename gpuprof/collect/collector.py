@@ -53,9 +53,7 @@ from gpuprof.units import format_si
 ReadSurvey = Callable[[Path], Report | Trace]
 _NAMED = 5
 """So many kernels that did not come are named."""
-_PROFILER_CALLS = (
-    "the program calls cudaProfilerStart or cudaProfilerStop: what it launches outside of them is timed and counted too"
-)
+_PROFILER_CALLS = "the program calls cudaProfilerStart or cudaProfilerStop: gpuprof limits nothing by these calls"
 _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
 
 

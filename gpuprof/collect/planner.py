@@ -24,9 +24,10 @@ from gpuprof.collect.selection import (
 )
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey
-from gpuprof.collect.window import choose_window
+from gpuprof.collect.window import Window, choose_window
 from gpuprof.errors import UsageError
 from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.intervals import TimeInterval
 from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.steps import loop_of, step_number
 from gpuprof.model.trace import ProgramStep, is_communication
@@ -144,10 +145,15 @@ class Planner:
     def _step(self) -> Selection:
         """Choose how ncu selects the launches of the plan: by position if that is possible, else by marks or names."""
         kernels = self._plan.kernels
-        named, passes = self.by_names(kernels), limit_passes(self._arch)
+        window, named = self._window(), self.by_names(kernels)
+        return self._as_surveyed(by_position(window, kernels)) if window is not None else self.ways(named, kernels)[0]
+
+    def _window(self) -> Window | None:
+        """Choose a step, or a part of one if its passes would take too long; None where positions cannot be used."""
         if not self._counts:
-            return self.ways(named, kernels)[0]
-        most_s = max(_MOST_S, self._twice_s(named, passes * PASS_S))
+            return None
+        kernels, passes = self._plan.kernels, limit_passes(self._arch)
+        most_s = max(_MOST_S, self._twice_s(self.by_names(kernels), passes * PASS_S))
         choose = partial(
             choose_window, self._launches, kernels, steps=[step.interval for step in self._loop],
             is_barred=self._is_barred, most=int(most_s / (passes * PASS_S)),
@@ -155,7 +161,7 @@ class Planner:
         window = choose(whole=self._request.kernel is None)
         if window is not None and passes * window.time_s > most_s:
             window = choose(whole=False)
-        return self._as_surveyed(by_position(window, kernels)) if window is not None else named
+        return window
 
     def _marked(self, first: Selection, kernels: Sequence[PlannedKernel]) -> Selection | None:
         """Select parts of the step that was chosen, or of one of the program's loop; None if our hook can mark none."""
@@ -165,11 +171,12 @@ class Planner:
         if first.window is None:
             steps = steps[1:2] or steps  # the first one may warm up
         else:
-            steps = [step for step in steps if _is_in(step, first.window.launches[0])]
+            steps = [step for step in steps if _is_in(step.interval, first.window.launches[0])]
         number = step_number(timeline, steps[0]) if steps else None
         if number is None:
             return None
-        around = [seen for seen in self._launches if _is_in(steps[0], seen)]
+        interval = steps[0].interval
+        around = [seen for seen in self._launches if _is_in(interval, seen)]
         return by_marks(around, kernels, number, is_barred=self._is_barred, ours=timeline.hook_ranges)
 
     def _launch_s(self) -> float:
@@ -187,9 +194,9 @@ class Planner:
         return 2 * named.launches * launch_s + (self._survey.program_s or 0.0) + START_S
 
 
-def _is_in(step: ProgramStep, seen: Seen) -> bool:
-    """Tell whether a launch was made in a step."""
-    start_s, end_s = step.interval
+def _is_in(interval: TimeInterval, seen: Seen) -> bool:
+    """Tell whether a launch was made between two times."""
+    start_s, end_s = interval
     return seen.launched_s is not None and start_s <= seen.launched_s < end_s
 
 
