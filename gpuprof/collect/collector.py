@@ -53,7 +53,9 @@ from gpuprof.units import format_si
 ReadSurvey = Callable[[Path], Report | Trace]
 _NAMED = 5
 """So many kernels that did not come are named."""
-_PROFILER_CALLS = "the program calls cudaProfilerStart or cudaProfilerStop: gpuprof limits nothing by these calls"
+_PROFILER_CALLS = (
+    "the program calls cudaProfilerStart or cudaProfilerStop: gpuprof limits nothing by these calls, --range NVTX does"
+)
 _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
 
 
