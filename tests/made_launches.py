@@ -14,6 +14,8 @@ from tests.ncu_bytes import A100, block, launch, nvtx_state, report, session_det
 class MadeLaunch(NamedTuple):
     """A launch: its names, shape, the ranges around it, outermost first, the step it is in, and its metrics.
 
+    `stopped`: the program has called cudaProfilerStop before.
+
     Without a `demangled` name it is that of a function whose name is not mangled, or does not matter.
     """
 
@@ -25,6 +27,7 @@ class MadeLaunch(NamedTuple):
     step: int = 0
     stream: int = 7
     process: int = 7
+    stopped: bool = False
     values: Mapping[str, float | str] = {"gpu__time_duration.sum": 1000.0}
 
 
@@ -42,7 +45,8 @@ def _launch(made: MadeLaunch, device: Mapping[str, float | str]) -> dict[str, ob
     return {
         "name": made.name, "mangled": made.name, "function": short_name(demangled), "demangled": demangled,
         "grid": made.grid, "block": made.block, "ranges": made.ranges, "step": made.step, "stream": made.stream,
-        "process": made.process, "bytes": _text(block([result], list(values), process=made.process)),
+        "process": made.process, "stopped": made.stopped,
+        "bytes": _text(block([result], list(values), process=made.process)),
     }  # fmt: skip
 
 

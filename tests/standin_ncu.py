@@ -25,8 +25,8 @@ HELP = "".join(
         "config-file", "clock-control", "cache-control", "replay-mode", "target-processes", "graph-profiling", "nvtx",
         "import-source", "check-exit-code", "kill", "apply-rules", "kernel-name-base", "kernel-id", "filter-mode",
         "kernel-name", "launch-skip", "launch-skip-before-match", "launch-count", "nvtx-include",
-        "target-processes-filter", "set", "section", "profile-from-start", "source-folders", "metrics", "log-file",
-        "export", "force-overwrite",
+        "target-processes-filter", "set", "section", "profile-from-start", "disable-profiler-start-stop",
+        "source-folders", "metrics", "log-file", "export", "force-overwrite",
     )
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 For `standin_ncu.py`, which runs without site-packages: only the standard library. A launch is a dict: `name` (mangled),
 `function`, `demangled`, `grid`, `block`, `stream`, `process`, `ranges`, `step` (the number of the step that it is in),
-and `bytes`, what the report has of it.
+`stopped` (the program has called cudaProfilerStop before it), and `bytes`, what the report has of it.
 
 Recorded: `--kernel-id` numbers the launches of a name, by `per-launch-config` those of each grid and block, over all
 streams. Of names that are not mangled the first two came right, ten times of ten; of larger numbers none came right:
@@ -10,8 +10,9 @@ another launch of such a name came, or none. Which one comes follows no known ru
 another one. Whether the base of names changes that is not known: here it does not.
 
 From NVIDIA's documentation, not recorded: `--launch-skip-before-match` counts all launches, `--launch-skip` and
-`--launch-count` those that match; `--nvtx-include NAME/` takes what is in a pushed range of that name. Each process is
-taken to count for itself.
+`--launch-count` those that match; `--nvtx-include NAME/` takes what is in a pushed range of that name; what is launched
+after cudaProfilerStop is not profiled, unless `--disable-profiler-start-stop` has it ignored. Each process is taken to
+count for itself.
 
 What the hook in a PyTorch program would do is done here: where GPUPROF_MARK names a file, the launches of its step that
 are in one of its units are marked, for `--nvtx-include gpuprof-chosen/` or `--profile-from-start off`.
@@ -48,6 +49,8 @@ def selected(argv: Sequence[str], launches: Sequence[Launch], environ: Mapping[s
     places = _after(range(len(launches)), launches, int(options.get("--launch-skip-before-match", ["0"])[-1]))
     if options.get("--profile-from-start", ["on"])[-1] in ("off", "no", "0", "false"):
         places = [place for place in places if place in marked["profiler"]]
+    elif "--disable-profiler-start-stop" not in options:
+        places = [place for place in places if not launches[place]["stopped"]]
     if "--nvtx-include" in options:
         names = {_pushed(expression) for expression in options["--nvtx-include"]}
         around = {place: {*launches[place]["ranges"], *([MARK] if place in marked["nvtx"] else [])} for place in places}

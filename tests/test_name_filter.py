@@ -46,6 +46,7 @@ def test_a_name_that_was_cut_off_finds_the_kernel() -> None:
             length = chosen.randrange(8, len(kernel.library))
             for cut in (kernel.library[:length], f"{kernel.library[:length]}..."):
                 assert finds(cut, kernel.nvidia), cut
+    assert finds("...", "nothing_is_left()")
 
 
 @settings(max_examples=40)

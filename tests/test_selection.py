@@ -81,6 +81,19 @@ def test_few_parts_with_few_launches_are_marked(wanted: str, units: tuple[str, .
     assert {shape.name for shape in found.shapes} >= set(wanted) - {"l"}
 
 
+def test_ranges_of_the_program_that_are_named_as_modules_are_not_marked() -> None:
+    inside = [seen("a", 1e-3, "Net", "attention", "scores"), seen("b", 1e-3, "Net", "attention")]
+    launches = placed([*inside, seen("c", 1e-3, "Net")])
+    kernels = kernels_of(launches, "a")
+    for ours, unit in ((frozenset({"Net", "attention"}), "attention"), (None, "scores")):
+        found = by_marks(launches, kernels, STEP, is_barred=lambda launch: False, ours=ours)
+        assert found is not None and found.marks is not None and found.marks.units == (unit,)
+    # An optimizer's step is torch's own range, which the hook goes along with.
+    step = placed(part("optimizer step", "o"))
+    found = by_marks(step, kernels_of(step, "o"), STEP, is_barred=lambda launch: False, ours=frozenset())
+    assert found is not None and found.marks is not None and found.marks.units == ("optimizer step",)
+
+
 def test_what_no_part_of_the_program_launches_cannot_be_marked() -> None:
     assert marked(PROGRAM, "l") is None
     assert marked([seen("a")], "a") is None
@@ -98,7 +111,7 @@ def test_marks_may_start_and_stop_the_profiler_instead() -> None:
     found = marked(PROGRAM, "a")
     assert found is not None
     other = by_profiler(found)
-    assert other.filters == Filters(from_start=False)
+    assert other.filters == Filters(profiler_calls="awaited")
     assert other.marks == Marked(3, "optimizer", ("layers.0.up",), "profiler")
     assert (other.launches, other.kernels, other.shapes) == (found.launches, found.kernels, found.shapes)
 

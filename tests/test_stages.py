@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -22,9 +23,11 @@ from gpuprof.collect.collector import Collector
 from gpuprof.collect.cost import forecast_of
 from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunStarted, TimelineJudged
 from gpuprof.collect.ncu_help import options_of
+from gpuprof.collect.planner import Planner
 from gpuprof.collect.request import ProfileRequest
 from gpuprof.collect.survey import Survey
 from gpuprof.hardware.library import SpecLibrary
+from gpuprof.model.autotuning import RANGE
 from gpuprof.model.recorded import Report
 from gpuprof.model.torch_ranges import operator_with_shapes, product_size
 from gpuprof.pipeline import profiled
@@ -43,6 +46,7 @@ from tests.training import (
     Counted,
     Work,
     answers,
+    elementwise,
     everything,
     limits,
     made_launches,
@@ -86,7 +90,7 @@ LOSS = "aten::mse_loss [2048, 512]"
 EXPECTED = {training.operator(work): {training.instructions(work)} for work in STEP if work.shapes}
 
 
-def traced(bench: Bench, step: Sequence[Work] = STEP, **more: bool) -> tuple[str, str]:
+def traced(bench: Bench, step: Sequence[Work] = STEP, **more: Any) -> tuple[str, str]:
     """The options by which a run takes the timeline of the made program for its survey."""
     return ("--survey", str(write_trace(bench.folder / "survey.pt.trace.json.gz", step, **more)))
 
@@ -201,6 +205,34 @@ def test_positions_that_did_not_fit_are_not_tried_again(bench: Bench) -> None:
     assert all(executed == EXPECTED[operator] for operator, executed in counted_by_operator(bench).items())
 
 
+def test_positions_behind_an_autotuner_are_not_believed(bench: Bench) -> None:
+    """Triton tries as often as there is time: under ncu the program launches another number before its steps."""
+    tries = [elementwise(3, RANGE, "", f"Try{number}") for number in range(4)]
+    bench.steps(launches_step(made_launches(everything, before=[*training.BEFORE, *tries * 5]), training.H100))
+    done = bench.run(*traced(bench, before=[*training.BEFORE, *tries * 40]))
+    assert done.returncode == 0, done.stderr
+    assert "160 launches" in done.stderr and "not those of the survey" not in done.stderr
+    (words,) = bench.calls
+    assert value_after(words, "--nvtx-include") == "gpuprof-chosen/" and "--launch-skip-before-match" not in words
+    (plan,) = (line for line in done.stderr.splitlines() if line.startswith("plan:"))
+    assert "marked parts" in plan and "of the same names" not in plan and "launch 3 of 16" not in done.stderr
+    found = counted_by_operator(bench)
+    assert {operator: found[operator] for operator in (DEEP, WIDE)} == {name: EXPECTED[name] for name in (DEEP, WIDE)}
+
+
+def test_another_process_that_launches_little_is_not_taken_for_the_surveyed_one(bench: Bench) -> None:
+    """A worker launches as many kernels before, and then one GEMM of the same name and grid for other work."""
+    program = made_launches(everything)
+    before, gemm = program[:FIRST], program[FIRST]
+    other = gemm._replace(values={**gemm.values, "smsp__inst_executed.sum": 1.0})
+    program = [*(one._replace(process=8) for one in (*before, other)), *program]
+    bench.steps(*[launches_step(program, training.H100)] * 3)
+    done = bench.run("--annotate", "off", *traced(bench))
+    assert done.returncode == 0, done.stderr
+    found = counted_by_operator(bench)
+    assert {operator: found[operator] for operator in (DEEP, WIDE)} == {name: EXPECTED[name] for name in (DEEP, WIDE)}
+
+
 def test_a_program_that_launches_nothing_of_what_was_surveyed_keeps_its_times(bench: Bench) -> None:
     strange = [work._replace(name=f"strange_{number}") for number, work in enumerate(STEP)]
     bench.steps(*[counting(everything, strange)] * 4)
@@ -225,6 +257,30 @@ def test_launches_that_came_earlier_or_later_are_aligned(bench: Bench, more: int
     found = counted_by_operator(bench)
     assert all(executed <= EXPECTED[operator] | {None} for operator, executed in found.items())
     assert found[DEEP] == EXPECTED[DEEP] and found[WIDE] == EXPECTED[WIDE]
+
+
+def test_a_program_that_stops_profilers_is_counted_as_a_whole_and_it_is_said(bench: Bench) -> None:
+    stopped = [
+        launches_step([one._replace(stopped=one.step >= 1) for one in made_launches(counted)], training.H100)
+        for counted in (limits, answers)
+    ]
+    bench.steps(*stopped)
+    done = bench.run(*traced(bench, calls=("cudaProfilerStart", "cudaProfilerStop")))
+    assert done.returncode == 0, done.stderr
+    assert ["--disable-profiler-start-stop" in words for words in bench.calls] == [True, True]
+    assert counted_by_operator(bench) == {**EXPECTED, LOSS: {None}}
+    assert "calls cudaProfilerStart or cudaProfilerStop" in done.stderr
+    sources = json.loads((bench.folder / "out/session.json").read_text())["sources"]
+    assert any("cudaProfilerStop" in text for source in sources for text in source["warnings"])
+
+
+def test_a_survey_by_ncu_and_chosen_launches_leave_the_programs_own_limits(bench: Bench) -> None:
+    launches = [one._replace(stopped=one.step >= 1) for one in made_launches(everything)]
+    bench.steps(*[launches_step(launches, training.H100)] * 3)
+    done = bench.run("--survey", "ncu")
+    assert done.returncode == 0, done.stderr
+    assert not any("--disable-profiler-start-stop" in words for words in bench.calls)
+    assert sum(kernel["launches"] for kernel in kernels_of(bench)) == len(training.BEFORE) + len(STEP)
 
 
 def selections(bench: Bench, *options: str) -> list[list[str]]:
@@ -258,6 +314,16 @@ def test_no_window_has_a_kernel_that_waits_for_a_peer_unless_all_ranks_are_profi
     assert len(places(limits_run)) == 17 and nccl & {*places(limits_run)} and "--kernel-name" not in limits_run
     limits_run, *_ = selections(bench, *options, "--peers", "--exclude", NCCL)
     assert not nccl & {*places(limits_run)}
+
+
+def test_a_step_that_communication_cuts_into_pieces_is_marked(bench: Bench) -> None:
+    """As data-parallel training: no stretch between two collectives has most of the step's time."""
+    step: list[Work] = []
+    for work in STEP:
+        step += [work, *([Work(NCCL, 50, "", "c10d::allreduce_", ((2048, 512),))] if "mm" in work.operator else [])]
+    first, *_ = selections(bench, "--arch", "sm_90", *traced(bench, step))
+    assert value_after(first, "--nvtx-include") == "gpuprof-chosen/" and "--kernel-id" not in first
+    assert not re.search(value_after(first, "--kernel-name").removeprefix("regex:"), NCCL)
 
 
 def test_of_long_kernels_no_more_launches_are_counted_than_it_takes(bench: Bench) -> None:
@@ -423,6 +489,20 @@ def transformer() -> tuple[Survey, ProfilePlanned]:
 
 def _no_report(path: Path) -> Report:
     raise AssertionError("nothing is read")
+
+
+@each_row(("calls", "ways"), [((), ["nvtx", "profiler"]), (("cuProfilerStart",), ["nvtx"])])
+def test_marks_start_no_profiler_in_a_program_that_does_so_itself(calls: tuple[str, ...], ways: list[str]) -> None:
+    arch = SpecLibrary().arch("sm_90")
+    assert arch is not None
+    with TemporaryDirectory() as place:
+        before = [elementwise(3, RANGE, "", "Try"), *training.BEFORE]
+        file = write_trace(Path(place) / "survey.pt.trace.json.gz", before=before, calls=calls)
+        survey = Survey((trace_of(file),)).own_work()
+    planner = Planner(ProfileRequest(("true",)), survey, arch, knows_positions=True)
+    planned = planner.planned()
+    found = [way.marks and way.marks.with_ for way in planner.ways(planned.selection, planned.plan.kernels)]
+    assert found == ways
 
 
 def test_the_forecast_for_the_recorded_transformer_is_a_twentieth_of_the_full_set(

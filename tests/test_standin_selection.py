@@ -74,6 +74,13 @@ def test_each_process_counts_for_itself() -> None:
     assert places(launches, "--launch-skip-before-match", "1", "--launch-count", "1") == [2, 3]
 
 
+def test_what_is_launched_after_a_stop_is_counted_but_not_profiled() -> None:
+    launches = [MadeLaunch(ADD, stopped=number in (1, 2)) for number in range(5)]
+    assert places(launches) == [0, 3, 4]
+    assert places(launches, "--launch-skip-before-match", "1", "--launch-count", "1") == [3]
+    assert places(launches, "--disable-profiler-start-stop", "--launch-count", "2") == [0, 1]
+
+
 STEP = ("Net", "layers.0"), ("Net", "layers.1"), ("layers.0 (backward)",), ("Optimizer.step#AdamW.step",)
 STEPS = [MadeLaunch(ADD, ranges=ranges, step=step) for step in range(3) for ranges in STEP]
 

@@ -136,7 +136,8 @@ def test_modules_are_annotated_around_their_operators_and_operators_have_shapes(
 import os
 os.environ.update(RANK="3", WORLD_SIZE="8")
 for _ in range(2):
-    net(x)["out"].sum().backward()
+    with torch.profiler.record_function("whole_step"):
+        net(x)["out"].sum().backward()
 """
     )
     assert (done.stdout, done.stderr) == ("", "")
@@ -155,10 +156,14 @@ for _ in range(2):
         read_torch_trace(BytesIO(trace.read_bytes()), trace.name, "")
     written = json.loads(gzip.decompress(trace.read_bytes()))
     assert written["distributedInfo"] == {"rank": 3, "world_size": 8}
-    assert written["gpuprof"] == {"from_start": True, "modules": ["Net"]}
+    assert (written["gpuprof"]["from_start"], written["gpuprof"]["modules"]) == (True, ["Net"])
+    ours = frozenset(written["gpuprof"]["ranges"])
+    assert {"Net", "layers.0.mlp.up", "layers.0.mlp.up (backward)"} < ours
+    assert named(events, "whole_step") and "whole_step" not in ours, "the program's own range is none of a module"
     kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": events[0]["ts"], "dur": 1, "pid": 0, "tid": 7, "args": {}}
     whole = json.dumps({**written, "traceEvents": [*written["traceEvents"], kernel]}).encode()
     read = read_torch_trace(BytesIO(whole), trace.name, "")
+    assert read.hook_ranges == ours
     assert [(step.name, step_number(read, step)) for step in read.steps] == [
         ("call of Net", StepNumber("module", 1, "Net"))
     ]

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gpuprof.collect.launches import launches_of
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.steps import StepNumber, step_number
 from gpuprof.model.torch_ranges import launched_by
@@ -498,6 +499,20 @@ def test_a_kernel_of_an_export_has_names_shape_and_shared_memory(tmp_path: Path)
     assert len(trace.devices) == 1 and trace.devices[0].name is None
     assert impossible.duration_s is None
     assert len(trace.warnings) == 1 and "-1e-07 s" in trace.warnings[0]
+
+
+def test_launches_of_an_export_are_in_the_order_of_their_calls_on_all_streams(tmp_path: Path) -> None:
+    path = export(tmp_path / "e.sqlite", kernels=3)
+    # The first to be launched waits in its stream behind other work; something tells profilers to stop.
+    change(
+        path,
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 9000, end = 9100, streamId = 8 WHERE correlationId = 1",
+        "INSERT INTO StringIds VALUES (9, 'cudaProfilerStop_v4000')",
+    )
+    trace = read_export(path)
+    assert [one.launched_s for one in trace.activities] == pytest.approx([1e-6, 2e-6, 0.0])
+    assert [seen.duration_s for seen in launches_of(trace)] == pytest.approx([100e-9, 500e-9, 500e-9])
+    assert trace.profiler_calls and not read_export(export(tmp_path / "other.sqlite")).profiler_calls
 
 
 def test_ranges_of_the_launching_thread_are_around_a_kernel(tmp_path: Path) -> None:

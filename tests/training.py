@@ -84,10 +84,18 @@ INSTRUCTIONS = {(work.name, work.operator, work.shapes): 1000.0 * number for num
 """How many each work executes, wherever it is."""
 
 
-def write_trace(place: Path, step: Sequence[Work] = STEP, *, from_start: bool = True) -> Path:
-    """Write what PyTorch's profiler records of the program, as gpuprof's survey leaves it."""
+def write_trace(
+    place: Path,
+    step: Sequence[Work] = STEP,
+    *,
+    before: Sequence[Work] = BEFORE,
+    from_start: bool = True,
+    calls: Sequence[str] = (),
+) -> Path:
+    """Write what PyTorch's profiler records of the program, as gpuprof's survey leaves it; `calls` are of CUDA."""
     made = _Recorded()
-    for work in BEFORE:
+    made.events += [event("cuda_runtime", name, made.clock, 1) for name in calls]
+    for work in before:
         made.add(work)
     for _ in range(STEPS):
         for work in step:

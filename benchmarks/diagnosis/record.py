@@ -196,7 +196,7 @@ def command(
         sections=RULE_SECTIONS,
         rules=True,
         source=True,
-        filters=Filters(kernel="^(slow|fixed)$", name_base="function", from_start=False),
+        filters=Filters(kernel="^(slow|fixed)$", name_base="function", profiler_calls="awaited"),
         targets="application-only",
         known=options_of(ncu),
         source_folders=(cases[0].source.parent,),

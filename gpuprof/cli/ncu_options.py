@@ -30,6 +30,7 @@ OF_PROFILING = {
     "--config-file-path": "gpuprof does not read ncu's configuration file",
     "--csv": "profile first, then gpuprof show --format csv DIR/session.json",
     "--devices": _DEVICES,
+    "--disable-profiler-start-stop": _PROGRAM_SAYS,
     "--export": _REPORT_PLACE,
     "--filter-mode": _ONE_LAUNCH,
     "--import": "a report is read by gpuprof show FILE",

@@ -29,7 +29,7 @@ from gpuprof.collect.plan import PlannedKernel, ProfilePlan, not_seen_again
 from gpuprof.collect.planner import Planner
 from gpuprof.collect.process import Ended
 from gpuprof.collect.request import AGAIN, COUNTED_FILES, COUNTED_LOGS, MARKS_FILE, ProfileRequest, survey_files
-from gpuprof.collect.selection import Selection, by_names
+from gpuprof.collect.selection import Selection
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, of_one_kind
 from gpuprof.collect.survey_tools import AUTO, INJECTED, NCU, TOOL_NAMES, results, tools_for
@@ -53,6 +53,9 @@ from gpuprof.units import format_si
 ReadSurvey = Callable[[Path], Report | Trace]
 _NAMED = 5
 """So many kernels that did not come are named."""
+_PROFILER_CALLS = (
+    "the program calls cudaProfilerStart or cudaProfilerStop: gpuprof limits nothing by these calls, --range NVTX does"
+)
 _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
 
 
@@ -142,18 +145,17 @@ class Collector:
 
     def survey(self) -> Survey:
         """Run the program once to see which kernels matter, or read the survey that the user gave."""
-        return self._own_work(self._survey())
-
-    def _own_work(self, survey: Survey) -> Survey:
-        """Leave out what autotuners tried, and say so."""
-        own = survey.own_work()
-        if own.tries.launches:
-            took = f", {format_si(own.tries.time_s, 's')}," if own.tries.time_s else ""
-            self._remark(f"autotuning: {own.tries.launches} launches{took} are not counted as the program's own work")
-            told = self.result.remarks[-1]
-            marked = (structs.replace(recording, warnings=(*recording.warnings, told)) for recording in own.recorded)
-            own = replace(own, recorded=of_one_kind(marked))
-        return own
+        survey = self._survey().own_work()
+        told = []
+        if survey.tries.launches:
+            took = f", {format_si(survey.tries.time_s, 's')}," if survey.tries.time_s else ""
+            told.append(f"autotuning: {survey.tries.launches} launches{took} are not counted as the program's own work")
+        if survey.saw_profiler_calls:
+            told.append(_PROFILER_CALLS)
+        for text in told:
+            self._remark(text)
+        marked = (structs.replace(recording, warnings=(*recording.warnings, *told)) for recording in survey.recorded)
+        return replace(survey, recorded=of_one_kind(marked))
 
     def _survey(self) -> Survey:
         if (file := self.request.survey_file) is not None:
@@ -277,6 +279,7 @@ class Collector:
         Where an autotuner found its choices on disk, the program launches less than in the survey, and ncu 2025.3 was
         seen to miss numbers of kernels whose names are not mangled.
         """
+        assert self._planner is not None
         selection, *others = ways
         self._mark(selection)
         done = self._runs.run(stage, command(selection), selection.launches, may_be_empty=True)
@@ -287,7 +290,7 @@ class Collector:
         lost = _lost(selection.kernels, reports)
         if lost and plan.is_worth_a_run(lost) and not self.was_stopped():
             sure = [kernel for kernel in lost if selection.by == "names" or not kernel.is_mangled]
-            reports += self._again(stage, command, by_names(plan, lost, at_first=sure), next(again))
+            reports += self._again(stage, command, self._planner.by_names(lost, at_first=sure), next(again))
             lost = _lost(selection.kernels, reports)
         if not reports:
             raise done.failures[0].error() if done.failures else EnvironmentProblem(*_NOT_ALIGNED)
@@ -302,7 +305,7 @@ class Collector:
     ) -> tuple[Report, ...]:
         """Collect the counters of kernels that did not come; if that fails, none, and what is there stays."""
         kernels = f"{len(selection.kernels)} planned kernel{'s' if len(selection.kernels) > 1 else ''}"
-        how = {"names": "by name", "position": "by position", "marks": "with cudaProfilerStart"}[selection.by]
+        how = {"names": "by name", "position": "by position", "marks": "by marks"}[selection.by]
         self._remark(f"{kernels} did not come as planned: profiling them {how}")
         self._mark(selection)
         first = command(selection)
@@ -374,16 +377,19 @@ def _names_of(kernels: Sequence[PlannedKernel]) -> str:
 
 
 def _fitting_in(report: Report, window: Window) -> Report | None:
-    """Return a report with the launches that align with a window, in the ranges of the survey; None if none do."""
+    """Return a report with the launches that align with a window, in the ranges of the survey; None if none do.
+
+    A window is of one process: if launches of several align, as few do by chance, those of the most are it.
+    """
     kernels = [launch for launch in report if launch.kind == "kernel" and None not in (launch.grid, launch.block)]
     seen = launches_of(report)
-    kept: list[Launch] = []
+    most: list[Launch] = []
     for process in dict.fromkeys(launch.process for launch in kernels):
         own = [place for place, launch in enumerate(kernels) if launch.process == process]
-        pairs = aligned([seen[place] for place in own], window)
-        for place, surveyed in pairs or ():
-            kept.append(structs.replace(kernels[own[place]], ranges=surveyed.ranges))
-    return structs.replace(report, launches=tuple(kept)) if kept else None
+        pairs = aligned([seen[place] for place in own], window) or []
+        kept = [structs.replace(kernels[own[place]], ranges=surveyed.ranges) for place, surveyed in pairs]
+        most = max(most, kept, key=len)
+    return structs.replace(report, launches=tuple(most)) if most else None
 
 
 def _end_text(code: int) -> str:

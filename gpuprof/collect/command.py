@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from gpuprof.collect.ncu_help import UNKNOWN, KnownOptions
 from gpuprof.collect.shell import shell_line
@@ -30,8 +31,9 @@ class Filters:
     ranges: tuple[str, ...] = ()
     processes: str | None = None
     name_base: str = "demangled"
-    from_start: bool = True
-    """Off: nothing is profiled before the program calls cudaProfilerStart, nor after cudaProfilerStop."""
+    profiler_calls: Literal["obeyed", "ignored", "awaited"] = "obeyed"
+    """The program's calls of cudaProfilerStart and cudaProfilerStop. "obeyed": nothing is profiled between a stop and
+    the next start; "awaited": nor before the first start."""
 
     def options(self) -> list[tuple[str, ...]]:
         """Return the options that select launches, each with its value."""
@@ -47,7 +49,9 @@ class Filters:
         if self.launch_count is not None:
             options.append(("--launch-count", str(self.launch_count)))
         options += [("--nvtx-include", expression) for expression in self.ranges]
-        if not self.from_start:
+        if self.profiler_calls == "ignored":
+            options.append(("--disable-profiler-start-stop",))
+        if self.profiler_calls == "awaited":
             options.append(("--profile-from-start", "off"))
         if self.processes is not None:
             options.append(("--target-processes-filter", self.processes))

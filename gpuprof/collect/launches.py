@@ -87,15 +87,20 @@ def launches_of(recorded: Report | Trace, source: int = 0) -> list[Seen]:
 
 def _of_trace(trace: Trace, source: int) -> Iterator[Seen]:
     kernels = [activity for activity in trace.activities if activity.kind in (KERNEL, TRY)]
-    # Calls that launch may have been lost: on one stream kernels start in the order in which they were launched.
+    # Calls that launch may have been lost: on one stream kernels start in the order in which they were launched. Where
+    # none was recorded, as by CUPTI, kernels have at least their numbers.
     are_known = all(activity.launched_s is not None for activity in kernels)
+    are_numbered = all(activity.launched_s is None and activity.call is not None for activity in kernels)
     processes = {activity.process for activity in kernels} - {None}
     counted: Counter[Hashable] = Counter()
 
     def launched_s(activity: Activity) -> float:
         return activity.launched_s if are_known and activity.launched_s is not None else activity.start_s
 
-    for activity in sorted(kernels, key=launched_s):
+    def order(activity: Activity) -> float:
+        return activity.call if are_numbered and activity.call is not None else launched_s(activity)
+
+    for activity in sorted(kernels, key=order):
         process = (source, activity.process if len(processes) > 1 else None)
         position = counted[process]
         counted[process] += 1
@@ -111,7 +116,7 @@ def _of_trace(trace: Trace, source: int) -> Iterator[Seen]:
                 source=source,
                 process=process,
                 position=position,
-                launched_s=launched_s(activity),
+                launched_s=None if are_numbered else launched_s(activity),
                 in_graph=activity.graph_launch is not None,
             )
 

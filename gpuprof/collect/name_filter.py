@@ -82,7 +82,7 @@ def _fewest(name: _Name, forbidden: Sequence[str]) -> int:
 
 def _is_own(piece: str) -> bool:
     """Tell whether a piece is a word that must be there."""
-    return piece[-1] not in "?*" and piece != "void " and any(char.isalnum() or char == "_" for char in piece)
+    return any(char.isalnum() or char == "_" for char in piece) and piece[-1] not in "?*" and piece != "void "
 
 
 def _fitting(fewest: Mapping[_Name, int], others: Sequence[_Name]) -> str:

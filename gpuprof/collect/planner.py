@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -24,11 +24,13 @@ from gpuprof.collect.selection import (
 )
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey
-from gpuprof.collect.window import choose_window
+from gpuprof.collect.window import Window, choose_window
 from gpuprof.errors import UsageError
 from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.intervals import TimeInterval
 from gpuprof.model.kernel_match import name_patterns
-from gpuprof.model.trace import is_communication
+from gpuprof.model.steps import loop_of, step_number
+from gpuprof.model.trace import ProgramStep, is_communication
 
 _MOST_S = 20.0
 """What the passes of a step may take in any case: some twice the program that our recordings are of."""
@@ -40,7 +42,8 @@ class Planner:
     def __init__(self, request: ProfileRequest, survey: Survey, arch: ArchSpec, *, knows_positions: bool) -> None:
         self._request, self._survey, self._arch = request, survey, arch
         is_plain = not request.ranges and request.graphs == "node" and request.samples == 1
-        self._counts = knows_positions and is_plain and survey.counts_all
+        self._needs_no_names = knows_positions and is_plain
+        self._counts = self._needs_no_names and survey.counts_all
         """Whether positions in the survey are those that ncu will count."""
 
     def planned(self) -> ProfilePlanned:
@@ -64,8 +67,8 @@ class Planner:
         are the sturdy ones: of these that with the fewest launches is the best, if no kernel that it lacks is worth a
         run of its own. Names are taken if the sturdy way takes longer than two runs by names.
         """
-        named = by_names(self._plan, kernels)
-        if not self._counts:
+        named = self.by_names(kernels)
+        if not self._needs_no_names:
             return [named]
         part = None
         if first.window is not None and fits:
@@ -80,9 +83,13 @@ class Planner:
         launch_s = self._launch_s()
         if not ways or ways[0].launches * launch_s > self._twice_s(named, launch_s):
             return [named]
-        if ways == [marked]:
+        if ways == [marked] and not self._survey.saw_profiler_calls:
             ways.append(by_profiler(ways[0]))
-        return [without_peers(way, self._peers) for way in ways]
+        return [self._as_surveyed(way) for way in ways]
+
+    def by_names(self, kernels: Sequence[PlannedKernel], at_first: Collection[PlannedKernel] = ()) -> Selection:
+        """Select kernels by names and launch numbers; those of `at_first` by the first two numbers."""
+        return self._as_surveyed(by_names(self._plan, kernels, at_first))
 
     @cached_property
     def _plan(self) -> ProfilePlan:
@@ -109,10 +116,16 @@ class Planner:
         return frozenset(filter(is_communication, names)) if not self._request.peers else frozenset()
 
     @cached_property
-    def _rank(self) -> int | None:
-        """The rank that is profiled; None for all of them."""
+    def _launches(self) -> Sequence[Seen]:
+        """The launches of the process in which the kernels take most time, of the rank that is profiled."""
         ranks = str(self._request.ranks)
-        return int(ranks) if ranks.isdigit() else None
+        return self._survey.of_main_process(self._plan, int(ranks) if ranks.isdigit() else None)
+
+    @cached_property
+    def _loop(self) -> Sequence[ProgramStep]:
+        """The steps of that process."""
+        timeline = self._survey.timeline_of(self._launches[0])
+        return loop_of(timeline) if timeline is not None else ()
 
     @cached_property
     def _unwanted(self) -> frozenset[object]:
@@ -122,31 +135,49 @@ class Planner:
         """Return whether a launch must not be profiled: it waits for a peer, or is not wanted."""
         return seen.demangled in self._peers or seen.shape in self._unwanted
 
+    def _as_surveyed(self, selection: Selection) -> Selection:
+        """Select from all that the survey saw of the program, but no kernel that waits for another rank."""
+        filters = selection.filters
+        if filters.profiler_calls == "obeyed" and not self._survey.obeys_profiler_calls:
+            selection = replace(selection, filters=replace(filters, profiler_calls="ignored"))
+        return without_peers(selection, self._peers)
+
     def _step(self) -> Selection:
-        """Choose how ncu selects the launches of the plan: by position if that is possible, else by names."""
-        survey, kernels = self._survey, self._plan.kernels
-        named, passes = by_names(self._plan, kernels), limit_passes(self._arch)
+        """Choose how ncu selects the launches of the plan: by position if that is possible, else by marks or names."""
+        kernels = self._plan.kernels
+        window, named = self._window(), self.by_names(kernels)
+        return self._as_surveyed(by_position(window, kernels)) if window is not None else self.ways(named, kernels)[0]
+
+    def _window(self) -> Window | None:
+        """Choose a step, or a part of one if its passes would take too long; None where positions cannot be used."""
         if not self._counts:
-            return named
-        most_s = max(_MOST_S, self._twice_s(named, passes * PASS_S))
-        launches = survey.of_main_process(self._plan, self._rank)
+            return None
+        kernels, passes = self._plan.kernels, limit_passes(self._arch)
+        most_s = max(_MOST_S, self._twice_s(self.by_names(kernels), passes * PASS_S))
         choose = partial(
-            choose_window, launches, kernels, steps=survey.steps_of(launches[0]), is_barred=self._is_barred,
-            most=int(most_s / (passes * PASS_S)),
+            choose_window, self._launches, kernels, steps=[step.interval for step in self._loop],
+            is_barred=self._is_barred, most=int(most_s / (passes * PASS_S)),
         )  # fmt: skip
         window = choose(whole=self._request.kernel is None)
         if window is not None and passes * window.time_s > most_s:
             window = choose(whole=False)
-        return without_peers(by_position(window, kernels), self._peers) if window is not None else named
+        return window
 
     def _marked(self, first: Selection, kernels: Sequence[PlannedKernel]) -> Selection | None:
         """Select parts of the step that was chosen, or of one of the program's loop; None if our hook can mark none."""
-        survey = self._survey
-        begin = first.window.launches[0] if first.window is not None else survey.in_loop(kernels, self._rank)
-        step = survey.step_number_of(begin) if self._request.annotate and begin is not None else None
-        if begin is None or step is None:
+        timeline, steps = self._survey.timeline_of(self._launches[0]), self._loop
+        if timeline is None or not self._request.annotate:
             return None
-        return by_marks(survey.step_around(begin), kernels, step, is_barred=self._is_barred)
+        if first.window is None:
+            steps = steps[1:2] or steps  # the first one may warm up
+        else:
+            steps = [step for step in steps if _is_in(step.interval, first.window.launches[0])]
+        number = step_number(timeline, steps[0]) if steps else None
+        if number is None:
+            return None
+        interval = steps[0].interval
+        around = [seen for seen in self._launches if _is_in(interval, seen)]
+        return by_marks(around, kernels, number, is_barred=self._is_barred, ours=timeline.hook_ranges)
 
     def _launch_s(self) -> float:
         """Return about how long the passes of a launch take in a run that follows the limits, or in the only one."""
@@ -161,6 +192,12 @@ class Planner:
         Names are the least sure way: if they fail, they take another run.
         """
         return 2 * named.launches * launch_s + (self._survey.program_s or 0.0) + START_S
+
+
+def _is_in(interval: TimeInterval, seen: Seen) -> bool:
+    """Tell whether a launch was made between two times."""
+    start_s, end_s = interval
+    return seen.launched_s is not None and start_s <= seen.launched_s < end_s
 
 
 def _nothing_planned(request: ProfileRequest, plan: ProfilePlan) -> UsageError:

@@ -14,7 +14,7 @@ from gpuprof.collect.plan import PlannedKernel, ProfilePlan
 from gpuprof.collect.window import Window, choose_window
 from gpuprof.model.labels import short_name
 from gpuprof.model.steps import StepNumber
-from gpuprof.model.torch_ranges import MARK, unit_of
+from gpuprof.model.torch_ranges import MARK, OPTIMIZER_UNIT, unit_of
 
 _NVTX = f"{MARK}/"
 
@@ -75,14 +75,22 @@ def within(window: Window, kernels: Sequence[PlannedKernel], *, is_barred: Calla
 
 
 def by_marks(
-    launches: Sequence[Seen], kernels: Sequence[PlannedKernel], step: StepNumber, *, is_barred: Callable[[Seen], bool]
+    launches: Sequence[Seen],
+    kernels: Sequence[PlannedKernel],
+    step: StepNumber,
+    *,
+    is_barred: Callable[[Seen], bool],
+    ours: frozenset[str] | None = None,
 ) -> Selection | None:
     """Select the modules, their backward passes and the optimizer's step that launch kernels, in one step.
 
     `launches` are all of that step. Our hook marks the parts in the program, by a range, with all that is inside: a
-    part with a launch that must not be profiled (`is_barred`) is not chosen. None if no part launches a kernel.
+    part with a launch that must not be profiled (`is_barred`) is not chosen. None if no part launches a kernel. `ours`
+    are the ranges that the hook opened in the survey, if known: others may look like modules, and it cannot mark them.
     """
     around = [_units_around(seen) for seen in launches]
+    if ours is not None:
+        around = [units & (ours | {OPTIMIZER_UNIT}) for units in around]
     barred = frozenset().union(*(units for seen, units in zip(launches, around, strict=True) if is_barred(seen)))
     inside: dict[str, list[LaunchShape]] = {}
     for seen, units in zip(launches, around, strict=True):
@@ -101,7 +109,7 @@ def by_profiler(selection: Selection) -> Selection:
     """Select marked parts by cudaProfilerStart and cudaProfilerStop around them instead of a range."""
     assert selection.marks is not None
     marks = replace(selection.marks, with_="profiler")
-    return replace(selection, filters=replace(selection.filters, ranges=(), from_start=False), marks=marks)
+    return replace(selection, filters=replace(selection.filters, ranges=(), profiler_calls="awaited"), marks=marks)
 
 
 def _known_of(launches: Sequence[Seen]) -> tuple[float, frozenset[LaunchShape]]:

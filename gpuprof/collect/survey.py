@@ -8,14 +8,12 @@ from functools import cached_property
 
 from gpuprof.collect.cost import START_S, SURVEYED_S
 from gpuprof.collect.launches import Seen, launches_of
-from gpuprof.collect.plan import PlannedKernel, ProfilePlan
+from gpuprof.collect.plan import ProfilePlan
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.autotuning import Tries, without_tries
-from gpuprof.model.intervals import TimeInterval
+from gpuprof.model.autotuning import Tries, has_timed_tries, without_tries
 from gpuprof.model.recorded import GpuSamples, Report
-from gpuprof.model.steps import StepNumber, loop_of, step_number
-from gpuprof.model.trace import ProgramStep, Trace
+from gpuprof.model.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -46,13 +44,28 @@ class Survey:
 
     @property
     def counts_all(self) -> bool:
-        """Tell whether positions of launches count all of the program, from its start on.
+        """Tell whether positions of launches count all of the program, from its start on, as they come again.
 
-        A timeline of the user's may begin anywhere; of a report tries are left out.
+        A timeline of the user's may begin anywhere; of a report tries are left out. Autotuners try as often as there is
+        time, or find their choice on disk: what they launch has another number in every run.
         """
         if isinstance(self.recorded[0], Report):
             return not self.tries.launches
-        return all(isinstance(trace, Trace) and trace.from_start for trace in self.recorded)
+        traces = (trace for trace in self.recorded if isinstance(trace, Trace))
+        return all(trace.from_start and not has_timed_tries(trace) for trace in traces)
+
+    @property
+    def obeys_profiler_calls(self) -> bool:
+        """Tell whether it has only what the program itself lets ncu profile, by cudaProfilerStart and cudaProfilerStop.
+
+        No other tool looks at these calls.
+        """
+        return isinstance(self.recorded[0], Report)
+
+    @property
+    def saw_profiler_calls(self) -> bool:
+        """Tell whether the program calls cudaProfilerStart or cudaProfilerStop, as far as the tool records that."""
+        return any(isinstance(trace, Trace) and trace.profiler_calls for trace in self.recorded)
 
     def of_main_process(self, plan: ProfilePlan, rank: int | None) -> list[Seen]:
         """Return the launches of the process in which the planned kernels take most time, in its order.
@@ -68,46 +81,10 @@ class Survey:
             key=lambda own: sum(seen.duration_s or 0.0 for seen in own if seen.shape in shapes),
         )
 
-    def in_loop(self, kernels: Sequence[PlannedKernel], rank: int | None) -> Seen | None:
-        """Return a launch of one of these kernels in the program's loop, not in its first step if it has several."""
-        shapes = {kernel.shape for kernel in kernels}
-        launches = [seen for seen in self._of_rank(rank) if seen.shape in shapes]
-        steps = self.steps_of(launches[0])[:2] if launches else []
-        in_steps = (
-            seen for start_s, end_s in steps[-1:] for seen in launches if start_s <= (seen.launched_s or 0.0) < end_s
-        )
-        return next(in_steps, None)
-
-    def steps_of(self, seen: Seen) -> list[TimeInterval]:
-        """Return the steps of the program in whose recording a launch is."""
-        return [(step.start_s, step.start_s + step.duration_s) for step in self._loop(seen)]
-
-    def step_number_of(self, seen: Seen) -> StepNumber | None:
-        """Return the step of a launch, as our hook counts steps; None where there is none that it can count to."""
-        recorded, step = self.recorded[seen.source], self._step_of(seen)
-        return step_number(recorded, step) if step is not None and isinstance(recorded, Trace) else None
-
-    def step_around(self, seen: Seen) -> list[Seen]:
-        """Return the launches of the step of a launch, by its process; none where it is in no step."""
-        step = self._step_of(seen)
-        if step is None:
-            return []
-        start_s, end_s = step.start_s, step.start_s + step.duration_s
-        return [
-            other
-            for other in self.launches()
-            if other.process == seen.process and other.launched_s is not None and start_s <= other.launched_s < end_s
-        ]
-
-    def _step_of(self, seen: Seen) -> ProgramStep | None:
-        at_s = seen.launched_s
-        if at_s is None:
-            return None
-        return next((step for step in self._loop(seen) if step.start_s <= at_s < step.start_s + step.duration_s), None)
-
-    def _loop(self, seen: Seen) -> Sequence[ProgramStep]:
+    def timeline_of(self, seen: Seen) -> Trace | None:
+        """Return the timeline that a launch is of; None for one of a report."""
         recorded = self.recorded[seen.source]
-        return loop_of(recorded) if isinstance(recorded, Trace) else ()
+        return recorded if isinstance(recorded, Trace) else None
 
     def own_work(self) -> Survey:
         """Return it without what autotuners tried."""

@@ -57,6 +57,11 @@ def _of_trace(trace: Trace) -> tuple[Trace, Tries]:
     return replace(trace, activities=activities), Tries(len(tries), time_s)
 
 
+def has_timed_tries(trace: Trace) -> bool:
+    """Tell whether a trace without tries has some of Triton's or inductor's autotuners, which try by the clock."""
+    return any(activity.kind == TRY and _is_marked(activity.ranges) for activity in trace.activities)
+
+
 def _is_marked(ranges: Iterable[str]) -> bool:
     return any(RANGE in name for name in ranges)
 

@@ -127,7 +127,7 @@ def unit_of(ranges: Sequence[str]) -> str:
     """Return the innermost part of the program around a launch that can be chosen for a profile: a module, forward or
     backward, or a call of an optimizer. Empty if there is none.
 
-    Ranges of the program that are named as modules are cannot be told from them; to choose such a one marks nothing.
+    Ranges of the program that are named as modules are cannot be told from them by their names.
     """
     for text in reversed(own_ranges(ranges)):
         if OPTIMIZER_CALL.fullmatch(text):

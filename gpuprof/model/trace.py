@@ -65,12 +65,13 @@ class Activity(NamedTuple):
     """One thing that a GPU did. Times in seconds since the start of the trace; a time that was not recorded is None.
 
     `name` is a kernel's demangled name, or the direction of a copy. `ranges` were open when it was launched, outermost
-    first, without steps. `operator` is the framework's operator that launched it, with shapes where recorded.
-    `device` counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic. `launched_s` is when
-    the program launched it. `product` is the place in the trace's products of the one that launched it. `graph_launch`
-    tells the launch of a CUDA graph that it was a part of from any other in the trace. `operand_bytes` are those that
-    its operator reads and writes, each once; None unless that is point-wise and launched nothing else. `memory` is the
-    host's end of a copy, or unified memory.
+    first, without steps. `operator` is the framework's operator that launched it, with shapes where recorded. `device`
+    counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic. `launched_s` is when the
+    program launched it, and `call` the number of the call that did, which grows with the calls of its process; all of a
+    graph has the number of its launch. `product` is the place in the trace's products of the one that launched it.
+    `graph_launch` tells the launch of a CUDA graph that it was a part of from any other in the trace. `operand_bytes`
+    are those that its operator reads and writes, each once; None unless that is point-wise and launched nothing else.
+    `memory` is the host's end of a copy, or unified memory.
     """
 
     kind: str
@@ -90,6 +91,7 @@ class Activity(NamedTuple):
     process: int | None = None
     collective: Collective | None = None
     launched_s: float | None = None
+    call: int | None = None
     product: int | None = None
     graph_launch: Hashable = None
     operand_bytes: int | None = None
@@ -123,11 +125,18 @@ class ProgramStep(Struct, frozen=True):
     duration_s: float
     thread: Hashable = None
 
+    @property
+    def interval(self) -> TimeInterval:
+        """Return when it begins and ends."""
+        return self.start_s, self.start_s + self.duration_s
+
 
 class Trace(Struct, frozen=True):
     """One file as read. `activities`, `steps` and `products` come in the order of their start; of products only those
     that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`. `from_start`: it surely
-    begins with the program. `host_waits` come in the order of their end; None where no calls of CUDA were recorded."""
+    begins with the program. `host_waits` come in the order of their end; None where no calls of CUDA were recorded.
+    `profiler_calls`: the program calls cudaProfilerStart or cudaProfilerStop. `hook_ranges` are the names of the ranges
+    that gpuprof opened in it; None where that is not known."""
 
     file: str
     sha256: str
@@ -147,6 +156,8 @@ class Trace(Struct, frozen=True):
     products: tuple[MatrixProduct, ...] = ()
     from_start: bool = False
     host_waits: tuple[HostWait, ...] | None = None
+    profiler_calls: bool = False
+    hook_ranges: frozenset[str] | None = None
 
 
 def is_communication(name: str) -> bool:

@@ -34,7 +34,7 @@ def plan_lines(plan: ProfilePlan, selection: Selection) -> Iterator[str]:
     times = f" ({format_si(plan.time_s, 's')})" if plan.time_s else ""
     yield f"survey: {count_text(plan.seen, 'launch', 'es')}{times}"
     yield f"plan: {kernels}{share}, {_selection_text(plan, selection)}"
-    by_number = selection.window is None
+    by_number = selection.by == "names"
     for kernel in plan.kernels[:_KERNELS_SHOWN]:
         yield f"  {_kernel_line(kernel, plan, by_number=by_number)}"
     if len(plan.kernels) > _KERNELS_SHOWN:
@@ -54,13 +54,16 @@ def _excluded_line(plan: ProfilePlan) -> str:
 
 
 def _selection_text(plan: ProfilePlan, selection: Selection) -> str:
-    """Say which launches stand for the kernels: consecutive ones, or those of their names and numbers."""
-    if selection.window is not None:
-        first = selection.window.skip + 1
+    """Say which launches stand for the kernels: consecutive or marked ones, or those of their names and numbers."""
+    if selection.by != "names":
+        where = f"{count_text(selection.launches, 'launch', 'es')} of marked parts of one step"
+        if selection.window is not None:
+            first = selection.window.skip + 1
+            where = f"launches {first} to {first + selection.launches - 1} of the program"
         absent = [kernel for kernel in plan.kernels if kernel.shape not in selection.shapes]
         how = "by name, in a run more" if plan.is_worth_a_run(absent) else "left out, as not worth a run"
         without = f"; {count_text(len(absent), 'kernel')} of them {how}" if absent else ""
-        return f"in launches {first} to {first + selection.launches - 1} of the program{without}"
+        return f"in {where}{without}"
     launches = sum(len(kernel.invocations) for kernel in plan.kernels)
     extra = selection.launches - launches
     surplus = f"; ncu also profiles {count_text(extra, 'other launch', 'es')} of the same names" if extra else ""

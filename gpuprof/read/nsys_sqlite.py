@@ -19,6 +19,7 @@ from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, PAGEABLE, PINNED, SET,
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,
+    controls_profiler,
     device_numbers,
     host_waits,
     impossible,
@@ -196,6 +197,7 @@ def _read(export: _Export, path: Path, sha256: str) -> Trace:
         launch.activity._replace(
             device=index[launch.device],
             start_s=(launch.start - origin) / 1e9,
+            launched_s=(place.at - origin) / 1e9 if place is not None else None,
             ranges=tuple(span.name for span in around.get(place, ())) if place is not None else (),
         )
         for launch, place in zip(launched, places, strict=True)
@@ -217,6 +219,7 @@ def _read(export: _Export, path: Path, sha256: str) -> Trace:
         created_s=_created_s(export, origin),
         warnings=(*left_out(len(recorded) - len(launched)), *impossible(backwards), *_graph_warning(graphs)),
         host_waits=host_waits(_waits(export), origin) if export.has(*_CALLS) else None,
+        profiler_calls=any(controls_profiler(str(row["value"])) for row in export.rows("StringIds", ("value",))),
     )
 
 

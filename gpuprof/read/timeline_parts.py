@@ -65,6 +65,14 @@ def waits_for_gpu(call: str) -> bool:
     return _WAITS.fullmatch(call) is not None
 
 
+_CONTROLS_PROFILER = re.compile(r"cu(?:da)?Profiler(?:Start|Stop)(?:_v\d+)?")
+
+
+def controls_profiler(call: str) -> bool:
+    """Tell whether a call of CUDA, by its name, says to a profiler from where to where it is to record."""
+    return _CONTROLS_PROFILER.fullmatch(call) is not None
+
+
 def host_waits(spans: Iterable[WaitSpan], origin: int) -> tuple[HostWait, ...]:
     """Return waits as those of a trace that begins at `origin`, in the order of their end."""
     ordered = sorted(spans, key=lambda span: (span.end, span.start))

@@ -22,6 +22,7 @@ from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Coll
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,
+    controls_profiler,
     device_numbers,
     host_waits,
     impossible,
@@ -117,6 +118,7 @@ class _Events(Struct):
     untimed: int = 0
     impossible: list[tuple[str, object]] = field(default_factory=list)
     hip: bool = False
+    profiler_calls: bool = False
     peak_memory_bytes: int | None = None
 
 
@@ -149,7 +151,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
     distributed = distributed if isinstance(distributed, dict) else {}
     surveyed = trace.get("gpuprof")
     surveyed = surveyed if isinstance(surveyed, dict) else {}
-    modules = events.modules or _outermost_modules(events.annotations, surveyed)
+    modules, ranges = events.modules or _outermost_modules(events.annotations, surveyed), surveyed.get("ranges")
     return Trace(
         file=name,
         sha256=sha256,
@@ -167,6 +169,8 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
         products=_products(calls, origin),
         from_start=surveyed.get("from_start") is True,
         host_waits=host_waits(events.waits, origin) if events.calls else None,
+        profiler_calls=events.profiler_calls,
+        hook_ranges=frozenset(map(str, ranges)) if isinstance(ranges, list) else None,
     )
 
 
@@ -225,6 +229,7 @@ def _add(event: dict[str, Any], events: _Events) -> None:
     if role == _CALL:
         events.hip = events.hip or name.startswith("hip")
         events.called = True
+        events.profiler_calls = events.profiler_calls or controls_profiler(name)
         events.launched = events.launched or _LAUNCHES.fullmatch(name) is not None
         correlation = count(args.get("correlation"))
         if correlation is not None:
@@ -349,6 +354,7 @@ def _activities(
             process=place.process if place is not None else None,
             collective=_collective(event, launchers),
             launched_s=(place.at - origin) / 1e9 if place is not None else None,
+            call=count(event.args.get("correlation")),
             product=next((numbers[id(launcher)] for launcher in launchers if id(launcher) in numbers), None),
             graph_launch=_graph_launch(event, events.graph_launches),
             operand_bytes=moved.get(id(launchers[-1])) if launchers and event.role == KERNEL else None,

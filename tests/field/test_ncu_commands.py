@@ -71,7 +71,10 @@ COMMANDS: dict[str, dict[str, object]] = {
     "application replay": {"replay_mode": "application", "clock_control": "base"},
     "whole graphs": {"graphs": "graph", "targets": "application-only"},
     "marked parts": {"filters": Filters(ranges=(f"{MARK}/",))},
-    "from cudaProfilerStart": {"filters": Filters(kernel="^(slow|fixed)$", name_base="function", from_start=False)},
+    "from cudaProfilerStart": {
+        "filters": Filters(kernel="^(slow|fixed)$", name_base="function", profiler_calls="awaited")
+    },
+    "whatever the program tells profilers": {"filters": Filters(profiler_calls="ignored")},
     "by position": {"filters": Filters(skip_before_match=203, launch_count=147)},
     "without peers": {
         "filters": Filters(kernel="^(?!ncclDevKernel_a|ncclDevKernel_b)", name_base="function", skip_before_match=3),

@@ -66,6 +66,7 @@ class _Recording:
             "block": [record.block_x, record.block_y, record.block_z],
             "registers per thread": record.registers_per_thread,
             "shared memory": record.static_shared_memory + record.dynamic_shared_memory,
+            "graph node id": record.graph_node_id,
         }
         self._add("kernel", record.name, record, shape)
 

@@ -48,11 +48,13 @@ class _Thread(threading.local):
 
 
 class _State:
-    """Whether something is recorded, how many blocks of operators were before that, which modules were outermost."""
+    """Whether something is recorded, how many blocks of operators were before that, which annotations were written, and
+    which of them are outermost modules."""
 
     def __init__(self) -> None:
         self.on = False
         self.blocks_before = 0
+        self.written: dict[str, None] = {}
         self.outermost: dict[str, None] = {}
 
 
@@ -140,7 +142,12 @@ def push(name: str) -> None:
     This way takes 2 µs, record_function 8, and it passes by the dispatcher, where modes and tracers of the program
     would see it. The newer _RecordFunctionFast writes operators, or takes 6 µs.
     """
-    _thread.handles.append(_open(_writable(name)) if _state.on else None)
+    if not _state.on:
+        _thread.handles.append(None)
+        return
+    written = _writable(name)
+    _state.written[written] = None
+    _thread.handles.append(_open(written))
 
 
 def pop() -> None:
@@ -178,7 +185,7 @@ def stop() -> Any:
         with contextlib.suppress(Exception):
             _let_gpus_finish()
         with contextlib.suppress(Exception):
-            told = {"from_start": True, "modules": list(_state.outermost)}
+            told = {"from_start": True, "modules": list(_state.outermost), "ranges": list(_state.written)}
             torch.autograd._add_metadata_json("gpuprof", json.dumps(told))
         with contextlib.suppress(Exception):
             torch.autograd._add_metadata_json("distributedInfo", json.dumps(_rank()))
