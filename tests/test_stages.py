@@ -29,6 +29,7 @@ from gpuprof.model.recorded import Report
 from gpuprof.model.torch_ranges import operator_with_shapes, product_size
 from gpuprof.pipeline import profiled
 from tests import training
+from tests.cli import GPUPROF
 from tests.made_launches import MadeLaunch, launches_step
 from tests.readings import trace_of
 from tests.standin_ncu import HELP
@@ -115,6 +116,40 @@ def test_limits_of_a_step_come_first_and_then_what_they_leave_open(bench: Bench)
         "what takes too little is not asked about"
     )
     assert all(kernel["throughput"] for kernel in kernels_of(bench) if kernel["ranges"] != ["aten::fill_ [2048, 512]"])
+
+
+def test_the_session_has_the_command_of_each_run_without_our_variable(bench: Bench) -> None:
+    bench.steps(counting(limits), counting(answers))
+    done = bench.run("--keep-private", *traced(bench))
+    assert done.returncode == 0, done.stderr
+    sources = json.loads((bench.folder / "out/session.json").read_text())["sources"]
+    called = [shlex.join([str(STANDIN), *words]) for words in bench.calls]
+    assert [source["command"] for source in sources[:2]] == called
+
+
+def test_a_folder_in_the_place_of_our_file_of_marks_is_refused_before_anything_runs(bench: Bench) -> None:
+    place = bench.folder / "out/.gpuprof-marks.json"
+    place.mkdir(parents=True)
+    done = bench.run("--force", *traced(bench))
+    assert done.returncode == 2 and done.stderr.splitlines()[-2] == "error: out/.gpuprof-marks.json is a folder"
+    assert bench.calls == [] and place.is_dir()
+
+
+def test_a_program_that_takes_our_lock_away_loses_nothing(bench: Bench) -> None:
+    bench.steps(counting(limits, program=True), counting(answers))
+    done = bench.run(*traced(bench), program=("sh", "-c", "rm out/.gpuprof-run; mkdir out/.gpuprof-run"))
+    assert done.returncode == 0, done.stderr
+    assert {"profile.ncu-rep", "profile-2.ncu-rep", "session.json", "report.html"} <= set(bench.left())
+
+
+def test_how_a_run_went_is_printed_at_once_where_python_does_not_buffer(bench: Bench) -> None:
+    """So in containers, which set PYTHONUNBUFFERED; an interrupted page then loses no line."""
+    bench.environ["PYTHONUNBUFFERED"] = "1"
+    bench.steps(counting(limits), counting(answers))
+    done = bench.shell(f"exec {shlex.join([*GPUPROF, *bench.words(*traced(bench))])} 2>&1")
+    lines = done.stdout.splitlines()
+    (limits_at,) = (n for n, line in enumerate(lines) if line.startswith("limits:"))
+    assert limits_at < next(n for n, line in enumerate(lines) if line.startswith("Fix first"))
 
 
 def test_the_verdict_of_the_timeline_and_the_forecast_are_told_before_anything_is_counted(bench: Bench) -> None:
@@ -272,7 +307,7 @@ def test_the_plan_promises_another_run_only_for_kernels_that_are_worth_it(bench:
     # What the program launches before its first step is in no window, and takes 0.2 % of the time.
     done = bench.run("--plan-only", "--coverage", "100", *traced(bench))
     (plan,) = (line for line in done.stdout.splitlines() if line.startswith("plan:"))
-    assert "1 kernel of them left out" in plan and "in a run more" not in plan
+    assert "1 of them left out" in plan and "one more run" not in plan
 
 
 def test_a_part_of_the_program_that_waits_for_a_peer_is_not_marked(bench: Bench) -> None:
