@@ -192,5 +192,5 @@ def unknown_failure(log: str, output: str, code: int) -> NcuFailure:
 
 
 def _says_something(line: str) -> bool:
-    """Tell whether a line is neither empty, nor ncu's progress, nor what Python draws below a line of code."""
-    return not line.startswith("==PROF==") and line.strip(" ^~") != ""
+    """Tell whether a line is neither empty nor what Python draws below a line of code."""
+    return line.strip(" ^~") != ""

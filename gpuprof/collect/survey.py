@@ -38,7 +38,7 @@ class Survey:
 
     @property
     def program_s(self) -> float | None:
-        """Return how long the program ran by itself, about: without what ncu takes, if that made the survey."""
+        """Return about how long the program ran, without the time that ncu added if it made the survey."""
         if self.seconds is None or not isinstance(self.recorded[0], Report):
             return self.seconds
         launches = sum(len(report.launches) for report in self.recorded if isinstance(report, Report))
@@ -46,9 +46,9 @@ class Survey:
 
     @property
     def counts_all(self) -> bool:
-        """Tell whether positions of launches count all of the program, from its start on.
+        """Return whether positions count every launch since the program's start.
 
-        A timeline of the user's may begin anywhere; of a report tries are left out.
+        A timeline that the user gave may begin anywhere, and a report lacks the launches that autotuners tried.
         """
         if isinstance(self.recorded[0], Report):
             return not self.tries.launches
@@ -57,7 +57,7 @@ class Survey:
     def of_main_process(self, plan: ProfilePlan, rank: int | None) -> list[Seen]:
         """Return the launches of the process in which the planned kernels take most time, in its order.
 
-        Where a rank is among those recorded, of its processes.
+        Only the processes of `rank` are looked at, if that rank was recorded.
         """
         shapes = {kernel.shape for kernel in plan.kernels}
         by_process: dict[Hashable, list[Seen]] = {}
@@ -83,7 +83,7 @@ class Survey:
         return [(step.start_s, step.start_s + step.duration_s) for step in self._loop(seen)]
 
     def step_number_of(self, seen: Seen) -> StepNumber | None:
-        """Return the step of a launch, as our hook counts steps; None where there is none that it can count to."""
+        """Return the step of a launch, as our hook counts steps; None if it is in no step that the hook can count."""
         recorded, step = self.recorded[seen.source], self._step_of(seen)
         return step_number(recorded, step) if step is not None and isinstance(recorded, Trace) else None
 
