@@ -118,15 +118,6 @@ def test_limits_of_a_step_come_first_and_then_what_they_leave_open(bench: Bench)
     assert all(kernel["throughput"] for kernel in kernels_of(bench) if kernel["ranges"] != ["aten::fill_ [2048, 512]"])
 
 
-def test_the_session_has_the_command_of_each_run_without_our_variable(bench: Bench) -> None:
-    bench.steps(counting(limits), counting(answers))
-    done = bench.run("--keep-private", *traced(bench))
-    assert done.returncode == 0, done.stderr
-    sources = json.loads((bench.folder / "out/session.json").read_text())["sources"]
-    called = [shlex.join([str(STANDIN), *words]) for words in bench.calls]
-    assert [source["command"] for source in sources[:2]] == called
-
-
 def test_a_folder_in_the_place_of_our_file_of_marks_is_refused_before_anything_runs(bench: Bench) -> None:
     place = bench.folder / "out/.gpuprof-marks.json"
     place.mkdir(parents=True)

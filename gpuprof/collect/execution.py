@@ -141,9 +141,7 @@ class Execution:
         if started.script is not None:
             place, text = started.script
             write_whole(place, text.encode("utf-8", "surrogateescape"), mode=0o755)
-        # A recorded command line begins with ncu; the variable for marks before it is of no use later.
-        by_ncu = isinstance(command, NcuCommand) and started.script is None
-        self.commands.append(shell_line(started.argv) if by_ncu else started.shell)
+        self.commands.append(started.shell)
         with contextlib.ExitStack() as stack:
             log = stack.enter_context(program_log(kept)) if again else None
             to = self._request.output
