@@ -133,6 +133,13 @@ def test_a_program_that_takes_our_lock_away_loses_nothing(bench: Bench) -> None:
     assert {"profile.ncu-rep", "profile-2.ncu-rep", "session.json", "report.html"} <= set(bench.left())
 
 
+def test_a_result_that_cannot_be_written_is_shown(bench: Bench) -> None:
+    bench.steps(counting(limits, program=True), counting(answers))
+    done = bench.run(*traced(bench), program=("mkdir", "out/session.json"))
+    assert done.returncode == 2 and "error: " in done.stderr and "out/session.json" in done.stderr
+    assert "Fix first" in done.stdout and "report.html" not in bench.left()
+
+
 def test_how_a_run_went_is_printed_at_once_where_python_does_not_buffer(bench: Bench) -> None:
     """So in containers, which set PYTHONUNBUFFERED; an interrupted page then loses no line."""
     bench.environ["PYTHONUNBUFFERED"] = "1"
