@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,10 +24,12 @@ from msgspec.structs import replace
 
 from gpuprof.collect.collector import Collector
 from gpuprof.collect.cost import forecast_of
-from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunStarted, TimelineJudged
+from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunProgressed, RunStarted, TimelineJudged
 from gpuprof.collect.ncu_help import options_of
+from gpuprof.collect.progress import ProgressLine
 from gpuprof.collect.request import ProfileRequest
 from gpuprof.collect.survey import Survey
+from gpuprof.collect.survey_tools import NCU
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Report
 from gpuprof.model.torch_ranges import operator_with_shapes, product_size
@@ -138,6 +144,18 @@ def test_a_result_that_cannot_be_written_is_shown(bench: Bench) -> None:
     done = bench.run(*traced(bench), program=("mkdir", "out/session.json"))
     assert done.returncode == 2 and "error: " in done.stderr and "out/session.json" in done.stderr
     assert "Fix first" in done.stdout and "report.html" not in bench.left()
+
+
+def test_the_line_that_is_rewritten_fits_into_a_narrow_terminal() -> None:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 20, 0, 0))
+    with os.fdopen(slave, "w") as terminal:
+        line = ProgressLine(terminal)
+        line(RunStarted(number=2, stage="limits", by=NCU, planned=16))
+        line(RunProgressed(stage="limits", planned=16, passes=(3, 3), seconds=10.0))
+        written = os.read(master, 1000).decode()
+    os.close(master)
+    assert {len(part) for part in written.split("\r")} == {0, 19} and written.startswith("\rlimits: 2 of 16")
 
 
 def test_how_a_run_went_is_printed_at_once_where_python_does_not_buffer(bench: Bench) -> None:
