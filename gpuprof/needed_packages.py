@@ -1,6 +1,6 @@
-"""The Python packages that gpuprof needs, as pyproject.toml lists them, and what is said where one is missing.
+"""The Python packages that gpuprof needs, as pyproject.toml lists them, and the error if one is missing.
 
-Python's own modules are all that this one imports, so that it can tell of any package.
+It imports Python's own modules only, so that it works whichever package is missing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def needed_packages() -> tuple[str, ...]:
 
 
 def missing_packages() -> tuple[str, ...]:
-    """Return those of them that are not installed. None is imported."""
+    """Return the needed packages that are not installed, without importing any."""
     return tuple(name for module, name in _PIP_NAMES.items() if not _is_there(module))
 
 
@@ -46,7 +46,7 @@ def refuse_missing_packages() -> None:
 
 
 def problem_of(error: ModuleNotFoundError) -> EnvironmentProblem | None:
-    """Return what to say of an import that failed: all missing packages; None if it was of gpuprof or Python itself."""
+    """Return the error for a failed import, with all missing packages; None if the module is gpuprof's or Python's."""
     module = (error.name or "").partition(".")[0]
     if module in {"", "gpuprof"} or module in sys.stdlib_module_names:
         return None

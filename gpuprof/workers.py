@@ -63,8 +63,8 @@ def processes_for(amount: int, worth: Worth) -> int:
 def made_by_workers(numbers: Sequence[int], make: Callable[[int], Answer], worth: Worth) -> Iterator[Answer]:
     """Yield what `make` gives for each number from 0 on, in their order; by several processes where it is worth it.
 
-    `numbers` are all of them; those that stand side by side are made one behind another, by one process. What a process
-    could not make is made here, so that its error is raised here.
+    `numbers` are all of them, in any order; neighbours in it are made by the same process. What a process could not
+    make is made here, so that its error is raised here.
     """
     count = processes_for(len(numbers), worth)
     if count < 2:

@@ -86,9 +86,9 @@ def resolve(arguments: Sequence[str]) -> tuple[click.Command, list[str]]:
 
 def options_of(command: click.Command) -> set[str]:
     """The long options of a command, and those of its subcommands."""
-    own = {
-        name for option in command.get_params(click.Context(command)) for name in option.opts if name.startswith("--")
-    }
+    # A command remembers the names of its help option from the first context that it meets.
+    context = click.Context(command, **cli.context_settings)
+    own = {name for option in command.get_params(context) for name in option.opts if name.startswith("--")}
     children = command.commands.values() if isinstance(command, click.Group) else ()
     return own.union(*(options_of(child) for child in children))
 

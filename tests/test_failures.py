@@ -175,6 +175,7 @@ def test_an_unknown_failure_shows_ncus_last_words() -> None:
     assert failure.what == "ncu exited with code 9: reason 2 / reason 3 / reason 4"
     assert unknown_failure("", "a\nb\nc\n", 1).what == "ncu exited with code 1: b / c"
     assert unknown_failure("", "", 1).what == "ncu exited with code 1"
+    assert unknown_failure("", "cannot read\n    ^^^^^\n\n", 1).what == "ncu exited with code 1: cannot read"
     assert list(ncu_lines("==PROF== x\n==ERROR==  y \n")) == ["y"]
 
 

@@ -593,3 +593,22 @@ def test_the_cuda_programs_compile(tmp_path: Path) -> None:
     words = [nvcc, "-O3", "-std=c++17", "-lineinfo", "-c", "-arch=sm_90", "-o", str(tmp_path / "x.o")]
     for program in PROGRAMS.glob("*.cu"):
         subprocess.run([*words, str(program)], check=True, timeout=120)
+
+
+def test_a_call_that_lacks_a_wheel_or_ncu_says_so_without_a_traceback(tmp_path: Path) -> None:
+    place, tail = tmp_path / "bin", shutil.which("tail")
+    place.mkdir()
+    assert tail is not None
+    (place / "tail").symlink_to(tail)
+    python = place / "python3"
+    python.write_text("#!/bin/sh\ntest $1 = -m || { echo Traceback:; echo No module named a; exit 1; }\n")
+    python.chmod(0o755)
+
+    def told() -> tuple[int, list[str]]:
+        words, environ = ["/bin/sh", str(ROOT / "benchmarks/gpu/call.sh"), "1"], {"PATH": str(place)}
+        done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+        return done.returncode, [line for line in done.stderr.splitlines() if line.startswith(("error", "Trace"))]
+
+    assert told() == (3, ["error: ncu is not on PATH"])
+    (tmp_path / ".whl").mkdir()
+    assert told() == (3, ["error: No module named a"])

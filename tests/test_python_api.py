@@ -239,7 +239,9 @@ def test_what_the_program_prints_goes_to_a_function_in_the_calling_thread(
     much = "import sys; print('x' * 20_000_000); sys.stderr.write('err\\n'); sys.stdout.buffer.write(b'a\\xce')"
     place.profile(sys.executable, "-c", much, output=write)
     text = "".join(pieces)
-    assert text.count("x") == 20_000_000 and "err\n" in text and "a\N{REPLACEMENT CHARACTER}" in text
+    assert text.count("x") == 20_000_000 and text.count("err\n") == 1
+    # What is half a character waits for its end, and what stderr says may come before that.
+    assert "a\N{REPLACEMENT CHARACTER}" in text.replace("err\n", "")
     assert threads == {threading.get_ident()} and capfd.readouterr() == ("", "")
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,17 +25,20 @@ from msgspec.structs import replace
 
 from gpuprof.collect.collector import Collector
 from gpuprof.collect.cost import forecast_of
-from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunStarted, TimelineJudged
+from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunProgressed, RunStarted, TimelineJudged
 from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.planner import Planner
+from gpuprof.collect.progress import ProgressLine
 from gpuprof.collect.request import ProfileRequest
 from gpuprof.collect.survey import Survey
+from gpuprof.collect.survey_tools import NCU
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.autotuning import RANGE
 from gpuprof.model.recorded import Report
 from gpuprof.model.torch_ranges import operator_with_shapes, product_size
 from gpuprof.pipeline import profiled
 from tests import training
+from tests.cli import GPUPROF
 from tests.made_launches import MadeLaunch, launches_step
 from tests.readings import trace_of
 from tests.standin_ncu import HELP
@@ -119,6 +126,50 @@ def test_limits_of_a_step_come_first_and_then_what_they_leave_open(bench: Bench)
         "what takes too little is not asked about"
     )
     assert all(kernel["throughput"] for kernel in kernels_of(bench) if kernel["ranges"] != ["aten::fill_ [2048, 512]"])
+
+
+def test_a_folder_in_the_place_of_our_file_of_marks_is_refused_before_anything_runs(bench: Bench) -> None:
+    place = bench.folder / "out/.gpuprof-marks.json"
+    place.mkdir(parents=True)
+    done = bench.run("--force", *traced(bench))
+    assert done.returncode == 2 and done.stderr.splitlines()[-2] == "error: out/.gpuprof-marks.json is a folder"
+    assert bench.calls == [] and place.is_dir()
+
+
+def test_a_program_that_takes_our_lock_away_loses_nothing(bench: Bench) -> None:
+    bench.steps(counting(limits, program=True), counting(answers))
+    done = bench.run(*traced(bench), program=("sh", "-c", "rm out/.gpuprof-run; mkdir out/.gpuprof-run"))
+    assert done.returncode == 0, done.stderr
+    assert {"profile.ncu-rep", "profile-2.ncu-rep", "session.json", "report.html"} <= set(bench.left())
+
+
+def test_a_result_that_cannot_be_written_is_shown(bench: Bench) -> None:
+    bench.steps(counting(limits, program=True), counting(answers))
+    done = bench.run(*traced(bench), program=("mkdir", "out/session.json"))
+    assert done.returncode == 2 and "error: " in done.stderr and "out/session.json" in done.stderr
+    assert "Fix first" in done.stdout and "report.html" not in bench.left()
+
+
+def test_the_line_that_is_rewritten_fits_into_a_narrow_terminal() -> None:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 20, 0, 0))
+    with os.fdopen(slave, "w") as terminal:
+        line = ProgressLine(terminal)
+        line(RunStarted(number=2, stage="limits", by=NCU, planned=16))
+        line(RunProgressed(stage="limits", planned=16, passes=(3, 3), seconds=10.0))
+        written = os.read(master, 1000).decode()
+    os.close(master)
+    assert {len(part) for part in written.split("\r")} == {0, 19} and written.startswith("\rlimits: 2 of 16")
+
+
+def test_how_a_run_went_is_printed_at_once_where_python_does_not_buffer(bench: Bench) -> None:
+    """So in containers, which set PYTHONUNBUFFERED; an interrupted page then loses no line."""
+    bench.environ["PYTHONUNBUFFERED"] = "1"
+    bench.steps(counting(limits), counting(answers))
+    done = bench.shell(f"exec {shlex.join([*GPUPROF, *bench.words(*traced(bench))])} 2>&1")
+    lines = done.stdout.splitlines()
+    (limits_at,) = (n for n, line in enumerate(lines) if line.startswith("limits:"))
+    assert limits_at < next(n for n, line in enumerate(lines) if line.startswith("Fix first"))
 
 
 def test_the_verdict_of_the_timeline_and_the_forecast_are_told_before_anything_is_counted(bench: Bench) -> None:
@@ -338,7 +389,7 @@ def test_the_plan_promises_another_run_only_for_kernels_that_are_worth_it(bench:
     # What the program launches before its first step is in no window, and takes 0.2 % of the time.
     done = bench.run("--plan-only", "--coverage", "100", *traced(bench))
     (plan,) = (line for line in done.stdout.splitlines() if line.startswith("plan:"))
-    assert "1 kernel of them left out" in plan and "in a run more" not in plan
+    assert "1 of them left out" in plan and "one more run" not in plan
 
 
 def test_a_part_of_the_program_that_waits_for_a_peer_is_not_marked(bench: Bench) -> None:

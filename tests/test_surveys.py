@@ -127,6 +127,8 @@ def test_what_pytorch_did_not_see_ends_the_run_and_leaves_no_survey(bench: Bench
     assert done.returncode == 3 and not list((bench.folder / "out").glob("survey*"))
     done = bench.run("--survey", "cupy")
     assert done.returncode == 2 and "auto, torch, nsys, cupti, ncu" in done.stderr
+    done = bench.run("--survey", ".")
+    assert done.returncode == 2 and "--survey .: not a regular file" in done.stderr
 
 
 def nsys_on_path(bench: Bench, export: Path) -> None:

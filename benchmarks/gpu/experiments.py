@@ -125,7 +125,7 @@ def _marks(context: StepContext, way: str) -> dict[str, str]:
 
 
 def limits(context: StepContext) -> None:
-    """Count what limits each launch of the transformer, with NVTX ranges, and hold ncu's names for it side by side."""
+    """Count what limits each launch of the transformer, with NVTX ranges; compare names in ncu's log and report."""
     counters = ",".join(metrics.limit_metrics(_arch(context)))
     options = ("--nvtx", "--cache-control", "none", "--metrics", counters)
     done = context.ncu("limits", options, context.script("transformer"), variables=annotation(context.environ))

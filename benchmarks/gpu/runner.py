@@ -28,7 +28,7 @@ _LARGEST_KEPT = 256 * 2**20
 _KEPT_EVERY_S = 5.0
 """What a step has is kept and packed after a command, where that was not done for so long."""
 _WORTH_BEGINNING_S = 30.0
-"""A step whose commands go on where they were cut is begun where so much is left, or all that it takes."""
+"""A step that can go on where it was cut begins if so much time is left, or all that it takes."""
 _LEAST_LEFT = 0.2
 """What a step still takes, as a part of its forecast, however long it has run."""
 _ROOT = Path(__file__).resolve().parents[2]
@@ -141,7 +141,7 @@ def _mend(kit: Kit) -> None:
 
 
 def _state(kit: Kit, step: Step) -> str:
-    """Return what is known of a step: well; skipped, as it cannot run; or failed, cut or left, and worth to be run."""
+    """Return what is known of a step: well; skipped, as it cannot run; or failed, cut or left, and to be run again."""
     state = str((_about(kit, step.name) or {"state": LEFT})["state"])
     return SKIPPED if state != WELL and why_not(kit, step) else state
 

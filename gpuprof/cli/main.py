@@ -193,9 +193,9 @@ class _Talk(io.FileIO):
 def _over(raw: type[io.FileIO], stream: TextIO) -> io.TextIOWrapper:
     """Return a stream to the same descriptor with the same settings that writes through `raw`."""
     buffer = io.BufferedWriter(raw(stream.fileno(), "wb", closefd=False))
-    return io.TextIOWrapper(
-        buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=bool(stream.line_buffering)
-    )
+    # With PYTHONUNBUFFERED, as in many containers, the stream is written through instead of line by line.
+    by_line = bool(stream.line_buffering or getattr(stream, "write_through", False))
+    return io.TextIOWrapper(buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=by_line)
 
 
 def _run() -> int:

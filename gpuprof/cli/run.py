@@ -103,9 +103,11 @@ def command(
 
     session = outcome.session
     page = render_html(session).encode("utf-8", "backslashreplace")
-    write_files({session_file: session_pieces(session), page_file: page})
     longest_first = sort_kernels(list(session.kernels), "time")
-    print_session(make_console(), session, longest_first)
+    try:
+        write_files({session_file: session_pieces(session), page_file: page})
+    finally:  # the result is shown even if the disk is full
+        print_session(make_console(), session, longest_first)
     say(f"wrote {page_file}; next: gpuprof show {to_type([session_file])} {next_look(session, longest_first)}")
     if in_browser:
         open_page([page_file])

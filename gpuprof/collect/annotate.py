@@ -47,7 +47,7 @@ def annotation(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def marks_text(parts: Marked) -> str:
-    """Return the file that says what is to be marked."""
+    """Return the content of the file from which our hook reads what to mark."""
     told = {
         "step": parts.step, "by": parts.by, "module": parts.module, "units": parts.units, "with": parts.with_,
     }  # fmt: skip
@@ -55,7 +55,7 @@ def marks_text(parts: Marked) -> str:
 
 
 def marking(place: Path) -> dict[str, str]:
-    """Return the variables by which an annotated program marks what a file says."""
+    """Return the variables that make an annotated program mark the parts that a file names."""
     return {MARK_FILE: str(place.absolute())}
 
 

@@ -55,7 +55,7 @@ def tool_command(request: ProfileRequest, tool: str, environ: Mapping[str, str])
 
 
 def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, selection: Selection | None) -> NcuCommand:
-    """Return a run that collects all counters of the set, of what is selected, else of the launches asked for."""
+    """Return the run that collects all counters of the set: of a selection, or of the launches that the user chose."""
     chosen = SETS[request.counters]
     command = _counting(request, ncu, selection, metrics_of(arch, request.counters))
     return replace(
@@ -68,7 +68,7 @@ def profile_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, selectio
 
 
 def limits_command(request: ProfileRequest, ncu: Path, arch: ArchSpec, selection: Selection) -> NcuCommand:
-    """Return the run that tells what limits each launch that is selected."""
+    """Return the run that collects the limits of the selected launches."""
     return _counting(request, ncu, selection, limit_metrics(arch))
 
 
@@ -81,7 +81,7 @@ def answers_command(
     *,
     with_limits: bool,
 ) -> NcuCommand:
-    """Return the run that answers questions about what is selected; with limits, where not all of theirs are known."""
+    """Return the run that answers questions about the selected launches; `with_limits` if some have no limits yet."""
     asked = sorted(questions, key=QUESTIONS.index)
     metrics = (*(limit_metrics(arch) if with_limits else ()), *question_metrics(arch, asked))
     command = _counting(request, ncu, selection, tuple(dict.fromkeys(metrics)))

@@ -184,6 +184,13 @@ def ncu_lines(text: str) -> Iterator[str]:
 def unknown_failure(log: str, output: str, code: int) -> NcuFailure:
     """Return the failure of a run in which nothing names a known cause: with ncu's last words, else the output's."""
     last_lines = list(ncu_lines(log) if _LINE.search(log) else ncu_lines(output))[-3:]
-    last_lines = last_lines or [line for text in (log, output) for line in text.splitlines()[-2:] if line.strip()][:2]
+    if not last_lines:
+        others = [[line for line in text.splitlines() if _says_something(line)] for text in (log, output)]
+        last_lines = [line for lines in others for line in lines[-2:]][:2]
     quoted = f": {' / '.join(line.strip() for line in last_lines)}" if last_lines else ""
     return NcuFailure("unknown", f"ncu exited with code {code}{quoted}", "gpuprof doctor checks what profiling needs")
+
+
+def _says_something(line: str) -> bool:
+    """Tell whether a line is neither empty nor what Python draws below a line of code."""
+    return line.strip(" ^~") != ""

@@ -7,7 +7,7 @@ import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuprof.collect.request import COUNTED_LOGS, PROGRAM_LOG, SURVEY_LOG
+from gpuprof.collect.request import COUNTED_LOGS, MARKS_FILE, PROGRAM_LOG, SURVEY_LOG
 from gpuprof.errors import UsageError
 from gpuprof.own_files import open_plain, read_plain
 
@@ -16,8 +16,10 @@ _LOCK = ".gpuprof-run"
 
 @contextlib.contextmanager
 def taken(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder. Raises UsageError if one is there."""
-    place = folder / _LOCK
+    """Keep other runs out of a folder. Raises UsageError if one is there, or a folder is in the way of our files."""
+    place, marks = folder / _LOCK, folder / MARKS_FILE
+    if marks.is_dir():
+        raise UsageError(f"{marks} is a folder", "remove it, or choose another folder with -o")
     try:
         lock = open_plain(place, "ab")
     except OSError as error:
@@ -30,7 +32,8 @@ def taken(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            place.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # whatever the program did to the folder: what was recorded is shown
+                place.unlink(missing_ok=True)
 
 
 def logs_to_refuse(folder: Path) -> list[Path]:

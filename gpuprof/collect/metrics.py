@@ -41,7 +41,7 @@ _LIMITS = (
 occupancy. Chosen so that CUPTI needs two passes for them on GH100 (`python -m benchmarks.passes`)."""
 _LIMIT_QUANTITIES = ("pipe.fmaheavy", "peak.")
 _OF_HOSTS_DRAM = ("traffic.dram", "throughput.dram")
-"""If DRAM is the host's, its controller tells of it."""
+"""DRAM that belongs to the host (Orin) is counted by the host's memory controller."""
 _QUANTITIES: Mapping[Question, tuple[str, ...]] = {
     "work": ("work.", "peak."),
     "tensor-work": ("work.tensor.",),
@@ -49,12 +49,12 @@ _QUANTITIES: Mapping[Question, tuple[str, ...]] = {
     "pipes": ("pipe.", "scheduler.", "count.instructions", "count.thread"),
     "waits": ("scheduler.",),
 }
-"""The quantities that answer a question: how their names begin."""
+"""The quantities that answer each question, by prefixes of their names."""
 _EVIDENCE: Mapping[Question, tuple[str, ...]] = {
     "memory": ("l1tex__", "lts__", "dram__"),
     "pipes": ("sm__", "smsp__", "sass__"),
 }
-"""The metrics of rules that answer a question, too: how their names begin."""
+"""The metrics of rules that belong to the answer of a question, by prefixes of their names."""
 _SAMPLES = ("smsp__pcsamp_sample_count", "group:smsp__pcsamp_warp_stall_reasons")
 """Where warps wait, by instruction: one pass, and findings name a line."""
 _SLICES = ("lts__t_sectors_srcunit_tex.avg.peak_sustained",)
@@ -121,7 +121,7 @@ def _tensor_counters(arch: ArchSpec) -> tuple[str, ...]:
 
 
 def _evidence(arch: ArchSpec, beginnings: tuple[str, ...]) -> Iterator[str]:
-    """Yield the metrics of rules that begin so."""
+    """Yield the metrics of rules that begin with one of these prefixes."""
     for rule in RULES:
         yield from _with_dram(arch, (metric for metric in rule.metrics if metric.startswith(beginnings)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -14,6 +15,7 @@ from gpuprof.own_files import open_plain
 
 _PROFILED = re.compile(rb"==PROF== Profiling .*100% - (\d+) pass")
 _EVERY_S = 1.0
+_COLUMNS = 80
 
 
 class LaunchLog:
@@ -89,9 +91,18 @@ class ProgressLine:
                 print(f"{progress_text(event)}, {_passes_text(event.passes)}", file=self._stream)
 
     def _rewrite(self, text: str) -> None:
+        text = text[: _columns(self._stream) - 1]  # a line that the terminal breaks cannot be rewritten
         self._stream.write(f"\r{text.ljust(self._width)}\r{text}")
         self._stream.flush()
         self._width = len(text)
+
+
+def _columns(terminal: IO[str]) -> int:
+    """Return the width of a terminal; the usual one if it says none, or has been closed."""
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns or _COLUMNS
+    except OSError:
+        return _COLUMNS
 
 
 def progress_text(event: RunProgressed | RunEnded) -> str:

@@ -183,7 +183,8 @@ def checked(request: ProfileRequest) -> ProfileRequest:
         ) from error
     name_patterns(request.exclude, "--exclude")
     if request.survey_file is not None and not request.survey_file.is_file():
-        raise UsageError(f"--survey {request.survey}: no such file", f"name a file, or choose from: {', '.join(TOOLS)}")
+        what = "not a regular file" if request.survey_file.exists() else "no such file"
+        raise UsageError(f"--survey {request.survey}: {what}", f"name a file, or choose from: {', '.join(TOOLS)}")
     if "%" in str(request.place.absolute()):
         raise UsageError(
             f"the folder {request.place} has a % in its path, which ncu replaces", "choose another folder with -o"

@@ -36,7 +36,7 @@ class Survey:
 
     @property
     def program_s(self) -> float | None:
-        """Return how long the program ran by itself, about: without what ncu takes, if that made the survey."""
+        """Return about how long the program ran, without the time that ncu added if it made the survey."""
         if self.seconds is None or not isinstance(self.recorded[0], Report):
             return self.seconds
         launches = sum(len(report.launches) for report in self.recorded if isinstance(report, Report))
@@ -44,10 +44,10 @@ class Survey:
 
     @property
     def counts_all(self) -> bool:
-        """Tell whether positions of launches count all of the program, from its start on, as they come again.
+        """Tell whether positions count every launch since the program's start, as they come again.
 
-        A timeline of the user's may begin anywhere; of a report tries are left out. Autotuners try as often as there is
-        time, or find their choice on disk: what they launch has another number in every run.
+        A timeline that the user gave may begin anywhere, and a report lacks the launches that autotuners tried. They
+        try as often as there is time, or find their choice on disk: what follows has another number in every run.
         """
         if isinstance(self.recorded[0], Report):
             return not self.tries.launches
@@ -70,7 +70,7 @@ class Survey:
     def of_main_process(self, plan: ProfilePlan, rank: int | None) -> list[Seen]:
         """Return the launches of the process in which the planned kernels take most time, in its order.
 
-        Where a rank is among those recorded, of its processes.
+        Only the processes of `rank` are looked at, if that rank was recorded.
         """
         shapes = {kernel.shape for kernel in plan.kernels}
         by_process: dict[Hashable, list[Seen]] = {}

@@ -44,7 +44,7 @@ _MARKS = {
     " n/c": "n/c: not collected; the report lacks the counters",
     " no ceiling": "no ceiling: work and traffic are known, the GPU's peak rates are not; see --spec",
     "≥ ": "≥: tensor work was not collected, so the kernel may be closer to its ceiling",
-    "%+": "+: or more; only some of its parts were counted, or NVIDIA's rule alone tells it",
+    "%+": "+: or more; only some of its parts were counted, or only NVIDIA's rule reports it",
 }
 """What is said below a table in which a mark stands."""
 _HEAD_LINES = 2

@@ -61,8 +61,8 @@ def _selection_text(plan: ProfilePlan, selection: Selection) -> str:
             first = selection.window.skip + 1
             where = f"launches {first} to {first + selection.launches - 1} of the program"
         absent = [kernel for kernel in plan.kernels if kernel.shape not in selection.shapes]
-        how = "by name, in a run more" if plan.is_worth_a_run(absent) else "left out, as not worth a run"
-        without = f"; {count_text(len(absent), 'kernel')} of them {how}" if absent else ""
+        how = "by name, in one more run" if plan.is_worth_a_run(absent) else "left out: not worth another run"
+        without = f"; {len(absent)} of them {how}" if absent else ""
         return f"in {where}{without}"
     launches = sum(len(kernel.invocations) for kernel in plan.kernels)
     extra = selection.launches - launches
@@ -80,7 +80,7 @@ def forecast_line(planned: ProfilePlanned) -> str:
     most = "at most " if any(run.at_most for run in forecast.runs) else ""
     full = f"; ncu --set full of all launches would take about {_time(forecast.full_s)}" if forecast.full_s else ""
     if planned.program_s is None:
-        program = f"; beside it the program runs {'twice' if len(forecast.runs) > 1 else 'once'}"
+        program = f"; the program's own time comes on top{', twice' if len(forecast.runs) > 1 else ''}"
     else:
         program = f"; the program took {format_si(planned.program_s, 's')} in the survey"
     return f"forecast: {most}{_time(forecast.seconds)} more, by the times of an H100: {runs}{program}{full}"

@@ -30,6 +30,8 @@ _MODULE = re.compile(r"\w+(?:\.\w+){0,20}")
 _ASSIGNED = re.compile(r"[^\s=/\\]+=")
 _OURS = re.compile(r"GPUPROF_SURVEY_BY=[a-z]{1,20}")
 """The variable by which gpuprof starts a survey in the program."""
+_MARKS = re.compile("GPUPROF_MARK=")
+"""The variable that names the file of what is to be marked in the program."""
 _LONGEST_NAME = 120
 _LONGEST = 100_000
 
@@ -54,10 +56,12 @@ def reduced_program(arguments: Sequence[str]) -> str:
 
 
 def _reduced(arguments: Sequence[str], known: KnownPaths) -> Iterator[str]:
-    first = arguments[0] if arguments else ""
-    if is_ncu(first):
-        yield last_part(first)
-        yield from _after_ncu(arguments, known)
+    # gpuprof starts ncu by env where it has parts of the program marked.
+    start = next((place for place, word in enumerate(arguments[:3]) if word != "env" and not _MARKS.match(word)), 0)
+    if arguments and is_ncu(arguments[start]):
+        yield from ("env",) if start else ()
+        yield last_part(arguments[start])
+        yield from _after_ncu(arguments[start:], known)
     elif list(arguments[:2]) == ["gpuprof", "run"]:
         yield from arguments[:2]
         yield from _after_gpuprof(arguments[2:], known)

@@ -40,7 +40,7 @@ def nvtx_ranges(state: bytes, thread: int | None) -> tuple[str, ...]:
 def names_in_domain(domain: str, names: Iterable[str]) -> Iterator[str]:
     """Yield names of ranges as gpuprof writes them: behind that of their domain, unless it is the default one.
 
-    gpuprof's own mark is none of the program's ranges.
+    gpuprof's own mark is left out.
     """
     prefix = "" if domain in _DEFAULT else f"{domain}:"
     return (prefix + readable_range(name) for name in names if name != MARK)
