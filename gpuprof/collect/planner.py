@@ -33,7 +33,7 @@ from gpuprof.model.steps import loop_of, step_number
 from gpuprof.model.trace import ProgramStep, is_communication
 
 _MOST_S = 20.0
-"""What the passes of a step may take in any case: some twice the program that our recordings are of."""
+"""The passes of a step may always take so long: about twice what those of our recorded transformer take."""
 
 
 class Planner:
@@ -187,9 +187,9 @@ class Planner:
         return answer_passes(self._arch, chosen.questions) * PASS_S
 
     def _twice_s(self, named: Selection, launch_s: float) -> float:
-        """Return what passes may take in a run that needs no names: as much as two runs by names, less that run itself.
+        """Return what the passes of a run that needs no names may take: then it takes as long as two runs by names.
 
-        Names are the least sure way: if they fail, they take another run.
+        A selection by names is the least sure one, and another run follows if it fails.
         """
         return 2 * named.launches * launch_s + (self._survey.program_s or 0.0) + START_S
 

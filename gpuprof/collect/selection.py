@@ -48,8 +48,8 @@ def by_position(window: Window, kernels: Sequence[PlannedKernel]) -> Selection:
 def without_peers(selection: Selection, peers: Iterable[str]) -> Selection:
     """Select no kernel that waits for another rank, even if the program launches otherwise than in the survey.
 
-    `peers` are the names of those in the survey. One that waits never ends if it is profiled alone; the expression is
-    of what names do not begin with.
+    `peers` are the names of those in the survey. One that waits never ends if it is profiled alone. The expression
+    matches all kernels whose names begin with none of these.
     """
     functions = sorted({re.sub(r"\W", ".", short_name(name)) for name in peers})
     if not functions or selection.by == "names":

@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 _REPRESENTED = 0.8
 """Of less of the planned kernels' time a window is of little use: what it leaves out takes another run."""
 _ALIGNED = 0.9
-"""Share of a window that must come as it was surveyed: what an autotuner or a data-dependent branch changes is less."""
+"""Share of a window that must come as it was surveyed. Autotuners and branches on data change only a few launches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,19 @@ def aligned(came: Sequence[Seen], window: Window) -> list[tuple[int, Seen]] | No
 
 
 def _key(launch: Seen, symbols: Collection[str | None]) -> Hashable:
-    """Return name, grid and block, the same from whichever tool a launch comes: by its symbol if that is one of these,
-    which both tools know, as some know nothing else."""
+    """Return name, grid and block of a launch, written alike whichever tool recorded it.
+
+    The name is the symbol if that is one of `symbols`, which both recordings have: some tools know no other name.
+    """
     name = launch.symbol if launch.symbol in symbols else kernel_key(launch.demangled)
     return name, launch.grid, launch.block
 
 
 def _may_be(came: Seen, surveyed: Seen) -> bool:
-    """Tell whether two launches of one kernel are the same, as far as that is known: by their operators with shapes,
-    else by the program's ranges around them, of which another tool may see fewer."""
+    """Tell whether two launches of one kernel may be the same launch.
+
+    They differ if their operators or shapes do; if these are unknown, if each is in a range that the other is not in.
+    """
     one, other = operator_with_shapes(came.ranges), operator_with_shapes(surveyed.ranges)
     if one and other:
         return one == other
@@ -137,7 +141,7 @@ def _stretches(launches: Sequence[Seen], steps: Sequence[TimeInterval]) -> Itera
 def _pieces(
     stretch: Sequence[Seen], place_of: Mapping[int, int], is_barred: Callable[[Seen], bool]
 ) -> Iterator[_Piece]:
-    """Yield what lies between launches that must not be profiled, and between launches that are no own work."""
+    """Yield the stretches without a launch that must not be profiled, and without a gap where others were left out."""
     numbered = enumerate(stretch)
 
     def part(entry: tuple[int, Seen]) -> tuple[bool, int]:
