@@ -18,14 +18,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import gpuprof
+from gpuprof.api import parts_of_runs
 from gpuprof.collect.collector import Collector
 from gpuprof.collect.cost import forecast_of
 from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunStarted, TimelineJudged
 from gpuprof.collect.ncu_help import options_of
-from gpuprof.collect.request import ProfileRequest
+from gpuprof.collect.request import COUNTED_FILES, ProfileRequest
 from gpuprof.collect.survey import Survey
+from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Report
+from gpuprof.model.session import KernelProfile
 from gpuprof.model.torch_ranges import operator_with_shapes, product_size
 from gpuprof.pipeline import profiled
 from tests import training
@@ -34,7 +38,7 @@ from tests.readings import trace_of
 from tests.standin_ncu import HELP
 from tests.table import each_row
 from tests.test_ranks import mpirun_on_path
-from tests.test_run import STANDIN, Bench, bench, value_after
+from tests.test_run import GPUPROF, STANDIN, Bench, bench, value_after
 from tests.training import (
     DEEP,
     NCCL,
@@ -71,6 +75,11 @@ def kernels_of(bench: Bench) -> list[dict[str, Any]]:
 def instructions_of(kernel: Mapping[str, Any]) -> float | None:
     """The instructions that were counted of a kernel."""
     return next((count["value"] for count in kernel["counts"] if count["name"] == "instructions"), None)
+
+
+def instructions_in(kernel: KernelProfile) -> float | None:
+    """The instructions that were counted of a loaded kernel."""
+    return next((count.value for count in kernel.counts if count.name == "instructions"), None)
 
 
 def counted_by_operator(bench: Bench) -> dict[str, set[float | None]]:
@@ -115,6 +124,46 @@ def test_limits_of_a_step_come_first_and_then_what_they_leave_open(bench: Bench)
         "what takes too little is not asked about"
     )
     assert all(kernel["throughput"] for kernel in kernels_of(bench) if kernel["ranges"] != ["aten::fill_ [2048, 512]"])
+
+
+def test_the_reports_of_one_run_are_shown_and_compared_as_one(bench: Bench) -> None:
+    bench.steps(*[counting(limits), counting(answers)] * 2)
+    survey = traced(bench)
+    assert bench.run(*survey).returncode == 0
+    assert bench.run(*survey, "--output", "other").returncode == 0
+    first, second, others = (
+        [str(bench.folder / folder / f"profile{part}.ncu-rep") for part in parts]
+        for folder, parts in (("out", ("",)), ("out", ("-2",)), ("other", ("", "-2")))
+    )
+    found = {
+        operator_with_shapes(kernel.ranges): (kernel.throughput != (), instructions_in(kernel))
+        for kernel in gpuprof.load(*second, *first, groups=True).kernels
+    }
+    assert found[DEEP] == (True, next(iter(EXPECTED[DEEP]))) and found[LOSS] == (True, None)
+    assert len(gpuprof.load(*first, *second).kernels) == len(STEP)
+    compared = gpuprof.compare([*first, *second], others).comparison
+    assert (len(compared.base.files), len(compared.new.files)) == (1, 1)
+    with pytest.raises(InputError, match="are of one run"):
+        gpuprof.compare(first, second)
+    done = bench.shell(f"{shlex.join(GPUPROF)} compare {shlex.join([*first, *second])}")
+    assert done.returncode == 5 and "session.json" in done.stderr
+    shown = bench.shell(f"{shlex.join(GPUPROF)} show {shlex.join([*first, *second])}")
+    assert shown.returncode == 0 and "added up" not in shown.stderr
+
+
+def test_reports_of_others_with_these_names_are_runs_of_their_own(bench: Bench) -> None:
+    bench.steps(counting(limits), counting(answers))
+    assert bench.run(*traced(bench)).returncode == 0
+    files = [str(bench.folder / "out" / name) for name in COUNTED_FILES]
+    assert parts_of_runs(files[:1] + files[3:4]) == [(files[:1], files[3:4])]
+    for file in files:
+        Path(file).with_suffix(".log").touch()
+    ranks = [file.replace(".ncu-rep", ".rank1.ncu-rep") for file in files[:1]]
+    Path(ranks[0]).with_suffix(".log").touch()
+    assert parts_of_runs([*files, *ranks, "-"]) == [(files[:3], files[3:]), (ranks, []), (["-"], [])]
+    for file in files:
+        Path(file).with_suffix(".log").unlink()
+    assert parts_of_runs(files) == [([file], []) for file in files]
 
 
 def test_the_verdict_of_the_timeline_and_the_forecast_are_told_before_anything_is_counted(bench: Bench) -> None:
