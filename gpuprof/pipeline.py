@@ -27,7 +27,7 @@ from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.exclusion import without_excluded
-from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, UsageError
+from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.hardware_finder import HardwareFinder
@@ -207,14 +207,7 @@ def _ncu_named(request: ProfileRequest) -> str | None:
 def _collector(request: ProfileRequest, ncu: Path | None) -> Collector:
     from gpuprof.read.ncu_rep import read_ncu_rep
 
-    def read(path: Path) -> Report:
-        try:
-            return read_ncu_rep(path)
-        except DamagedInput:
-            # A report that was cut short by a crash keeps the launches that are whole, and says so.
-            return read_ncu_rep(path, salvage=True)
-
-    return Collector(request, ncu, os.environ, read, _read_survey)
+    return Collector(request, ncu, os.environ, read_ncu_rep, _read_survey)
 
 
 def _read_survey(path: Path) -> Report | Trace:

@@ -33,12 +33,14 @@ from gpuprof.model.session import KernelProfile
 from gpuprof.model.torch_ranges import operator_with_shapes, product_size
 from gpuprof.pipeline import profiled
 from tests import training
+from tests.cli import GPUPROF
 from tests.made_launches import MadeLaunch, launches_step
 from tests.readings import trace_of
 from tests.standin_ncu import HELP
+from tests.standin_selection import report_of
 from tests.table import each_row
 from tests.test_ranks import mpirun_on_path
-from tests.test_run import GPUPROF, STANDIN, Bench, bench, value_after
+from tests.test_run import STANDIN, Bench, bench, value_after
 from tests.training import (
     DEEP,
     NCCL,
@@ -432,9 +434,54 @@ def test_of_work_in_two_sizes_without_operators_that_with_most_time_is_shown(ben
     assert {row["unit"]: row["fraction"] for row in kernel["throughput"]}["dram"] == pytest.approx(0.605)
 
 
+FULL = "==ERROR== No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("left", "log", "code", "exit_code", "said"),
+    [
+        # What ncu leaves: nothing, an empty file, a part of its first block, a half, all.
+        (None, "", 139, 3, "ncu exited with code 139"),
+        (None, "", -9, 3, "ncu was ended by signal 9"),
+        (None, FULL, 1, 3, "the disk is full"),
+        (None, "", 0, 3, "ncu wrote no report"),
+        (0.0, "", 0, 5, "profile-2.ncu-rep is empty"),
+        (0.0, FULL, 1, 3, "the disk is full"),
+        (0.001, "", 139, 5, "profile-2.ncu-rep is damaged"),
+        (0.5, "", 0, 5, "profile-2.ncu-rep is damaged"),
+        (0.5, "", 139, 3, "ncu exited with code 139"),
+        (0.5, FULL, 1, 3, "the disk is full"),
+        (1.0, "", 139, 3, "ncu exited with code 139"),
+        (1.0, "==ERROR== The application returned an error code (3).\n", 3, 4, "the program exited with code 3"),
+    ],
+)
+def test_however_the_answers_fail_the_limits_stay_and_the_failure_is_told(
+    bench: Bench, left: float | None, log: str, code: int, exit_code: int, said: str
+) -> None:
+    step = launches_step(made_launches(answers), training.H100)
+    whole = report_of(["--force-overwrite"], step["head"], step["launches"], {})  # type: ignore[arg-type]
+    (bench.folder / "whole.ncu-rep").write_bytes(whole)
+    report = {"report": str(bench.folder / "whole.ncu-rep"), "bytes": int((left or 0.0) * len(whole))}
+    failing = {**(report if left is not None else {}), "log": log, "code": code}
+    bench.steps(counting(limits), failing, {"log": log, "code": code})
+    done = bench.run(*traced(bench))
+    assert done.returncode == exit_code and f"error: {said}" in done.stderr.replace("out/", "")
+    assert "hint: " in done.stderr and "copy it again" not in done.stderr
+    kernels = [kernel for kernel in kernels_of(bench) if kernel["throughput"]]
+    assert len(kernels) == 16
+    answered = [kernel for kernel in kernels if instructions_of(kernel) is not None]
+    assert bool(answered) == ((left or 0.0) >= 0.5) == ("profile-2.ncu-rep" in bench.left())
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    warnings = [text for source in session["sources"] for text in source["warnings"]]
+    assert any(said in text for text in warnings)
+    if not answered:
+        (gap,) = {(gap["why"], gap["how"]) for kernel in kernels for gap in kernel["missing"] if said in gap["why"]}
+        assert f"hint: {gap[1]}" in done.stderr and any("only the limits" in text for text in warnings)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["limits", "answers"])
-@pytest.mark.parametrize("by", ["signal", "timeout"])
+@pytest.mark.parametrize("by", ["SIGINT", "SIGTERM", "timeout"])
 def test_what_was_counted_stays_where_a_stage_is_ended(bench: Bench, stage: str, by: str) -> None:
     last = counting(limits if stage == "limits" else answers, sleep=30)
     bench.steps(*([counting(limits)] if stage == "answers" else []), last)
@@ -448,10 +495,10 @@ def test_what_was_counted_stays_where_a_stage_is_ended(bench: Bench, stage: str,
         while report not in bench.left() and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.3)
-        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.Signals[by])
         _, err = child.communicate(timeout=30)
         code = child.returncode
-    assert code == (4 if by == "timeout" else 130), err
+    assert code == {"timeout": 4, "SIGINT": 130, "SIGTERM": 143}[by], err
     assert len(bench.calls) == (1 if stage == "limits" else 2)
     kernels = [kernel for kernel in kernels_of(bench) if kernel["throughput"]]
     assert len(kernels) == 16
@@ -470,7 +517,7 @@ def transformer() -> tuple[Survey, ProfilePlanned]:
     return survey, collector.planned(survey, arch)
 
 
-def _no_report(path: Path) -> Report:
+def _no_report(path: Path, *, salvage: bool = False) -> Report:
     raise AssertionError("nothing is read")
 
 

@@ -71,13 +71,16 @@ def with_reasons(
         work = _work(kernel)
         if not kernel.throughput or any(map(recorded.launch.metrics.has, answers)):
             return kernel
-        if work in works:
-            why = failure.message if failure is not None else "no launch of it came in the run for that"
+        how = _MORE
+        if work in works and failure is not None:
+            why, how = failure.message, failure.hint or _MORE
+        elif work in works:
+            why = "no launch of it came in the run for that"
         elif work in worth:
             why = "its limits leave nothing open"
         else:
             why = "it takes too little of the time to be asked about"
-        return replace(kernel, missing=(Missing("counters beside its limits", why, _MORE),))
+        return replace(kernel, missing=(Missing("counters beside its limits", why, how),))
 
     kernels = map(told, analysis.session.kernels, analysis.recorded)
     return replace(analysis, session=replace(analysis.session, kernels=tuple(kernels)))

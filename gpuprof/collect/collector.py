@@ -58,10 +58,11 @@ _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profil
 
 @dataclass
 class Collected:
-    """How a run went: remarks for the user, and how program and run ended."""
+    """How a run went: remarks for the user, how the program ended, and what else kept the run from being whole."""
 
     remarks: list[str] = field(default_factory=list)
     program_code: int | None = None
+    error: GpuprofError | None = None
 
 
 class Collector:
@@ -87,11 +88,11 @@ class Collector:
         """Whether the launches that came last by position were those of the survey."""
 
     def ended_early(self) -> GpuprofError | None:
-        """Return the error of a program that did not come to a good end; None if it did."""
+        """Return the error of a program, or of ncu, that did not come to a good end; None if both did."""
         if (by := self.execution.stopped_by) is not None:
             return (Interrupted if by == "interrupt" else ProgramFailed)(STOPPED[by])
         code = self.result.program_code
-        return ProgramFailed(f"the program {_end_text(code)}") if code else None
+        return ProgramFailed(f"the program {_end_text(code)}") if code else self.result.error
 
     def was_stopped(self) -> bool:
         """Tell whether the last run was ended by the user or by --timeout."""
@@ -336,13 +337,17 @@ class Collector:
         by = done.ended.stopped_by
         if by is not None:
             self._remark(STOPPED[by])
-        told = tuple(failure.what for failure in done.failures if failure.cause != "no-kernels")
+        told = [failure.what for failure in done.failures if failure.cause != "no-kernels"]
+        if done.error is not None and not told:
+            told = [done.error.message]
+        self.result.error = self.result.error or done.error
         for text in told:
-            self._remark(text)
+            if not any(remark.startswith(text) for remark in self.result.remarks):
+                self._remark(text)
         codes = [failure.code for failure in done.failures if failure.code is not None]
         self.result.program_code = codes[0] if codes else self.result.program_code
         samples = self.execution.samples()
-        told = (*told, *self._told_of(samples))
+        told += self._told_of(samples)
         shell = self.execution.commands[-1]
         return tuple(
             structs.replace(report, command=shell, warnings=(*report.warnings, *told), samples=samples)

@@ -186,4 +186,7 @@ def unknown_failure(log: str, output: str, code: int) -> NcuFailure:
     last_lines = list(ncu_lines(log) if _LINE.search(log) else ncu_lines(output))[-3:]
     last_lines = last_lines or [line for text in (log, output) for line in text.splitlines()[-2:] if line.strip()][:2]
     quoted = f": {' / '.join(line.strip() for line in last_lines)}" if last_lines else ""
-    return NcuFailure("unknown", f"ncu exited with code {code}{quoted}", "gpuprof doctor checks what profiling needs")
+    how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
+    return NcuFailure(
+        "unknown", f"ncu {how if code else 'wrote no report'}{quoted}", "gpuprof doctor checks what profiling needs"
+    )
