@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.collect.counter_sets import CounterSet
 from gpuprof.collect.metrics import LAUNCH, TIME, opcodes_tell_tensor_work, question_metrics
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
-from gpuprof.diagnose.questions import QUESTIONS, Question, open_questions, runs_on_tensor_cores
+from gpuprof.diagnose.questions import QUESTIONS, Question, needs_tensor_counters, open_questions
 from gpuprof.errors import GpuprofError
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.analyse import Analysis, Recorded
@@ -91,7 +91,7 @@ def _questions(kernel: KernelProfile, arch: ArchSpec, chosen: CounterSet) -> Ite
     tell = opcodes_tell_tensor_work(arch)
     if not chosen.asks_all:
         return open_questions(kernel, opcodes_tell_tensor_work=tell)
-    needs_counters = runs_on_tensor_cores(kernel) and not tell
+    needs_counters = not tell and needs_tensor_counters(kernel)
     return (question for question in chosen.questions if question != "tensor-work" or needs_counters)
 
 
