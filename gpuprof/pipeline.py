@@ -149,7 +149,7 @@ def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[C
     except OSError as error:
         raise UsageError(f"cannot create {folder}: {error.strerror}", "choose another folder with -o") from error
     if chosen is not None and not request.only_times:
-        _tell_of(chosen, request)
+        _remark_on(chosen, request)
     try:
         with taken(folder):
             yield _collector(request, chosen.path if chosen is not None else None), finder
@@ -160,7 +160,7 @@ def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[C
         raise
 
 
-def _tell_of(ncu: Ncu, request: ProfileRequest) -> None:
+def _remark_on(ncu: Ncu, request: ProfileRequest) -> None:
     request.on_event(ProfileRemark(f"ncu: {ncu}"))
     driver = Machine().driver_version()
     if driver is not None and not ncu.suits(driver):
@@ -272,9 +272,9 @@ def _counted(
         try:
             reports = with_answers(reports, collector.answers(planned, asked))
         except GpuprofError as error:
-            failure, told = error, f"{error.message}; only the limits of the kernels are known"
-            collector.request.on_event(ProfileRemark(told))
-            reports = tuple(structs.replace(report, warnings=(*report.warnings, told)) for report in reports)
+            failure, remark = error, f"{error.message}; only the limits of the kernels are known"
+            collector.request.on_event(ProfileRemark(remark))
+            reports = tuple(structs.replace(report, warnings=(*report.warnings, remark)) for report in reports)
     profiled = with_reasons(_analysis(reports, finder), plan, asked, arch, failure)
     return joined(profiled, surveyed), failure
 

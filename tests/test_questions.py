@@ -35,7 +35,7 @@ def kernel(
 
 
 def asked(made: KernelProfile, *, opcodes_tell: bool = True) -> set[Question]:
-    return set(open_questions(made, opcodes_tell_tensor_work=opcodes_tell))
+    return set(open_questions(made, opcodes_give_tensor_work=opcodes_tell))
 
 
 @each_row(

@@ -479,6 +479,16 @@ def test_however_the_answers_fail_the_limits_stay_and_the_failure_is_told(
         assert f"hint: {gap[1]}" in done.stderr and any("only the limits" in text for text in warnings)
 
 
+def test_limits_that_cannot_be_are_told_beside_what_is_lacking(bench: Bench) -> None:
+    dram = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
+    bench.steps(counting(lambda work, step: {**limits(work, step), dram: 250.0}), {"log": FULL, "code": 1})
+    assert bench.run(*traced(bench)).returncode == 3
+    kernels = [kernel for kernel in kernels_of(bench) if kernel["throughput"]]
+    assert len(kernels) == 16 and all(unit["fraction"] <= 1 for kernel in kernels for unit in kernel["throughput"])
+    for kernel in kernels:
+        assert [gap["what"] for gap in kernel["missing"]][-2:] == ["throughput.dram", "counters beside its limits"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["limits", "answers"])
 @pytest.mark.parametrize("by", ["SIGINT", "SIGTERM", "timeout"])

@@ -95,7 +95,7 @@ class Collector:
         return ProgramFailed(f"the program {_end_text(code)}") if code else self.result.error
 
     def was_stopped(self) -> bool:
-        """Tell whether the last run was ended by the user or by --timeout."""
+        """Return whether the last run was ended by the user or by --timeout."""
         return self.execution.stopped_by is not None
 
     def command_lines(self, arch: ArchSpec) -> Iterator[str]:
@@ -151,8 +151,8 @@ class Collector:
         if own.tries.launches:
             took = f", {format_si(own.tries.time_s, 's')}," if own.tries.time_s else ""
             self._remark(f"autotuning: {own.tries.launches} launches{took} are not counted as the program's own work")
-            told = self.result.remarks[-1]
-            marked = (structs.replace(recording, warnings=(*recording.warnings, told)) for recording in own.recorded)
+            remark = self.result.remarks[-1]
+            marked = (structs.replace(recording, warnings=(*recording.warnings, remark)) for recording in own.recorded)
             own = replace(own, recorded=of_one_kind(marked))
         return own
 
@@ -189,11 +189,11 @@ class Collector:
         if not traces:
             return None
         samples = self.execution.samples()
-        told = (*notes, *self._told_of(samples))
+        warnings = (*notes, *self._throttling(samples))
         shell = self.execution.commands[-1]
         return Survey(
             tuple(
-                structs.replace(trace, command=shell, warnings=(*trace.warnings, *told), from_start=True)
+                structs.replace(trace, command=shell, warnings=(*trace.warnings, *warnings), from_start=True)
                 for trace in traces
             ),
             ended.seconds,
@@ -294,8 +294,8 @@ class Collector:
             raise done.failures[0].error() if done.failures else EnvironmentProblem(*_NOT_ALIGNED)
         if lost:
             self._remark(f"planned, but not counted: {_names_of(lost)}")
-            told = self.result.remarks[-1]
-            reports = tuple(structs.replace(report, warnings=(*report.warnings, told)) for report in reports)
+            remark = self.result.remarks[-1]
+            reports = tuple(structs.replace(report, warnings=(*report.warnings, remark)) for report in reports)
         return reports
 
     def _again(
@@ -337,24 +337,24 @@ class Collector:
         by = done.ended.stopped_by
         if by is not None:
             self._remark(STOPPED[by])
-        told = [failure.what for failure in done.failures if failure.cause != "no-kernels"]
-        if done.error is not None and not told:
-            told = [done.error.message]
+        warnings = [failure.what for failure in done.failures if failure.cause != "no-kernels"]
+        if done.error is not None and not warnings:
+            warnings = [done.error.message]
         self.result.error = self.result.error or done.error
-        for text in told:
+        for text in warnings:
             if not any(remark.startswith(text) for remark in self.result.remarks):
                 self._remark(text)
         codes = [failure.code for failure in done.failures if failure.code is not None]
         self.result.program_code = codes[0] if codes else self.result.program_code
         samples = self.execution.samples()
-        told += self._told_of(samples)
+        warnings += self._throttling(samples)
         shell = self.execution.commands[-1]
         return tuple(
-            structs.replace(report, command=shell, warnings=(*report.warnings, *told), samples=samples)
+            structs.replace(report, command=shell, warnings=(*report.warnings, *warnings), samples=samples)
             for report in done.reports.values()
         )
 
-    def _told_of(self, samples: tuple[GpuSamples, ...]) -> tuple[str, ...]:
+    def _throttling(self, samples: tuple[GpuSamples, ...]) -> tuple[str, ...]:
         """Say so if the clocks of a GPU were lowered meanwhile."""
         if not was_throttled(samples):
             return ()

@@ -28,7 +28,6 @@ class Filters:
     launch_skip: int = 0
     launch_count: int | None = None
     ranges: tuple[str, ...] = ()
-    processes: str | None = None
     name_base: str = "demangled"
     from_start: bool = True
     """Off: nothing is profiled before the program calls cudaProfilerStart, nor after cudaProfilerStop."""
@@ -49,8 +48,6 @@ class Filters:
         options += [("--nvtx-include", expression) for expression in self.ranges]
         if not self.from_start:
             options.append(("--profile-from-start", "off"))
-        if self.processes is not None:
-            options.append(("--target-processes-filter", self.processes))
         return options
 
 

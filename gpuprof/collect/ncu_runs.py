@@ -1,4 +1,4 @@
-"""A run under ncu to its report: what goes wrong is put right once where a remedy exists, else told as an error."""
+"""A run under ncu to its report: what goes wrong is put right once where a remedy exists, else it is an error."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class NcuRuns:
 def _with_ranges(failure: NcuFailure, ranges: Sequence[str]) -> NcuFailure:
     """Say of a range that has no kernel how ncu wants it written: a name alone is one that is started and ended.
 
-    One that is pushed holds what its own thread launches: https://github.com/meta-pytorch/tritonbench/issues/87.
+    One that is pushed has what its own thread launches: https://github.com/meta-pytorch/tritonbench/issues/87.
     """
     if failure.cause != "no-kernels" or not ranges:
         return failure
@@ -172,7 +172,7 @@ def _with_ranges(failure: NcuFailure, ranges: Sequence[str]) -> NcuFailure:
         pushed = shell_line(("--range", f"{alone}/"))
         hint = f"a range that is pushed and popped, as Python's are, is {pushed}; else {failure.hint}"
     else:
-        hint = f"{failure.hint}; a pushed range holds what its own thread launches, a backward pass is of another"
+        hint = f"{failure.hint}; a pushed range has what its own thread launches, a backward pass is of another"
     return replace(failure, hint=hint)
 
 

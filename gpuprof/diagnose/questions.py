@@ -25,7 +25,7 @@ _ARITHMETIC = ("tensor", "fma", "fmaheavy", "fp64")
 _LEVELS = ("dram", "l2", "l1")
 
 
-def open_questions(kernel: KernelProfile, *, opcodes_tell_tensor_work: bool) -> frozenset[Question]:
+def open_questions(kernel: KernelProfile, *, opcodes_give_tensor_work: bool) -> frozenset[Question]:
     """Return what the limits of a kernel leave open: its work alone if its arithmetic is near its peak.
 
     If a memory level is busy, it is open how its bytes are used; if the SM is, which pipe. If nothing is busy, both are
@@ -43,13 +43,13 @@ def open_questions(kernel: KernelProfile, *, opcodes_tell_tensor_work: bool) -> 
             questions.add("pipes")
     if kernel.operator_flop is None or not kernel.operator_flop.exact:
         questions.add("work")
-        if not opcodes_tell_tensor_work and needs_tensor_counters(kernel):
+        if not opcodes_give_tensor_work and needs_tensor_counters(kernel):
             questions.add("tensor-work")
     return frozenset(questions)
 
 
 def needs_tensor_counters(kernel: KernelProfile) -> bool:
-    """Return whether a kernel may do tensor work by groups of warps, which opcodes do not tell."""
+    """Return whether a kernel may do tensor work by groups of warps, which opcodes do not give."""
     if not any(pipe.name == "tensor" and pipe.fraction >= _TENSOR for pipe in kernel.pipes):
         return False
     name = kernel.demangled.lower()

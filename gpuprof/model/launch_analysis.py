@@ -74,7 +74,8 @@ _DURATION = "gpu__time_duration.sum"
 _WAVES = "launch__waves_per_multiprocessor"
 _PROFILE_AGAIN = "ncu recorded no numbers for this launch: profile it again"
 
-_CHECK_CEILING = "profile it again; if that changes nothing, name the GPU's spec with --spec"
+CHECK_CEILING = "profile it again; if that changes nothing, name the GPU's spec with --spec"
+"""What to do about counters that cannot be."""
 
 _RATES = ("per-second", "per-sm-cycle", "percent-of-peak")
 """Links whose metrics are rates already: they tell FLOP/s and bytes/s even where the duration was not recorded."""
@@ -384,7 +385,7 @@ class _LaunchAnalysis(Struct):
         if is_possible(fraction):
             return True
         why = f"{counted} {fraction:.3g} times {ceiling}, so the counters or the ceiling are wrong"
-        self.missing.append(Missing(what, why, _CHECK_CEILING))
+        self.missing.append(Missing(what, why, CHECK_CEILING))
         return False
 
     def _points(self, work: tuple[Work, ...], traffic: tuple[Traffic, ...]) -> Iterator[RooflinePoint]:

@@ -23,7 +23,7 @@ _KERNELS_SHOWN = 20
 
 
 def timeline_lines(session: Session) -> Iterator[str]:
-    """Yield what the times of a survey tell, before anything is counted."""
+    """Yield the verdict on the times of a survey, before anything is counted."""
     headline = headline_text(session)
     yield f"by times alone: {f'{headline} ' if headline else ''}{verdict_text(session)}"
 
