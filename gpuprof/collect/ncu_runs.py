@@ -17,7 +17,7 @@ from gpuprof.collect.execution import Execution
 from gpuprof.collect.failures import NcuFailure, failures_in, failures_of, unknown_failure
 from gpuprof.collect.process import Ended
 from gpuprof.collect.shell import shell_line
-from gpuprof.errors import DamagedInput, GpuprofError, InputError, Interrupted, ProgramFailed
+from gpuprof.errors import DamagedInput, GpuprofError, Interrupted, ProgramFailed
 from gpuprof.model.recorded import Report
 from gpuprof.own_files import read_plain
 
@@ -100,7 +100,7 @@ class NcuRuns:
         for rank, file in self._execution.files(output).items():
             try:
                 report = self._read_what_is_there(file)
-            except InputError as error:
+            except DamagedInput as error:
                 self._remark(set_aside(file, error))
                 self._damage = DamagedInput(error.message, _PROFILE_AGAIN)
                 continue
@@ -182,7 +182,7 @@ def stopped_error(by: str) -> GpuprofError:
     return kind(STOPPED[by], "nothing was recorded in this run")
 
 
-def set_aside(file: Path, error: InputError) -> str:
+def set_aside(file: Path, error: DamagedInput) -> str:
     """Rename what cannot be read, so that it is not taken for a result and is not lost; return what to say of it."""
     names = (f"{file.name}.unread", *(f"{file.name}.{number}.unread" for number in range(2, 1000)))
     kept = next(place for name in names if not os.path.lexists(place := file.with_name(name)))
