@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof._version import __version__
@@ -17,6 +19,7 @@ from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware_finder import HardwareFinder, gpu_named
 from gpuprof.model.analyse import Recorded, analyse, spec_session
+from gpuprof.model.answers import with_answers
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.timeline import analyse_traces
@@ -40,7 +43,7 @@ def load(
     groups: bool = False,
     keep_private: bool = False,
 ) -> LoadedSession:
-    """Read reports, what ncu prints, timelines or a session and analyse them.
+    """Read reports, what ncu prints, timelines or a session and analyse them. Parts of one run are put together.
 
     With `groups` equal launches (same name, configuration and ranges) are one kernel, for which the launch of median
     duration speaks, of the size that takes most time: much faster where a report has thousands. `spec` names a GPU
@@ -79,8 +82,9 @@ def _recorded(
 ) -> tuple[Session, Mapping[int, Recorded]]:
     if not paths:
         raise InputError("no file given", "name a report: gpuprof show REPORT.ncu-rep")
-    refuse_twice([os.fspath(path) for path in paths])
-    files = [read_file(os.fspath(path), salvage=salvage, groups=groups) for path in paths]
+    names = [os.fspath(path) for path in paths]
+    refuse_twice(names)
+    files = [read_file(name, salvage=salvage, groups=groups) for name in names]
     traces = [file for file in files if isinstance(file, Trace)]
     if traces:
         if len(traces) < len(files):
@@ -91,7 +95,6 @@ def _recorded(
         analysis = analyse_traces(traces, HardwareFinder(spec), __version__)
         return diagnose(analysis if keep_private else with_clean_labels(analysis)), {}
     sessions = [file for file in files if isinstance(file, Session)]
-    reports = [file for file in files if isinstance(file, Report)]
     if sessions:
         if len(files) > 1:
             raise InputError(
@@ -100,10 +103,36 @@ def _recorded(
             )
         session = completed(sessions[0])
         return grouped(session) if groups else session, {}
+    read = {name: file for name, file in zip(names, files, strict=True) if isinstance(file, Report)}
+    reports: list[Report] = []
+    for part in parts_of_runs(names):
+        counted, answers = ([read[name] for name in some] for some in part)
+        reports += with_answers(counted, answers) if counted and answers else (*counted, *answers)
     analysis = analyse(reports, HardwareFinder(spec), __version__, one_of_a_kind=groups)
     numbers = (kernel.id for kernel in analysis.session.kernels)
     session = diagnose(analysis if keep_private else with_clean_labels(analysis))
     return session, dict(zip(numbers, analysis.recorded, strict=True))
+
+
+_OF_A_RUN = re.compile(r"profile(?P<answers>-2)?(?:-again(?:-2)?)?(?P<rank>\.rank\d+)?")
+"""The names under which `gpuprof run` leaves reports, without suffix: those of `COUNTED_FILES`, or of their ranks."""
+
+
+def parts_of_runs(names: Iterable[str]) -> list[tuple[list[str], list[str]]]:
+    """Return the files of each run: what was counted first, and the answers to what that left open.
+
+    Reports are parts of one run of gpuprof if they have its names, are in one folder, and have their logs beside them.
+    """
+    runs: dict[tuple[str, str | None], tuple[list[str], list[str]]] = {}
+    for name in names:
+        path = Path(os.path.realpath(name))
+        match = _OF_A_RUN.fullmatch(path.stem) if path.suffix in (".ncu-rep", ".ncu-repz") else None
+        if match is None or not os.path.lexists(path.with_suffix(".log")):
+            runs[name, None] = ([name], [])
+            continue
+        counted, answers = runs.setdefault((str(path.parent), match["rank"]), ([], []))
+        (answers if match["answers"] else counted).append(name)
+    return list(runs.values())
 
 
 def listing(

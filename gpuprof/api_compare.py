@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from gpuprof._version import __version__
-from gpuprof.api import load_recorded, refuse_twice
+from gpuprof.api import load_recorded, parts_of_runs, refuse_twice
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.compare import compare as compare_runs
 from gpuprof.comparison.gate.accepted import Accepted, accepted_of
@@ -56,6 +56,7 @@ def compare(
     if unclear not in ("pass", "fail"):
         raise UsageError(f"unclear cannot be {unclear!r:.80}", "choose one of pass, fail")
     accepted = accepted_regressions(accept) if accept is not None else ()
+    refuse_one_run(_several(base), _several(new))
     sides = [runs_of(_several(files), spec=spec, salvage=salvage, keep_private=keep_private) for files in (base, new)]
     named = [NamedMatch(*names) for names in match]
     compared = narrowed(
@@ -75,18 +76,33 @@ def runs_of(
     keep_private: bool = False,
     path_maps: Sequence[PathMap] = (),
 ) -> list[Run]:
-    """Read the files of a side, a run each. Raises InputError for one that is given twice, and where all are empty."""
+    """Read the files of a side, a run each; the reports that `gpuprof run` leaves in a folder are one run.
+
+    Raises InputError for a file that is given twice, and where all are empty.
+    """
     refuse_twice(list(paths))
     runs = []
-    for path in paths:
+    for counted, answers in parts_of_runs(paths):
+        parts = (*counted, *answers)
         loaded = load_recorded(
-            path, spec=spec, salvage=salvage, groups=True, keep_private=keep_private, path_maps=path_maps
+            *parts, spec=spec, salvage=salvage, groups=True, keep_private=keep_private, path_maps=path_maps
         )
-        runs.append(Run(path if keep_private else report_name(path), loaded.session))
+        runs.append(Run(parts[0] if keep_private else report_name(parts[0]), loaded.session))
     if not any(run.session.kernels for run in runs):
         files = ", ".join(f"{path:.100}" for path in paths) or "a side"
         raise InputError(f"{files}: no kernel was recorded", "record it again; gpuprof show tells what a file has")
     return runs
+
+
+def refuse_one_run(base: Sequence[str], new: Sequence[str]) -> None:
+    """Raise InputError where both sides have parts of one run of gpuprof."""
+    for counted, answers in parts_of_runs(dict.fromkeys((*base, *new))):
+        parts = {*counted, *answers}
+        if len(parts) > 1 and parts & {*base} and parts & {*new}:
+            raise InputError(
+                f"{' and '.join(map(report_name, sorted(parts)))} are of one run: they have different counters of it",
+                "compare its session.json with that of another run",
+            )
 
 
 def refuse_unfit(compared: Compared, limits: Sequence[GateLimit]) -> None:

@@ -27,7 +27,7 @@ from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.exclusion import without_excluded
-from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, InputError, UsageError
+from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.hardware_finder import HardwareFinder
@@ -149,7 +149,7 @@ def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[C
     except OSError as error:
         raise UsageError(f"cannot create {folder}: {error.strerror}", "choose another folder with -o") from error
     if chosen is not None and not request.only_times:
-        _tell_of(chosen, request)
+        _remark_on(chosen, request)
     try:
         with taken(folder):
             yield _collector(request, chosen.path if chosen is not None else None), finder
@@ -160,7 +160,7 @@ def _collecting(asked: ProfileRequest, also: Sequence[Path]) -> Iterator[tuple[C
         raise
 
 
-def _tell_of(ncu: Ncu, request: ProfileRequest) -> None:
+def _remark_on(ncu: Ncu, request: ProfileRequest) -> None:
     request.on_event(ProfileRemark(f"ncu: {ncu}"))
     driver = Machine().driver_version()
     if driver is not None and not ncu.suits(driver):
@@ -207,14 +207,7 @@ def _ncu_named(request: ProfileRequest) -> str | None:
 def _collector(request: ProfileRequest, ncu: Path | None) -> Collector:
     from gpuprof.read.ncu_rep import read_ncu_rep
 
-    def read(path: Path) -> Report:
-        try:
-            return read_ncu_rep(path)
-        except DamagedInput:
-            # A report that was cut short by a crash keeps the launches that are whole, and says so.
-            return read_ncu_rep(path, salvage=True)
-
-    return Collector(request, ncu, os.environ, read, _read_survey)
+    return Collector(request, ncu, os.environ, read_ncu_rep, _read_survey)
 
 
 def _read_survey(path: Path) -> Report | Trace:
@@ -279,9 +272,9 @@ def _counted(
         try:
             reports = with_answers(reports, collector.answers(planned, asked))
         except GpuprofError as error:
-            failure, told = error, f"{error.message}; only the limits of the kernels are known"
-            collector.request.on_event(ProfileRemark(told))
-            reports = tuple(structs.replace(report, warnings=(*report.warnings, told)) for report in reports)
+            failure, remark = error, f"{error.message}; only the limits of the kernels are known"
+            collector.request.on_event(ProfileRemark(remark))
+            reports = tuple(structs.replace(report, warnings=(*report.warnings, remark)) for report in reports)
     profiled = with_reasons(_analysis(reports, finder), plan, asked, arch, failure)
     return joined(profiled, surveyed), failure
 

@@ -2,8 +2,9 @@
 """Stands in for ncu: does what a file of steps says, one step a run, and writes down how it was called.
 
 A step: `report` (a file to copy to --export; `as`: with another suffix), `bytes` (write so many of it), `log` (text for
---log-file), `stderr`, `code`, `program` (run the program first), `sleep` (seconds), `ignore` (SIGINT); in place of
-`report` also `launches`, of which the report has those that the options choose (`made_launches.py` makes such a step).
+--log-file), `stderr`, `code` (below 0: ended by that signal), `program` (run the program first), `sleep` (seconds),
+`ignore` (SIGINT); in place of `report` also `launches`, of which the report has those that the options choose
+(`made_launches.py` makes such a step).
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ def step(argv: list[str]) -> int:
         import time
 
         time.sleep(todo["sleep"])
-    return int(todo.get("code", code))
+    code = int(todo.get("code", code))
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    return code
 
 
 def ran(program: list[str]) -> int:

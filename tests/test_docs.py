@@ -147,7 +147,13 @@ def test_every_command_has_a_page_that_names_all_its_options(name: str) -> None:
 @pytest.mark.slow
 def test_tutorial_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    values = {**A100, **FLOP_1, "launch__block_size": 256.0, "launch__registers_per_thread": 40.0}
+    values = {
+        **A100,
+        **FLOP_1,
+        "gpu__time_duration.sum": 1000.0,
+        "launch__block_size": 256.0,
+        "launch__registers_per_thread": 40.0,
+    }
     Path("report.ncu-rep").write_bytes(simple_report([("sgemm", values), ("copy", {**values, ADD.format("ffma"): 0})]))
     for line in (line for block in blocks(TUTORIAL, "sh") for line in block.splitlines()):
         for call in gpuprof_calls(line):

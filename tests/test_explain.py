@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.explain import STALL_MEANINGS, explain
 from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.diagnose.registry import RULES
-from gpuprof.model.session import Occupancy, Stall
+from gpuprof.model.session import Occupancy, Pipe, Stall
 from gpuprof.recordings import recordings
 from tests.cli import gpuprof as run
 from tests.hand_made import finding, kernel
@@ -43,6 +43,21 @@ def stalled(**fractions: float) -> ExplanationNode:
     """The tree of a kernel whose warps wait for these reasons."""
     stalls = tuple(Stall(reason, part, None, family="counter") for reason, part in fractions.items())
     return explain(kernel(stalls=stalls))
+
+
+@each_row(
+    ("metric", "said"),
+    [
+        ("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed", "busy in elapsed cycles: LSU pipe"),
+        ("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active", "busy in active cycles: LSU pipe"),
+        ("what a rule says", "busy: LSU pipe"),
+    ],
+)
+def test_cycles_are_those_of_the_collected_metric(metric: str, said: str) -> None:
+    busy = Stall("mio_throttle", 0.5, None, family="counter")
+    tree = explain(kernel(stalls=(busy,), pipes=(Pipe("lsu", 0.4, metric),)))
+    assert said in [node.text.partition(" (")[0] for node in of_kind(tree, "cause")]
+    assert the(tree, "issue").text == "of issue slots used", "it is of elapsed cycles if a report has no more"
 
 
 def test_the_tree_goes_from_issue_slots_to_warps_to_stalls_to_lines() -> None:

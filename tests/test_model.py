@@ -29,6 +29,8 @@ from gpuprof.present.table import rows
 from tests import builders
 from tests.table import each_row
 
+A100 = builders.a100()
+
 
 def test_work_of_a_path_is_counted_by_whichever_counters_there_are() -> None:
     # FP32 operations are adds plus multiplies plus twice the fused.
@@ -168,6 +170,44 @@ def test_rates_place_a_kernel_whose_duration_was_not_recorded() -> None:
     )
     point = main_point(profile, ceiling="rated")
     assert point is not None and point.intensity == pytest.approx(2.0)
+
+
+@each_row(
+    ("metric", "factor", "refused"),
+    [
+        # 13.0 of 13.8 TFLOP/s, and 1.3 of 1.92 TB/s.
+        ("gpu__time_duration.sum", 1, ()),
+        ("gpu__time_duration.sum", 1 / 1.1, ()),
+        ("gpu__time_duration.sum", 1 / 1.2, ("fp32",)),
+        ("dram__bytes.sum", 1.5, ()),
+        ("dram__bytes.sum", 1.6, ("dram",)),
+        ("gpu__time_duration.sum", 1 / 100, ("fp32", "dram")),
+    ],
+)
+def test_a_rate_above_its_ceiling_is_told_and_has_no_point(
+    metric: str, factor: float, refused: tuple[str, ...]
+) -> None:
+    found = profile_launch(builders.launch(builders.FLOP_1 | {metric: builders.FLOP_1[metric] * factor}), 0, 0, A100)
+    gaps = {gap.what: gap.why for gap in found.profile.missing if gap.what.startswith("roofline.")}
+    assert gaps.keys() == {f"roofline.{target}" for target in refused}
+    assert bool(found.profile.roofline) == (not refused)
+    assert {"fp32", "dram"} <= found.at_clock.keys(), "the ceilings may be right: other kernels are held to them"
+    assert [unit.fraction for unit in found.profile.throughput if unit.fraction > 1.05] == []
+    if factor == 1 / 100:
+        assert gaps["roofline.fp32"].startswith("1.30 PFLOP/s are 94 times 13.8 TFLOP/s")
+
+
+def test_a_figure_above_its_peak_is_told_and_not_shown() -> None:
+    light = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
+    pipe, issue = (
+        "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_elapsed",
+        "smsp__issue_active.avg.per_cycle_active",
+    )
+    for factor, there in ((1.0, True), (1.04, True), (1.06, False)):
+        profile = profiled({light: 100 * factor, pipe: 100 * factor, issue: factor})
+        assert [bool(profile.throughput), bool(profile.pipes), profile.scheduler is not None] == [there] * 3
+        gaps = {what for gap in profile.missing for what in gap.what.split(", ") if "wrong" in gap.why}
+        assert gaps == (set() if there else {"throughput.dram", "pipe.fma", "scheduler.issue-active"})
 
 
 def test_at_clock_ceilings_come_from_the_report_and_else_from_the_spec() -> None:

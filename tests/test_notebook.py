@@ -76,7 +76,9 @@ class Outline(HTMLParser):
 
 def test_load_returns_a_session_that_equals_its_plain_twin(tmp_path: Path) -> None:
     path = tmp_path / "saxpy.ncu-rep"
-    path.write_bytes(ncu_bytes.simple_report([("saxpy", {**ncu_bytes.A100, **builders.FLOP_1})]))
+    path.write_bytes(
+        ncu_bytes.simple_report([("saxpy", {**ncu_bytes.A100, **builders.FLOP_1, "gpu__time_duration.sum": 1000.0})])
+    )
     loaded = gpuprof.load(path)
     plain = Session(**structs.asdict(loaded))
     assert isinstance(loaded, LoadedSession) and type(plain) is Session
@@ -118,7 +120,7 @@ def agg() -> Iterator[None]:
 @pytest.fixture
 def drawn(tmp_path: Path, agg: None) -> LoadedSession:
     path = tmp_path / "two.ncu-rep"
-    values = {**ncu_bytes.A100, **builders.FLOP_1}
+    values = {**ncu_bytes.A100, **builders.FLOP_1, "gpu__time_duration.sum": 1000.0}
     path.write_bytes(ncu_bytes.simple_report([("saxpy", values), ("copy", values)]))
     return gpuprof.load(path)
 
@@ -140,7 +142,7 @@ def test_a_roofline_is_drawn_into_a_figure_of_its_own_or_into_a_grid(drawn: Load
 @pytest.mark.slow
 def test_the_programs_of_the_how_to_page_run(tmp_path: Path, agg: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    values = {**ncu_bytes.A100, **builders.FLOP_1}
+    values = {**ncu_bytes.A100, **builders.FLOP_1, "gpu__time_duration.sum": 1000.0}
     Path("report.ncu-rep").write_bytes(ncu_bytes.simple_report([(name, values) for name in ("a", "b", "c", "d")]))
     names: dict[str, object] = {}
     page = Path(__file__).resolve().parents[1] / "docs" / "how-to" / "notebook.md"

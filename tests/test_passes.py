@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.passes import CHIPS, arch_of, counters_of, find_cupti, main
 from gpuprof.collect.cost import SCHEDULED
-from gpuprof.collect.metrics import metrics_of, opcodes_tell_tensor_work, question_metrics
+from gpuprof.collect.metrics import metrics_of, opcodes_give_tensor_work, question_metrics
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from tests.table import each_row
 
@@ -109,13 +109,13 @@ def test_an_h100_took_as_many_passes_as_the_scheduler_says_and_few_more(schedule
         assert scheduler.passes("GH100", counters) == told - beside
 
 
-def test_opcodes_tell_tensor_work_in_one_pass_where_single_warps_do_it() -> None:
+def test_opcodes_give_tensor_work_in_one_pass_where_single_warps_do_it() -> None:
     """What Hopper's groups of warps do may be counted once or four times, and tcgen05 has no shapes: counters tell."""
     for name in CHIPS:
         arch = arch_of(name)
         assert {WARP_OPCODES, THREAD_OPCODES} <= {*question_metrics(arch, ["work"])}
         tensor = {metric for metric in metrics_of(arch, "roofline") if "ops_path_tensor" in metric}
-        assert bool(tensor) is (name in ("sm_90", "sm_100", "sm_103")) is not opcodes_tell_tensor_work(arch)
+        assert bool(tensor) is (name in ("sm_90", "sm_100", "sm_103")) is not opcodes_give_tensor_work(arch)
         assert not [metric for metric in tensor if "fp64" in metric or "int1" in metric]
 
 

@@ -16,7 +16,8 @@ from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.selection import by_names
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.present.plan_text import plan_lines
+from gpuprof.present.plan_text import forecast_line, plan_lines
+from tests.table import each_row
 
 
 def seen(name: str, duration_s: float | None = 1e-3, grid: int = 1) -> Seen:
@@ -257,6 +258,29 @@ def test_what_profiling_will_take_is_forecast_in_seconds() -> None:
         [8 + 2.3 + 6 * (2 * 0.028 + 3), 8 + 2.3 + 9 * (2 * 0.028 + 3)]
     )
     assert forecast.full_s == pytest.approx(8 + 2.3 + 38 * (6 * 0.055 + 9))
+
+
+@each_row(("arch", "counters", "stages", "program_s", "runs", "says"), [
+    ("sm_80", "diagnose", 2, 8.0, [(6, None), (9, None)], "the program's own time twice (8.00 s in the survey)"),
+    ("sm_90", "diagnose", 2, 8.0, [(3, None), (9, 16)], "at most 2 launches × about 9 passes (16 with counters"),
+    ("sm_90", "roofline", 2, 8.0, [(3, None), (3, 9)], "(9 with counters of tensor work); this"),
+    ("sm_90", "diagnose", 1, 8.0, [(18, None)], "; this includes the program's own time once (8.00 s in the survey)"),
+    ("sm_90", "full", 1, 8.0, [(38, None)], "2 launches × about 38 passes; this includes the program's own time once"),
+    ("sm_90", "diagnose", 2, None, [(3, None), (9, 16)], "more, plus the program's own time twice, by the"),
+    ("sm_90", "full", 1, None, [(38, None)], "more, plus the program's own time once, by the"),
+])  # fmt: skip
+def test_a_forecast_tells_time_passes_and_how_often_the_program_runs(
+    arch: str, counters: str, stages: int, program_s: float | None, runs: list[tuple[int, int | None]], says: str
+) -> None:
+    plan, spec = make_plan([seen("a", 1.0), seen("b", 2.0)] * 3, coverage=1), SpecLibrary().arch(arch)
+    assert spec is not None
+    chosen = by_names(plan, plan.kernels)
+    planned = ProfilePlanned(plan, spec, counters, program_s, chosen, chosen if stages == 2 else None)
+    forecast, line = forecast_of(planned), forecast_line(planned)
+    assert [(run.passes, run.tensor_passes) for run in forecast.runs] == runs
+    took = f"{forecast.seconds:.0f} s" if forecast.seconds < 100 else f"{forecast.seconds / 60:.0f} min"
+    assert line.startswith(f"forecast: about {took} more") and says in line
+    assert ("ncu --set full of all" in line) == (program_s is not None)
 
 
 @given(LAUNCHES)

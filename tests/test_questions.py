@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from gpuprof.diagnose.questions import Question, open_questions, runs_on_tensor_cores
+from msgspec.structs import replace
+
+import gpuprof
+from gpuprof.diagnose.questions import Question, needs_tensor_counters, open_questions
 from gpuprof.model.field_types import ThroughputUnit
 from gpuprof.model.session import KernelProfile, OperatorFlop, Pipe, Throughput
 from tests import hand_made
 from tests.table import each_row
 
+RECORDED = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/session.json"
 EXACT = OperatorFlop(
     path="fp32", flop=1e9, flop_per_s=1e12, exact=True, utilisation=(), operand_bytes=None, dram_fraction=None
 )
@@ -30,7 +35,7 @@ def kernel(
 
 
 def asked(made: KernelProfile, *, opcodes_tell: bool = True) -> set[Question]:
-    return set(open_questions(made, opcodes_tell_tensor_work=opcodes_tell))
+    return set(open_questions(made, opcodes_give_tensor_work=opcodes_tell))
 
 
 @each_row(
@@ -74,4 +79,32 @@ def test_work_is_open_where_shapes_do_not_tell_it(
 ) -> None:
     made = kernel({"sm": 0.7}, {"tensor": tensor}, flop)
     assert asked(made, opcodes_tell=opcodes_tell) - {"waits", "pipes"} == questions
-    assert runs_on_tensor_cores(made) == (tensor > 0)
+    assert needs_tensor_counters(made) == (tensor > 0)
+
+
+@each_row(
+    ("name", "needs"),
+    [
+        # Names of kernels that were recorded on an H100. What was built for an older GPU has no instructions of groups.
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>::Params)", False),
+        ("ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn", False),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_256x128_16x3_nn_align4>(Params)", False),
+        ("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4> >(Flash_fwd_params)", True),
+        ("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT", True),
+        ("cutlass3x_sm90_tensorop_s64x128x16gemm_bf16_bf16_f32", True),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x64x128", True),
+        ("void lambda_kernel_sm8000(float *)", True),
+    ],
+)
+def test_counters_of_tensor_work_are_for_what_groups_of_warps_may_do(name: str, needs: bool) -> None:
+    assert needs_tensor_counters(replace(kernel({"sm": 0.7}, {"tensor": 0.21}), demangled=name)) == needs
+    assert not needs_tensor_counters(replace(kernel({"sm": 0.7}, {"tensor": 0.033}), demangled=name))
+
+
+def test_no_kernel_of_the_recorded_transformer_needs_counters_of_tensor_work() -> None:
+    """Its attention is for sm_80, and what else keeps the pipe busy on an H100 was counted to do no tensor work."""
+    recorded = gpuprof.load(RECORDED)
+    busy = [
+        kernel for kernel in recorded.kernels if any(pipe.name == "tensor" and pipe.fraction for pipe in kernel.pipes)
+    ]
+    assert len(busy) > 50 and not [kernel.label for kernel in busy if needs_tensor_counters(kernel)]

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Traffic, Work
@@ -134,3 +135,15 @@ def test_a_roof_that_is_not_known_is_not_called_uncollected() -> None:
     assert roof_text(with_work(1e6, None)) == "not collected"
     assert "n/c" not in shown(session(known))
     assert "no ceiling known" in Outline(render_html(session(known))).texts
+
+
+@each_row(("target", "level", "is_above"), [
+    ("fp32", "dram", True), ("fp32", "l2", True), ("dram", "dram", True), ("l2", "dram", False), ("l2", "l2", True),
+])  # fmt: skip
+def test_a_rate_above_its_ceiling_is_no_percentage(target: str, level: str, is_above: bool) -> None:
+    gap = Missing(f"roofline.{target}", "1.30 PFLOP/s are 94 times 13.8 TFLOP/s", "profile it again")
+    made = replace(with_work(1e6, 1e6), missing=(VECTORS, gap))
+    assert (without_point(made, level) == gap) is is_above
+    read = session(made)
+    for text in (roof_text(made), shown(read), " ".join(Outline(render_html(read)).texts)):
+        assert ("impossible" in text) is (target != "l2")

@@ -23,18 +23,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import gpuprof
+from gpuprof.api import parts_of_runs
 from gpuprof.collect.collector import Collector
 from gpuprof.collect.cost import forecast_of
 from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunProgressed, RunStarted, TimelineJudged
 from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.planner import Planner
 from gpuprof.collect.progress import ProgressLine
-from gpuprof.collect.request import ProfileRequest
+from gpuprof.collect.request import COUNTED_FILES, ProfileRequest
 from gpuprof.collect.survey import Survey
 from gpuprof.collect.survey_tools import NCU
+from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.autotuning import RANGE
 from gpuprof.model.recorded import Report
+from gpuprof.model.session import KernelProfile
 from gpuprof.model.torch_ranges import operator_with_shapes, product_size
 from gpuprof.pipeline import profiled
 from tests import training
@@ -42,6 +46,7 @@ from tests.cli import GPUPROF
 from tests.made_launches import MadeLaunch, launches_step
 from tests.readings import trace_of
 from tests.standin_ncu import HELP
+from tests.standin_selection import report_of
 from tests.table import each_row
 from tests.test_ranks import mpirun_on_path
 from tests.test_run import STANDIN, Bench, bench, value_after
@@ -82,6 +87,11 @@ def kernels_of(bench: Bench) -> list[dict[str, Any]]:
 def instructions_of(kernel: Mapping[str, Any]) -> float | None:
     """The instructions that were counted of a kernel."""
     return next((count["value"] for count in kernel["counts"] if count["name"] == "instructions"), None)
+
+
+def instructions_in(kernel: KernelProfile) -> float | None:
+    """The instructions that were counted of a loaded kernel."""
+    return next((count.value for count in kernel.counts if count.name == "instructions"), None)
 
 
 def counted_by_operator(bench: Bench) -> dict[str, set[float | None]]:
@@ -170,6 +180,46 @@ def test_how_a_run_went_is_printed_at_once_where_python_does_not_buffer(bench: B
     lines = done.stdout.splitlines()
     (limits_at,) = (n for n, line in enumerate(lines) if line.startswith("limits:"))
     assert limits_at < next(n for n, line in enumerate(lines) if line.startswith("Fix first"))
+
+
+def test_the_reports_of_one_run_are_shown_and_compared_as_one(bench: Bench) -> None:
+    bench.steps(*[counting(limits), counting(answers)] * 2)
+    survey = traced(bench)
+    assert bench.run(*survey).returncode == 0
+    assert bench.run(*survey, "--output", "other").returncode == 0
+    first, second, others = (
+        [str(bench.folder / folder / f"profile{part}.ncu-rep") for part in parts]
+        for folder, parts in (("out", ("",)), ("out", ("-2",)), ("other", ("", "-2")))
+    )
+    found = {
+        operator_with_shapes(kernel.ranges): (kernel.throughput != (), instructions_in(kernel))
+        for kernel in gpuprof.load(*second, *first, groups=True).kernels
+    }
+    assert found[DEEP] == (True, next(iter(EXPECTED[DEEP]))) and found[LOSS] == (True, None)
+    assert len(gpuprof.load(*first, *second).kernels) == len(STEP)
+    compared = gpuprof.compare([*first, *second], others).comparison
+    assert (len(compared.base.files), len(compared.new.files)) == (1, 1)
+    with pytest.raises(InputError, match="are of one run"):
+        gpuprof.compare(first, second)
+    done = bench.shell(f"{shlex.join(GPUPROF)} compare {shlex.join([*first, *second])}")
+    assert done.returncode == 5 and "session.json" in done.stderr
+    shown = bench.shell(f"{shlex.join(GPUPROF)} show {shlex.join([*first, *second])}")
+    assert shown.returncode == 0 and "added up" not in shown.stderr
+
+
+def test_reports_of_others_with_these_names_are_runs_of_their_own(bench: Bench) -> None:
+    bench.steps(counting(limits), counting(answers))
+    assert bench.run(*traced(bench)).returncode == 0
+    files = [str(bench.folder / "out" / name) for name in COUNTED_FILES]
+    assert parts_of_runs(files[:1] + files[3:4]) == [(files[:1], files[3:4])]
+    for file in files:
+        Path(file).with_suffix(".log").touch()
+    ranks = [file.replace(".ncu-rep", ".rank1.ncu-rep") for file in files[:1]]
+    Path(ranks[0]).with_suffix(".log").touch()
+    assert parts_of_runs([*files, *ranks, "-"]) == [(files[:3], files[3:]), (ranks, []), (["-"], [])]
+    for file in files:
+        Path(file).with_suffix(".log").unlink()
+    assert parts_of_runs(files) == [([file], []) for file in files]
 
 
 def test_the_verdict_of_the_timeline_and_the_forecast_are_told_before_anything_is_counted(bench: Bench) -> None:
@@ -500,9 +550,64 @@ def test_of_work_in_two_sizes_without_operators_that_with_most_time_is_shown(ben
     assert {row["unit"]: row["fraction"] for row in kernel["throughput"]}["dram"] == pytest.approx(0.605)
 
 
+FULL = "==ERROR== No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("left", "log", "code", "exit_code", "said"),
+    [
+        # What ncu leaves: nothing, an empty file, a part of its first block, a half, all.
+        (None, "", 139, 3, "ncu exited with code 139"),
+        (None, "", -9, 3, "ncu was ended by signal 9"),
+        (None, FULL, 1, 3, "the disk is full"),
+        (None, "", 0, 3, "ncu wrote no report"),
+        (0.0, "", 0, 5, "profile-2.ncu-rep is empty"),
+        (0.0, FULL, 1, 3, "the disk is full"),
+        (0.001, "", 139, 5, "profile-2.ncu-rep is damaged"),
+        (0.5, "", 0, 5, "profile-2.ncu-rep is damaged"),
+        (0.5, "", 139, 3, "ncu exited with code 139"),
+        (0.5, FULL, 1, 3, "the disk is full"),
+        (1.0, "", 139, 3, "ncu exited with code 139"),
+        (1.0, "==ERROR== The application returned an error code (3).\n", 3, 4, "the program exited with code 3"),
+    ],
+)
+def test_however_the_answers_fail_the_limits_stay_and_the_failure_is_told(
+    bench: Bench, left: float | None, log: str, code: int, exit_code: int, said: str
+) -> None:
+    step = launches_step(made_launches(answers), training.H100)
+    whole = report_of(["--force-overwrite"], step["head"], step["launches"], {})  # type: ignore[arg-type]
+    (bench.folder / "whole.ncu-rep").write_bytes(whole)
+    report = {"report": str(bench.folder / "whole.ncu-rep"), "bytes": int((left or 0.0) * len(whole))}
+    failing = {**(report if left is not None else {}), "log": log, "code": code}
+    bench.steps(counting(limits), failing, {"log": log, "code": code})
+    done = bench.run(*traced(bench))
+    assert done.returncode == exit_code and f"error: {said}" in done.stderr.replace("out/", "")
+    assert "hint: " in done.stderr and "copy it again" not in done.stderr
+    kernels = [kernel for kernel in kernels_of(bench) if kernel["throughput"]]
+    assert len(kernels) == 16
+    answered = [kernel for kernel in kernels if instructions_of(kernel) is not None]
+    assert bool(answered) == ((left or 0.0) >= 0.5) == ("profile-2.ncu-rep" in bench.left())
+    session = json.loads((bench.folder / "out/session.json").read_text())
+    warnings = [text for source in session["sources"] for text in source["warnings"]]
+    assert any(said in text for text in warnings)
+    if not answered:
+        (gap,) = {(gap["why"], gap["how"]) for kernel in kernels for gap in kernel["missing"] if said in gap["why"]}
+        assert f"hint: {gap[1]}" in done.stderr and any("only the limits" in text for text in warnings)
+
+
+def test_limits_that_cannot_be_are_told_beside_what_is_lacking(bench: Bench) -> None:
+    dram = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
+    bench.steps(counting(lambda work, step: {**limits(work, step), dram: 250.0}), {"log": FULL, "code": 1})
+    assert bench.run(*traced(bench)).returncode == 3
+    kernels = [kernel for kernel in kernels_of(bench) if kernel["throughput"]]
+    assert len(kernels) == 16 and all(unit["fraction"] <= 1 for kernel in kernels for unit in kernel["throughput"])
+    for kernel in kernels:
+        assert [gap["what"] for gap in kernel["missing"]][-2:] == ["throughput.dram", "counters beside its limits"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["limits", "answers"])
-@pytest.mark.parametrize("by", ["signal", "timeout"])
+@pytest.mark.parametrize("by", ["SIGINT", "SIGTERM", "timeout"])
 def test_what_was_counted_stays_where_a_stage_is_ended(bench: Bench, stage: str, by: str) -> None:
     last = counting(limits if stage == "limits" else answers, sleep=30)
     bench.steps(*([counting(limits)] if stage == "answers" else []), last)
@@ -516,10 +621,10 @@ def test_what_was_counted_stays_where_a_stage_is_ended(bench: Bench, stage: str,
         while report not in bench.left() and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.3)
-        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.Signals[by])
         _, err = child.communicate(timeout=30)
         code = child.returncode
-    assert code == (4 if by == "timeout" else 130), err
+    assert code == {"timeout": 4, "SIGINT": 130, "SIGTERM": 143}[by], err
     assert len(bench.calls) == (1 if stage == "limits" else 2)
     kernels = [kernel for kernel in kernels_of(bench) if kernel["throughput"]]
     assert len(kernels) == 16
@@ -538,7 +643,7 @@ def transformer() -> tuple[Survey, ProfilePlanned]:
     return survey, collector.planned(survey, arch)
 
 
-def _no_report(path: Path) -> Report:
+def _no_report(path: Path, *, salvage: bool = False) -> Report:
     raise AssertionError("nothing is read")
 
 

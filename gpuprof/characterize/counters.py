@@ -23,7 +23,7 @@ from gpuprof.characterize.record.store import FINAL
 from gpuprof.characterize.results.judging import CountedAndClaimed, assignment_of
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.ncu_help import options_of
-from gpuprof.errors import EnvironmentProblem, GpuprofError, Interrupted
+from gpuprof.errors import DamagedInput, EnvironmentProblem, GpuprofError, Interrupted
 from gpuprof.hardware.certificates import base_names
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ArchSpec, Chain
 from gpuprof.model.quantities import Clocks, evaluate
@@ -266,4 +266,6 @@ def _profiled(asked: NcuCommand, folder: Path, seconds: float) -> Report:
     run = runs.run("counters", asked, 2)
     if run.ended.stopped_by is not None:
         raise stopped_error(run.ended.stopped_by)
+    if isinstance(run.error, DamagedInput):
+        raise run.error
     return next(iter(run.reports.values()))

@@ -219,9 +219,10 @@ def _told_although_unread(gate: Gate | None) -> Iterator[None]:
 
 def _compared(asked: _Asked) -> Compared:
     from gpuprof._version import __version__
-    from gpuprof.api_compare import refuse_unfit, runs_of
+    from gpuprof.api_compare import refuse_one_run, refuse_unfit, runs_of
     from gpuprof.comparison.compare import compare
 
+    refuse_one_run(*asked.sides)
     base, new = (
         runs_of(
             side,

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from gpuprof.collect.counter_sets import CounterSet
-from gpuprof.collect.metrics import LAUNCH, TIME, opcodes_tell_tensor_work, question_metrics
+from gpuprof.collect.metrics import LAUNCH, TIME, opcodes_give_tensor_work, question_metrics
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
-from gpuprof.diagnose.questions import QUESTIONS, Question, open_questions, runs_on_tensor_cores
+from gpuprof.diagnose.questions import QUESTIONS, Question, needs_tensor_counters, open_questions
 from gpuprof.errors import GpuprofError
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.analyse import Analysis, Recorded
 from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.launch_analysis import CHECK_CEILING
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.torch_ranges import innermost_operator
@@ -67,28 +68,32 @@ def with_reasons(
     works = {_planned_work(kernel) for kernel in asked.kernels}
     worth = {_planned_work(kernel) for kernel in plan.worth_asking}
 
-    def told(kernel: KernelProfile, recorded: Recorded) -> KernelProfile:
+    def with_reason(kernel: KernelProfile, recorded: Recorded) -> KernelProfile:
         work = _work(kernel)
         if not kernel.throughput or any(map(recorded.launch.metrics.has, answers)):
             return kernel
-        if work in works:
-            why = failure.message if failure is not None else "no launch of it came in the run for that"
+        how = _MORE
+        if work in works and failure is not None:
+            why, how = failure.message, failure.hint or _MORE
+        elif work in works:
+            why = "no launch of it came in the run for that"
         elif work in worth:
             why = "its limits leave nothing open"
         else:
             why = "it takes too little of the time to be asked about"
-        return replace(kernel, missing=(Missing("counters beside its limits", why, _MORE),))
+        wrong = tuple(gap for gap in kernel.missing if gap.how == CHECK_CEILING)
+        return replace(kernel, missing=(*wrong, Missing("counters beside its limits", why, how)))
 
-    kernels = map(told, analysis.session.kernels, analysis.recorded)
+    kernels = map(with_reason, analysis.session.kernels, analysis.recorded)
     return replace(analysis, session=replace(analysis.session, kernels=tuple(kernels)))
 
 
 def _questions(kernel: KernelProfile, arch: ArchSpec, chosen: CounterSet) -> Iterable[Question]:
     """Return the questions of a set about a kernel: those that its limits leave open, or all that apply to it."""
-    tell = opcodes_tell_tensor_work(arch)
+    by_opcodes = opcodes_give_tensor_work(arch)
     if not chosen.asks_all:
-        return open_questions(kernel, opcodes_tell_tensor_work=tell)
-    needs_counters = runs_on_tensor_cores(kernel) and not tell
+        return open_questions(kernel, opcodes_give_tensor_work=by_opcodes)
+    needs_counters = not by_opcodes and needs_tensor_counters(kernel)
     return (question for question in chosen.questions if question != "tensor-work" or needs_counters)
 
 

@@ -61,10 +61,11 @@ _NOT_ALIGNED = ("the program launched other kernels than in the survey", "profil
 
 @dataclass
 class Collected:
-    """How a run went: remarks for the user, and how program and run ended."""
+    """How a run went: remarks for the user, how the program ended, and what else kept the run from being whole."""
 
     remarks: list[str] = field(default_factory=list)
     program_code: int | None = None
+    error: GpuprofError | None = None
 
 
 class Collector:
@@ -90,14 +91,14 @@ class Collector:
         """Whether the launches that came last by position were those of the survey."""
 
     def ended_early(self) -> GpuprofError | None:
-        """Return the error of a program that did not come to a good end; None if it did."""
+        """Return the error of a program, or of ncu, that did not come to a good end; None if both did."""
         if (by := self.execution.stopped_by) is not None:
             return (Interrupted if by == "interrupt" else ProgramFailed)(STOPPED[by])
         code = self.result.program_code
-        return ProgramFailed(f"the program {_end_text(code)}") if code else None
+        return ProgramFailed(f"the program {_end_text(code)}") if code else self.result.error
 
     def was_stopped(self) -> bool:
-        """Tell whether the last run was ended by the user or by --timeout."""
+        """Return whether the last run was ended by the user or by --timeout."""
         return self.execution.stopped_by is not None
 
     def command_lines(self, arch: ArchSpec) -> Iterator[str]:
@@ -146,15 +147,17 @@ class Collector:
     def survey(self) -> Survey:
         """Run the program once to see which kernels matter, or read the survey that the user gave."""
         survey = self._survey().own_work()
-        told = []
+        remarks = []
         if survey.tries.launches:
             took = f", {format_si(survey.tries.time_s, 's')}," if survey.tries.time_s else ""
-            told.append(f"autotuning: {survey.tries.launches} launches{took} are not counted as the program's own work")
+            remarks.append(
+                f"autotuning: {survey.tries.launches} launches{took} are not counted as the program's own work"
+            )
         if survey.saw_profiler_calls:
-            told.append(_PROFILER_CALLS)
-        for text in told:
+            remarks.append(_PROFILER_CALLS)
+        for text in remarks:
             self._remark(text)
-        marked = (structs.replace(recording, warnings=(*recording.warnings, *told)) for recording in survey.recorded)
+        marked = (structs.replace(recording, warnings=(*recording.warnings, *remarks)) for recording in survey.recorded)
         return replace(survey, recorded=of_one_kind(marked))
 
     def _survey(self) -> Survey:
@@ -190,11 +193,11 @@ class Collector:
         if not traces:
             return None
         samples = self.execution.samples()
-        told = (*notes, *self._told_of(samples))
+        warnings = (*notes, *self._throttling(samples))
         shell = self.execution.commands[-1]
         return Survey(
             tuple(
-                structs.replace(trace, command=shell, warnings=(*trace.warnings, *told), from_start=True)
+                structs.replace(trace, command=shell, warnings=(*trace.warnings, *warnings), from_start=True)
                 for trace in traces
             ),
             ended.seconds,
@@ -296,8 +299,8 @@ class Collector:
             raise done.failures[0].error() if done.failures else EnvironmentProblem(*_NOT_ALIGNED)
         if lost:
             self._remark(f"planned, but not counted: {_names_of(lost)}")
-            told = self.result.remarks[-1]
-            reports = tuple(structs.replace(report, warnings=(*report.warnings, told)) for report in reports)
+            remark = self.result.remarks[-1]
+            reports = tuple(structs.replace(report, warnings=(*report.warnings, remark)) for report in reports)
         return reports
 
     def _again(
@@ -339,20 +342,24 @@ class Collector:
         by = done.ended.stopped_by
         if by is not None:
             self._remark(STOPPED[by])
-        told = tuple(failure.what for failure in done.failures if failure.cause != "no-kernels")
-        for text in told:
-            self._remark(text)
+        warnings = [failure.what for failure in done.failures if failure.cause != "no-kernels"]
+        if done.error is not None and not warnings:
+            warnings = [done.error.message]
+        self.result.error = self.result.error or done.error
+        for text in warnings:
+            if not any(remark.startswith(text) for remark in self.result.remarks):
+                self._remark(text)
         codes = [failure.code for failure in done.failures if failure.code is not None]
         self.result.program_code = codes[0] if codes else self.result.program_code
         samples = self.execution.samples()
-        told = (*told, *self._told_of(samples))
+        warnings += self._throttling(samples)
         shell = self.execution.commands[-1]
         return tuple(
-            structs.replace(report, command=shell, warnings=(*report.warnings, *told), samples=samples)
+            structs.replace(report, command=shell, warnings=(*report.warnings, *warnings), samples=samples)
             for report in done.reports.values()
         )
 
-    def _told_of(self, samples: tuple[GpuSamples, ...]) -> tuple[str, ...]:
+    def _throttling(self, samples: tuple[GpuSamples, ...]) -> tuple[str, ...]:
         """Say so if the clocks of a GPU were lowered meanwhile."""
         if not was_throttled(samples):
             return ()

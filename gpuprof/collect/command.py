@@ -29,7 +29,6 @@ class Filters:
     launch_skip: int = 0
     launch_count: int | None = None
     ranges: tuple[str, ...] = ()
-    processes: str | None = None
     name_base: str = "demangled"
     profiler_calls: Literal["obeyed", "ignored", "awaited"] = "obeyed"
     """The program's calls of cudaProfilerStart and cudaProfilerStop. "obeyed": nothing is profiled between a stop and
@@ -53,8 +52,6 @@ class Filters:
             options.append(("--disable-profiler-start-stop",))
         if self.profiler_calls == "awaited":
             options.append(("--profile-from-start", "off"))
-        if self.processes is not None:
-            options.append(("--target-processes-filter", self.processes))
         return options
 
 

@@ -17,6 +17,7 @@ from gpuprof.hardware.specs import ArchSpec
 
 if TYPE_CHECKING:
     from gpuprof.collect.events import ProfilePlanned
+    from gpuprof.collect.selection import Selection
 
 PASS_S = 0.028
 """Saving, restoring and flushing around one pass of a short kernel."""
@@ -60,11 +61,15 @@ _UNKNOWN = ScheduledPasses(3, 7, 6)
 
 
 class ForecastRun(NamedTuple):
-    """A run under ncu that is to come: its launches, the passes of each, and whether both may be fewer."""
+    """A run under ncu that is to come: its launches, whether they may be fewer, and the passes of each.
+
+    `tensor_passes` are those with counters of tensor work; None if they are among the passes, or never asked for.
+    """
 
     launches: int
-    passes: int
     at_most: bool
+    passes: int
+    tensor_passes: int | None
     seconds: float
 
 
@@ -81,9 +86,10 @@ def limit_passes(arch: ArchSpec) -> int:
     return _by_ncu(_scheduled(arch).limits)
 
 
-def answer_passes(arch: ArchSpec, questions: Collection[Question]) -> int:
-    """Return about how many passes answers take at most, without counters of tensor work, which few kernels need."""
-    return _by_ncu(_of_answers(arch, questions)) + _OPCODES_AND_SAMPLES
+def answer_passes(arch: ArchSpec, questions: Collection[Question], *, tensor_work: bool = False) -> int:
+    """Return about how many passes answers take, with or without counters of tensor work, which few kernels need."""
+    of_tensor_work = _scheduled(arch).tensor_work if tensor_work else 0
+    return _by_ncu(_of_answers(arch, questions) + of_tensor_work) + _OPCODES_AND_SAMPLES
 
 
 def passes_together(arch: ArchSpec, questions: Collection[Question]) -> int:
@@ -97,20 +103,20 @@ def forecast_of(planned: ProfilePlanned) -> Forecast:
     program_s = planned.program_s or 0.0
     plan, selection, arch = planned.plan, planned.selection, planned.arch
     chosen = SETS[planned.counters]
-    if planned.answers is not None:
-        stages = [
-            (selection, limit_passes(arch), False),
-            (planned.answers, answer_passes(arch, chosen.questions), True),
-        ]
-    elif chosen.stock_set is not None:
-        stages = [(selection, FULL_PASSES, False)]
-    else:
-        stages = [(selection, passes_together(arch, chosen.questions), False)]
     pass_s = PASS_S if chosen.stock_set is None else FULL_PASS_S
-    runs = tuple(
-        ForecastRun(taken.launches, passes, at_most, run_s(program_s, taken.launches, passes, taken.time_s, pass_s))
-        for taken, passes, at_most in stages
-    )
+
+    def run(taken: Selection, passes: int, tensor_passes: int | None = None, *, at_most: bool = False) -> ForecastRun:
+        seconds = run_s(program_s, taken.launches, passes, taken.time_s, pass_s)
+        return ForecastRun(taken.launches, at_most, passes, tensor_passes, seconds)
+
+    if planned.answers is not None:
+        passes, most = (answer_passes(arch, chosen.questions, tensor_work=tensor) for tensor in (False, True))
+        answers = run(planned.answers, passes, most if most > passes else None, at_most=True)
+        runs: tuple[ForecastRun, ...] = (run(selection, limit_passes(arch)), answers)
+    elif chosen.stock_set is not None:
+        runs = (run(selection, FULL_PASSES),)
+    else:
+        runs = (run(selection, passes_together(arch, chosen.questions)),)
     full = run_s(program_s, plan.seen, FULL_PASSES, plan.time_s, FULL_PASS_S) if planned.program_s is not None else None
     return Forecast(runs, sum(run.seconds for run in runs) + OWN_S, full)
 

@@ -82,4 +82,4 @@ TellEvent = Callable[[ProfileEvent], object]
 
 
 def unheard(_: ProfileEvent) -> None:
-    """Tell nobody."""
+    """Do nothing."""

@@ -53,7 +53,7 @@ class Execution:
         self.plain = clean_environment(environ)
         for_ncu = variables_for(request.argv, self.plain)
         self.environ = {**(annotated(self.plain) if request.annotate else self.plain), **for_ncu}
-        self._to_tell = remark_on(request.argv, for_ncu)
+        self._first_remark = remark_on(request.argv, for_ncu)
         self.commands: list[str] = []
         self.stopped_by: str | None = None
         self._request, self._remark = request, remark
@@ -63,12 +63,12 @@ class Execution:
         self._attempts: dict[Path, int] = {}
 
     def by_ncu(self, command: NcuCommand, stage: str, planned: int | None) -> Ended:
-        """Run a command of ncu, and tell of its progress."""
-        if self._to_tell is not None:
-            self._remark(self._to_tell)
-            self._to_tell = None
+        """Run a command of ncu, and report its progress."""
+        if self._first_remark is not None:
+            self._remark(self._first_remark)
+            self._first_remark = None
         self._remove_stale(command)
-        return self._told(command, {**self.environ, **command.variables}, stage, NCU, planned)
+        return self._with_events(command, {**self.environ, **command.variables}, stage, NCU, planned)
 
     def remove(self, *paths: Path) -> None:
         """Remove what an earlier run has left of files, or of those of its ranks."""
@@ -91,7 +91,7 @@ class Execution:
     def by_tool(self, command: SurveyCommand) -> Ended:
         """Run a command of another tool, for a survey."""
         command.prepare()
-        return self._told(command, self.plain, "survey", command.tool, None)
+        return self._with_events(command, self.plain, "survey", command.tool, None)
 
     def samples(self) -> tuple[GpuSamples, ...]:
         """Return what the GPUs did during the last run."""
@@ -111,7 +111,7 @@ class Execution:
             return path
         return of_rank(path, "0" if self._ranks == ALL else self._ranks)
 
-    def _told(
+    def _with_events(
         self,
         command: NcuCommand | SurveyCommand,
         environ: Mapping[str, str],
@@ -120,9 +120,9 @@ class Execution:
         planned: int | None,
     ) -> Ended:
         """Run a command between the events of its start and its end."""
-        tell = self._request.on_event
-        tell(RunStarted(number=len(self.commands) + 1, stage=stage, by=by, planned=planned))
-        log = LaunchLog(stage, self._first(command.log) if isinstance(command, NcuCommand) else None, planned, tell)
+        on_event = self._request.on_event
+        on_event(RunStarted(number=len(self.commands) + 1, stage=stage, by=by, planned=planned))
+        log = LaunchLog(stage, self._first(command.log) if isinstance(command, NcuCommand) else None, planned, on_event)
         ended = self._run(command, environ, log.tick)
         log.end(ended.stopped_by)
         return ended
@@ -197,13 +197,13 @@ class Execution:
 
 
 class StandardInput:
-    """Where standard input stands, so that each of several runs can read it from there."""
+    """The place in standard input, so that each of several runs can read it from there."""
 
     def __init__(self) -> None:
         self._offset = _stdin_offset()
 
     def rewind(self) -> bool:
-        """Put a file back to where it was; tell whether it is one."""
+        """Put a file back to where it was; return whether it is one."""
         if self._offset is None:
             return False
         with contextlib.suppress(OSError):
@@ -217,7 +217,7 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _stdin_offset() -> int | None:
-    """Return where standard input stands; None where it cannot be read twice."""
+    """Return the place in standard input; None where it cannot be read twice."""
     try:
         return os.lseek(0, 0, os.SEEK_CUR) if stat.S_ISREG(os.fstat(0).st_mode) else None
     except OSError:

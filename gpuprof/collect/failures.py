@@ -188,7 +188,10 @@ def unknown_failure(log: str, output: str, code: int) -> NcuFailure:
         others = [[line for line in text.splitlines() if _says_something(line)] for text in (log, output)]
         last_lines = [line for lines in others for line in lines[-2:]][:2]
     quoted = f": {' / '.join(line.strip() for line in last_lines)}" if last_lines else ""
-    return NcuFailure("unknown", f"ncu exited with code {code}{quoted}", "gpuprof doctor checks what profiling needs")
+    how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
+    return NcuFailure(
+        "unknown", f"ncu {how if code else 'wrote no report'}{quoted}", "gpuprof doctor checks what profiling needs"
+    )
 
 
 def _says_something(line: str) -> bool:

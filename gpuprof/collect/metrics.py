@@ -101,7 +101,7 @@ def metrics_of(arch: ArchSpec, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*limit_metrics(arch), *question_metrics(arch, SETS[name].questions))))
 
 
-def opcodes_tell_tensor_work(arch: ArchSpec) -> bool:
+def opcodes_give_tensor_work(arch: ArchSpec) -> bool:
     """Return whether opcodes give all tensor work of an architecture. They do if single warps execute all of it.
 
     It is not known whether opcodes of a group of warps (`HGMMA`) are counted once or for each of its warps, and those

@@ -1,4 +1,4 @@
-"""A run under ncu to its report: what goes wrong is put right once where a remedy exists, else told as an error."""
+"""A run under ncu to its report: what goes wrong is put right once where a remedy exists, else it is an error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import structs
 
@@ -21,7 +21,15 @@ from gpuprof.errors import DamagedInput, GpuprofError, Interrupted, ProgramFaile
 from gpuprof.model.recorded import Report
 from gpuprof.own_files import read_plain
 
-ReadReport = Callable[[Path], Report]
+
+class ReadReport(Protocol):
+    """Reads a report of ncu, as `read_ncu_rep` does."""
+
+    def __call__(self, path: Path, *, salvage: bool = False) -> Report:
+        """Return the report; with `salvage` what could be read of one that is cut. Raises InputError."""
+        ...
+
+
 STOPPED = {
     "timeout": "--timeout reached: the program was ended",
     "interrupt": "interrupted: the program was ended",
@@ -29,6 +37,7 @@ STOPPED = {
 SURVEY = "survey"
 """The stage that times all kernels."""
 _PATIENCE_S = 30.0
+_PROFILE_AGAIN = "profile the program again"
 _TIMES_ALONE = (
     "times alone take no permission: with Nsight Systems (nsys) installed, or cupti-python for Python, type "
     "gpuprof run --set times"
@@ -41,11 +50,15 @@ _REMEDY_WORDS = {
 
 
 class NcuRun(NamedTuple):
-    """What a run under ncu has left: its reports by rank (None without ranks), how it ended, what failed meanwhile."""
+    """What a run under ncu has left: its reports by rank (None without ranks), how it ended, what failed meanwhile.
+
+    `error` says so if ncu did not come to a good end, or a report is cut, although there are reports.
+    """
 
     reports: Mapping[int | None, Report]
     ended: Ended
     failures: tuple[NcuFailure, ...]
+    error: GpuprofError | None = None
 
 
 class NcuRuns:
@@ -69,7 +82,7 @@ class NcuRuns:
             failures = _of_others(failures_of(self._log_text(command), ended.tail), command, ended)
             reports = self._recorded(command.output)
             if reports:
-                return NcuRun(reports, ended, failures)
+                return NcuRun(reports, ended, failures, self._shortfall(command, ended, failures))
             if may_be_empty and ended.stopped_by is None and [first.cause for first in failures[:1]] == ["no-kernels"]:
                 return NcuRun({}, ended, failures)
             remedy, changed = _remedy(failures, command, tried) if ended.stopped_by is None else (None, command)
@@ -86,27 +99,48 @@ class NcuRuns:
         reports = {}
         for rank, file in self._execution.files(output).items():
             try:
-                report = self._read(file)
+                report = self._read_what_is_there(file)
             except DamagedInput as error:
                 self._remark(set_aside(file, error))
-                self._damage = error
+                self._damage = DamagedInput(error.message, _PROFILE_AGAIN)
                 continue
             if any(True for _ in report):
                 reports[rank] = structs.replace(report, rank=rank)
         return reports
 
+    def _read_what_is_there(self, file: Path) -> Report:
+        """Read a report; one that was cut, as by a crash, keeps the launches that are whole, and says so."""
+        try:
+            return self._read(file)
+        except DamagedInput as error:
+            report = self._read(file, salvage=True)
+            self._damage = DamagedInput(error.message, _PROFILE_AGAIN)
+            return report
+
     def _error(self, stage: str, command: NcuCommand, ended: Ended, failures: tuple[NcuFailure, ...]) -> GpuprofError:
         if ended.stopped_by is not None:
             return stopped_error(ended.stopped_by)
-        text = self._log_text(command)
-        log = str(next(iter(self._execution.files(command.log).values()))) if text else None
         if self._damage is not None and all(failure.note or failure.cause == "stopped" for failure in failures):
             return self._damage
-        causes = failures or self._refusal(command)
-        first = causes[0] if causes else unknown_failure(text, ended.tail, ended.code)
+        first = self._first(command, ended, failures or self._refusal(command))
         if stage == SURVEY and first.cause == "permission":
             first = replace(first, hint=f"{_TIMES_ALONE}; for counters {first.hint}")
-        return _with_ranges(first, command.filters.ranges).error(log)
+        return _with_ranges(first, command.filters.ranges).error(self._log_with_text(command))
+
+    def _shortfall(self, command: NcuCommand, ended: Ended, failures: tuple[NcuFailure, ...]) -> GpuprofError | None:
+        """Return by what error a run is not whole although it left reports; None if it was ended by us, or as asked."""
+        if command.kill or ended.stopped_by is not None:
+            return None
+        if ended.code == 0:
+            return self._damage
+        serious = tuple(failure for failure in failures if not failure.note)
+        return self._first(command, ended, serious).error(self._log_with_text(command))
+
+    def _first(self, command: NcuCommand, ended: Ended, failures: tuple[NcuFailure, ...]) -> NcuFailure:
+        return failures[0] if failures else unknown_failure(self._log_text(command), ended.tail, ended.code)
+
+    def _log_with_text(self, command: NcuCommand) -> str | None:
+        return next(map(str, self._execution.files(command.log).values())) if self._log_text(command) else None
 
     def _refusal(self, command: NcuCommand) -> tuple[NcuFailure, ...]:
         """Return what ncu has against the options, which it prints among the program's output: ask it with another."""
@@ -129,7 +163,7 @@ class NcuRuns:
 def _with_ranges(failure: NcuFailure, ranges: Sequence[str]) -> NcuFailure:
     """Say of a range that has no kernel how ncu wants it written: a name alone is one that is started and ended.
 
-    One that is pushed holds what its own thread launches: https://github.com/meta-pytorch/tritonbench/issues/87.
+    One that is pushed has what its own thread launches: https://github.com/meta-pytorch/tritonbench/issues/87.
     """
     if failure.cause != "no-kernels" or not ranges:
         return failure
@@ -138,7 +172,7 @@ def _with_ranges(failure: NcuFailure, ranges: Sequence[str]) -> NcuFailure:
         pushed = shell_line(("--range", f"{alone}/"))
         hint = f"a range that is pushed and popped, as Python's are, is {pushed}; else {failure.hint}"
     else:
-        hint = f"{failure.hint}; a pushed range holds what its own thread launches, a backward pass is of another"
+        hint = f"{failure.hint}; a pushed range has what its own thread launches, a backward pass is of another"
     return replace(failure, hint=hint)
 
 

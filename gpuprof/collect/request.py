@@ -97,12 +97,12 @@ class ProfileRequest:
 
     @property
     def only_times(self) -> bool:
-        """Tell whether nothing is to be counted: the survey is all there is."""
+        """Return whether nothing is to be counted: the survey is all there is."""
         return self.counters == TIMES
 
     @property
     def selects_launches(self) -> bool:
-        """Tell whether the user has chosen launches by number, so that no survey is needed."""
+        """Return whether the user has chosen launches by number, so that no survey is needed."""
         return self.launch_skip > 0 or self.launch_count is not None
 
 
@@ -110,7 +110,7 @@ _HELP = "see help(gpuprof.profile)"
 
 
 def _is_words(value: object) -> bool:
-    """Tell a list of words, which may be paths; a str is one word."""
+    """Return whether it is a list of words, which may be paths; a str is one word."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and all(map(_is_path, value))
 
 

@@ -24,6 +24,7 @@ from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.occupancy import blocks_at_once
 from gpuprof.model.recorded import ProfiledInstruction, RuleResult
+from gpuprof.model.roofline import is_possible
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
 from gpuprof.model.stalls import stall_name
 from gpuprof.model.told import OR_MORE, messages_of
@@ -487,7 +488,8 @@ class Case:
             for work in self.kernel.work
             if work.flop_per_s and "int32" not in work.path and work.path in limits and limits[work.path].value > 0
         ]
-        return min(1.0, max(fractions or self.told_work.values(), default=0.0))
+        possible = [fraction for fraction in fractions if is_possible(fraction)]
+        return min(1.0, max(possible or self.told_work.values(), default=0.0))
 
     def metric(self, name: str, meaning: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a recorded metric as evidence, nothing where it was not recorded."""

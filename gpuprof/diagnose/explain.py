@@ -159,7 +159,7 @@ def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> Explanat
         below = (*pipe_nodes(kernel), *below)
     else:
         meaning = f"below {format_percent(ISSUES_OFTEN)}, stalls cost time"
-    return percent_node("issue", "of issue slots used, in active cycles", issue, meaning, below)
+    return percent_node("issue", "of issue slots used", issue, meaning, below)
 
 
 def _not_scheduled(what: str, below: tuple[ExplanationNode, ...]) -> ExplanationNode:

@@ -8,7 +8,7 @@ from gpuprof.diagnose.case import SHARED_STALLS
 from gpuprof.diagnose.explain_node import ExplanationNode, percent_node
 from gpuprof.diagnose.needs import pipe_name
 from gpuprof.diagnose.rule import AT_MEMORY
-from gpuprof.model.session import KernelProfile
+from gpuprof.model.session import KernelProfile, Pipe
 from gpuprof.units import WARP_THREADS, format_binary, format_si, significant
 
 _PIPES_SHOWN = 3
@@ -70,10 +70,10 @@ def _path_text(l1: float, l2: float, dram: float) -> str:
 
 def _shared_memory(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     """How busy the pipes behind the memory queue are; bank conflicts are told by their own finding."""
-    busy = {pipe.name: pipe.fraction for pipe in kernel.pipes}
-    known = [(name, text) for name, text in _QUEUE_PIPES.items() if name in busy]
-    for name, text in known:
-        yield percent_node("cause", text, busy[name])
+    pipes = {pipe.name: pipe for pipe in kernel.pipes}
+    known = [(pipes[name], text) for name, text in _QUEUE_PIPES.items() if name in pipes]
+    for pipe, text in known:
+        yield _busy(pipe, text)
     if not known:
         yield ExplanationNode("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
     if kernel.shared_memory_per_block:
@@ -81,9 +81,15 @@ def _shared_memory(kernel: KernelProfile) -> Iterator[ExplanationNode]:
 
 
 _QUEUE_PIPES = {
-    "lsu": "busy in active cycles: LSU pipe (loads and stores, shared memory included)",
-    "xu": "busy in active cycles: XU pipe (special functions and conversions)",
+    "lsu": "LSU pipe (loads and stores, shared memory included)",
+    "xu": "XU pipe (special functions and conversions)",
 }
+
+
+def _busy(pipe: Pipe, text: str) -> ExplanationNode:
+    """Say how busy a pipe is, and in which cycles, as the name of its metric tells."""
+    cycles = next((f" in {cycles} cycles" for cycles in ("elapsed", "active") if pipe.metric.endswith(cycles)), "")
+    return percent_node("cause", f"busy{cycles}: {text}", pipe.fraction)
 
 
 _MATH_PIPES = ("fma", "fmaheavy", "alu", "fp64", "fp16", "tensor")
@@ -95,6 +101,6 @@ def pipe_nodes(kernel: KernelProfile, of: Container[str] | None = None) -> Itera
     pipes = [pipe for pipe in kernel.pipes if of is None or pipe.name in of]
     busiest = sorted(pipes, key=lambda pipe: -pipe.fraction)[:_PIPES_SHOWN]
     for pipe in busiest:
-        yield percent_node("cause", f"busy in active cycles: {pipe_name(pipe.name)} pipe", pipe.fraction)
+        yield _busy(pipe, f"{pipe_name(pipe.name)} pipe")
     if not busiest:
         yield ExplanationNode("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")

@@ -56,7 +56,7 @@ class KernelCode:
 
 
 def _line(instruction: ProfiledInstruction) -> tuple[object, ...]:
-    """Instructions of one source line belong together; one without a line stands alone."""
+    """Instructions of one source line belong together; one without a line is alone."""
     if instruction.line is None or instruction.file is None:
         return (instruction.pc,)
     return (instruction.file, instruction.line)

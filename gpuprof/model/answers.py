@@ -34,7 +34,7 @@ class _Together(Struct, frozen=True):
         return self._of(name).digits(name)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is an entry of that name."""
+        """Return whether there is an entry of that name."""
         return self.first.has(name) or self.second.has(name)
 
     def is_strange(self, name: str) -> bool:

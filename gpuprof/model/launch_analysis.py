@@ -33,6 +33,7 @@ from gpuprof.model.occupancy import (
     shared_of_block,
     theoretical_occupancy,
 )
+from gpuprof.model.path_names import work_unit
 from gpuprof.model.quantities import (
     COLLECT,
     NO_CLOCKS,
@@ -45,7 +46,7 @@ from gpuprof.model.quantities import (
     tensor_split,
 )
 from gpuprof.model.recorded import Launch, Missing, RuleResult, printed_rounding
-from gpuprof.model.roofline import Roof, roofline_point
+from gpuprof.model.roofline import Roof, is_possible, roofline_point
 from gpuprof.model.session import (
     KernelProfile,
     Occupancy,
@@ -59,6 +60,7 @@ from gpuprof.model.session import (
 )
 from gpuprof.model.stalls import LEAST_SAMPLES, stall_breakdown
 from gpuprof.model.told import OR_MORE, ToldWarps, bottleneck, messages_of, told_warps
+from gpuprof.units import format_si
 
 _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
@@ -71,6 +73,9 @@ _SAME_OCCUPANCY = 0.5
 _DURATION = "gpu__time_duration.sum"
 _WAVES = "launch__waves_per_multiprocessor"
 _PROFILE_AGAIN = "ncu recorded no numbers for this launch: profile it again"
+
+CHECK_CEILING = "profile it again; if that changes nothing, name the GPU's spec with --spec"
+"""What to do about counters that cannot be."""
 
 _RATES = ("per-second", "per-sm-cycle", "percent-of-peak")
 """Links whose metrics are rates already: they tell FLOP/s and bytes/s even where the duration was not recorded."""
@@ -143,6 +148,7 @@ class _LaunchAnalysis(Struct):
     at_clock: dict[str, Limit] = field(default_factory=dict)
     rated: dict[str, Limit] = field(default_factory=dict)
     measured: dict[str, Limit] = field(default_factory=dict)
+    above_ceiling: frozenset[str] = frozenset()
 
     def result(self, source: int, device: int, rank: int | None) -> LaunchProfile:
         """Run the steps in the order in which they need each other, and in which `missing` lists what they lack."""
@@ -151,13 +157,15 @@ class _LaunchAnalysis(Struct):
         self.split = self._read_split()
         work = tuple(self._work())
         traffic = tuple(self._traffic())
+        self.above_ceiling = frozenset(self._above_ceiling(work, traffic))
         messages = messages_of(launch.details)
-        throughput = self._with_bottleneck(tuple(self._throughput(traffic)), messages)
+        busy = (unit for unit in self._throughput(traffic) if self._can_be(f"throughput.{unit.unit}", unit.fraction))
+        throughput = self._with_bottleneck(tuple(busy), messages)
         told = told_warps(messages)
         scheduler = self._scheduler(told)
         occupancy = self._occupancy(scheduler, told)
         stalls = self._stalls()
-        pipes = tuple(self._pipes())
+        pipes = tuple(pipe for pipe in self._pipes() if self._can_be(f"pipe.{pipe.name}", pipe.fraction))
         duration_s = self.clocks.duration_s
         profile = KernelProfile(
             id=0,
@@ -360,10 +368,32 @@ class _LaunchAnalysis(Struct):
                     certificate=amount.certificate,
                 )
 
+    def _above_ceiling(self, work: tuple[Work, ...], traffic: tuple[Traffic, ...]) -> Iterator[str]:
+        """Yield the paths and levels whose rate is above the ceiling, that at the kernel's clock or else the rated."""
+        rates = [(done.path, done.flop_per_s, work_unit(done.path)) for done in work]
+        rates += [(moved.level, moved.bytes_per_s, "B/s") for moved in traffic]
+        for target, rate, unit in rates:
+            limit = self.at_clock.get(target) or self.rated.get(target)
+            if not rate or limit is None or limit.value <= 0:
+                continue
+            counted, ceiling = f"{format_si(rate, unit)} are", format_si(limit.value, unit)
+            if not self._can_be(f"roofline.{target}", rate / limit.value, counted, ceiling):
+                yield target
+
+    def _can_be(self, what: str, fraction: float, counted: str = "it is", ceiling: str = "its peak") -> bool:
+        """Return whether a fraction of a ceiling is possible; if it is not, say so in place of the fraction."""
+        if is_possible(fraction):
+            return True
+        why = f"{counted} {fraction:.3g} times {ceiling}, so the counters or the ceiling are wrong"
+        self.missing.append(Missing(what, why, CHECK_CEILING))
+        return False
+
     def _points(self, work: tuple[Work, ...], traffic: tuple[Traffic, ...]) -> Iterator[RooflinePoint]:
         """Place every path at every level under the at-clock roof, and under the rated and the measured one if any."""
         for done in work:
             for moved in traffic:
+                if not self.above_ceiling.isdisjoint((done.path, moved.level)):
+                    continue
                 for origin, limits in self._roofs():
                     compute, bandwidth = limits.get(done.path), limits.get(moved.level)
                     if compute is None or bandwidth is None:
@@ -440,6 +470,8 @@ class _LaunchAnalysis(Struct):
             )
             for counted in (self._quantity(f"scheduler.{what}", self.clocks, quiet=True),)
         )
+        if issue is not None and not self._can_be("scheduler.issue-active", issue):
+            issue = None
         if issue is None and eligible is None and active is None:
             return None
         limits = self.hardware.arch.limits

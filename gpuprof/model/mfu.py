@@ -20,6 +20,7 @@ from gpuprof.model.intervals import length, merged
 from gpuprof.model.labels import short_name
 from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
+from gpuprof.model.roofline import is_possible
 from gpuprof.model.session import (
     Ceiling,
     KernelProfile,
@@ -77,7 +78,7 @@ def model_flop(
         step = replace(step, utilisation=())
         gap = Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
     elif step is not None and not step.utilisation:
-        gap = Missing("MFU", "no spec rates the GPU for these data types", "give one with --spec FILE")
+        gap = Missing("MFU", "no spec rates the GPU for these data types so high", "give one with --spec FILE")
     return ModelFlop(
         source=source,
         total=by_path(known) if known else None,
@@ -201,7 +202,10 @@ def rated_ceilings(device: int, gpu: GpuSpec | None) -> tuple[Ceiling, ...]:
 
 
 def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceiling]) -> tuple[Utilisation, ...]:
-    """Return FLOP ÷ time ÷ ceiling for each path and each ceiling that its data type fits."""
+    """Return FLOP ÷ time ÷ ceiling for each path and each ceiling that its data type fits.
+
+    What is above its ceiling did not run on that path.
+    """
     return tuple(
         Utilisation(
             path=row.path,
@@ -216,7 +220,7 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
         for row in flop
         for target in CEILINGS.get(row.path, (row.path,))
         for ceiling in ceilings
-        if ceiling.path == target
+        if ceiling.path == target and is_possible(row.flop / time_s / ceiling.value)
     )
 
 

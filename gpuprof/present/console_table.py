@@ -12,6 +12,7 @@ from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet, padded
 from gpuprof.present.flop_text import of_peak_text
 from gpuprof.present.session_text import (
+    IMPOSSIBLE,
     NO_CEILING,
     NOT_COLLECTED,
     count_text,
@@ -43,6 +44,7 @@ _SHORT = {NOT_COLLECTED: "n/c", NO_CEILING: "no ceiling"}
 _MARKS = {
     " n/c": "n/c: not collected; the report lacks the counters",
     " no ceiling": "no ceiling: work and traffic are known, the GPU's peak rates are not; see --spec",
+    f" {IMPOSSIBLE}": f"{IMPOSSIBLE}: a rate is above its ceiling, so the counters or the ceiling are wrong",
     "≥ ": "≥: tensor work was not collected, so the kernel may be closer to its ceiling",
     "%+": "+: or more; only some of its parts were counted, or only NVIDIA's rule reports it",
 }

@@ -15,6 +15,7 @@ from gpuprof.present.figure_roofs import at_kernel_clock, drawn_roofs, shown_cei
 from gpuprof.present.roofline_figure import FigurePoint, LeftOut, RooflineFigure
 from gpuprof.present.session_text import (
     LEVEL_NAMES,
+    above_ceiling,
     count_text,
     intensity_text,
     missing_work,
@@ -111,6 +112,9 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
 
 def without_point(kernel: KernelProfile, level: str = "dram", ceiling: str = "at-clock") -> Missing:
     """Say why a kernel has no floating-point roofline point at a level, and what would give it one."""
+    impossible = above_ceiling(kernel, level)
+    if impossible is not None:
+        return impossible
     name = LEVEL_NAMES[level]
     counted = [item for item in kernel.work if item.path != "int32" and (item.flop or item.flop_per_s)]
     unknown = [path for path in missing_work(kernel) if path != "int32"]

@@ -12,6 +12,7 @@ from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
 
 if TYPE_CHECKING:
+    from gpuprof.collect.cost import ForecastRun
     from gpuprof.collect.events import ProfilePlanned
     from gpuprof.collect.plan import PlannedKernel, ProfilePlan
     from gpuprof.collect.selection import Selection
@@ -22,7 +23,7 @@ _KERNELS_SHOWN = 20
 
 
 def timeline_lines(session: Session) -> Iterator[str]:
-    """Yield what the times of a survey tell, before anything is counted."""
+    """Yield the verdict on the times of a survey, before anything is counted."""
     headline = headline_text(session)
     yield f"by times alone: {f'{headline} ' if headline else ''}{verdict_text(session)}"
 
@@ -73,17 +74,21 @@ def _selection_text(plan: ProfilePlan, selection: Selection) -> str:
 def forecast_line(planned: ProfilePlanned) -> str:
     """Write what profiling will cost from here on, and what ncu's full set of all launches would."""
     forecast = forecast_of(planned)
-    runs = "; then ".join(
-        f"{count_text(run.launches, 'launch', 'es')} × about {run.passes} passes{' at most' if run.at_most else ''}"
-        for run in forecast.runs
-    )
-    most = "at most " if any(run.at_most for run in forecast.runs) else ""
+    runs = ", then ".join(map(_run_text, forecast.runs))
+    times = "twice" if len(forecast.runs) > 1 else "once"
     full = f"; ncu --set full of all launches would take about {_time(forecast.full_s)}" if forecast.full_s else ""
     if planned.program_s is None:
-        program = f"; the program's own time comes on top{', twice' if len(forecast.runs) > 1 else ''}"
+        beside, within = f", plus the program's own time {times}", ""
     else:
-        program = f"; the program took {format_si(planned.program_s, 's')} in the survey"
-    return f"forecast: {most}{_time(forecast.seconds)} more, by the times of an H100: {runs}{program}{full}"
+        took = format_si(planned.program_s, "s")
+        beside, within = "", f"; this includes the program's own time {times} ({took} in the survey)"
+    return f"forecast: about {_time(forecast.seconds)} more{beside}, by the times of an H100: {runs}{within}{full}"
+
+
+def _run_text(run: ForecastRun) -> str:
+    least = "at most " if run.at_most else ""
+    more = f" ({run.tensor_passes} with counters of tensor work)" if run.tensor_passes is not None else ""
+    return f"{least}{count_text(run.launches, 'launch', 'es')} × about {run.passes} passes{more}"
 
 
 def _time(seconds: float) -> str:

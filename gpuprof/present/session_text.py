@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from gpuprof.model import recorded
 from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_limit
 from gpuprof.model.path_names import path_name, work_unit
-from gpuprof.model.recorded import GpuSamples
+from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.run_totals import run_of, running_s
 from gpuprof.model.session import (
     Copies,
@@ -28,6 +28,7 @@ from gpuprof.units import counted, format_binary, format_percent, format_si
 
 NOT_COLLECTED = "not collected"
 NO_CEILING = "no ceiling known"
+IMPOSSIBLE = "impossible"
 _NEARLY_ALL = 0.995
 _NO_MORE = 0.01
 """By so much achieved occupancy can be above the theoretical one: they are of different passes, and rounded."""
@@ -71,10 +72,13 @@ def roof_text(kernel: KernelProfile) -> str:
     """Write the fraction of the at-clock DRAM roofline.
 
     "int 25 %" for a kernel without floating-point work, "≥ 3.0 %" where tensor work was not collected, so that the
-    kernel may be closer to its ceiling, "no FLOP" or "no traffic" where it was counted and there was none, and "no
-    ceiling known" where work and traffic were collected and the GPU's rates are not known.
+    kernel may be closer to its ceiling, "impossible" where a rate is above its ceiling, "no FLOP" or "no traffic" where
+    it was counted and there was none, and "no ceiling known" where work and traffic were collected and the GPU's rates
+    are not known.
     """
     point, unknown = main_point(kernel), [path for path in missing_work(kernel) if path != "int32"]
+    if above_ceiling(kernel, "dram") is not None:
+        return IMPOSSIBLE
     if point is not None:
         prefix = "int " if point.path == "int32" else "≥ " if any("tensor" in path for path in unknown) else ""
         return prefix + format_percent(point.fraction_of_roof)
@@ -87,6 +91,15 @@ def roof_text(kernel: KernelProfile) -> str:
     if not rates or not any(work.flop_per_s for work in counted):
         return NOT_COLLECTED
     return NO_CEILING if any(rates) else "no traffic"
+
+
+def above_ceiling(kernel: KernelProfile, level: str) -> Missing | None:
+    """Return why a kernel has no roofline point at a level: the rate of its work or traffic is above the ceiling."""
+    others = {f"roofline.{other}" for other in LEVEL_NAMES if other != level}
+    for gap in kernel.missing:
+        if any(what.startswith("roofline.") and what not in others for what in gap.what.split(", ")):
+            return gap
+    return None
 
 
 def missing_work(kernel: KernelProfile) -> tuple[str, ...]:

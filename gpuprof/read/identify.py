@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
-from gpuprof.errors import InputError
+from gpuprof.errors import DamagedInput, InputError
 from gpuprof.read import zstd_frames
 from gpuprof.read.container import MAGIC
 
@@ -63,7 +63,7 @@ class Look:
 
 
 def look_at(path: Path, name: str) -> Look:
-    """Look at a file. Raises InputError where there is none, or nothing in it."""
+    """Look at a file. Raises InputError where there is none, DamagedInput where nothing is in it."""
     if path.is_dir():
         raise InputError(f"{path} is a folder", f"name the reports in it: gpuprof show {_typed(path)}/*.ncu-rep*")
     try:
@@ -74,7 +74,7 @@ def look_at(path: Path, name: str) -> Look:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
     if not head:
-        raise InputError(f"{path} is empty", "the profiler wrote nothing; check its messages")
+        raise DamagedInput(f"{path} is empty", "the profiler wrote nothing; check its messages")
     return Look(name, path, head)
 
 

@@ -80,7 +80,6 @@ COMMANDS: dict[str, dict[str, object]] = {
         "filters": Filters(kernel="^(?!ncclDevKernel_a|ncclDevKernel_b)", name_base="function", skip_before_match=3),
     },
     "source folders": {"source": True, "source_folders": (Path("/tmp"), Path("a b"))},
-    "processes": {"filters": Filters(processes="exclude:gcc")},
     **{
         f"{name} {chip}": {
             "metrics": metrics_of(arch(chip), name), "sections": SETS[name].sections, "stock_set": SETS[name].stock_set,
