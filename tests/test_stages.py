@@ -146,6 +146,14 @@ def test_a_folder_in_the_place_of_our_file_of_marks_is_refused_before_anything_r
     assert bench.calls == [] and place.is_dir()
 
 
+def test_limits_stay_where_the_file_of_marks_cannot_be_written(bench: Bench) -> None:
+    bench.steps(counting(limits, program=True))
+    done = bench.run(*traced(bench), program=("mkdir", "-p", "out/.gpuprof-marks.json/in"))
+    assert done.returncode == 3 and "cannot write out/.gpuprof-marks.json: " in done.stderr
+    assert len(bench.calls) == 1 and {"profile.ncu-rep", "session.json", "report.html"} <= set(bench.left())
+    assert any(kernel["throughput"] for kernel in kernels_of(bench))
+
+
 def test_a_program_that_takes_our_lock_away_loses_nothing(bench: Bench) -> None:
     bench.steps(counting(limits, program=True), counting(answers))
     done = bench.run(*traced(bench), program=("sh", "-c", "rm out/.gpuprof-run; mkdir out/.gpuprof-run"))

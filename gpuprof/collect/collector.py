@@ -56,7 +56,7 @@ _NAMED = 5
 _PROFILER_CALLS = (
     "the program calls cudaProfilerStart or cudaProfilerStop: gpuprof limits nothing by these calls, --range NVTX does"
 )
-_NOT_ALIGNED = ("the program launched other kernels than in the survey", "profile the program again")
+_NOT_ALIGNED = "the program launched other kernels than in the survey"
 
 
 @dataclass
@@ -296,7 +296,7 @@ class Collector:
             reports += self._again(stage, command, self._planner.by_names(lost, at_first=sure), next(again))
             lost = _lost(selection.kernels, reports)
         if not reports:
-            raise done.failures[0].error() if done.failures else EnvironmentProblem(*_NOT_ALIGNED)
+            raise done.failures[0].error() if done.failures else self._not_aligned()
         if lost:
             self._remark(f"planned, but not counted: {_names_of(lost)}")
             remark = self.result.remarks[-1]
@@ -309,11 +309,11 @@ class Collector:
         """Collect the counters of kernels that did not come; if that fails, none, and what is there stays."""
         kernels = f"{len(selection.kernels)} planned kernel{'s' if len(selection.kernels) > 1 else ''}"
         how = {"names": "by name", "position": "by position", "marks": "by marks"}[selection.by]
-        self._remark(f"{kernels} did not come as planned: profiling them {how}")
-        self._mark(selection)
+        self._remark(f"{kernels} did not come as planned: profiling again {how}")
         first = command(selection)
         output, log = (path.with_stem(f"{path.stem}{again}") for path in (first.output, first.log))
         try:
+            self._mark(selection)
             changed = replace(first, output=output, log=log)
             done = self._runs.run(f"{stage} again", changed, selection.launches)
             return self._fitting(self._outcome(done), selection)
@@ -322,9 +322,20 @@ class Collector:
             return ()
 
     def _mark(self, selection: Selection) -> None:
-        """Write what our hook is to mark in the next run of the program."""
-        if selection.marks is not None:
-            write_whole(self.request.place / MARKS_FILE, marks_text(selection.marks).encode())
+        """Write what our hook is to mark in the next run of the program. Raises EnvironmentProblem if that fails."""
+        if selection.marks is None:
+            return
+        place = self.request.place / MARKS_FILE
+        try:
+            write_whole(place, marks_text(selection.marks).encode())
+        except OSError as error:
+            hint = "make room, or choose another folder with -o"
+            raise EnvironmentProblem(f"cannot write {place}: {error.strerror}", hint) from error
+
+    def _not_aligned(self) -> EnvironmentProblem:
+        given = self.request.survey_file is not None
+        hint = "leave out --survey, or give one of this program" if given else "profile the program again"
+        return EnvironmentProblem(_NOT_ALIGNED, hint)
 
     def _fitting(self, reports: tuple[Report, ...], selection: Selection) -> tuple[Report, ...]:
         """Return reports of a window with those launches alone that are what they were in the survey."""
