@@ -13,8 +13,10 @@ from matplotlib.textpath import text_to_path
 
 from gpuprof.model.session import Session
 from gpuprof.present.figures import hierarchical, overview
-from gpuprof.present.plot import contrast_ratio, draw, page_colours, render_svg
+from gpuprof.present.plot import render_svg
+from gpuprof.present.plot_matplotlib import drawn_sheet
 from gpuprof.present.plot_text import text_width
+from gpuprof.present.plot_theme import contrast_ratio, page_colours, theme_colours
 from gpuprof.present.roofline_figure import RooflineFigure
 from tests.table import each_row
 from tests.test_figures import HOSTILE, TWO, kernel, session
@@ -88,9 +90,8 @@ def test_hostile_names_are_text_everywhere(theme: str) -> None:
 
 def _label_boxes(figure: RooflineFigure) -> Iterator[tuple[str, object]]:
     """Yield each text inside the axes with its extent, as the renderer measures it; slanted ones are left out."""
-    axes = draw(figure)
-    drawn = axes.figure
-    assert drawn is not None
+    drawn = drawn_sheet(figure, theme_colours("light"))
+    (axes,) = drawn.axes
     renderer = drawn.canvas.get_renderer()  # type: ignore[attr-defined]
     frame = axes.get_window_extent(renderer)
     for text in axes.texts:

@@ -6,14 +6,17 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from gpuprof.model.path_names import path_name
 from gpuprof.present.plot_text import TEXT, fitted
 from gpuprof.present.roofline_figure import Extent, FigurePoint, RoofLine, RooflineFigure
-from gpuprof.present.text import printable
+from gpuprof.present.session_text import LEVEL_NAMES, intensity_text, rate_text
+from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent
 
 _LABELLED_KERNELS, _ALWAYS_LABELLED, _LEAST_SHARE = 8, 3, 0.01
 _LABEL_WIDTH, _SOURCE_WIDTH, _CHANGE_WIDTH = 190.0, 90.0, 250.0
 _SAME_PLACE = 30.0
+_TITLE_LENGTH = 100
 
 
 def roof_labels(figure: RooflineFigure) -> Iterator[tuple[RoofLine, str]]:
@@ -36,7 +39,19 @@ def _coincident(roofs: Iterable[RoofLine]) -> list[list[RoofLine]]:
     return groups
 
 
-def point_labels(figure: RooflineFigure, at: Callable[[float, float], Extent]) -> Iterator[tuple[FigurePoint, str]]:
+def point_title(point: FigurePoint) -> str:
+    """Return what is shown of a point when a pointer rests on it."""
+    share = f", {format_percent(point.share)} of the time" if point.share is not None else ""
+    source = f" in {point.source}" if point.source else ""
+    return (
+        f"{cut_middle(point.label, _TITLE_LENGTH)} #{point.kernel}{source}: {path_name(point.path)} "
+        f"{rate_text(point.path, point.flop_per_s)} at {intensity_text(point.path, point.intensity)} of "
+        f"{LEVEL_NAMES[point.level]}, {format_percent(point.fraction_of_roof)} of the roofline "
+        f"{point.ceiling.replace('-', ' ')}, {point.bound}-bound{share}"
+    )
+
+
+def point_labels(figure: RooflineFigure, at: Callable[[FigurePoint], Extent]) -> Iterator[tuple[FigurePoint, str]]:
     """Yield the points that get a label: the longest few, one for launches of a kernel that lie on each other."""
     mains = [point for point in figure.points if point.main or not figure.sized]
     mains.sort(key=lambda point: -(point.share or 0.0))
@@ -55,15 +70,14 @@ class _Group(NamedTuple):
     others: list[FigurePoint]
 
 
-def _together(points: Iterable[FigurePoint], at: Callable[[float, float], Extent]) -> list[_Group]:
+def _together(points: Iterable[FigurePoint], at: Callable[[FigurePoint], Extent]) -> list[_Group]:
     """Join launches of one kernel whose points lie nearly in one place."""
     groups: list[_Group] = []
     for point in points:
-        place = at(point.intensity, point.flop_per_s)
         for group in groups:
             first = group.point
             same = (first.label, first.level) == (point.label, point.level)
-            if same and math.dist(place, at(first.intensity, first.flop_per_s)) < _SAME_PLACE:
+            if same and math.dist(at(point), at(first)) < _SAME_PLACE:
                 group.others.append(point)
                 break
         else:
