@@ -20,6 +20,8 @@ _STEP = 3.0
 """How far apart the samples of a line are."""
 _LINE, _MARK, _TEXT = 1_500, 40_000, 10**9
 """What it costs to hide a sample of a line, a whole mark, and a text (never), in thousandths."""
+_MOST_HIDDEN = 60.0
+"""A label around a point does not hide more than this: a mark and a half."""
 _MARGIN = 3.0
 _STEPS_TO_LABEL = (1, 3, 7, 11, 17, 25, 34, 45)
 _DIRECTIONS = (0, 180, 35, -35, 145, -145, 90, -90, 65, -65, 115, -115, 15, -15, 165, -165)
@@ -170,7 +172,8 @@ def place_around(occupied: Occupied, middle: Position, radius: float, width: flo
     boxes = numpy.concatenate((corners, corners + extent), axis=-1)
     leaders = occupied.hidden(_squares(on_rays, 2)).cumsum(axis=0)[chosen] + 0.15 * (steps[chosen, 0] - _STEP)
     ranks = 0.02 * numpy.arange(leaders.size).reshape(leaders.shape)
-    costs = occupied.costs(boxes) + leaders + ranks
+    costs = occupied.costs(boxes)
+    costs = numpy.where(costs < _MOST_HIDDEN, costs + leaders + ranks, math.inf)
     best = numpy.unravel_index(costs.argmin(), costs.shape)
     if costs[best] == math.inf:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy
@@ -47,23 +48,26 @@ def axes_of(figure: RooflineFigure) -> tuple[Axis, Axis]:
     """Return the horizontal and the vertical axis of a figure."""
     one_level = len(figure.levels) == 1
     traffic = f"of {LEVEL_NAMES[figure.levels[0]]} traffic" if one_level else "at each level"
-    intensities = _ticks(figure.intensity_range, 1e-4, 1e6, lambda value: significant(value, 1))
-    rates = _ticks(figure.flop_per_s_range, 1.0, 1e18, lambda value: format_si(value, "", 1))
+    intensities = _ticks(figure.intensity_range, range(-4, 6), lambda value: significant(value, 1))
+    rates = _ticks(figure.flop_per_s_range, range(18), lambda value: format_si(value, "", 1))
     return (
         Axis(f"arithmetic intensity, {figure.unit} per byte {traffic}", intensities),
         Axis(f"performance, {figure.unit}/s", rates),
     )
 
 
-def _ticks(bounds: Extent, least: float, above: float, written: Callable[[float], str]) -> list[tuple[float, str]]:
-    """Return the powers of ten within bounds; of many every second, or every third and so on.
+def _ticks(bounds: Extent, plain: range, written: Callable[[float], str]) -> list[tuple[float, str]]:
+    """Return the powers of ten within bounds, written with an exponent unless it is in `plain`.
 
-    Those for which zeros or prefixes do not do have an exponent.
+    Of many powers every second is returned, or every third and so on.
     """
     first, last = math.ceil(math.log10(bounds[0]) - 1e-9), math.floor(math.log10(bounds[1]) + 1e-9)
     step = 1 + (last - first) // _MOST_TICKS
-    values = [10.0**power for power in range(first + -first % step, last + 1, step)]
-    return [(value, written(value) if least <= value < above else f"{value:.0e}") for value in values]
+    ticks = []
+    for power in range(first + -first % step, last + 1, step):
+        text = f"1e{power}"
+        ticks.append((float(text), written(float(text)) if power in plain else text))
+    return ticks
 
 
 def part_of(bounds: Extent, value: float) -> float:
@@ -119,11 +123,15 @@ class _Axes:
 
     def chains(self) -> Iterator[Line]:
         """Yield a line through the points of each kernel that has several; those of a comparison have arrows."""
-        points = [point for point in self._figure.points if not point.side]
-        for kernel in dict.fromkeys(point.kernel for point in points):
-            places = sorted(self.at(point) for point in points if point.kernel == kernel)
+        chains: dict[int, list[Extent]] = {}
+        for point in self._figure.points:
+            if not point.side:
+                chains.setdefault(point.kernel, []).append(self.at(point))
+        for places in chains.values():
             if len(places) > 1:
-                self._occupied.add_line((places[0], places[-1]))
+                places.sort()
+                for ends in pairwise(places):
+                    self._occupied.add_line(ends)
                 yield Line(tuple(places), self._colours["muted"], 0.8, (1.0, 2.0))
 
     def ridge(self, ridge: Ridge) -> Mark:
@@ -183,7 +191,8 @@ class _Axes:
         # Beside its line a ceiling's text is given the height of a point's.
         beside = place_beside(self._occupied, line, width, TEXT) if cost > _CROWDED else None
         if beside is not None and beside.cost < cost:
-            self._write(beside, text, SMALL, colour, gid)
+            self._write(beside.box, text, SMALL, colour, gid)
+            self._lead(beside)
         elif along is not None:
             self._occupied.add_text(along.boxes)
             self._label(along.start, text, SMALL, colour, gid, rotation=math.degrees(along.angle))
@@ -195,7 +204,7 @@ class _Axes:
         for left in (x + 4.0, x - 8.0 - width):
             box = Box(left=left, bottom=y - SMALL - 5.0, right=left + width + 4.0, top=y - 4.0)
             if self._occupied.costs(numpy.array(box)) < _RIDGE_COST:
-                self._write(Beside(0.0, (x, y), (x, y), box), text, SMALL, self._colours["muted"])
+                self._write(box, text, SMALL, self._colours["muted"])
                 return
 
     def label_point(self, point: FigurePoint, text: str) -> None:
@@ -204,12 +213,16 @@ class _Axes:
         place = place_around(self._occupied, self.at(point), reach, text_width(text, TEXT), TEXT)
         if place is not None:
             colour = self._colours["ink" if self._figure.sized else f"text-{point.level}"]
-            self._write(place, text, TEXT, colour, f"label-{_point_id(point)}")
+            self._write(place.box, text, TEXT, colour, f"label-{_point_id(point)}")
+            self._lead(place)
 
-    def _write(self, place: Beside, text: str, size: float, colour: str, gid: str = "") -> None:
-        """Write a text into the box that was found for it, with a leader where it is not beside what it names."""
-        self._label((place.box.left + 1, place.box.bottom + 2.2), text, size, colour, gid)
-        self._occupied.add_text([place.box])
+    def _write(self, box: Box, text: str, size: float, colour: str, gid: str = "") -> None:
+        """Write a text into the box that was found for it."""
+        self._occupied.add_text([box])
+        self._label((box.left + 1, box.bottom + 2.2), text, size, colour, gid)
+
+    def _lead(self, place: Beside) -> None:
+        """Lead a line from what a label names to the label if that is not beside it."""
         ends = (place.root, place.tip)
         if math.dist(*ends) > _SHORT_LEADER:
             self._occupied.add_line(ends)
