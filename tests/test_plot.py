@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
@@ -144,6 +145,12 @@ def test_svg_and_matplotlib_draw_the_same(figure: RooflineFigure) -> None:
     assert sorted(drawn_texts(figure)) == sorted(texts(render_svg(figure)))
     for axis, bounds in zip(axes_of(figure), (figure.intensity_range, figure.flop_per_s_range), strict=True):
         assert len(axis.ticks) >= 2 and all(bounds[0] <= value <= bounds[1] for value, _ in axis.ticks)
+
+
+def test_name_that_runs_from_right_to_left_does_not_turn_the_label_around() -> None:
+    (axes,) = drawn_sheet(overview(HEBREW), theme_colours("light")).axes
+    (label,) = (text.get_text() for text in axes.texts if text.get_text().endswith(", 100 %"))
+    assert unicodedata.bidirectional(label[0]) == "L"
 
 
 def test_ticks_of_a_wide_range_are_few_and_short() -> None:

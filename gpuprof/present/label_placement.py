@@ -80,7 +80,9 @@ class Occupied:
     def add_line(self, line: Segment) -> None:
         """Remember a line."""
         samples = numpy.linspace(*line, max(1, math.ceil(math.dist(*line) / _STEP)) + 1)
-        self._add(_squares(samples, 0.5), _LINE)
+        columns, rows = samples.clip(0, self._size).astype(numpy.intp).T
+        self._cells[columns, rows] += _LINE
+        self._is_summed = False
 
     def costs(self, boxes: Floats) -> Floats:
         """Return what a text costs in each of these boxes; infinite outside the frame or over another text."""

@@ -72,7 +72,7 @@ def _draw_frame(ax: Axes, figure: RooflineFigure, colours: Mapping[str, str]) ->
 def _artist(shape: Shape, at: Callable[[Extent], Extent]) -> Artist:
     if isinstance(shape, Line):
         xs, ys = zip(*map(at, shape.places), strict=True)
-        line = Line2D(xs, ys, color=shape.colour, linewidth=shape.width)
+        line = Line2D(xs, ys, color=shape.colour, linewidth=shape.width, gid=shape.id)
         if shape.dashes:
             line.set_linestyle((0.0, shape.dashes))
         return line
@@ -84,10 +84,10 @@ def _artist(shape: Shape, at: Callable[[Extent], Extent]) -> Artist:
         return Text(
             x, y, text, size=shape.size, color=shape.colour, weight="bold" if shape.bold else "normal",
             rotation=shape.rotation, rotation_mode="anchor", horizontalalignment=_HORIZONTAL[shape.anchor],
-            parse_math=False, bbox=ground if shape.ground else None,
+            parse_math=False, bbox=ground if shape.ground else None, gid=shape.id,
         )  # fmt: skip
     return Line2D(
-        [x], [y], linestyle="none", markersize=shape.width, markeredgewidth=shape.edge_width,
+        [x], [y], gid=shape.id, linestyle="none", markersize=shape.width, markeredgewidth=shape.edge_width,
         marker=MarkerStyle(shape.shape).rotated(deg=shape.rotation),
         markeredgecolor=(shape.edge, shape.edge_opacity), markerfacecolor=(shape.fill, shape.fill_opacity),
     )  # fmt: skip
