@@ -18,8 +18,8 @@ Segment = tuple[Position, Position]
 
 _STEP = 3.0
 """How far apart the samples of a line are."""
-_LINE, _MARK, _TEXT = 1_500, 40_000, 10**9
-"""What it costs to hide a sample of a line, a whole mark, and a text (never), in thousandths."""
+_LINE, _MARK, _TEXT = 150, 4_000, 100_000
+"""What it costs to hide a sample of a line, a whole mark, and a cell of a text (never done), in hundredths."""
 _MOST_HIDDEN = 60.0
 """A label around a point does not hide more than this: a mark and a half."""
 _MARGIN = 3.0
@@ -59,14 +59,15 @@ class Beside(NamedTuple):
 class Occupied:
     """What has been drawn inside the frame so far, and what a further text there would hide.
 
-    It is kept for cells of one square point. Sums over whole numbers are exact, and twice as fast as others.
+    It is kept for cells of one square point, in whole numbers, whose sums are exact.
     """
 
     def __init__(self, size: Position) -> None:
         self._size = numpy.array(size)
         columns, rows = math.ceil(size[0]) + 1, math.ceil(size[1]) + 1
-        self._cells = numpy.zeros((columns, rows), dtype=numpy.int64)
-        self._sums = numpy.zeros((columns + 1, rows + 1), dtype=numpy.int64)
+        self._cells = numpy.zeros((columns, rows), dtype=numpy.int32)
+        self._columns = numpy.zeros_like(self._cells)
+        self._sums = numpy.zeros((columns + 1, rows + 1), dtype=numpy.int32, order="F")
         self._is_summed = True
 
     def add_text(self, boxes: Floats | Sequence[Box]) -> None:
@@ -92,12 +93,15 @@ class Occupied:
     def hidden(self, boxes: Floats) -> Floats:
         """Return the cost of what each of these boxes covers; infinite over a text."""
         if not self._is_summed:
-            self._cells.cumsum(axis=0).cumsum(axis=1, out=self._sums[1:, 1:])
+            # Neighbours in memory are added up four times as fast as others.
+            sums = self._sums[1:, 1:]
+            sums[...] = self._cells.cumsum(axis=1, dtype=numpy.int32, out=self._columns)
+            sums.cumsum(axis=0, dtype=numpy.int32, out=sums)
             self._is_summed = True
         left, bottom, right, top = numpy.moveaxis(self._windows(boxes), -1, 0)
         sums = self._sums
         covered = sums[right, top] - sums[left, top] - sums[right, bottom] + sums[left, bottom]
-        return numpy.where(covered < _TEXT, covered / 1000, math.inf)
+        return numpy.where(covered < _TEXT, covered / 100, math.inf)
 
     def _add(self, boxes: Floats, density: int) -> None:
         for left, bottom, right, top in self._windows(boxes).tolist():
