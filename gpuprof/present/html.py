@@ -116,7 +116,7 @@ def page_policy(script: str) -> str:
 
 def colour_variables() -> str:
     """Return the figures' colours as CSS variables, dark ones where the reader's system is dark."""
-    from gpuprof.present.plot import page_colours
+    from gpuprof.present.plot_theme import page_colours
 
     colours = page_colours()
     light = "".join(f"{name}:{value[0]};" for name, value in colours.items())

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gpuprof.present.plot_svg import render_svg
-from gpuprof.present.plot_theme import ThemeName, contrast_ratio, page_colours, theme_colours
+from gpuprof.present.plot_theme import ThemeName, theme_colours
 from gpuprof.present.roofline_figure import RooflineFigure
 from gpuprof.working_folder import import_outside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ThemeName", "contrast_ratio", "draw", "page_colours", "render_pdf", "render_png", "render_svg"]
+__all__ = ["draw", "render_pdf", "render_png", "render_svg"]
 
 _PNG_DPI = 200
 
@@ -34,34 +32,25 @@ def render_pdf(figure: RooflineFigure, theme: ThemeName = "light") -> bytes:
 def _saved(
     figure: RooflineFigure, theme: ThemeName, form: str, metadata: dict[str, None], dpi: float | None = None
 ) -> bytes:
+    """Return a file that does not depend on the user's matplotlibrc; kernel names may have glyphs that a font lacks."""
+    import_outside("matplotlib")
+
+    import matplotlib
+
     from gpuprof.present.plot_matplotlib import drawn_sheet
 
     out = io.BytesIO()
-    with _own_style():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({"pdf.fonttype": 42, "text.usetex": False})
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         drawn = drawn_sheet(figure, theme_colours(theme))
         drawn.savefig(out, format=form, dpi=dpi or drawn.dpi, facecolor=drawn.get_facecolor(), metadata=metadata)
     return out.getvalue()
 
 
-def draw(figure: RooflineFigure, ax: Axes | None = None) -> Axes:
-    """Draw into `ax`, or into a new figure of its own, and return the axes, so that notebooks can add to them."""
-    from gpuprof.present.plot_matplotlib import draw_into, drawn_sheet
+def draw(figure: RooflineFigure, ax: Axes) -> None:
+    """Draw into axes of the caller, so that notebooks can add to them."""
+    from gpuprof.present.plot_matplotlib import draw_into
 
-    if ax is None:
-        return drawn_sheet(figure, theme_colours("light")).axes[0]
     draw_into(ax, figure, theme_colours("light"))
-    return ax
-
-
-@contextmanager
-def _own_style() -> Iterator[None]:
-    """Make the result independent of the user's matplotlibrc; kernel names may have glyphs that the font lacks."""
-    import_outside("matplotlib")
-
-    import matplotlib
-
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update({"pdf.fonttype": 42, "text.usetex": False})
-        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
-        yield

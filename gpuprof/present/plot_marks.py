@@ -1,20 +1,18 @@
-"""What ceilings and points look like in a plot: stroke, marker, area, role of colour, and id in the SVG."""
+"""What ceilings and points look like in a plot: stroke, marker, area and role of colour."""
 
 from __future__ import annotations
 
 import math
 
+from gpuprof.present.plot_shapes import Dashes
 from gpuprof.present.roofline_figure import FigurePoint, RoofLine, RooflineFigure
 
 MARKERS = {"fp64": "s", "fp32": "o", "fp16": "^", "int32": "v", "tensor": "D"}
-Dashes = tuple[float, ...]
-"""Lengths of dashes and gaps, in widths of the line; empty where it is solid."""
 STROKES: dict[str, tuple[float, Dashes]] = {"dashed": (1.5, (4.0, 2.5)), "solid": (1.5, ()), "bold": (2.8, ())}
 """Width and dashes of each style of ceiling."""
-FILL_OPACITY, FAINT_OPACITY = 0.45, 0.35
+FILL_OPACITY = 0.45
 
 _AREA_OF_UNIT = {"s": 1.0, "o": math.pi / 4, "^": 0.5, "v": 0.5, "D": 1.0}
-_REACH_OF_UNIT = {"s": 0.5, "o": 0.5, "^": 0.5, "v": 0.5, "D": 0.71}
 _FULL_AREA, _LEAST_AREA, _PLAIN_AREAS = 600.0, 20.0, {"l1": 130.0, "l2": 75.0, "dram": 36.0}
 
 
@@ -26,22 +24,6 @@ def family(path: str) -> str:
 def roof_colour(roof: RoofLine) -> str:
     """Return the name of a ceiling's colour: its level's, or its path's."""
     return roof.level or family(roof.path or "")
-
-
-def roof_id(roof: RoofLine) -> str:
-    """Return the id of a ceiling within its figure."""
-    return f"roof-{roof.id}"
-
-
-def point_colour(figure: RooflineFigure, point: FigurePoint) -> str:
-    """An overview's points have the colour of their path, a single kernel's that of their level."""
-    return family(point.path) if figure.sized else point.level
-
-
-def point_id(point: FigurePoint) -> str:
-    """Return the id of a point within its figure."""
-    side = f"-{point.side}" if point.side else ""
-    return f"point-{point.kernel}-{point.path}-{point.level}{side}"
 
 
 def point_area(figure: RooflineFigure, point: FigurePoint) -> float:
@@ -57,5 +39,6 @@ def point_width(figure: RooflineFigure, point: FigurePoint) -> float:
 
 
 def point_reach(figure: RooflineFigure, point: FigurePoint) -> float:
-    """Return how far a point's marker reaches from its middle."""
-    return point_width(figure, point) * _REACH_OF_UNIT[MARKERS[family(point.path)]]
+    """Return how far a point's marker reaches from its middle: a diamond stands on its corner."""
+    part = math.sqrt(0.5) if MARKERS[family(point.path)] == "D" else 0.5
+    return point_width(figure, point) * part

@@ -1,4 +1,4 @@
-"""What stands around the axes of a plot, in points from the sheet's lower left corner: heading, key, notes."""
+"""What stands around the axes of a plot, in points from their lower left corner: heading, key, notes."""
 
 from __future__ import annotations
 
@@ -6,98 +6,84 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gpuprof.model.path_names import path_name
-from gpuprof.present.plot_canvas import Mark, Stroke
 from gpuprof.present.plot_marks import FILL_OPACITY, MARKERS, STROKES, family
+from gpuprof.present.plot_shapes import Label, Line, Mark, Shape
 from gpuprof.present.plot_text import SMALL, TITLE, fitted, text_width, wrapped
 from gpuprof.present.roofline_figure import Extent, RooflineFigure
 from gpuprof.present.text import printable
 
-_WIDTH, _HEIGHT = 620.0, 430.0
-_LEFT, _RIGHT, _BOTTOM, _TOP = 62.0, 16.0, 36.0, 14.0
-_HEADING, _KEY, _NOTE_LINE = 36.0, 22.0, 12.0
-SAMPLE_WIDTH = 17.6
-"""Length of a stroke in the key; a mark is in the middle of as much room."""
-_SAMPLE_GAP, _ENTRY_GAP = 4.0, 11.2
-
-
-class SheetText(NamedTuple):
-    """A text and where it begins on its baseline, or where it ends."""
-
-    x: float
-    y: float
-    text: str
-    size: float
-    colour: str
-    bold: bool = False
-    to_right_edge: bool = False
-
-
-class KeySample(NamedTuple):
-    """A mark or a stroke of the key, and where its room begins at the height of its middle."""
-
-    x: float
-    y: float
-    sample: Mark | Stroke
+_AXES = (542.0, 358.0)
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 16.0, 14.0, 58.0
+_HEADING, _ROW = 36.0, 12.0
+_START, _END = _RIGHT - _LEFT, _AXES[0]
+"""Between which places rows of text are written."""
+_SAMPLE_WIDTH, _SAMPLE_GAP, _ENTRY_GAP = 17.6, 4.0, 11.2
+"""Length of a line in the key, with a mark in the middle of as much room; and the gaps behind it and its text."""
+_BOLD = 1.15
+"""About how much wider bold letters are."""
 
 
 class Sheet(NamedTuple):
-    """Sizes of a sheet and of the axes on it, their lower left corner, and what is written around them."""
+    """Sizes of a sheet and of the axes on it, where their lower left corner is from its upper one, what is around."""
 
     size: Extent
-    axes_at: Extent
     axes_size: Extent
-    texts: tuple[SheetText, ...]
-    samples: tuple[KeySample, ...]
+    corner: Extent
+    around: list[Shape]
 
 
 def sheet_of(figure: RooflineFigure, colours: Mapping[str, str], *, heading: bool) -> Sheet:
     """Return the sheet of a figure: the key below the axes, and where wanted a heading above and notes below."""
-    notes = wrapped(figure.notes, _WIDTH - 2 * _RIGHT) if heading else []
-    above, below = _HEADING if heading else 0.0, _NOTE_LINE * len(notes)
-    height, bottom = _HEIGHT + above + below, _BOTTOM + _KEY + below
-    texts = list(_heading(figure, height, colours)) if heading else []
-    for index, line in enumerate(reversed(notes)):
-        texts.append(SheetText(_RIGHT, 8 + _NOTE_LINE * index, line, SMALL, colours["muted"]))
-    samples = []
-    x, key = _RIGHT, below + _KEY - 12
+    around: list[Shape] = list(_heading(figure, colours)) if heading else []
+    y, x = 12.0 - _BOTTOM, _START
     for sample, meaning in _key(figure, colours):
-        samples.append(KeySample(x, key + 4.7, sample))
-        x += SAMPLE_WIDTH + _SAMPLE_GAP
-        texts.append(SheetText(x, key + 1.9, meaning, SMALL, colours["muted"]))
-        x += text_width(meaning, SMALL) + _ENTRY_GAP
-    texts.append(SheetText(_WIDTH - _RIGHT, key + 1.5, _meanings(figure), SMALL, colours["muted"], to_right_edge=True))
-    axes_size = (_WIDTH - _LEFT - _RIGHT, height - _TOP - above - bottom)
-    return Sheet((_WIDTH, height), (_LEFT, bottom), axes_size, texts=tuple(texts), samples=tuple(samples))
+        text_at = _SAMPLE_WIDTH + _SAMPLE_GAP if sample is not None else 0.0
+        text = fitted(meaning, _END - _START - text_at, SMALL)
+        end = x + text_at + text_width(text, SMALL)
+        if end > _END:
+            x, y, end = _START, y - _ROW, end - x + _START
+        if sample is not None:
+            around.append(_moved(sample, x, y + 2.8))
+        around.append(Label((x + text_at, y), text, SMALL, colours["muted"]))
+        x = end + _ENTRY_GAP
+    y -= 4.0
+    for note in wrapped(figure.notes, _END - _START) if heading else []:
+        y -= _ROW
+        around.append(Label((_START, y), note, SMALL, colours["muted"]))
+    top = _TOP + _HEADING if heading else _TOP
+    size = (_LEFT + _AXES[0] + _RIGHT, top + _AXES[1] + 8.0 - y)
+    return Sheet(size, _AXES, (_LEFT, top + _AXES[1]), around)
 
 
-def _heading(figure: RooflineFigure, height: float, colours: Mapping[str, str]) -> Iterator[SheetText]:
-    title, subtitle = (
-        fitted(printable(text), _WIDTH - 2 * _RIGHT, size)
-        for text, size in ((figure.title, TITLE), (figure.subtitle, SMALL + 0.5))
-    )
-    yield SheetText(_RIGHT, height - 22, title, TITLE, colours["ink"], bold=True)
-    yield SheetText(_RIGHT, height - 38, subtitle, SMALL + 0.5, colours["muted"])
+def _heading(figure: RooflineFigure, colours: Mapping[str, str]) -> Iterator[Label]:
+    title = fitted(printable(figure.title), (_END - _START) / _BOLD, TITLE)
+    subtitle = fitted(printable(figure.subtitle), _END - _START, SMALL + 0.5)
+    yield Label((_START, _AXES[1] + 28), title, TITLE, colours["ink"], bold=True)
+    yield Label((_START, _AXES[1] + 12), subtitle, SMALL + 0.5, colours["muted"])
 
 
-def _key(figure: RooflineFigure, colours: Mapping[str, str]) -> Iterator[tuple[Mark | Stroke, str]]:
-    """Yield what shapes mean, by the paths of points, then what strokes mean, by the origins of ceilings."""
+def _key(figure: RooflineFigure, colours: Mapping[str, str]) -> Iterator[tuple[Line | Mark | None, str]]:
+    """Yield samples at the origin and their meanings: of shapes, by the paths of points, and of lines, by origins."""
     for name in dict.fromkeys(family(point.path) for point in figure.points):
         colour = colours[f"line-{name}" if figure.sized else "muted"]
         paths = dict.fromkeys(point.path for point in figure.points if family(point.path) == name)
-        mark = Mark(MARKERS[name], width=6.0, edge=colour, fill=colour, fill_opacity=FILL_OPACITY)
+        mark = Mark((_SAMPLE_WIDTH / 2, 0), MARKERS[name], 6.0, colour, colour, fill_opacity=FILL_OPACITY)
         yield mark, ", ".join(path_name(path) for path in paths)
     for style, origin in dict.fromkeys((roof.style, roof.origin) for roof in figure.roofs):
-        stroke = Stroke(colours["muted"], *STROKES[style])
-        yield stroke, "ceiling at clock" if origin == "at-clock" else f"{origin} ceiling"
+        line = Line(((0, 0), (_SAMPLE_WIDTH, 0)), colours["muted"], *STROKES[style])
+        yield line, "ceiling at clock" if origin == "at-clock" else f"{origin} ceiling"
+    if figure.sized and any(point.share is not None for point in figure.points):
+        yield None, "point area: share of the time"
+    if any(point.hollow for point in figure.points):
+        yield None, f"hollow: {_why_hollow(figure)}"
+    if any(point.side == "new" for point in figure.points):
+        yield None, "filled: new"
 
 
-def _meanings(figure: RooflineFigure) -> str:
-    """Return what areas and fillings mean; empty where they mean nothing."""
-    has_shares = any(point.share is not None for point in figure.points)
-    meanings = ["point area: share of the time"] if figure.sized and has_shares else []
-    meanings += [f"hollow: {_why_hollow(figure)}"] if any(point.hollow for point in figure.points) else []
-    meanings += ["filled: new"] if any(point.side == "new" for point in figure.points) else []
-    return ", ".join(meanings)
+def _moved(sample: Line | Mark, x: float, y: float) -> Shape:
+    if isinstance(sample, Line):
+        return sample._replace(places=tuple((x + dx, y + dy) for dx, dy in sample.places))
+    return sample._replace(place=(x + sample.place[0], y + sample.place[1]))
 
 
 def _why_hollow(figure: RooflineFigure) -> str:

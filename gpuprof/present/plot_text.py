@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
 from unicodedata import combining, east_asian_width
@@ -9,6 +10,7 @@ from unicodedata import combining, east_asian_width
 from gpuprof.present.text import cut_middle, printable
 
 TEXT, SMALL, TITLE = 9.0, 8.0, 12.0
+_MOST_LETTERS = 400
 _EM, _OTHER = 2048, 1400
 _ADVANCES = {
     563: "'", 569: "ijl", 604: "IJ", 651: " ,.·", 690: "/:;\\|", 721: "f", 739: "-", 799: "()[]", 803: "t",
@@ -38,22 +40,12 @@ def _advance(letter: str) -> int:
 
 
 def fitted(text: str, width: float, size: float) -> str:
-    """Cut the middle out of a text that is too wide."""
-    if len(text) <= 400 and text_width(text, size) <= width:
+    """Cut the middle out of a text that is too wide, or has very many letters."""
+    if len(text) <= _MOST_LETTERS and text_width(text, size) <= width:
         return text
-    low, high = 0, min(len(text), 400)
-    while low < high:
-        kept = (low + high + 1) // 2
-        if text_width(_kept(text, kept), size) <= width:
-            low = kept
-        else:
-            high = kept - 1
-    return _kept(text, low)
-
-
-def _kept(text: str, length: int) -> str:
-    """Return so many characters of a text, and an ellipsis for the rest."""
-    return text if length >= len(text) else cut_middle(text, length + 1)
+    lengths = range(1, min(len(text), _MOST_LETTERS) + 1)
+    fitting = bisect_right(lengths, width, key=lambda length: text_width(cut_middle(text, length), size))
+    return cut_middle(text, fitting)
 
 
 def wrapped(notes: Iterable[str], width: float) -> list[str]:

@@ -10,7 +10,7 @@ from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.present.page.parts import percent_number
-from gpuprof.present.plot import contrast_ratio
+from gpuprof.present.plot_theme import contrast_ratio
 from gpuprof.units import format_percent
 
 _LEAST_STALL = 0.02
