@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -13,8 +14,10 @@ from gpuprof.model.expected_flop import contradiction, padding
 from gpuprof.model.session import KernelProfile, OperatorFlop, Work
 from gpuprof.model.torch_ranges import ProductSize, operator_with_shapes, product_size
 from tests import builders
+from tests.cli import gpuprof
 from tests.table import each_row
 
+RECORDED = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/session.json"
 SIMT, XMMA = "cutlass_80_simt_sgemm_256x128_8x4_nn_align1", "sm80_xmma_gemm_f32f32_tn_n_tilesize64x128x8_ffma_aligna4"
 TENSOR = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_stages_32x5_nn"
 ANY = "some_kernel"
@@ -116,6 +119,14 @@ def test_the_reason_has_both_numbers() -> None:
     gap = contradiction(kernel(SIMT, DEEP, DEEP_FLOP), counted({**TF32, "fp32": 3_225_419_776.0}))
     assert gap is not None and gap.what == "counters"
     assert all(text in gap.why for text in ("3.23 GFLOP", "4.29 GFLOP", DEEP))
+
+
+@each_row("kernel", ["#96", "#402", "#11", "#522"])
+def test_counters_that_were_refused_are_named_wherever_the_kernel_is_shown(kernel: str) -> None:
+    for form in ("table", "md"):
+        done = gpuprof("show", str(RECORDED), "--kernel", kernel, "--format", form)
+        told = "3.23 GFLOP" if kernel in ("#96", "#402") else "4.30 GFLOP"
+        assert " ".join(done.stdout.split()).count(told) >= 1, form
 
 
 @each_row(

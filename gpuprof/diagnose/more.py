@@ -17,7 +17,7 @@ from gpuprof.model.profiler_lines import FILTERS, KEPT
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Source
 from gpuprof.model.sources import STANDARD_INPUT, kind_named
-from gpuprof.model.surveyed import ONLY_TIMES
+from gpuprof.model.surveyed import NOT_CHOSEN, ONLY_TIMES
 from gpuprof.privacy.texts import clean_text
 
 PROGRAM = "PROGRAM"
@@ -55,7 +55,7 @@ def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
     """Say what the metrics of a kernel do not tell; None where they tell what the rules need."""
     source = session.sources[kernel.source]
     if source.is_survey and not kernel.throughput:
-        return f"It was timed, not profiled{_why_not(session, kernel)}."
+        return f"It was timed, not profiled{_why_not(kernel)}."
     if kind_named(source.kind).is_trace:
         return "A trace has times but no counters."
     measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
@@ -76,22 +76,20 @@ def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
     return f"The report does not show {_joined(lacking)}."
 
 
-def _why_not(session: Session, kernel: KernelProfile) -> str:
-    lacking = _lacking(session, kernel)
-    return f": {lacking.why}" if lacking is not None else ""
+def _why_not(kernel: KernelProfile) -> str:
+    lacking = _lacking(kernel)
+    return f": {lacking.why}" if lacking is not None and lacking != NOT_CHOSEN else ""
 
 
-def _lacking(session: Session, kernel: KernelProfile) -> Missing | None:
-    """Return why no kernel of a run was profiled; None where others were, and this one was not chosen."""
-    if not all(source.is_survey for source in session.sources):
-        return None
+def _lacking(kernel: KernelProfile) -> Missing | None:
+    """Return why a kernel has no counters at all; None if it has some."""
     return next((gap for gap in kernel.missing if gap.what == "counters"), None)
 
 
 def has_failed(session: Session, kernel: KernelProfile) -> bool:
     """Tell whether the command that would collect counters of a kernel was tried and failed."""
-    lacking = _lacking(session, kernel)
-    return lacking is not None and lacking.why != ONLY_TIMES.why
+    is_timed_alone = all(source.is_survey for source in session.sources)
+    return is_timed_alone and _lacking(kernel) not in (None, ONLY_TIMES)
 
 
 def _joined(parts: Sequence[str]) -> str:

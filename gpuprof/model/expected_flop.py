@@ -45,7 +45,7 @@ def contradiction(kernel: KernelProfile, work: Sequence[Work]) -> Missing | None
         f"the profiled launch of its name and grid did {format_si(flop, 'FLOP')}, and "
         f"{innermost_operator(kernel.ranges)} takes {format_si(asked.flop, 'FLOP')}: it is another one"
     )
-    return Missing("counters", why, "raise --samples")
+    return Missing("counters", why, "profile it again with --kernel")
 
 
 def padding(name: str, size: ProductSize) -> float:

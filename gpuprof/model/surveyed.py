@@ -27,7 +27,7 @@ THROTTLED = 0.05
 _MORE = "raise --samples"
 ONLY_TIMES = Missing("counters", "only times were asked for", "the profile of the program has them")
 """What lacks a kernel of a run that was to be timed alone; of one that failed the failure is told."""
-_NOT_CHOSEN = Missing("counters", "it was surveyed but not profiled", "raise --coverage, or name it with --kernel")
+NOT_CHOSEN = Missing("counters", "it was surveyed but not profiled", "raise --coverage, or name it with --kernel")
 
 
 def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
@@ -154,7 +154,7 @@ def _match(
     same shapes. If that of the profiled launch is not known, the times must be similar. Of several launches the one of
     the most similar time is taken.
     """
-    lacking = _NOT_CHOSEN
+    lacking = NOT_CHOSEN
     for kind, is_anywhere in _kinds(surveyed, own):
         most = _OTHER_WORK if is_anywhere else math.inf
         alike = [pair for pair in by_kind.get(kind, ()) if _may_be_same_operator(pair[0], surveyed)]
@@ -229,6 +229,6 @@ def _place(kernel: KernelProfile) -> Hashable:
     return launched_by(kernel.ranges) or kernel.ranges
 
 
-def _outside(kernel: KernelProfile, lacking: Missing = _NOT_CHOSEN) -> KernelProfile:
+def _outside(kernel: KernelProfile, lacking: Missing = NOT_CHOSEN) -> KernelProfile:
     """Say of a kernel that has only its time why, instead of every counter that is missing."""
     return replace(kernel, missing=(lacking,), duration_source=SURVEY if kernel.duration_s is not None else None)

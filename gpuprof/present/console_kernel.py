@@ -9,6 +9,7 @@ from gpuprof.diagnose.needs import pipe_name
 from gpuprof.model.headline import main_point, stalls_of
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
 from gpuprof.model.stalls import stall_name
 from gpuprof.present.console_findings import finding_lines
@@ -64,16 +65,19 @@ def kernel_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool, source: st
         yield sheet.field(label, text)
     if kernel.missing:
         yield Text("")
-    for how, items in _missing_by_remedy(kernel).items():
-        yield sheet.field("missing", f"{', '.join(items)}: {how}", "dim")
+    for text in _missing_texts(kernel):
+        yield sheet.field("missing", text, "dim")
 
 
-def _missing_by_remedy(kernel: KernelProfile) -> dict[str, list[str]]:
-    """Group what is missing by what to do about it; JSON has the reason of each."""
-    groups: dict[str, list[str]] = {}
-    for entry in kernel.missing:
-        groups.setdefault(entry.how, []).extend(entry.what.split(", "))
-    return groups
+def _missing_texts(kernel: KernelProfile) -> Iterator[str]:
+    """Write what is missing, by what to do about it. A reason of all of them is given; JSON has that of each."""
+    groups: dict[str, list[Missing]] = {}
+    for gap in kernel.missing:
+        groups.setdefault(gap.how, []).append(gap)
+    for how, gaps in groups.items():
+        reasons = {gap.why for gap in gaps}
+        why = f"{reasons.pop()}; " if len(reasons) == 1 else ""
+        yield f"{', '.join(gap.what for gap in gaps)}: {why}{how}"
 
 
 def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:

@@ -110,7 +110,8 @@ def missing_work(kernel: KernelProfile) -> tuple[str, ...]:
 
 def remedy_for(kernel: KernelProfile, what: str) -> str:
     """Say what would collect a quantity that a kernel lacks."""
-    return next((gap.how for gap in kernel.missing if what in gap.what.split(", ")), "collect with ncu --set full")
+    gaps = (gap for gap in kernel.missing if gap.what == "counters" or what in gap.what.split(", "))
+    return next((gap.how for gap in gaps), "collect with ncu --set full")
 
 
 def paths_text(paths: Iterable[str]) -> str:
