@@ -234,8 +234,8 @@ def _where(pauses: Pauses, idle_s: float) -> str:
     share = wait.idle_s / idle_s
     if _is_spread(pauses, idle_s):
         return (
-            f"spread over {pauses.ends} kernels and kinds of copies, {format_percent(pauses.most_s / idle_s)} of that "
-            "at most before any of them"
+            f"the pauses come before {pauses.ends} kernels and kinds of copies, at most "
+            f"{format_percent(pauses.most_s / idle_s)} of the idle time before any one of them"
         )
     return f"{format_percent(share)} of that ({format_si(wait.idle_s, 's')}) before {_end(wait)}"
 
