@@ -6,7 +6,6 @@ A report that has neither, but knows where its instructions come from, gives the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, stall_metric
 from gpuprof.model.recorded import ProfiledInstruction
@@ -133,16 +132,10 @@ STALL_SAMPLES = stall_metric("", "sampled")
 
 def sampled_reasons(counts: Mapping[str, float]) -> dict[str, float]:
     """Return the samples of an instruction by the state that warps were in, as far as they are among its counts."""
-    return {reason: value for name, value in counts.items() if (reason := _sampled_reason(name)) is not None}
-
-
-@cache
-def _sampled_reason(metric: str) -> str | None:
-    """Return the state whose samples a metric counts; None if it counts something else."""
-    if not metric.startswith(STALL_SAMPLES):
-        return None
-    reason = metric.removeprefix(STALL_SAMPLES)
-    return "no_instruction" if reason == "no_instructions" else reason
+    samples = {
+        name.removeprefix(STALL_SAMPLES): value for name, value in counts.items() if name.startswith(STALL_SAMPLES)
+    }
+    return {"no_instruction" if name == "no_instructions" else name: value for name, value in samples.items()}
 
 
 def _cut(text: str) -> str:

@@ -196,8 +196,6 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
 
     The code is read from its first instruction to its last, whatever it jumps to: a step is a straight line.
     """
-    if not all(any(name in sass for sass in code) for name in ("STS", "BAR")):
-        return ()
     loaded: dict[str, frozenset[int]] = {}
     combined: dict[str, frozenset[int]] = {}
     stores: list[tuple[int, frozenset[int]]] = []

@@ -186,7 +186,7 @@ def _fields(record: type[Struct]) -> tuple[tuple[tuple[str, TextKind], ...], tup
     """Return the fields that can hold private data: texts with their kinds, and nested records."""
     texts: list[tuple[str, TextKind]] = []
     records = []
-    for name, hint in _hints(record).items():
+    for name, hint in get_type_hints(record, include_extras=True).items():
         if name in KINDS and is_text(hint):
             texts.append((name, "report" if record is Source and name == "file" else KINDS[name]))
         elif name == "source_lines" or any(any(_fields(part)) for part in records_in(hint)):
@@ -200,13 +200,8 @@ def _leads_to_paths(record: type[Struct], name: str) -> bool:
     return any(
         any(kind in _OF_PATHS for _, kind in _fields(part)[0])
         or any(_leads_to_paths(part, below) for below in _fields(part)[1])
-        for part in records_in(_hints(record)[name])
+        for part in records_in(get_type_hints(record, include_extras=True)[name])
     )
-
-
-@cache
-def _hints(record: type[Struct]) -> Mapping[str, Any]:
-    return get_type_hints(record, include_extras=True)
 
 
 def is_text(hint: Any) -> bool:

@@ -26,7 +26,6 @@ _NUMBERS = (4, 5)
 _DOUBLE = struct.Struct("<d").unpack_from
 _VALUE_TAG, _ELEMENT_TAG, _KEY_TAG = b"\x12\x1a\x0a"
 _STRING_TAG, _DOUBLE_TAG, _UINT32_TAG, _UINT64_TAG = b"\x0a\x19\x20\x28"
-_ADDRESS_TAG, _WHOLE = bytes((_UINT64_TAG,)), (1 << 64) - 1
 _LEAST_ELEMENT = 9
 """Bytes of an element with a key and a value."""
 _MOST_KEYS = 1 << 20
@@ -130,10 +129,7 @@ def metric_instances(data: bytes, start: int, base: int, keys: Keys) -> list[Ins
         if data[at + 1] >= _SMALL or not key_end + 3 < stop <= end or data[at + 2] != _KEY_TAG:
             break
         fits = data[key_end] == _VALUE_TAG and key_end + 2 + data[key_end + 1] == stop
-        if fits and key_end + 4 == stop and data[key_end + 2] == _UINT64_TAG and data[key_end + 3] < _SMALL:
-            value: float | None = data[key_end + 3]
-        else:
-            value = _instance_value(data, key_end + 2, stop) if fits else None
+        value = _instance_value(data, key_end + 2, stop) if fits else None
         if value is None:
             break
         key = keys.get(data[at + 4 : key_end])
@@ -161,13 +157,8 @@ def _instance_value(data: bytes, at: int, stop: int) -> float | None:
 
 
 def _key(content: bytes, end: int, keys: Keys) -> int | str:
-    """Decode the key of an instance, and remember it. As ncu writes addresses, they are a number and nothing else."""
-    key: MetricValue = None
-    if content[:1] == _ADDRESS_TAG:
-        number, stop = _number(content, 1)
-        key = number & _WHOLE if stop == len(content) else None
-    if key is None:
-        key = _decoded(content, end)
+    """Decode the key of an instance, and remember it."""
+    key = _decoded(content, end)
     if key is None or isinstance(key, float):
         raise UnknownForm
     if len(keys) < _MOST_KEYS:

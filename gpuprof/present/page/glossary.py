@@ -96,7 +96,7 @@ def glossary(page: object, own: Sequence[Term] = ()) -> tuple[Term, ...]:
     states = [
         Term(name, f"A warp in this state {meaning}.")
         for name, meaning in ((stall_name(reason), meaning) for reason, meaning in _STATES.items())
-        if name in text and re.search(rf"(?<![\w-]){re.escape(name)} \S+ ?%|(?m:^{re.escape(name)}$)", text)
+        if re.search(rf"(?<![\w-]){re.escape(name)} \S+ ?%|(?m:^{re.escape(name)}$)", text)
     ]
     return (*general, *states)
 
