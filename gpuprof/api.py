@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof._version import __version__
+from gpuprof.collect.files_of_run import parts_of_runs
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
 from gpuprof.diagnose.summary import completed
@@ -112,27 +111,6 @@ def _recorded(
     numbers = (kernel.id for kernel in analysis.session.kernels)
     session = diagnose(analysis if keep_private else with_clean_labels(analysis))
     return session, dict(zip(numbers, analysis.recorded, strict=True))
-
-
-_OF_A_RUN = re.compile(r"profile(?P<answers>-2)?(?:-again(?:-2)?)?(?P<rank>\.rank\d+)?")
-"""The names under which `gpuprof run` leaves reports, without suffix: those of `COUNTED_FILES`, or of their ranks."""
-
-
-def parts_of_runs(names: Iterable[str]) -> list[tuple[list[str], list[str]]]:
-    """Return the files of each run: what was counted first, and the answers to what that left open.
-
-    Reports are parts of one run of gpuprof if they have its names, are in one folder, and have their logs beside them.
-    """
-    runs: dict[tuple[str, str | None], tuple[list[str], list[str]]] = {}
-    for name in names:
-        path = Path(os.path.realpath(name))
-        match = _OF_A_RUN.fullmatch(path.stem) if path.suffix in (".ncu-rep", ".ncu-repz") else None
-        if match is None or not os.path.lexists(path.with_suffix(".log")):
-            runs[name, None] = ([name], [])
-            continue
-        counted, answers = runs.setdefault((str(path.parent), match["rank"]), ([], []))
-        (answers if match["answers"] else counted).append(name)
-    return list(runs.values())
 
 
 def listing(

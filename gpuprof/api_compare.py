@@ -11,7 +11,8 @@ from typing import Literal
 from msgspec.structs import replace
 
 from gpuprof._version import __version__
-from gpuprof.api import load_recorded, parts_of_runs, refuse_twice
+from gpuprof.api import load_recorded, refuse_twice
+from gpuprof.collect.files_of_run import parts_of_runs
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.compare import compare as compare_runs
 from gpuprof.comparison.gate.accepted import Accepted, accepted_of

@@ -12,10 +12,11 @@ from typing import NamedTuple
 from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.events import ProfileEvent, RunEnded, RunStarted, unheard
 from gpuprof.collect.execution import StandardInput
+from gpuprof.collect.files_of_run import PROGRAM_LOG
 from gpuprof.collect.folder import taken
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.collect.program_log import ProgramLog, program_log
-from gpuprof.collect.request import PROGRAM_LOG, ProfileRequest
+from gpuprof.collect.request import ProfileRequest
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.looks import Pace, SideName, Since, TurnsLook, next_look, side_of_turn, since, waited_for
 from gpuprof.comparison.sides import Run

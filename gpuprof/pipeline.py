@@ -17,12 +17,13 @@ from gpuprof.collect.collector import Collector
 from gpuprof.collect.command import as_ncu_may_call
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.events import ProfilePlanned, ProfileRemark, TimelineJudged
+from gpuprof.collect.files_of_run import COUNTED_FILES
 from gpuprof.collect.folder import logs_to_refuse, taken
 from gpuprof.collect.installation import Ncu, choose_ncu
 from gpuprof.collect.machine import Machine, gpus_here, version_text
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.collect.plan import ProfilePlan
-from gpuprof.collect.request import COUNTED_FILES, ProfileRequest, checked, survey_files
+from gpuprof.collect.request import ProfileRequest, checked, survey_files
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey
 from gpuprof.diagnose.diagnose import diagnose

@@ -18,6 +18,7 @@ from gpuprof.model.product_names import (
     has_inputs_of_16_bits,
     is_product_by_name,
     multiplies_on_tensor_cores,
+    newest_generation,
     plain_library_type,
 )
 from gpuprof.model.session import Finding
@@ -247,3 +248,21 @@ def test_packed_fp16_and_dot_products_of_bytes_are_products_too() -> None:
     assert int8.gain_kernel == pytest.approx(1 - 0.5 / 8)
     assert "INT8" in int8.action and int8.confidence == "inferred"
     assert session(launch).kernels[0].findings
+
+
+@each_row(
+    ("name", "generation"),
+    [
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x128x8_ffma_aligna4", 8),
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm80(Params)", 8),
+        ("void cutlass::Kernel2<cutlass_75_tensorop_s1688gemm_256x128_nn_align4>(Params)", 7),
+        ("turing_fp16_s1688cudnn_fp16_128x128_forwardCompat", 7),
+        ("cutlass3x_sm100_bstensorop_s256x256x96spgemm", 10),
+        ("void cutlass::device_kernel<sm80_like, cutlass::gemm::sm_90>(Params)", 9),
+        ("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT", None),
+        ("void lambda_kernel_sm8000(float *)", None),
+        ("nomada_kernel", None),
+    ],
+)
+def test_the_generation_that_a_kernel_was_made_for_is_in_its_name(name: str, generation: int | None) -> None:
+    assert newest_generation(name) == generation

@@ -8,7 +8,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 import gpuprof
-from gpuprof.diagnose.questions import Question, needs_tensor_counters, open_questions
+from gpuprof.collect.asking import asked_about, may_use_groups_of_warps
+from gpuprof.collect.counter_sets import SETS
+from gpuprof.collect.launches import Seen
+from gpuprof.collect.plan import make_plan
+from gpuprof.diagnose.questions import Question, open_questions
+from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.field_types import ThroughputUnit
 from gpuprof.model.session import KernelProfile, OperatorFlop, Pipe, Throughput
 from tests import hand_made
@@ -34,10 +39,6 @@ def kernel(
     )
 
 
-def asked(made: KernelProfile, *, opcodes_tell: bool = True) -> set[Question]:
-    return set(open_questions(made, opcodes_give_tensor_work=opcodes_tell))
-
-
 @each_row(
     ("busy", "pipes", "questions"),
     [
@@ -60,26 +61,37 @@ def asked(made: KernelProfile, *, opcodes_tell: bool = True) -> set[Question]:
 def test_a_question_is_open_where_limits_do_not_answer_it(
     busy: Mapping[ThroughputUnit, float], pipes: Mapping[str, float], questions: set[Question]
 ) -> None:
-    assert asked(kernel(busy, pipes)) == questions
+    assert open_questions(kernel(busy, pipes)) == questions
+
+
+@each_row(("flop", "questions"), [(EXACT, set()), (ABOUT, {"work", "tensor-work"}), (None, {"work", "tensor-work"})])
+def test_work_is_open_where_shapes_do_not_tell_it(flop: OperatorFlop | None, questions: set[Question]) -> None:
+    assert open_questions(kernel({"sm": 0.7}, {"tensor": 0.5}, flop)) - {"waits", "pipes"} == questions
 
 
 @each_row(
-    ("flop", "tensor", "opcodes_tell", "questions"),
+    ("arch", "flop", "tensor", "questions"),
     [
-        (EXACT, 0.5, False, set()),
-        (ABOUT, 0.0, False, {"work"}),
-        (None, 0.0, False, {"work"}),
-        (None, 0.5, True, {"work"}),
-        (None, 0.5, False, {"work", "tensor-work"}),
-        (ABOUT, 0.5, False, {"work", "tensor-work"}),
+        ("sm_90", EXACT, 0.5, set()),
+        ("sm_90", ABOUT, 0.04, {"work"}),
+        ("sm_90", None, 0.04, {"work"}),
+        ("sm_80", None, 0.5, {"work"}),
+        ("sm_90", None, 0.5, {"work", "tensor-work"}),
+        ("sm_90", ABOUT, 0.5, {"work", "tensor-work"}),
     ],
 )
-def test_work_is_open_where_shapes_do_not_tell_it(
-    flop: OperatorFlop | None, tensor: float, opcodes_tell: bool, questions: set[Question]
+def test_tensor_work_is_asked_about_where_opcodes_do_not_give_it(
+    arch: str, flop: OperatorFlop | None, tensor: float, questions: set[Question]
 ) -> None:
-    made = kernel({"sm": 0.7}, {"tensor": tensor}, flop)
-    assert asked(made, opcodes_tell=opcodes_tell) - {"waits", "pipes"} == questions
-    assert needs_tensor_counters(made) == (tensor > 0)
+    made, spec = kernel({"sm": 0.7}, {"tensor": tensor}, flop), SpecLibrary().arch(arch)
+    assert made.grid is not None and made.block is not None and spec is not None
+    plan = make_plan([Seen(None, made.demangled, made.grid, made.block, 1e-3)])
+    for counters in ("diagnose", "roofline"):
+        asked = asked_about(plan, hand_made.session(made), spec, SETS[counters])
+        if counters == "diagnose":
+            assert asked.questions - {"waits", "pipes"} == questions and not asked.with_limits
+        else:
+            assert ("tensor-work" in asked.questions) == (arch == "sm_90" and tensor > 0.05)
 
 
 @each_row(
@@ -97,8 +109,8 @@ def test_work_is_open_where_shapes_do_not_tell_it(
     ],
 )
 def test_counters_of_tensor_work_are_for_what_groups_of_warps_may_do(name: str, needs: bool) -> None:
-    assert needs_tensor_counters(replace(kernel({"sm": 0.7}, {"tensor": 0.21}), demangled=name)) == needs
-    assert not needs_tensor_counters(replace(kernel({"sm": 0.7}, {"tensor": 0.033}), demangled=name))
+    assert may_use_groups_of_warps(replace(kernel({"sm": 0.7}, {"tensor": 0.21}), demangled=name)) == needs
+    assert not may_use_groups_of_warps(replace(kernel({"sm": 0.7}, {"tensor": 0.033}), demangled=name))
 
 
 def test_no_kernel_of_the_recorded_transformer_needs_counters_of_tensor_work() -> None:
@@ -107,4 +119,4 @@ def test_no_kernel_of_the_recorded_transformer_needs_counters_of_tensor_work() -
     busy = [
         kernel for kernel in recorded.kernels if any(pipe.name == "tensor" and pipe.fraction for pipe in kernel.pipes)
     ]
-    assert len(busy) > 50 and not [kernel.label for kernel in busy if needs_tensor_counters(kernel)]
+    assert len(busy) > 50 and not [kernel.label for kernel in busy if may_use_groups_of_warps(kernel)]

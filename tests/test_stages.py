@@ -24,14 +24,14 @@ import pytest
 from msgspec.structs import replace
 
 import gpuprof
-from gpuprof.api import parts_of_runs
 from gpuprof.collect.collector import Collector
 from gpuprof.collect.cost import forecast_of
 from gpuprof.collect.events import ProfileEvent, ProfilePlanned, RunProgressed, RunStarted, TimelineJudged
+from gpuprof.collect.files_of_run import COUNTED_FILES, parts_of_runs
 from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.planner import Planner
 from gpuprof.collect.progress import ProgressLine
-from gpuprof.collect.request import COUNTED_FILES, ProfileRequest
+from gpuprof.collect.request import ProfileRequest
 from gpuprof.collect.survey import Survey
 from gpuprof.collect.survey_tools import NCU
 from gpuprof.errors import InputError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -22,13 +23,14 @@ from gpuprof.collect.commands import (
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.events import ProfilePlanned, ProfileRemark
 from gpuprof.collect.execution import Execution
+from gpuprof.collect.files_of_run import AGAIN, COUNTED_FILES, COUNTED_LOGS, MARKS_FILE
 from gpuprof.collect.launches import launches_of
 from gpuprof.collect.ncu_help import options_of
 from gpuprof.collect.ncu_runs import STOPPED, SURVEY, NcuRun, NcuRuns, ReadReport, set_aside, stopped_error
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, not_seen_again
 from gpuprof.collect.planner import Planner
 from gpuprof.collect.process import Ended
-from gpuprof.collect.request import AGAIN, COUNTED_FILES, COUNTED_LOGS, MARKS_FILE, ProfileRequest, survey_files
+from gpuprof.collect.request import ProfileRequest, survey_files
 from gpuprof.collect.selection import Selection
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey, of_one_kind
@@ -51,6 +53,7 @@ from gpuprof.own_files import write_whole
 from gpuprof.units import format_si
 
 ReadSurvey = Callable[[Path], Report | Trace]
+_Command = Callable[[Selection], NcuCommand]
 _NAMED = 5
 """So many kernels that did not come are named."""
 _PROFILER_CALLS = (
@@ -126,7 +129,7 @@ class Collector:
             return
         yield from self._lines(limits_command(request, self._ncu, arch, selection), selection)
         asked = Asked(answers.kernels, frozenset(SETS[request.counters].questions), with_limits=False)
-        yield from self._lines(self._answers_command(arch, answers, asked), answers)
+        yield from self._lines(self._answers_command(arch, asked)(answers), answers)
 
     def _lines(self, command: NcuCommand, selection: Selection) -> Iterator[str]:
         """Yield a command as lines for a shell, behind that which writes what our hook is to mark."""
@@ -240,10 +243,7 @@ class Collector:
     def profile(self, arch: ArchSpec, planned: ProfilePlanned | None) -> tuple[Report, ...]:
         """Run the program again and collect all counters of the chosen launches: a report for each profiled rank."""
         self._clear()
-
-        def command(chosen: Selection | None) -> NcuCommand:
-            return profile_command(self.request, self._ncu, arch, chosen)
-
+        command = partial(profile_command, self.request, self._ncu, arch)
         if planned is None:
             return self._outcome(self._runs.run("profile", command(None), None))
         return self._collected("profile", command, planned.plan, [planned.selection])
@@ -251,19 +251,13 @@ class Collector:
     def limits(self, planned: ProfilePlanned) -> tuple[Report, ...]:
         """Run the program again and collect what limits the chosen launches: a report for each profiled rank."""
         self._clear()
-
-        def command(chosen: Selection) -> NcuCommand:
-            return limits_command(self.request, self._ncu, planned.arch, chosen)
-
+        command = partial(limits_command, self.request, self._ncu, planned.arch)
         return self._collected("limits", command, planned.plan, [planned.selection])
 
     def answers(self, planned: ProfilePlanned, asked: Asked) -> tuple[Report, ...]:
         """Run the program once more for what the limits, which came before, leave open."""
         assert self._planner is not None
-
-        def command(chosen: Selection) -> NcuCommand:
-            return self._answers_command(planned.arch, chosen, asked)
-
+        command = self._answers_command(planned.arch, asked)
         ways = self._planner.ways(planned.selection, asked.kernels, fits=self._fits)
         return self._collected("answers", command, planned.plan, ways)
 
@@ -271,11 +265,13 @@ class Collector:
         """Remove what runs that count have left in the folder before: the next ones may be fewer."""
         self.execution.remove(*(self.request.place / name for name in (*COUNTED_FILES, *COUNTED_LOGS)))
 
-    def _answers_command(self, arch: ArchSpec, selection: Selection, asked: Asked) -> NcuCommand:
-        return answers_command(self.request, self._ncu, arch, selection, asked.questions, with_limits=asked.with_limits)
+    def _answers_command(self, arch: ArchSpec, asked: Asked) -> _Command:
+        """Return what makes the command that answers open questions for a selection."""
+        questions, with_limits = asked.questions, asked.with_limits
+        return partial(answers_command, self.request, self._ncu, arch, questions=questions, with_limits=with_limits)
 
     def _collected(
-        self, stage: str, command: Callable[[Selection], NcuCommand], plan: ProfilePlan, ways: Sequence[Selection]
+        self, stage: str, command: _Command, plan: ProfilePlan, ways: Sequence[Selection]
     ) -> tuple[Report, ...]:
         """Run the program for a selection: in another way if nothing came, and by names for kernels that are lacking.
 
@@ -303,9 +299,7 @@ class Collector:
             reports = tuple(structs.replace(report, warnings=(*report.warnings, remark)) for report in reports)
         return reports
 
-    def _again(
-        self, stage: str, command: Callable[[Selection], NcuCommand], selection: Selection, again: str
-    ) -> tuple[Report, ...]:
+    def _again(self, stage: str, command: _Command, selection: Selection, again: str) -> tuple[Report, ...]:
         """Collect the counters of kernels that did not come; if that fails, none, and what is there stays."""
         kernels = f"{len(selection.kernels)} planned kernel{'s' if len(selection.kernels) > 1 else ''}"
         how = {"names": "by name", "position": "by position", "marks": "by marks"}[selection.by]

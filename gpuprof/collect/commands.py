@@ -10,9 +10,7 @@ from gpuprof.collect.annotate import marking
 from gpuprof.collect.command import Filters, NcuCommand
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.failures import NcuFailure
-from gpuprof.collect.metrics import SHARED, TIME, limit_metrics, metrics_of, question_metrics
-from gpuprof.collect.ncu_help import options_of
-from gpuprof.collect.request import (
+from gpuprof.collect.files_of_run import (
     ANSWERS_FILE,
     ANSWERS_LOG,
     MARKS_FILE,
@@ -20,8 +18,10 @@ from gpuprof.collect.request import (
     PROFILE_LOG,
     SURVEY_FILE,
     SURVEY_LOG,
-    ProfileRequest,
 )
+from gpuprof.collect.metrics import SHARED, TIME, limit_metrics, metrics_of, question_metrics
+from gpuprof.collect.ncu_help import options_of
+from gpuprof.collect.request import ProfileRequest
 from gpuprof.collect.selection import Selection
 from gpuprof.collect.survey_tools import INJECTED, SurveyCommand, find_nsys, injected_command, nsys_command
 from gpuprof.diagnose.questions import QUESTIONS, Question

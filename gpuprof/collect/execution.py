@@ -13,13 +13,14 @@ from pathlib import Path
 from gpuprof.collect.annotate import MARK_FILE, annotated
 from gpuprof.collect.command import NcuCommand, as_ncu_may_call
 from gpuprof.collect.events import RunStarted
+from gpuprof.collect.files_of_run import PROGRAM_LOG
 from gpuprof.collect.frameworks import remark_on, variables_for
 from gpuprof.collect.monitor import Monitor
 from gpuprof.collect.process import Ended, run
 from gpuprof.collect.program_log import program_log
 from gpuprof.collect.progress import LaunchLog
 from gpuprof.collect.ranks import ALL, RANK, SCRIPT, launcher_of, of_rank, rank_files, script_text
-from gpuprof.collect.request import PROGRAM_LOG, ProfileRequest
+from gpuprof.collect.request import ProfileRequest
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey_tools import INJECTED, NCU, SurveyCommand
 from gpuprof.model.recorded import GpuSamples

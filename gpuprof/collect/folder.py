@@ -7,7 +7,7 @@ import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuprof.collect.request import COUNTED_LOGS, MARKS_FILE, PROGRAM_LOG, SURVEY_LOG
+from gpuprof.collect.files_of_run import COUNTED_LOGS, MARKS_FILE, PROGRAM_LOG, SURVEY_LOG
 from gpuprof.errors import UsageError
 from gpuprof.own_files import open_plain, read_plain
 

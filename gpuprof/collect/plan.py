@@ -22,6 +22,7 @@ from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.kernel_match import KernelPattern
 from gpuprof.model.labels import label_kernels, short_name
 from gpuprof.model.recorded import Dim3
+from gpuprof.model.torch_ranges import may_be_same_operator
 from gpuprof.model.trace import is_communication
 
 COVERAGE = 0.95
@@ -378,14 +379,7 @@ def not_seen_again(kernels: Iterable[PlannedKernel], launches: Iterable[Seen]) -
 def _is_among(kernel: PlannedKernel, by_name: Mapping[Hashable, set[str]]) -> bool:
     names = _names(kernel.symbol, kernel.demangled, kernel.shape.grid, kernel.shape.block)
     operators = set().union(*(by_name.get(name, ()) for name in names))
-    return any(_may_be_one(kernel.shape.operator, operator) for operator in operators)
-
-
-def _may_be_one(operator: str, other: str) -> bool:
-    """Tell whether two operators are the same, as far as both are known: the shapes of one may not be."""
-    name, _, shapes = operator.partition(" [")
-    its_name, _, its_shapes = other.partition(" [")
-    return not name or not its_name or (name == its_name and (not shapes or not its_shapes or shapes == its_shapes))
+    return any(may_be_same_operator(kernel.shape.operator, operator) for operator in operators)
 
 
 def _names(symbol: str | None, demangled: str, grid: Dim3, block: Dim3) -> tuple[Hashable, ...]:

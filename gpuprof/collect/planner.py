@@ -42,8 +42,8 @@ class Planner:
     def __init__(self, request: ProfileRequest, survey: Survey, arch: ArchSpec, *, knows_positions: bool) -> None:
         self._request, self._survey, self._arch = request, survey, arch
         is_plain = not request.ranges and request.graphs == "node" and request.samples == 1
-        self._needs_no_names = knows_positions and is_plain
-        self._counts = self._needs_no_names and survey.counts_all
+        self._can_avoid_names = knows_positions and is_plain
+        self._knows_positions = self._can_avoid_names and survey.counts_all
         """Whether positions in the survey are those that ncu will count."""
 
     def planned(self) -> ProfilePlanned:
@@ -52,23 +52,23 @@ class Planner:
         Raises UsageError if no kernel is to be profiled.
         """
         counters, plan = self._request.counters, self._plan
-        step = self._step()
-        together = ProfilePlanned(plan, self._arch, counters, self._survey.program_s, step, answers=None)
+        first = self._first()
+        together = ProfilePlanned(plan, self._arch, counters, self._survey.program_s, first, answers=None)
         if not SETS[counters].in_stages:
-            return replace(together, selection=self.ways(step, plan.kernels)[0])
-        in_stages = replace(together, answers=self.ways(step, plan.worth_asking)[0])
+            return replace(together, selection=self.ways(first, plan.kernels)[0])
+        in_stages = replace(together, answers=self.ways(first, plan.worth_asking)[0])
         # Of a short program with few launches, another run would cost more than counters that nobody needs.
         return min(in_stages, together, key=lambda way: forecast_of(way).seconds)
 
     def ways(self, first: Selection, kernels: Sequence[PlannedKernel], *, fits: bool = True) -> list[Selection]:
         """Return how ncu can select some kernels of the plan, the best way first; another is for when nothing comes.
 
-        `first` is the step that was chosen, and `fits` says whether it came as in the survey. Ways that need no names
-        are the sturdy ones: of these that with the fewest launches is the best, if no kernel that it lacks is worth a
-        run of its own. Names are taken if the sturdy way takes longer than two runs by names.
+        `first` is the selection for the limits, and `fits` says whether its launches came as in the survey. Ways that
+        need no names are the reliable ones: of these that with the fewest launches is the best, if no kernel that it
+        lacks is worth a run of its own. Names are taken if the reliable way takes longer than two runs by names.
         """
         named = self.by_names(kernels)
-        if not self._needs_no_names:
+        if not self._can_avoid_names:
             return [named]
         part = None
         if first.window is not None and fits:
@@ -142,7 +142,7 @@ class Planner:
             selection = replace(selection, filters=replace(filters, profiler_calls="ignored"))
         return without_peers(selection, self._peers)
 
-    def _step(self) -> Selection:
+    def _first(self) -> Selection:
         """Choose how ncu selects the launches of the plan: by position if that is possible, else by marks or names."""
         kernels = self._plan.kernels
         window, named = self._window(), self.by_names(kernels)
@@ -150,7 +150,7 @@ class Planner:
 
     def _window(self) -> Window | None:
         """Choose a step, or a part of one if its passes would take too long; None where positions cannot be used."""
-        if not self._counts:
+        if not self._knows_positions:
             return None
         kernels, passes = self._plan.kernels, limit_passes(self._arch)
         most_s = max(_MOST_S, self._twice_s(self.by_names(kernels), passes * PASS_S))

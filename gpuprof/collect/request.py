@@ -23,6 +23,7 @@ from gpuprof.collect.choices import (
 from gpuprof.collect.command import as_ncu_may_call
 from gpuprof.collect.counter_sets import DEFAULT, SET_NAMES, TIMES
 from gpuprof.collect.events import TellEvent, unheard
+from gpuprof.collect.files_of_run import SURVEY_FILE
 from gpuprof.collect.plan import COVERAGE
 from gpuprof.collect.process import never
 from gpuprof.collect.program import folder_name, runnable
@@ -32,17 +33,6 @@ from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import name_patterns
 from gpuprof.own_files import refuse_linked
 
-SURVEY_FILE, PROFILE_FILE = "survey.ncu-rep", "profile.ncu-rep"
-SURVEY_LOG, PROFILE_LOG = "survey.log", "profile.log"
-ANSWERS_FILE, ANSWERS_LOG = "profile-2.ncu-rep", "profile-2.log"
-"""Of the run that answers what the limits of kernels leave open."""
-AGAIN = ("-again", "-again-2")
-"""What is put behind these names for kernels that did not come as planned in the run before."""
-COUNTED_FILES = tuple(f"{stem}{again}.ncu-rep" for stem in ("profile", "profile-2") for again in ("", *AGAIN))
-COUNTED_LOGS = tuple(f"{stem}{again}.log" for stem in ("profile", "profile-2") for again in ("", *AGAIN))
-MARKS_FILE = ".gpuprof-marks.json"
-"""What our hook is to mark in the program."""
-PROGRAM_LOG = "program.log"
 ProgramOutput = OutputTo | Callable[[str], object]
 
 

@@ -18,6 +18,7 @@ from gpuprof.diagnose.needs import ISSUE, Saving
 from gpuprof.diagnose.rule import AT_KERNEL, AT_MATH, Rule, RuleVerdict, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey, Fact
 from gpuprof.model.field_types import Confidence
+from gpuprof.model.product_names import newest_generation
 from gpuprof.model.quantities import tensor_split
 from gpuprof.model.session import Evidence
 from gpuprof.units import format_percent
@@ -168,8 +169,6 @@ _OLD_NAME = re.compile(
     r"|(?<![A-Za-z0-9])sm(?:7[025]|8[0679])_xmma_|cutlass(?:__\d+x?_\w{0,20})?_(?:7[025]|8[0679])_(?:wmma_)?tensorop"
 )
 _FORWARD = "forwardCompat"
-_MADE_FOR = re.compile(r"(?:cutlass_|(?<![A-Za-z0-9])sm_?)(\d{1,2})\d_")
-"""The generation in the name of a library's kernel: 8 of `cutlass_80_…`."""
 _OF_OPERANDS = ("lsu", "l1", "alu", "uniform", "adu", "cbu", ISSUE)
 """What goes with the loads of operands, which the newer instructions read from shared memory by themselves."""
 _REST_AS_IS = "the same bytes and other arithmetic"
@@ -241,9 +240,9 @@ _FORWARD_VERDICT = RuleVerdict(
 def _is_forward(case: Case) -> bool:
     """Tell whether a library's name says that a kernel was made for an older generation, to run on those after it."""
     name, capability = case.kernel.demangled, case.recorded.hardware.device.compute_capability or ""
-    made_for = _MADE_FOR.search(name) if _FORWARD in name else None
+    made_for = newest_generation(name) if _FORWARD in name else None
     major = capability.partition(".")[0]
-    return made_for is not None and major.isdecimal() and int(made_for[1]) < int(major)
+    return made_for is not None and major.isdecimal() and made_for < int(major)
 
 
 def _old_instructions(case: Case) -> _Old | None:

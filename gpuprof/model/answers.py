@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
+from gpuprof.model.groups import times_apart
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.recorded import Launch, Metric, MetricTable, Report
 from gpuprof.model.torch_ranges import innermost_operator, operator_with_shapes
@@ -114,11 +115,7 @@ def _counterpart(launch: Launch, rank: int | None, by_work: Mapping[Hashable, Se
 
 
 def _apart(launch: Launch, other: Launch) -> float:
-    """Return how many times as long one took as the other; 1 if that is not known."""
-    times = launch.metrics.number(_TIME), other.metrics.number(_TIME)
-    if not times[0] or not times[1]:
-        return 1.0
-    return max(times[0] / times[1], times[1] / times[0])
+    return times_apart(launch.metrics.number(_TIME), other.metrics.number(_TIME))
 
 
 def _all_names(reports: Iterable[Report]) -> frozenset[str] | None:

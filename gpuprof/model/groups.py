@@ -27,6 +27,11 @@ _MANY = 20
 _MOST, _NEARLY_ALL = 0.5, 0.9
 
 
+def times_apart(one_s: float | None, other_s: float | None) -> float:
+    """Return how many times as long the longer of two launches took; 1 if that is not known."""
+    return max(one_s / other_s, other_s / one_s) if one_s and other_s else 1.0
+
+
 class Resources(NamedTuple):
     """What a launch takes of an SM beside its threads; None where it is not known."""
 

@@ -40,6 +40,11 @@ _TENSOR_CORES = re.compile(
 )
 """Shapes of matrix instructions (s1688, tensor16x8x16, m16n8k16), their names, a type that nothing else multiplies, and
 libraries that use nothing else."""
+_GENERATION = re.compile(
+    r"(?:cutlass_|(?<![A-Za-z0-9])sm_?)(?P<major>\d{1,2})\d(?!\d)"
+    r"|(?<![A-Za-z])(?P<name>volta|turing|ampere|ada|hopper|blackwell)_"
+)
+_GENERATIONS = {"volta": 7, "turing": 7, "ampere": 8, "ada": 8, "hopper": 9, "blackwell": 10}
 _WITHOUT_TENSOR_CORES = re.compile(r"gemv|gemmk1|gcgemm", re.IGNORECASE)
 _TYPES = {"s": "fp32", "f": "fp32", "c": "fp32", "d": "fp64", "z": "fp64", "h": "fp16", "i": "int8"}
 _OF_16_BITS = re.compile(r"\b(?:__half2?|half2?|__nv_bfloat162?|nv_bfloat162?|c10::(?:BFloat16|Half))\b")
@@ -95,6 +100,16 @@ def has_inputs_of_16_bits(demangled: str) -> bool:
 def has_inputs_of_8_bits(demangled: str) -> bool:
     """Tell whether all that the kernel's signature only reads through pointers are integers of 8 bits."""
     return _are_all_inputs(_OF_8_BITS, demangled)
+
+
+@lru_cache(maxsize=4096)
+def newest_generation(demangled: str) -> int | None:
+    """Return the newest generation of GPUs that a kernel's name says it was made for: 8 for `sm80_…`, `ampere_…`.
+
+    It is the major compute capability. None if the name says nothing.
+    """
+    found = (int(match["major"] or _GENERATIONS[match["name"]]) for match in _GENERATION.finditer(demangled))
+    return max(found, default=None)
 
 
 def is_torchs(demangled: str) -> bool:

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, Recorded
 from gpuprof.model.expected_flop import contradiction
-from gpuprof.model.groups import Resources, may_be, resources_of_kernel
+from gpuprof.model.groups import Resources, may_be, resources_of_kernel, times_apart
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.mfu import measured_flop
 from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.session import Device, KernelProfile, Source, Timeline
 from gpuprof.model.sources import SURVEY_MARK
-from gpuprof.model.torch_ranges import innermost_operator, launched_by, operator_with_shapes
+from gpuprof.model.torch_ranges import innermost_operator, launched_by, may_be_same_operator
 
 SURVEY = "survey"
 _OTHER_WORK = 2.0
@@ -157,27 +157,18 @@ def _match(
     lacking = NOT_CHOSEN
     for kind, is_anywhere in _kinds(surveyed, own):
         most = _OTHER_WORK if is_anywhere else math.inf
-        alike = [pair for pair in by_kind.get(kind, ()) if _may_be_same_operator(pair[0], surveyed)]
-        for pair in sorted(alike, key=lambda pair: _apart(pair[0], surveyed)):
+        alike = [
+            pair
+            for pair in by_kind.get(kind, ())
+            if may_be_same_operator(innermost_operator(pair[0].ranges), innermost_operator(surveyed.ranges))
+        ]
+        for pair in sorted(alike, key=lambda pair: times_apart(pair[0].duration_s, surveyed.duration_s)):
             gap = contradiction(surveyed, pair[0].work)
             if gap is not None:
                 lacking = gap
-            elif _apart(pair[0], surveyed) <= most:
+            elif times_apart(pair[0].duration_s, surveyed.duration_s) <= most:
                 return pair
     return lacking
-
-
-def _may_be_same_operator(profiled: KernelProfile, surveyed: KernelProfile) -> bool:
-    one, other = operator_with_shapes(profiled.ranges), operator_with_shapes(surveyed.ranges)
-    return not one or not other or one == other
-
-
-def _apart(profiled: KernelProfile, surveyed: KernelProfile) -> float:
-    """Return how many times as long one took as the other; 1 where that is not known."""
-    if not profiled.duration_s or not surveyed.duration_s:
-        return 1.0
-    ratio = profiled.duration_s / surveyed.duration_s
-    return max(ratio, 1.0 / ratio)
 
 
 def _kinds(kernel: KernelProfile, own: Recorded) -> Iterator[tuple[Hashable, bool]]:

@@ -101,6 +101,15 @@ def operator_with_shapes(ranges: Sequence[str]) -> str:
     return operator if " [" in operator else ""
 
 
+def may_be_same_operator(one: str, other: str) -> bool:
+    """Return whether two innermost operators may be the same: neither is known to differ in name or shapes."""
+    name, _, shapes = one.partition(" [")
+    other_name, _, other_shapes = other.partition(" [")
+    if not name or not other_name:
+        return True
+    return name == other_name and (not shapes or not other_shapes or shapes == other_shapes)
+
+
 def operator_name(ranges: Sequence[str]) -> str:
     """Return the innermost operator without its shapes, or the autograd node where no operator is; empty if neither."""
     operator = innermost_operator(ranges).partition(" [")[0]
