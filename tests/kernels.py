@@ -41,14 +41,20 @@ FULL_GRID = (864, 1, 1)
 
 _THROUGHPUT = {
     "sm": "sm__throughput", "memory": "gpu__compute_memory_throughput", "dram": "gpu__dram_throughput",
-    "l2": "lts__throughput", "l1": "l1tex__throughput",
+    "l2": "lts__t_sectors", "l1": "l1tex__throughput",
 }  # fmt: skip
+_OTHER_PARTS_OF_L2 = (
+    "lts__t_tag_requests", "lts__d_sectors", "lts__xbar2lts_cycles_active", "lts__lts2xbar_cycles_active",
+    "lts__d_atomic_input_cycles_active",
+)  # fmt: skip
 _CYCLES = ("fma", "alu", "fp64", "tensor")
 
 
 def busy(**percent: float) -> Values:
-    """Speed of light of units (sm, memory, dram, l2, l1), in percent."""
-    return {f"{_THROUGHPUT[unit]}.avg.pct_of_peak_sustained_elapsed": value for unit, value in percent.items()}
+    """Speed of light of units (sm, memory, dram, l2, l1), in percent; of L2 only sectors are looked up."""
+    parts = dict.fromkeys(_OTHER_PARTS_OF_L2, 0.0) if "l2" in percent else {}
+    busy_parts = {**parts, **{_THROUGHPUT[unit]: value for unit, value in percent.items()}}
+    return {f"{name}.avg.pct_of_peak_sustained_elapsed": value for name, value in busy_parts.items()}
 
 
 def pipes(**percent: float) -> Values:

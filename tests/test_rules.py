@@ -23,6 +23,7 @@ from gpuprof.diagnose import (
     fp64,
     fusing,
     idle_lanes,
+    l2_parts,
     latency,
     launch,
     limits,
@@ -68,6 +69,7 @@ from tests.rule_examples import (
     DEVICE_FILLS,
     EXAMPLES,
     EXCESS,
+    FABRIC,
     FAR,
     GEMM_NAME,
     H100,
@@ -386,6 +388,7 @@ EDGES = (
     Edge("dram-bandwidth", limits.BALANCED, lambda value: made(busy(dram=65, l2=10, sm=65 + value)), above=False),
     Edge("l2-bandwidth", limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),
     Edge("l2-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l2=value))),
+    Edge("l2-bandwidth", l2_parts.FABRIC_FULL, lambda value: made(busy(dram=10), {FABRIC: value})),
     Edge("l1-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l1=value))),
     Edge("l1-bandwidth", limits.NEAR_ROOF, lambda value: made(
          {ACTIVE_L1: value, "sm__cycles_active.avg": 5e5, "gpc__cycles_elapsed.max": 1e6},

@@ -249,7 +249,7 @@ IN_LOOPS = (busy(dram=10, sm=60), {L2_ATOMICS: 50.0}, stalls(long_scoreboard=90)
         *(says("in shared memory", atomics(opcode, busy(dram=10), {SHARED_ATOMICS: 40.0}, stalls(mio_throttle=40)),
                ATOMICS, of_time(0.4), kind="fixed-work") for opcode in ("ATOMG.E.CAS", "RED.E.ADD")),
         says("atomics of shared memory", made(busy(dram=1, l2=30), stalls(long_scoreboard=30), {
-             SHARED_BUSY: 70.0, L2_ATOMICS: 95.0, SHARED_ATOMICS: 60.0}), SHARED, 0.7, cause=ATOMICS),
+             SHARED_BUSY: 70.0, SHARED_ATOMICS: 60.0}), SHARED, 0.7, cause=ATOMICS),
     ],
 )  # fmt: skip
 def test_conflicts_spills_narrow_accesses_and_atomics(

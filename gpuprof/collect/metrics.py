@@ -45,7 +45,15 @@ _OF_HOSTS_DRAM = ("traffic.dram", "throughput.dram")
 _QUANTITIES: Mapping[Question, tuple[str, ...]] = {
     "work": ("work.", "peak."),
     "tensor-work": ("work.tensor.",),
-    "memory": ("hit-rate.", "bytes-per-sector.", "count.global", "count.local", "count.shared", "count.bank"),
+    "memory": (
+        "fabric.",
+        "hit-rate.",
+        "bytes-per-sector.",
+        "count.global",
+        "count.local",
+        "count.shared",
+        "count.bank",
+    ),
     "pipes": ("pipe.", "scheduler.", "count.instructions", "count.thread"),
     "waits": ("scheduler.",),
 }

@@ -27,7 +27,7 @@ from gpuprof.model.recorded import ProfiledInstruction, RuleResult
 from gpuprof.model.roofline import is_possible
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
 from gpuprof.model.stalls import stall_name
-from gpuprof.model.told import OR_MORE, messages_of
+from gpuprof.model.told import OR_LESS, OR_MORE, messages_of
 from gpuprof.units import WARP_THREADS
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -180,6 +180,15 @@ class Case:
     def is_told(self, unit: str) -> bool:
         """Tell whether it is only known how busy a unit is at least: by NVIDIA's rule, or by some of its parts."""
         return any(known.unit == unit and known.definition == OR_MORE for known in self.kernel.throughput)
+
+    def at_most(self, unit: str) -> float | None:
+        """Return what a unit needs at most; None where that is not known."""
+        return self.needs.get(unit, self._bounded.get(unit))
+
+    @cached_property
+    def _bounded(self) -> Mapping[str, float]:
+        """Speed of light of each unit, or what it is at most."""
+        return {known.unit: known.fraction for known in self.kernel.throughput if known.definition in (None, OR_LESS)}
 
     def light_metric(self, unit: str) -> str:
         """Return the name of the metric behind a unit's speed of light; empty where it has none of its own.
@@ -338,7 +347,7 @@ class Case:
         known = [(name, part) for name, part in parts if part is not None]
         if known:
             return max(known, key=lambda item: item[1])
-        memory, others = self.utilisation.get("memory"), [self.utilisation.get(unit) for unit in ("dram", "l2")]
+        memory, others = self.utilisation.get("memory"), [self._bounded.get(unit) for unit in ("dram", "l2")]
         parts_known = [value for value in others if value is not None]
         if memory is None or len(parts_known) < len(others) or AS_BUSY * memory <= max(parts_known):
             return None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
 from gpuprof.diagnose.dram_latency import FAR, IDLE, QUEUED, cycles_per_load
 from gpuprof.diagnose.far_memory import HOST_FILLS, HOST_MISSES, TAKES_IN, far_memory, shares_memory
+from gpuprof.diagnose.l2_parts import FABRIC, FABRIC_FULL, L2Part, busiest_part, fabric_busy
 from gpuprof.diagnose.latency import DOMINANT
 from gpuprof.diagnose.launch import count_of
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
@@ -92,6 +93,7 @@ _ACTIONS = {
     "l2": "Move fewer bytes through L2: larger tiles, reuse in registers, shared memory",
     "l2-once": "Move fewer bytes: fuse kernels, use a narrower type",
     "l2-unknown": "Move fewer bytes through L2: keep what is read again in registers and shared memory, or fuse",
+    "l2-requests": "Send fewer requests to L2: coalesced and wide accesses, atomics combined before they are sent",
     "l1": "Make fewer and wider accesses: 16 bytes per thread, values kept in registers",
     "kept": "Check coalescing, and keep values in registers or shared memory: wider accesses do not help",
     "in-flight": "Keep more bytes in flight; at the ceiling move fewer: fuse kernels, reuse data on chip",
@@ -111,6 +113,11 @@ _ADVICE = {
         f"Where L2 moves more than DRAM does, values are read again: serve more {_ON_CHIP} Where each is used once, "
         "only fewer bytes help: fuse kernels, use a narrower type. To see which it is, profile again with ncu "
         "--section MemoryWorkloadAnalysis."
+    ),
+    "l2-requests": (
+        "Let consecutive threads access consecutive addresses, so that each request of a warp takes few lines and uses "
+        "all of each, and store 16 bytes per thread. Combine atomics in registers, by shuffles or in shared memory "
+        "before one of them goes to global memory. Keep what is read again in registers or shared memory."
     ),
     "l2-once": f"Most of what L2 moves goes to or comes from DRAM, so that little is read again. {_FEWER_BYTES}",
     "l1": (
@@ -147,7 +154,7 @@ def _is_busiest(case: Case, level: str) -> bool | None:
     Every byte of DRAM passes the others: where one is equally busy, DRAM is the limit.
     """
     own, dram = case.needs[level], case.needs.get("dram")
-    others = {other: case.needs.get(other) for other in _LEVELS if other != level}
+    others = {other: case.at_most(other) for other in _LEVELS if other != level}
     most = own / AS_BUSY if level == "dram" else own
     if any(value is not None and value > most for value in others.values()):
         return False
@@ -186,7 +193,7 @@ _MOST_BUSY = 110.0
 
 def _confidence(case: Case, level: str) -> Confidence:
     """What is busier than all other levels is the limit; with DRAM's speed unknown, DRAM can be, and so can the SM."""
-    if SM not in case.needs and 100 * case.needs[level] < NEAR_ROOF.value:
+    if SM not in case.needs and 100 * case.needs.get(level, 1.0) < NEAR_ROOF.value:
         return "guess"
     return "inferred" if "dram" in case.needs or case.is_told(level) or _is_busiest(case, level) else "guess"
 
@@ -312,34 +319,55 @@ def _waited_evidence(waited: float | None) -> tuple[Evidence, ...]:
 
 
 def _l2(case: Case) -> Iterator[RuleVerdict]:
-    fraction = _busy(case, "l2")
-    if fraction is None or _is_busiest(case, "l2") is False or _sm_is_ahead(case, fraction):
+    """Name the part of L2 that limits; only of those that carry bytes does the headline have bytes."""
+    full_fabric = _full_fabric(case)
+    if full_fabric is not None:
+        metric, fraction = full_fabric
+        evidence = (Evidence(metric, 100 * fraction, "%", threshold=FABRIC_FULL.value, meaning="fabric of L2 busy"),)
+        yield _l2_verdict(case, FABRIC, fraction, f"L2 fabric: {format_percent(fraction)} of peak", evidence)
         return
-    if _is_beside_bandwidth(case, fraction):
+    fraction_of_parts = _busy(case, "l2")
+    if fraction_of_parts is None or _is_busiest(case, "l2") is False or _sm_is_ahead(case, fraction_of_parts):
         return
+    part = busiest_part(case)
+    if part is not None and part.by_bytes:
+        headline = _headline(case, "l2", fraction_of_parts, near=False)
+    else:
+        or_more = " or more" if case.is_told("l2") else ""
+        name = f"L2 {part.name}" if part is not None else "L2 bandwidth"
+        headline = f"{name}: {format_percent(fraction_of_parts)} of peak{or_more}"
+    yield _l2_verdict(case, part, fraction_of_parts, headline, _evidence(case, "l2", fraction_of_parts))
+
+
+def _full_fabric(case: Case) -> tuple[str, float] | None:
+    """Return how busy the fabric of L2 is, and its metric, if it is well used and nothing else in memory is as busy."""
+    fabric = fabric_busy(case)
+    if fabric is None or 100 * fabric[1] < FABRIC_FULL.value or _sm_is_ahead(case, fabric[1]):
+        return None
+    levels = [case.needs.get(level, 0.0) for level in _LEVELS]
+    return fabric if max(levels) < AS_BUSY * fabric[1] else None
+
+
+def _l2_verdict(
+    case: Case, part: L2Part | None, fraction: float, headline: str, evidence: tuple[Evidence, ...]
+) -> RuleVerdict:
     is_read_again = _is_read_again(case)
     kind = "l2" if is_read_again else "l2-once" if is_read_again is False else "l2-unknown"
-    yield RuleVerdict(
-        headline=_headline(case, "l2", fraction, near=False),
-        why="L2 is the busiest memory level: fewer bytes through it make the kernel faster.",
+    if part is not None and not part.by_bytes:
+        kind = "l2-requests"
+    by_part = f", by its {part.name}. {part.does}" if part is not None else "."
+    # Bytes that are not read again are DRAM's as well.
+    levels = () if kind == "l2-once" else ("dram",)
+    return RuleVerdict(
+        headline=headline,
+        why=f"L2 is the busiest memory level{by_part}",
         action=_ACTIONS[kind],
         advice=_ADVICE[kind],
         confidence=_confidence(case, "l2"),
-        # Bytes that are not read again are DRAM's as well.
-        saving=_reuse(case, fraction) if is_read_again is False else _reuse(case, fraction, "dram"),
-        evidence=_evidence(case, "l2", fraction),
+        saving=_reuse(case, fraction, *levels),
+        evidence=evidence,
         location=case.place_of_stall("long_scoreboard", "lg_throttle"),
     )
-
-
-def _is_beside_bandwidth(case: Case, fraction: float) -> bool:
-    """Tell whether what is busy in L2 is a part that carries no bytes.
-
-    NVIDIA's memory throughput counts the bandwidths of L2, and not all of its parts: below L2 it is those of no level
-    that is a limit.
-    """
-    memory = case.utilisation.get("memory")
-    return memory is not None and 100 * memory < BUSY.value and memory + TWO_PASSES < fraction
 
 
 def _is_read_again(case: Case) -> bool | None:
@@ -494,14 +522,14 @@ _FEWER_PASSES = (
 def _many_passes(case: Case, *, uses_shared: bool) -> str:
     """Say what takes so many passes: how idle L2 is tells scattered accesses that miss L1 from the rest."""
     why = "A request of a warp takes one to four L1 wavefronts by its width; more come from "
-    l2, l1 = case.needs.get("l2"), case.needs["l1"]
+    l2, l1 = case.at_most("l2"), case.needs["l1"]
     if not uses_shared:
         return f"{why}uncoalesced accesses or bank conflicts."
     if l2 is None or 100 * l2 >= FROM_L2.value * l1:
         return f"{why}uncoalesced accesses or bank conflicts; the metrics of this report do not show which."
     return (
-        f"{why}bank conflicts in shared memory or scattered global accesses. L2 is only {format_percent(l2)} busy, so "
-        "most wavefronts fetch nothing from it: they are bank conflicts, or scattered accesses that hit in L1."
+        f"{why}bank conflicts in shared memory or scattered global accesses. L2 is at most {format_percent(l2)} busy, "
+        "so most wavefronts fetch nothing from it: they are bank conflicts, or scattered accesses that hit in L1."
     )
 
 
@@ -740,17 +768,18 @@ RULES = (
         "l2",
         "L2",
         _l2,
-        "Speed of light of L2 against that of DRAM and L1, and its bytes against DRAM's: twice as many or fewer are "
-        "hardly read again. It is a guess with DRAM's unknown, and under 80 % with "
+        "The busiest part of L2 (data, tag lookups, crossbar to or from the SMs, atomic unit) against DRAM and L1, or "
+        "the fabric between its halves, where that was collected and is at 80 % or more; and its bytes against DRAM's: "
+        "twice as many or fewer are hardly read again. It is a guess with DRAM's unknown, and under 80 % with "
         "the SM's unknown. Where none was collected of a level that NVIDIA's rule names the bottleneck, it is 60 % or "
         "more, as that rule says so from there on.",
         f"{_REUSE_GAIN.format(below='DRAM')} Where L2's bytes are hardly read again, fewer of them are fewer of "
         "DRAM's: what that needs is then no bound, and its bytes are not held.",
         (_scattered("l2"), _spilled("l2"), _ATOMIC),
-        thresholds=(BALANCED,),
+        thresholds=(BALANCED, FABRIC_FULL),
         silent="L2 is under 60 % busy, or L1 is busier, or DRAM is within a twentieth of it, or the SM is busier by "
-        "more than 10 points, or it was not collected; or NVIDIA's memory throughput, which counts L2's bandwidths, is "
-        "under 60 % and below L2: then a part of it is busy that carries no bytes.",
+        "more than 10 points, or its parts were not collected: L2's own figure counts the fabric between its halves, "
+        "too (A100, H100, B200).",
     ),
     _bandwidth_rule(
         "l1",

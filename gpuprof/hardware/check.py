@@ -49,7 +49,8 @@ QUANTITIES = {
     *(f"{kind}.{path}" for kind in ("work", "peak") for path in PATHS),
     *(f"traffic.{level}" for level in LEVELS),
     *(f"throughput.{unit}" for unit in ("sm", "memory", *LEVELS)),
-    "hit-rate.l1", "hit-rate.l2", "bytes-per-sector.ld", "bytes-per-sector.st", *(f"pipe.{pipe}" for pipe in PIPES),
+    "fabric.l2", "hit-rate.l1", "hit-rate.l2", "bytes-per-sector.ld", "bytes-per-sector.st",
+    *(f"pipe.{pipe}" for pipe in PIPES),
     *(f"scheduler.{what}" for what in ("issue-active", "issue-slots", "eligible-warps", "active-warps")),
     *(f"count.{name}" for name in COUNTS),
 }  # fmt: skip

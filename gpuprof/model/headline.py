@@ -18,7 +18,7 @@ from gpuprof.model.session import (
     Stall,
 )
 from gpuprof.model.stalls import NOT_STALLED
-from gpuprof.model.told import OR_MORE
+from gpuprof.model.told import OR_LESS, OR_MORE
 
 TWO_PASSES = 0.02
 """What one counter can differ by in two passes of ncu; memory as a whole repeats its busiest part but for that."""
@@ -85,6 +85,7 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
         return NearestLimit(unit, fraction, or_more=busiest.definition == OR_MORE)
     if memory > fraction + TWO_PASSES or (unit == "sm" and memory >= fraction - TWO_PASSES):
         unit, fraction = "memory", memory
+    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition in (None, OR_LESS)}
     levels = {level: known[level] for level in ("dram", "l2", "l1") if level in known}
     if unit == "memory" and levels.keys() >= {"dram", "l2"}:
         busier = max(levels, key=lambda level: levels[level])

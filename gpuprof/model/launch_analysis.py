@@ -25,6 +25,7 @@ from gpuprof.model.ceilings import (
 from gpuprof.model.counts import launch_counts
 from gpuprof.model.field_types import THROUGHPUT_UNITS, CeilingOrigin
 from gpuprof.model.groups import Resources
+from gpuprof.model.l2_busy import with_l2_bounded
 from gpuprof.model.occupancy import (
     blocks_at_once,
     launch_resources,
@@ -59,13 +60,14 @@ from gpuprof.model.session import (
     Work,
 )
 from gpuprof.model.stalls import LEAST_SAMPLES, stall_breakdown
-from gpuprof.model.told import OR_MORE, ToldWarps, bottleneck, messages_of, told_warps
+from gpuprof.model.told import OR_LESS, OR_MORE, ToldWarps, bottleneck, messages_of, told_warps
 from gpuprof.units import format_si
 
 _FLOP_PER_HFMA2 = 4
 """What the FP16 counters see in one HFMA2 thread instruction: two lanes, multiply and add."""
 
 _FULL = 100.0
+_FABRIC = "fabric.l2"
 _HALVES = ("fmaheavy", "fmalite")
 """Parts of a pipe, which count with it."""
 _SAME_OCCUPANCY = 0.5
@@ -160,7 +162,7 @@ class _LaunchAnalysis(Struct):
         self.above_ceiling = frozenset(self._above_ceiling(work, traffic))
         messages = messages_of(launch.details)
         busy = (unit for unit in self._throughput(traffic) if self._can_be(f"throughput.{unit.unit}", unit.fraction))
-        throughput = self._with_bottleneck(tuple(busy), messages)
+        throughput = self._with_bottleneck(with_l2_bounded(tuple(busy)), messages)
         told = told_warps(messages)
         scheduler = self._scheduler(told)
         occupancy = self._occupancy(scheduler, told)
@@ -414,11 +416,16 @@ class _LaunchAnalysis(Struct):
             busy = self._quantity(f"throughput.{unit}", self.clocks, quiet=is_known)
             if busy is not None:
                 said = {"derived": busy.definition, "estimated": OR_MORE}
-                yield Throughput(unit, busy.value / 100, said.get(busy.basis))
+                is_bound = unit == "l2" and len(busy.metrics) == 1 and self._may_have_fabric()
+                yield Throughput(unit, busy.value / 100, OR_LESS if is_bound else said.get(busy.basis))
             elif moved is not None:
                 yield Throughput(unit, moved)
             elif by_parts is not None:
                 yield by_parts
+
+    def _may_have_fabric(self) -> bool:
+        """Return whether L2 is divided, so that its own figure counts the fabric between its halves, or may be."""
+        return _FABRIC in self.hardware.arch.counters or not self.hardware.arch.compute_capability
 
     def _sm_by_parts(self) -> Throughput | None:
         """Return how busy the SM is by its busiest part, issue slots or a pipe; no less if a part was not collected."""

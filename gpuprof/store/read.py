@@ -12,8 +12,10 @@ from functools import cache
 from typing import Any, TypeVar, get_args
 
 import msgspec
+from msgspec import structs
 
 from gpuprof.errors import DamagedInput, InputError, hinted
+from gpuprof.model.l2_busy import without_fabric
 from gpuprof.model.session import SCHEMA_VERSION, SchemaVersion, Session
 from gpuprof.store.contradictions import (
     refuse_contradicting_work,
@@ -48,7 +50,8 @@ def read_session(data: str | bytes, file: str) -> Session:
         refuse_contradictions(session, session.kernels, file)
         for kernel in session.kernels:
             refuse_contradicting_work(kernel, file)
-    return without_foreign_command(session)
+    session = without_foreign_command(session)
+    return structs.replace(session, kernels=tuple(map(without_fabric, session.kernels)))
 
 
 def refuse_too_many_values(pieces: Iterable[str | bytes], size: int, file: str) -> None:

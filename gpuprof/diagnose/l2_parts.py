@@ -1,0 +1,63 @@
+"""The parts of L2, of which the busiest one limits: only some of them carry bytes.
+
+What each counts is in NVIDIA's descriptions of the metrics (`ncu --query-metrics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.rule import percent
+
+FABRIC_FULL = percent(
+    "fabric of L2",
+    80.0,
+    "NVIDIA's memory throughput leaves the fabric out, so it is a limit only where it is well used",
+)
+_FABRIC = "fabric.l2"
+_ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+
+
+class L2Part(Struct, frozen=True):
+    """A part of L2: what it is called, the sentence that says what it does, and whether fewer bytes relieve it."""
+
+    name: str
+    does: str
+    by_bytes: bool = False
+
+
+_SECTORS = L2Part("data", "L2 looks up, reads and writes data in sectors of 32 bytes.", by_bytes=True)
+_PARTS: Mapping[str, L2Part] = {
+    "lts__t_sectors": _SECTORS,
+    "lts__d_sectors": _SECTORS,
+    "lts__lts2xbar_cycles_active": L2Part(
+        "crossbar to the SMs", "What L2 sends to the SMs takes 32 bytes a cycle and slice.", by_bytes=True
+    ),
+    "lts__xbar2lts_cycles_active": L2Part(
+        "crossbar from the SMs", "Requests, stores and atomics arrive in packets: their number counts, not their bytes."
+    ),
+    "lts__t_tag_requests": L2Part(
+        "tag lookups", "L2 looks up one line of 128 bytes for each request: their number counts, not their bytes."
+    ),
+    "lts__d_atomic_input_cycles_active": L2Part("atomic unit", "L2 executes the atomics on global memory."),
+}
+FABRIC = L2Part("fabric", "What an SM reads from the far half of L2 crosses the fabric between the two.", by_bytes=True)
+
+
+def busiest_part(case: Case) -> L2Part | None:
+    """Return the busiest part of L2; None where its parts were not collected."""
+    return _PARTS.get(case.light_metric("l2").removesuffix(_ELAPSED))
+
+
+def fabric_busy(case: Case) -> tuple[str, float] | None:
+    """Return the metric of the fabric between the halves of L2 and how busy it is; None where it was not collected."""
+    chain = case.recorded.hardware.arch.counters.get(_FABRIC, ())
+    for link in chain:
+        for metric, factor in link.terms:
+            busy = case.number(metric)
+            if busy is not None:
+                return metric, factor * busy
+    return None

@@ -1,0 +1,56 @@
+"""How busy L2 is where only its own figure was recorded, which on divided caches counts the fabric between the halves.
+
+`lts__throughput` is the largest of the parts of L2 that `gpu__compute_memory_throughput` counts too, and of
+`lts__ltcfabric2ltc_cycles_active`, which that leaves out. So L2 is no busier than either figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from gpuprof.model.field_types import ThroughputUnit
+from gpuprof.model.headline import TWO_PASSES
+from gpuprof.model.recorded import Missing
+from gpuprof.model.session import KernelProfile, Throughput
+from gpuprof.model.told import OR_LESS
+
+_WHY = "L2's own figure is above that of all memory: it counts the fabric between the halves of L2"
+_HOW = "profile again: gpuprof run collects the parts of L2, as ncu --set full does"
+
+
+def with_l2_bounded(throughput: tuple[Throughput, ...]) -> tuple[Throughput, ...]:
+    """Return the units with L2 no busier than memory as a whole, and as busy as that if no other level is.
+
+    Only an L2 that is known from above changes.
+    """
+    units = {unit.unit: unit for unit in throughput}
+    l2, memory = units.get("l2"), units.get("memory")
+    if l2 is None or memory is None or l2.definition != OR_LESS:
+        return throughput
+    if _is_alone(units, memory) and memory.fraction <= l2.fraction + TWO_PASSES:
+        bounded = Throughput("l2", memory.fraction)
+    else:
+        bounded = Throughput("l2", min(l2.fraction, memory.fraction), OR_LESS)
+    return tuple(bounded if unit is l2 else unit for unit in throughput)
+
+
+def _is_alone(units: Mapping[ThroughputUnit, Throughput], memory: Throughput) -> bool:
+    """Return whether neither DRAM nor L1 is as busy as memory as a whole, as far as both are known."""
+    dram, l1 = units.get("dram"), units.get("l1")
+    if dram is None or l1 is None or dram.definition is not None or l1.definition is not None:
+        return False
+    return max(dram.fraction, l1.fraction) + TWO_PASSES < memory.fraction
+
+
+def without_fabric(kernel: KernelProfile) -> KernelProfile:
+    """Return a kernel of a saved session without an L2 that is busier than memory as a whole, which no part can be."""
+    units = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
+    if "l2" not in units or "memory" not in units or units["l2"] <= units["memory"]:
+        return kernel
+    return structs.replace(
+        kernel,
+        throughput=tuple(unit for unit in kernel.throughput if unit.unit != "l2"),
+        missing=(*kernel.missing, Missing("throughput.l2", _WHY, _HOW)),
+    )

@@ -1,0 +1,131 @@
+"""How busy L2 is, and which of its parts limits, on everything recorded and on launches made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import gpuprof
+from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.l2_busy import with_l2_bounded
+from gpuprof.model.session import KernelProfile, Session, Throughput
+from gpuprof.model.told import OR_LESS
+from tests.kernels import Made, busy, made
+from tests.readings import session_of
+from tests.rule_examples import FABRIC
+from tests.table import each_row
+
+ROOT = Path(__file__).parent
+H100 = ROOT / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
+TRANSFORMER = H100 / "run-transformer" / "run" / "session.json"
+RECORDED = [*sorted(H100.rglob("*.ncu-rep")), *sorted((ROOT.parent / "recordings").glob("*.gz"))]
+RULE = "l2-bandwidth"
+TWO_RUNS = 0.002
+"""NVIDIA's figure of memory and the parts of L2 are counted in different passes."""
+WHOLE = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
+TAGS = "lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed"
+FROM_SMS = "lts__xbar2lts_cycles_active.avg.pct_of_peak_sustained_elapsed"
+TO_SMS = "lts__lts2xbar_cycles_active.avg.pct_of_peak_sustained_elapsed"
+ATOMICS = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"
+BYTES = {"gpu__time_duration.sum": 1e-3, "lts__t_sectors_srcunit_tex.sum": 1e8}
+
+
+def units(kernel: KernelProfile) -> dict[str, float]:
+    return {unit.unit: unit.fraction for unit in kernel.throughput}
+
+
+def with_both(session: Session) -> list[dict[str, float]]:
+    return [known for known in map(units, session.kernels) if known.keys() >= {"l2", "memory"}]
+
+
+@each_row("path", RECORDED, ids=lambda path: str(path.relative_to(ROOT.parent)))
+def test_l2_is_no_busier_than_nvidias_memory_speed_of_light(path: Path) -> None:
+    for kernel in session_of(path).kernels:
+        known = units(kernel)
+        if known.keys() >= {"l2", "memory"}:
+            assert known["l2"] <= known["memory"] + TWO_RUNS
+        if "dram" in known and any(finding.rule == RULE for finding in kernel.findings):
+            assert known["dram"] < known["l2"]
+
+
+def test_enough_recorded_launches_have_both_figures() -> None:
+    assert sum(len(with_both(session_of(path))) for path in RECORDED) >= 30
+
+
+def test_a_saved_l2_that_is_busier_than_all_memory_is_missing() -> None:
+    session = gpuprof.load(TRANSFORMER)
+    assert all(known["l2"] <= known["memory"] for known in with_both(session))
+    lacking = [kernel for kernel in session.kernels if any(gap.what == "throughput.l2" for gap in kernel.missing)]
+    assert len(lacking) == 70
+    assert all("l2" not in units(kernel) for kernel in lacking)
+
+
+def test_parts_of_l2_in_a_recorded_report() -> None:
+    """By `ncu --import full.ncu-rep --page raw`: the largest part of L2 is 44.7 % of saxpy, 86.3 % of the transpose."""
+    *_, saxpy, transpose = session_of(H100 / "run-launches" / "full.ncu-rep").kernels
+    assert units(saxpy)["l2"] == pytest.approx(0.4475, abs=5e-4)
+    assert units(transpose)["l2"] == pytest.approx(0.863, abs=5e-4)
+    (finding,) = (finding for finding in transpose.findings if finding.rule == RULE)
+    assert finding.evidence[0].metric == FROM_SMS
+    assert "B/s" not in finding.headline
+
+
+@each_row(
+    ("parts", "metric", "has_bytes"),
+    [
+        ({}, "lts__t_sectors.avg.pct_of_peak_sustained_elapsed", True),
+        ({TO_SMS: 80.0}, TO_SMS, True),
+        ({TAGS: 80.0}, TAGS, False),
+        ({FROM_SMS: 80.0}, FROM_SMS, False),
+        ({ATOMICS: 80.0}, ATOMICS, False),
+    ],
+)
+def test_the_part_that_limits_is_named_and_has_bytes_only_if_it_carries_them(
+    parts: dict[str, float], metric: str, *, has_bytes: bool
+) -> None:
+    (finding,) = made(busy(dram=20, l2=70), parts, BYTES).findings(RULE)
+    assert finding.evidence[0].metric == metric
+    assert ("3.20 TB/s" in finding.headline) == has_bytes
+
+
+@each_row(
+    ("launch", "is_named"),
+    [
+        (made(busy(dram=60, l2=40), {FABRIC: 85.0}), True),
+        (made(busy(dram=60, l2=40), {FABRIC: 79.0}), False),
+        (made(busy(dram=82, l2=40), {FABRIC: 85.0}), False),
+        (made(busy(dram=60, l2=84), {FABRIC: 85.0}), False),
+        (made(busy(dram=60, l2=40, sm=97), {FABRIC: 85.0}), False),
+    ],
+)
+def test_the_fabric_is_a_limit_where_it_is_well_used_and_nothing_else_is(launch: Made, *, is_named: bool) -> None:
+    named = [finding for finding in launch.findings(RULE) if finding.evidence[0].metric == FABRIC]
+    assert bool(named) == is_named
+
+
+@each_row(
+    ("memory", "dram", "l1", "own", "expected"),
+    [
+        (0.55, 0.55, 0.20, 0.70, (0.55, OR_LESS)),
+        (0.55, 0.30, 0.20, 0.70, (0.55, None)),
+        (0.55, 0.30, 0.54, 0.70, (0.55, OR_LESS)),
+        (0.85, 0.01, 0.20, 0.07, (0.07, OR_LESS)),
+        (0.85, 0.01, None, 0.85, (0.85, OR_LESS)),
+    ],
+)
+def test_a_figure_that_counts_the_fabric_bounds_l2(
+    memory: float, dram: float, l1: float | None, own: float, expected: tuple[float, str | None]
+) -> None:
+    others = (Throughput("l1", l1),) if l1 is not None else ()
+    given = (Throughput("memory", memory), Throughput("dram", dram), Throughput("l2", own, OR_LESS), *others)
+    (l2,) = (unit for unit in with_l2_bounded(given) if unit.unit == "l2")
+    assert (l2.fraction, l2.definition) == expected
+
+
+def test_only_where_l2_is_divided_its_own_figure_is_a_bound() -> None:
+    launch = made(busy(memory=80, dram=80), {WHOLE: 70.0})
+    on_a40 = Made(launch.values, device=RecordedDevice(name="NVIDIA A40", compute_capability="8.6", sm_count=84))
+    for one, definition in ((launch, OR_LESS), (on_a40, None)):
+        (l2,) = (unit for unit in one.profile().throughput if unit.unit == "l2")
+        assert (l2.fraction, l2.definition) == (0.7, definition)
