@@ -87,6 +87,20 @@ def test_a_planted_wrong_number_is_told(source: str, tmp_path: Path, monkeypatch
     assert wrong_kinds == {}
 
 
+def test_what_nothing_explains_names_the_counter_and_blames_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (case,) = (case for case in PLANTED if case.name == "FP64 of tensor cores")
+    text = (data_dir("specs") / case.file).read_text(encoding="utf-8")
+    (tmp_path / case.file).parent.mkdir(parents=True)
+    (tmp_path / case.file).write_text(text.replace(case.right, case.wrong), encoding="utf-8")
+    monkeypatch.setenv("GPUPROF_SPECS", str(tmp_path))
+    session = gpuprof.load(unpacked(RECORDINGS[case.source]))
+    reason = str(disagreeing(session.denominators)[case.fact].reason)
+    assert "op_dfma_pred_on.sum.peak_sustained" in reason and "SM count agrees" in reason and "wrong" not in reason
+    assert session.verdict is not None and not any("differs" in note for note in session.verdict.notes)
+
+
 @each_row(("source", "spec", "fits"), [
     (A100, "a100-40gb-pcie", "a100-80gb-pcie"), (A100, "a100-80gb-sxm", "a100-80gb-pcie"),
     (A100, "a30", "a100-80gb-pcie"), (A10G, "a10", "a10g"), ("h100-transpose", "h200-sxm", "h100-sxm"),

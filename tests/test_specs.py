@@ -23,7 +23,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.parse import parse_arch, parse_gpu
 from gpuprof.hardware.parse_facts import parse_compute_key
-from gpuprof.hardware.specs import ArchSpec, ComputeKey, GpuSpec, compute_rates
+from gpuprof.hardware.specs import ArchSpec, ComputeKey, GpuSpec, compute_rates, rates_without_spec
 from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree, parse_tree
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
@@ -151,7 +151,10 @@ def test_product_overrides_and_removes_rates_of_its_architecture() -> None:
     assert rates[ComputeKey("tensor.fp16", "fp32", "mma.sync")].value == 512
     assert ComputeKey("tensor.fp16", "fp16", "mma.sync") not in rates
     assert rates[ComputeKey("fp32")].value == 256
-    assert compute_rates(arch, None) == arch.compute
+    assert {key.path for key in rates_without_spec(arch, "NVIDIA RTX 5000 Ada Generation")} == {"fp32", "int32"}
+    geforce = rates_without_spec(arch, "NVIDIA GeForce RTX 4070 Laptop GPU")
+    own = compute_rates(arch, PACKAGED.gpu("rtx-4090"))
+    assert {key: fact.value for key, fact in geforce.items()} == {key: fact.value for key, fact in own.items()}
 
 
 def key_of(text: str, *, instruction: bool = True) -> ComputeKey:

@@ -320,7 +320,7 @@ def test_limit_that_is_not_known_says_why(
 
 
 def test_probe_may_name_a_fraction_of_a_limit_or_a_rate_of_its_own() -> None:
-    device, clocks = chip("sm_86", 10), Clocks(sm_hz=1e9)
+    device, clocks = chip("sm_86", 10, name="NVIDIA GeForce RTX 3050"), Clocks(sm_hz=1e9)
     half = probe_limit(PhysicalLimit(Condition(), bandwidth="l1", fraction=0.5, source="loads"), device, clocks, "B/s")
     assert isinstance(half, Bound) and (half.value, half.rate) == (64 * 10 * 1e9, 64)
     own = probe_limit(PhysicalLimit(Condition(), rate=4.0, source="guide"), device, clocks, "result/clk/SM")

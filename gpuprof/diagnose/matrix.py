@@ -307,7 +307,8 @@ def _times(case: Case, path: str) -> dict[str, float]:
 
     Sums are as exact as now.
     """
-    rates = case.recorded.hardware.rates
+    hardware = case.recorded.hardware
+    rates = hardware.arch.compute if _may_be_halved(case, path) else hardware.rates
     plain = rates.get(ComputeKey({"int8": "int32", _INT8_IN_FP32: "fp32"}.get(path, path)))
     if plain is None or not plain.value:
         return {}

@@ -23,6 +23,7 @@ from gpuprof.diagnose.order import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
 from gpuprof.diagnose.untimed import most_telling
+from gpuprof.hardware.specs import is_geforce_rtx
 from gpuprof.model.denominators import told
 from gpuprof.model.field_types import RunState
 from gpuprof.model.headline import asked_of_peak, line_text, listed, main_point, nearest_limit, units_not_collected
@@ -455,6 +456,7 @@ def _only(roles: frozenset[Role]) -> Role | None:
 
 
 def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
+    yield from _without_spec(session)
     first = _most_of_run(session)
     yield from (_of_the_run(session, *told) for told in _of_run(session) if told != first)
     shares = [kernel.time_share or 0.0 for kernel in session.kernels if kernel.id in set_up]
@@ -472,6 +474,23 @@ def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
     yield from dict.fromkeys(text for device in session.devices for text in told(device, session.denominators))
     if session.excluded is not None:
         yield exclusion_text(session.excluded)
+
+
+def _without_spec(session: Session) -> Iterator[str]:
+    """Say which ceilings are not known of a GPU that has counters and no spec, and how to give one."""
+    counted = {kernel.device for kernel in session.kernels if kernel.throughput or kernel.work}
+    for device in session.devices:
+        if device.spec is not None or device.id not in counted:
+            continue
+        if device.name is None:
+            yield "The report does not name its GPU: no tensor, FP64 or FP16 ceiling is known. Name a spec with --spec."
+        elif is_geforce_rtx(device.name):
+            yield f"{device.name} has no spec: its tensor and FP64 ceilings are those of other GeForce RTX cards."
+        else:
+            yield (
+                f"{device.name} has no spec: no tensor, FP64 or FP16 ceiling is known, unless the report has it. "
+                "Give one with --spec FILE."
+            )
 
 
 def _counted_beside(session: Session, spoken: KernelProfile | None) -> Iterator[str]:

@@ -25,7 +25,7 @@ HOWS = (
 
 _ARCH_KEYS = {
     "schema", "kind", "name", "base", "compute_capability", "family", "chips", "ncu_chip", "compile",
-    "sources", "limits", "compute", "operations", "bandwidth", "counters", "stalls",
+    "sources", "limits", "compute", "geforce", "operations", "bandwidth", "counters", "stalls",
 }  # fmt: skip
 _GPU_KEYS = {"schema", "kind", "name", "title", "arch", "sources", "match", "facts", "rated", "compute"}
 _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
@@ -76,6 +76,7 @@ def parse_arch(tree: YamlNode, *, generic: bool = False) -> ArchSpec:
         target=_sourced_target(top, sources),
         limits=limits,
         compute={key: fact for key, fact in parse_rates(top, sources).items() if fact is not None},
+        geforce=parse_rates(top, sources, "geforce"),
         operations=parse_facts(top, "operations", sources, OPERATIONS),
         bandwidth=parse_facts(top, "bandwidth", sources, BANDWIDTHS),
         stalls=top.texts("stalls") or (),

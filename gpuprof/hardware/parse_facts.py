@@ -80,10 +80,10 @@ def positive(entry: Fields, key: str, unit: str) -> float:
     return value
 
 
-def parse_rates(top: Fields, sources: Sources) -> dict[ComputeKey, Fact | None]:
-    """Read the table `compute`, per clock and SM; None removes a rate of the architecture."""
+def parse_rates(top: Fields, sources: Sources, table: str = "compute") -> dict[ComputeKey, Fact | None]:
+    """Read a table of rates per clock and SM; None removes a rate of the architecture."""
     rates: dict[ComputeKey, Fact | None] = {}
-    for text, node in top.mapping("compute").items():
+    for text, node in top.mapping(table).items():
         key = parse_compute_key(text, node, instruction=True)
         unit = "OP/clk/SM" if "int" in key.path else "FLOP/clk/SM"
         rates[key] = None if node.value is None else _rate(node, text, sources, unit)

@@ -82,6 +82,7 @@ class ArchSpec(Struct, frozen=True):
     target: str | None
     limits: Mapping[str, Fact]
     compute: Mapping[ComputeKey, Fact]
+    geforce: Mapping[ComputeKey, Fact | None]
     operations: Mapping[str, Fact]
     bandwidth: Mapping[str, Fact]
     stalls: tuple[str, ...]
@@ -143,12 +144,32 @@ class GpuSpec(Struct, frozen=True):
         return fact.value if fact is not None else None
 
 
-def compute_rates(arch: ArchSpec, gpu: GpuSpec | None) -> dict[ComputeKey, Fact]:
+_OF_ALL_PRODUCTS = ("fp32", "int32")
+"""No product of an architecture is known to have less of these per SM; of the others some have (H800, H20, L40)."""
+
+
+def is_geforce_rtx(name: str) -> bool:
+    """Return whether a GPU of this name is a GeForce RTX card, all of which limit some tensor rates alike."""
+    return "GeForce RTX" in name
+
+
+def compute_rates(arch: ArchSpec, gpu: GpuSpec) -> dict[ComputeKey, Fact]:
     """Return FLOP (or OP) per clock and SM by path: the architecture's, with the product's exceptions applied."""
-    rates = dict(arch.compute)
-    for key, fact in (gpu.compute if gpu is not None else {}).items():
-        if fact is None:
-            rates.pop(key, None)
-        else:
-            rates[key] = fact
-    return rates
+    of_family = arch.geforce if is_geforce_rtx(gpu.title) else {}
+    return _with_exceptions(arch.compute, {**of_family, **gpu.compute})
+
+
+def rates_without_spec(arch: ArchSpec, name: str | None) -> dict[ComputeKey, Fact]:
+    """Return the rates of a product that no spec describes: those that all products of its architecture share.
+
+    GeForce RTX cards share all rates.
+    """
+    if name is not None and is_geforce_rtx(name):
+        return _with_exceptions(arch.compute, arch.geforce)
+    return {key: fact for key, fact in arch.compute.items() if key.path in _OF_ALL_PRODUCTS}
+
+
+def _with_exceptions(
+    rates: Mapping[ComputeKey, Fact], exceptions: Mapping[ComputeKey, Fact | None]
+) -> dict[ComputeKey, Fact]:
+    return {key: fact for key, fact in {**rates, **exceptions}.items() if fact is not None}

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.certificates import Certificate, trust
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
+from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates, rates_without_spec
 from gpuprof.hardware.trust import Trust
 from gpuprof.model.l2_slices import ATTRIBUTE, L2_PEAK, counted_slices
 from gpuprof.model.quantities import Clocks, first_counted
@@ -76,7 +76,7 @@ class Hardware(Struct, frozen=True):
         certificates: tuple[Certificate, ...] = (),
     ) -> Hardware:
         """Combine an architecture with its product's exceptions, what was measured on it, what vouches for counters."""
-        rates = compute_rates(arch, gpu)
+        rates = compute_rates(arch, gpu) if gpu is not None else rates_without_spec(arch, device.name)
         return cls(arch, gpu, device, rates=rates, measured=measured, certificates=certificates)
 
     def trust(self, quantity: str, metrics: Iterable[str]) -> Trust:

@@ -27,6 +27,7 @@ _MEMORY_TOLERANCE = 0.12
 _SPARSITY = 2.0
 """Structured sparsity doubles the rate of a matrix instruction."""
 _OTHER_CLOCK = "the spec has another clock than this GPU"
+_ANOTHER_GPU = ("product", "units")
 _MOST_NAMED = 3
 _MOST_TOLD = 3
 
@@ -68,10 +69,10 @@ def audited(device: int, peaks: ImpliedPeaks, hardware: Hardware) -> tuple[Denom
 
 
 def told(device: Device, denominators: Iterable[Denominator]) -> Iterator[str]:
-    """Write a sentence for each reason why a GPU's spec and its report differ, with the numbers of both."""
+    """Write a sentence where a report is of another product than its spec, or of a part of one, with both numbers."""
     reasons: dict[str, list[Denominator]] = {}
     for check in denominators:
-        if check.device == device.id and check.disagreement is not None:
+        if check.device == device.id and check.disagreement in _ANOTHER_GPU:
             reasons.setdefault(check.reason or check.disagreement, []).append(check)
     gpu, spec = (
         device.name or f"GPU {device.id}",
@@ -234,10 +235,36 @@ def _reason(check: _Check, peaks: ImpliedPeaks, hardware: Hardware) -> tuple[Dis
     if others:
         return "product", f"the report fits {' or '.join(others)} better"
     return (
-        _fewer_units(check, hardware)
-        or _other_clock(check, peaks, hardware)
-        or ("spec", "no other product, clock, slice or sparsity explains it, so the spec is probably wrong")
+        _fewer_units(check, hardware) or _other_clock(check, peaks, hardware) or ("spec", _unexplained(check, hardware))
     )
+
+
+def _unexplained(check: _Check, hardware: Hardware) -> str:
+    """Say what implies another number, and which attribute of the device agrees with the spec all the same."""
+    device, gpu = hardware.device, hardware.gpu
+    attributes: tuple[tuple[str, float | None, str], ...]
+    attributes = (
+        ("bus width", device.memory_bus_bits, "memory_bus"),
+        ("L2 size", device.l2_bytes, "l2_size"),
+        ("SM count", device.sm_count, "sm_count"),
+    )
+    relevant = (
+        attributes[:1] if check.unit.startswith("DRAM") else attributes[1:] if _is_of_l2(check) else attributes[2:]
+    )
+    agreeing = [
+        name
+        for name, recorded, fact in relevant
+        if gpu is not None
+        and recorded
+        and (specified := gpu.number(fact))
+        and _alike(recorded / specified, 1, TOLERANCE)
+    ]
+    attribute = f"the device's {' and '.join(agreeing)} agrees with the spec; " if agreeing else ""
+    return f"{attribute}{check.implied.source} implies another number, and no other product, clock or slice explains it"
+
+
+def _is_of_l2(check: _Check) -> bool:
+    return check.unit.startswith("L2")
 
 
 def _products_that_fit(check: _Check, peaks: ImpliedPeaks, hardware: Hardware) -> list[str]:

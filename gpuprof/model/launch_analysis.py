@@ -342,7 +342,10 @@ class _LaunchAnalysis(Struct):
         if self.clocks.sm_hz is None:
             return Missing(f"peak.{path}", "the report has no SM clock", "collect with ncu --set full")
         arch = self.hardware.arch
-        gpu = arch.name if arch.compute_capability else "this GPU, whose architecture is not known"
+        if self.hardware.gpu is None and arch.compute_capability:
+            gpu = f"this GPU, which has no spec: others of {arch.name} differ in it"
+        else:
+            gpu = arch.name if arch.compute_capability else "this GPU, whose architecture is not known"
         why = f"no rate of {kinds} is known for {gpu}"
         return Missing(f"peak.{path}", why, "measure it, or give it in a spec with --spec FILE")
 
