@@ -112,11 +112,14 @@ def test_another_product_is_told_and_named(source: str, spec: str, fits: str) ->
 
 
 def test_a_real_report_agrees_with_its_spec(real_report: Path) -> None:
-    """But for the clocks of cards of board makers, which are higher than those of the reference boards."""
+    """But for the clocks of cards of board makers, which are higher than those of the reference boards.
+
+    A Xavier shares its memory with the processor, and its attributes of memory are not taken.
+    """
     checks = denominators(real_report)
     board = "cuda_learning_mojo-profile", "cudacode-profile"
     assert set(disagreeing(checks)) == ({"boost_clock"} if real_report.stem in board else set())
-    assert len(checks) >= 2
+    assert len(checks) >= (1 if real_report.stem == "darknet-profile" else 2)
 
 
 def test_rate_over_percentage_is_the_peak() -> None:

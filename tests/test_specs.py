@@ -336,11 +336,19 @@ def test_a_broken_file_for_this_device_is_an_error_with_file_line_and_hint(tmp_p
     assert f"gpuprof specs check {path}" in caught.value.hint
 
 
-def test_two_products_that_fit_equally_well_are_an_error(tmp_path: Path) -> None:
+def test_of_two_products_that_fit_equally_well_neither_is_taken(tmp_path: Path) -> None:
+    device = RecordedDevice(name="Toy", pci_id="10de:0001")
     write_gpu(tmp_path)
+    assert with_user(tmp_path).match(device) is not None
     write_gpu(tmp_path, GPU.replace("name: toy", "name: toy2"), "toy2")
-    with pytest.raises(SpecError, match="toy, toy2"):
-        with_user(tmp_path).match(RecordedDevice(name="Toy", pci_id="10de:0001"))
+    assert with_user(tmp_path).match(device) is None
+
+
+def test_a_name_of_several_products_is_told_apart_by_what_a_device_has() -> None:
+    """An Orin says no more than that; AGX Orin has 16 SMs with 64 GB of memory and 14 with 32."""
+    assert PACKAGED.match(RecordedDevice(name="Orin", compute_capability="8.7")) is None
+    agx = PACKAGED.match(RecordedDevice(name="Orin", compute_capability="8.7", sm_count=16))
+    assert agx is not None and agx.name == "jetson-agx-orin"
 
 
 def test_recorded_devices_match_their_spec_and_agree_on_it() -> None:

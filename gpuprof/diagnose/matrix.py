@@ -241,7 +241,8 @@ def _multiplies_8_bits(case: Case) -> bool:
 
 def _may_be_halved(case: Case, path: str) -> bool:
     """Tell whether the product is unknown and may sum in FP32 at half of the rate."""
-    return path == "fp32" and case.recorded.hardware.gpu is None and case.recorded.hardware.arch.name in _HALVED
+    hardware = case.recorded.hardware
+    return path == "fp32" and not hardware.is_known and hardware.arch.name in _HALVED
 
 
 def _busy(case: Case, path: str) -> float | None:
@@ -308,7 +309,7 @@ def _times(case: Case, path: str) -> dict[str, float]:
     Sums are as exact as now.
     """
     hardware = case.recorded.hardware
-    rates = hardware.arch.compute if _may_be_halved(case, path) else hardware.rates
+    rates = hardware.rates if hardware.is_known else hardware.arch.compute
     plain = rates.get(ComputeKey({"int8": "int32", _INT8_IN_FP32: "fp32"}.get(path, path)))
     if plain is None or not plain.value:
         return {}
@@ -390,13 +391,15 @@ def _headline(product: _Product) -> str:
 
 def _rates_text(case: Case, product: _Product) -> str:
     """Write how much more each input type does: "8 times as much per cycle in TF32, 16 times in BF16 or FP16"."""
-    names, times, halved = product.type.tensor, product.times, _may_be_halved(case, product.path)
+    names, times = product.type.tensor, product.times
     types: dict[float, list[str]] = {}
     for path in sorted(times, key=lambda name: (times[name], list(names).index(name))):
         types.setdefault(times[path], []).append(names[path])
     parts = [f"{rate:.2g} times {{}}in {' or '.join(inputs)}" for rate, inputs in types.items()]
     text = ", ".join(part.format("as much per cycle " if not place else "") for place, part in enumerate(parts))
-    return f"at least {text}, or twice that: the report does not say which product it is" if halved else text
+    if _may_be_halved(case, product.path):
+        return f"at least {text}, or twice that: this product has no spec"
+    return text if case.recorded.hardware.is_known else f"{text} on others of its architecture: it has no spec"
 
 
 def _work_evidence(case: Case, product: _Product) -> Evidence:

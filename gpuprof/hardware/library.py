@@ -107,7 +107,7 @@ class SpecLibrary:
         return tuple(gpu for gpu in products if gpu.arch == arch)
 
     def match(self, device: RecordedDevice) -> GpuSpec | None:
-        """Return the product that this device is, or None. Two that match equally well are an error in the specs."""
+        """Return the product that this device is; None if none matches, or several do and nothing tells them apart."""
         if self.explicit:
             return load_gpu(self.explicit[0])
         for tier in self._tiers("gpu"):
@@ -171,13 +171,8 @@ def _match_among(paths: Iterable[Path], device: RecordedDevice) -> GpuSpec | Non
         fitting = [spec for spec in specs if fits(spec, device)]
         if len(fitting) > 1:
             fitting = [spec for spec in fitting if device.name in spec.match.names] or fitting
-        if len(fitting) == 1:
-            return fitting[0]
         if fitting:
-            names = ", ".join(spec.name for spec in fitting)
-            raise BrokenSpec(
-                fitting[1].place, f"{device.name} matches several specs: {names}", "choose one with --spec"
-            )
+            return fitting[0] if len(fitting) == 1 else None
     return None
 
 

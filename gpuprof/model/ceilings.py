@@ -16,7 +16,15 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.certificates import Certificate, trust
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates, rates_without_spec
+from gpuprof.hardware.specs import (
+    ArchSpec,
+    ComputeKey,
+    Fact,
+    GpuSpec,
+    compute_rates,
+    is_geforce_rtx,
+    rates_without_spec,
+)
 from gpuprof.hardware.trust import Trust
 from gpuprof.model.l2_slices import ATTRIBUTE, L2_PEAK, counted_slices
 from gpuprof.model.quantities import Clocks, first_counted
@@ -26,6 +34,9 @@ from gpuprof.units import SECTOR_BYTES
 
 _CLOCK_MARGIN = 1.1
 """A recorded DRAM clock passes the highest one by up to 2 % in real reports; far above, it counts something else."""
+
+
+_MEMORY = ("memory_bus", "memory_rate")
 
 
 class Limit(NamedTuple):
@@ -82,6 +93,11 @@ class Hardware(Struct, frozen=True):
     def trust(self, quantity: str, metrics: Iterable[str]) -> Trust:
         """Return how far metrics are trusted as a quantity: "certified", "checked" or "none"."""
         return trust(self.certificates, quantity, metrics, self.release)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all rates of this product are known: it has a spec, or shares them with all GeForce RTX cards."""
+        return self.gpu is not None or is_geforce_rtx(self.device.name or "")
 
     def sm_count(self) -> int | None:
         """Return the number of SMs: as recorded, else as the product has."""
@@ -204,6 +220,8 @@ def _dram_at_clock(metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> 
         reported = first_counted(chain, "peak.dram", metrics, clocks)
         if reported is not None and reported.value > 0:
             return Limit(reported.value, clocks.dram_hz, f"report: {' + '.join(reported.metrics)} × DRAM clock")
+    if metrics.number("device__attribute_integrated"):
+        return _dram_of_spec(hardware)
     device = hardware.device
     bus_bits = device.memory_bus_bits or (hardware.gpu.number("memory_bus") if hardware.gpu is not None else None)
     if bus_bits is None:
@@ -215,6 +233,17 @@ def _dram_at_clock(metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> 
     if most is not None:
         return Limit(per_cycle * most, most, "device attributes: 2 × bus width ÷ 8 × highest memory clock")
     return None
+
+
+def _dram_of_spec(hardware: Hardware) -> Limit | None:
+    """Return the bandwidth of memory that a GPU shares with a processor, of which its attributes are others.
+
+    The CUDA runtime gives 64 bit and the clock of the GPU on a Jetson Orin NX, whose memory has 128 bit.
+    """
+    bus, rate = (hardware.gpu.facts.get(name) if hardware.gpu is not None else None for name in _MEMORY)
+    if bus is None or rate is None:
+        return None
+    return Limit(bus.value * rate.value / 8, rate.value / 2, f"bus width × data rate ÷ 8 ({rate.source})")
 
 
 def _all_ports(level: str, hardware: Hardware, clocks: Clocks) -> Limit | None:

@@ -104,19 +104,18 @@ def _is_above(clock: Implied, peaks: ImpliedPeaks) -> bool:
 def _of_device(device: RecordedDevice, launches: list[Launch]) -> ImpliedPeaks:
     """Return what the device's attributes tell.
 
-    The clock attributes of a GPU that shares its memory with a processor are other clocks than their names say.
+    The clock and bus attributes of a GPU that shares its memory with a processor are others than their names say.
     """
     peaks = ImpliedPeaks()
     if device.sm_count:
         peaks.sm_count = Implied(float(device.sm_count), 0.0, source="device attribute multiprocessor_count")
-    shares_memory = any(launch.metrics.number("device__attribute_integrated") for launch in launches[:1])
+    if any(launch.metrics.number("device__attribute_integrated") for launch in launches[:1]):
+        return peaks
     if device.memory_bus_bits:
         # Both edges of the clock carry data.
         peaks.dram_bytes_per_cycle = Implied(
             2 * device.memory_bus_bits / 8, 0.0, source="2 × device attribute global_memory_bus_width ÷ 8"
         )
-    if shares_memory:
-        return peaks
     if device.max_sm_clock_hz:
         peaks.sm_clock_hz = Implied(device.max_sm_clock_hz, 0.0, source="device attribute clock_rate")
     if device.max_memory_clock_hz:
