@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,13 @@ from gpuprof.hardware.check import (
     compare_device,
     implied_peak,
     match_reasons,
+    own_facts,
 )
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.parse import parse_arch, parse_gpu
 from gpuprof.hardware.parse_facts import parse_compute_key
-from gpuprof.hardware.specs import ArchSpec, ComputeKey, GpuSpec, compute_rates, rates_without_spec
+from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates, rates_without_spec
 from gpuprof.hardware.yaml_tree import BrokenSpec, FileLine, YamlNode, load_tree, parse_tree
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
@@ -141,6 +144,48 @@ def packaged_archs() -> list[ArchSpec]:
     return [arch for arch in archs if arch is not None]
 
 
+def packaged_gpus() -> list[GpuSpec]:
+    gpus = [PACKAGED.gpu(path.stem) for path in PACKAGED.gpu_files()]
+    return [gpu for gpu in gpus if gpu is not None]
+
+
+# Sources of the packaged data
+
+THIRD_PARTY = re.compile(
+    r"\b(?!nvidia\.com\b)[\w-]+\.(?:ai|ch|cn|com|de|edu|eu|fr|info|io|it|jp|kr|net|org|pl|ru|se|tech|tw|uk)\b",
+    re.I,
+)
+NOT_READ = re.compile(r"recalled|not read|as (?:quoted|copied|tabulated|excerpted|reported)", re.I)
+READ_KINDS = ("datasheet", "programming guide")
+
+
+def sources(pattern: re.Pattern[str], facts: Iterable[Fact]) -> list[str]:
+    """Return the files, and the sources in them, that facts cite and that the pattern is found in."""
+    return sorted({f"{Path(fact.place.file).name}: {fact.source}" for fact in facts if pattern.search(fact.source)})
+
+
+def packaged_facts() -> Iterator[Fact]:
+    specs: list[ArchSpec | GpuSpec] = [*packaged_archs(), *packaged_gpus()]
+    for spec in specs:
+        yield from own_facts(spec)
+
+
+def test_no_fact_rests_on_a_web_page_of_a_third_party() -> None:
+    assert sources(THIRD_PARTY, packaged_facts()) == []
+
+
+def test_a_document_that_was_not_read_is_no_datasheet() -> None:
+    assert sources(NOT_READ, (fact for fact in packaged_facts() if fact.kind in READ_KINDS)) == []
+
+
+def test_products_rest_on_pages_and_tables_of_nvidia() -> None:
+    def rests_on_a_page(gpu: GpuSpec) -> bool:
+        facts = [gpu.facts["sm_count"], *(fact for key, fact in gpu.rated.items() if key.path != "dram")]
+        return any(fact.kind in READ_KINDS and re.search(r"\b(?:pages?|table)\b", fact.source, re.I) for fact in facts)
+
+    assert len([gpu.name for gpu in packaged_gpus() if rests_on_a_page(gpu)]) >= 24
+
+
 # Rates
 
 
@@ -155,6 +200,17 @@ def test_product_overrides_and_removes_rates_of_its_architecture() -> None:
     geforce = rates_without_spec(arch, "NVIDIA GeForce RTX 4070 Laptop GPU")
     own = compute_rates(arch, PACKAGED.gpu("rtx-4090"))
     assert {key: fact.value for key, fact in geforce.items()} == {key: fact.value for key, fact in own.items()}
+
+
+def test_mma_sync_is_no_faster_than_wgmma() -> None:
+    """A product whose tensor cores are cut has exceptions for both."""
+    for gpu in packaged_gpus():
+        arch = PACKAGED.arch(gpu.arch)
+        assert arch is not None
+        rates = compute_rates(arch, gpu)
+        for key in (key for key in rates if key.instruction == "wgmma"):
+            slower = rates.get(key._replace(instruction="mma.sync"))
+            assert slower is None or slower.value <= rates[key].value, (gpu.name, str(key))
 
 
 def key_of(text: str, *, instruction: bool = True) -> ComputeKey:

@@ -38,7 +38,7 @@ def test_list_as_json_is_in_base_units() -> None:
     h200 = next(gpu for gpu in listed["gpus"] if gpu["name"] == "h200-sxm")
     assert h200["title"] == "NVIDIA H200 SXM 141GB" and h200["unconfirmed"] == []
     assert h200["dram_bytes_per_s"] == 4.8e12
-    assert h200["tensor_fp16_flop_per_s"] == pytest.approx(989.4e12)
+    assert h200["tensor_fp16_flop_per_s"] == pytest.approx(989.5e12)
     assert listed["architectures"][0]["compute_capability"] == "7.0"
 
 
