@@ -153,36 +153,6 @@ def fastest(candidates: Iterable[tuple[ComputeKey, Fact]]) -> Fact | None:
     return ranked[-1][1] if ranked else None
 
 
-def tensor_pipe_reach(split: Mapping[ComputeKey, float | None] | None, hardware: Hardware) -> float | None:
-    """Return how busy the tensor pipe can get with a kernel's instructions on this product: 1 or, of some, 0.5.
-
-    GeForce runs FP16 and BF16 with FP32 accumulation at half of the rate that the pipe has: half busy is then full. Of
-    kinds that differ in it, `split` must tell the work. None where the kinds, their work or a rate are not known; a
-    product that limits no kind reaches 1 with all of them.
-    """
-    pipe = hardware.arch.compute
-    used = {key: flop for key, flop in (split or {}).items() if flop is None or flop > 0}
-    if not used:
-        tensor = [key for key in pipe if key.path.startswith("tensor.") and key in hardware.rates]
-        return 1.0 if tensor and all(_reach(key, hardware) == 1.0 for key in tensor) else None
-    reached = {key: _reach(key, hardware) for key in used}
-    reaches = {reach for reach in reached.values() if reach is not None}
-    if None in reached.values():
-        return None
-    if len(reaches) == 1:
-        return reaches.pop()
-    if None in used.values():
-        return None
-    busy = {key: flop / pipe[key].value for key, flop in used.items() if flop is not None}
-    return sum(busy.values()) / sum(cycles / (reached[key] or 1.0) for key, cycles in busy.items())
-
-
-def _reach(key: ComputeKey, hardware: Hardware) -> float | None:
-    """Return the product's rate of a kind of tensor instruction over its architecture's, at most 1."""
-    own, full = hardware.rates.get(key), hardware.arch.compute.get(key)
-    return min(1.0, own.value / full.value) if own is not None and full is not None else None
-
-
 def _with_value(fact: Fact, value: float) -> Fact:
     return replace(fact, value=value, clock_hz=None, values=())
 

@@ -1,7 +1,7 @@
 """The physical limit of a result by name, at the clocks it was measured at: rate per SM and clock × SMs × clock.
 
-A name is a key of the spec files: `dram`, `shared`, `l1`, `l2`, `fp32`, `tensor.bf16 fp32 wgmma`, `shuffle`; a tensor
-key may end in `sparse`. `issue` is one warp instruction a clock and scheduler, `pcie` the link's rate per direction.
+A name is a key of the spec files: `dram`, `shared`, `l1`, `l2`, `fp32`, `tensor.bf16 fp32 wgmma`, `shuffle`. `issue` is
+one warp instruction a clock and scheduler, `pcie` the link's rate per direction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from gpuprof.model.sass_opcodes import matrix_opcode
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import PhysicalLimit
 
-_SPARSE = "sparse"
 _TRANSFERS_PER_CLOCK = 2
 """Both edges of the memory clock carry data; NVML's memory clock already counts the quad rate of GDDR."""
 _PCIE_BIT_PER_S = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
@@ -122,11 +121,10 @@ def executed_name(name: str, opcodes: Mapping[str, int]) -> str:
     if not name.startswith("tensor."):
         return name
     matrices = {opcode: matrix for opcode in opcodes if (matrix := matrix_opcode(opcode)) is not None}
-    wanted = name.removesuffix(f" {_SPARSE}").split(" ")
-    if not matrices or any(matrix.key.path == wanted[0] for matrix in matrices.values()):
+    path = name.partition(" ")[0]
+    if not matrices or any(matrix.key.path == path for matrix in matrices.values()):
         return name
-    main = matrices[max(matrices, key=lambda opcode: opcodes[opcode])]
-    return str(main.key) + (f" {_SPARSE}" if main.sparse else "")
+    return str(matrices[max(matrices, key=lambda opcode: opcodes[opcode])].key)
 
 
 def _dram(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
@@ -248,14 +246,11 @@ def _pcie(link: PcieLink | None, hardware: Hardware) -> Bound | NoBound:
 
 def _compute(name: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     """The rate of the very instruction; where the spec has none, the fastest of the path, which no other exceeds."""
-    sparse = name.endswith(f" {_SPARSE}")
-    key = ComputeKey(*name.removesuffix(f" {_SPARSE}").split(" ")[:3])
+    key = ComputeKey(*name.split(" ")[:3])
     fact, exact = hardware.rates.get(key), True
     if fact is None:
         fact, exact = _fastest(fact for other, fact in hardware.rates.items() if other.path == key.path), False
         fact = fact and structs.replace(fact, source=f"the fastest of {key.path} on this chip; {fact.source}")
-    if fact is not None and sparse:
-        fact = structs.replace(fact, value=2 * fact.value, source=f"twice the dense rate; {fact.source}")
     bound = _per_sm(name, fact, "rate", hardware, clocks)
     return bound if isinstance(bound, NoBound) else replace(bound, exact=exact)
 
