@@ -191,6 +191,11 @@ class PhysicalLimit:
     floor: float | None = None
     why: str | None = None
 
+    @property
+    def level(self) -> str | None:
+        """Return the memory level that it is the bandwidth of, in either direction."""
+        return self.bandwidth.removesuffix("_write") if self.bandwidth is not None else None
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
