@@ -8,8 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from gpuprof.characterize.probes.library import load_probes, probe_folder
-from gpuprof.characterize.probes.probe import Expected, PhysicalLimit, Probe
-from gpuprof.hardware.specs import ComputeKey
+from gpuprof.characterize.probes.probe import Condition, Expected, PhysicalLimit, Probe
 from gpuprof.units import format_percent, significant
 
 INTRO = """What `gpuprof characterize` runs, by family. A probe is two files in `microkernels/`, a kernel and its
@@ -48,7 +47,8 @@ def _probe(probe: Probe) -> Iterator[str]:
     if probe.limits:
         yield f"- **Limit**: {'; '.join(dict.fromkeys(_limit(limit) for limit in probe.limits))}"
     for expected in probe.expected:
-        yield f"- **Published**: {_range(expected, probe.unit)}{_where(expected)} ({expected.source})"
+        where = _where(expected.condition, expected.products)
+        yield f"- **Published**: {_range(expected, probe.unit)}{where} ({expected.source})"
     yield ""
 
 
@@ -72,17 +72,14 @@ def _header(source: Path) -> dict[str, str]:
 
 
 def _limit(limit: PhysicalLimit) -> str:
-    bound = _compute(limit.compute, sparse=limit.sparse) if limit.compute is not None else limit.bandwidth
+    bound = str(limit.compute) if limit.compute is not None else limit.bandwidth
     if bound is None:
         bound = f"{significant(limit.rate)}: {limit.source}" if limit.rate is not None else limit.operation or ""
     bound = bound if limit.fraction == 1 else f"{format_percent(limit.fraction)} of {bound}"
+    bound += _where(limit.condition)
     return (
         bound if limit.floor is None else f"{bound}; believed from {format_percent(limit.floor)} of it on: {limit.why}"
     )
-
-
-def _compute(key: ComputeKey, *, sparse: bool) -> str:
-    return f"{key} sparse" if sparse else str(key)
 
 
 def _range(expected: Expected, unit: str) -> str:
@@ -91,7 +88,7 @@ def _range(expected: Expected, unit: str) -> str:
     return f"{significant(expected.low)} to {significant(expected.high)} {unit}"
 
 
-def _where(expected: Expected) -> str:
-    where = [*expected.products, *(target.removeprefix("sm_") for target in expected.condition.targets)]
-    where += [f"{name} {', '.join(values)}" for name, values in expected.condition.values]
+def _where(condition: Condition, products: tuple[str, ...] = ()) -> str:
+    where = [*products, *(target.removeprefix("sm_") for target in condition.targets)]
+    where += [f"{name} {', '.join(values)}" for name, values in condition.values]
     return f" on {', '.join(where)}" if where else ""

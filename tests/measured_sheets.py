@@ -73,14 +73,14 @@ VALUES = {
     "latency/l2-capacity": value(48 * 2.0**20, "B"),
     "bank-conflict/load-4": value(1.0, "cycle"),
     "instruction/ffma-throughput": value(127.9, "result/clk/SM", 128, ceiling="fp32"),
-    "tensor/mma-sync-bf16-f32 zeros": tensor(0.63, 4096, "tensor.bf16 fp32 mma.sync"),
+    "tensor/mma-sync-bf16-f32 zeros": tensor(0.945, 2730.667, "tensor.bf16 fp32 mma.sync"),
     "tensor/wgmma-bf16-f32 N=256 SOURCE=shared zeros": tensor(0.968, 4096, "tensor.bf16 fp32 wgmma"),
     "tensor/wgmma-bf16-f32 N=128 SOURCE=shared zeros": tensor(0.94, 4096, "tensor.bf16 fp32 wgmma"),
     "tensor/wgmma-bf16-f32 N=256 SOURCE=shared random sustained": _HELD,
     "tensor/wgmma-e4m3-f32 zeros": tensor(0.96, 8192, "tensor.fp8 fp32 wgmma"),
     "tensor/mma-sync-e4m3-f32 zeros": replace(
-        tensor(0.31, 8192, "tensor.fp8 fp32 mma.sync"), evidence=MeasuredEvidence(
-            gate="emulated", clock_hz=CLOCK, limit=8192, limit_name="tensor.fp8 fp32 mma.sync")),
+        tensor(0.93, 2730.667, "tensor.fp8 fp32 mma.sync"), evidence=MeasuredEvidence(
+            gate="emulated", clock_hz=CLOCK, limit=2730.667, limit_name="tensor.fp16 fp32 mma.sync")),
     "tensor/mma-sync-fp4-f32": missing("unsupported", "sm_90a has no FP4 mma"),
     "tensor/tcgen05-bf16-f32": missing("unsupported", "tcgen05 needs sm_100a"),
     "tensor/tcgen05-latency": missing("unsupported", "tcgen05 needs sm_100a"),

@@ -108,6 +108,24 @@ def test_no_published_range_is_rejected_by_the_floor_or_the_limit_of_its_probe(n
     assert "bandwidth/dram-read" in held
 
 
+@each_row(("product", "probe", "values", "high"), [
+    # caps-tum/mt4g, sample_results: mean and median.
+    ("h100-sxm", "latency/dram", (834.5, 864), 864), ("h100-nvl", "latency/dram", (803, 802), 803),
+    ("h100-sxm", "latency/l2", (219.3, 222), 281), ("h100-nvl", "latency/l2", (237.8, 227), 281),
+    ("h100-sxm", "latency/shared", (29.9, 30), 30),
+    # Other products keep what was measured on this chip.
+    ("h100-pcie", "latency/dram", (565, 657), 689), ("h200-sxm", "latency/l2", (264.5,), 281),
+])  # fmt: skip
+def test_published_latencies_of_a_product_are_within_its_range(
+    product: str, probe: str, values: tuple[float, ...], high: float
+) -> None:
+    where = place(product)
+    fitting = (expected for found, _, expected in ranges(product, where) if found.id == probe)
+    expected = next(fitting)
+    assert all(expected.low <= value <= expected.high for value in values)
+    assert expected.high == high
+
+
 # What a run makes of it
 
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.analyse import analyse
-from gpuprof.model.ceilings import Hardware, blended_rate, tensor_pipe_reach
+from gpuprof.model.ceilings import Hardware, blended_rate
 from gpuprof.model.headline import main_point, main_stall, nearest_limit
 from gpuprof.model.launch_analysis import profile_launch
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
@@ -526,30 +525,6 @@ def test_dram_moves_what_its_recorded_clock_allows(
     assert limit.value == pytest.approx(ceiling)
     assert limit.clock_hz == pytest.approx(clock)
     assert ("highest" in limit.source) == (clock == 1.6e9)
-
-
-FP16_32, FP16_16 = ComputeKey("tensor.fp16", "fp32", "mma.sync"), ComputeKey("tensor.fp16", "fp16", "mma.sync")
-
-
-@each_row(("gpu", "split", "reach"), [
-    ("rtx-3090", {FP16_32: 1e9}, 0.5), ("rtx-3090", {FP16_32: None}, 0.5), ("rtx-3090", {FP16_16: 1e9}, 1.0),
-    ("rtx-3090", {ComputeKey("tensor.int8", "int32", "mma.sync"): 1e9}, 1.0),
-    # Of the same work with either accumulator, the one takes two cycles for each that it keeps busy: 2 of 3.
-    ("rtx-3090", {FP16_32: 1e9, FP16_16: 1e9}, 2 / 3), ("rtx-3090", {FP16_32: None, FP16_16: 1e9}, None),
-    ("rtx-3090", None, None), ("rtx-3090", {ComputeKey("tensor.fp8", "fp32", "mma.sync"): 1e9}, None),
-    ("a40", {FP16_32: 1e9}, 1.0), ("a40", None, 1.0), ("gtx-1660-ti", None, None),
-])  # fmt: skip
-def test_geforce_fills_half_of_its_tensor_pipe_with_fp32_accumulation(
-    gpu: str, split: dict[ComputeKey, float | None] | None, reach: float | None
-) -> None:
-    library = SpecLibrary()
-    spec = library.gpu(gpu)
-    assert spec is not None
-    arch = library.arch(spec.arch)
-    assert arch is not None
-    assert tensor_pipe_reach(split, Hardware.of(arch, spec, RecordedDevice())) == (
-        pytest.approx(reach) if reach is not None else None
-    )
 
 
 def test_shares_labels_and_numbers_are_given_over_all_launches() -> None:

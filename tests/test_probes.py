@@ -166,9 +166,8 @@ def test_first_limit_that_applies_counts_and_percentages_are_of_it(good: Probe, 
     assert (second.rate, second.source) == (256.0, "whitepaper")
     (expected,) = good.expected
     assert (expected.low, expected.high, expected.of_limit) == (0.95, 1.0, True)
-    sparse = GOOD.replace("compute: fp16", "compute: tensor.fp16 fp32 mma.sync sparse")
-    limit = read_probe(write(tmp_path, sparse)).limits[0]
-    assert (limit.compute, limit.sparse) == (ComputeKey("tensor.fp16", "fp32", "mma.sync"), True)
+    tensor = GOOD.replace("compute: fp16", "compute: tensor.fp16 fp32 mma.sync")
+    assert read_probe(write(tmp_path, tensor)).limits[0].compute == ComputeKey("tensor.fp16", "fp32", "mma.sync")
     latency = GOOD.replace("unit: FLOP/clk/SM", "unit: cycle").replace("{flop: [2,", "{result: [2,")
     latency = latency[: latency.index("limit:")] + "expected:\n  - {low: 28 cycle, high: 40.5 cycle, source: paper}\n"
     (expected,) = read_probe(write(tmp_path, latency)).expected

@@ -365,8 +365,8 @@ def self_moves(percent: float) -> Made:
 
 
 def mma_sync(percent: float) -> Made:
-    """Matrix work that is that share of what mma.sync can do: 63 % of 4096 FLOP a clock on 132 SMs, 1 ms at 1 GHz."""
-    histograms: Histograms = {WARP_OPCODES: {"HMMA.16816.F32": percent / 100 * 0.63 * 132e6}}
+    """Matrix work that is that share of what mma.sync can do: 2/3 of 4096 FLOP a clock on 132 SMs, 1 ms at 1 GHz."""
+    histograms: Histograms = {WARP_OPCODES: {"HMMA.16816.F32": percent / 100 * 2 / 3 * 132e6}}
     return replace(made(lasting(), histograms=histograms), device=H100)
 
 

@@ -164,7 +164,7 @@ def claimed(probe: Probe, target: str, series: Series, iterations: int) -> dict[
         return {}
     if limit.bandwidth is not None:
         amount = series_work(kernel, "byte", series)
-        return {f"traffic.{limit.bandwidth}": amount * iterations} if amount else {}
+        return {f"traffic.{limit.level}": amount * iterations} if amount else {}
     if limit.compute is not None:
         amounts = (series_work(kernel, what, series) for what in _WORK)
         done = next((amount for amount in amounts if amount), None)

@@ -143,10 +143,9 @@ def _optimised(case: Case) -> Saving | None:
     return case.saving(stays).no_more_than(1.0 - case.arithmetic_fraction).only_if(_SAME_RESULTS)
 
 
-_MMA_SYNC = 0.63
-"""The rate of mma.sync over wgmma's, where the spec of the architecture has none: measured on an H800 (arXiv
-2402.13499); the authors of FlashAttention-3 give two thirds, and a program that measured more found more than the peak.
-"""
+_MMA_SYNC = 2 / 3
+"""The rate of mma.sync over that of the newer instruction, where the spec has none of the type: 9.0's, which is the
+highest that is known and so promises least."""
 OLD_BUSY = percent(
     "mma.sync work, of its peak",
     60.0,
@@ -356,7 +355,7 @@ RULES = (
         thresholds=(OLD_BUSY, OLD_USED),
         gain="1 − the largest need that remains of DRAM, L2, the other arithmetic and the matrix work at the newer "
         "instruction's rate, with the same bytes and other arithmetic. Where the work was not counted, the tensor "
-        "pipe's time shrinks by mma.sync's part of that rate: 63 % where the architecture's spec does not say. A "
+        "pipe's time shrinks by mma.sync's part of that rate: two thirds where the architecture's spec does not say. A "
         "guess below 60 % of mma.sync's peak, and without a gain where only the name says forwardCompat.",
         silent="The architecture has no faster instruction for the type, the kernel uses it, or its matrix work is "
         "under 30 % of mma.sync's peak.",

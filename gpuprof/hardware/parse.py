@@ -34,7 +34,7 @@ ARCH_NAME = re.compile(r"sm_[0-9]{2,4}[a-z]?")
 GPU_FACTS = {
     "sm_count": "SM", "base_clock": "Hz", "boost_clock": "Hz", "highest_clock": "Hz", "memory_size": "B",
     "memory_bus": "bit", "memory_rate": "bit/s", "memory_clock": "Hz", "l2_size": "B", "l2_bandwidth": "B/clk",
-    "power_limit": "W", "host_link": "B/s",
+    "l2_clock": "Hz", "power_limit": "W", "host_link": "B/s",
 }  # fmt: skip
 LIMITS = {
     "threads_per_warp": "thread", "threads_per_block": "thread", "sub_partitions": "scheduler",
@@ -54,7 +54,8 @@ OPERATIONS = {
     "int32.multiply-add": "result/clk/SM", "special-function": "result/clk/SM", "shuffle": "result/clk/SM",
     "load-store": "lane/clk/SM",
 }  # fmt: skip
-BANDWIDTHS = {"shared": "B/clk/SM", "l1": "B/clk/SM", "l2": "B/clk/SM"}
+BANDWIDTHS = {"shared": "B/clk/SM", "l1": "B/clk/SM", "l2": "B/clk/SM", "l2_write": "B/clk/SM"}
+_SLICES = {"l2_slice": "B/clk", "l2_slice_write": "B/clk"}
 
 
 def parse_arch(tree: YamlNode, *, generic: bool = False) -> ArchSpec:
@@ -78,7 +79,7 @@ def parse_arch(tree: YamlNode, *, generic: bool = False) -> ArchSpec:
         compute={key: fact for key, fact in parse_rates(top, sources).items() if fact is not None},
         geforce=parse_rates(top, sources, "geforce"),
         operations=parse_facts(top, "operations", sources, OPERATIONS),
-        bandwidth=parse_facts(top, "bandwidth", sources, BANDWIDTHS),
+        bandwidth=parse_facts(top, "bandwidth", sources, BANDWIDTHS | _SLICES),
         stalls=top.texts("stalls") or (),
         counters={name: _chain(node, name) for name, node in top.mapping("counters").items()},
         file=tree.place.file,

@@ -306,6 +306,7 @@ def _first_limits(launches: Iterable[LaunchProfile], origin: CeilingOrigin) -> d
 
 
 def _ceiling(device: int, origin: CeilingOrigin, target: str, limit: Limit) -> Ceiling:
+    limit = limit.of_reads or limit
     level = next((level for level in LEVELS if level == target), None)
     return Ceiling(
         device=device,

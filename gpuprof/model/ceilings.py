@@ -26,7 +26,7 @@ from gpuprof.hardware.specs import (
     rates_without_spec,
 )
 from gpuprof.hardware.trust import Trust
-from gpuprof.model.l2_slices import ATTRIBUTE, L2_PEAK, counted_slices
+from gpuprof.model.l2_slices import ATTRIBUTE, L2_PEAK, counted_slices, write_rate, written_share
 from gpuprof.model.quantities import Clocks, first_counted
 from gpuprof.model.recorded import MetricTable
 from gpuprof.model.sm_clocks import LaunchClock, sm_clock
@@ -40,11 +40,15 @@ _MEMORY = ("memory_bus", "memory_rate")
 
 
 class Limit(NamedTuple):
-    """One ceiling in FLOP/s, OP/s or bytes/s, and where its number comes from."""
+    """One ceiling in FLOP/s, OP/s or bytes/s, and where its number comes from.
+
+    `of_reads` is what the GPU can do of reads, where the kernel's writes make its own ceiling lower.
+    """
 
     value: float
     clock_hz: float | None
     source: str
+    of_reads: Limit | None = None
 
 
 class MeasuredLimits(Protocol):
@@ -169,36 +173,6 @@ def fastest(candidates: Iterable[tuple[ComputeKey, Fact]]) -> Fact | None:
     return ranked[-1][1] if ranked else None
 
 
-def tensor_pipe_reach(split: Mapping[ComputeKey, float | None] | None, hardware: Hardware) -> float | None:
-    """Return how busy the tensor pipe can get with a kernel's instructions on this product: 1 or, of some, 0.5.
-
-    GeForce runs FP16 and BF16 with FP32 accumulation at half of the rate that the pipe has: half busy is then full. Of
-    kinds that differ in it, `split` must tell the work. None where the kinds, their work or a rate are not known; a
-    product that limits no kind reaches 1 with all of them.
-    """
-    pipe = hardware.arch.compute
-    used = {key: flop for key, flop in (split or {}).items() if flop is None or flop > 0}
-    if not used:
-        tensor = [key for key in pipe if key.path.startswith("tensor.") and key in hardware.rates]
-        return 1.0 if tensor and all(_reach(key, hardware) == 1.0 for key in tensor) else None
-    reached = {key: _reach(key, hardware) for key in used}
-    reaches = {reach for reach in reached.values() if reach is not None}
-    if None in reached.values():
-        return None
-    if len(reaches) == 1:
-        return reaches.pop()
-    if None in used.values():
-        return None
-    busy = {key: flop / pipe[key].value for key, flop in used.items() if flop is not None}
-    return sum(busy.values()) / sum(cycles / (reached[key] or 1.0) for key, cycles in busy.items())
-
-
-def _reach(key: ComputeKey, hardware: Hardware) -> float | None:
-    """Return the product's rate of a kind of tensor instruction over its architecture's, at most 1."""
-    own, full = hardware.rates.get(key), hardware.arch.compute.get(key)
-    return min(1.0, own.value / full.value) if own is not None and full is not None else None
-
-
 def _with_value(fact: Fact, value: float) -> Fact:
     return replace(fact, value=value, clock_hz=None, values=())
 
@@ -208,10 +182,30 @@ def bandwidth_at_clock(level: str, metrics: MetricTable, hardware: Hardware, clo
     if level == "dram":
         return _dram_at_clock(metrics, hardware, clocks)
     if level == "l2":
-        chip = _l2_slices(metrics, hardware, clocks) or _l2_from_spec(hardware, clocks)
+        clock = l2_clock(hardware, clocks)
+        if clock is None and clocks.sm_hz is not None:
+            # It is close to L2's, and often above.
+            clock = L2Clock(clocks.sm_hz, "SM clock (L2's was not recorded)", certain=False)
+        chip = _l2_slices(metrics, hardware, clock) or _l2_from_spec(hardware, clock) if clock is not None else None
         if chip is not None:
-            return chip
+            return _with_writes(chip, metrics, hardware.arch)
     return _all_ports(level, hardware, clocks)
+
+
+class L2Clock(NamedTuple):
+    """A clock to take L2 at, what it is, and whether it can be trusted to be L2's."""
+
+    hz: float
+    name: str
+    certain: bool
+
+
+def l2_clock(hardware: Hardware, clocks: Clocks) -> L2Clock | None:
+    """Return L2's clock as counted, else as the product's spec has it from reports; None without either."""
+    if clocks.own_l2_hz is not None:
+        return L2Clock(clocks.own_l2_hz, "L2 clock", certain=True)
+    fact = hardware.gpu.facts.get("l2_clock") if hardware.gpu is not None else None
+    return L2Clock(fact.value, "L2 clock of the spec", certain=fact.confirmed) if fact is not None else None
 
 
 def _dram_at_clock(metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> Limit | None:
@@ -255,13 +249,13 @@ def _all_ports(level: str, hardware: Hardware, clocks: Clocks) -> Limit | None:
     return Limit(fact.value * sms * clocks.sm_hz, clocks.sm_hz, source)
 
 
-def _l2_slices(metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> Limit | None:
+def _l2_slices(metrics: MetricTable, hardware: Hardware, clock: L2Clock) -> Limit | None:
     """All L2 slices at the sectors per cycle that the report gives as their peak for accesses of the SMs.
 
     Where no counter tells how many slices there are, the device's attribute does, unless the product has fewer.
     """
     each = metrics.number(L2_PEAK)
-    if not each or clocks.l2_hz is None:
+    if not each:
         return None
     slices = counted_slices(metrics)
     if slices is None:
@@ -269,16 +263,29 @@ def _l2_slices(metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> Limi
         specified = hardware.gpu.number("l2_bandwidth") if hardware.gpu is not None else None
         if not slices or (specified is not None and specified < each * slices * SECTOR_BYTES):
             return None
-    source = f"report: {L2_PEAK} × {slices} slices × {SECTOR_BYTES} B × {clocks.l2_name}"
-    return Limit(each * slices * SECTOR_BYTES * clocks.l2_hz, clocks.l2_hz, source)
+    source = f"report: {L2_PEAK} × {slices} slices × {SECTOR_BYTES} B × {clock.name}"
+    return Limit(each * slices * SECTOR_BYTES * clock.hz, clock.hz, source)
 
 
-def _l2_from_spec(hardware: Hardware, clocks: Clocks) -> Limit | None:
+def _l2_from_spec(hardware: Hardware, clock: L2Clock) -> Limit | None:
     fact = hardware.gpu.facts.get("l2_bandwidth") if hardware.gpu is not None else None
-    if fact is None or clocks.l2_hz is None:
+    if fact is None:
         return None
-    source = f"{fact.value:g} B per clock ({fact.source}) × {clocks.l2_name}"
-    return Limit(fact.value * clocks.l2_hz, clocks.l2_hz, source)
+    source = f"{fact.value:g} B per clock ({fact.source}) × {clock.name}"
+    return Limit(fact.value * clock.hz, clock.hz, source)
+
+
+def _with_writes(limit: Limit, metrics: MetricTable, arch: ArchSpec) -> Limit:
+    """Return the ceiling of a kernel's mix of reads and writes.
+
+    NVIDIA's peaks of a slice on 8.0 and 9.0 are two sectors a cycle for reads, one for writes and two for both
+    together. So writes lower the ceiling where they are more than half: the time is that of the writes alone.
+    """
+    written, rate = written_share(metrics), write_rate(arch)
+    if written is None or rate is None or written <= rate:
+        return limit
+    source = f"{limit.source} × {rate:g} of writes ÷ {written:.3g}, their share"
+    return Limit(limit.value * rate / written, limit.clock_hz, source, of_reads=limit)
 
 
 def rated_compute(path: str, split: Mapping[ComputeKey, float] | None, gpu: GpuSpec | None) -> Limit | None:

@@ -200,7 +200,9 @@ def _matrix(peaks: ImpliedPeaks, hardware: Hardware) -> Iterator[_Check]:
             continue
         yield _check(f"{key.path} per cycle of one SM", str(key), implied, pipe, _measure(key))
         sms = hardware.sm_count()
-        if own is not None and sms is not None:
+        # The fastest instruction is what is rated.
+        fastest = max((fact.value for other, fact in hardware.rates.items() if other[:2] == key[:2]), default=0.0)
+        if own is not None and sms is not None and own.value == fastest:
             reached = replace(implied, value=implied.value * sms * own.value / pipe.value)
             yield from _rated(ComputeKey(key.path, key.accumulator), reached, hardware)
 

@@ -281,8 +281,11 @@ def _matrix_work(metrics: MetricTable, arch: ArchSpec) -> tuple[ComputeKey, floa
     ((key, flop),) = used.items()
     shares = _shares_pipe(arch)
     packed = sum(count for opcode, count in histogram.items() if _is_packed(str(opcode), shares=shares))
-    matrix = sum(count for opcode, count in histogram.items() if matrix_opcode(str(opcode)) is not None)
-    if flop is None or key not in arch.compute or packed > _OTHER_WORK * matrix:
+    matrices = [(matrix, count) for opcode, count in histogram.items() if (matrix := matrix_opcode(str(opcode)))]
+    # Of a sparse instruction half of the FLOP are done, in more than half of the cycles on 9.0.
+    if any(matrix.sparse for matrix, _ in matrices) or flop is None or key not in arch.compute:
+        return None
+    if packed > _OTHER_WORK * sum(count for _, count in matrices):
         return None
     return key, flop
 

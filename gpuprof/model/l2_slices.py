@@ -1,4 +1,4 @@
-"""How many slices of L2 a GPU has, and the sectors that they give the SMs in a cycle, as a report tells.
+"""How many slices of L2 a GPU has, the sectors that they give the SMs in a cycle, and what of a kernel's is written.
 
 `lts__t_sectors` without `srcunit_tex` would count in the port between the halves of a divided L2 (8.0, 9.0).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.recorded import MetricTable
 
 L2_SECTORS = "lts__t_sectors_srcunit_tex"
@@ -41,3 +42,21 @@ def counted_slices(metrics: MetricTable) -> int | None:
         if above and below and above >= below:
             return round(above / below)
     return None
+
+
+def write_rate(arch: ArchSpec) -> float | None:
+    """Return the bytes that a slice takes in a cycle over those that it gives; None where they are not known."""
+    reads, writes = arch.bandwidth.get("l2_slice"), arch.bandwidth.get("l2_slice_write")
+    return writes.value / reads.value if reads is not None and writes is not None else None
+
+
+def written_share(metrics: MetricTable) -> float | None:
+    """Return what of a launch's bytes between SMs and L2 is written; None where not both directions were counted.
+
+    Atomics count as written: a slice does one sector of them in a cycle, as of writes.
+    """
+    sectors, read = metrics.number(f"{L2_SECTORS}.sum"), metrics.number(f"{L2_SECTORS}_op_read.sum")
+    if sectors and read is not None:
+        return 1 - read / sectors
+    received, sent = (metrics.number(f"l1tex__m_{port}_bytes.sum") for port in ("xbar2l1tex_read", "l1tex2xbar_write"))
+    return sent / (received + sent) if sent and received is not None else None

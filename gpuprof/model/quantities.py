@@ -46,16 +46,6 @@ class Clocks(Struct, frozen=True):
     dram_peak_bytes_per_s: float | None = None
     own_l2_hz: float | None = None
 
-    @property
-    def l2_hz(self) -> float | None:
-        """The clock of L2; where that was not recorded the SMs', which is close to it and often above."""
-        return self.own_l2_hz or self.sm_hz
-
-    @property
-    def l2_name(self) -> str:
-        """What `l2_hz` is."""
-        return "L2 clock" if self.own_l2_hz else "SM clock (L2's was not recorded)"
-
 
 NO_CLOCKS = Clocks()
 """For quantities that take none."""

@@ -1,7 +1,7 @@
 """The physical limit of a result by name, at the clocks it was measured at: rate per SM and clock × SMs × clock.
 
-A name is a key of the spec files: `dram`, `shared`, `l1`, `l2`, `fp32`, `tensor.bf16 fp32 wgmma`, `shuffle`; a tensor
-key may end in `sparse`. `issue` is one warp instruction a clock and scheduler, `pcie` the link's rate per direction.
+A name is a key of the spec files: `dram`, `shared`, `l1`, `l2`, `l2_write`, `fp32`, `tensor.bf16 fp32 wgmma`,
+`shuffle`. `issue` is one warp instruction a clock and scheduler, `pcie` the link's rate per direction.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from msgspec import structs
 
 from gpuprof.hardware.parse import BANDWIDTHS, OPERATIONS
 from gpuprof.hardware.specs import PATHS, ComputeKey, Fact
-from gpuprof.model.ceilings import Hardware
+from gpuprof.model.ceilings import Hardware, L2Clock, l2_clock
+from gpuprof.model.l2_slices import write_rate
 from gpuprof.model.quantities import Clocks
 from gpuprof.model.sass_opcodes import matrix_opcode
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import PhysicalLimit
 
-_SPARSE = "sparse"
 _TRANSFERS_PER_CLOCK = 2
 """Both edges of the memory clock carry data; NVML's memory clock already counts the quad rate of GDDR."""
 _PCIE_BIT_PER_S = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
@@ -88,15 +88,17 @@ def physical_limit(name: str, hardware: Hardware, clocks: Clocks, link: PcieLink
     """Return the limit called `name` on this GPU at these clocks, or why it is not known."""
     if name == "pcie":
         return _pcie(link, hardware)
-    special = {"dram": _dram, "l2": _l2, "issue": _issue}.get(name)
+    if name in ("l2", "l2_write"):
+        return _l2(name, hardware, clocks)
+    special = {"dram": _dram, "issue": _issue}.get(name)
     if special is not None:
         return special(hardware, clocks)
     if name.partition(" ")[0] in PATHS:
         return _compute(name, hardware, clocks)
-    if name in BANDWIDTHS:
-        return _per_sm(name, hardware.arch.bandwidth.get(name), "bandwidth", hardware, clocks)
-    if name in OPERATIONS:
-        return _per_sm(name, hardware.arch.operations.get(name), "operation", hardware, clocks)
+    arch = hardware.arch
+    for what, names, facts in (("bandwidth", BANDWIDTHS, arch.bandwidth), ("operation", OPERATIONS, arch.operations)):
+        if name in names:
+            return _per_sm(name, facts.get(name), what, hardware, clocks)
     return NoBound(name, f"no limit named {name!r}")
 
 
@@ -106,12 +108,8 @@ def probe_limit(limit: PhysicalLimit, hardware: Hardware, clocks: Clocks, unit: 
         source = limit.source or "the probe"
         return Bound(name="rate", value=limit.rate, unit=unit, source=source, rate=limit.rate, rate_unit=unit)
     name = str(limit.compute) if limit.compute is not None else limit.bandwidth or limit.operation or ""
-    if limit.fraction == 1:
-        return physical_limit(name, hardware, clocks)
-    if name == "l2":
-        return _l2(hardware, clocks, limit.fraction, limit.source)
     bound = physical_limit(name, hardware, clocks)
-    return bound if isinstance(bound, NoBound) else bound.scaled(limit.fraction, limit.source)
+    return bound if isinstance(bound, NoBound) or limit.fraction == 1 else bound.scaled(limit.fraction, limit.source)
 
 
 def executed_name(name: str, opcodes: Mapping[str, int]) -> str:
@@ -122,11 +120,10 @@ def executed_name(name: str, opcodes: Mapping[str, int]) -> str:
     if not name.startswith("tensor."):
         return name
     matrices = {opcode: matrix for opcode in opcodes if (matrix := matrix_opcode(opcode)) is not None}
-    wanted = name.removesuffix(f" {_SPARSE}").split(" ")
-    if not matrices or any(matrix.key.path == wanted[0] for matrix in matrices.values()):
+    path = name.partition(" ")[0]
+    if not matrices or any(matrix.key.path == path for matrix in matrices.values()):
         return name
-    main = matrices[max(matrices, key=lambda opcode: opcodes[opcode])]
-    return str(main.key) + (f" {_SPARSE}" if main.sparse else "")
+    return str(matrices[max(matrices, key=lambda opcode: opcodes[opcode])].key)
 
 
 def _dram(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
@@ -160,27 +157,17 @@ def _rated_dram(hardware: Hardware, bus: Fact | None) -> Bound | None:
     return replace(bound, confirmed=not doubted, behind=beyond if rated.confirmed else None)
 
 
-def _l2(hardware: Hardware, clocks: Clocks, of_port: float = 1.0, why: str | None = None) -> Bound | NoBound:
-    """The smaller of all SMs' ports and all slices at L2's clock. `of_port`: the fraction of the read port that counts.
-
-    L2 has a clock of its own, which NVML does not tell. Where it is not known, the slices are taken at the highest
-    clock of the SMs: in reports that tell both, L2's was below that (V100 1.22 of 1.53 GHz, A100 1.02 of 1.41, A40 1.23
-    of 1.74, A10G 1.25 of 1.71, RTX 2060 Max-Q 0.93 of 1.19, GH200 1.71 of 1.98), though above the clock that the SMs
-    ran at on the GH200 (1.55 GHz). That is an assumption and rejects nothing.
-    """
-    ports = _l2_ports(hardware, clocks, of_port, why)
-    slices = hardware.gpu.facts.get("l2_bandwidth") if hardware.gpu is not None else None
-    clock = clocks.own_l2_hz or _highest_sm_clock(hardware, clocks)
+def _l2(name: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
+    """The smaller of all SMs' ports and all slices at L2's clock."""
+    ports, slices = _l2_ports(name, hardware, clocks), _l2_slices(name, hardware)
+    clock = l2_clock(hardware, clocks) or _no_lower_clock(hardware, clocks)
     if slices is None or clock is None:
         return ports
-    which = (
-        "L2 clock" if clocks.own_l2_hz else "highest SM clock (the L2 clock is unknown and assumed not to exceed it):"
-    )
-    value, certain = slices.value * clock, slices.confirmed and clocks.own_l2_hz is not None
-    source = f"{slices.value:g} B/clk ({slices.source}) × {which} {clock / 1e6:.0f} MHz"
+    value, certain = slices.value * clock.hz, slices.confirmed and clock.certain
+    source = f"{slices.value:g} B/clk ({slices.source}) × {clock.name} {clock.hz / 1e6:.0f} MHz"
     if isinstance(ports, NoBound):
         return Bound(
-            name="l2", value=value, unit="B/s", source=source, rate=slices.value, rate_unit="B/clk", clock_hz=clock,
+            name=name, value=value, unit="B/s", source=source, rate=slices.value, rate_unit="B/clk", clock_hz=clock.hz,
             confirmed=certain,
         )  # fmt: skip
     if value >= ports.value:
@@ -190,28 +177,45 @@ def _l2(hardware: Hardware, clocks: Clocks, of_port: float = 1.0, why: str | Non
         ports,
         value=value,
         rate=ports.rate * value / ports.value if ports.rate is not None else None,
-        clock_hz=clock,
+        clock_hz=clock.hz,
         source=source,
         confirmed=certain,
         behind=behind,
     )
 
 
-def _l2_ports(hardware: Hardware, clocks: Clocks, of_port: float, why: str | None) -> Bound | NoBound:
+def _l2_ports(name: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     """Return the ports of all SMs; behind those that are in doubt what L1 can deliver, through which all of it goes."""
-    ports = _per_sm("l2", hardware.arch.bandwidth.get("l2"), "bandwidth", hardware, clocks)
-    if isinstance(ports, NoBound):
+    bandwidth = hardware.arch.bandwidth
+    ports = _per_sm(name, bandwidth.get(name) or bandwidth.get("l2"), "bandwidth", hardware, clocks)
+    l1 = _per_sm("l1", bandwidth.get("l1"), "bandwidth", hardware, clocks)
+    if isinstance(ports, NoBound) or ports.confirmed:
         return ports
-    ports = ports.scaled(of_port, why) if of_port != 1 else ports
-    l1 = _per_sm("l1", hardware.arch.bandwidth.get("l1"), "bandwidth", hardware, clocks)
-    if ports.confirmed or isinstance(l1, NoBound) or not l1.confirmed or l1.value <= ports.value:
+    if isinstance(l1, NoBound) or not l1.confirmed or l1.value <= ports.value:
         return ports
-    return replace(ports, behind=replace(l1, name="l2", source=f"all of it goes through L1: {l1.source}", exact=False))
+    return replace(ports, behind=replace(l1, name=name, source=f"all of it goes through L1: {l1.source}", exact=False))
 
 
-def _highest_sm_clock(hardware: Hardware, clocks: Clocks) -> float | None:
+def _l2_slices(name: str, hardware: Hardware) -> Fact | None:
+    """Return what all slices give in a cycle, or take: no more than they give, where the spec does not say it."""
+    reads = hardware.gpu.facts.get("l2_bandwidth") if hardware.gpu is not None else None
+    rate = write_rate(hardware.arch)
+    if reads is None or rate is None or name == "l2":
+        return reads
+    return structs.replace(reads, value=rate * reads.value, source=f"{rate:g} of what is read; {reads.source}")
+
+
+def _no_lower_clock(hardware: Hardware, clocks: Clocks) -> L2Clock | None:
+    """Return the highest clock of the SMs in place of L2's, which NVML does not tell.
+
+    In reports that tell both, L2's was below that: V100 1.22 of 1.53 GHz, A100 1.02 of 1.41, A40 1.23 of 1.74, A10G
+    1.25 of 1.71, RTX 2060 Max-Q 0.93 of 1.19. But SMs ran at their base clocks there, and L2's goes with theirs, other
+    than on 9.0. So this is an assumption and rejects nothing.
+    """
     boost = hardware.gpu.number("boost_clock") if hardware.gpu is not None else None
-    return max(filter(None, (hardware.device.max_sm_clock_hz, boost, clocks.sm_hz)), default=None)
+    highest = max(filter(None, (hardware.device.max_sm_clock_hz, boost, clocks.sm_hz)), default=None)
+    name = "highest SM clock (the L2 clock is unknown and assumed not to exceed it):"
+    return L2Clock(highest, name, certain=False) if highest is not None else None
 
 
 def _issue(hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
@@ -248,14 +252,11 @@ def _pcie(link: PcieLink | None, hardware: Hardware) -> Bound | NoBound:
 
 def _compute(name: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     """The rate of the very instruction; where the spec has none, the fastest of the path, which no other exceeds."""
-    sparse = name.endswith(f" {_SPARSE}")
-    key = ComputeKey(*name.removesuffix(f" {_SPARSE}").split(" ")[:3])
+    key = ComputeKey(*name.split(" ")[:3])
     fact, exact = hardware.rates.get(key), True
     if fact is None:
         fact, exact = _fastest(fact for other, fact in hardware.rates.items() if other.path == key.path), False
         fact = fact and structs.replace(fact, source=f"the fastest of {key.path} on this chip; {fact.source}")
-    if fact is not None and sparse:
-        fact = structs.replace(fact, value=2 * fact.value, source=f"twice the dense rate; {fact.source}")
     bound = _per_sm(name, fact, "rate", hardware, clocks)
     return bound if isinstance(bound, NoBound) else replace(bound, exact=exact)
 

@@ -58,7 +58,7 @@ def forecast(step: Step, where: Where, effort: Effort) -> Cost:
 def _plan(probe: Probe, effort: Effort) -> PointPlan:
     """Plan several allocations where L2 or a walk is measured: both depend on where their memory is."""
     kernel = probe.kernel
-    placed = kernel is not None and kernel.buffers and any(limit.bandwidth == "l2" for limit in probe.limits)
+    placed = kernel is not None and kernel.buffers and any(limit.level == "l2" for limit in probe.limits)
     return PointPlan(effort.rule, effort.allocations if placed or walks(probe) else 1, in_random_order)
 
 

@@ -183,7 +183,6 @@ class PhysicalLimit:
 
     condition: Condition
     compute: ComputeKey | None = None
-    sparse: bool = False
     bandwidth: str | None = None
     operation: str | None = None
     rate: float | None = None
@@ -191,6 +190,11 @@ class PhysicalLimit:
     source: str | None = None
     floor: float | None = None
     why: str | None = None
+
+    @property
+    def level(self) -> str | None:
+        """Return the memory level that it is the bandwidth of, in either direction."""
+        return self.bandwidth.removesuffix("_write") if self.bandwidth is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +311,7 @@ class Probe:
     @property
     def sparse(self) -> bool:
         """Tell whether it multiplies matrices of structured sparsity: of the work that it claims the half is done."""
-        return (self.tile is not None and bool(self.tile.held)) or any(limit.sparse for limit in self.limits)
+        return self.tile is not None and bool(self.tile.held)
 
     def limit(self, target: str, assignment: Assignment) -> PhysicalLimit | None:
         """Return the limit on this target, or None where the probe has none."""

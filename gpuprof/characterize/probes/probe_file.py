@@ -47,7 +47,6 @@ KEYS = {
 }  # fmt: skip
 _TILE = {"m", "n", "k", "times", "a", "b", "d", "held", "of", "by"}
 _LIMIT_KINDS = ("compute", "bandwidth", "operations", "rate")
-_SPARSE = " sparse"
 _LAUNCH_AXES = ("block", "blocks_per_sm", "grid")
 
 
@@ -199,8 +198,7 @@ def _limit(node: YamlNode, targets: tuple[str, ...], parameters: Parameters, uni
         raise BrokenSpec(entry.place("floor"), "floor must lie between 0 % and 100 %")
     return PhysicalLimit(
         condition=parse_condition(entry, targets, parameters),
-        compute=_compute(entry.required("compute")) if "compute" in entry else None,
-        sparse="compute" in entry and entry.text("compute").endswith(_SPARSE),
+        compute=_compute(entry) if "compute" in entry else None,
         bandwidth=entry.choice("bandwidth", (*BANDWIDTHS, "dram", "pcie")) if "bandwidth" in entry else None,
         operation=entry.choice("operations", (*OPERATIONS, "issue")) if "operations" in entry else None,
         rate=entry.optional_amount("rate", unit),
@@ -211,8 +209,8 @@ def _limit(node: YamlNode, targets: tuple[str, ...], parameters: Parameters, uni
     )
 
 
-def _compute(node: YamlNode) -> ComputeKey:
-    return parse_compute_key(node.text("compute").removesuffix(_SPARSE), node, instruction=True)
+def _compute(entry: Fields) -> ComputeKey:
+    return parse_compute_key(entry.text("compute"), entry.required("compute"), instruction=True)
 
 
 def _expected(node: YamlNode, targets: tuple[str, ...], parameters: Parameters, unit: str) -> Expected:
