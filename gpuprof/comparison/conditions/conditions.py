@@ -18,9 +18,16 @@ from gpuprof.comparison.conditions.values import (
 )
 from gpuprof.comparison.contract import Affects, RunCondition
 from gpuprof.comparison.sides import Side, are_identical
+from gpuprof.comparison.timing.totals import judged_parts
+from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.session import Device, Source
 from gpuprof.model.sources import kind_named
 
+_PARTS: dict[JudgedPart, str] = {
+    "all": "the whole trace",
+    "steps": "the steps",
+    "repetition": "what follows the start-up",
+}
 _CACHES = "cache-control"
 _PRINTED = "printed-counts"
 _DETAILS = ("ncu-csv-details", "ncu-text")
@@ -36,6 +43,7 @@ def conditions_of(base: Side, new: Side) -> tuple[RunCondition, ...]:
         _gpus(base, new),
         _mixed_gpus(base, new),
         _measured(base, new),
+        _judged(base, new),
         _controls(base, new),
         throttled(base, new),
         clocks(base, new),
@@ -149,6 +157,17 @@ def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
             "with locked clocks and empty caches. Record both sides alike."
         )
         yield condition("durations", values, "time", sentence)
+
+
+def _judged(base: Side, new: Side) -> Iterator[RunCondition]:
+    """Say whether the times of GPUs are of other parts of the traces."""
+    parts = [sorted(map(_PARTS.__getitem__, judged_parts(side))) for side in (base, new)]
+    if differ(*parts):
+        sentence = (
+            "Spans, busy and idle times and copies are of different parts of the traces, and are not compared. Record "
+            "both sides alike."
+        )
+        yield condition("judged-part", parts, None, sentence)
 
 
 def _controls(base: Side, new: Side) -> Iterator[RunCondition]:
