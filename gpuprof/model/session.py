@@ -464,8 +464,16 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     launches: Annotated[Positive, about("launches that it stands for")]
     duration_s: Annotated[Seconds | None, about("of one launch; of a group, of the one that speaks for it")]
     duration_percentiles_s: Annotated[DurationSpread | None, about("how the launches of a group differ")]
-    duration_source: Annotated[str | None, about("what the duration was read from: counters, trace or survey")]
-    time_total_s: Annotated[Seconds | None, about("of all its launches")]
+    duration_source: Annotated[
+        str | None,
+        about(
+            "what the duration was read from: counters, trace, survey, or graph-replay, which is how long ncu took to "
+            "replay a whole CUDA graph"
+        ),
+    ]
+    time_total_s: Annotated[
+        Seconds | None, about("of all its launches; null: not known, or replays of whole graphs beside kernels")
+    ]
     time_share: Annotated[Fraction | None, about("of the time of all kernels")]
     sm_clock_hz: Annotated[Hertz | None, about("average SM clock while it ran")]
     throttled: Annotated[bool | None, about("whether the driver lowered the clocks in more than a few samples")]

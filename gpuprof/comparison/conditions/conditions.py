@@ -17,7 +17,7 @@ from gpuprof.comparison.conditions.values import (
     timing,
 )
 from gpuprof.comparison.contract import Affects, RunCondition
-from gpuprof.comparison.sides import Side, are_identical
+from gpuprof.comparison.sides import Side, are_identical, sums_alike
 from gpuprof.comparison.timing.totals import judged_parts
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.session import Device, Source
@@ -144,7 +144,18 @@ def _mixed_gpus(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Say whether durations were measured by other means: kernel by kernel, or as a whole where none is on both."""
+    """Say whether durations were measured by other means: kernel by kernel, or as a whole where none is on both.
+
+    A sum of replays of whole graphs is also held against no sum of kernels' times.
+    """
+    if not sums_alike(base, new):
+        sentence = (
+            "One side has whole CUDA graphs, whose time is that of a replay under ncu with what passes between the "
+            "nodes, the other has times of kernels: they are not compared. Profile both with one --graph-profiling."
+        )
+        sources = [known(kernel.speaker.duration_source for kernel in side.kernels) for side in (base, new)]
+        yield condition("durations", sources, "time", sentence)
+        return
     pairs = [(before.speaker.duration_source, after.speaker.duration_source) for before, after in common(base, new)]
     pairs = [pair for pair in pairs if all(pair)]
     unlike = [pair for pair in pairs if pair[0] != pair[1]]

@@ -9,7 +9,7 @@ from statistics import fmean, median
 from msgspec import Struct
 
 from gpuprof.comparison.contract import QuantityChange, TimeWord
-from gpuprof.comparison.sides import Side, run_time_s
+from gpuprof.comparison.sides import Side, run_time_s, sums_alike
 from gpuprof.comparison.timing.noise import Samples, estimate, too_few
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.run_totals import running_s
@@ -30,14 +30,16 @@ class _Quantity(Struct, frozen=True):
 
 def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 0.0) -> tuple[QuantityChange, ...]:
     """Return what is known of a side or both, the GPU time of all kernels first; of the part of traces that is judged
-    only where that is the same on both sides.
+    only where that is the same on both sides, and no sum of kernels' times beside one of replays of whole graphs.
 
     `shift`: what other clocks alone can set seconds of the sides apart by, as a logarithm.
     """
     sides = [[run.session for run in side.runs] for side in (base, new)]
     parts = judged_parts(base), judged_parts(new)
     alike = not all(parts) or parts[0] == parts[1]
-    told = (quantity for quantity in _QUANTITIES if alike or not quantity.of_judged)
+    told = [quantity for quantity in _QUANTITIES if alike or not quantity.of_judged]
+    if not sums_alike(base, new):
+        told.remove(_GPU_TIME)
     changes = (_change(quantity, sides[0], sides[1], comparable=comparable, shift=shift) for quantity in told)
     return tuple(change for change in changes if change.base is not None or change.new is not None)
 
@@ -113,8 +115,9 @@ def _peak_memory(session: Session) -> float | None:
     return session.timeline.peak_memory_bytes if session.timeline is not None else None
 
 
+_GPU_TIME = _Quantity("gpu-time", "s", run_time_s)
 _QUANTITIES = (
-    _Quantity("gpu-time", "s", run_time_s),
+    _GPU_TIME,
     _Quantity("launches", "launches", _launches),
     _Quantity("step", "s", _step_s),
     _Quantity("span", "s", _of_gpus(running_s), of_judged=True),
