@@ -8,6 +8,7 @@ from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import QuantityChange
 from gpuprof.comparison.sides import Side, side_of
 from gpuprof.comparison.timing.totals import totals_of
+from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.groups import spread
 from gpuprof.model.session import DeviceTimeline, Exclusion, Gaps, RunTotals, StepTimes, Timeline
 from tests.compare_builders import kernel, run, side
@@ -17,13 +18,14 @@ def totals(base: Side, new: Side) -> dict[str, QuantityChange]:
     return {change.name: change for change in totals_of(base, new)}
 
 
-def timeline(span_s: float, idle_s: float | None, *steps_s: float) -> Timeline:
+def timeline(span_s: float, idle_s: float | None, *steps_s: float, judged: JudgedPart = "all") -> Timeline:
     gaps = Gaps(
         count=1, total_s=idle_s, median_s=idle_s, longest_s=idle_s, short_s=0.0, long_s=idle_s, unsure_s=0.0
     ) if idle_s is not None else None  # fmt: skip
     device = DeviceTimeline(
         source=0, ordinal=0, device=0, span_s=span_s, busy_s=span_s - (idle_s or 0.0), kernel_s=0.0, gaps=gaps,
         copies=(), communication=None, untimed=0,
+        judged=judged,
     )  # fmt: skip
     times = spread(steps_s)
     loop = () if times is None else (
@@ -65,6 +67,21 @@ def test_timelines_tell_span_idle_time_and_the_median_step() -> None:
     assert (change["idle"].base, change["idle"].new, change["idle"].ratio) == (0.5, None, None)
     assert (change["step"].base, change["step"].new) == (0.2, None)
     assert "peak-memory" not in change
+
+
+def test_times_of_different_parts_of_traces_are_not_compared() -> None:
+    base = run(kernel(), timeline=timeline(4.4, 4.3, 0.1, 0.2, 0.3))
+    new = run(kernel(), timeline=timeline(0.6, 0.5, 0.1, 0.2, 0.3, judged="steps"))
+    for other, told in ((new, ["the whole trace", "the steps"]), (base, [])):
+        comparison = compare([base], [other], "0").comparison
+        names = [change.name for change in comparison.total]
+        assert [name for name in names if name in ("span", "busy", "idle", "copies")] == (
+            [] if told else ["span", "busy", "idle", "copies"]
+        )
+        assert {"gpu-time", "launches", "step"} <= {*names}
+        conditions = [each for each in comparison.conditions if each.name == "judged-part"]
+        assert [value for each in conditions for value in (each.base, each.new)] == told
+        assert comparison.alike
 
 
 def test_kernels_are_ranked_by_their_effect_on_the_run() -> None:

@@ -509,10 +509,12 @@ def reduction(start_us: float, us: float | None, **more: object) -> Activity:
     return kernel("ncclDevKernel_AllReduce", start_us, us, collective=done)._replace(stream=9)
 
 
-def of_ranks(*activities: tuple[Activity, ...], ranks: tuple[int | None, ...] = (0, 1)) -> Session:
+def of_ranks(
+    *activities: tuple[Activity, ...], ranks: tuple[int | None, ...] = (0, 1), steps: tuple[ProgramStep, ...] = ()
+) -> Session:
     return session(
         *(
-            replace(trace(*of_rank), file=f"r{number}.json", sha256=f"{number}" * 64, rank=rank)
+            replace(trace(*of_rank, steps=steps), file=f"r{number}.json", sha256=f"{number}" * 64, rank=rank)
             for number, (of_rank, rank) in enumerate(zip(activities, ranks, strict=True))
         )
     )

@@ -27,7 +27,7 @@ from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.notes import notes_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sentences import kernel_sentence, whole_sentence
-from gpuprof.comparison.sides import Run, Side, SideKernel, are_identical, sides_of, without_copies
+from gpuprof.comparison.sides import Run, Side, SideKernel, are_identical, is_replay, sides_of, without_copies
 from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.work.verdict import work_change
@@ -133,13 +133,17 @@ def _rank(item: tuple[KernelChange, Pair]) -> tuple[float, object]:
 
 def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange:
     work = work_change(pair, comparable=allowed.work, caches_alike=allowed.caches_alike, rounded=allowed.rounded)
-    barred = stores_nothing({change.name: change for change in work.counts})
-    time = time_change(pair, comparable=allowed.time, paired=allowed.paired, shift=allowed.shift, barred=barred)
+    barred, apart = stores_nothing({change.name: change for change in work.counts}), _apart(pair)
+    time = time_change(
+        pair, comparable=allowed.time, paired=allowed.paired, shift=allowed.shift, barred=apart or barred
+    )
+    if apart:
+        time = replace(time, verdict="unknown", ratio=None, cycles_ratio=None, reason=apart)
     if allowed.identical and _is_itself(pair) and time.verdict == "unclear":
         time = replace(time, verdict="same", interval=None, cycles_interval=None, reason="", runs_needed=None)
     lines = line_changes(pair)
     causes = causes_of(pair, time, work, lines)
-    effect_s = _effect_s(pair)
+    effect_s = _effect_s(pair) if not apart else None
     return KernelChange(
         id=0,
         label=(*pair.new, *pair.base)[0].speaker.label,
@@ -155,6 +159,12 @@ def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange
         effect_s=effect_s,
         effect=effect_s / base_s if effect_s is not None and base_s and allowed.time else None,
     )
+
+
+def _apart(pair: Pair) -> str:
+    """Say that one side of a pair is a whole CUDA graph as ncu replays it; empty where both are or neither is."""
+    base, new = ({is_replay(kernel) for kernel in side} for side in (pair.base, pair.new))
+    return "the time of a whole CUDA graph is that of its replay under ncu" if base and new and base != new else ""
 
 
 def _is_itself(pair: Pair) -> bool:

@@ -15,9 +15,7 @@ from gpuprof.model.counts import spanning
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import KernelProfile, LaunchCount, Session
-
-COUNTED = "counters"
-"""Source of durations that ncu measured beside the clock."""
+from gpuprof.model.timed import BY_NCU, GRAPH_REPLAY
 
 
 class Run(Struct, frozen=True):
@@ -79,6 +77,18 @@ class Side(Struct, frozen=True):
         """Return the GPU time of a run, on average; what was excluded or not profiled counts."""
         known = [time for run in self.runs if (time := run_time_s(run.session)) is not None]
         return fmean(known) if known else None
+
+
+def sums_alike(base: Side, new: Side) -> bool:
+    """Tell whether the times of both sides add up to the same: to replays of whole graphs under ncu, or to none."""
+    sides = ([kernel for kernel in side.kernels if kernel.total_s is not None] for side in (base, new))
+    of_replays = [{is_replay(kernel) for kernel in timed} for timed in sides]
+    return not all(of_replays) or of_replays[0] == of_replays[1]
+
+
+def is_replay(kernel: SideKernel) -> bool:
+    """Tell whether a kernel is a whole CUDA graph, and its time that of replaying it under ncu."""
+    return kernel.speaker.duration_source == GRAPH_REPLAY
 
 
 def are_identical(base: Sequence[Run], new: Sequence[Run]) -> bool:
@@ -267,7 +277,7 @@ def _launches(kernel: KernelProfile) -> tuple[tuple[float, ...], tuple[float, ..
         if kernel.duration_s is None or not _is_time(kernel.duration_s):
             return (), ()
         # Of a kernel that was timed by a survey, the clock is that of another run, under the profiler.
-        clock = kernel.sm_clock_hz if kernel.duration_source == COUNTED else None
+        clock = kernel.sm_clock_hz if kernel.duration_source in BY_NCU else None
         return (kernel.duration_s,), (clock,) if clock is not None and 0 < clock < inf else ()
     durations, clocks = times.durations_s, times.sm_clocks_hz
     kept = [place for place, duration in enumerate(durations) if _is_time(duration)]

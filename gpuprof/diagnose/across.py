@@ -16,6 +16,7 @@ from gpuprof.model.field_types import CONFIDENCES, Confidence
 from gpuprof.model.groups import middle
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Evidence, KernelProfile
+from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.units import format_percent, format_si, significant, spaced
 
 FASTER = percent(
@@ -65,6 +66,8 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
         return {}
     kernels: dict[Hashable, list[Case]] = {}
     for kernel, recorded in zip(analysis.session.kernels, analysis.recorded, strict=True):
+        if kernel.duration_source == GRAPH_REPLAY:  # all have one name, whatever they do
+            continue
         if kernel.duration_s and kernel.grid is not None and kernel.block is not None and _is_median(kernel):
             key = (kernel.demangled, kernel.device, kernel.rank, kernel.duration_source)
             kernels.setdefault(key, []).append(Case(kernel, recorded))

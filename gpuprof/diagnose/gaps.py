@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.diagnose.case import Case, Exposed, Pauses
 from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, percent
-from gpuprof.model.run_totals import running_s
+from gpuprof.model.run_totals import running_s, start_up_s
 from gpuprof.model.session import DeviceTimeline, Evidence, Gaps, Session, Wait
 from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_percent, format_si
@@ -160,20 +160,20 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
     gaps, span_s = device.gaps, running_s(device)
     if gaps is None or span_s <= 0 or 100 * (gaps.total_s - gaps.unsure_s) / span_s < IDLE_SHARE.value:
         return
-    idle_s, start_up_s, share = gaps.total_s, gaps.start_up_s or 0.0, gaps.total_s / span_s
+    idle_s, left_out_s, share = gaps.total_s, start_up_s(device), gaps.total_s / span_s
     kind = _kind_of(gaps, wait)
     unsure = 100 * gaps.unsure_s / idle_s
     yield RuleVerdict(
         headline=(
             f"Launch gaps: {which_gpu(case.pauses)} is idle {format_percent(share)} of {format_si(span_s, 's')}"
-            f"{' after start-up' if start_up_s else ''}; {_where(case.pauses, idle_s)}"
+            f"{' after start-up' if left_out_s else ''}; {_where(case.pauses, idle_s)}"
         ),
         why=" ".join(
             (
                 kind.why,
                 *_follows(wait),
                 *_of_all(case.pauses),
-                *_of_start_up(start_up_s),
+                *_of_start_up(left_out_s),
                 *_doubt(gaps, idle_s),
                 "Profiling itself makes pauses longer.",
             )
@@ -189,7 +189,7 @@ def _launch_gaps(case: Case) -> Iterator[RuleVerdict]:
             Evidence("", float(gaps.count), "pause", threshold=None, meaning="pauses"),
             Evidence("", gaps.median_s, "s", threshold=None, meaning="median pause"),
             Evidence("", gaps.longest_s, "s", threshold=None, meaning="longest pause"),
-            *((Evidence("", start_up_s, "s", threshold=None, meaning=_LEFT_OUT),) if start_up_s else ()),
+            *((Evidence("", left_out_s, "s", threshold=None, meaning=_LEFT_OUT),) if left_out_s else ()),
             *_in_graphs(gaps, idle_s),
             *_waited(gaps, idle_s),
             Evidence("", float(wait.pauses), "pause", threshold=None, meaning=f"pauses before {_end(wait)}"),
@@ -263,14 +263,11 @@ def _of_all(pauses: Pauses) -> tuple[str, ...]:
     return (f"All {pauses.gpus} GPUs together are idle {format_percent(pauses.idle_share)} of their time.",)
 
 
-def _of_start_up(start_up_s: float) -> tuple[str, ...]:
+def _of_start_up(left_out_s: float) -> tuple[str, ...]:
     """Say what is left out."""
-    if not start_up_s:
+    if not left_out_s:
         return ()
-    return (
-        f"{format_si(start_up_s, 's')} more went by before first launches, for loading and compiling: that is not "
-        "counted, for it does not come again.",
-    )
+    return (f"{format_si(left_out_s, 's')} of start-up are not counted: they do not come again.",)
 
 
 def _doubt(gaps: Gaps, idle_s: float) -> tuple[str, ...]:
@@ -309,16 +306,18 @@ RULES = (
         "launch-gaps",
         "The GPU is idle between kernels",
         about="defect",
-        looks_at="The pauses of a timeline between a GPU's first and last activity, and what most of their time comes "
+        looks_at="The pauses of a GPU in the part of a timeline that is judged, and what most of their time comes "
         "before: launches of a kernel, or copies of a direction; whether it is between two nodes of one launch of a "
         "CUDA graph; and, where calls of CUDA were recorded, whether the program waited for the GPU when it began.",
         thresholds=(IDLE_SHARE, MOSTLY, SPREAD, ALIKE, UNSURE),
         gain="The idle time of all GPUs of the run over their spans, start-up left out: at most all pauses go. It is a "
         "share of the run, not of a kernel.",
         silent="There is no timeline, or the GPU that is idle longest is so for under 10 % of its span, not counting "
-        "pauses after activities without a duration, nor, of a program that gpuprof surveyed, those of its start-up: "
-        "before its first kernel; before first launches where no later one of that kernel waits a third as long; and "
-        "of 1 ms or more before kernels that are launched once, until one comes again. It is reported once per run: "
+        "pauses after activities without a duration. The span is that of the steps; without steps, where kernels "
+        "repeat after a start-up, that of what comes after it. Of a program that gpuprof surveyed the pauses of the "
+        "start-up are left out of it: before its first kernel; before first launches where no later one of that "
+        "kernel waits a third as long; and of 1 ms or more before kernels that are launched once, until one comes "
+        "again. It is reported once per run: "
         "for the kernel with most idle time before it or, where copies end the idle time, for the kernel that most "
         "often comes next.",
         check=_launch_gaps,

@@ -30,6 +30,7 @@ from gpuprof.model.headline import asked_of_peak, line_text, listed, main_point,
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_named
 from gpuprof.model.run_totals import busy_share, is_part
 from gpuprof.model.session import Finding, KernelProfile, OperatorBytes, OperatorFlop, RunVerdict, Session
+from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.model.told import OR_MORE
 from gpuprof.units import format_percent, format_si
 
@@ -467,6 +468,7 @@ def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
         roles = roles_of(kernel for kernel in session.kernels if kernel.id in set_up)
         what = "set up data" if roles == {"data"} else "set up data or warm up"
         yield f"Kernels that only {what} take {format_percent(min(1.0, sum(shares)))} of the time; they come last."
+    yield from _whole_graphs(session.kernels)
     yield from _kinds(session.kernels)
     yield from _versions(session)
     yield from clock_notes(session)
@@ -491,6 +493,21 @@ def _without_spec(session: Session) -> Iterator[str]:
                 f"{device.name} has no spec: no tensor, FP64 or FP16 ceiling is known, unless the report has it. "
                 "Give one with --spec FILE."
             )
+
+
+def _whole_graphs(kernels: Sequence[KernelProfile]) -> Iterator[str]:
+    """Say what the times of CUDA graphs that were profiled as one are, and that they are beside those of kernels."""
+    graphs = [kernel for kernel in kernels if kernel.duration_source == GRAPH_REPLAY]
+    if not graphs:
+        return
+    labels = [*dict.fromkeys(kernel.label for kernel in graphs)]
+    which = f"{labels[0]} is a whole CUDA graph" if len(labels) == 1 else f"{len(labels)} entries are whole CUDA graphs"
+    beside = any(kernel.time_total_s is None for kernel in graphs)
+    no_share = ", and has no share of theirs" if beside else ""
+    yield (
+        f"{which}. Its time is that of a replay under ncu and includes what passes before and between the nodes; all "
+        f"rates are over it. It is not the time of the kernels{no_share}: ncu --graph-profiling node measures these."
+    )
 
 
 def _counted_beside(session: Session, spoken: KernelProfile | None) -> Iterator[str]:

@@ -22,10 +22,11 @@ from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_du
 from gpuprof.model.launch_times import launch_times
 from gpuprof.model.pages import with_pages_together
 from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
-from gpuprof.model.recorded import Launch, Report
+from gpuprof.model.recorded import WHOLE_GRAPH, Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
 from gpuprof.model.sm_clocks import held_clock
 from gpuprof.model.sources import kind_named
+from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.workers import Worth, made_by_workers
 
 _WORTH = Worth(1_000, each=500)
@@ -146,7 +147,7 @@ def _kind(entry: _Entry, launch: Launch) -> LaunchKind:
 def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> Iterator[tuple[int, LaunchProfile]]:
     """Yield the profile of each group with its kind, behind the place of the launch that speaks for it."""
 
-    def profile(number: int) -> tuple[int, LaunchProfile]:
+    def profiled(number: int) -> tuple[int, LaunchProfile]:
         group = groups[number]
         durations = [launch_duration(entry.launch, entry.hardware) for entry in group] if len(group) > 1 else [None]
         place = speaker(durations)
@@ -154,10 +155,13 @@ def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> 
         launch = profile_launch(
             entry.launch, entry.source, entry.device, entry.hardware, entry.remedy, rank=reports[entry.source].rank
         )
-        launch = replace(launch, profile=structs.replace(launch.profile, kind=kernel_kind(launch.profile)))
+        profile = structs.replace(launch.profile, kind=kernel_kind(launch.profile))
+        if entry.launch.kind == WHOLE_GRAPH and profile.duration_s is not None:
+            profile = structs.replace(profile, duration_source=GRAPH_REPLAY)
+        launch = replace(launch, profile=profile)
         return place, _for_group(launch, group, durations) if len(group) > 1 else launch
 
-    return made_by_workers(range(len(groups)), profile, _WORTH)
+    return made_by_workers(range(len(groups)), profiled, _WORTH)
 
 
 def _denominators(
@@ -262,7 +266,15 @@ def _device(number: int, recorded: RecordedDevice, hardware: Hardware) -> Device
 
 
 def _placed(profiles: list[KernelProfile], ids: list[int]) -> tuple[KernelProfile, ...]:
-    """Give every kernel its number, its unique label and its share of the time of all."""
+    """Give every kernel its number, its unique label and its share of the time of all.
+
+    Replays of whole graphs are no times of kernels: beside these they are in no sum.
+    """
+    if any(profile.time_total_s is not None and profile.duration_source != GRAPH_REPLAY for profile in profiles):
+        profiles = [
+            structs.replace(profile, time_total_s=None) if profile.duration_source == GRAPH_REPLAY else profile
+            for profile in profiles
+        ]
     labels = label_kernels([profile.demangled for profile in profiles], [profile.ranges for profile in profiles])
     total = sum(profile.time_total_s or 0.0 for profile in profiles)
     return tuple(

@@ -80,7 +80,7 @@ def _calls(activities: Sequence[Activity], kernels: Iterable[int]) -> dict[Hasha
     """Return the kernels of each call of a convolution: those launched one after the other by the same one."""
     calls: dict[Hashable, list[list[int]]] = {}
     before: dict[Hashable, Hashable] = {}
-    for place in sorted(kernels, key=lambda place: _launched(activities[place])):
+    for place in sorted(kernels, key=lambda place: activities[place].launch_s):
         activity = activities[place]
         where = (activity.process, activity.device)
         what = (where, activity.operator, activity.ranges)
@@ -91,7 +91,3 @@ def _calls(activities: Sequence[Activity], kernels: Iterable[int]) -> dict[Hasha
             calls.setdefault(what, []).append([place])
         before[where] = what
     return calls
-
-
-def _launched(activity: Activity) -> float:
-    return activity.launched_s if activity.launched_s is not None else activity.start_s

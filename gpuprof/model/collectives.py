@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuprof.model.intervals import TimeInterval, merged, outside
+from gpuprof.model.judged import Judged
 from gpuprof.model.trace import Activity, Collective
 
 _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
@@ -29,13 +30,17 @@ class _Paired(NamedTuple):
     last: int
 
 
-def rank_waits(of_ranks: Mapping[int, Sequence[Activity]]) -> dict[int, RankWaits]:
-    """Return by rank, or by what stands for it, its waits in collectives; nothing of one of which none can be paired.
+def rank_waits(of_ranks: Mapping[int, Sequence[Activity]], judged: Mapping[int, Judged]) -> dict[int, RankWaits]:
+    """Return by rank, or by what stands for it, its waits in the collectives of the part that is judged; nothing of one
+    of which none can be paired.
 
     They begin when a rank arrives and end together: the least time over the ranks bounds that of moving the data, and
     what another rank takes longer it waits. The clocks of the ranks need not agree.
     """
-    paired = _paired(of_ranks)
+    paired = {
+        rank: [entry for entry in collectives if judged[rank].has(entry.activity)]
+        for rank, collectives in _paired(of_ranks).items()
+    }
     waiting: dict[int, float] = {}
     awaited: dict[int, float] = {}
     for rank, collectives in paired.items():

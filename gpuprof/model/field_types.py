@@ -25,6 +25,8 @@ StripKind = Literal["kernels", "copies", "exchange"]
 """What a row of a drawn timeline is of."""
 PauseCause = Literal["start-up", "waited", "in-graph", "unknown"]
 """Why a GPU did nothing: the program loaded and compiled, it waited for the GPU, or two nodes of a CUDA graph."""
+JudgedPart = Literal["all", "steps", "repetition"]
+"""The part of a trace that is judged: all of it, what the steps launched, or that in which kernels repeat."""
 RooflineBound = Literal["memory", "compute"]
 ThroughputUnit = Literal["sm", "memory", "dram", "l2", "l1"]
 THROUGHPUT_UNITS: tuple[ThroughputUnit, ...] = get_args(ThroughputUnit)

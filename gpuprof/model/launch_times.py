@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from gpuprof.model.session import LaunchTimes
-from gpuprof.model.timed import Groupable
+from gpuprof.model.timed import BY_NCU, Groupable
 
 MOST = 1_000
 """A median of so many is off by 4 % of their standard deviation; more would make sessions long."""
@@ -54,7 +54,7 @@ def _single(kernel: Groupable) -> LaunchTimes:
     if kernel.launches > 1 or kernel.duration_s is None:
         spread = kernel.duration_percentiles_s
         return LaunchTimes(durations_s=(), dropped=min(kernel.launches, max(0, spread.count)) if spread else 0)
-    clock = kernel.sm_clock_hz if kernel.duration_source == "counters" else None
+    clock = kernel.sm_clock_hz if kernel.duration_source in BY_NCU else None
     return LaunchTimes(durations_s=(kernel.duration_s,), sm_clocks_hz=(clock,) if clock is not None else ())
 
 

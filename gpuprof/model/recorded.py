@@ -272,6 +272,10 @@ class FixedDetails(Struct, frozen=True):
         return ()
 
 
+WHOLE_GRAPH = "graph"
+"""The kind of a launch that is a CUDA graph which ncu profiled as one."""
+
+
 class Launch(Struct, frozen=True):
     """One profiled kernel launch, range or graph, as recorded. `mangled` is its symbol's name, where that is known."""
 

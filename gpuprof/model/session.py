@@ -28,6 +28,7 @@ from gpuprof.model.field_types import (
     GainKind,
     Hertz,
     Intensity,
+    JudgedPart,
     Language,
     Moment,
     Number,
@@ -463,8 +464,16 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     launches: Annotated[Positive, about("launches that it stands for")]
     duration_s: Annotated[Seconds | None, about("of one launch; of a group, of the one that speaks for it")]
     duration_percentiles_s: Annotated[DurationSpread | None, about("how the launches of a group differ")]
-    duration_source: Annotated[str | None, about("what the duration was read from: counters, trace or survey")]
-    time_total_s: Annotated[Seconds | None, about("of all its launches")]
+    duration_source: Annotated[
+        str | None,
+        about(
+            "what the duration was read from: counters, trace, survey, or graph-replay, which is how long ncu took to "
+            "replay a whole CUDA graph"
+        ),
+    ]
+    time_total_s: Annotated[
+        Seconds | None, about("of all its launches; null: not known, or replays of whole graphs beside kernels")
+    ]
     time_share: Annotated[Fraction | None, about("of the time of all kernels")]
     sm_clock_hz: Annotated[Hertz | None, about("average SM clock while it ran")]
     throttled: Annotated[bool | None, about("whether the driver lowered the clocks in more than a few samples")]
@@ -541,8 +550,15 @@ class Exclusion(Struct, frozen=True, kw_only=True):
     time_share: Annotated[Fraction | None, about("of the time of all kernels")]
 
 
+class StartUp(Struct, frozen=True, kw_only=True):
+    """What a GPU did before the part that is judged."""
+
+    time_s: Annotated[Seconds, about("from the first activity to that part")]
+    busy_s: Annotated[Seconds, about("of it, with any activity")]
+
+
 class Gaps(Struct, frozen=True, kw_only=True):
-    """The pauses in which a GPU did nothing, between its first and its last activity, but for those of its start-up."""
+    """The pauses in which a GPU did nothing in the part that is judged, but for those that its start-up has in it."""
 
     count: Annotated[Whole, about("pauses")]
     total_s: Annotated[Seconds, about("time in all of them")]
@@ -622,14 +638,14 @@ class StripRow(Struct, frozen=True, kw_only=True):
 class LongPause(Struct, frozen=True, kw_only=True):
     """One of the longest pauses of a GPU."""
 
-    start_s: Annotated[Seconds, about("since the first activity")]
+    start_s: Annotated[Seconds, about("since the first activity that is judged")]
     length_s: Annotated[Seconds, about("how long it did nothing")]
     cause: Annotated[PauseCause, about("as far as the trace tells")]
     before: Annotated[str, about('what ended it: "kernel", the direction of copies, or "memory set"')]
 
 
 class TimeStrip(Struct, frozen=True, kw_only=True):
-    """What a GPU did when, in bins of equal length from its first to its last activity, to be drawn."""
+    """What a GPU did when, in bins of equal length from the first to the last activity that is judged, to be drawn."""
 
     bin_s: Annotated[Seconds, about("length of a bin")]
     rows: Annotated[tuple[StripRow, ...], about("the kernels with most time of the run first", most=1_000)]
@@ -637,12 +653,12 @@ class TimeStrip(Struct, frozen=True, kw_only=True):
 
 
 class DeviceTimeline(Struct, frozen=True, kw_only=True):
-    """What a GPU did of the time between its first and its last activity."""
+    """What a GPU did in the part of the trace that is judged."""
 
     source: Annotated[Whole, about("index of its file among the sources")]
     ordinal: Annotated[Whole, about("tells the GPUs of a source apart, equal ones too, from 0")]
     device: Annotated[Whole, about("kind of GPU, as of kernels")]
-    span_s: Annotated[Seconds, about("from the first to the last activity")]
+    span_s: Annotated[Seconds, about("from the first to the last activity of that part")]
     busy_s: Annotated[Seconds, about("with any activity")]
     kernel_s: Annotated[Seconds, about("with a kernel")]
     gaps: Annotated[Gaps | None, about("its pauses")]
@@ -650,6 +666,15 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
     communication: Annotated[Communication | None, about("exchange with other GPUs")]
     untimed: Annotated[Whole, about("activities without a time, which count as instants")]
     strip: Annotated[TimeStrip | None, about("what it did when; null: nothing took time, or an old session")] = None
+    judged: Annotated[
+        JudgedPart | None,
+        about(
+            "that part: all, what the steps launched, or what follows once every kernel that comes again has run; "
+            "null: all, in an old session, which may begin with a start-up"
+        ),
+    ] = None
+    start_up: Annotated[StartUp | None, about("what came before that part; null: nothing")] = None
+    after_s: Annotated[Seconds, about("from the end of that part to the last activity")] = 0.0
 
 
 class StepTimes(Struct, frozen=True, kw_only=True):

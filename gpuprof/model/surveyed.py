@@ -17,6 +17,7 @@ from gpuprof.model.mfu import measured_flop
 from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.session import Device, KernelProfile, Source, Timeline
 from gpuprof.model.sources import SURVEY_MARK
+from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.model.torch_ranges import innermost_operator, launched_by, may_be_same_operator
 
 SURVEY = "survey"
@@ -208,7 +209,7 @@ def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelPr
         duration_s=surveyed.duration_s,
         duration_percentiles_s=surveyed.duration_percentiles_s,
         launch_times=surveyed.launch_times,
-        duration_source=SURVEY,
+        duration_source=_source_of_time(surveyed),
         time_total_s=surveyed.time_total_s,
         time_share=surveyed.time_share,
         throttled=surveyed.throttled,
@@ -222,4 +223,11 @@ def _place(kernel: KernelProfile) -> Hashable:
 
 def _outside(kernel: KernelProfile, lacking: Missing = NOT_CHOSEN) -> KernelProfile:
     """Say of a kernel that has only its time why, instead of every counter that is missing."""
-    return replace(kernel, missing=(lacking,), duration_source=SURVEY if kernel.duration_s is not None else None)
+    return replace(kernel, missing=(lacking,), duration_source=_source_of_time(kernel))
+
+
+def _source_of_time(surveyed: KernelProfile) -> str | None:
+    """Return what the duration of a surveyed kernel is: of a graph that ncu replayed as a whole it stays that."""
+    if surveyed.duration_s is None or surveyed.duration_source == GRAPH_REPLAY:
+        return surveyed.duration_source
+    return SURVEY

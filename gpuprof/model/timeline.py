@@ -19,6 +19,7 @@ from gpuprof.model.collectives import RankWaits, bus_rate, rank_waits
 from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import percentile
 from gpuprof.model.intervals import TimeInterval, length, merged, outside
+from gpuprof.model.judged import FIRST_TIME, LONG_PAUSE_S, Judged, cut, judged_part
 from gpuprof.model.mfu import launched_products, model_flop, operator_bytes, operator_flop, rated_ceilings
 from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report, names_of
 from gpuprof.model.session import (
@@ -30,6 +31,7 @@ from gpuprof.model.session import (
     KernelProfile,
     LongPause,
     ModelFlop,
+    StartUp,
     Timeline,
     Wait,
 )
@@ -49,15 +51,12 @@ from gpuprof.model.trace import (
 )
 
 TRACE = "trace"
-SHORT_PAUSE_S, LONG_PAUSE_S = 20e-6, 1e-3
-"""A shorter pause is about what launching takes; in a longer one the program did something else."""
+SHORT_PAUSE_S = 20e-6
+"""A shorter pause is about what launching takes."""
 _CLOCKS_S = 1e-6
 """Old traces have whole microseconds. On an H100 a wait ended 3 µs and more after what it waited for."""
 _ROUNDING_S = 0.5e-9
 """Times are whole nanoseconds: what is shorter is no pause, but comes of adding them up as fractions."""
-_FIRST_TIME = 3.0
-"""A pause before the first launch of a kernel that is so many times as long as the longest before its later ones is for
-loading or compiling it. On an H100 PyTorch's first launches waited 1 to 85 ms, the later ones mostly 20 to 60 µs."""
 _TOLD_PAUSES = 3
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
 
@@ -81,14 +80,23 @@ class _Pause(NamedTuple):
 
 
 class _OneGpu(Struct, frozen=True):
-    """What one GPU of a trace did: the trace and the GPU by their places, and all in the order of its start."""
+    """What one GPU of a trace did: the trace and the GPU by their places, and all in the order of its start.
+
+    `pauses` are those of the part that is judged.
+    """
 
     source: int
     ordinal: int
-    activities: Sequence[Activity]
+    every: Sequence[Activity]
+    judged: Judged
     pauses: Sequence[_Pause]
     knows_waits: bool
     from_start: bool
+
+    @property
+    def activities(self) -> Sequence[Activity]:
+        """Return those of the part that is judged."""
+        return [activity for activity in self.every if self.judged.has(activity)]
 
 
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
@@ -135,7 +143,7 @@ def _rank_waits(traces: Sequence[Trace], gpus: Sequence[_OneGpu]) -> Mapping[int
     ranks = {traces[gpu.source].rank for gpu in gpus}
     if None in ranks or not len(ranks) == len(gpus) > 1:
         return {}
-    return rank_waits({gpu.source: gpu.activities for gpu in gpus})
+    return rank_waits({gpu.source: gpu.every for gpu in gpus}, {gpu.source: gpu.judged for gpu in gpus})
 
 
 def as_report(trace: Trace) -> Report:
@@ -197,37 +205,52 @@ def _gpus(traces: Sequence[Trace]) -> Iterator[_OneGpu]:
         for index in range(len(trace.devices)):
             activities = [activity for activity in trace.activities if activity.device == index]
             if activities:
+                judged = judged_part(trace, activities)
+                pauses = _pauses(activities, _Waits(trace.host_waits or ()), from_start=trace.from_start)
                 yield _OneGpu(
                     source=source,
                     ordinal=index,
-                    activities=activities,
-                    pauses=_pauses(activities, _Waits(trace.host_waits or ()), from_start=trace.from_start),
+                    every=activities,
+                    judged=judged,
+                    pauses=[pause for pause in pauses if judged.start_s < pause.end.start_s <= judged.end_s],
                     knows_waits=trace.host_waits is not None,
                     from_start=trace.from_start,
                 )
 
 
 def _device(gpu: _OneGpu, number: int, waits: RankWaits | None, drawn: Mapping[str, int | None]) -> DeviceTimeline:
-    busy = merged(activity.interval for activity in gpu.activities)
-    kernels = [activity for activity in gpu.activities if activity.kind == KERNEL]
+    activities, (start_s, end_s, part) = gpu.activities, gpu.judged
+    kernels = [activity for activity in gpu.every if activity.kind == KERNEL]
     longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
     return DeviceTimeline(
         source=gpu.source,
         ordinal=gpu.ordinal,
         device=number,
-        span_s=busy[-1][1] - busy[0][0],
-        busy_s=length(busy),
-        kernel_s=length(merged(kernel.interval for kernel in kernels)),
+        span_s=end_s - start_s,
+        busy_s=length(cut((activity.interval for activity in gpu.every), start_s, end_s)),
+        kernel_s=length(cut((kernel.interval for kernel in kernels), start_s, end_s)),
         gaps=_gaps(gpu.pauses, knows_waits=gpu.knows_waits),
         copies=tuple(_copies(gpu)),
-        communication=_communication(kernels, waits),
-        untimed=sum(activity.duration_s is None for activity in gpu.activities),
-        strip=strip_of(gpu.activities, drawn, (_long_pause(pause, busy[0][0]) for pause in longest)),
+        communication=_communication(kernels, gpu.judged, waits),
+        untimed=sum(activity.duration_s is None for activity in activities),
+        strip=strip_of(activities, drawn, (_long_pause(pause, start_s) for pause in longest)),
+        judged=part,
+        start_up=_start_up(gpu.every, start_s),
+        after_s=max(activity.interval[1] for activity in gpu.every) - end_s,
     )
 
 
+def _start_up(every: Sequence[Activity], judged_s: float) -> StartUp | None:
+    """Return what a GPU did before the part that is judged; None where that begins with its first activity."""
+    first_s = every[0].start_s
+    if judged_s <= first_s:
+        return None
+    busy = cut((activity.interval for activity in every), first_s, judged_s)
+    return StartUp(time_s=judged_s - first_s, busy_s=length(busy))
+
+
 def _long_pause(pause: _Pause, first_s: float) -> LongPause:
-    """Return a pause as it is told of, by its place after the first activity."""
+    """Return a pause as it is told of, by its place after the first activity that is judged."""
     causes: tuple[tuple[bool, PauseCause], ...] = (
         (pause.start_up, "start-up"),
         (pause.waited, "waited"),
@@ -319,7 +342,7 @@ def _loading_pauses(
     for first, *later in launches.values():
         if later:
             longest_s = max(before.get(place, 0.0) for place in later)
-            shortest[first] = max(SHORT_PAUSE_S, _FIRST_TIME * longest_s)
+            shortest[first] = max(SHORT_PAUSE_S, FIRST_TIME * longest_s)
         else:
             shortest[first] = LONG_PAUSE_S if first < again else math.inf
     return shortest
@@ -365,7 +388,7 @@ def _copies(gpu: _OneGpu) -> Iterator[Copies]:
         if activity.kind in (COPY, SET):
             groups.setdefault((_movement(activity), activity.memory), []).append(activity)
     every = [(_copies_of(direction, moves), memory, moves) for (direction, memory), moves in groups.items()]
-    taken = merged(_computing(gpu.activities))
+    taken = merged(_computing(gpu.every))
     # Of a program that was surveyed from its start, what comes before any kernel does not come again.
     begin = taken[0][0] if taken and gpu.from_start else -math.inf
     for copies, memory, moves in sorted(every, key=lambda entry: -(entry[0].time_s or 0.0)):
@@ -410,8 +433,8 @@ def _copies_of(direction: str, activities: Sequence[Activity]) -> Copies:
     )
 
 
-def _communication(kernels: Sequence[Activity], waits: RankWaits | None) -> Communication | None:
-    talking = [kernel for kernel in kernels if is_communication(kernel.name)]
+def _communication(kernels: Sequence[Activity], judged: Judged, waits: RankWaits | None) -> Communication | None:
+    talking = [kernel for kernel in kernels if judged.has(kernel) and is_communication(kernel.name)]
     if not talking:
         return None
     union = merged(kernel.interval for kernel in talking)

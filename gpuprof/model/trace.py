@@ -103,6 +103,11 @@ class Activity(NamedTuple):
         return self.start_s, self.start_s + (self.duration_s or 0.0)
 
     @property
+    def launch_s(self) -> float:
+        """Return when the program launched it, or when it began, where that is all that is known."""
+        return self.launched_s if self.launched_s is not None else self.start_s
+
+    @property
     def computes(self) -> bool:
         """Tell whether it is a kernel that does not exchange data with other GPUs."""
         return self.kind == KERNEL and not is_communication(self.name)

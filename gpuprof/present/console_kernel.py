@@ -162,17 +162,17 @@ def _launch_text(kernel: KernelProfile) -> str:
 def _launches_text(kernel: KernelProfile) -> str:
     """Write what the launches of a group took together, how they differ, and of which one the other figures are."""
     launches = count_text(kernel.launches, "equal launch", "es")
-    if kernel.time_total_s is None:
-        return f"{launches}; figures are of the first"
-    total = f"{duration_text(kernel.time_total_s)} in all"
     spread = kernel.duration_percentiles_s
+    if kernel.time_total_s is None and spread is None:
+        return f"{launches}; figures are of the first"
+    total = f", {duration_text(kernel.time_total_s)} in all" if kernel.time_total_s is not None else ""
     if spread is None:
-        return f"{launches}, {total}; figures are of the median"
+        return f"{launches}{total}; figures are of the median"
     timed = f"{spread.count} of them timed, " if spread.count < kernel.launches else ""
     least, most = format_si(spread.min, "s"), format_si(spread.max, "s")
     differ = f"{timed}{least} to {most} each" if least != most else f"{timed}{least} each"
     whose = "the median" if kernel.duration_s == spread.p50 else f"one that took {duration_text(kernel.duration_s)}"
-    return f"{launches}, {total}, {differ}; figures are of {whose}"
+    return f"{launches}{total}, {differ}; figures are of {whose}"
 
 
 def _issue_text(kernel: KernelProfile) -> str:

@@ -26,6 +26,7 @@ from gpuprof.present.session_text import (
     roof_text,
     row_noun,
     stall_text,
+    time_text,
 )
 from gpuprof.present.source_names import in_source
 from gpuprof.units import format_percent
@@ -168,7 +169,7 @@ def _wanted(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[_Col
             yield _Column(head, _written(texts), rank=1)
     if any(kernel.launches > 1 for kernel in kernels):
         yield _Column("launches", lambda kernel: count_text(kernel.launches, "", "").strip())
-    yield _Column("time", lambda kernel: duration_text(kernel.time_total_s))
+    yield _Column("time", time_text)
     yield _Column("share", lambda kernel: percent_text(kernel.time_share))
     if session.only_times:
         yield _Column(_OF_PEAK, lambda kernel: of_peak_text(kernel.operator_flop, kernel.operator_bytes))

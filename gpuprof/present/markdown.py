@@ -29,6 +29,7 @@ from gpuprof.present.session_text import (
     row_noun,
     source_text,
     stall_text,
+    time_text,
     verdict_text,
 )
 from gpuprof.present.source_names import in_source
@@ -123,7 +124,7 @@ def _row(kernel: KernelProfile, source: str, *, timed: bool, with_peak: bool) ->
     cells = (
         kernel.label + source,
         count_text(kernel.launches, "", "").strip(),
-        duration_text(kernel.time_total_s),
+        time_text(kernel),
         percent_text(kernel.time_share),
         *((of_peak_text(kernel.operator_flop, kernel.operator_bytes),) if with_peak else ()),
         *(map(duration_text, duration_spread(kernel)) if timed else counted),

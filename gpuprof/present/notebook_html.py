@@ -20,12 +20,12 @@ from gpuprof.present.fix_text import (
 from gpuprof.present.session_text import (
     count_text,
     device_text,
-    duration_text,
     limit_text,
     percent_text,
     roof_text,
     source_text,
     stall_text,
+    time_text,
     verdict_text,
 )
 from gpuprof.present.source_names import in_source
@@ -137,7 +137,7 @@ def _cells(kernel: KernelProfile, source: str) -> Iterator[str]:
     yield str(kernel.id)
     yield kernel.label + source
     yield count_text(kernel.launches, "", "").strip()
-    yield duration_text(kernel.time_total_s)
+    yield time_text(kernel)
     yield percent_text(kernel.time_share)
     yield limit_text(kernel)
     yield roof_text(kernel)

@@ -23,6 +23,7 @@ from gpuprof.model.session import (
 from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, HIGHEST
 from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import stall_name
+from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.model.trace import MEMORY_SET
 from gpuprof.units import counted, format_binary, format_percent, format_si
 
@@ -40,6 +41,13 @@ UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
 def duration_text(seconds: float | None) -> str:
     """Write a duration with three significant digits."""
     return format_si(seconds, "s") if seconds is not None else NOT_COLLECTED
+
+
+def time_text(kernel: KernelProfile) -> str:
+    """Write the time of all launches of a kernel; of a whole graph beside kernels, which is in no sum, that of one."""
+    if kernel.time_total_s is None and kernel.duration_source == GRAPH_REPLAY:
+        return f"{duration_text(kernel.duration_s)} each"
+    return duration_text(kernel.time_total_s)
 
 
 def percent_text(fraction: float | None) -> str:
@@ -304,22 +312,25 @@ def verdict_text(session: Session) -> str:
         return f"No kernel was profiled: these are the ceilings of {where} by its spec."
     if run.time_s <= 0:
         return f"{count_text(run.launches, 'profiled launch', 'es')} on {where}; durations were not collected."
-    timed, without = run.timed_launches, run.launches - run.timed_launches
+    graphs = [kernel for kernel in session.kernels if kernel.duration_source == GRAPH_REPLAY]
+    apart = sum(kernel.launches for kernel in graphs if kernel.time_total_s is None)
+    timed, without = run.timed_launches, run.launches - run.timed_launches - apart
+    noun, what = ("CUDA graph", "in replays under ncu") if graphs and not apart else ("kernel", "of GPU time")
     counts = []
     if timed != run.kernels:
         counts.append(count_text(timed, "launch", "es"))
     if run.kernels < run.timed_shapes < timed:
         counts.append(count_text(run.timed_shapes, "launch configuration"))
     untimed = f" {count_text(without, 'more launch', 'es')} without a duration." if without else ""
-    time = f"{format_si(run.time_s, 's')} of GPU time"
+    time = f"{format_si(run.time_s, 's')} {what}"
     if run.main_kernels == run.kernels:
-        listed = ", ".join((count_text(run.kernels, "kernel"), *counts))
+        listed = ", ".join((count_text(run.kernels, noun), *counts))
         return f"{listed}: {time} on {where}.{untimed}"
     share = run.main_time_s / run.time_s
     part = "nearly all" if share >= _NEARLY_ALL else format_percent(share)
     verb = "takes" if run.main_kernels == 1 else "take"
     listed = f" ({', '.join(counts)})" if counts else ""
-    return f"{run.main_kernels} of {run.kernels} kernels {verb} {part} of {time}{listed} on {where}.{untimed}"
+    return f"{run.main_kernels} of {run.kernels} {noun}s {verb} {part} of {time}{listed} on {where}.{untimed}"
 
 
 def row_noun(kernels: Sequence[KernelProfile]) -> tuple[str, str]:

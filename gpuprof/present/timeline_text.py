@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuprof.model.run_totals import running_s
+from gpuprof.model.field_types import JudgedPart
+from gpuprof.model.run_totals import loading_s, running_s, start_up_s
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, LongPause, Session, StepTimes
 from gpuprof.model.trace import KERNEL, MEMORY_SET, TRY
 from gpuprof.present.flop_text import measured_text, model_facts
@@ -15,6 +16,12 @@ from gpuprof.units import format_binary, format_percent, format_si, significant
 
 _MILLION = 1e6
 _HOUR_S = 3600.0
+_WORTH_SAYING = 0.01
+"""Of the time that is judged: what is shorter changes no share that is shown."""
+_UNTIL: dict[JudgedPart | None, str] = {
+    "steps": "before the first step",
+    "repetition": "until every kernel that comes again had run once",
+}
 _CAUSES = {
     "start-up": "start-up",
     "waited": "the program waits for the GPU",
@@ -39,6 +46,9 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
         return
     for device in timeline.devices:
         yield device_fact(session, device)
+        yield from (("start-up", text) for text in _start_up_texts(device))
+        if device.after_s >= _WORTH_SAYING * device.span_s:
+            yield "the end", f"{format_si(device.after_s, 's')} after the last step; not judged"
         if device.gaps is not None:
             yield "pauses", _gaps_text(device)
         for copies in device.copies:
@@ -94,12 +104,22 @@ def _device_text(device: DeviceTimeline) -> str:
         return "an instant: no activity has a duration"
     span_s = running_s(device)
     busy, kernels = device.busy_s / span_s, device.kernel_s / span_s
-    start_up_s = device.span_s - span_s
-    after = f" after a start-up of {format_si(start_up_s, 's')}" if start_up_s else ""
+    after = " after start-up" if start_up_s(device) else ""
     return (
         f"busy {format_percent(busy)} of {format_si(span_s, 's')}{after}, {format_percent(kernels)} with kernels; "
         f"idle {format_si(span_s - device.busy_s, 's')}"
     )
+
+
+def _start_up_texts(device: DeviceTimeline) -> Iterator[str]:
+    """Yield what is not judged because the program does it only when it starts, and how long it took."""
+    if device.judged is None and not loading_s(device):
+        yield "judged with the rest: this session is of an older gpuprof; the trace itself shows it apart"
+    if device.start_up is not None:
+        time, busy = (format_si(seconds, "s") for seconds in (device.start_up.time_s, device.start_up.busy_s))
+        yield f"{time} {_UNTIL.get(device.judged, 'before')}, {busy} of it busy; not judged"
+    if loading_s(device):
+        yield f"{format_si(loading_s(device), 's')} in pauses before first launches, to load and compile; not judged"
 
 
 def _gaps_text(device: DeviceTimeline) -> str:

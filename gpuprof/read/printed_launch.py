@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.recorded import (
+    WHOLE_GRAPH,
     DictMetrics,
     Dim3,
     Launch,
@@ -23,6 +24,7 @@ _DOMAIN = re.compile(r'"([^:"]*):')
 _BEHIND_NAME = re.compile(r'(?::[^:"]*){6}"(?=\s|$)')
 _UNNAMED = re.compile(r"\(unnamed(?: \d+)?\)")
 """What stands for the name of a kernel that a text does not tell: it selects no launch."""
+_OF_GRAPHS = ("launch__graph_contains_device_launch", "launch__graph_is_device_launchable")
 _OPENING = {")": "(", "]": "[", "}": "{"}
 
 
@@ -40,6 +42,7 @@ def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric], det
     device = _device(cells.get("CC", ""), table)
     demangled = cells["Kernel Name"]
     launch = Launch(
+        kind=WHOLE_GRAPH if _is_whole_graph(cells, table) else "kernel",
         name="" if _UNNAMED.fullmatch(demangled) else short_name(demangled),
         demangled=demangled,
         device=0,
@@ -56,6 +59,16 @@ def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric], det
         details=details,
     )
     return RecordedLaunch(launch, (cells.get("Device", ""), cells.get("CC", ""), device.name), device)
+
+
+def _is_whole_graph(cells: Mapping[str, str], metrics: DictMetrics) -> bool:
+    """Return whether a launch is a CUDA graph profiled as one.
+
+    The raw page has metrics of such graphs alone; where ncu prints a line for a launch, that of a graph has no stream.
+    """
+    if any(metrics.has(name) for name in _OF_GRAPHS):
+        return True
+    return cells["Kernel Name"] == "graph" and cells.get("Stream") == ""
 
 
 def _integer(text: str) -> int | None:

@@ -23,7 +23,7 @@ TRACE = "traces/miniweather-gp100.nsys.sqlite"
         ("esmm-research-profile.ncu-rep", "open", ("basic, 70 %",), "--launch-count 1 -o basic-full"),
         ("csv/rtx5090-roofline-section.csv", "open", ("54 %",), "--launch-count 1 -o kernel-full PROGRAM"),
         # Idle time comes first if it exceeds every kernel's time.
-        (TRACE, "unfilled", ("78 % of 275 ms", "compute_tendencies_z_334_gpu, 41 %"), "gpuprof run --survey"),
+        (TRACE, "unfilled", ("68 % of 189 ms", "compute_tendencies_z_334_gpu, 41 %"), "gpuprof run --survey"),
         ("traces/resnet50-v100.pt.trace.json.gz", "open", ("39 % of 996 ms",), "gpuprof run --survey"),
     ],
 )  # fmt: skip
@@ -50,9 +50,10 @@ def test_a_gemm_that_stores_nothing_and_a_debug_build_come_before_all_else() -> 
 
 def test_gains_of_a_trace_are_of_the_traced_time() -> None:
     session = session_of(report(TRACE))
-    # Its kernels take 60.3 of 275 ms: none of their repairs saves more, and all together no more than there is.
+    # After its start-up the kernels take 59.9 of 189 ms: none of their repairs saves more, and all together no more
+    # than there is.
     busy = busy_share(session)
-    assert busy == pytest.approx(0.2194, rel=0.01)
+    assert busy == pytest.approx(0.3169, rel=0.01)
     of_kernels = [item for item in session.opportunities if item.rule != "launch-gaps"]
     assert of_kernels and all((item.gain_total or 0.0) <= busy for item in of_kernels)
     assert sum(item.gain_after or 0.0 for item in session.opportunities) <= 1.0

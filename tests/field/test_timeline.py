@@ -64,6 +64,23 @@ def test_idle_time_of_a_training_ends_at_its_copies_and_that_of_openacc_at_waits
     assert device.gaps.waited_s / device.gaps.total_s > 0.9
 
 
+@each_row(("name", "judged", "span_s", "busy_s", "start_up_s"), [
+    ("alexnet-a100.pt.trace.json.gz", "repetition", 90.228e-3, 5.809e-3, 12.830016),
+    ("miniweather-gp100.nsys.sqlite", "repetition", 188.985e-3, 61.395e-3, 86.1757e-3),
+    ("rank0-v100.pt.trace.json.gz", "steps", 480.029e-3, 472.454e-3, 0.0),
+    ("resnet50-v100.pt.trace.json.gz", "steps", 996.477e-3, 603.558e-3, 0.0),
+])  # fmt: skip
+def test_what_comes_once_at_the_start_is_not_judged(
+    name: str, judged: str, span_s: float, busy_s: float, start_up_s: float
+) -> None:
+    timeline = session_of(report(f"traces/{name}")).timeline
+    assert timeline is not None
+    (gpu,) = timeline.devices
+    assert gpu.judged == judged
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((span_s, busy_s), rel=1e-4)
+    assert (gpu.start_up.time_s if gpu.start_up is not None else 0.0) == pytest.approx(start_up_s, rel=1e-5)
+
+
 def test_a_training_has_the_flop_of_its_last_layer_and_says_what_is_not_counted() -> None:
     """ResNet-50 on a V100, by a PyTorch of 2021, which wrote down shapes, but no strides and no padding."""
     timeline = session_of(report(RESNET)).timeline

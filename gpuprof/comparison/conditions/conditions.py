@@ -17,10 +17,17 @@ from gpuprof.comparison.conditions.values import (
     timing,
 )
 from gpuprof.comparison.contract import Affects, RunCondition
-from gpuprof.comparison.sides import Side, are_identical
+from gpuprof.comparison.sides import Side, are_identical, sums_alike
+from gpuprof.comparison.timing.totals import judged_parts
+from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.session import Device, Source
 from gpuprof.model.sources import kind_named
 
+_PARTS: dict[JudgedPart, str] = {
+    "all": "the whole trace",
+    "steps": "the steps",
+    "repetition": "what follows the start-up",
+}
 _CACHES = "cache-control"
 _PRINTED = "printed-counts"
 _DETAILS = ("ncu-csv-details", "ncu-text")
@@ -36,6 +43,7 @@ def conditions_of(base: Side, new: Side) -> tuple[RunCondition, ...]:
         _gpus(base, new),
         _mixed_gpus(base, new),
         _measured(base, new),
+        _judged(base, new),
         _controls(base, new),
         throttled(base, new),
         clocks(base, new),
@@ -136,7 +144,18 @@ def _mixed_gpus(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Say whether durations were measured by other means: kernel by kernel, or as a whole where none is on both."""
+    """Say whether durations were measured by other means: kernel by kernel, or as a whole where none is on both.
+
+    A sum of replays of whole graphs is also held against no sum of kernels' times.
+    """
+    if not sums_alike(base, new):
+        sentence = (
+            "One side has whole CUDA graphs, whose time is that of a replay under ncu with what passes between the "
+            "nodes, the other has times of kernels: they are not compared. Profile both with one --graph-profiling."
+        )
+        sources = [known(kernel.speaker.duration_source for kernel in side.kernels) for side in (base, new)]
+        yield condition("durations", sources, "time", sentence)
+        return
     pairs = [(before.speaker.duration_source, after.speaker.duration_source) for before, after in common(base, new)]
     pairs = [pair for pair in pairs if all(pair)]
     unlike = [pair for pair in pairs if pair[0] != pair[1]]
@@ -149,6 +168,17 @@ def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
             "with locked clocks and empty caches. Record both sides alike."
         )
         yield condition("durations", values, "time", sentence)
+
+
+def _judged(base: Side, new: Side) -> Iterator[RunCondition]:
+    """Say whether the times of GPUs are of other parts of the traces."""
+    parts = [sorted(map(_PARTS.__getitem__, judged_parts(side))) for side in (base, new)]
+    if differ(*parts):
+        sentence = (
+            "Spans, busy and idle times and copies are of different parts of the traces, and are not compared. Record "
+            "both sides alike."
+        )
+        yield condition("judged-part", parts, None, sentence)
 
 
 def _controls(base: Side, new: Side) -> Iterator[RunCondition]:

@@ -9,28 +9,45 @@ from statistics import fmean, median
 from msgspec import Struct
 
 from gpuprof.comparison.contract import QuantityChange, TimeWord
-from gpuprof.comparison.sides import Side, run_time_s
+from gpuprof.comparison.sides import Side, run_time_s, sums_alike
 from gpuprof.comparison.timing.noise import Samples, estimate, too_few
+from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import DeviceTimeline, Session
 
 
 class _Quantity(Struct, frozen=True):
-    """A figure of a run: `of` gives those of a session, one for each of what it has several of, such as steps."""
+    """A figure of a run: `of` gives those of a session, one for each of what it has several of, such as steps.
+
+    `of_judged`: it is of the part of a trace that is judged.
+    """
 
     name: str
     unit: str
     of: Callable[[Session], float | None]
+    of_judged: bool = False
 
 
 def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 0.0) -> tuple[QuantityChange, ...]:
-    """Return what is known of a side or both, the GPU time of all kernels first.
+    """Return what is known of a side or both, the GPU time of all kernels first; of the part of traces that is judged
+    only where that is the same on both sides, and no sum of kernels' times beside one of replays of whole graphs.
 
     `shift`: what other clocks alone can set seconds of the sides apart by, as a logarithm.
     """
     sides = [[run.session for run in side.runs] for side in (base, new)]
-    changes = (_change(quantity, sides[0], sides[1], comparable=comparable, shift=shift) for quantity in _QUANTITIES)
+    parts = judged_parts(base), judged_parts(new)
+    alike = not all(parts) or parts[0] == parts[1]
+    told = [quantity for quantity in _QUANTITIES if alike or not quantity.of_judged]
+    if not sums_alike(base, new):
+        told.remove(_GPU_TIME)
+    changes = (_change(quantity, sides[0], sides[1], comparable=comparable, shift=shift) for quantity in told)
     return tuple(change for change in changes if change.base is not None or change.new is not None)
+
+
+def judged_parts(side: Side) -> frozenset[JudgedPart]:
+    """Return which parts of its traces a side is judged by; nothing where it has none."""
+    timelines = [run.session.timeline for run in side.runs]
+    return frozenset(gpu.judged or "all" for timeline in timelines if timeline is not None for gpu in timeline.devices)
 
 
 def _change(
@@ -98,13 +115,14 @@ def _peak_memory(session: Session) -> float | None:
     return session.timeline.peak_memory_bytes if session.timeline is not None else None
 
 
+_GPU_TIME = _Quantity("gpu-time", "s", run_time_s)
 _QUANTITIES = (
-    _Quantity("gpu-time", "s", run_time_s),
+    _GPU_TIME,
     _Quantity("launches", "launches", _launches),
     _Quantity("step", "s", _step_s),
-    _Quantity("span", "s", _of_gpus(running_s)),
-    _Quantity("busy", "s", _of_gpus(lambda device: device.busy_s)),
-    _Quantity("idle", "s", _of_gpus(_idle_s)),
-    _Quantity("copies", "s", _of_gpus(_copies_s)),
+    _Quantity("span", "s", _of_gpus(running_s), of_judged=True),
+    _Quantity("busy", "s", _of_gpus(lambda device: device.busy_s), of_judged=True),
+    _Quantity("idle", "s", _of_gpus(_idle_s), of_judged=True),
+    _Quantity("copies", "s", _of_gpus(_copies_s), of_judged=True),
     _Quantity("peak-memory", "B", _peak_memory),
 )

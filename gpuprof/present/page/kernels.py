@@ -17,13 +17,13 @@ from gpuprof.present.page.parts import Bar, KernelLabel, bar, label
 from gpuprof.present.session_text import (
     NOT_COLLECTED,
     count_text,
-    duration_text,
     launch_text,
     limit_text,
     percent_text,
     resource_texts,
     roof_text,
     stall_text,
+    time_text,
 )
 from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
@@ -106,7 +106,7 @@ def _row(kernel: KernelProfile, name: KernelLabel, *, has_section: bool) -> Kern
         configuration="",
         has_section=has_section,
         launches=Amount(count_text(kernel.launches, "", "").strip(), str(kernel.launches)),
-        time=Amount(duration_text(kernel.time_total_s), _order(kernel.time_total_s)),
+        time=Amount(time_text(kernel), _order(kernel.time_total_s)),
         share=bar(kernel.time_share),
         share_order=_order(kernel.time_share),
         peak=_of_peak(kernel),

@@ -31,6 +31,7 @@ from gpuprof.present.session_text import (
     rate_text,
     registers_text,
     shared_text,
+    time_text,
 )
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si, format_waves, significant
@@ -116,7 +117,7 @@ def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
         yield LabelledText("Duration", duration_text(kernel.duration_s) + share)
     else:
         yield LabelledText("Launches", count_text(kernel.launches, "launch", "es"))
-        yield LabelledText("Total time", duration_text(kernel.time_total_s) + share)
+        yield LabelledText("Total time", time_text(kernel) + share)
         yield LabelledText("Duration", _typical_duration(kernel))
     if kernel.ranges:
         yield LabelledText("Ranges", printable(" / ".join(kernel.ranges)))

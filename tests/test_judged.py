@@ -1,0 +1,177 @@
+"""Which part of a trace is judged: the steps, or what repeats after a start-up, with times worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from gpuprof.model.session import Session
+from gpuprof.model.trace import Activity, ProgramStep, Trace
+from gpuprof.read.files import read_file
+from tests.table import each_row
+from tests.test_timeline import TRANSFORMER, copy, device, kernel, of_ranks, of_rule, reduction, session, trace
+
+MS = 1000.0
+"""Microseconds."""
+
+
+def step(start_us: float, us: float, name: str = "step") -> ProgramStep:
+    return ProgramStep(name, start_us * 1e-6, us * 1e-6)
+
+
+def launched(activity: Activity, us: float) -> Activity:
+    """The activity, launched so many microseconds after the start of the trace."""
+    return activity._replace(launched_s=us * 1e-6)
+
+
+def rounds(start_us: float, count: int, pause_us: float = 5) -> list[Activity]:
+    """So many rounds of kernels a and b, each of 45 µs and behind a pause."""
+    launches = []
+    for number in range(2 * count):
+        start_us += pause_us
+        launches.append(kernel("ab"[number % 2], start_us, 45))
+        start_us += 45
+    return launches
+
+
+def part(found: Session) -> str | None:
+    return device(found).judged
+
+
+@pytest.mark.parametrize("from_start", [False, True])
+def test_a_recorded_training_is_judged_by_its_steps_whoever_says_that_it_began(from_start: bool) -> None:
+    recorded = read_file(str(TRANSFORMER))
+    assert isinstance(recorded, Trace)
+    found = session(replace(recorded, from_start=from_start))
+    gpu = device(found)
+    assert gpu.judged == "steps" and gpu.start_up is not None and gpu.gaps is not None
+    # Three steps of 18.2 to 19.4 ms, after 4.38 s in which the GPU was busy for 6 ms.
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((55.0027e-3, 9.6624e-3))
+    assert gpu.gaps.total_s == pytest.approx(gpu.span_s - gpu.busy_s)
+    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((4.377513, 6.0688e-3), rel=1e-4)
+    assert gpu.after_s == pytest.approx(70.689e-6)
+    ((_, finding),) = of_rule(found, "launch-gaps")
+    assert finding.gain_total == pytest.approx(1 - 9.6624 / 55.0027, abs=1e-4)
+    assert "82 % of 55.0 ms" in finding.headline
+    # All kernels are shown, those of the start-up, too.
+    assert sum(one.launches for one in found.kernels) == 644
+
+
+def test_steps_have_what_was_launched_in_them_and_no_more() -> None:
+    # A copy of 1 ms, a pause of 9, the kernels of two steps of 100 µs that begin at 10 ms, and a fetch 5 ms later.
+    first = 10 * MS
+    activities = (
+        copy("host to device", 0, 1 * MS, 1_000_000),
+        launched(kernel("a", first + 20, 50), first + 5),
+        launched(kernel("b", first + 90, 40), first + 80),
+        launched(kernel("a", first + 160, 30), first + 110),
+        launched(kernel("b", first + 210, 20), first + 190),
+        launched(copy("device to host", first + 5 * MS, 10, 8), first + 5 * MS - 5),
+    )
+    found = session(trace(*activities, steps=(step(first, 100), step(first + 100, 100))))
+    gpu = device(found)
+    assert gpu.judged == "steps" and gpu.start_up is not None and gpu.gaps is not None
+    # From the first launch's start, 20 µs into the first step, to the end of the last one's kernel.
+    assert (gpu.span_s, gpu.busy_s, gpu.kernel_s) == pytest.approx((210e-6, 140e-6, 140e-6))
+    assert (gpu.gaps.count, gpu.gaps.total_s, gpu.gaps.longest_s) == pytest.approx((3, 70e-6, 30e-6))
+    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((10020e-6, 1000e-6))
+    assert gpu.after_s == pytest.approx(5010e-6 - 230e-6)
+    assert gpu.copies == () and of_rule(found, "exposed-copies") == []
+    assert gpu.strip is not None and gpu.strip.bin_s * 270 == pytest.approx(210e-6)
+
+
+def test_what_was_launched_before_the_steps_keeps_the_gpu_busy_in_them() -> None:
+    # A kernel of another stream runs until 40 µs after the first launch of the steps.
+    before = kernel("long", 0, 140)._replace(stream=9)
+    launches = (launched(kernel("a", 100, 20), 95), launched(kernel("a", 180, 120), 170))
+    gpu = device(session(trace(launched(before, 0), *launches, steps=(step(90, 70), step(160, 140)))))
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((200e-6, 160e-6))
+    assert gpu.start_up is not None
+    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((100e-6, 100e-6))
+
+
+@each_row(("inside_us", "judged"), [(49, "all"), (51, "steps")])
+def test_steps_in_which_kernels_hardly_run_are_not_the_run(inside_us: float, judged: str) -> None:
+    activities = (kernel("a", 0, inside_us), kernel("b", 100, 100 - inside_us))
+    assert part(session(trace(*activities, steps=(step(0, 20), step(20, 20))))) == judged
+
+
+def test_a_start_up_before_kernels_repeat_is_left_out() -> None:
+    # 45 of a, 30 ms to load b, 45 of b; from then on 18 launches of 45 µs behind pauses of 5.
+    launches = [kernel("a", 0, 45), kernel("b", 30 * MS + 45, 45)]
+    found = session(trace(*launches, *rounds(30 * MS + 90, 9)))
+    gpu = device(found)
+    assert gpu.judged == "repetition" and gpu.start_up is not None
+    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((30_095e-6, 90e-6))
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((895e-6, 810e-6))
+    assert gpu.gaps is not None and (gpu.gaps.count, gpu.gaps.longest_s) == pytest.approx((17, 5e-6))
+    # The steady part is judged: 9.5 % of it is idle, which is no finding.
+    assert of_rule(found, "launch-gaps") == []
+
+
+def test_a_copy_that_begins_a_round_is_of_it() -> None:
+    # Each round copies 40 µs, then computes 50; 20 ms go by before the first kernel.
+    launches: list[Activity] = [copy("host to device", 0, 40, 8), kernel("a", 20 * MS, 50)]
+    for number in range(3):
+        at = 20 * MS + 60 + 100 * number
+        launches += [copy("host to device", at, 40, 8), kernel("a", at + 40, 50)]
+    gpu = device(session(trace(*launches)))
+    assert gpu.judged == "repetition" and gpu.span_s == pytest.approx(290e-6)
+    (copies,) = gpu.copies
+    assert copies.count == 3 and copies.exposed_s == pytest.approx(120e-6)
+
+
+@each_row(("first_us", "later_us", "judged"), [
+    (30 * MS, 11 * MS, "all"), (30 * MS, 9 * MS, "repetition"),  # three times the longest later pause
+    (900, 5, "all"), (1100, 5, "repetition"),  # 1 ms
+])  # fmt: skip
+def test_a_start_up_is_a_pause_of_another_kind_than_those_that_come_again(
+    first_us: float, later_us: float, judged: str
+) -> None:
+    launches = [kernel("a", 0, 45), kernel("b", first_us + 45, 45), *rounds(first_us + 90, 5)]
+    end_us = launches[-1].interval[1] * 1e6
+    assert part(session(trace(*launches, *rounds(end_us, 1, pause_us=later_us)))) == judged
+
+
+def test_a_program_that_repeats_nothing_is_judged_from_its_first_to_its_last_activity() -> None:
+    launches = [kernel(f"k{number}", 50 * MS * (number > 0) + 50 * number, 45) for number in range(20)]
+    gpu = device(session(trace(*launches)))
+    assert (gpu.judged, gpu.start_up, gpu.after_s) == ("all", None, 0)
+    assert gpu.span_s == pytest.approx(50_995e-6)
+
+
+def test_work_before_a_pause_is_no_start_up() -> None:
+    # 40 ms of other kernels without a pause, 30 ms on the CPU, and then 60 ms of rounds.
+    work = [kernel("c", MS * number, MS) for number in range(40)]
+    rest = [kernel("ab"[number % 2], 70 * MS + MS * number, MS) for number in range(60)]
+    assert part(session(trace(*work, *rest))) == "all"
+    # Were it a quarter of a millisecond of work, it would be one.
+    assert part(session(trace(kernel("c", 0, 250), *rest))) == "repetition"
+
+
+def test_new_kernels_at_the_end_are_no_start_up() -> None:
+    # Ten rounds, and 20 ms later two launches of a kernel that evaluates them: no pause is longer than that one.
+    launches = [*rounds(0, 10), kernel("evaluate", 21 * MS, 45), kernel("evaluate", 21.1 * MS, 45)]
+    gpu = device(session(trace(*launches)))
+    assert gpu.judged == "all" and gpu.span_s == pytest.approx(21_140e-6)
+
+
+def test_a_first_step_that_loads_is_a_start_up() -> None:
+    launches = [kernel("a", 0, 45), kernel("b", 30 * MS + 45, 45), *rounds(30 * MS + 90, 9)]
+    steps = (step(0, 30 * MS + 90), *(step(30 * MS + 90 + 100 * number, 100) for number in range(9)))
+    gpu = device(session(trace(*launches, steps=steps)))
+    assert gpu.judged == "repetition" and gpu.span_s == pytest.approx(895e-6)
+
+
+def test_ranks_that_wait_before_the_steps_are_not_blamed() -> None:
+    """A first collective in which rank 1 waits for 1 ms, and 2 steps in which it waits 30 µs each."""
+    slow, fast = [reduction(MS, 20)], [reduction(0, MS + 20)]
+    for at in (2 * MS, 2 * MS + 100):
+        slow += [kernel("a", at, 70), reduction(at + 70, 20)]
+        fast += [kernel("a", at, 40), reduction(at + 40, 50)]
+    found = of_ranks(tuple(slow), tuple(fast), steps=(step(2 * MS - 1, 100), step(2 * MS + 99, 100)))
+    assert found.timeline is not None
+    awaited, waiting = (gpu.communication for gpu in found.timeline.devices)
+    assert awaited is not None and waiting is not None
+    assert waiting.waiting_s == pytest.approx(60e-6) and awaited.awaited_s == pytest.approx(60e-6)
+    assert waiting.launches == 2 and waiting.time_s == pytest.approx(100e-6)
