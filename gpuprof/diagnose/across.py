@@ -304,7 +304,7 @@ def _launch_configurations(case: Case) -> Iterator[RuleVerdict]:
 def _saving(faster: Faster, duration_s: float, gain: float) -> Saving:
     """Return the gain that was shown, and what the units need of the time of this launch in the faster one."""
     part = faster.duration_s / duration_s
-    left = {unit: need * part for unit, need in faster.case.needs.items()}
+    left = {unit: need * part for unit, need in faster.case.least_times.items()}
     return saving(left, {}).no_more_than(gain).only_if(_HELD)
 
 

@@ -235,9 +235,15 @@ class Case:
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
         return needs
 
+    @cached_property
+    def least_times(self) -> Mapping[str, float]:
+        """What each unit needs of the time at least: DRAM more than its share of its peak, which no kernel reaches."""
+        reached = self.recorded.hardware.dram_reached(self.recorded.at_clock.get("dram"))
+        return {unit: min(1.0, need / reached) if unit == "dram" else need for unit, need in self.needs.items()}
+
     def saving(self, relieved: Mapping[str, float]) -> Saving:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
-        return saving(self.needs, relieved)
+        return saving(self.least_times, relieved)
 
     def nvidia_estimate(self, number_in: Callable[[Iterable[RuleResult]], object]) -> float | None:
         """Return NVIDIA's estimate of what goes with what one of its messages tells; only where nothing else tells.

@@ -207,7 +207,7 @@ def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     bytes from the levels below, too: what these need is no bound.
     """
     gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
-    stays = {unit: need for unit, need in case.needs.items() if unit not in gone}
+    stays = {unit: need for unit, need in case.least_times.items() if unit not in gone}
     work, others = case.arithmetic_fraction, _beside_accesses(case)
     rest = {LAUNCH: case.needs.get(LAUNCH), WORK: work}
     bound = saving({unit: need for unit, need in rest.items() if need}, {})
@@ -757,8 +757,9 @@ RULES = (
         "Speed of light of DRAM against that of L2 and L1. From 80 % on it is reported as a fact (`info`), whatever "
         "else is busy. Below it, cycles that warps wait in Long Scoreboard ÷ loads by opcode, a lower bound of what a "
         "load takes, tell whether requests queue, so that more of them in flight gain nothing.",
-        "With the same bytes: 1 − the busiest unit. Fewer bytes gain more: 1 − the busiest pipe beside those of "
-        "accesses and their addresses.",
+        "With the same bytes: 1 − the busiest unit, where DRAM counts by its share of what reads reach of its peak: as "
+        "`characterize` measured, else as published for the architecture (95 % on H100). Fewer bytes gain more: 1 − "
+        "the busiest pipe beside those of accesses and their addresses.",
         (_scattered("dram"), _spilled("dram")),
         thresholds=(NEAR_ROOF, BALANCED, QUEUED),
         silent="DRAM is under 60 % busy, or under 80 % and another memory level is busier by more than a twentieth, or "

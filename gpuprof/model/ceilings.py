@@ -110,6 +110,17 @@ class Hardware(Struct, frozen=True):
         specified = self.gpu.number("sm_count") if self.gpu is not None else None
         return round(specified) if specified is not None else None
 
+    def dram_reached(self, peak: Limit | None) -> float:
+        """Return the fraction of DRAM's peak that a kernel can reach: as measured on a GPU of the kind, else published.
+
+        All of it where neither is known.
+        """
+        measured = self.measured.bandwidth("dram") if self.measured is not None else None
+        if measured is not None and peak is not None and 0 < measured.value < peak.value:
+            return measured.value / peak.value
+        published = self.arch.limits.get("dram_reached")
+        return published.value / 100 if published is not None else 1.0
+
     def sm_clock(self, counted_hz: float | None, gpc_hz: float | None, duration_s: float | None) -> LaunchClock:
         """Return the SM clock of a launch of so long by what its counters say of SMs and GPCs."""
         highest = self.gpu.number("highest_clock") if self.gpu is not None else None
