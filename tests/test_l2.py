@@ -129,3 +129,10 @@ def test_only_where_l2_is_divided_its_own_figure_is_a_bound() -> None:
     for one, definition in ((launch, OR_LESS), (on_a40, None)):
         (l2,) = (unit for unit in one.profile().throughput if unit.unit == "l2")
         assert (l2.fraction, l2.definition) == (0.7, definition)
+
+
+def test_a_level_that_nothing_accessed_has_no_hit_rate() -> None:
+    empty, _, saxpy, transpose = session_of(H100 / "run-launches" / "full.ncu-rep").kernels
+    assert {moved.level: moved.hit_rate for moved in empty.traffic if not moved.bytes} == {"l1": None, "l2": None}
+    for kernel in (saxpy, transpose):
+        assert all(moved.hit_rate is not None for moved in kernel.traffic if moved.level != "dram")

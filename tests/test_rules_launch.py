@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.hardware.specs import WARP_OPCODES
 from tests.kernels import REGISTERS, WAVES, Made, Values, busy, issued, lasting, made, pipes, stalls
 from tests.rule_examples import (
     ACTIVE,
@@ -55,6 +56,12 @@ FEW_ACTIVE = of_grid(54, lasting(1e-4), {WAVES: 0.1, AVERAGE_SM: 100.0, ELAPSED:
 UNEVEN = made(of_sms(1000.0, 750.0), grid=(162, 1, 1))
 
 
+def executed(**counts: float) -> dict[str, dict[str | int, float]]:
+    """How often warps executed each opcode."""
+    histogram: dict[str | int, float] = dict(counts.items())
+    return {WARP_OPCODES: histogram}
+
+
 @each_row(
     ("launch", "rule", "expected"),
     [
@@ -88,6 +95,13 @@ UNEVEN = made(of_sms(1000.0, 750.0), grid=(162, 1, 1))
         # Up to 3 of the 100 µs can be the launch's.
         says("a block an SM that idles", FEW_ACTIVE, IMBALANCE, 0.77, "20 %"),
         silent("under one wave", made(of_sms(1000.0, 300.0), {WAVES: 0.5}), IMBALANCE),
+        # 864 blocks of 8 warps are 6912 warps.
+        silent("every warp does the same", made(of_sms(1000.0, 700.0), histograms=executed(FFMA=3 * 6912, EXIT=6912)),
+               IMBALANCE),
+        silent("warps that do the same",
+               made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}, histograms=executed(EXIT=6912)), IMBALANCE),
+        says("half of the warps do more", made(of_sms(1000.0, 700.0), histograms=executed(FFMA=3 * 3456, EXIT=6912)),
+             IMBALANCE, 0.3),
         # 1 − 30 ÷ 50, and no more than idle slots and the busiest unit.
         *(says("of warps", made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}, more), IMBALANCE, gain)
           for more, gain in ((issued(75), 0.25), (busy(sm=85), 0.15), ({}, 0.4))),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpuprof.diagnose.arithmetic import opcodes_of
 from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.launch import (
@@ -345,8 +346,10 @@ def _is_well_used(case: Case) -> bool:
 
 
 def _imbalance(case: Case) -> Iterator[RuleVerdict]:
+    alike = _are_alike(case)
     if is_under_a_wave(case):
-        yield from _uneven_few_blocks(case)
+        if not alike:
+            yield from _uneven_few_blocks(case)
         return
     if case.busiest_share is None and _is_idle_late(case):
         yield _idle_on_average(case)
@@ -357,7 +360,7 @@ def _imbalance(case: Case) -> Iterator[RuleVerdict]:
         yield from _uneven_slices(case)
         return
     idle = idle_sms(case)
-    if idle is not None and not _is_by_launch(case, idle):
+    if idle is not None and not alike and not _is_by_launch(case, idle):
         longer = format_percent(1 / (1 - idle) - 1)
         yield _imbalance_verdict(
             f"Load imbalance: the busiest SM is active {longer} longer than the average SM",
@@ -372,8 +375,17 @@ def _imbalance(case: Case) -> Iterator[RuleVerdict]:
             ),
         )
         return
-    yield from _occupancy_gap(case)
+    if not alike:
+        yield from _occupancy_gap(case)
     yield from _uneven_slices(case)
+
+
+def _are_alike(case: Case) -> bool:
+    """Return whether every warp executes the same instructions by their counts, so that no block has more to do."""
+    warps, opcodes = case.warps, opcodes_of(case)
+    if not warps or not opcodes:
+        return False
+    return all(count % warps == 0 for count in opcodes.values())
 
 
 def _is_grid_known(case: Case) -> bool:
@@ -612,8 +624,9 @@ RULES = (
         "launch, with the same work in another one. For occupancy 1 − achieved ÷ theoretical and 1 − issue slots used, "
         "likewise, with the same speed per warp. For slices min(the busiest slice's busy fraction, 1 − average ÷ "
         "busiest slice, 1 − largest need that remains), with the same accesses.",
-        silent="Under one wave (`small-grid` covers that) except with one block per SM, most of which end in half the "
-        "time; or the gaps are smaller, or a partial last wave (`tail-effect`) or short blocks explain them.",
+        silent="Each opcode was executed equally often by every warp, so that no block has more to do. Under one wave "
+        "(`small-grid` covers that) except with one block per SM, most of which end in half the time; or the gaps are "
+        "smaller, or a partial last wave (`tail-effect`) or short blocks explain them.",
         check=_imbalance,
         metrics=(BUSIEST_SM, AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
         place=TreePlace((), "warps"),

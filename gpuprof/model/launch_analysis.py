@@ -362,7 +362,9 @@ class _LaunchAnalysis(Struct):
             if measured is not None:
                 self.measured[level] = measured
             if amount is not None:
-                hits = self._quantity(f"hit-rate.{level}", self.clocks, quiet=True)
+                # Of no access, ncu gives the hits of others, or of the launch's own constants.
+                is_used = amount.total or amount.per_second
+                hits = self._quantity(f"hit-rate.{level}", self.clocks, quiet=True) if is_used else None
                 yield Traffic(
                     level,
                     amount.total,
