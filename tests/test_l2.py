@@ -8,9 +8,12 @@ import pytest
 
 import gpuprof
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.l2_busy import with_l2_bounded
+from gpuprof.model.l2_busy import with_l2_bounded, without_fabric
 from gpuprof.model.session import KernelProfile, Session, Throughput
 from gpuprof.model.told import OR_LESS
+from gpuprof.store.read import read_session
+from gpuprof.store.write import session_bytes
+from tests import hand_made
 from tests.kernels import Made, busy, made
 from tests.readings import session_of
 from tests.rule_examples import FABRIC
@@ -58,7 +61,9 @@ def test_a_saved_l2_that_is_busier_than_all_memory_is_missing() -> None:
     assert all(known["l2"] <= known["memory"] for known in with_both(session))
     lacking = [kernel for kernel in session.kernels if any(gap.what == "throughput.l2" for gap in kernel.missing)]
     assert len(lacking) == 70
-    assert all("l2" not in units(kernel) for kernel in lacking)
+    for kernel in lacking:
+        assert "l2" not in units(kernel)
+        assert not any(finding.rule == RULE for finding in kernel.findings)
 
 
 def test_parts_of_l2_in_a_recorded_report() -> None:
@@ -136,3 +141,17 @@ def test_a_level_that_nothing_accessed_has_no_hit_rate() -> None:
     assert {moved.level: moved.hit_rate for moved in empty.traffic if not moved.bytes} == {"l1": None, "l2": None}
     for kernel in (saxpy, transpose):
         assert all(moved.hit_rate is not None for moved in kernel.traffic if moved.level != "dram")
+
+
+def test_a_saved_session_without_its_l2_findings_is_whole() -> None:
+    """Hand-made: of two kernels that one opportunity names, one has an L2 that is busier than all memory."""
+    busy_l2 = (Throughput("memory", 0.5), Throughput("l2", 0.7))
+    real_l2 = (Throughput("memory", 0.7), Throughput("l2", 0.7))
+    first, second = (
+        hand_made.kernel(number, hand_made.finding(RULE, id=f"{number}.{RULE}"), throughput=throughput)
+        for number, throughput in enumerate((busy_l2, real_l2))
+    )
+    session = without_fabric(hand_made.session(first, second))
+    assert [len(kernel.findings) for kernel in session.kernels] == [0, 1]
+    assert [(item.findings, item.kernels) for item in session.opportunities] == [((f"1.{RULE}",), (1,))]
+    assert read_session(session_bytes(session).decode(), "session.json") == session

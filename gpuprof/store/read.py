@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any, TypeVar, get_args
 
 import msgspec
-from msgspec import structs
 
 from gpuprof.errors import DamagedInput, InputError, hinted
 from gpuprof.model.l2_busy import without_fabric
@@ -50,8 +49,7 @@ def read_session(data: str | bytes, file: str) -> Session:
         refuse_contradictions(session, session.kernels, file)
         for kernel in session.kernels:
             refuse_contradicting_work(kernel, file)
-    session = without_foreign_command(session)
-    return structs.replace(session, kernels=tuple(map(without_fabric, session.kernels)))
+    return without_fabric(without_foreign_command(session))
 
 
 def refuse_too_many_values(pieces: Iterable[str | bytes], size: int, file: str) -> None:
