@@ -195,6 +195,16 @@ def test_a_slice_of_a_gpu_is_told_as_one() -> None:
     assert wrong["memory_bus"].disagreement == "units"
 
 
+def test_a_gpu_with_more_sms_than_its_spec_is_no_slice() -> None:
+    # 128 SMs, 64 lanes each: 8192 FFMA a cycle; the spec has 108 SMs.
+    device = replace(builders.A100, sm_count=128)
+    peaks = of_metrics({"sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 8192.0}, device)
+    wrong = checked(peaks, device)
+    for fact in ("sm_count", "fp32"):
+        assert wrong[fact].disagreement == "units"
+        assert "128 SMs" in str(wrong[fact].reason) and "MIG" not in str(wrong[fact].reason)
+
+
 def test_a_disagreement_is_told_and_kept(capsys: pytest.CaptureFixture[str]) -> None:
     path = unpacked(RECORDINGS[A100])
     agreeing = session_of(path)

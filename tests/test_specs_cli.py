@@ -35,6 +35,8 @@ def succeed(*arguments: str) -> Result:
 
 def test_list_as_json_is_in_base_units() -> None:
     listed = json.loads(succeed("list", "--format", "json").stdout)
+    names = [gpu["name"] for gpu in listed["gpus"]]
+    assert names == sorted(names)
     h200 = next(gpu for gpu in listed["gpus"] if gpu["name"] == "h200-sxm")
     assert h200["title"] == "NVIDIA H200 SXM 141GB" and h200["unconfirmed"] == []
     assert h200["dram_bytes_per_s"] == 4.8e12

@@ -139,7 +139,8 @@ class SpecLibrary:
             yield self.explicit
         seen: set[str] = set()
         for folder in self.folders:
-            files = tuple(path for path in sorted((folder / kind).glob("*.yaml")) if path.name not in seen)
+            found = sorted((folder / kind).glob("*.yaml"), key=lambda path: path.stem)
+            files = tuple(path for path in found if path.name not in seen)
             seen.update(path.name for path in files)
             yield files
 

@@ -18,7 +18,7 @@ from gpuprof.model.implied import DRAM_CLOCK_DRIFT, Implied, ImpliedPeaks
 from gpuprof.model.l2_slices import ATTRIBUTE
 from gpuprof.model.recorded import plausible
 from gpuprof.model.session import Denominator, Device
-from gpuprof.units import format_si
+from gpuprof.units import format_binary, format_si
 
 TOLERANCE = 0.02
 """Datasheets round to two or three digits, and `specs check` lets their numbers differ by as much."""
@@ -293,20 +293,33 @@ def _fewer_units(check: _Check, hardware: Hardware) -> tuple[Disagreement, str] 
     gpu, device = hardware.gpu, hardware.device
     if gpu is None:
         return None
-    parts: tuple[tuple[str, str, float | None, str, float], ...]
+    parts: tuple[tuple[str, str, float | None, float], ...]
     parts = (
-        ("SMs", "sm_count", device.sm_count, "", check.tolerance),
-        ("L2", "l2_size", device.l2_bytes, "B", check.tolerance),
-        ("memory", "memory_size", device.memory_bytes, "B", _MEMORY_TOLERANCE),
+        ("SMs", "sm_count", device.sm_count, check.tolerance),
+        ("L2", "l2_size", device.l2_bytes, check.tolerance),
+        ("memory", "memory_size", device.memory_bytes, _MEMORY_TOLERANCE),
     )
-    for name, fact, present, measure, tolerance in parts:
+    for name, fact, present, tolerance in parts:
         whole = gpu.number(fact)
         if not present or not whole or _alike(present / whole, 1.0, max(tolerance, TOLERANCE)):
             continue
         if _is_part_of(name, check) and _alike(check.ratio, present / whole, tolerance):
-            sizes = f"{amount(present, measure)} of the spec's {amount(whole, measure)}"
-            return "units", f"the GPU has {sizes} {name}: a slice (MIG), or another product"
+            return "units", _other_size(name, present, whole)
     return None
+
+
+def _other_size(name: str, present: float, whole: float) -> str:
+    """Say how much of a part the GPU and its spec have; only a GPU with less can be a slice."""
+    ours, theirs = _size(name, present), _size(name, whole)
+    if present < whole:
+        return f"the GPU has {ours} of the spec's {theirs} {name}: a slice (MIG), or another product"
+    return f"the GPU has {ours} {name}, the spec {theirs}: another product"
+
+
+def _size(name: str, value: float) -> str:
+    if name == "SMs":
+        return f"{value:g}"
+    return format_binary(value) if name == "L2" else format_si(value, "B")
 
 
 def _is_part_of(name: str, check: _Check) -> bool:

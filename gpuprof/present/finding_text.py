@@ -11,7 +11,7 @@ from gpuprof.model.session import Evidence, Finding, KernelProfile, Location
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
 CONFIDENCE_WORDS = {
-    "measured": "measured by a counter, or told by the launch itself",
+    "measured": "measured by a counter, or known from the launch itself",
     "inferred": "inferred from several counters",
     "guess": "a guess, not proven by the report",
 }

@@ -95,8 +95,10 @@ def gpu_lines(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> Iterator[str]:
     """Yield all that is known of a product, with the rates per SM of its architecture."""
     yield f"{gpu.title} ({gpu.name}), {gpu.arch}"
     yield f"  {gpu.file}"
-    yield from (f"  matches the name {name!r}" for name in gpu.match.names)
-    yield from (f"  matches the PCI id {pci_id}" for pci_id in gpu.match.pci_ids)
+    if gpu.match.names:
+        yield f"  matches the name {' or '.join(map(repr, gpu.match.names))}"
+    if gpu.match.pci_ids:
+        yield f"  matches the PCI id {' or '.join(gpu.match.pci_ids)}"
     if gpu.match.sm_count is not None:
         yield f"  only with {gpu.match.sm_count} SMs"
     if gpu.match.memory_bytes is not None:
@@ -104,23 +106,20 @@ def gpu_lines(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> Iterator[str]:
     yield from _section("facts", gpu.facts)
     yield from _heading("rated peaks (dense)", gpu.rated)
     for key, fact in gpu.rated.items():
-        yield from _fact_lines(str(key), fact, _implied_text(key, fact, gpu, rates))
+        yield from _fact_lines(str(key), fact, _product_text(key, fact, gpu, rates))
     yield from _section("rates per SM and clock (dense)", {str(key): fact for key, fact in rates.items()})
 
 
-def _implied_text(key: ComputeKey, fact: Fact, gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> str:
-    """Return the clock that a peak implies, and SMs × rate × clock beside it."""
+def _product_text(key: ComputeKey, fact: Fact, gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> str | None:
+    """Return SMs × rate × clock for a rated peak; None where the rate or the clock is not known."""
     from gpuprof.hardware.check import implied_peak
 
-    if fact.clock_hz is None:
-        return ""
-    text = f" at {_amount('clock', fact.clock_hz, 'Hz')}"
     implied = implied_peak(key, fact, gpu, rates)
-    if implied is None:
-        return text
+    if implied is None or fact.clock_hz is None:
+        return None
     rate, peak = implied
-    product = f"{gpu.number('sm_count'):g} SMs × {rate.value:g} × {_amount('clock', fact.clock_hz, 'Hz')}"
-    return f"{text}; {product} = {format_si(peak, fact.unit, 4)}"
+    clock = _amount("clock", fact.clock_hz, "Hz")
+    return f"{gpu.number('sm_count'):g} SMs × {rate.value:g} × {clock} = {format_si(peak, fact.unit, 4)}"
 
 
 def arch_lines(arch: ArchSpec) -> Iterator[str]:
@@ -152,9 +151,12 @@ def _heading(title: str, content: Iterable[object]) -> Iterator[str]:
         yield title
 
 
-def _fact_lines(name: str, fact: Fact, addition: str = "") -> Iterator[str]:
+def _fact_lines(name: str, fact: Fact, product: str | None = None) -> Iterator[str]:
     values = ", ".join(_amount(name, value, fact.unit) for value in fact.values or (fact.value,))
-    yield f"  {name:<28} {values}{addition}{'' if fact.confirmed else '  (unconfirmed)'}"
+    clock = f" at {_amount('clock', fact.clock_hz, 'Hz')}" if fact.clock_hz is not None else ""
+    yield f"  {name:<28} {values}{clock}{'' if fact.confirmed else '  (unconfirmed)'}"
+    if product is not None:
+        yield f"      {product}"
     yield f"      {fact.kind}: {fact.source}"
     if fact.note:
         yield f"      note: {fact.note}"
