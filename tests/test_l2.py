@@ -12,7 +12,7 @@ from gpuprof.model.l2_busy import with_l2_bounded
 from gpuprof.model.session import KernelProfile, Session, Throughput
 from gpuprof.model.told import OR_LESS
 from tests.kernels import Made, busy, made
-from tests.readings import session_of
+from tests.readings import report_of, session_of
 from tests.rule_examples import FABRIC
 from tests.table import each_row
 
@@ -136,3 +136,20 @@ def test_a_level_that_nothing_accessed_has_no_hit_rate() -> None:
     assert {moved.level: moved.hit_rate for moved in empty.traffic if not moved.bytes} == {"l1": None, "l2": None}
     for kernel in (saxpy, transpose):
         assert all(moved.hit_rate is not None for moved in kernel.traffic if moved.level != "dram")
+
+
+@each_row(
+    ("number", "packets"),
+    [
+        # A warp of saxpy loads two lines and fills four sectors: 2 + 4 packets for each of 524,288.
+        (2, 6 * 524_288),
+        # A warp of the transpose loads one line and fills a part of each of 32 sectors: 1 + 2 × 32.
+        (3, 65 * 524_288),
+    ],
+)
+def test_packets_to_l2_are_load_requests_and_sectors_of_stores(number: int, packets: int) -> None:
+    metrics = list(report_of(H100 / "run-launches" / "full.ncu-rep"))[number].metrics
+    slices, share = 80, metrics.number(FROM_SMS)
+    cycles = metrics.number("lts__cycles_elapsed.avg")
+    assert share is not None and cycles is not None
+    assert slices * cycles * share / 100 == pytest.approx(packets, rel=0.01)

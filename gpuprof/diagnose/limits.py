@@ -116,7 +116,7 @@ _ADVICE = {
     ),
     "l2-requests": (
         "Let consecutive threads access consecutive addresses, so that each request of a warp takes few lines and uses "
-        "all of each, and store 16 bytes per thread. Combine atomics in registers, by shuffles or in shared memory "
+        "all of each, and stores fill whole sectors of 32 bytes. Combine atomics in registers, by shuffles or in shared memory "
         "before one of them goes to global memory. Keep what is read again in registers or shared memory."
     ),
     "l2-once": f"Most of what L2 moves goes to or comes from DRAM, so that little is read again. {_FEWER_BYTES}",
