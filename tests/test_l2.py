@@ -153,3 +153,18 @@ def test_packets_to_l2_are_load_requests_and_sectors_of_stores(number: int, pack
     cycles = metrics.number("lts__cycles_elapsed.avg")
     assert share is not None and cycles is not None
     assert slices * cycles * share / 100 == pytest.approx(packets, rel=0.01)
+
+
+def test_an_undivided_l2_is_as_busy_as_nvidia_says() -> None:
+    """By `ncu --page raw`: 35.06 % on an A40, as memory's accesses, and 31.13 % the busiest part that has a metric."""
+    path = next(path for path in RECORDED if path.name.startswith("a40-beamformer"))
+    known = [unit for unit in session_of(path).kernels[0].throughput if unit.unit == "l2"]
+    assert [(unit.fraction, unit.definition) for unit in known] == [(pytest.approx(0.3506, abs=5e-5), None)]
+
+
+@each_row(("own", "is_named"), [(70.0, True), (80.0, False)])
+def test_a_part_is_named_only_if_it_is_as_busy_as_l2(own: float, *, is_named: bool) -> None:
+    a40 = RecordedDevice(name="NVIDIA A40", compute_capability="8.6", sm_count=84)
+    (finding,) = Made({**busy(dram=20, l2=20), TAGS: 70.0, WHOLE: own}, device=a40).findings(RULE)
+    assert finding.evidence[0].metric == WHOLE and finding.evidence[0].value == own
+    assert ("tag lookups" in finding.headline) == is_named

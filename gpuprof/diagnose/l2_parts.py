@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.rule import percent
+from gpuprof.model.headline import AS_BUSY
 
 FABRIC_FULL = percent(
     "fabric of L2",
@@ -55,8 +56,10 @@ FABRIC = L2Part(
 
 
 def busiest_part(case: Case) -> L2Part | None:
-    """Return the busiest part of L2; None where its parts were not collected."""
-    return _PARTS.get(case.light_metric("l2").removesuffix(_ELAPSED))
+    """Return the busiest part of L2; None where no part that was collected is as busy as L2."""
+    known = {name: busy for name in _PARTS if (busy := case.number(f"{name}{_ELAPSED}")) is not None}
+    name = max(known, key=lambda part: known[part], default=None)
+    return _PARTS[name] if name is not None and known[name] >= AS_BUSY * 100 * case.needs["l2"] else None
 
 
 def fabric_busy(case: Case) -> tuple[str, float] | None:
