@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from msgspec import structs
 from rich.console import Console
 
+from gpuprof.characterize.judge.limits import Bound, NoBound, physical_limit
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
@@ -15,6 +17,7 @@ from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.headline import main_point
+from gpuprof.model.quantities import Clocks
 from gpuprof.model.session import Session
 from gpuprof.present.console import print_session
 from gpuprof.present.session_text import NO_CEILING, roof_text
@@ -86,3 +89,25 @@ def test_geforce_rtx_has_half_of_the_rate_with_fp32_accumulation(arch: str, name
     fact = rates.get(ComputeKey("tensor.fp16", "fp32", "mma.sync"))
     assert (fact.value if fact is not None else None) == rate
     assert ComputeKey("fp32") in rates
+
+
+@each_row(
+    ("name", "limit", "reason"),
+    [
+        ("NVIDIA H9999", "tensor.bf16 fp32 wgmma", "no spec"),
+        ("NVIDIA H9999", "fp64", "no spec"),
+        ("NVIDIA H9999", "tensor.int4 int32 mma.sync", "the spec of sm_90 gives no rate"),
+        ("NVIDIA H9999", "fp32", None),
+    ],
+)
+def test_a_limit_of_an_unknown_product_is_not_said_to_be_missing_in_its_architecture(
+    name: str, limit: str, reason: str | None
+) -> None:
+    spec = SpecLibrary().arch_of("9.0")
+    assert spec is not None
+    device = RecordedDevice(name=name, compute_capability="9.0", sm_count=132)
+    found = physical_limit(limit, Hardware.of(spec, None, device), Clocks(sm_hz=1e9))
+    if reason is None:
+        assert isinstance(found, Bound) and found.value == pytest.approx(256 * 132 * 1e9)
+    else:
+        assert isinstance(found, NoBound) and reason in found.why
