@@ -15,7 +15,7 @@ from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests import hand_made
 from tests.kernels import Made, busy, made
-from tests.readings import session_of
+from tests.readings import report_of, session_of
 from tests.rule_examples import FABRIC
 from tests.table import each_row
 
@@ -155,3 +155,36 @@ def test_a_saved_session_without_its_l2_findings_is_whole() -> None:
     assert [len(kernel.findings) for kernel in session.kernels] == [0, 1]
     assert [(item.findings, item.kernels) for item in session.opportunities] == [((f"1.{RULE}",), (1,))]
     assert read_session(session_bytes(session).decode(), "session.json") == session
+
+
+@each_row(
+    ("number", "packets"),
+    [
+        # A warp of saxpy loads two lines and fills four sectors: 2 + 4 packets for each of 524,288.
+        (2, 6 * 524_288),
+        # A warp of the transpose loads one line and fills a part of each of 32 sectors: 1 + 2 × 32.
+        (3, 65 * 524_288),
+    ],
+)
+def test_packets_to_l2_are_load_requests_and_sectors_of_stores(number: int, packets: int) -> None:
+    metrics = list(report_of(H100 / "run-launches" / "full.ncu-rep"))[number].metrics
+    slices, share = 80, metrics.number(FROM_SMS)
+    cycles = metrics.number("lts__cycles_elapsed.avg")
+    assert share is not None and cycles is not None
+    assert slices * cycles * share / 100 == pytest.approx(packets, rel=0.01)
+
+
+def test_an_undivided_l2_is_as_busy_as_nvidia_says() -> None:
+    """By `ncu --page raw`: 35.06 % on an A40, as memory's accesses, and 31.13 % the busiest part that has a metric."""
+    path = next(path for path in RECORDED if path.name.startswith("a40-beamformer"))
+    (l2,) = (unit for unit in session_of(path).kernels[0].throughput if unit.unit == "l2")
+    assert l2.fraction == pytest.approx(0.3506, abs=5e-5)
+    assert l2.definition is None
+
+
+@each_row(("own", "is_named"), [(70.0, True), (80.0, False)])
+def test_a_part_is_named_only_if_it_is_as_busy_as_l2(own: float, *, is_named: bool) -> None:
+    a40 = RecordedDevice(name="NVIDIA A40", compute_capability="8.6", sm_count=84)
+    (finding,) = Made({**busy(dram=20, l2=20), TAGS: 70.0, WHOLE: own}, device=a40).findings(RULE)
+    assert finding.evidence[0].metric == WHOLE and finding.evidence[0].value == own
+    assert ("tag lookups" in finding.headline) == is_named

@@ -62,6 +62,12 @@ def executed(**counts: float) -> dict[str, dict[str | int, float]]:
     return {WARP_OPCODES: histogram}
 
 
+TRIANGLE = made(
+    of_sms(1000.0, 700.0), {"smsp__inst_executed.max": 7760.0}, grid=(863, 1, 1),
+    histograms=executed(FFMA=431 * 8 * 863, EXIT=8 * 863),
+)  # fmt: skip
+
+
 @each_row(
     ("launch", "rule", "expected"),
     [
@@ -102,6 +108,9 @@ def executed(**counts: float) -> dict[str, dict[str | int, float]]:
                made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}, histograms=executed(EXIT=6912)), IMBALANCE),
         says("half of the warps do more", made(of_sms(1000.0, 700.0), histograms=executed(FFMA=3 * 3456, EXIT=6912)),
              IMBALANCE, 0.3),
+        # Block b runs a loop b times: 431 times on average. The busiest scheduler of 108 SMs has two warps of each of
+        # the blocks 106, 214, … 862, which is 2 × (3872 + 8) instructions and not 18 times 432.
+        says("an odd triangle", TRIANGLE, IMBALANCE, 0.3),
         # 1 − 30 ÷ 50, and no more than idle slots and the busiest unit.
         *(says("of warps", made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}, more), IMBALANCE, gain)
           for more, gain in ((issued(75), 0.25), (busy(sm=85), 0.15), ({}, 0.4))),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from msgspec import structs
 from rich.console import Console
 
+from gpuprof.characterize.judge.limits import Bound, NoBound, physical_limit
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
@@ -14,8 +16,11 @@ from gpuprof.hardware.specs import ComputeKey
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
+from gpuprof.model.headline import main_point
+from gpuprof.model.quantities import Clocks
 from gpuprof.model.session import Session
 from gpuprof.present.console import print_session
+from gpuprof.present.session_text import NO_CEILING, roof_text
 from gpuprof.recordings import recordings
 from tests.readings import report_of, unpacked
 from tests.table import each_row
@@ -49,6 +54,15 @@ def test_a_product_without_spec_has_only_the_ceilings_of_its_report(name: str | 
     assert "peak.tensor.int8" in lacking
 
 
+def test_matrix_work_without_a_ceiling_is_not_placed_by_the_little_fp32_work_beside_it() -> None:
+    """Beside 113 MOP in INT8 it does 0.147 MFLOP in FP32, which are 1.9 % of a roof."""
+    known, unknown = (named("a100-gemm", name).kernels[0] for name in ("NVIDIA A100 80GB PCIe", UNKNOWN))
+    point = main_point(known)
+    assert point is not None and point.path == "tensor.int8"
+    assert any(point.path == "fp32" for point in unknown.roofline)
+    assert main_point(unknown) is None and roof_text(unknown) == NO_CEILING
+
+
 def test_the_first_screen_says_which_ceilings_are_not_known() -> None:
     unknown, known = screen("a100-gemm", UNKNOWN), screen("a100-gemm", "NVIDIA A100 80GB PCIe")
     assert f"{UNKNOWN} has no spec: no tensor, FP64 or FP16 ceiling is known" in unknown and "--spec" in unknown
@@ -75,3 +89,25 @@ def test_geforce_rtx_has_half_of_the_rate_with_fp32_accumulation(arch: str, name
     fact = rates.get(ComputeKey("tensor.fp16", "fp32", "mma.sync"))
     assert (fact.value if fact is not None else None) == rate
     assert ComputeKey("fp32") in rates
+
+
+@each_row(
+    ("name", "limit", "reason"),
+    [
+        ("NVIDIA H9999", "tensor.bf16 fp32 wgmma", "no spec"),
+        ("NVIDIA H9999", "fp64", "no spec"),
+        ("NVIDIA H9999", "tensor.int4 int32 mma.sync", "the spec of sm_90 gives no rate"),
+        ("NVIDIA H9999", "fp32", None),
+    ],
+)
+def test_a_limit_of_an_unknown_product_is_not_said_to_be_missing_in_its_architecture(
+    name: str, limit: str, reason: str | None
+) -> None:
+    spec = SpecLibrary().arch_of("9.0")
+    assert spec is not None
+    device = RecordedDevice(name=name, compute_capability="9.0", sm_count=132)
+    found = physical_limit(limit, Hardware.of(spec, None, device), Clocks(sm_hz=1e9))
+    if reason is None:
+        assert isinstance(found, Bound) and found.value == pytest.approx(256 * 132 * 1e9)
+    else:
+        assert isinstance(found, NoBound) and reason in found.why

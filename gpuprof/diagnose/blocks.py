@@ -380,12 +380,21 @@ def _imbalance(case: Case) -> Iterator[RuleVerdict]:
     yield from _uneven_slices(case)
 
 
+_OF_SCHEDULERS = ("smsp__inst_executed.max", "smsp__inst_executed.min")
+
+
 def _are_alike(case: Case) -> bool:
-    """Return whether every warp executes the same instructions by their counts, so that no block has more to do."""
+    """Return whether no block has more to do, by its instructions.
+
+    Each opcode was executed a multiple of the warps. So it can be if warps differ, too: where block b of an odd number
+    of blocks runs a loop b times. Then what the busiest and the idlest scheduler executed is no multiple of the
+    instructions of an average warp.
+    """
     warps, opcodes = case.warps, opcodes_of(case)
-    if not warps or not opcodes:
+    if not warps or not opcodes or any(count % warps for count in opcodes.values()):
         return False
-    return all(count % warps == 0 for count in opcodes.values())
+    of_warp = sum(opcodes.values()) / warps
+    return all((case.number(name) or 0.0) % of_warp == 0 for name in _OF_SCHEDULERS)
 
 
 def _is_grid_known(case: Case) -> bool:
@@ -624,7 +633,8 @@ RULES = (
         "launch, with the same work in another one. For occupancy 1 − achieved ÷ theoretical and 1 − issue slots used, "
         "likewise, with the same speed per warp. For slices min(the busiest slice's busy fraction, 1 − average ÷ "
         "busiest slice, 1 − largest need that remains), with the same accesses.",
-        silent="Each opcode was executed equally often by every warp, so that no block has more to do. Under one wave "
+        silent="Each opcode was executed a multiple of the warps, and by the busiest and the idlest scheduler as many "
+        "instructions as so many equal warps have: no block has more to do. Under one wave "
         "(`small-grid` covers that) except with one block per SM, most of which end in half the time; or the gaps are "
         "smaller, or a partial last wave (`tail-effect`) or short blocks explain them.",
         check=_imbalance,

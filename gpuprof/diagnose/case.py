@@ -238,8 +238,13 @@ class Case:
     @cached_property
     def least_times(self) -> Mapping[str, float]:
         """What each unit needs of the time at least: DRAM more than its share of its peak, which no kernel reaches."""
-        reached = self.recorded.hardware.dram_reached(self.recorded.at_clock.get("dram"))
+        reached = self.dram_reached
         return {unit: min(1.0, need / reached) if unit == "dram" else need for unit, need in self.needs.items()}
+
+    @cached_property
+    def dram_reached(self) -> float:
+        """The fraction of DRAM's peak that kernels reach."""
+        return self.recorded.hardware.dram_reached(self.recorded.at_clock.get("dram"))
 
     def saving(self, relieved: Mapping[str, float]) -> Saving:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""

@@ -1,6 +1,9 @@
 """The parts of L2, of which the busiest one limits: only some of them carry bytes.
 
-What each counts is in NVIDIA's descriptions of the metrics (`ncu --query-metrics`).
+What each counts is in NVIDIA's descriptions of the metrics (`ncu --query-metrics`). In recorded launches on V100, A100,
+A40 and H100 the crossbar from the SMs is busy for a cycle or less per load request, for one per sector that a store
+fills, and for two per sector of which it fills a part. The crossbar to the SMs carries one sector per cycle and slice,
+on A100 and H100 two.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from msgspec import Struct
 
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.rule import percent
+from gpuprof.model.headline import AS_BUSY
 
 FABRIC_FULL = percent(
     "fabric of L2",
@@ -34,22 +38,28 @@ _PARTS: Mapping[str, L2Part] = {
     "lts__t_sectors": _SECTORS,
     "lts__d_sectors": _SECTORS,
     "lts__lts2xbar_cycles_active": L2Part(
-        "crossbar to the SMs", "What L2 sends to the SMs takes 32 bytes a cycle and slice.", by_bytes=True
+        "crossbar to the SMs", "What L2 sends to the SMs crosses it in sectors of 32 bytes.", by_bytes=True
     ),
     "lts__xbar2lts_cycles_active": L2Part(
-        "crossbar from the SMs", "Requests, stores and atomics arrive in packets: their number counts, not their bytes."
+        "crossbar from the SMs",
+        "A load request takes one packet at most; a store takes one for each sector of 32 bytes that it fills, and two "
+        "for one that it fills in part.",
     ),
     "lts__t_tag_requests": L2Part(
         "tag lookups", "L2 looks up one line of 128 bytes for each request: their number counts, not their bytes."
     ),
     "lts__d_atomic_input_cycles_active": L2Part("atomic unit", "L2 executes the atomics on global memory."),
 }
-FABRIC = L2Part("fabric", "What an SM reads from the far half of L2 crosses the fabric between the two.", by_bytes=True)
+FABRIC = L2Part(
+    "fabric", "What SMs read from or write to the far half of L2 crosses the fabric between the two.", by_bytes=True
+)
 
 
 def busiest_part(case: Case) -> L2Part | None:
-    """Return the busiest part of L2; None where its parts were not collected."""
-    return _PARTS.get(case.light_metric("l2").removesuffix(_ELAPSED))
+    """Return the busiest part of L2; None where no part that was collected is as busy as L2."""
+    known = {name: busy for name in _PARTS if (busy := case.number(f"{name}{_ELAPSED}")) is not None}
+    name = max(known, key=lambda part: known[part], default=None)
+    return _PARTS[name] if name is not None and known[name] >= AS_BUSY * 100 * case.needs["l2"] else None
 
 
 def fabric_busy(case: Case) -> tuple[str, float] | None:

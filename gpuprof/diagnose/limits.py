@@ -116,8 +116,8 @@ _ADVICE = {
     ),
     "l2-requests": (
         "Let consecutive threads access consecutive addresses, so that each request of a warp takes few lines and uses "
-        "all of each, and store 16 bytes per thread. Combine atomics in registers, by shuffles or in shared memory "
-        "before one of them goes to global memory. Keep what is read again in registers or shared memory."
+        "all of each, and stores fill whole sectors of 32 bytes. Combine atomics in registers, by shuffles or in "
+        "shared memory before one of them goes to global memory. Keep what is read again in registers or shared memory."
     ),
     "l2-once": f"Most of what L2 moves goes to or comes from DRAM, so that little is read again. {_FEWER_BYTES}",
     "l1": (
@@ -274,7 +274,7 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
     is_full = near or (waited is not None and waited >= QUEUED.value)
     yield RuleVerdict(
         headline=_headline(case, "dram", fraction, near=near),
-        why=_near_text() if near else _dram_text(case, waited),
+        why=_near_text(case) if near else _dram_text(case, waited),
         action=_ACTIONS["dram" if is_full else "in-flight"],
         advice=_ADVICE["dram"] if is_full else f"{_MORE_IN_FLIGHT.format(ahead=copies_ahead(case))} {_ADVICE['dram']}",
         confidence="measured" if (near or busiest) and not case.is_told("dram") else "inferred",
@@ -285,11 +285,14 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
     )
 
 
-def _near_text() -> str:
-    return (
-        "With the same bytes only the rest to the rated bandwidth is left, and no kernel gets all of that; with fewer "
-        "bytes it is faster in proportion."
-    )
+def _near_text(case: Case) -> str:
+    return f"With the same bytes only {_left(case)} is left; with fewer bytes it is faster in proportion."
+
+
+def _left(case: Case) -> str:
+    """Name what DRAM can carry more: up to the share of its peak that kernels reach, which the gain counts by."""
+    reached = case.dram_reached
+    return f"the rest to {format_percent(reached)} of its peak, which reads reach," if reached < 1.0 else "the rest"
 
 
 def _dram_text(case: Case, waited: float | None) -> str:
@@ -303,13 +306,10 @@ def _dram_text(case: Case, waited: float | None) -> str:
     else:
         return (
             f"{busy}, and warps wait {count_of(round(waited), 'cycle')} for a load, so that requests queue: more of "
-            "them gain nothing. Fewer bytes gain in proportion; with the same bytes at most the rest to its ceiling is "
-            "left, by an order of accesses that suits DRAM: long rows, fewer arrays at a time."
+            f"them gain nothing. Fewer bytes gain in proportion; with the same bytes at most {_left(case)} is left, by "
+            "an order of accesses that suits DRAM: long rows, fewer arrays at a time."
         )
-    return (
-        f"{busy} but {why}. The gain is what is left to its ceiling with the same bytes; fewer bytes gain in "
-        "proportion, beyond that."
-    )
+    return f"{busy} but {why}. With the same bytes {_left(case)} is left; fewer bytes gain in proportion, beyond that."
 
 
 def _waited_evidence(waited: float | None) -> tuple[Evidence, ...]:

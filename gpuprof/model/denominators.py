@@ -242,31 +242,21 @@ def _reason(check: _Check, peaks: ImpliedPeaks, hardware: Hardware) -> tuple[Dis
 
 
 def _unexplained(check: _Check, hardware: Hardware) -> str:
-    """Say what implies another number, and which attribute of the device agrees with the spec all the same."""
+    """Say what implies another number, and which attributes of the device agree with the spec all the same."""
     device, gpu = hardware.device, hardware.gpu
-    attributes: tuple[tuple[str, float | None, str], ...]
-    attributes = (
-        ("bus width", device.memory_bus_bits, "memory_bus"),
-        ("L2 size", device.l2_bytes, "l2_size"),
-        ("SM count", device.sm_count, "sm_count"),
-    )
-    relevant = (
-        attributes[:1] if check.unit.startswith("DRAM") else attributes[1:] if _is_of_l2(check) else attributes[2:]
-    )
-    agreeing = [
-        name
-        for name, recorded, fact in relevant
-        if gpu is not None
-        and recorded
-        and (specified := gpu.number(fact))
-        and _alike(recorded / specified, 1, TOLERANCE)
-    ]
-    attribute = f"the device's {' and '.join(agreeing)} agrees with the spec; " if agreeing else ""
+    attributes = [("SM count", device.sm_count, "sm_count")]
+    if check.unit.startswith("DRAM"):
+        attributes = [("bus width", device.memory_bus_bits, "memory_bus")]
+    elif check.unit.startswith("L2"):
+        attributes.append(("L2 size", device.l2_bytes, "l2_size"))
+    agreeing = []
+    for name, recorded, fact in attributes:
+        specified = gpu.number(fact) if gpu is not None else None
+        if recorded and specified and _alike(recorded / specified, 1, TOLERANCE):
+            agreeing.append(name)
+    verb = "agrees" if len(agreeing) == 1 else "agree"
+    attribute = f"the device's {' and '.join(agreeing)} {verb} with the spec; " if agreeing else ""
     return f"{attribute}{check.implied.source} implies another number, and no other product, clock or slice explains it"
-
-
-def _is_of_l2(check: _Check) -> bool:
-    return check.unit.startswith("L2")
 
 
 def _products_that_fit(check: _Check, peaks: ImpliedPeaks, hardware: Hardware) -> list[str]:

@@ -41,11 +41,16 @@ def main_point(
     """Return the roofline point that speaks for a kernel at a level: of `path`, else of the one closest to its roof.
 
     Where memory binds, all paths are equally close: then the one with most work per second speaks. Floating-point and
-    tensor paths come before integers, which nearly every kernel also uses for addresses.
+    tensor paths come before integers, which nearly every kernel also uses for addresses. None if the path of most work
+    has no ceiling: the others are a small part of such a kernel.
     """
     points = [point for point in kernel.roofline if point.level == level and point.ceiling == ceiling]
     if path is not None:
         return next((point for point in points if point.path == path), None)
+    done = {work.path: work.flop_per_s for work in kernel.work if work.flop_per_s and work.path != "int32"}
+    most = max(done, key=lambda own: done[own], default=None)
+    if most is not None and not any((point.path, point.ceiling) == (most, ceiling) for point in kernel.roofline):
+        return None
     arithmetic = [point for point in points if point.path != "int32"] or points
     return max(arithmetic, key=lambda point: (round(point.fraction_of_roof, 6), point.flop_per_s), default=None)
 

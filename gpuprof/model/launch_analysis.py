@@ -343,7 +343,7 @@ class _LaunchAnalysis(Struct):
             return Missing(f"peak.{path}", "the report has no SM clock", "collect with ncu --set full")
         arch = self.hardware.arch
         if self.hardware.gpu is None and arch.compute_capability:
-            gpu = f"this GPU, which has no spec: others of {arch.name} differ in it"
+            gpu = f"this GPU, which has no spec: products of {arch.name} can differ in it"
         else:
             gpu = arch.name if arch.compute_capability else "this GPU, whose architecture is not known"
         why = f"no rate of {kinds} is known for {gpu}"

@@ -257,6 +257,9 @@ def _compute(name: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
     if fact is None:
         fact, exact = _fastest(fact for other, fact in hardware.rates.items() if other.path == key.path), False
         fact = fact and structs.replace(fact, source=f"the fastest of {key.path} on this chip; {fact.source}")
+    arch = hardware.arch
+    if fact is None and any(other.path == key.path for other in arch.compute):
+        return NoBound(name, f"this GPU has no spec, and products of {arch.name} can differ in {key.path}")
     bound = _per_sm(name, fact, "rate", hardware, clocks)
     return bound if isinstance(bound, NoBound) else replace(bound, exact=exact)
 
