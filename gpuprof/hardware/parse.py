@@ -28,6 +28,7 @@ _ARCH_KEYS = {
     "sources", "limits", "compute", "geforce", "operations", "bandwidth", "counters", "stalls",
 }  # fmt: skip
 _GPU_KEYS = {"schema", "kind", "name", "title", "arch", "sources", "match", "facts", "rated", "compute"}
+_L2, _FABRIC = "throughput.l2", "fabric.l2"
 _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
 ARCH_NAME = re.compile(r"sm_[0-9]{2,4}[a-z]?")
 
@@ -81,9 +82,22 @@ def parse_arch(tree: YamlNode, *, generic: bool = False) -> ArchSpec:
         operations=parse_facts(top, "operations", sources, OPERATIONS),
         bandwidth=parse_facts(top, "bandwidth", sources, BANDWIDTHS | _SLICES),
         stalls=top.texts("stalls") or (),
-        counters={name: _chain(node, name) for name, node in top.mapping("counters").items()},
+        counters=_with_parts_first(
+            {name: _chain(node, name) for name, node in top.mapping("counters").items()}, generic=generic
+        ),
         file=tree.place.file,
     )
+
+
+def _with_parts_first(counters: Mapping[str, Chain], *, generic: bool) -> Mapping[str, Chain]:
+    """Return the counters with the parts of L2 before its own figure, if that counts the fabric between its halves too.
+
+    Of the shared base it is not known.
+    """
+    chain = counters.get(_L2)
+    if chain is None or not (generic or _FABRIC in counters):
+        return counters
+    return {**counters, _L2: tuple(sorted(chain, key=lambda link: link.how != "largest"))}
 
 
 def compile_target(tree: YamlNode) -> str | None:
