@@ -27,7 +27,16 @@ from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.notes import notes_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sentences import kernel_sentence, whole_sentence
-from gpuprof.comparison.sides import Run, Side, SideKernel, are_identical, is_replay, sides_of, without_copies
+from gpuprof.comparison.sides import (
+    Run,
+    Side,
+    SideKernel,
+    are_identical,
+    has_replays_alone,
+    is_replay,
+    sides_of,
+    without_copies,
+)
 from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.work.verdict import work_change
@@ -200,5 +209,5 @@ def _told(side: Side) -> ComparedSide:
         gpus=tuple(dict.fromkeys(name for name in names if name)),
         kernels=len(side.kernels),
         launches=round(sum(kernel.launches for kernel in side.kernels)),
-        time_s=side.total_s,
+        time_s=side.total_s if not has_replays_alone(side) else None,
     )
