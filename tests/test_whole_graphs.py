@@ -102,7 +102,7 @@ def test_the_time_of_a_graph_is_not_compared_with_that_of_nodes() -> None:
         (reason,) = [each for each in found.conditions if each.affects == "time"]
         assert reason.name == "durations" and {reason.base, reason.new} == {"counters", GRAPH_REPLAY}
         assert {change.time.ratio for change in found.kernels} == {None}
-        assert {change.effect for change in found.kernels} == {None}
+        assert {(change.effect, change.effect_s) for change in found.kernels} == {(None, None)}
 
 
 def test_a_graph_that_is_named_for_a_kernel_has_no_ratio_and_no_effect() -> None:

@@ -35,6 +35,7 @@ from gpuprof.comparison.sides import (
     has_replays_alone,
     is_replay,
     sides_of,
+    sums_alike,
     without_copies,
 )
 from gpuprof.comparison.timing.totals import totals_of
@@ -64,7 +65,8 @@ def compare(
     ours, theirs, known = sides_of(base, new)
     conditions = conditions_of(ours, theirs)
     identical = are_identical(base, new)
-    allowed = _Allowed.by(conditions, identical=identical, paired=paired, shift=dram_shift(ours, theirs))
+    sums = sums_alike(ours, theirs)
+    allowed = _Allowed.by(conditions, identical=identical, paired=paired, shift=dram_shift(ours, theirs), sums=sums)
     matched = pairs_of(ours, theirs, named, identical=identical)
     kernels, pairs = _changes(matched, ours.total_s, allowed)
     comparable = allowed.time and not any(map(effect_lost, kernels))
@@ -95,7 +97,7 @@ def _copies(given: tuple[Sequence[Run], Sequence[Run]], kept: tuple[Sequence[Run
 
 class _Allowed(Struct, frozen=True):
     """Which verdicts the conditions allow, how exact counts are (see `work_change`), how runs were made, and what times
-    can be apart by for the conditions (see `time_change`).
+    can be apart by for the conditions (see `time_change`). `sums`: the times of both sides add up to the same.
     """
 
     time: bool
@@ -105,9 +107,12 @@ class _Allowed(Struct, frozen=True):
     identical: bool
     paired: bool
     shift: float
+    sums: bool
 
     @classmethod
-    def by(cls, conditions: Sequence[RunCondition], *, identical: bool, paired: bool, shift: float) -> _Allowed:
+    def by(
+        cls, conditions: Sequence[RunCondition], *, identical: bool, paired: bool, shift: float, sums: bool
+    ) -> _Allowed:
         affected = {condition.affects for condition in conditions}
         return cls(
             time=affected.isdisjoint(("time", "both")),
@@ -117,6 +122,7 @@ class _Allowed(Struct, frozen=True):
             identical=identical,
             paired=paired,
             shift=shift,
+            sums=sums,
         )
 
 
@@ -152,7 +158,7 @@ def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange
         time = replace(time, verdict="same", interval=None, cycles_interval=None, reason="", runs_needed=None)
     lines = line_changes(pair)
     causes = causes_of(pair, time, work, lines)
-    effect_s = _effect_s(pair) if not apart else None
+    effect_s = _effect_s(pair) if allowed.sums else None
     return KernelChange(
         id=0,
         label=(*pair.new, *pair.base)[0].speaker.label,
