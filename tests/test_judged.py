@@ -175,3 +175,65 @@ def test_ranks_that_wait_before_the_steps_are_not_blamed() -> None:
     assert awaited is not None and waiting is not None
     assert waiting.waiting_s == pytest.approx(60e-6) and awaited.awaited_s == pytest.approx(60e-6)
     assert waiting.launches == 2 and waiting.time_s == pytest.approx(100e-6)
+
+
+def after(start_us: float, *kernels: str, us: float = 15 * MS) -> list[Activity]:
+    """Kernels that run one after the other from a time on."""
+    return [kernel(name, start_us + us * number, us) for number, name in enumerate(kernels)]
+
+
+@each_row(("rounds_before", "judged"), [(10, "all"), (3, "all"), (2, "repetition")])
+def test_a_pause_after_rounds_is_judged_whatever_kernels_follow(rounds_before: int, judged: str) -> None:
+    # Rounds of a and b, half a second, and an evaluation by c; then ten rounds more. What repeats a and b before the
+    # evaluation is 270 of 630, 60 of 420 or 30 of 390 ms of computing; only the last is less than a tenth.
+    launches = after(0, *"ab" * rounds_before)
+    launches += after(launches[-1].interval[1] * 1e6 + 500 * MS, *"cc", *"ab" * 10)
+    found = session(trace(*launches))
+    gaps = device(found).gaps
+    assert part(found) == judged
+    assert (gaps is not None and gaps.longest_s == pytest.approx(0.5)) is (judged == "all")
+    assert len(of_rule(found, "launch-gaps")) == (judged == "all")
+
+
+def test_the_pause_of_an_epoch_is_judged_though_its_last_batch_is_of_another_shape() -> None:
+    epoch = [*"ab" * 20, "c"]
+    # 41 launches of 15 ms in each of two epochs, and three seconds between them.
+    found = session(trace(*after(0, *epoch), *after(3615 * MS, *epoch)))
+    gpu = device(found)
+    assert (gpu.judged, gpu.start_up) == ("all", None)
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((4.23, 1.23))
+    assert len(of_rule(found, "launch-gaps")) == 1
+
+
+def test_a_pause_between_two_rounds_is_no_start_up() -> None:
+    gpu = device(session(trace(*after(0, *"ab"), *after(130 * MS, *"ab"))))
+    assert gpu.judged == "all" and gpu.gaps is not None and gpu.gaps.longest_s == pytest.approx(0.1)
+
+
+def test_a_single_step_has_no_start_up() -> None:
+    # Forward through 24 layers, 60 ms on the CPU, backward: layers repeat, the step does not.
+    layers = [*after(0, *"ab" * 24, us=MS), *after(108 * MS, *"cd" * 24, us=MS)]
+    found = session(trace(*layers, steps=(step(0, 156 * MS, "ProfilerStep"),)))
+    gpu = device(found)
+    assert (gpu.judged, gpu.start_up) == ("steps", None)
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((156e-3, 96e-3))
+    assert len(of_rule(found, "launch-gaps")) == 1
+
+
+def test_waiting_for_other_gpus_and_loading_weights_are_a_start_up() -> None:
+    # The first exchange waits 10 s for a rank that still loads; each of ten later ones takes 2 ms of a round of 35.
+    launches: list[Activity] = []
+    end_us = 0.0
+    for exchange_us in (10_000 * MS, *[2 * MS] * 10):
+        launches += [*after(end_us, *"ab"), reduction(end_us + 30 * MS, exchange_us)]
+        end_us += 30 * MS + exchange_us
+        launches += after(end_us, "c", us=3 * MS)
+        end_us += 3 * MS
+    gpu = device(session(trace(*launches)))
+    assert gpu.judged == "repetition" and gpu.span_s == pytest.approx(0.35)
+    assert gpu.start_up is not None and (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((10.033, 10.033))
+    # 3 s of copies to the GPU, and 50 tokens of 2 kernels.
+    weights = [copy("host to device", 30 * MS * number, 30 * MS, 160_000_000) for number in range(100)]
+    gpu = device(session(trace(*weights, *after(3000 * MS, *"ab" * 50, us=MS))))
+    assert gpu.judged == "repetition" and gpu.span_s == pytest.approx(98e-3)
+    assert gpu.copies == ()

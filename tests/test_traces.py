@@ -234,6 +234,14 @@ def test_the_trace_starts_with_its_earliest_event_and_knows_the_date() -> None:
     assert read(*events).created_s is None
 
 
+def test_what_lost_its_times_is_left_out() -> None:
+    epoch_us = 1_782_700_000_000_000
+    timed = [gpu("kernel", "k", epoch_us + 10 * number, 4, number) for number in range(3)]
+    trace = read(*timed, *(gpu("kernel", "k", 0, 0, number) for number in range(3, 8)), event("cpu_op", "a", 0, 0))
+    assert [one.start_s for one in trace.activities] == pytest.approx([0.0, 10e-6, 20e-6], abs=1e-12)
+    assert len(trace.warnings) == 1 and trace.warnings[0].startswith("5 ")
+
+
 def optimizer(kind: str, ts: float, dur: float, tid: int = 1) -> Event:
     return event("user_annotation", f"Optimizer.step#{kind}.step", ts, dur, tid=tid)
 
@@ -404,8 +412,9 @@ EVENTS = st.fixed_dictionaries(
 
 
 def has_time(event: Event) -> bool:
-    at = event.get("ts")
-    return isinstance(at, (int, float)) and abs(at) < 1e18
+    at, duration = event.get("ts"), event.get("dur")
+    lost = all(isinstance(time, (int, float)) and abs(time) < 1e-3 for time in (at, duration))
+    return isinstance(at, (int, float)) and abs(at) < 1e18 and not lost
 
 
 @given(st.lists(EVENTS | ODD, max_size=20), ODD, ODD)

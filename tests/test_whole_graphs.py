@@ -21,8 +21,10 @@ from gpuprof.model.recorded import WHOLE_GRAPH, Launch, Report
 from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import Session
 from gpuprof.model.surveyed import ONLY_TIMES, joined, only_timed
+from gpuprof.model.time_by import time_by
 from gpuprof.model.timed import GRAPH_REPLAY
-from gpuprof.present.session_text import verdict_text
+from gpuprof.present.session_text import NOT_COLLECTED, share_text, verdict_text
+from gpuprof.present.time_by_text import note_texts
 from gpuprof.read.ncu_text import read_ncu_text
 from tests import builders
 from tests.kernels import DURATION
@@ -79,15 +81,28 @@ def test_a_graph_beside_kernels_has_no_share_of_their_time() -> None:
     assert "without a duration" not in verdict_text(mixed)
 
 
+def test_a_graph_beside_kernels_is_not_called_untimed() -> None:
+    for files, notes, replays in (((WHOLE,), 1, 4), ((WHOLE, NODES), 1, 4), ((NODES,), 0, 0)):
+        mixed = session_of(*files, groups=True)
+        times = time_by(mixed, mixed.kernels, "kernel")
+        assert times.replays == replays and len(list(note_texts(times))) == notes
+        assert not any("without a duration" in note for note in note_texts(times))
+    beside = session_of(WHOLE, NODES, groups=True).kernels
+    assert NOT_COLLECTED not in map(share_text, beside)
+
+
 def test_the_time_of_a_graph_is_not_compared_with_that_of_nodes() -> None:
     whole, nodes = session_of(WHOLE, groups=True), session_of(NODES, groups=True)
     for base, new in ((whole, nodes), (nodes, whole)):
         found = compared(base, new)
-        assert not found.alike and "gpu-time" not in {change.name for change in found.total}
+        assert not found.alike and found.total == ()
+        of_graphs, of_kernels = sorted((found.base, found.new), key=lambda side: side.launches)
+        assert (of_graphs.launches, of_graphs.time_s) == (4, None)
+        assert of_kernels.launches == 12 and of_kernels.time_s == pytest.approx(NODES_S, rel=1e-3)
         (reason,) = [each for each in found.conditions if each.affects == "time"]
         assert reason.name == "durations" and {reason.base, reason.new} == {"counters", GRAPH_REPLAY}
         assert {change.time.ratio for change in found.kernels} == {None}
-        assert {change.effect for change in found.kernels} == {None}
+        assert {(change.effect, change.effect_s) for change in found.kernels} == {(None, None)}
 
 
 def test_a_graph_that_is_named_for_a_kernel_has_no_ratio_and_no_effect() -> None:
@@ -103,7 +118,9 @@ def test_a_graph_that_is_named_for_a_kernel_has_no_ratio_and_no_effect() -> None
 def test_graphs_are_compared_with_graphs() -> None:
     found = compared(session_of(WHOLE, groups=True), session_of(GRAPHS / "graph.csv", groups=True))
     assert found.alike and not any(condition.name == "durations" for condition in found.conditions)
-    (total,) = [change for change in found.total if change.name == "gpu-time"]
+    assert (found.base.time_s, found.new.time_s) == (None, None)
+    total = found.total[0]
+    assert total.name == "graph-replays" and total.base == pytest.approx(REPLAYS_S, rel=1e-3)
     assert total.ratio == pytest.approx(1.0, rel=1e-3)
     (change,) = found.kernels
     assert change.time.ratio == pytest.approx(1.0, rel=1e-3)

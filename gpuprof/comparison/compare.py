@@ -27,7 +27,17 @@ from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.notes import notes_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sentences import kernel_sentence, whole_sentence
-from gpuprof.comparison.sides import Run, Side, SideKernel, are_identical, is_replay, sides_of, without_copies
+from gpuprof.comparison.sides import (
+    Run,
+    Side,
+    SideKernel,
+    are_identical,
+    has_replays_alone,
+    is_replay,
+    sides_of,
+    sums_alike,
+    without_copies,
+)
 from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.work.verdict import work_change
@@ -55,7 +65,8 @@ def compare(
     ours, theirs, known = sides_of(base, new)
     conditions = conditions_of(ours, theirs)
     identical = are_identical(base, new)
-    allowed = _Allowed.by(conditions, identical=identical, paired=paired, shift=dram_shift(ours, theirs))
+    sums = sums_alike(ours, theirs)
+    allowed = _Allowed.by(conditions, identical=identical, paired=paired, shift=dram_shift(ours, theirs), sums=sums)
     matched = pairs_of(ours, theirs, named, identical=identical)
     kernels, pairs = _changes(matched, ours.total_s, allowed)
     comparable = allowed.time and not any(map(effect_lost, kernels))
@@ -86,7 +97,7 @@ def _copies(given: tuple[Sequence[Run], Sequence[Run]], kept: tuple[Sequence[Run
 
 class _Allowed(Struct, frozen=True):
     """Which verdicts the conditions allow, how exact counts are (see `work_change`), how runs were made, and what times
-    can be apart by for the conditions (see `time_change`).
+    can be apart by for the conditions (see `time_change`). `sums`: the times of both sides add up to the same.
     """
 
     time: bool
@@ -96,9 +107,12 @@ class _Allowed(Struct, frozen=True):
     identical: bool
     paired: bool
     shift: float
+    sums: bool
 
     @classmethod
-    def by(cls, conditions: Sequence[RunCondition], *, identical: bool, paired: bool, shift: float) -> _Allowed:
+    def by(
+        cls, conditions: Sequence[RunCondition], *, identical: bool, paired: bool, shift: float, sums: bool
+    ) -> _Allowed:
         affected = {condition.affects for condition in conditions}
         return cls(
             time=affected.isdisjoint(("time", "both")),
@@ -108,6 +122,7 @@ class _Allowed(Struct, frozen=True):
             identical=identical,
             paired=paired,
             shift=shift,
+            sums=sums,
         )
 
 
@@ -143,7 +158,7 @@ def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange
         time = replace(time, verdict="same", interval=None, cycles_interval=None, reason="", runs_needed=None)
     lines = line_changes(pair)
     causes = causes_of(pair, time, work, lines)
-    effect_s = _effect_s(pair) if not apart else None
+    effect_s = _effect_s(pair) if allowed.sums else None
     return KernelChange(
         id=0,
         label=(*pair.new, *pair.base)[0].speaker.label,
@@ -200,5 +215,5 @@ def _told(side: Side) -> ComparedSide:
         gpus=tuple(dict.fromkeys(name for name in names if name)),
         kernels=len(side.kernels),
         launches=round(sum(kernel.launches for kernel in side.kernels)),
-        time_s=side.total_s,
+        time_s=side.total_s if not has_replays_alone(side) else None,
     )

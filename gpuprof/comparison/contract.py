@@ -45,7 +45,10 @@ class ComparedSide(Struct, frozen=True, kw_only=True):
     gpus: Annotated[tuple[str, ...], about("names of its GPUs")]
     kernels: Annotated[Whole, about("kernels: names, ranges and launch configurations")]
     launches: Annotated[Whole, about("launches of a run, on average over the runs rounded")]
-    time_s: Annotated[Seconds | None, about("GPU time of all kernels of a run, on average over the runs")]
+    time_s: Annotated[
+        Seconds | None,
+        about("GPU time of all kernels of a run, on average over the runs; null: not known, or of replays of graphs"),
+    ]
 
 
 class RunCondition(Struct, frozen=True, kw_only=True):
@@ -169,6 +172,10 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     effect: Annotated[
         float | None, about("the same as a fraction of the base's GPU time; null where times are not comparable")
     ]
+
+
+GPU_TIME, REPLAYS = TIMES = ("gpu-time", "graph-replays")
+"""What the time of all kernels is called among the figures of a run, and that of whole CUDA graphs under ncu."""
 
 
 class QuantityChange(Struct, frozen=True, kw_only=True):

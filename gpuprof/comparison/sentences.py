@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprof.comparison.causes.opcodes import effect_lost
-from gpuprof.comparison.contract import ChangeCause, KernelChange, QuantityChange, RunCondition, TimeChange, WorkChange
+from gpuprof.comparison.contract import (
+    TIMES,
+    ChangeCause,
+    KernelChange,
+    QuantityChange,
+    RunCondition,
+    TimeChange,
+    WorkChange,
+)
 from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.words import Values, both_text, short, speed_text, times_text
+from gpuprof.comparison.words import Values, both_text, count_name, short, speed_text, times_text
 from gpuprof.units import format_change, format_si, significant
 
 _LENGTH = 200
@@ -43,7 +51,7 @@ def whole_sentence(
     if identical:
         named = [kernel for kernel in kernels if kernel.match not in ("exact", "new", "gone")]
         return f"both sides are the same recording: {_kernels(named) or 'nothing to compare'}"
-    time = next((item for item in total if item.name == "gpu-time"), None)
+    time = next((item for item in total if item.name in TIMES), None)
     known = time is not None and time.base is not None and time.new is not None
     parts = [f"{_time_of_run(time)}{_of_both(kernels)}"] if time is not None and known else []
     kernels_text = _kernels(kernels)
@@ -124,7 +132,7 @@ def _joint(before: str, now: str) -> str:
 
 def _time_of_run(total: QuantityChange) -> str:
     values = Values(total.base or 0.0, total.new or 0.0)
-    return f"GPU time {times_text(values)}"
+    return f"{count_name(total.name)} {times_text(values)}"
 
 
 def _of_both(kernels: Sequence[KernelChange]) -> str:

@@ -86,6 +86,11 @@ def sums_alike(base: Side, new: Side) -> bool:
     return not all(of_replays) or of_replays[0] == of_replays[1]
 
 
+def has_replays_alone(side: Side) -> bool:
+    """Tell whether all times of a side are of replays of whole graphs under ncu: they add up to no GPU time."""
+    return {is_replay(kernel) for kernel in side.kernels if kernel.total_s is not None} == {True}
+
+
 def is_replay(kernel: SideKernel) -> bool:
     """Tell whether a kernel is a whole CUDA graph, and its time that of replaying it under ncu."""
     return kernel.speaker.duration_source == GRAPH_REPLAY

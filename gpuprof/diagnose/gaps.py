@@ -313,7 +313,7 @@ RULES = (
         gain="The idle time of all GPUs of the run over their spans, start-up left out: at most all pauses go. It is a "
         "share of the run, not of a kernel.",
         silent="There is no timeline, or the GPU that is idle longest is so for under 10 % of its span, not counting "
-        "pauses after activities without a duration. The span is that of the steps; without steps, where kernels "
+        "pauses after activities without a duration. The span is that of the steps, or of all; where kernels "
         "repeat after a start-up, that of what comes after it. Of a program that gpuprof surveyed the pauses of the "
         "start-up are left out of it: before its first kernel; before first launches where no later one of that "
         "kernel waits a third as long; and of 1 ms or more before kernels that are launched once, until one comes "

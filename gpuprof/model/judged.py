@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+from math import inf
 from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.intervals import TimeInterval, length, merged
 from gpuprof.model.steps import loop_of
-from gpuprof.model.trace import KERNEL, Activity, ProgramStep, Trace
+from gpuprof.model.trace import KERNEL, Activity, ProgramStep, Trace, is_communication
 
 FIRST_TIME = 3.0
 """A pause before the first launch of a kernel that is so many times as long as the longest before its later ones is for
@@ -19,6 +20,9 @@ LONG_PAUSE_S = 1e-3
 """In a longer pause the program did something else than launching."""
 _LEAST_STEADY = 1 / 3
 """Of the time in which a GPU computes, what comes after a start-up at least: of a program that does all twice, half."""
+_ROUNDS = 0.1
+"""Of that time, how much of it in which kernels come again and none is new is no start-up: what sets up data on the GPU
+repeats kernels, too, but for less long."""
 
 
 class Judged(NamedTuple):
@@ -37,13 +41,16 @@ def judged_part(trace: Trace, activities: Sequence[Activity]) -> Judged:
     """Return the part of a GPU's activities, in the order of their start, that is judged.
 
     It is what the steps launched, if at least half of the computing is there, else all. Of a recording that may begin
-    anywhere what comes before the kernels repeat is left out, too, if it is a start-up. In what gpuprof surveyed from
-    its start the pauses of the start-up are known one by one, and marked where pauses are counted.
+    anywhere what comes before the kernels repeat is left out, too, if it is a start-up; a single step repeats nothing.
+    In what gpuprof surveyed from its start the pauses of the start-up are known one by one, and marked where pauses are
+    counted.
     """
-    judged = _of_steps(loop_of(trace), activities) or _judged(activities, "all")
-    if trace.from_start:
+    steps = loop_of(trace)
+    launched = _launched(steps, activities)
+    judged = _judged(launched, "steps") if launched else _judged(activities, "all")
+    if trace.from_start or (launched and len(steps) == 1):
         return judged
-    return _repeating([activity for activity in activities if judged.has(activity)]) or judged
+    return _repeating(launched or activities) or judged
 
 
 def cut(intervals: Iterable[TimeInterval], start_s: float, end_s: float) -> list[TimeInterval]:
@@ -58,64 +65,85 @@ def _judged(activities: Sequence[Activity], part: JudgedPart) -> Judged:
     return Judged(activities[0].start_s, end_s, part)
 
 
-def _of_steps(steps: Sequence[ProgramStep], activities: Sequence[Activity]) -> Judged | None:
-    """Return from the first to the last activity launched between the first step's start and the last one's end."""
+def _launched(steps: Sequence[ProgramStep], activities: Sequence[Activity]) -> Sequence[Activity]:
+    """Return what was launched between the first step's start and the last one's end; nothing if that is too little."""
     if not steps:
-        return None
+        return ()
     start_s, end_s = steps[0].start_s, max(step.interval[1] for step in steps)
     launched = [activity for activity in activities if start_s <= activity.launch_s <= end_s]
-    if not launched or 2 * _computing_s(launched) < _computing_s(activities):
-        return None
-    return _judged(launched, "steps")
+    if not launched or 2 * sum(_computing_s(launched)) < sum(_computing_s(activities)):
+        return ()
+    return launched
 
 
 def _repeating(activities: Sequence[Activity]) -> Judged | None:
-    """Return what comes after a start-up, in which all kernels that come again ran once; None if there is none.
+    """Return what comes after a start-up, which ends with the last kernel that is new and comes again; None without.
 
-    Before it the GPU is mostly idle, and its longest pause is of another kind than the longest one afterwards.
+    Until that kernel the GPU mostly computes nothing, and the longest such pause is of another kind than later ones.
     """
-    start = _first_repeat(activities)
-    if start is None:
-        return None
-    steady = _judged(activities[start:], "repetition")
-    first_s, busy = activities[0].start_s, merged(activity.interval for activity in activities)
-    longest_s = max(_pauses_s(busy, first_s, steady.start_s), default=0.0)
-    later_s = max(_pauses_s(busy, steady.start_s, steady.end_s), default=0.0)
-    is_idle = 2 * length(cut(busy, first_s, steady.start_s)) < steady.start_s - first_s
-    return steady if is_idle and longest_s >= max(LONG_PAUSE_S, FIRST_TIME * later_s) else None
-
-
-def _first_repeat(activities: Sequence[Activity]) -> int | None:
-    """Return the place behind the last kernel that is new and comes again, if the GPU computes long enough after it.
-
-    Kernels that are new later than that, such as those of an evaluation at the end, are no start-up. Of what is between
-    it and the next kernel, copies that come after the longest pause go with the latter.
-    """
-    kernels = [place for place, activity in enumerate(activities) if activity.kind == KERNEL]
-    launches = Counter(activities[place].name for place in kernels)
-    left_s = total_s = _computing_s(activities)
-    seen: set[str] = set()
-    last = None
-    for place, following in pairwise(kernels):
-        name = activities[place].name
-        left_s -= activities[place].duration_s or 0.0
-        if left_s < _LEAST_STEADY * total_s:
-            break
-        if name not in seen and launches[name] > 1:
-            last = (place, following)
-        seen.add(name)
+    last = _last_new(activities)
     if last is None:
         return None
-    between = range(last[0] + 1, last[1] + 1)
-    return max(between, key=lambda place: activities[place].start_s - activities[place - 1].interval[1])
+    first_s, last_s, steady_s = (activities[place].start_s for place in (0, last, last + 1))
+    before = merged([(first_s, first_s), *_computing(activities[: last + 1])])
+    longest_s = _longest_s(before, first_s, last_s)
+    if longest_s < LONG_PAUSE_S or 2 * length(cut(before, first_s, steady_s)) >= steady_s - first_s:
+        return None
+    if longest_s < FIRST_TIME * _longest_s(merged(_computing(activities)), last_s, inf):
+        return None
+    return _judged(activities[last + 1 :], "repetition")
 
 
-def _pauses_s(busy: Sequence[TimeInterval], start_s: float, end_s: float) -> Iterator[float]:
-    """Yield the lengths of the pauses that begin and end between two moments."""
-    for (_, ended_s), (next_s, _) in pairwise(busy):
-        if start_s <= ended_s and next_s <= end_s:
-            yield next_s - ended_s
+def _last_new(activities: Sequence[Activity]) -> int | None:
+    """Return the place of the last kernel that is new and comes again, if the GPU computes long enough after it.
+
+    Kernels that are new later than that, or after rounds of others, are no start-up, such as those of an evaluation.
+    """
+    names = [activity.name if activity.kind == KERNEL else None for activity in activities]
+    launches = Counter(names)
+    first = dict(zip(reversed(names), reversed(range(len(names))), strict=True))
+    until_s = [*accumulate(_computing_s(activities), initial=0.0)]
+    total_s = until_s[-1]
+    last = None
+    for place in sorted(place for name, place in first.items() if name is not None and launches[name] > 1):
+        if total_s - until_s[place + 1] < _LEAST_STEADY * total_s:
+            break
+        if (
+            last is not None
+            and until_s[place] - until_s[last + 1] >= _ROUNDS * total_s
+            and _are_rounds(names, last, place)
+        ):
+            break
+        last = place
+    return last
 
 
-def _computing_s(activities: Iterable[Activity]) -> float:
-    return sum(activity.duration_s or 0.0 for activity in activities if activity.computes)
+def _are_rounds(names: Sequence[str | None], last: int, place: int) -> bool:
+    """Tell whether between two places all kernels come again that were there before and are there afterwards."""
+    return set(names[: last + 1]).intersection(names[place:]) - {None} <= set(names[last + 1 : place])
+
+
+def _longest_s(union: Sequence[TimeInterval], start_s: float, end_s: float) -> float:
+    """Return the length of the longest pause that begins and ends between two moments."""
+    pauses_s = (after - ended for (_, ended), (after, _) in pairwise(union) if start_s <= ended and after <= end_s)
+    return max(pauses_s, default=0.0)
+
+
+def _computing(activities: Sequence[Activity]) -> Iterable[TimeInterval]:
+    """Return when kernels compute; while one exchanges data with other GPUs, it may wait for them to start."""
+    exchanging = _exchanging(activities)
+    return (activity.interval for activity in activities if activity.kind == KERNEL and activity.name not in exchanging)
+
+
+def _computing_s(activities: Sequence[Activity]) -> list[float]:
+    """Return for how long each activity computes."""
+    exchanging = _exchanging(activities)
+    return [
+        activity.duration_s or 0.0 if activity.kind == KERNEL and activity.name not in exchanging else 0.0
+        for activity in activities
+    ]
+
+
+def _exchanging(activities: Iterable[Activity]) -> set[str]:
+    """Return the names of kernels that exchange data with other GPUs: a name is looked at once, however often it is."""
+    return {name for name in {activity.name for activity in activities} if is_communication(name)}

@@ -669,8 +669,8 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
     judged: Annotated[
         JudgedPart | None,
         about(
-            "that part: all, what the steps launched, or what follows once every kernel that comes again has run; "
-            "null: all, in an old session, which may begin with a start-up"
+            "that part: all, what the steps launched, or what repeats after a start-up; null: all, in an old session, "
+            "which may begin with a start-up"
         ),
     ] = None
     start_up: Annotated[StartUp | None, about("what came before that part; null: nothing")] = None

@@ -16,6 +16,7 @@ from gpuprof.model.labels import label_kernels, short_name
 from gpuprof.model.run_totals import run_of, timed_launches
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.sources import TORCH_TRACE
+from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.model.torch_ranges import innermost_module, launched_by, operator_name, own_ranges
 
 _OF_TORCH = "aten::"
@@ -55,7 +56,7 @@ class TimeBy(Struct, frozen=True):
     """The groups, the longest first, those without a time last.
 
     The time is that of the launches with a duration, `run_time_s` that of all kernels of the run; None where none is
-    known.
+    known. `replays` are the launches of whole CUDA graphs, which have a time only if no kernel has one.
     """
 
     by: By
@@ -63,6 +64,7 @@ class TimeBy(Struct, frozen=True):
     run_time_s: float | None
     launches: int
     untimed_launches: int
+    replays: int
     groups: tuple[TimeGroup, ...]
 
 
@@ -95,6 +97,7 @@ def time_by(session: Session, kernels: Sequence[KernelProfile], by: str) -> Time
         run_time_s=run_time_s if run_time_s > 0 else None,
         launches=sum(group.launches for group in groups),
         untimed_launches=sum(group.untimed_launches for group in groups),
+        replays=sum(kernel.launches for kernel in kernels if kernel.duration_source == GRAPH_REPLAY),
         groups=tuple(sorted(groups, key=lambda group: (group.time_s is None, -(group.time_s or 0.0), group.name))),
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import ComparedSide, Comparison, KernelChange, RunCondition
+from gpuprof.comparison.contract import TIMES, ComparedSide, Comparison, KernelChange, RunCondition
 from gpuprof.present.compare_console_gate import gate_lines
 from gpuprof.present.compare_console_kernel import change_lines, file_name
 from gpuprof.present.compare_console_table import limited, rows_of, table_lines
@@ -184,7 +184,8 @@ def _told(side: ComparedSide) -> str:
 
 def _totals(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
     """Yield the figures of the run that changed, beside the GPU time, which the sentence has."""
-    changed = [quantity for quantity in comparison.total[1:] if quantity.ratio not in (None, 1.0)]
+    changed = [quantity for quantity in comparison.total if quantity.name not in TIMES]
+    changed = [quantity for quantity in changed if quantity.ratio not in (None, 1.0)]
     if not changed:
         return
     text = ", ".join(map(quantity_text, changed[: brief.totals if brief else None]))

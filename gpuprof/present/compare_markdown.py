@@ -11,7 +11,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import ComparedSide, Comparison, FindingChange, GateCheck, KernelChange, LineChange
+from gpuprof.comparison.contract import (
+    TIMES,
+    ComparedSide,
+    Comparison,
+    FindingChange,
+    GateCheck,
+    KernelChange,
+    LineChange,
+)
 from gpuprof.comparison.words import both_text, change_text, count_name, count_values, interval_text, value_text
 from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
@@ -117,8 +125,8 @@ def _check_text(check: GateCheck, name: str) -> str:
 
 
 def _totals(comparison: Comparison) -> Iterator[str]:
-    """Yield the figures of the run behind the first, which the verdict tells."""
-    moved = [quantity for quantity in comparison.total[1:] if quantity.ratio != 1.0]
+    """Yield the figures of the run beside the time of all kernels, which the verdict tells."""
+    moved = [quantity for quantity in comparison.total if quantity.name not in TIMES and quantity.ratio != 1.0]
     if moved:
         yield " · ".join(cell(quantity_text(quantity)) for quantity in moved)
         yield ""

@@ -25,6 +25,7 @@ from gpuprof.present.session_text import (
     resource_texts,
     roof_text,
     row_noun,
+    share_text,
     stall_text,
     time_text,
 )
@@ -170,7 +171,7 @@ def _wanted(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[_Col
     if any(kernel.launches > 1 for kernel in kernels):
         yield _Column("launches", lambda kernel: count_text(kernel.launches, "", "").strip())
     yield _Column("time", time_text)
-    yield _Column("share", lambda kernel: percent_text(kernel.time_share))
+    yield _Column("share", share_text)
     if session.only_times:
         yield _Column(_OF_PEAK, lambda kernel: of_peak_text(kernel.operator_flop, kernel.operator_bytes))
         for index, name in enumerate(("median", "p95", "p99")):

@@ -10,6 +10,7 @@ from gpuprof.model.headline import by_time, main_point
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session, Work
+from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.present.figure_notes import certificate_notes, clock_notes, left_out_notes, too_many_notes
 from gpuprof.present.figure_roofs import at_kernel_clock, drawn_roofs, shown_ceilings
 from gpuprof.present.roofline_figure import FigurePoint, LeftOut, RooflineFigure
@@ -256,7 +257,8 @@ def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: S
     of_all = f"{drawn} of " if drawn < len(kernels) else ""
     parts = [f"{of_all}{count_text(len(kernels), *row_noun(kernels))} drawn"]
     if times:
-        parts.append(f"{format_si(sum(times), 's')} GPU time")
+        replays = all(kernel.duration_source == GRAPH_REPLAY for kernel in kernels)
+        parts.append(f"{format_si(sum(times), 's')} {'in replays under ncu' if replays else 'GPU time'}")
     if points:
         which = "the roofline at the kernel's clock" if ceiling == "at-clock" else f"the {ceiling} roofline"
         parts.append(f"percentages of {which}")

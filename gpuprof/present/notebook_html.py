@@ -23,6 +23,7 @@ from gpuprof.present.session_text import (
     limit_text,
     percent_text,
     roof_text,
+    share_text,
     source_text,
     stall_text,
     time_text,
@@ -138,7 +139,7 @@ def _cells(kernel: KernelProfile, source: str) -> Iterator[str]:
     yield kernel.label + source
     yield count_text(kernel.launches, "", "").strip()
     yield time_text(kernel)
-    yield percent_text(kernel.time_share)
+    yield share_text(kernel)
     yield limit_text(kernel)
     yield roof_text(kernel)
     yield percent_text(kernel.occupancy.achieved)

@@ -50,6 +50,13 @@ def time_text(kernel: KernelProfile) -> str:
     return duration_text(kernel.time_total_s)
 
 
+def share_text(kernel: KernelProfile) -> str:
+    """Write a kernel's share of the time of all; a whole graph beside kernels has none."""
+    if kernel.time_total_s is None and kernel.duration_source == GRAPH_REPLAY:
+        return "–"
+    return percent_text(kernel.time_share)
+
+
 def percent_text(fraction: float | None) -> str:
     """Write a fraction as percent."""
     return format_percent(fraction) if fraction is not None else NOT_COLLECTED

@@ -91,8 +91,14 @@ def rest_cells(times: TimeBy, top: int) -> dict[str, str]:
 
 def note_texts(times: TimeBy) -> Iterator[str]:
     """Yield what has to be known of the numbers."""
-    if times.untimed_launches:
-        yield f"{count_text(times.untimed_launches, 'launch', 'es')} without a duration: no part of the times"
+    if times.replays == times.launches:
+        yield "the times are those of replays of whole CUDA graphs under ncu"
+    elif times.replays:
+        graphs = count_text(times.replays, "launch", "es")
+        yield f"{graphs} of whole CUDA graphs: replays under ncu are no part of the times"
+    if times.untimed_launches > times.replays:
+        untimed = count_text(times.untimed_launches - times.replays, "launch", "es")
+        yield f"{untimed} without a duration: no part of the times"
     if any(group.fraction_of_roof is not None for group in times.groups):
         yield "of roofline: of the DRAM roofline at the kernels' clocks, weighted by time"
 

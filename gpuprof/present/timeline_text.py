@@ -20,7 +20,7 @@ _WORTH_SAYING = 0.01
 """Of the time that is judged: what is shorter changes no share that is shown."""
 _UNTIL: dict[JudgedPart | None, str] = {
     "steps": "before the first step",
-    "repetition": "until every kernel that comes again had run once",
+    "repetition": "before the kernels repeat",
 }
 _CAUSES = {
     "start-up": "start-up",

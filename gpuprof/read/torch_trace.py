@@ -211,8 +211,10 @@ def _add(event: dict[str, Any], events: _Events) -> None:
     category = event.get("cat")
     role = _ROLES.get(category) if isinstance(category, str) else None
     start, duration = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
-    if start is None:
-        events.untimed += role in (KERNEL, COPY, SET)
+    of_gpu = role in (KERNEL, COPY, SET)
+    # Kineto writes 0 for both times of events whose times it has lost (pytorch/kineto#109).
+    if start is None or start == 0 == duration:
+        events.untimed += of_gpu
         return
     if events.origin is None or start < events.origin:
         events.origin = start
@@ -222,7 +224,7 @@ def _add(event: dict[str, Any], events: _Events) -> None:
     lasted = duration if duration is not None and duration > 0 else None
     args = {_ARGS[key]: value for key, value in _args(event).items() if key in _ARGS}
     name, process = text_of(event.get("name")) or "unnamed", count(event.get("pid"))
-    if role in (KERNEL, COPY, SET) and event.get("dur") is not None and (duration is None or duration < 0):
+    if of_gpu and event.get("dur") is not None and (duration is None or duration < 0):
         events.impossible.append((name, f"{event['dur']} µs"))
     end, thread = start + (lasted or 0), _thread(event)
     span = _Event(name, role, start, end=end, duration=lasted, thread=thread, process=process, args=args)

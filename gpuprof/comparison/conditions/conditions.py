@@ -151,7 +151,8 @@ def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
     if not sums_alike(base, new):
         sentence = (
             "One side has whole CUDA graphs, whose time is that of a replay under ncu with what passes between the "
-            "nodes, the other has times of kernels: they are not compared. Profile both with one --graph-profiling."
+            "nodes, the other has times of kernels: they are not compared. Profile both with the same "
+            "--graph-profiling."
         )
         sources = [known(kernel.speaker.duration_source for kernel in side.kernels) for side in (base, new)]
         yield condition("durations", sources, "time", sentence)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gpuprof.comparison.causes.opcodes import effect_lost
 from gpuprof.comparison.contract import (
+    TIMES,
     CountChange,
     GateWord,
     KernelChange,
@@ -24,8 +25,6 @@ from gpuprof.comparison.words import count_name, count_text
 from gpuprof.comparison.work.tolerances import ESTIMATE, tolerance_of
 from gpuprof.units import format_percent, significant
 
-GPU_TIME = "gpu-time"
-"""What the time of all kernels is called among the totals."""
 _ROUNDING = 1e-9
 
 
@@ -77,11 +76,11 @@ def _within(said: str, time: TimeChange, most: float) -> Held:
 
 def held_total(total: Sequence[QuantityChange], most: float, *, alike: bool = True, lost: str = "") -> Held:
     """Hold a limit against the time of all kernels of a run. `lost`: that one side alone stores in a kernel of it."""
-    time = next((quantity for quantity in total if quantity.name == GPU_TIME), None)
+    time = next((quantity for quantity in total if quantity.name in TIMES), None)
     if time is None or time.ratio is None or not math.isfinite(time.ratio):
         return Held("not-compared", None, "GPU time of the run is not known on a side")
     rise = time.ratio - 1
-    said = f"GPU time of the run {_moved(rise)}"
+    said = f"{count_name(time.name)} of the run {_moved(rise)}"
     if not alike:
         return Held("unclear", rise, f"{said}, and the runs are not alike")
     if lost:

@@ -8,8 +8,8 @@ from statistics import fmean, median
 
 from msgspec import Struct
 
-from gpuprof.comparison.contract import QuantityChange, TimeWord
-from gpuprof.comparison.sides import Side, run_time_s, sums_alike
+from gpuprof.comparison.contract import GPU_TIME, REPLAYS, QuantityChange, TimeWord
+from gpuprof.comparison.sides import Side, has_replays_alone, run_time_s, sums_alike
 from gpuprof.comparison.timing.noise import Samples, estimate, too_few
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.run_totals import running_s
@@ -30,7 +30,7 @@ class _Quantity(Struct, frozen=True):
 
 def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 0.0) -> tuple[QuantityChange, ...]:
     """Return what is known of a side or both, the GPU time of all kernels first; of the part of traces that is judged
-    only where that is the same on both sides, and no sum of kernels' times beside one of replays of whole graphs.
+    only where that is the same on both sides, and no times and launches of kernels beside those of whole graphs.
 
     `shift`: what other clocks alone can set seconds of the sides apart by, as a logarithm.
     """
@@ -38,8 +38,10 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
     parts = judged_parts(base), judged_parts(new)
     alike = not all(parts) or parts[0] == parts[1]
     told = [quantity for quantity in _QUANTITIES if alike or not quantity.of_judged]
-    if not sums_alike(base, new):
-        told.remove(_GPU_TIME)
+    if sums_alike(base, new):
+        replays = has_replays_alone(base) or has_replays_alone(new)
+        name = REPLAYS if replays else GPU_TIME
+        told[:0] = _Quantity(name, "s", run_time_s), _Quantity("launches", "launches", _launches)
     changes = (_change(quantity, sides[0], sides[1], comparable=comparable, shift=shift) for quantity in told)
     return tuple(change for change in changes if change.base is not None or change.new is not None)
 
@@ -115,10 +117,7 @@ def _peak_memory(session: Session) -> float | None:
     return session.timeline.peak_memory_bytes if session.timeline is not None else None
 
 
-_GPU_TIME = _Quantity("gpu-time", "s", run_time_s)
 _QUANTITIES = (
-    _GPU_TIME,
-    _Quantity("launches", "launches", _launches),
     _Quantity("step", "s", _step_s),
     _Quantity("span", "s", _of_gpus(running_s), of_judged=True),
     _Quantity("busy", "s", _of_gpus(lambda device: device.busy_s), of_judged=True),
