@@ -46,13 +46,13 @@ def test_a_recorded_training_is_judged_by_its_steps_whoever_says_that_it_began(f
     gpu = device(found)
     assert gpu.judged == "steps" and gpu.start_up is not None and gpu.gaps is not None
     # Three steps of 18.2 to 19.4 ms, after 4.38 s in which the GPU was busy for 6 ms.
-    assert (gpu.span_s, gpu.busy_s) == pytest.approx((55.0027e-3, 9.6624e-3))
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((56.0705e-3, 9.6624e-3))
     assert gpu.gaps.total_s == pytest.approx(gpu.span_s - gpu.busy_s)
-    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((4.377513, 6.0688e-3), rel=1e-4)
+    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((4.376445, 6.0688e-3), rel=1e-4)
     assert gpu.after_s == pytest.approx(70.689e-6)
     ((_, finding),) = of_rule(found, "launch-gaps")
-    assert finding.gain_total == pytest.approx(1 - 9.6624 / 55.0027, abs=1e-4)
-    assert "82 % of 55.0 ms" in finding.headline
+    assert finding.gain_total == pytest.approx(1 - 9.6624 / 56.0705, abs=1e-4)
+    assert "83 % of 56.1 ms" in finding.headline
     # All kernels are shown, those of the start-up, too.
     assert sum(one.launches for one in found.kernels) == 644
 
@@ -71,13 +71,13 @@ def test_steps_have_what_was_launched_in_them_and_no_more() -> None:
     found = session(trace(*activities, steps=(step(first, 100), step(first + 100, 100))))
     gpu = device(found)
     assert gpu.judged == "steps" and gpu.start_up is not None and gpu.gaps is not None
-    # From the first launch's start, 20 µs into the first step, to the end of the last one's kernel.
-    assert (gpu.span_s, gpu.busy_s, gpu.kernel_s) == pytest.approx((210e-6, 140e-6, 140e-6))
-    assert (gpu.gaps.count, gpu.gaps.total_s, gpu.gaps.longest_s) == pytest.approx((3, 70e-6, 30e-6))
-    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((10020e-6, 1000e-6))
+    # From the first step's start, 20 µs before the GPU begins, to the end of the last step's kernel.
+    assert (gpu.span_s, gpu.busy_s, gpu.kernel_s) == pytest.approx((230e-6, 140e-6, 140e-6))
+    assert (gpu.gaps.count, gpu.gaps.total_s, gpu.gaps.longest_s) == pytest.approx((4, 90e-6, 30e-6))
+    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((10000e-6, 1000e-6))
     assert gpu.after_s == pytest.approx(5010e-6 - 230e-6)
     assert gpu.copies == () and of_rule(found, "exposed-copies") == []
-    assert gpu.strip is not None and gpu.strip.bin_s * 270 == pytest.approx(210e-6)
+    assert gpu.strip is not None and gpu.strip.bin_s * 270 == pytest.approx(230e-6)
 
 
 def test_what_was_launched_before_the_steps_keeps_the_gpu_busy_in_them() -> None:
@@ -85,9 +85,9 @@ def test_what_was_launched_before_the_steps_keeps_the_gpu_busy_in_them() -> None
     before = kernel("long", 0, 140)._replace(stream=9)
     launches = (launched(kernel("a", 100, 20), 95), launched(kernel("a", 180, 120), 170))
     gpu = device(session(trace(launched(before, 0), *launches, steps=(step(90, 70), step(160, 140)))))
-    assert (gpu.span_s, gpu.busy_s) == pytest.approx((200e-6, 160e-6))
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((210e-6, 170e-6))
     assert gpu.start_up is not None
-    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((100e-6, 100e-6))
+    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((90e-6, 90e-6))
 
 
 @each_row(("inside_us", "judged"), [(49, "all"), (51, "steps")])
@@ -237,3 +237,16 @@ def test_waiting_for_other_gpus_and_loading_weights_are_a_start_up() -> None:
     gpu = device(session(trace(*weights, *after(3000 * MS, *"ab" * 50, us=MS))))
     assert gpu.judged == "repetition" and gpu.span_s == pytest.approx(98e-3)
     assert gpu.copies == ()
+
+
+@each_row(("loading_us", "judged"), [(5, "steps"), (30 * MS, "repetition")])
+def test_a_first_step_waits_for_its_first_kernel_but_not_for_loading_it(loading_us: float, judged: str) -> None:
+    # Ten steps of kernels a and b, each of 45 µs behind a pause of 5; the first kernel may have to be loaded.
+    begin_us = loading_us - 5
+    steps = (step(0, begin_us + 100), *(step(begin_us + 100 * number, 100) for number in range(1, 10)))
+    gpu = device(session(trace(*rounds(begin_us, 10), steps=steps)))
+    assert gpu.judged == judged
+    # Without the first round if that is a start-up.
+    rest = 10 if judged == "steps" else 9
+    assert gpu.busy_s == pytest.approx(rest * 90e-6)
+    assert gpu.span_s == pytest.approx(rest * 100e-6 - (0 if judged == "steps" else 5e-6))

@@ -48,9 +48,12 @@ def judged_part(trace: Trace, activities: Sequence[Activity]) -> Judged:
     steps = loop_of(trace)
     launched = _launched(steps, activities)
     judged = _judged(launched, "steps") if launched else _judged(activities, "all")
+    if launched:
+        # What the GPU waits for before its first work belongs to the step.
+        judged = judged._replace(start_s=min(judged.start_s, steps[0].start_s))
     if trace.from_start or (launched and len(steps) == 1):
         return judged
-    return _repeating(launched or activities) or judged
+    return _repeating(launched or activities, judged.start_s) or judged
 
 
 def cut(intervals: Iterable[TimeInterval], start_s: float, end_s: float) -> list[TimeInterval]:
@@ -76,15 +79,16 @@ def _launched(steps: Sequence[ProgramStep], activities: Sequence[Activity]) -> S
     return launched
 
 
-def _repeating(activities: Sequence[Activity]) -> Judged | None:
-    """Return what comes after a start-up, which ends with the last kernel that is new and comes again; None without.
+def _repeating(activities: Sequence[Activity], first_s: float) -> Judged | None:
+    """Return what comes after a start-up, which begins at `first_s`; None without one.
 
-    Until that kernel the GPU mostly computes nothing, and the longest such pause is of another kind than later ones.
+    It ends with the last kernel that is new and comes again. Until that kernel the GPU mostly computes nothing, and the
+    longest such pause is of another kind than later ones.
     """
     last = _last_new(activities)
     if last is None:
         return None
-    first_s, last_s, steady_s = (activities[place].start_s for place in (0, last, last + 1))
+    last_s, steady_s = activities[last].start_s, activities[last + 1].start_s
     before = merged([(first_s, first_s), *_computing(activities[: last + 1])])
     longest_s = _longest_s(before, first_s, last_s)
     if longest_s < LONG_PAUSE_S or 2 * length(cut(before, first_s, steady_s)) >= steady_s - first_s:

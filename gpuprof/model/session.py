@@ -638,7 +638,7 @@ class StripRow(Struct, frozen=True, kw_only=True):
 class LongPause(Struct, frozen=True, kw_only=True):
     """One of the longest pauses of a GPU."""
 
-    start_s: Annotated[Seconds, about("since the first activity that is judged")]
+    start_s: Annotated[Seconds, about("since the part that is judged began")]
     length_s: Annotated[Seconds, about("how long it did nothing")]
     cause: Annotated[PauseCause, about("as far as the trace tells")]
     before: Annotated[str, about('what ended it: "kernel", the direction of copies, or "memory set"')]

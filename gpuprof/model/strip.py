@@ -28,16 +28,16 @@ def drawn_kernels(activities: Iterable[Activity], number_of: NumberOf) -> dict[s
 
 
 def strip_of(
-    activities: Sequence[Activity], kernels: Mapping[str, int | None], pauses: Iterable[LongPause]
+    activities: Sequence[Activity], start_s: float, kernels: Mapping[str, int | None], pauses: Iterable[LongPause]
 ) -> TimeStrip | None:
     """Return what a GPU did when; nothing where its activities take no time, or less than their clock resolves.
 
-    `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's longest.
+    It begins at `start_s`. `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's
+    longest.
     """
     timed = [(activity.interval, activity) for activity in activities if activity.duration_s]
     if not timed:
         return None
-    start_s = activities[0].start_s
     bin_s = (max(end for (_, end), _ in timed) - start_s) / BINS
     if bin_s <= 0:
         return None

@@ -206,13 +206,18 @@ def _gpus(traces: Sequence[Trace]) -> Iterator[_OneGpu]:
             activities = [activity for activity in trace.activities if activity.device == index]
             if activities:
                 judged = judged_part(trace, activities)
-                pauses = _pauses(activities, _Waits(trace.host_waits or ()), from_start=trace.from_start)
+                waits = _Waits(trace.host_waits or ())
+                pauses = _pauses(activities, judged.start_s, waits, from_start=trace.from_start)
                 yield _OneGpu(
                     source=source,
                     ordinal=index,
                     every=activities,
                     judged=judged,
-                    pauses=[pause for pause in pauses if judged.start_s < pause.end.start_s <= judged.end_s],
+                    pauses=[
+                        pause._replace(length_s=min(pause.length_s, pause.end.start_s - judged.start_s))
+                        for pause in pauses
+                        if judged.start_s < pause.end.start_s <= judged.end_s
+                    ],
                     knows_waits=trace.host_waits is not None,
                     from_start=trace.from_start,
                 )
@@ -233,7 +238,7 @@ def _device(gpu: _OneGpu, number: int, waits: RankWaits | None, drawn: Mapping[s
         copies=tuple(_copies(gpu)),
         communication=_communication(kernels, gpu.judged, waits),
         untimed=sum(activity.duration_s is None for activity in activities),
-        strip=strip_of(activities, drawn, (_long_pause(pause, start_s) for pause in longest)),
+        strip=strip_of(activities, start_s, drawn, (_long_pause(pause, start_s) for pause in longest)),
         judged=part,
         start_up=_start_up(gpu.every, start_s),
         after_s=max(activity.interval[1] for activity in gpu.every) - end_s,
@@ -250,7 +255,7 @@ def _start_up(every: Sequence[Activity], judged_s: float) -> StartUp | None:
 
 
 def _long_pause(pause: _Pause, first_s: float) -> LongPause:
-    """Return a pause as it is told of, by its place after the first activity that is judged."""
+    """Return a pause as it is told of, by its place after the begin of the part that is judged."""
     causes: tuple[tuple[bool, PauseCause], ...] = (
         (pause.start_up, "start-up"),
         (pause.waited, "waited"),
@@ -287,14 +292,14 @@ class _Waits:
         return False
 
 
-def _pauses(activities: Sequence[Activity], waits: _Waits, *, from_start: bool) -> list[_Pause]:
-    """Return the pauses of a GPU, whose activities come in the order of their start.
+def _pauses(activities: Sequence[Activity], begin_s: float, waits: _Waits, *, from_start: bool) -> list[_Pause]:
+    """Return the pauses of a GPU from `begin_s` or its first activity on; activities come in the order of their start.
 
     `from_start` says that they begin with the program: of any other recording nothing is taken for a start-up.
     """
     following = _next_kernels(activities)
     pauses: list[tuple[_Pause, int | None]] = []
-    end, last = activities[0].start_s, activities[0]
+    end, last = min(begin_s, activities[0].start_s), activities[0]
     untimed: set[int | None] = set()
     for place, activity in enumerate(activities):
         if activity.start_s > end + _ROUNDING_S:
