@@ -35,9 +35,10 @@ PRODUCTS = sorted({path.stem for path in data_dir("specs").glob("gpu/*.yaml")} -
 """Probes are compiled for none of sm_72."""
 NOT_HELD = ("B", "s", "cycle", "block")
 """Units of sizes, times and counts, which have no limit to be held against."""
-BEYOND = {("instruction/mufu-throughput", "b300"): 31.1}
-"""Ranges whose upper end a limit rejects, and what was published within. EX2 on a B300: 31.1 of 32 results per clock
-and SM; the range ends at 32.2, the limit and 0.6 % for the clock, where the limit leaves 0.5 %."""
+BEYOND = {("instruction/mufu-throughput", product): 31.1 for product in ("b300", "gb300")}
+"""Ranges whose upper end a limit rejects, and what was published within. EX2 on a B300, whose
+chip a GB300 has: 31.1 of 32 results per clock and SM; the range ends at 32.2, the limit and 0.6 % for the clock, where
+the limit leaves 0.5 %."""
 
 
 class Place(NamedTuple):
@@ -105,7 +106,8 @@ def test_no_published_range_is_rejected_by_the_floor_or_the_limit_of_its_probe(n
         if not expected.of_limit and bound.in_unit(probe.unit) is not None:
             state = limit_check(expected.high, probe.unit, bound, 0.0).state
             assert state == ("failed" if (probe.id, name) in BEYOND else "passed"), what
-    assert "bandwidth/dram-read" in held
+    # Of some laptops the rate of the memory is not known.
+    assert "bandwidth/dram-read" in held or name.endswith("-laptop")
 
 
 @each_row(("product", "probe", "values", "high"), [

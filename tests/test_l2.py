@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
+from gpuprof.diagnose.grouping import grouped
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.l2_busy import with_l2_bounded, without_fabric
 from gpuprof.model.session import KernelProfile, Session, Throughput
@@ -58,6 +59,8 @@ def test_enough_recorded_launches_have_both_figures() -> None:
 
 def test_a_saved_l2_that_is_busier_than_all_memory_is_missing() -> None:
     session = gpuprof.load(TRANSFORMER)
+    graphs = H100 / "graphs" / "run" / "session.json"
+    assert gpuprof.load(graphs, groups=True) == grouped(gpuprof.load(graphs))
     assert all(known["l2"] <= known["memory"] for known in with_both(session))
     lacking = [kernel for kernel in session.kernels if any(gap.what == "throughput.l2" for gap in kernel.missing)]
     assert len(lacking) == 70

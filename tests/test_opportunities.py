@@ -137,6 +137,10 @@ def test_what_is_left_after_those_before_is_what_the_units_leave() -> None:
     assert [item.gain_after for item in run] == [pytest.approx(0.2), pytest.approx(0.15)]
     both = structs.replace(second, remains=(Remaining("dram", 0.55), Remaining("l2", 0.3)))
     assert judged(kernel(0, first, both))[1].gain_after == pytest.approx(0.5 * (1 - 0.4 - 0.55))
+    # The first leaves what DRAM needs, and so does the second: nothing at all is left, whatever 1 − 0.83 − 0.17 gives.
+    whole = structs.replace(gaining("small-grid", 0.83, "high", total=0.4), remains=(Remaining("dram", 0.17),))
+    nothing = structs.replace(gaining("uncoalesced-global", 0.3, "high", total=0.1), remains=(Remaining("dram", 0.17),))
+    assert judged(kernel(0, whole, nothing))[1].gain_after == 0
     # Two findings of one kernel with one repair count once.
     findings = [structs.replace(gaining("integer-bound", gain, total=gain / 2), id=f"{number}.{place}")
                 for place, (number, gain) in enumerate(((0, 0.6), (0, 0.4), (1, 0.2)))]  # fmt: skip

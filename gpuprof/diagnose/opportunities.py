@@ -21,6 +21,8 @@ Member = tuple[KernelProfile, Finding]
 
 _LEAST_OF_RUN = 0.005
 """A repair that saves less of the run is left to its kernel."""
+_ROUNDING = 1e-9
+"""What shares of a kernel's time may differ by when they are added in another order."""
 
 
 def opportunities(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tuple[Opportunity, ...]:
@@ -154,4 +156,5 @@ def _after_those_before(
 def _still_saved(finding: Finding, before: Sequence[Finding], saved: float) -> float:
     """Return the part of its kernel's time that a repair still saves after others that saved so much, all perfect."""
     floor = together([other.remains for other in (*before, finding)])
-    return min(finding.gain_kernel or 0.0, max(0.0, 1.0 - saved - floor))
+    left = 1.0 - saved - floor
+    return min(finding.gain_kernel or 0.0, left) if left > _ROUNDING else 0.0
