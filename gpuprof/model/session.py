@@ -645,7 +645,7 @@ class LongPause(Struct, frozen=True, kw_only=True):
 
 
 class TimeStrip(Struct, frozen=True, kw_only=True):
-    """What a GPU did when, in bins of equal length from the first to the last activity that is judged, to be drawn."""
+    """What a GPU did when, in bins of equal length over the part that is judged, to be drawn."""
 
     bin_s: Annotated[Seconds, about("length of a bin")]
     rows: Annotated[tuple[StripRow, ...], about("the kernels with most time of the run first", most=1_000)]
@@ -658,7 +658,7 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
     source: Annotated[Whole, about("index of its file among the sources")]
     ordinal: Annotated[Whole, about("tells the GPUs of a source apart, equal ones too, from 0")]
     device: Annotated[Whole, about("kind of GPU, as of kernels")]
-    span_s: Annotated[Seconds, about("from the first to the last activity of that part")]
+    span_s: Annotated[Seconds, about("from the first step, or else its first activity, to its last activity")]
     busy_s: Annotated[Seconds, about("with any activity")]
     kernel_s: Annotated[Seconds, about("with a kernel")]
     gaps: Annotated[Gaps | None, about("its pauses")]

@@ -255,7 +255,7 @@ def _start_up(every: Sequence[Activity], judged_s: float) -> StartUp | None:
 
 
 def _long_pause(pause: _Pause, first_s: float) -> LongPause:
-    """Return a pause as it is told of, by its place after the begin of the part that is judged."""
+    """Return a pause as it is told of, with when it began in the part that is judged."""
     causes: tuple[tuple[bool, PauseCause], ...] = (
         (pause.start_up, "start-up"),
         (pause.waited, "waited"),

@@ -238,7 +238,7 @@ def device_text(device: Device) -> str:
     parts = (
         f"compute capability {device.compute_capability}" if device.compute_capability else "",
         f"{device.sm_count} SMs" if device.sm_count else "",
-        f"spec {device.spec}" if device.spec else "no product spec: ceilings from the report, no tensor ceiling",
+        f"spec {device.spec}" if device.spec else "no product spec",
     )
     return f"{name} ({', '.join(part for part in parts if part)})"
 
