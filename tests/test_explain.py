@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.explain import STALL_MEANINGS, explain
 from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.diagnose.registry import RULES
-from gpuprof.model.session import Occupancy, Pipe, Stall
+from gpuprof.model.session import CodeLine, Excerpt, Location, Occupancy, Pipe, Stall
 from gpuprof.recordings import recordings
 from tests.cli import gpuprof as run
 from tests.hand_made import finding, kernel
@@ -103,6 +103,14 @@ def test_what_warps_wait_for_is_explained_by_its_units() -> None:
     (cause, line) = stall(explain(kernel()), "Barrier").children
     assert cause.value == 8 and "250 threads" in cause.text
     assert (line.text, line.value) == ("gather.cu:42  __syncthreads();", 20) and "90 %" in line.detail
+
+
+@each_row(("place", "lacks"), [(Location(file="gather.cu", line=41, pc=0x100, sass="LDG"), 0), (None, 1)])
+def test_source_lines_are_missing_only_if_none_is_known(place: Location | None, lacks: int) -> None:
+    lines = (CodeLine(number=None, pc=0x100, text="LDG", share=0.6, stalls=()),)
+    sass = Excerpt(language="sass", file=None, weight="samples", lines=lines)
+    tree = explain(kernel(0, finding(location=place), excerpts=(sass,)))
+    assert [node.text for node in of_kind(tree, "missing")].count("source lines") == lacks
 
 
 PLACES = [

@@ -106,6 +106,12 @@ def test_memory_path_widens_its_arrows_by_bytes() -> None:
     assert "L2 to DRAM: 400 MB, 100 GB/s" in path.description
 
 
+def test_memory_path_tells_an_unknown_hit_rate_from_a_cache_that_was_not_accessed() -> None:
+    path = memory_path(kernel(0, {"fp32": 1e9}, {"l1": 0.0, "l2": 8e8}))
+    assert path is not None
+    assert [station.lines for station in path.stations[1:3]] == [("not accessed",), ("hit rate unknown",)]
+
+
 def _height(outline: str | None) -> float:
     assert outline is not None
     heights = [float(corner.split(",")[1]) for corner in outline.split()]

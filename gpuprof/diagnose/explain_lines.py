@@ -75,6 +75,11 @@ def missing_lines(kernel: KernelProfile, *, from_text: bool) -> Iterator[Explana
     elif not kernel.excerpts:
         how = "compile with -lineinfo, collect with ncu --section SourceCounters --import-source yes"
         yield ExplanationNode("missing", "source lines", detail=how)
-    elif all(excerpt.language != "source" for excerpt in kernel.excerpts):
+    elif all(excerpt.language != "source" for excerpt in kernel.excerpts) and not _knows_lines(kernel):
         how = "compile with -lineinfo, collect with ncu --import-source yes; the SASS is there"
         yield ExplanationNode("missing", "source lines", detail=how)
+
+
+def _knows_lines(kernel: KernelProfile) -> bool:
+    """Tell whether a finding names a line of source: that is known, too, where the report does not have its text."""
+    return any(finding.location is not None and finding.location.line is not None for finding in kernel.findings)

@@ -115,12 +115,12 @@ def _why_waiting(busy: float | None) -> str:
 
 
 def _hits(case: Case) -> str:
-    """Say how far a load travels, from the hit rates."""
+    """Write the hit rates of the caches, in which stores count, too: these go on to L2 whether they hit or not."""
     rates = {moved.level: moved.hit_rate for moved in case.kernel.traffic if moved.hit_rate is not None}
     if not {"l1", "l2"} <= rates.keys():
         return ""
     l1, l2 = rates["l1"] or 0.0, rates["l2"] or 0.0
-    return f"{format_percent(l1)} of accesses hit in L1, {format_percent(l2)} of the rest in L2. "
+    return f"Of accesses to L1 {format_percent(l1)} hit, of those to L2 {format_percent(l2)}. "
 
 
 class _Wait(Struct, frozen=True):

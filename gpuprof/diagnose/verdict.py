@@ -467,7 +467,8 @@ def _notes(session: Session, set_up: frozenset[int]) -> Iterator[str]:
     elif sum(shares) >= _LEAST_SHARE:
         roles = roles_of(kernel for kernel in session.kernels if kernel.id in set_up)
         what = "set up data" if roles == {"data"} else "set up data or warm up"
-        yield f"Kernels that only {what} take {format_percent(min(1.0, sum(shares)))} of the time; they come last."
+        share = format_percent(min(1.0, sum(shares)))
+        yield f"Kernels that only {what} take {share} of the time; their fixes come last."
     yield from _whole_graphs(session.kernels)
     yield from _kinds(session.kernels)
     yield from _versions(session)

@@ -117,7 +117,8 @@ def _station(index: int, level: str, kernel: KernelProfile, moved: Traffic | Non
     if moved is not None and moved.hit_rate is not None:
         lines.insert(0, f"hit rate {format_percent(moved.hit_rate)}")
     elif level in ("l1", "l2"):
-        lines.insert(0, "no hit rate")
+        is_used = moved is None or moved.bytes or moved.bytes_per_s
+        lines.insert(0, "hit rate unknown" if is_used else "not accessed")
     middle = _number(left + _BOX_WIDTH / 2)
     return Station(level, UNIT_NAMES[level], _number(left), middle=middle, lines=tuple(lines))
 
