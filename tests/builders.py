@@ -8,6 +8,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.recorded import DictMetrics, Dim3, Launch, Metric, Report
+from gpuprof.resources import data_dir
 
 ADD = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 
@@ -44,6 +45,15 @@ def a100() -> Hardware:
     arch, gpu = library.arch("sm_80"), library.gpu("a100-80gb-pcie")
     assert arch is not None
     return Hardware.of(arch, gpu, A100)
+
+
+def product(name: str) -> Hardware:
+    """The product of a packaged spec, with nothing recorded of it but its name."""
+    library = SpecLibrary(folders=(data_dir("specs"),))
+    gpu = library.gpu(name)
+    arch = library.arch(gpu.arch)
+    assert arch is not None
+    return Hardware.of(arch, gpu, RecordedDevice(name=gpu.title))
 
 
 def hardware_of(device: RecordedDevice) -> Hardware:

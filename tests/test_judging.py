@@ -21,12 +21,11 @@ from gpuprof.characterize.results.judging import Judging, floor_of
 from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice, MeasuredValue, load_measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import assess
-from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.quantities import Clocks
 from gpuprof.resources import data_dir
-from tests import fake_probes
+from tests import builders, fake_probes
 from tests.table import each_row
 
 LIBRARY = SpecLibrary(folders=(data_dir("specs"),))
@@ -50,14 +49,12 @@ class Place(NamedTuple):
 
 
 def place(name: str) -> Place:
-    gpu = LIBRARY.gpu(name)
-    arch = LIBRARY.arch(gpu.arch)
-    assert arch is not None
-    target = target_of(arch.compute_capability)
-    assert target is not None
+    hardware = builders.product(name)
+    gpu, target = hardware.gpu, target_of(hardware.arch.compute_capability)
+    assert gpu is not None and target is not None
     rate = gpu.number("memory_rate")
     clocks = Clocks(sm_hz=gpu.number("boost_clock"), dram_hz=rate / 2 if rate is not None else None)
-    return Place(Hardware.of(arch, gpu, RecordedDevice(name=gpu.title)), clocks, target)
+    return Place(hardware, clocks, target)
 
 
 def bound_of(probe: Probe, where: Place, assignment: dict[str, str]) -> Bound | None:

@@ -10,9 +10,7 @@ import pytest
 from gpuprof.characterize.judge.limits import Bound, probe_limit
 from gpuprof.characterize.judge.verdict import limit_check
 from gpuprof.characterize.probes.library import load_probes, probe_folder
-from gpuprof.hardware.device import RecordedDevice
-from gpuprof.hardware.library import SpecLibrary
-from gpuprof.model.ceilings import Hardware, Limit, bandwidth_at_clock
+from gpuprof.model.ceilings import Limit, bandwidth_at_clock
 from gpuprof.model.quantities import Clocks
 from gpuprof.model.session import KernelProfile
 from gpuprof.recordings import recordings
@@ -28,15 +26,6 @@ SECTORS = "lts__t_sectors_srcunit_tex"
 READ, WRITTEN = "l1tex__m_xbar2l1tex_read_bytes.sum", "l1tex__m_l1tex2xbar_write_bytes.sum"
 
 
-def hardware(product: str) -> Hardware:
-    library = SpecLibrary()
-    gpu = library.gpu(product)
-    assert gpu is not None
-    arch = library.arch(gpu.arch)
-    assert arch is not None
-    return Hardware.of(arch, gpu, RecordedDevice(name=gpu.title))
-
-
 # Peaks.
 
 
@@ -48,7 +37,7 @@ def place(name: str) -> Path:
     *((name, "h100-sxm") for name in OWN), ("a100-gemm", "a100-80gb-pcie"), ("a40-beamformer", "a40"),
 ])  # fmt: skip
 def test_slices_of_the_spec_are_as_wide_as_reports_say(name: str, product: str) -> None:
-    metrics, bandwidth = report_of(place(name)).launches[0].metrics, hardware(product).arch.bandwidth
+    metrics, bandwidth = report_of(place(name)).launches[0].metrics, builders.product(product).arch.bandwidth
     for direction, fact in (("read", "l2_slice"), ("write", "l2_slice_write")):
         assert bandwidth[fact].value == 32 * (metrics.number(f"{SECTORS}_op_{direction}.avg.peak_sustained") or 0)
 
@@ -56,7 +45,7 @@ def test_slices_of_the_spec_are_as_wide_as_reports_say(name: str, product: str) 
 def l2_limit(direction: str, product: str, target: str, clocks: Clocks) -> Bound:
     limit = PROBES[f"bandwidth/l2-{direction}"].limit(target, {})
     assert limit is not None
-    found = probe_limit(limit, hardware(product), clocks, "B/s")
+    found = probe_limit(limit, builders.product(product), clocks, "B/s")
     assert isinstance(found, Bound)
     return found
 
@@ -116,7 +105,7 @@ def test_ceiling_is_that_of_the_mix_of_directions(product: str, metrics: Mapping
 
 
 def l2_ceiling(product: str, metrics: Mapping[str, float], clocks: Clocks) -> Limit:
-    limit = bandwidth_at_clock("l2", builders.metrics(metrics), hardware(product), clocks)
+    limit = bandwidth_at_clock("l2", builders.metrics(metrics), builders.product(product), clocks)
     assert limit is not None
     return limit
 

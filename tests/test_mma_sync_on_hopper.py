@@ -11,11 +11,9 @@ from gpuprof.characterize.judge.limits import Bound, probe_limit
 from gpuprof.characterize.judge.verdict import limit_check
 from gpuprof.characterize.probes.library import load_probes, probe_folder
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
-from gpuprof.model.ceilings import Hardware
 from gpuprof.model.quantities import Clocks
 from gpuprof.model.session import Session
 from tests import builders
@@ -27,15 +25,6 @@ DEVICE = RecordedDevice(name="NVIDIA H100 80GB HBM3", compute_capability="9.0", 
 PROBES = {probe.id: probe for probe in load_probes(probe_folder())}
 PEAK = "sm__ops_path_tensor_{}.avg.peak_sustained"
 BUSY = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
-
-
-def hardware(product: str = "h100-sxm") -> Hardware:
-    library = SpecLibrary()
-    gpu = library.gpu(product)
-    assert gpu is not None
-    arch = library.arch(gpu.arch)
-    assert arch is not None
-    return Hardware.of(arch, gpu, RecordedDevice(name=gpu.title))
 
 
 @each_row(("key", "counter"), [
@@ -52,7 +41,9 @@ def hardware(product: str = "h100-sxm") -> Hardware:
 ])  # fmt: skip
 def test_rates_of_the_spec_are_the_peaks_of_our_own_report(key: ComputeKey, counter: str) -> None:
     recorded = report_of(H100 / "run-launches" / "full.ncu-rep").launches[0].metrics
-    assert recorded.number(PEAK.format(counter)) == pytest.approx(hardware().rates[key].value, rel=1e-6)
+    assert recorded.number(PEAK.format(counter)) == pytest.approx(
+        builders.product("h100-sxm").rates[key].value, rel=1e-6
+    )
 
 
 def attention() -> tuple[Session, float]:
@@ -98,7 +89,7 @@ def test_no_peak_of_the_spec_differs_from_what_recorded_attention_implies() -> N
 def limit_of(probe: str, product: str, target: str) -> Bound:
     limit = PROBES[probe].limit(target, {})
     assert limit is not None
-    found = probe_limit(limit, hardware(product), Clocks(sm_hz=1e9), "FLOP/clk/SM")
+    found = probe_limit(limit, builders.product(product), Clocks(sm_hz=1e9), "FLOP/clk/SM")
     assert isinstance(found, Bound) and found.rate is not None
     return found
 

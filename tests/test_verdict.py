@@ -40,6 +40,7 @@ from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.ceilings import Hardware
 from gpuprof.model.quantities import Clocks
 from gpuprof.resources import data_dir
+from tests.builders import product
 from tests.table import each_row
 
 PACKAGED = SpecLibrary(folders=(data_dir("specs"),))
@@ -50,13 +51,6 @@ GOOD = (
     VerdictCheck("clock", "passed", number=1.0),
     VerdictCheck("limit", "passed", number=0.95),
 )
-
-
-def product(name: str) -> Hardware:
-    gpu = PACKAGED.gpu(name)
-    arch = PACKAGED.arch(gpu.arch)
-    assert arch is not None
-    return Hardware.of(arch, gpu, RecordedDevice(name=gpu.title))
 
 
 def chip(arch: str, sm_count: int | None, **recorded: Any) -> Hardware:
