@@ -108,6 +108,7 @@ TRIANGLE = made(
                made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}, histograms=executed(EXIT=6912)), IMBALANCE),
         says("half of the warps do more", made(of_sms(1000.0, 700.0), histograms=executed(FFMA=3 * 3456, EXIT=6912)),
              IMBALANCE, 0.3),
+        says("no opcode was executed", made(of_sms(1000.0, 700.0), histograms=executed(FFMA=0)), IMBALANCE, 0.3),
         # Block b runs a loop b times: 431 times on average. The busiest scheduler of 108 SMs has two warps of each of
         # the blocks 106, 214, … 862, which is 2 × (3872 + 8) instructions and not 18 times 432.
         says("an odd triangle", TRIANGLE, IMBALANCE, 0.3),

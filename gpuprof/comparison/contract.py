@@ -174,7 +174,8 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     ]
 
 
-GPU_TIME, REPLAYS = TIMES = ("gpu-time", "graph-replays")
+GPU_TIME, REPLAYS = "gpu-time", "graph-replays"
+TIMES = (GPU_TIME, REPLAYS)
 """What the time of all kernels is called among the figures of a run, and that of whole CUDA graphs under ncu."""
 
 

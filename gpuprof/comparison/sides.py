@@ -80,7 +80,7 @@ class Side(Struct, frozen=True):
 
 
 def sums_alike(base: Side, new: Side) -> bool:
-    """Tell whether the times of both sides add up to the same: to replays of whole graphs under ncu, or to none."""
+    """Tell whether both sides have times of one kind: of whole graphs that ncu replayed, or of none."""
     sides = ([kernel for kernel in side.kernels if kernel.total_s is not None] for side in (base, new))
     of_replays = [{is_replay(kernel) for kernel in timed} for timed in sides]
     return not all(of_replays) or of_replays[0] == of_replays[1]

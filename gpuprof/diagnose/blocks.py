@@ -384,17 +384,17 @@ _OF_SCHEDULERS = ("smsp__inst_executed.max", "smsp__inst_executed.min")
 
 
 def _are_alike(case: Case) -> bool:
-    """Return whether no block has more to do, by its instructions.
+    """Return whether all warps executed the same instructions, so that no block has more to do.
 
-    Each opcode was executed a multiple of the warps. So it can be if warps differ, too: where block b of an odd number
-    of blocks runs a loop b times. Then what the busiest and the idlest scheduler executed is no multiple of the
-    instructions of an average warp.
+    Then each opcode was executed a multiple of the number of warps. That can happen with unlike warps, too: if block b
+    of an odd number of blocks runs a loop b times. But then the busiest and the idlest scheduler did not execute a
+    multiple of the instructions of an average warp.
     """
-    warps, opcodes = case.warps, opcodes_of(case)
-    if not warps or not opcodes or any(count % warps for count in opcodes.values()):
+    warps, counts = case.warps, opcodes_of(case).values()
+    executed = sum(counts)
+    if not warps or not executed or any(count % warps for count in counts):
         return False
-    of_warp = sum(opcodes.values()) / warps
-    return all((case.number(name) or 0.0) % of_warp == 0 for name in _OF_SCHEDULERS)
+    return all((case.number(name) or 0.0) % (executed / warps) == 0 for name in _OF_SCHEDULERS)
 
 
 def _is_grid_known(case: Case) -> bool:
@@ -633,10 +633,10 @@ RULES = (
         "launch, with the same work in another one. For occupancy 1 − achieved ÷ theoretical and 1 − issue slots used, "
         "likewise, with the same speed per warp. For slices min(the busiest slice's busy fraction, 1 − average ÷ "
         "busiest slice, 1 − largest need that remains), with the same accesses.",
-        silent="Each opcode was executed a multiple of the warps, and by the busiest and the idlest scheduler as many "
-        "instructions as so many equal warps have: no block has more to do. Under one wave "
-        "(`small-grid` covers that) except with one block per SM, most of which end in half the time; or the gaps are "
-        "smaller, or a partial last wave (`tail-effect`) or short blocks explain them.",
+        silent="All warps executed the same instructions, by the counts of each opcode and of the busiest and the "
+        "idlest scheduler: no block has more to do. Under one wave (`small-grid` covers that) except with one block "
+        "per SM, most of which end in half the time; or the gaps are smaller, or a partial last wave (`tail-effect`) "
+        "or short blocks explain them.",
         check=_imbalance,
         metrics=(BUSIEST_SM, AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
         place=TreePlace((), "warps"),

@@ -237,7 +237,10 @@ class Case:
 
     @cached_property
     def least_times(self) -> Mapping[str, float]:
-        """What each unit needs of the time at least: DRAM more than its share of its peak, which no kernel reaches."""
+        """The least part of the time that each unit needs.
+
+        DRAM needs more of it than its share of peak, because no kernel reaches the peak.
+        """
         reached = self.dram_reached
         return {unit: min(1.0, need / reached) if unit == "dram" else need for unit, need in self.needs.items()}
 

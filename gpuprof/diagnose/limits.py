@@ -286,13 +286,13 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
 
 
 def _near_text(case: Case) -> str:
-    return f"With the same bytes only {_left(case)} is left; with fewer bytes it is faster in proportion."
+    return f"With the same bytes only {_left(case)} is left; fewer bytes gain in proportion."
 
 
 def _left(case: Case) -> str:
-    """Name what DRAM can carry more: up to the share of its peak that kernels reach, which the gain counts by."""
+    """Name what DRAM can still gain: the gap to the share of its peak that kernels reach, by which the gain counts."""
     reached = case.dram_reached
-    return f"the rest to {format_percent(reached)} of its peak, which reads reach," if reached < 1.0 else "the rest"
+    return f"the gap to {format_percent(reached)} of peak, the most that reads reach," if reached < 1.0 else "the gap"
 
 
 def _dram_text(case: Case, waited: float | None) -> str:
@@ -306,10 +306,10 @@ def _dram_text(case: Case, waited: float | None) -> str:
     else:
         return (
             f"{busy}, and warps wait {count_of(round(waited), 'cycle')} for a load, so that requests queue: more of "
-            f"them gain nothing. Fewer bytes gain in proportion; with the same bytes at most {_left(case)} is left, by "
+            f"them gain nothing. Fewer bytes gain in proportion; with the same bytes only {_left(case)} is left, by "
             "an order of accesses that suits DRAM: long rows, fewer arrays at a time."
         )
-    return f"{busy} but {why}. With the same bytes {_left(case)} is left; fewer bytes gain in proportion, beyond that."
+    return f"{busy} but {why}. With the same bytes only {_left(case)} is left; fewer bytes gain more."
 
 
 def _waited_evidence(waited: float | None) -> tuple[Evidence, ...]:
@@ -757,9 +757,9 @@ RULES = (
         "Speed of light of DRAM against that of L2 and L1. From 80 % on it is reported as a fact (`info`), whatever "
         "else is busy. Below it, cycles that warps wait in Long Scoreboard ÷ loads by opcode, a lower bound of what a "
         "load takes, tell whether requests queue, so that more of them in flight gain nothing.",
-        "With the same bytes: 1 − the busiest unit, where DRAM counts by its share of what reads reach of its peak: as "
-        "`characterize` measured, else as published for the architecture (95 % on H100). Fewer bytes gain more: 1 − "
-        "the busiest pipe beside those of accesses and their addresses.",
+        "With the same bytes: 1 − the busiest unit. DRAM counts as a share of the most that reads reach of its peak, "
+        "as `characterize` measured, or else as published for the architecture (95 % on H100). Fewer bytes gain more: "
+        "1 − the busiest pipe beside those of accesses and their addresses.",
         (_scattered("dram"), _spilled("dram")),
         thresholds=(NEAR_ROOF, BALANCED, QUEUED),
         silent="DRAM is under 60 % busy, or under 80 % and another memory level is busier by more than a twentieth, or "

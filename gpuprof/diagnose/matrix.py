@@ -399,7 +399,9 @@ def _rates_text(case: Case, product: _Product) -> str:
     text = ", ".join(part.format("as much per cycle " if not place else "") for place, part in enumerate(parts))
     if _may_be_halved(case, product.path):
         return f"at least {text}, or twice that: this product has no spec"
-    return text if case.recorded.hardware.is_known else f"{text} on others of its architecture: it has no spec"
+    if case.recorded.hardware.is_known:
+        return text
+    return f"{text} on other products of its architecture; this one has no spec"
 
 
 def _work_evidence(case: Case, product: _Product) -> Evidence:

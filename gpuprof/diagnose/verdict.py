@@ -497,7 +497,7 @@ def _without_spec(session: Session) -> Iterator[str]:
 
 
 def _whole_graphs(kernels: Sequence[KernelProfile]) -> Iterator[str]:
-    """Say what the times of CUDA graphs that were profiled as one are, and that they are beside those of kernels."""
+    """Say what the times of CUDA graphs are that were profiled as a whole, and that kernels' times are others."""
     graphs = [kernel for kernel in kernels if kernel.duration_source == GRAPH_REPLAY]
     if not graphs:
         return
@@ -506,8 +506,8 @@ def _whole_graphs(kernels: Sequence[KernelProfile]) -> Iterator[str]:
     beside = any(kernel.time_total_s is None for kernel in graphs)
     no_share = ", and has no share of theirs" if beside else ""
     yield (
-        f"{which}. Its time is that of a replay under ncu and includes what passes before and between the nodes; all "
-        f"rates are over it. It is not the time of the kernels{no_share}: ncu --graph-profiling node measures these."
+        f"{which}. Its time is that of a replay under ncu, with the gaps before and between the nodes; all rates are "
+        f"over that time. It is not the time of its kernels{no_share}: ncu --graph-profiling node measures these."
     )
 
 

@@ -92,7 +92,7 @@ def parse_arch(tree: YamlNode, *, generic: bool = False) -> ArchSpec:
 def _with_parts_first(counters: Mapping[str, Chain], *, generic: bool) -> Mapping[str, Chain]:
     """Return the counters with the parts of L2 before its own figure, if that counts the fabric between its halves too.
 
-    Of the shared base it is not known.
+    The shared base is of any chip, so there it may.
     """
     chain = counters.get(_L2)
     if chain is None or not (generic or _FABRIC in counters):

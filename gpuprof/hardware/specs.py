@@ -145,7 +145,7 @@ class GpuSpec(Struct, frozen=True):
 
 
 _OF_ALL_PRODUCTS = ("fp32", "int32")
-"""No product of an architecture is known to have less of these per SM; of the others some have (H800, H20, L40)."""
+"""All known products of an architecture have the same rates of these per SM; of others some have less (H20, L40)."""
 
 
 def is_geforce_rtx(name: str) -> bool:

@@ -42,7 +42,7 @@ _MEMORY = ("memory_bus", "memory_rate")
 class Limit(NamedTuple):
     """One ceiling in FLOP/s, OP/s or bytes/s, and where its number comes from.
 
-    `of_reads` is what the GPU can do of reads, where the kernel's writes make its own ceiling lower.
+    `of_reads` is the ceiling of reads alone, if the kernel's writes make its own lower.
     """
 
     value: float
@@ -195,7 +195,7 @@ def bandwidth_at_clock(level: str, metrics: MetricTable, hardware: Hardware, clo
     if level == "l2":
         clock = l2_clock(hardware, clocks)
         if clock is None and clocks.sm_hz is not None:
-            # It is close to L2's, and often above.
+            # The SM clock is close to L2's, and often above it.
             clock = L2Clock(clocks.sm_hz, "SM clock (L2's was not recorded)", certain=False)
         chip = _l2_slices(metrics, hardware, clock) or _l2_from_spec(hardware, clock) if clock is not None else None
         if chip is not None:
@@ -241,9 +241,9 @@ def _dram_at_clock(metrics: MetricTable, hardware: Hardware, clocks: Clocks) -> 
 
 
 def _dram_of_spec(hardware: Hardware) -> Limit | None:
-    """Return the bandwidth of memory that a GPU shares with a processor, of which its attributes are others.
+    """Return the spec's bandwidth of memory that a GPU shares with a processor: the device attributes are wrong there.
 
-    The CUDA runtime gives 64 bit and the clock of the GPU on a Jetson Orin NX, whose memory has 128 bit.
+    On a Jetson Orin NX, whose memory has 128 bit, the CUDA runtime gives 64 bit and the clock of the GPU.
     """
     bus, rate = (hardware.gpu.facts.get(name) if hardware.gpu is not None else None for name in _MEMORY)
     if bus is None or rate is None:
@@ -295,7 +295,7 @@ def _with_writes(limit: Limit, metrics: MetricTable, arch: ArchSpec) -> Limit:
     written, rate = written_share(metrics), write_rate(arch)
     if written is None or rate is None or written <= rate:
         return limit
-    source = f"{limit.source} × {rate:g} of writes ÷ {written:.3g}, their share"
+    source = f"{limit.source} × {rate:g} (writes against reads) ÷ {written:.3g} (share of writes)"
     return Limit(limit.value * rate / written, limit.clock_hz, source, of_reads=limit)
 
 

@@ -104,7 +104,7 @@ def _is_above(clock: Implied, peaks: ImpliedPeaks) -> bool:
 def _of_device(device: RecordedDevice, launches: list[Launch]) -> ImpliedPeaks:
     """Return what the device's attributes tell.
 
-    The clock and bus attributes of a GPU that shares its memory with a processor are others than their names say.
+    The clock and bus attributes of a GPU that shares its memory with a processor are not what their names say.
     """
     peaks = ImpliedPeaks()
     if device.sm_count:

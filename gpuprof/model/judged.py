@@ -17,12 +17,12 @@ FIRST_TIME = 3.0
 """A pause before the first launch of a kernel that is so many times as long as the longest before its later ones is for
 loading or compiling it. On an H100 PyTorch's first launches waited 1 to 85 ms, the later ones mostly 20 to 60 µs."""
 LONG_PAUSE_S = 1e-3
-"""In a longer pause the program did something else than launching."""
+"""In a longer pause the program did something other than launching."""
 _LEAST_STEADY = 1 / 3
-"""Of the time in which a GPU computes, what comes after a start-up at least: of a program that does all twice, half."""
+"""A start-up leaves at least this part of the GPU's computing behind it; in a program that does all twice, half."""
 _ROUNDS = 0.1
-"""Of that time, how much of it in which kernels come again and none is new is no start-up: what sets up data on the GPU
-repeats kernels, too, but for less long."""
+"""Once kernels have repeated, with none new, for this part of the GPU's computing, the start-up is over. Setting up
+data on the GPU repeats kernels, too, but more briefly."""
 
 
 class Judged(NamedTuple):
@@ -123,7 +123,7 @@ def _last_new(activities: Sequence[Activity]) -> int | None:
 
 
 def _are_rounds(names: Sequence[str | None], last: int, place: int) -> bool:
-    """Tell whether between two places all kernels come again that were there before and are there afterwards."""
+    """Tell whether each kernel that comes both up to `last` and from `place` on is also launched between the two."""
     return set(names[: last + 1]).intersection(names[place:]) - {None} <= set(names[last + 1 : place])
 
 
@@ -149,5 +149,5 @@ def _computing_s(activities: Sequence[Activity]) -> list[float]:
 
 
 def _exchanging(activities: Iterable[Activity]) -> set[str]:
-    """Return the names of kernels that exchange data with other GPUs: a name is looked at once, however often it is."""
+    """Return the names of kernels that exchange data with other GPUs; each name is looked at once."""
     return {name for name in {activity.name for activity in activities} if is_communication(name)}

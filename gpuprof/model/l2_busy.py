@@ -24,7 +24,7 @@ _HOW = "profile again: gpuprof run collects the parts of L2, as ncu --set full d
 def with_l2_bounded(throughput: tuple[Throughput, ...]) -> tuple[Throughput, ...]:
     """Return the units with L2 no busier than memory as a whole, and as busy as that if no other level is.
 
-    Only an L2 that is known from above changes.
+    Only an L2 of which an upper bound is known changes.
     """
     units = {unit.unit: unit for unit in throughput}
     l2, memory = units.get("l2"), units.get("memory")

@@ -362,7 +362,7 @@ class _LaunchAnalysis(Struct):
             if measured is not None:
                 self.measured[level] = measured
             if amount is not None:
-                # Of no access, ncu gives the hits of others, or of the launch's own constants.
+                # If nothing was accessed, ncu gives the hit rate of other accesses, such as of the launch's constants.
                 is_used = amount.total or amount.per_second
                 hits = self._quantity(f"hit-rate.{level}", self.clocks, quiet=True) if is_used else None
                 yield Traffic(

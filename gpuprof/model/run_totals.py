@@ -43,17 +43,17 @@ def timed_launches(kernel: KernelProfile) -> int:
 
 
 def running_s(device: DeviceTimeline) -> float:
-    """Return the time of a GPU that is judged, without the pauses of its start-up, which do not come again."""
+    """Return the length of the judged part of a GPU's time, without start-up pauses in it: they do not come again."""
     return device.span_s - loading_s(device)
 
 
 def loading_s(device: DeviceTimeline) -> float:
-    """Return the pauses of the start-up that are in the part that is judged."""
+    """Return the time of start-up pauses inside the judged part."""
     return (device.gaps.start_up_s or 0.0) if device.gaps is not None else 0.0
 
 
 def start_up_s(device: DeviceTimeline) -> float:
-    """Return the time of a GPU that is left out as its start-up: what comes before that part, and pauses in it."""
+    """Return how long a GPU's start-up takes: what comes before the judged part, and the start-up pauses in it."""
     return (device.start_up.time_s if device.start_up is not None else 0.0) + loading_s(device)
 
 

@@ -227,7 +227,7 @@ def _outside(kernel: KernelProfile, lacking: Missing = NOT_CHOSEN) -> KernelProf
 
 
 def _source_of_time(surveyed: KernelProfile) -> str | None:
-    """Return what the duration of a surveyed kernel is: of a graph that ncu replayed as a whole it stays that."""
+    """Return the source of a surveyed kernel's duration; a graph that ncu replayed as a whole keeps its own."""
     if surveyed.duration_s is None or surveyed.duration_source == GRAPH_REPLAY:
         return surveyed.duration_source
     return SURVEY

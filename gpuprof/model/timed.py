@@ -10,7 +10,7 @@ from gpuprof.model.session import DurationSpread, KernelProfile, LaunchTimes
 
 COUNTED, GRAPH_REPLAY = "counters", "graph-replay"
 """Sources of durations from ncu: of a kernel, and of a CUDA graph that it replayed as a whole. On an H100 a graph of
-three kernels took 140 to 328 µs so, and the three together 8.7 µs one by one. They are never added or compared."""
+three kernels took 140 to 328 µs, and the kernels one by one 8.7 µs in all. They are never added or compared."""
 BY_NCU = frozenset((COUNTED, GRAPH_REPLAY))
 
 

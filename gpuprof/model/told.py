@@ -18,7 +18,7 @@ OR_MORE = "or more"
 """What is said of how busy a unit is that is only known from below: by NVIDIA's rule that names the bottleneck, or by
 some of the unit's parts."""
 OR_LESS = "or less"
-"""What is said of how busy a unit is that is only known from above: by a figure that counts more than the unit."""
+"""What is said of how busy a unit is if only an upper bound is known: a figure that counts more than the unit."""
 _BUSY, _FULL, _AHEAD = 0.6, 0.8, 0.1
 """Thresholds of the rule SOLBottleneck: a unit below the first is no bottleneck; memory and SM within a tenth are
 balanced; from the second on a unit is well used, however busy the other one is."""

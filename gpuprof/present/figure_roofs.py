@@ -51,7 +51,7 @@ def at_kernel_clock(ceiling: Ceiling, kernel: KernelProfile) -> Ceiling:
         exact = ceiling.value * kernel.sm_clock_hz / ceiling.clock_hz
     if exact is None:
         return ceiling
-    # L2's can be lower by the kernel's writes and not by its clock.
+    # L2's can be lower because of the kernel's writes, not of its clock.
     clock = ceiling.clock_hz * exact / ceiling.value if ceiling.clock_hz and ceiling.level != "l2" else None
     return replace(ceiling, value=exact, clock_hz=clock)
 

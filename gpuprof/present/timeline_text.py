@@ -114,7 +114,7 @@ def _device_text(device: DeviceTimeline) -> str:
 def _start_up_texts(device: DeviceTimeline) -> Iterator[str]:
     """Yield what is not judged because the program does it only when it starts, and how long it took."""
     if device.judged is None and not loading_s(device):
-        yield "judged with the rest: this session is of an older gpuprof; the trace itself shows it apart"
+        yield "judged with the rest, as an older gpuprof wrote this session; read the trace again to see it apart"
     if device.start_up is not None:
         time, busy = (format_si(seconds, "s") for seconds in (device.start_up.time_s, device.start_up.busy_s))
         yield f"{time} {_UNTIL.get(device.judged, 'before')}, {busy} of it busy; not judged"

@@ -197,7 +197,7 @@ def _l2_ports(name: str, hardware: Hardware, clocks: Clocks) -> Bound | NoBound:
 
 
 def _l2_slices(name: str, hardware: Hardware) -> Fact | None:
-    """Return what all slices give in a cycle, or take: no more than they give, where the spec does not say it."""
+    """Return the bytes that all slices give in a cycle, or take: the same, unless the spec has a rate of its own."""
     reads = hardware.gpu.facts.get("l2_bandwidth") if hardware.gpu is not None else None
     rate = write_rate(hardware.arch)
     if reads is None or rate is None or name == "l2":
@@ -209,8 +209,8 @@ def _no_lower_clock(hardware: Hardware, clocks: Clocks) -> L2Clock | None:
     """Return the highest clock of the SMs in place of L2's, which NVML does not tell.
 
     In reports that tell both, L2's was below that: V100 1.22 of 1.53 GHz, A100 1.02 of 1.41, A40 1.23 of 1.74, A10G
-    1.25 of 1.71, RTX 2060 Max-Q 0.93 of 1.19. But SMs ran at their base clocks there, and L2's goes with theirs, other
-    than on 9.0. So this is an assumption and rejects nothing.
+    1.25 of 1.71, RTX 2060 Max-Q 0.93 of 1.19. But SMs ran at their base clocks there, and L2's follows theirs, unlike
+    on 9.0. So this is an assumption and rejects nothing.
     """
     boost = hardware.gpu.number("boost_clock") if hardware.gpu is not None else None
     highest = max(filter(None, (hardware.device.max_sm_clock_hz, boost, clocks.sm_hz)), default=None)
