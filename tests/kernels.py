@@ -159,11 +159,6 @@ _ALL_SECTORS = "memory_l2_theoretical_sectors_global"
 _EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
 
 
-def told(rule: str, message: str) -> FixedDetails:
-    """The details of a text export with one message of NVIDIA's rules."""
-    return FixedDetails((RuleResult(rule, "section", "warning", title="", message=message),))
-
-
 @dataclass(frozen=True, slots=True)
 class Made:
     """A launch to be diagnosed, on an A100 unless it says otherwise."""

@@ -33,7 +33,6 @@ from tests.kernels import (
     pipes,
     stall_metric,
     stalls,
-    told,
 )  # fmt: skip
 
 TOTAL = "memory_l2_theoretical_sectors_global"
@@ -149,11 +148,6 @@ ACCESS = (
     Example("uncoalesced-global", "by passes through L1 (basic set)",
             made(busy(memory=80, dram=10, l2=20), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, NO_SHARED),
             0.875, "high", "inferred", "8 L1 wavefronts", (WAVEFRONTS, REQUESTS)),
-    # 600 of 1000, as the message says.
-    Example("uncoalesced-global", "by NVIDIA's message",
-            made(busy(dram=50), details=told("UncoalescedGlobalAccess", "This kernel has uncoalesced global accesses "
-                 "resulting in a total of 600 excessive sectors (60% of the total 1000 sectors).")),
-            0.6, "high", "measured", "60 %"),
     # 400 of 1000 × the pipe's 55 %.
     Example("shared-bank-conflict", "by excess wavefronts",
             made({SHARED_WAVES: 1000.0, SHARED_EXCESS: 400.0, SHARED_BUSY: 55.0}), 0.4 * of_time(0.55), "high",
@@ -232,10 +226,6 @@ COMPUTE = (
     # 40 of 100 find a partner: 40 % of 70 %.
     Example("non-fused-fp", "FP64", made(pipes(fp64=70), operations(dfma=0, dadd=60, dmul=40)), 0.28, "high",
             "inferred", "100 %", tuple(operations(dfma=0, dadd=0, dmul=0))),
-    # 90 of 150, as the message says, of a pipe that is 50 % busy.
-    Example("non-fused-fp", "by NVIDIA's message", made(pipes(fp64=50), details=told(
-            "FPInstructions", "This kernel executes 60 fused and 90 non-fused FP64 instructions.")),
-            0.15, "low", "guess", "60 %"),
 )  # fmt: skip
 
 LAUNCH = (
@@ -474,7 +464,6 @@ ACTIVE_L1 = "l1tex__throughput.avg.pct_of_peak_sustained_active"
 SECTORS_OF_LOADS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 CONFLICTS_OF = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 PASSES_OF = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-ACHIEVED = "The kernel achieved {} of this device's fp32 peak performance and 0% of its fp64 peak performance."
 FAR = made(busy(dram=0.3, l2=16, l1=0.6, sm=0.5), {ACTIVE: 80.0}, lasting(), grid=(65536, 1, 1))
 """51.2 of 64 warps and no more than 4 × 0.005 instructions a cycle: 2560 cycles for each of a warp."""
 

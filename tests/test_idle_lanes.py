@@ -11,7 +11,7 @@ from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from tests import builders
-from tests.kernels import Histograms, Made, busy, issued, made, pipes, told
+from tests.kernels import Histograms, Made, busy, issued, made, pipes
 from tests.rule_examples import ALWAYS_ACTIVE, Judged, check_row, says, silent
 from tests.table import each_row
 
@@ -24,7 +24,6 @@ FULL = {"sm__warps_active.avg.pct_of_peak_sustained_active": 96.0}
 TENSOR = made(LOOP, pipes(tensor=70, fma=40, alu=30))
 TCGEN05: Histograms = {WARP_OPCODES: {"UTCHMMA.2CTA": 100.0, "IADD3": 900.0}}
 MMA_SYNC: Histograms = {WARP_OPCODES: {"HMMA.16816.F32.BF16": 100.0, "IADD3": 900.0}}
-BRANCHES = "an average of 12.5 threads being active per cycle."
 
 
 @each_row(
@@ -53,9 +52,6 @@ BRANCHES = "an average of 12.5 threads being active per cycle."
         says("one thread issues", made({ACTIVE: 8.0}, busy(dram=30), histograms=TCGEN05), RULE, 0.7, severity="info"),
         *(says("warps issue", made(values, busy(dram=30), histograms=MMA_SYNC), RULE, gain, severity="high")
           for values, gain in (({ACTIVE: 8.0}, 0.7), (LOOP, 0.5))),
-        # Without counters, NVIDIA's rule is used.
-        says("a message", made(details=told("ThreadDivergence", BRANCHES)), RULE, 1 - 12.5 / 32, "12.5 of 32",
-             {"rule ThreadDivergence": 12.5}),
     ],
 )  # fmt: skip
 def test_lanes_that_do_nothing(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:

@@ -11,7 +11,6 @@ from gpuprof.diagnose.grouping import grouped
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.l2_busy import with_l2_bounded, without_fabric
 from gpuprof.model.session import KernelProfile, Session, Throughput
-from gpuprof.model.told import OR_LESS
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests import hand_made
@@ -115,28 +114,28 @@ def test_the_fabric_is_a_limit_where_it_is_well_used_and_nothing_else_is(launch:
 @each_row(
     ("memory", "dram", "l1", "own", "expected"),
     [
-        (0.55, 0.55, 0.20, 0.70, (0.55, OR_LESS)),
+        (0.55, 0.55, 0.20, 0.70, (0.55, "at-most")),
         (0.55, 0.30, 0.20, 0.70, (0.55, None)),
-        (0.55, 0.30, 0.54, 0.70, (0.55, OR_LESS)),
-        (0.85, 0.01, 0.20, 0.07, (0.07, OR_LESS)),
-        (0.85, 0.01, None, 0.85, (0.85, OR_LESS)),
+        (0.55, 0.30, 0.54, 0.70, (0.55, "at-most")),
+        (0.85, 0.01, 0.20, 0.07, (0.07, "at-most")),
+        (0.85, 0.01, None, 0.85, (0.85, "at-most")),
     ],
 )
 def test_a_figure_that_counts_the_fabric_bounds_l2(
     memory: float, dram: float, l1: float | None, own: float, expected: tuple[float, str | None]
 ) -> None:
     others = (Throughput("l1", l1),) if l1 is not None else ()
-    given = (Throughput("memory", memory), Throughput("dram", dram), Throughput("l2", own, OR_LESS), *others)
+    given = (Throughput("memory", memory), Throughput("dram", dram), Throughput("l2", own, bound="at-most"), *others)
     (l2,) = (unit for unit in with_l2_bounded(given) if unit.unit == "l2")
-    assert (l2.fraction, l2.definition) == expected
+    assert (l2.fraction, l2.bound) == expected
 
 
 def test_only_where_l2_is_divided_its_own_figure_is_a_bound() -> None:
     launch = made(busy(memory=80, dram=80), {WHOLE: 70.0})
     on_a40 = Made(launch.values, device=RecordedDevice(name="NVIDIA A40", compute_capability="8.6", sm_count=84))
-    for one, definition in ((launch, OR_LESS), (on_a40, None)):
+    for one, bound in ((launch, "at-most"), (on_a40, None)):
         (l2,) = (unit for unit in one.profile().throughput if unit.unit == "l2")
-        assert (l2.fraction, l2.definition) == (0.7, definition)
+        assert (l2.fraction, l2.bound) == (0.7, bound)
 
 
 def test_a_level_that_nothing_accessed_has_no_hit_rate() -> None:

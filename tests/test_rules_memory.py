@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from gpuprof.diagnose import access, nvidia_messages
+from gpuprof.diagnose import access
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case
-from gpuprof.diagnose.told_work import work_of_peak
 from gpuprof.diagnose.traffic import wavefronts_per_request
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
-from gpuprof.model.recorded import FixedDetails, ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Finding
 from tests import builders
 from tests.kernels import (
@@ -27,10 +26,8 @@ from tests.kernels import (
     operations,
     pipes,
     stalls,
-    told,
 )  # fmt: skip
 from tests.rule_examples import (
-    ACHIEVED,
     ALWAYS_ACTIVE,
     CONFLICTS,
     CONFLICTS_OF,
@@ -81,31 +78,8 @@ EXCESS_600 = {TOTAL: 1000.0, EXCESS: 600.0}
 A10G, TURING = ("NVIDIA A10G", "8.6", 80), ("NVIDIA GeForce RTX 2080 Ti", "7.5", 68)
 
 
-def message(text: str, rule: str = "", percent: float | None = None) -> FixedDetails:
-    """A message of NVIDIA's rules, which may estimate a gain."""
-    scope = "global" if percent is not None else None
-    return FixedDetails((RuleResult(rule, "", "optimization", "", text, percent, scope),))
-
-
-def messages(*details: FixedDetails) -> FixedDetails:
-    return FixedDetails(tuple(result for item in details for result in item.rule_results()))
-
-
 # Coalescing: what counts exactly goes before what infers.
 
-LOAD_MESSAGE = (
-    "The memory access pattern for global loads from L1TEX might not be optimal. On average, only {} of the 32 "
-    "bytes transmitted per sector are utilized by each thread."
-)
-UNTIL_2022 = (
-    "The memory access pattern for global loads in L1TEX might not be optimal. On average, this kernel accesses "
-    "4.0 bytes per thread per memory request; but the address pattern, possibly caused by the stride between "
-    "threads, results in 16.0 sectors per request, or 16.0*32 = 512.0 bytes of cache data transfers per request. "
-    "The optimal thread address pattern for 4.0 byte accesses would result in 4.0*32 = 128.0 bytes of cache data "
-    "transfers per request, to maximize L1TEX cache performance."
-)
-LOCAL_MESSAGE = "accesses local memory, accounting for {}% of all sectors requested in L1TEX."
-EXCESS_MESSAGE = "total of {} excessive sectors (60% of the total {} sectors)"
 PASSES = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 10.0})
 
 
@@ -124,49 +98,10 @@ PASSES = made(busy(memory=80, dram=10), {WAVEFRONTS: 80.0, REQUESTS: 10.0})
         # 10 % of the warps wait for memory, and its busiest unit is 20 % busy: 60 % of that.
         says("nobody waits for memory", made(EXCESS_600, stalls(long_scoreboard=6, lg_throttle=4),
              busy(dram=15, l2=20, l1=10, sm=40)), UNCOALESCED, 0.6 * of_time(0.2)),
-        says("counters before messages", made(busy(dram=50), {TOTAL: 1000.0, EXCESS: 200.0}, details=told(
-             "UncoalescedGlobalAccess", EXCESS_MESSAGE.format(600, 1000))), UNCOALESCED, 0.2),
-        *(says("bytes of a sector", made(lasting(), busy(memory=memory), details=told("MemoryCacheAccessPattern",
-               LOAD_MESSAGE.format("4.0"))), UNCOALESCED, 0.875, "4 of 32", confidence=confidence)
-          for memory, confidence in ((95.0, "inferred"), (30.0, "guess"))),
-        says("NVIDIA's rule on local memory", made(details=told("MemoryLocalAccess", LOCAL_MESSAGE.format("40.62"))),
-             SPILL, 0.4062, "41 %", {"rule MemoryLocalAccess": 40.62}),
     ],
 )  # fmt: skip
 def test_accesses_of_global_memory(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
     check_row(launch, rule, expected)
-
-
-@each_row(
-    ("old", "new", "expected"),
-    [
-        ("", "", (8.0, 16.0)),
-        # Of stores it does not say how many there are: a block that stores one result complains as loudly.
-        ("global loads", "global stores", None),
-        ("global loads", "local loads", None),
-        ("16.0 sectors", "0.0 sectors", None),
-        ("16.0 sectors", "16..0 sectors", None),
-    ],
-)
-def test_sectors_of_a_request_are_read_from_messages_until_2022(old: str, new: str, expected: object) -> None:
-    assert nvidia_messages.load_sectors(message(UNTIL_2022.replace(old, new)).rule_results()) == expected
-
-
-@each_row(
-    ("text", "work"),
-    [
-        (ACHIEVED.format("47%"), {"fp32": 0.47, "fp64": 0.0}),
-        ("The workload achieved  close to 1% of this device's FP32 peak performance and 16% of its FP64 peak "
-         "performance.", {"fp32": 0.01, "fp64": 0.16}),
-        ("The kernel achieved 7% of this device's fp32 peak performance and close to 41% of its fp64 peak performance.",
-         {"fp32": 0.07, "fp64": 0.41}),
-        ("The ratio of peak float (fp32) to double (fp64) performance on this device is 2:1.", {}),
-        (ACHIEVED.format("1.2.3%"), {}),
-        (ACHIEVED.format("%"), {}),
-    ],
-)  # fmt: skip
-def test_the_work_of_its_peak_is_read_from_nvidias_roofline_rule(text: str, work: dict[str, float]) -> None:
-    assert work_of_peak(told("", text).rule_results()) == pytest.approx(work)
 
 
 # The gain from removing excess sectors, by the level that serves them.
@@ -347,8 +282,6 @@ def test_levels_of_memory_and_the_host(launch: Judged, rule: str, expected: dict
 BUSY_L1 = made(busy(l1=90, sm=76, memory=90, dram=7, l2=9), issued(30))
 NARROW_LOADS = made(busy(l1=98, sm=60, memory=98, dram=1, l2=5), NO_SHARED)
 SEARCH = made(busy(dram=20, l2=20, l1=90, sm=90), stalls(mio_throttle=60), issued(30), SHARED_4K, lasting())
-NO_ARITHMETIC = made(busy(l1=96, sm=60, memory=60, dram=14, l2=4), SHARED_4K,
-                     details=told("SOLFPRoofline", ACHIEVED.format("0%")))  # fmt: skip
 MOVED_4_GB = made(BUSY_L2, {"lts__t_bytes.sum": 4e9})
 QUEUE = stalls(mio_throttle=50)
 
@@ -374,8 +307,6 @@ QUEUE = stalls(mio_throttle=50)
          [BUSY_L1.plus(QUEUE), BUSY_L1.plus(conflicts("ld", 0), conflicts("st", 0))]),
         # Wider reads of shared memory help if they feed no arithmetic; otherwise a larger tile helps.
         (L1, [SEARCH], [SEARCH.plus(operations(ffma=1e9, fadd=0, fmul=0))]),
-        (L1, [SEARCH.plus(operations(ffma=1e9, fadd=0, fmul=0)), NO_ARITHMETIC.plus(pipes(tensor=30))],
-         [NO_ARITHMETIC]),
     ],
 )  # fmt: skip
 def test_advice_depends_on_what_moves_the_bytes(rule: str, some: list[Made], others: list[Made]) -> None:

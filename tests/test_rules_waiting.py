@@ -17,7 +17,6 @@ from tests.kernels import (
     pipe_metric,
     pipes,
     stalls,
-    told,
 )  # fmt: skip
 from tests.rule_examples import (
     ACTIVE,
@@ -51,11 +50,6 @@ SHORT = made({REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 8e3}, busy
 """64 blocks of 8 warps an SM, 4 of them at a time, in 8 000 cycles: one lives for 500."""
 
 
-def messages_of_stalls(reason: str, share: str) -> Made:
-    text = f"On average, each warp spends 9.9 cycles being stalled waiting {reason}. {share} about 45.5% of"
-    return made(issued(20), details=told("CPIStall", text))
-
-
 @each_row(
     ("launch", "rule", "expected"),
     [
@@ -65,16 +59,6 @@ def messages_of_stalls(reason: str, share: str) -> Made:
         silent("two blocks", made({REGISTERS: 32.0}, stalls(barrier=10), issued(40), block=(1024, 1, 1)), BARRIER),
         *(silent("nearly every cycle issues", example.launch.plus(issued(85)), example.rule) for example in LATENCY
           if example.rule in (MEMORY, DEPENDENCY, BARRIER, FETCH, CONSTANT)),
-        # Without warp states, NVIDIA's rule names the stall.
-        *(says("a message", messages_of_stalls(reason, share), rule, 0.455, evidence={"rule CPIStall": 45.5})
-          for share in ("This represents", "Read on about local and global memory. This stall type represents")
-          for reason, rule in (
-              ("for a scoreboard dependency on a L1TEX (local, global, surface, texture) operation", MEMORY),
-              ("for sibling warps at a CTA barrier", BARRIER),
-              ("on a fixed latency execution dependency", DEPENDENCY),
-              ("for an immediate constant cache (IMC) miss", CONSTANT),
-              ("for a branch target to be computed, and the warp program counter to be updated", FETCH),
-              ("for the L1 instruction queue for local and global (LG) memory operations to be not full", MEMORY))),
         # FP64 instructions in the texture queue do not wait for memory.
         silent("FP64 in the queue of textures", TEXTURE_QUEUE, MEMORY),
         # The SM leaves half of the time.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import (
     EXECUTED,
     MEMORY_STALLS,
@@ -23,7 +22,6 @@ from gpuprof.diagnose.traffic import (
     CONFLICT_SHARE,
     GLOBAL_SECTORS,
     LOCAL_SECTORS,
-    NVIDIA_ASSUMES,
     OTHER_WAITS,
     SHARED_ATOMICS,
     SHARED_BUSY,
@@ -87,7 +85,6 @@ _COUNTED_BY = (
     ),
 )
 """Counters of conflicts and of all passes, in order of preference."""
-_CONFLICTS_TOLD = "rule SharedMemoryConflicts"
 _WAVE_WORDS = {
     _WAVES_EXCESS: "wavefronts from bank conflicts",
     _WAVES_IDEAL: "wavefronts without conflicts",
@@ -119,10 +116,7 @@ class _Conflicts(Struct, frozen=True):
 
 
 def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
-    """Return what the instrumentation counts; else what the hardware does, whose conflicts can have other causes, too.
-
-    Else what NVIDIA's rule tells of them.
-    """
+    """Return what instrumentation counts, else what the hardware counts, whose conflicts can have other causes, too."""
     total, excess, ideal = case.number(_WAVES), case.number(_WAVES_EXCESS), case.number(_WAVES_IDEAL)
     if excess is None and total is not None and ideal is not None:
         excess = total - ideal
@@ -139,13 +133,7 @@ def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
         total = case.total(passes) if None not in map(case.number, passes) else case.number(SHARED_PASSES)
         one_way = _conflicts_one_way(case) if total is None and conflicts == SHARED_CONFLICTS_BY_KIND else None
         return one_way or _Conflicts(excess, total, _waves(case, *conflicts, *passes)), "inferred"
-    told = nvidia_messages.conflict_wavefronts(case.messages)
-    if told is None:
-        return None
-    evidence = (
-        Evidence(_CONFLICTS_TOLD, told.excess, "wavefront", threshold=None, meaning="wavefronts from bank conflicts"),
-    )
-    return _Conflicts(told.excess, told.total, evidence), "inferred"
+    return None
 
 
 def _conflicts_one_way(case: Case) -> _Conflicts | None:
@@ -261,7 +249,6 @@ def _without_conflicts(case: Case, conflicts: float, excess: float) -> Saving:
 
 
 _LEVELS = ("l2", "dram")
-_LOCAL_TOLD = "rule MemoryLocalAccess"
 _GLOBAL = tuple(map(GLOBAL_SECTORS.format, ("ld", "st")))
 _LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
 _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
@@ -275,8 +262,7 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
     local = _local_share(case)
     if local is None or 100 * local.share < SPILL.value:
         return
-    share, saving = local.share, _without_local(case, local)
-    estimate = case.nvidia_estimate(nvidia_messages.local_share) if local.is_told else None
+    share = local.share
     registers = case.kernel.registers_per_thread
     full = registers is not None and registers >= _register_ceiling(case)
     cause = (
@@ -292,8 +278,9 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
             f"{_more_registers(case)} Split the kernel or shorten live ranges; unroll loops over local arrays so that "
             "every index is a constant."
         ),
-        confidence=_local_confidence(case, local, estimate),
-        saving=saving if estimate is None else saving.if_held(estimate, NVIDIA_ASSUMES),
+        # A share of accesses is no cost if neither busy units nor stalls are known.
+        confidence="guess" if case.busiest_need is None and not case.stalls else "measured",
+        saving=_without_local(case, local),
         evidence=(
             *local.evidence,
             Evidence("", 100 * share, "%", threshold=SPILL.value, meaning=f"local share of {local.what}"),
@@ -301,13 +288,6 @@ def _spill(case: Case) -> Iterator[RuleVerdict]:
         ),
         location=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
     )
-
-
-def _local_confidence(case: Case, local: _Local, estimate: float | None) -> Confidence:
-    """Tell how sure local memory costs time: a share of accesses is no cost where nothing tells what is busy."""
-    if case.busiest_need is None and not case.stalls and estimate is None:
-        return "guess"
-    return "inferred" if local.is_told else "measured"
 
 
 def _spill_action(case: Case, *, full: bool) -> str:
@@ -378,22 +358,18 @@ def _more_registers(case: Case) -> str:
 
 
 class _Local(Struct, frozen=True):
-    """The local share of loads and stores, of what it is a share, the counters, and whether both were counted.
-
-    `is_told`: by NVIDIA's rule alone.
-    """
+    """The local share of loads and stores, of what it is a share, the counters, and whether both were counted."""
 
     share: float
     what: str
     evidence: tuple[Evidence, ...]
     whole: bool
-    is_told: bool = False
 
 
 def _local_share(case: Case) -> _Local | None:
     """Return the local share of load and store sectors, else of instructions, of those of which both sides are known.
 
-    Where loads or stores were not counted, nothing is known of them. Else what NVIDIA's rule tells.
+    Where loads or stores were not counted, nothing is known of them.
     """
     for local_metrics, global_metrics, what, unit in (
         (LOCAL_SECTORS, _GLOBAL, "load and store sectors", "sector"),
@@ -411,12 +387,7 @@ def _local_share(case: Case) -> _Local | None:
             evidence = tuple(item for name in pairs for item in case.metric(name, _local_words(name), unit))
             whole = len(pairs) == len(local_metrics)
             return _Local(share=mine / every, what=what, evidence=evidence, whole=whole)
-    told = nvidia_messages.local_share(case.messages)
-    if told is None:
-        return None
-    what = "sectors requested from L1"
-    evidence = (Evidence(_LOCAL_TOLD, 100 * told, "%", threshold=None, meaning=f"local share of {what}"),)
-    return _Local(share=told, what=what, evidence=evidence, whole=True, is_told=True)
+    return None
 
 
 def _local_words(name: str) -> str:
@@ -585,9 +556,9 @@ RULES = (
         "Shared-memory bank conflicts",
         about="defect",
         looks_at="Wavefronts of shared-memory accesses beyond the ideal number; where that was not collected, bank "
-        "conflicts as counted by the hardware, or as reported by NVIDIA's rule. Where the wavefronts of loads or of "
-        "stores alone were counted, the conflicts of those; where none were, conflicts per warp. Where they were not "
-        "counted by instruction, the line is the one that, by the code, alone can cause most of them.",
+        "conflicts as counted by the hardware. Where the wavefronts of loads or of stores alone were counted, the "
+        "conflicts of those; where none were, conflicts per warp. Where they were not counted by instruction, the line "
+        "is the one that, by the code, alone can cause most of them.",
         thresholds=(CONFLICTS, CONFLICTS_A_WARP),
         gain="1 − the largest need that remains, with L1 reduced to the wavefronts that are no conflicts. No more "
         "than the share of conflict wavefronts × 1.25 times the busy fraction of shared memory's data pipe over the "
@@ -604,8 +575,7 @@ RULES = (
         "local-memory-spill",
         "Register spills or local arrays in memory",
         about="defect",
-        looks_at="Local-memory sectors in L1 as a share of all load and store sectors; else of instructions, or what "
-        "NVIDIA's rule reports.",
+        looks_at="Local-memory sectors in L1 as a share of all load and store sectors; else of instructions.",
         thresholds=(SPILL,),
         gain="1 − the largest need that remains without local memory: L1 and the load/store unit free, the issue "
         "slots without its instructions, L2 and DRAM without its bytes (loads that miss L1, and stores), as far as "
@@ -614,8 +584,7 @@ RULES = (
         "local memory and which wait for it, no more than 1.25 times the larger of their share of the samples, with as "
         "many warps at barriers as that can hold up, and its share of the time of any unit, and its share of what "
         "follows when most SMs have ended. Where bytes are not known, its share of the accesses "
-        "stands for them, and the gain holds with the same hit rates. Where NVIDIA's rule alone tells of it and "
-        "nothing tells how busy a unit is, no more than the rule's own estimate.",
+        "stands for them, and the gain holds with the same hit rates.",
         silent="Under 1 %, or local accesses were not counted.",
         check=_spill,
         metrics=(*LOCAL_SECTORS, *_GLOBAL),

@@ -7,9 +7,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case, summed
-from gpuprof.diagnose.told_work import TOLD_WORK
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.session import Evidence
 
@@ -41,7 +39,7 @@ def share_of_opcodes(case: Case, starts: tuple[str, ...]) -> float:
 
 
 def fraction_of_peak(case: Case, path: str) -> float | None:
-    """Return the counted work of a path over its peak at the clock of the kernel, else what NVIDIA's rule tells.
+    """Return the counted work of a path over its peak at the clock of the kernel.
 
     Without both, what the operator asks for by its shapes, of the rated peak, where that is on this path for sure.
     """
@@ -49,8 +47,7 @@ def fraction_of_peak(case: Case, path: str) -> float | None:
     rate = next((work.flop_per_s for work in case.kernel.work if work.path == path), None)
     if limit is not None and rate is not None and limit.value > 0:
         return rate / limit.value
-    told = case.told_work.get(path)
-    return told if told is not None or len(case.asked_work) != 1 else case.asked_work.get(path)
+    return case.asked_work.get(path) if len(case.asked_work) == 1 else None
 
 
 def fp64_over_fp32(case: Case) -> float | None:
@@ -68,8 +65,6 @@ def peak_evidence(case: Case, name: str, operation: str, fraction: float, thresh
     metric = next((counter for counter in names if recorded.number(counter) is not None), "")
     if not metric and recorded.instances(THREAD_OPCODES):
         metric = THREAD_OPCODES
-    elif not metric and case.told_work:
-        metric = TOLD_WORK
     elif not metric and case.asked_work:
         meaning = f"{name} work by the operator's shapes, of its rated peak"
         return Evidence("", 100 * fraction, "%", threshold=threshold, meaning=meaning)
@@ -84,7 +79,7 @@ class FloatingPoint(Struct, frozen=True):
 
     fused: float
     alone: float
-    pairs: float | None
+    pairs: float
     unit: str
     fused_metric: str
     alone_metric: str
@@ -105,8 +100,8 @@ def _executed(operations: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]],
     )
 
 
-def fused_and_alone(case: Case, name: str, fused: str, unfused: tuple[str, str]) -> FloatingPoint | None:
-    """Return the instructions of a type from the counters, else from NVIDIA's rule; None if unknown."""
+def fused_and_alone(case: Case, fused: str, unfused: tuple[str, str]) -> FloatingPoint | None:
+    """Return the instructions of a type from the counters; None if unknown."""
     for unit, names in _executed((fused, *unfused)):
         if not case.can_have(names):
             continue
@@ -114,8 +109,4 @@ def fused_and_alone(case: Case, name: str, fused: str, unfused: tuple[str, str])
         if len(values) == len(names):
             metrics = {"fused_metric": names[0], "alone_metric": f"{names[1]} + {names[2]}"}
             return FloatingPoint(values[0], sum(values[1:]), min(values[1:]), unit=unit, **metrics)
-    told = nvidia_messages.fused_instructions(case.messages, name)
-    if told is None:
-        return None
-    metrics = dict.fromkeys(("fused_metric", "alone_metric"), "rule FPInstructions")
-    return FloatingPoint(told.fused, told.alone, None, unit="instruction", **metrics)
+    return None

@@ -13,21 +13,18 @@ from msgspec import Struct
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.binary.encodings import Moves, is_padding, opcodes_of
-from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.kernel_code import KernelCode, SeenCode
 from gpuprof.diagnose.needs import LAUNCH, WORK, Saving, launch_share, need_of_pipe, needs_of, pipe_name, saving
-from gpuprof.diagnose.told_work import work_of_peak
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import Recorded
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.occupancy import blocks_at_once
-from gpuprof.model.recorded import ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.roofline import is_possible
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Wait
 from gpuprof.model.stalls import stall_name
-from gpuprof.model.told import OR_LESS, OR_MORE, messages_of
 from gpuprof.units import WARP_THREADS
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -170,16 +167,16 @@ class Case:
     @cached_property
     def utilisation(self) -> Mapping[str, float]:
         """Speed of light of each unit over all elapsed cycles, at most 1."""
-        return {unit.unit: min(1.0, unit.fraction) for unit in self.kernel.throughput if unit.definition is None}
+        return {unit.unit: min(1.0, unit.fraction) for unit in self.kernel.throughput if unit.is_exact}
 
     @cached_property
     def busiest(self) -> float | None:
         """The highest speed of light of any unit: no repair of anything else makes the kernel faster than this."""
         return max(self.utilisation.values(), default=None)
 
-    def is_told(self, unit: str) -> bool:
-        """Tell whether it is only known how busy a unit is at least: by NVIDIA's rule, or by some of its parts."""
-        return any(known.unit == unit and known.definition == OR_MORE for known in self.kernel.throughput)
+    def is_at_least(self, unit: str) -> bool:
+        """Return whether only a lower bound of how busy a unit is was recorded: some of its parts."""
+        return any(known.unit == unit and known.bound == "at-least" for known in self.kernel.throughput)
 
     def at_most(self, unit: str) -> float | None:
         """Return what a unit needs at most; None where that is not known."""
@@ -188,7 +185,9 @@ class Case:
     @cached_property
     def _bounded(self) -> Mapping[str, float]:
         """Speed of light of each unit, or what it is at most."""
-        return {known.unit: known.fraction for known in self.kernel.throughput if known.definition in (None, OR_LESS)}
+        return {
+            known.unit: known.fraction for known in self.kernel.throughput if known.is_exact or known.bound == "at-most"
+        }
 
     def light_metric(self, unit: str) -> str:
         """Return the name of the metric behind a unit's speed of light; empty where it has none of its own.
@@ -210,7 +209,7 @@ class Case:
             for name, _ in link.terms
         )
         parts = [(value / 100, name) for name in issue if (value := self.number(name)) is not None]
-        return max([*parts, *((pipe.fraction, pipe.metric) for pipe in self.pipes)], default=(0.0, ""))[1]
+        return max([*parts, *((pipe.fraction, pipe.metric) for pipe in self.kernel.pipes)], default=(0.0, ""))[1]
 
     def busiest_evidence(self, meaning: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing where none was collected."""
@@ -226,9 +225,9 @@ class Case:
         # Between two rounds of blocks an SM can be empty, too, which other blocks change: only one round bounds.
         is_one_round = self.kernel.waves is not None and self.kernel.waves <= 1.0
         busiest = self.busiest_share if is_one_round else None
-        needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest, self.pipes)
+        needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest)
         for unit in self.kernel.throughput:
-            if unit.definition == OR_MORE:
+            if unit.bound == "at-least":
                 needs.setdefault(unit.unit, unit.fraction)
         if self.timed_only and self.asked_work:
             # Where two paths are possible, the faster one.
@@ -252,13 +251,6 @@ class Case:
     def saving(self, relieved: Mapping[str, float]) -> Saving:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
         return saving(self.least_times, relieved)
-
-    def nvidia_estimate(self, number_in: Callable[[Iterable[RuleResult]], object]) -> float | None:
-        """Return NVIDIA's estimate of what goes with what one of its messages tells; only where nothing else tells.
-
-        Its rule knew how busy the units are. Where this report says that of any, the rules here bound by it.
-        """
-        return nvidia_messages.estimated_gain(self.messages, number_in) if self.busiest_need is None else None
 
     @cached_property
     def active_share(self) -> float | None:
@@ -379,14 +371,8 @@ class Case:
 
     @cached_property
     def stalls(self) -> Mapping[str, float]:
-        """Shares of the warps' states by reason; where they were not collected, those that NVIDIA's rule tells."""
-        recorded = {stall.reason: stall.share for stall in stalls_of(self.kernel)}
-        return recorded or nvidia_messages.stall_shares(self.messages)
-
-    @cached_property
-    def messages(self) -> tuple[RuleResult, ...]:
-        """What NVIDIA's rules say in a text export, which has their words but not the metrics behind them."""
-        return messages_of(self.recorded.launch.details)
+        """Shares of the warps' states by reason."""
+        return {stall.reason: stall.share for stall in stalls_of(self.kernel)}
 
     def stall(self, *reasons: str) -> float:
         """Return the share of these reasons together."""
@@ -416,7 +402,9 @@ class Case:
         fp64 = self.pipe("fp64")
         if not fp64 or not self.stall("tex_throttle"):
             return False
-        return self.textures is False or (self.textures is None and fp64 >= max(pipe.fraction for pipe in self.pipes))
+        if self.textures is None:
+            return fp64 >= max(pipe.fraction for pipe in self.kernel.pipes)
+        return not self.textures
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
@@ -469,19 +457,13 @@ class Case:
         """Tell whether stalls matter: NVIDIA looks at them only while fewer than 80 % of the issue slots are used."""
         return self.issue_active is None or self.issue_active < 0.8
 
-    @cached_property
-    def pipes(self) -> tuple[Pipe, ...]:
-        """The execution pipes; where none was collected, the busiest one if NVIDIA's rule tells it."""
-        told = nvidia_messages.busiest_pipe(self.messages) if not self.kernel.pipes else None
-        return (Pipe(told.name, told.fraction, nvidia_messages.PIPE_TOLD),) if told is not None else self.kernel.pipes
-
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
-        return next((pipe.fraction for pipe in self.pipes if pipe.name == name), None)
+        return next((pipe.fraction for pipe in self.kernel.pipes if pipe.name == name), None)
 
     def pipe_evidence(self, name: str, threshold: float | None = None) -> Evidence:
         """Return a pipe's busy fraction as evidence; the pipe must be there."""
-        pipe = next(pipe for pipe in self.pipes if pipe.name == name)
+        pipe = next(pipe for pipe in self.kernel.pipes if pipe.name == name)
         return Evidence(
             pipe.metric, 100 * pipe.fraction, "%", threshold=threshold, meaning=f"{pipe_name(name)} pipe busy"
         )
@@ -489,11 +471,6 @@ class Case:
     def work(self, path: str) -> float:
         """Return the FLOP or operations of a path, zero where it has none."""
         return next((item.flop or 0.0 for item in self.kernel.work if item.path == path), 0.0)
-
-    @cached_property
-    def told_work(self) -> Mapping[str, float]:
-        """FP32 and FP64 work of their peaks, as NVIDIA's rule tells it; empty where it does not."""
-        return work_of_peak(self.messages)
 
     @cached_property
     def asked_work(self) -> Mapping[str, float]:
@@ -512,7 +489,7 @@ class Case:
             if work.flop_per_s and "int32" not in work.path and work.path in limits and limits[work.path].value > 0
         ]
         possible = [fraction for fraction in fractions if is_possible(fraction)]
-        return min(1.0, max(possible or self.told_work.values(), default=0.0))
+        return min(1.0, max(possible, default=0.0))
 
     def metric(self, name: str, meaning: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a recorded metric as evidence, nothing where it was not recorded."""
@@ -523,13 +500,7 @@ class Case:
         """Return a stall reason's share as evidence, with the metric that it comes from."""
         stall = next((stall for stall in stalls_of(self.kernel) if stall.reason == reason), None)
         if stall is None:
-            told = self.stalls.get(reason)
-            meaning = f"Stall {stall_name(reason)}, from NVIDIA's rule"
-            return (
-                (Evidence(nvidia_messages.STALLS_TOLD, 100 * told, "%", threshold=threshold, meaning=meaning),)
-                if told is not None
-                else ()
-            )
+            return ()
         name = stall_metric(reason, stall.family)
         return (Evidence(name, 100 * stall.share, "%", threshold=threshold, meaning=f"Stall {stall_name(reason)}"),)
 

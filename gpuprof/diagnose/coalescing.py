@@ -9,7 +9,6 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.access_shape import (
     LINE,
     MOST,
@@ -30,7 +29,6 @@ from gpuprof.diagnose.traffic import (
     EXCESS_SECTORS,
     GLOBAL_REQUESTS,
     GLOBAL_SECTORS,
-    NVIDIA_ASSUMES,
     SECTORS_PER_REQUEST,
     SHARED_BUSY,
     CountedSectors,
@@ -189,8 +187,6 @@ class _Excess(Struct, frozen=True):
 
     `may_be_single_words` says that requests for one word, which move the least that there is, can look the same.
     `in_l1_alone`: what was counted are requests at L1, and nothing tells whether L2 and DRAM carry the excess, too.
-    `of_all` is which part of all sectors those of global accesses are: the rest is local memory's.
-    `estimate` is what NVIDIA's rule says that goes of the kernel's time, where that alone tells.
     """
 
     fraction: float
@@ -199,8 +195,6 @@ class _Excess(Struct, frozen=True):
     evidence: tuple[Evidence, ...]
     may_be_single_words: bool = False
     in_l1_alone: bool = False
-    of_all: float = 1.0
-    estimate: float | None = None
 
 
 def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
@@ -212,16 +206,11 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
             # Scattered words of 4 bytes cost a pass each but share sectors of 32: the larger waste bounds.
             excess = replace(excess, fraction=max(excess.fraction, passes))
     else:
-        excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case) or _told_by_message(case)
+        excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
     if excess is None:
         return
     most = replace(excess, fraction=max(excess.fraction, _passes_at_most(case)))
     saving = _coalesced(case, most).if_held(_coalesced(case, excess).fraction, "the same L1 wavefronts per sector")
-    if excess.of_all < 1.0:
-        of_all = replace(excess, fraction=excess.of_all * excess.fraction)
-        saving = saving.if_held(_coalesced(case, of_all).fraction, "local memory's share of L1 in L2 and DRAM, too")
-    if excess.estimate is not None:
-        saving = saving.if_held(excess.estimate, NVIDIA_ASSUMES)
     is_notable = saving.fraction >= LOW
     shape = _shape(case) if is_notable else None
     told = _advice(case, shape, excess)
@@ -436,36 +425,6 @@ def _beside_single_words(case: Case) -> Confidence:
     return "inferred" if is_below else "guess"
 
 
-def _told_by_message(case: Case) -> _Excess | None:
-    """What NVIDIA's rule says of loads. Without requests words that all lanes share look the same: memory is busy."""
-    told = nvidia_messages.load_sectors(case.messages)
-    if told is None or told.used >= SECTOR_BYTES:
-        return None
-    busy = 100 * (case.memory_utilisation or 0.0) >= BUSY.value
-    text, evidence = f"{told.used:.3g} of 32 bytes per loaded sector are used", [_told("B/sector", 32.0, told.used)]
-    if told.per_request is not None:
-        needed = told.per_request * told.used / SECTOR_BYTES
-        text = f"{told.per_request:.3g} sectors per load request, {needed:.3g} are needed"
-        evidence.append(_told("sector/request", needed, told.per_request))
-    return _Excess(
-        1.0 - told.used / SECTOR_BYTES,
-        text,
-        "inferred" if busy or told.per_request is not None else "guess",
-        evidence=tuple(evidence),
-        may_be_single_words=told.per_request is None,
-        of_all=1.0 - (nvidia_messages.local_share(case.messages) or 0.0),
-        estimate=case.nvidia_estimate(nvidia_messages.load_sectors),
-    )
-
-
-_TOLD_WORDS = {"B/sector": "bytes used per loaded sector", "sector/request": "sectors per load request"}
-
-
-def _told(unit: str, threshold: float, value: float) -> Evidence:
-    meaning = f"{_TOLD_WORDS[unit]}, from NVIDIA's rule"
-    return Evidence("rule MemoryCacheAccessPattern", value, unit, threshold=threshold, meaning=meaning)
-
-
 class _Used(NamedTuple):
     """Bytes of a sector that are used, and the counter that tells them."""
 
@@ -581,13 +540,10 @@ RULES = (
         "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where L2 or DRAM "
         "is the busiest level and 60 % busy, it is no more than that level's part × 1.25 times the larger of its use "
         "and the stalls, or the part of L1 or the other × 1.25 times what that is busy or throttles warps for. Where "
-        "NVIDIA's "
-        "rules alone tell of it and of local memory, the excess is of what that leaves of the sectors; where nothing "
-        "tells how busy a unit is, it is no more than the rule's own estimate. Where shared "
-        "memory can hide the wavefronts that a request takes, it holds with the same L1 wavefronts per sector. Time "
-        "in which most SMs have ended may be all of the stalls of the others. Where wider accesses may be the fix, "
-        "the bound leaves out L1, the load/store unit, the pipes of address arithmetic and the issue slots, and the "
-        "rest holds with the same instructions.",
+        "shared memory can hide the wavefronts that a request takes, it holds with the same L1 wavefronts per sector. "
+        "Time in which most SMs have ended may be all of the stalls of the others. Where wider accesses may be the "
+        "fix, the bound leaves out L1, the load/store unit, the pipes of address arithmetic and the issue slots, and "
+        "the rest holds with the same instructions.",
         silent="Under 1 % excess, or a sector per request, as words have that all threads read. Where bytes per sector "
         "are known and sectors per request are not, it is a guess unless L2 or DRAM is busy. With the basic set also "
         "where the block uses shared memory, because its bank conflicts look the same.",

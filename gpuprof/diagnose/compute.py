@@ -158,7 +158,7 @@ def is_limit(case: Case, fraction: float) -> bool:
 def _rivals(case: Case) -> Iterator[float]:
     """Yield the use of the pipes that can be what keeps the SM busy; accesses are not where it is clearly busier."""
     sm = case.utilisation.get("sm")
-    for pipe in case.pipes:
+    for pipe in case.kernel.pipes:
         if pipe.name not in ("lsu", "tex") or sm is None or pipe.fraction >= sm - TWO_PASSES:
             yield pipe.fraction
 
@@ -356,9 +356,9 @@ def _busy_sm(case: Case, what: str, action: str, advice: str) -> Iterator[RuleVe
 def _sm_without_pipes(case: Case) -> float | None:
     """Return how busy the SM is where that makes it the limit, memory is less busy, and no pipe was collected."""
     sm, memory = case.utilisation.get("sm"), case.memory_utilisation
-    if case.pipes or sm is None or 100 * sm < PIPE_BUSY.value or (memory is not None and sm <= memory + TWO_PASSES):
+    if case.kernel.pipes or sm is None or 100 * sm < PIPE_BUSY.value:
         return None
-    return sm
+    return sm if memory is None or sm > memory + TWO_PASSES else None
 
 
 def _cycles_an_instruction(case: Case, sm: float) -> float:
@@ -378,12 +378,8 @@ def _has_matrix_name(case: Case) -> bool:
 
 
 def _most_work(case: Case) -> float | None:
-    """Return the floating-point work of its peak, of the path closest to it; None where none was counted.
-
-    What NVIDIA's rule tells of FP32 and FP64 counts where it is much: beside a little, it can be of another type.
-    """
+    """Return the floating-point work of its peak, of the path closest to it; None where none was counted."""
     paths = {work.path for work in case.kernel.work if "int32" not in work.path}
-    paths |= {path for path, work in case.told_work.items() if 100 * work >= FMA_WORK.value}
     fractions = [fraction for path in paths if (fraction := fraction_of_peak(case, path)) is not None]
     return min(1.0, max(fractions)) if fractions else None
 

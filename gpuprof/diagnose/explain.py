@@ -18,7 +18,6 @@ from gpuprof.diagnose.rule import AT_KERNEL, AT_MEMORY, AT_SHARED
 from gpuprof.model.headline import limited_by, listed, nearest_limit, stalls_of, units_not_collected
 from gpuprof.model.session import Finding, KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED, stall_name
-from gpuprof.model.told import OR_MORE
 from gpuprof.units import format_percent, format_waves, significant
 
 ISSUES_OFTEN = 0.8
@@ -129,7 +128,7 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
         if limit.or_less
         else "well used: only less work for it makes the kernel faster"
         if limit.fraction >= _WELL_USED
-        else OR_MORE
+        else "or more"
         if limit.or_more
         else "busy, not full"
         if max(unit.fraction for unit in kernel.throughput) >= _LITTLE_USED
@@ -138,7 +137,7 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
         else "no unit is busy, the kernel waits"
     )
     units = ", ".join(
-        f"{unit.unit.upper()} {format_percent(unit.fraction)}{f' {unit.definition}' if unit.definition else ''}"
+        f"{unit.unit.upper()} {format_percent(unit.fraction)}{f' {unit.note}' if unit.note else ''}"
         for unit in kernel.throughput
         if unit.unit not in (limit.unit, "memory")
     )

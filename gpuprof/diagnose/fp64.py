@@ -89,7 +89,8 @@ def _evidence(case: Case, busy: float | None, of_peak: float | None, divisions: 
 
 def _busier_pipe(case: Case, busy: float | None) -> str:
     """Say what else is busy: integer instructions of FP64 functions go with them, others stay."""
-    rival = max((pipe for pipe in case.pipes if pipe.name != "fp64"), key=lambda pipe: pipe.fraction, default=None)
+    others = [pipe for pipe in case.kernel.pipes if pipe.name != "fp64"]
+    rival = max(others, key=lambda pipe: pipe.fraction, default=None)
     if busy is None or rival is None or rival.fraction < busy:
         return ""
     stays = format_percent(max(0.0, 1.0 - rival.fraction))

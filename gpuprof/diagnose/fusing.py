@@ -38,7 +38,7 @@ _PIPE_OPCODES = {
 
 def _non_fused(case: Case) -> Iterator[RuleVerdict]:
     for name, (fused_op, add_op, mul_op, pipe) in _OPERATIONS.items():
-        counted = fused_and_alone(case, name, fused_op, (add_op, mul_op))
+        counted = fused_and_alone(case, fused_op, (add_op, mul_op))
         if counted is None or counted.all <= 0:
             continue
         share = counted.alone / counted.all
@@ -75,9 +75,8 @@ def _evidence(case: Case, name: str, counted: FloatingPoint, pipe: str) -> Itera
     half, fused = 50 * (counted.alone / counted.all), 100 * (counted.fused / counted.all)
     yield Evidence("", half, "%", threshold=NON_FUSED.value, meaning=f"{name} instructions saved if all paired")
     yield Evidence("", fused, "%", threshold=NEVER_FUSED.value, meaning="fused by the compiler")
-    if counted.pairs is not None:
-        scarcer = 100 * counted.pairs / counted.all
-        yield Evidence("", scarcer, "%", threshold=None, meaning=f"{name} instructions saved by the scarcer of both")
+    scarcer = 100 * counted.pairs / counted.all
+    yield Evidence("", scarcer, "%", threshold=None, meaning=f"{name} instructions saved by the scarcer of both")
     if case.pipe(pipe) is not None:
         yield case.pipe_evidence(pipe)
 
@@ -86,13 +85,10 @@ def _fusing_saving(
     case: Case, counted: FloatingPoint, pipe: str, busy: float | None, operations: tuple[str, ...]
 ) -> Saving | None:
     """Bound it by what stays of the pipe, and by the pipe's time or the dependent chain that the pairs take now."""
-    pairs = (counted.pairs if counted.pairs is not None else counted.alone / 2) / counted.all
+    pairs = counted.pairs / counted.all
     if busy is None and pairs:
         return None
     stays = dict.fromkeys((pipe, "fmaheavy", "fmalite", ISSUE), 1.0 - pairs)
-    if counted.pairs is None:
-        # Which of them stand alone is not known: no more than a half goes, but of all units' needs.
-        stays = dict.fromkeys(stays, 0.5)
     waits = case.saving_of_wait(case.stall("wait")).fraction
     # The pipe and the waits are of other instructions, too, where the opcodes tell so.
     own = share_of_opcodes(case, tuple(operation.upper() for operation in operations))

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.blocks import LANES, NOT_OF_LANES, lanes_of_block, moves_bytes_well
 from gpuprof.diagnose.case import Case, opcode_of
 from gpuprof.diagnose.latency import issues_most
@@ -26,7 +25,6 @@ THREADS = Threshold(
 
 _SWITCHED_ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
-_TOLD = "rule ThreadDivergence"
 _STAYS = ("dram", "l2", "l1", "lsu", "tex", "tensor", "launch")
 """What predicates do not touch: accesses are those of lanes that are on, and matrix instructions take whole warps."""
 _BY_ONE_THREAD = "UTC"
@@ -34,7 +32,7 @@ _BY_ONE_THREAD = "UTC"
 
 
 class LaneCount(NamedTuple):
-    """Threads of an average instruction, and the metric or the rule of NVIDIA's that tells them."""
+    """Threads of an average instruction, and their metric."""
 
     threads: float
     metric: str
@@ -45,16 +43,12 @@ def _active_lanes(case: Case) -> LaneCount | None:
     for name in LANES:
         if (threads := case.number(name)) is not None:
             return LaneCount(threads, name)
-    told = nvidia_messages.active_lanes(case.messages)
-    return LaneCount(told.active, _TOLD) if told is not None else None
+    return None
 
 
 def _switched_on(case: Case) -> LaneCount | None:
     on = case.number(_SWITCHED_ON)
-    if on is not None:
-        return LaneCount(on, _SWITCHED_ON)
-    told = nvidia_messages.active_lanes(case.messages)
-    return LaneCount(told.on, _TOLD) if told is not None else None
+    return LaneCount(on, _SWITCHED_ON) if on is not None else None
 
 
 def _divergence(case: Case) -> Iterator[RuleVerdict]:

@@ -264,7 +264,7 @@ def bytes_reached(kernel: KernelProfile) -> float | None:
         return None
     if kind.binds == "reuse" and (point is None or point.bound != "memory"):
         return None
-    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
+    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
     dram = known.get("dram")
     if dram is None or known.get("l2", 0.0) > dram:
         return None

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.dram_latency import IDLE, QUEUED, queues_at_dram
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, SM, WORK, beside_launch
@@ -71,8 +70,6 @@ _WAVES = "launch__waves_per_multiprocessor"
 BUSIEST_SM, AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
 FULL_OF = 0.9999
 """What is above it differs from all by rounding."""
-_ROUNDED_WAVES = 0.05
-"""NVIDIA's message rounds waves to a tenth."""
 _LEAST_WAVES = 0.01
 """Text exports round waves to two digits."""
 
@@ -121,15 +118,7 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
 
 
 def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
-    """Where neither waves nor SMs are known: what NVIDIA's rule tells of waves, or fewer blocks than a GPU has SMs."""
-    told = nvidia_messages.full_waves(case.messages)
-    if told is not None:
-        part = f"about {format_percent(told)}" if told else f"under {format_percent(_ROUNDED_WAVES)}"
-        text = f"{count_of(blocks, 'block')} {_fill(blocks)} {part} of one wave"
-        waves = Evidence(nvidia_messages.LIGHT_TOLD, told, "wave", threshold=FULL_WAVE.value, meaning="waves")
-        empty = _of_places(max(0.0, 1.0 - told - _ROUNDED_WAVES))
-        yield _grid_verdict(case, text, "inferred", empty, (_blocks_evidence(blocks, None), waves))
-        return
+    """Where neither waves nor SMs are known: judge fewer blocks than a GPU has SMs."""
     seen = _sms_by_idle(case, blocks)
     if seen is not None:
         text = f"{count_of(blocks, 'block')} for about {seen.sms} SMs"

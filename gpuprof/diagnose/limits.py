@@ -11,7 +11,6 @@ from gpuprof.diagnose.l2_parts import FABRIC, FABRIC_FULL, L2Part, busiest_part,
 from gpuprof.diagnose.latency import DOMINANT
 from gpuprof.diagnose.launch import count_of
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
-from gpuprof.diagnose.nvidia_messages import LIGHT_TOLD
 from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
 from gpuprof.diagnose.traffic import (
     CONFLICT_SHARE,
@@ -100,7 +99,6 @@ _ACTIONS = {
     "wide": "Read shared memory with fewer and wider loads: 16 bytes per thread",
     "passes": "Let a warp's threads touch consecutive addresses and different banks",
     "shared": "Compute a larger tile per thread so that each value read feeds more arithmetic",
-    "gather": "Combine more elements per thread before shared memory, and those of a warp by shuffles",
 }
 _ON_CHIP = (
     "from L1 and shared memory: larger tiles per block, reuse in registers, and a block order (Triton: grouped program "
@@ -135,11 +133,6 @@ _ADVICE = {
         "ld.shared.v4, ldmatrix). What all threads of a warp read one lane can read and pass on by shuffles; what is "
         "read again stays in registers. Where the values feed arithmetic, a larger tile per thread reads each of them "
         "less often."
-    ),
-    "gather": (
-        "Let each thread combine several elements in registers before it stores a value to shared memory, and combine "
-        "the values of a warp by shuffles (__shfl_down_sync, __reduce_add_sync): shared memory then holds one value "
-        "per warp. In a product of integers or of half precision, compute a larger tile per thread."
     ),
     "shared": (
         "Read shared memory less often: compute a larger tile per thread so that each value read feeds more "
@@ -195,7 +188,7 @@ def _confidence(case: Case, level: str) -> Confidence:
     """What is busier than all other levels is the limit; with DRAM's speed unknown, DRAM can be, and so can the SM."""
     if SM not in case.needs and 100 * case.needs.get(level, 1.0) < NEAR_ROOF.value:
         return "guess"
-    return "inferred" if "dram" in case.needs or case.is_told(level) or _is_busiest(case, level) else "guess"
+    return "inferred" if "dram" in case.needs or _is_busiest(case, level) else "guess"
 
 
 def _reuse(case: Case, fraction: float, *below: str) -> Saving:
@@ -246,15 +239,14 @@ def _beside_accesses(case: Case) -> Mapping[str, float]:
 def _headline(case: Case, level: str, fraction: float, *, near: bool) -> str:
     rate = rate_of(case, level)
     amount = f"{format_si(rate, 'B/s')}, " if rate is not None else ""
-    or_more, near_text = " or more" if case.is_told(level) else "", "; near its ceiling" if near else ""
-    return f"{_NAMES[level]} bandwidth: {amount}{format_percent(fraction)} of peak{or_more}{near_text}"
+    near_text = "; near its ceiling" if near else ""
+    return f"{_NAMES[level]} bandwidth: {amount}{format_percent(fraction)} of peak{near_text}"
 
 
 def _evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
-    name, rate, is_told = _NAMES[level], rate_of(case, level), case.is_told(level)
-    metric, meaning = case.light_metric(level), f"{name} busy{', at least' if is_told else ''}"
+    name, rate = _NAMES[level], rate_of(case, level)
     return (
-        Evidence(metric or LIGHT_TOLD, 100 * fraction, "%", threshold=BUSY.value, meaning=meaning),
+        Evidence(case.light_metric(level), 100 * fraction, "%", threshold=BUSY.value, meaning=f"{name} busy"),
         *((Evidence("", rate, "B/s", threshold=None, meaning=f"{name} rate"),) if rate is not None else ()),
         *case.stall_evidence("long_scoreboard", None),
     )
@@ -277,7 +269,7 @@ def _dram(case: Case) -> Iterator[RuleVerdict]:
         why=_near_text(case) if near else _dram_text(case, waited),
         action=_ACTIONS["dram" if is_full else "in-flight"],
         advice=_ADVICE["dram"] if is_full else f"{_MORE_IN_FLIGHT.format(ahead=copies_ahead(case))} {_ADVICE['dram']}",
-        confidence="measured" if (near or busiest) and not case.is_told("dram") else "inferred",
+        confidence="measured" if near or busiest else "inferred",
         saving=fewer.if_held(case.saving({}).fraction, "the same bytes"),
         evidence=(*_evidence(case, "dram", fraction), *_waited_evidence(waited)),
         location=case.place_of_stall("long_scoreboard", "lg_throttle"),
@@ -333,9 +325,8 @@ def _l2(case: Case) -> Iterator[RuleVerdict]:
     if part is not None and part.by_bytes:
         headline = _headline(case, "l2", fraction_of_parts, near=False)
     else:
-        or_more = " or more" if case.is_told("l2") else ""
         name = f"L2 {part.name}" if part is not None else "L2 bandwidth"
-        headline = f"{name}: {format_percent(fraction_of_parts)} of peak{or_more}"
+        headline = f"{name}: {format_percent(fraction_of_parts)} of peak"
     yield _l2_verdict(case, part, fraction_of_parts, headline, _evidence(case, "l2", fraction_of_parts))
 
 
@@ -458,10 +449,7 @@ def _kind_of_shared(case: Case, passes: float = 0.0) -> str:
     A larger tile feeds more arithmetic with each value: a search or a sort has none to feed, nor has a sum of integers.
     """
     feeds = case.arithmetic_fraction or SM in _beside_accesses(case)
-    if _is_queue_full(case) and not feeds and passes < WIDE_PASSES.value:
-        return "wide"
-    has_none = bool(case.told_work) and not feeds and not case.pipe("tensor")
-    return "gather" if has_none else "shared"
+    return "wide" if _is_queue_full(case) and not feeds and passes < WIDE_PASSES.value else "shared"
 
 
 def _why_l1(case: Case, kind: str, per_request: float | None) -> str:
@@ -771,9 +759,8 @@ RULES = (
         _l2,
         "The busiest part of L2 (data, tag lookups, crossbar to or from the SMs, atomic unit) against DRAM and L1, or "
         "the fabric between its halves, where that was collected and is at 80 % or more; and its bytes against DRAM's: "
-        "twice as many or fewer are hardly read again. It is a guess with DRAM's unknown, and under 80 % with "
-        "the SM's unknown. Where none was collected of a level that NVIDIA's rule names the bottleneck, it is 60 % or "
-        "more, as that rule says so from there on.",
+        "twice as many or fewer are hardly read again. It is a guess with DRAM's unknown, and under 80 % with the SM's "
+        "unknown.",
         f"{_REUSE_GAIN.format(below='DRAM')} Where L2's bytes are hardly read again, fewer of them are fewer of "
         "DRAM's: what that needs is then no bound, and its bytes are not held.",
         (_scattered("l2"), _spilled("l2"), _ATOMIC),

@@ -149,7 +149,7 @@ def _evidence(case: Case, product: _Product) -> Iterator[Evidence]:
         yield _work_evidence(case, product)
     elif pipe is not None:
         yield case.pipe_evidence(pipe, FMA_WORK.value)
-    elif not case.pipes and product.use is not None:
+    elif not case.kernel.pipes and product.use is not None:
         metric = case.light_metric("sm")
         yield Evidence(metric, 100 * product.use, "%", threshold=PIPE_BUSY.value, meaning="SM busy")
     if product.outer is not None:
@@ -247,7 +247,7 @@ def _may_be_halved(case: Case, path: str) -> bool:
 
 def _busy(case: Case, path: str) -> float | None:
     """Return how busy the pipe of a type is at most: the SM is as busy as its busiest part, where no pipe is known."""
-    if not case.pipes:
+    if not case.kernel.pipes:
         return case.utilisation.get("sm")
     pipe = next((name for name in _TYPES[path].pipes if case.pipe(name) is not None), "")
     return case.needs.get(pipe, case.pipe(pipe))
@@ -300,7 +300,7 @@ def _is_fused(case: Case, path: str) -> bool:
 
 def _counted(case: Case, path: str) -> FloatingPoint | None:
     names = _TYPES[path].counters
-    return fused_and_alone(case, _TYPES[path].name, names[0], names[1:]) if names is not None else None
+    return fused_and_alone(case, names[0], names[1:]) if names is not None else None
 
 
 def _times(case: Case, path: str) -> dict[str, float]:
@@ -339,7 +339,7 @@ def _what_holds(case: Case, product: _Product) -> str:
     after = " Arithmetic is not the limit now:"
     levels = {level: case.needs[level] for level in MEMORY if level in case.needs}
     busiest = max(levels, key=lambda level: levels[level], default=None)
-    known = product.work is not None or bool(case.pipes)
+    known = product.work is not None or bool(case.kernel.pipes)
     # L1 and shared memory bring the operands of the arithmetic, which tensor cores take in fewer and wider accesses.
     feeds = busiest == "l1" and product.in_tf32 and known and 100 * product.use >= FMA_WORK.value
     if busiest is not None and not feeds and levels[busiest] > product.use + (TWO_PASSES if known else -TWO_PASSES):

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.diagnose.nvidia_messages import PIPE_TOLD, STALLS_TOLD
 from gpuprof.diagnose.order import is_counted
 from gpuprof.diagnose.telling import escaped, telling_expression
 from gpuprof.model.kernel_names import parse_name
@@ -64,16 +63,11 @@ def unknown_of(session: Session, kernel: KernelProfile) -> str | None:
     lacking = []
     if not kernel.throughput and not kernel.roofline:
         lacking.append("how busy the units are")
-    told = {item.metric for finding in kernel.findings for item in finding.evidence}
-    if not kernel.stalls and STALLS_TOLD not in told:
+    if not kernel.stalls:
         lacking.append("why warps stall")
-    if not kernel.pipes and PIPE_TOLD not in told:
+    if not kernel.pipes:
         lacking.append("which pipe is busy")
-    if not lacking:
-        return None
-    if kind_named(source.kind).is_text:
-        return f"The text does not show {_joined(lacking)}, beyond what NVIDIA's rules say."
-    return f"The report does not show {_joined(lacking)}."
+    return f"The report does not show {_joined(lacking)}." if lacking else None
 
 
 def _why_not(kernel: KernelProfile) -> str:

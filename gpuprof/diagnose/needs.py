@@ -107,20 +107,18 @@ def needs_of(
     l1: float | None,
     active: float | None,
     busiest: float | None = None,
-    pipes: Iterable[Pipe] | None = None,
 ) -> dict[str, float]:
     """Return which fraction of its elapsed time each unit needs; what was not collected is left out.
 
     `l1` is the busy fraction of L1 with the load/store unit before it. `active` is the share of the elapsed cycles in
     which an average SM had work: what a metric tells of active cycles counts for so much of the time; unknown, nothing.
-    `busiest` is that share of the busiest SM, where nothing but the launch keeps it from work. `pipes` are what else
-    than the profile tells of the kernel's pipes.
+    `busiest` is that share of the busiest SM, where nothing but the launch keeps it from work.
     """
-    needs: dict[str, float] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
+    needs: dict[str, float] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
     needs.pop("memory", None)
     if l1 is not None:
         needs["l1"] = l1
-    for pipe in kernel.pipes if pipes is None else pipes:
+    for pipe in kernel.pipes:
         need = need_of_pipe(pipe, active)
         if need is not None:
             needs[pipe.name] = need

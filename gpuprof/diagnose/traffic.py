@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuprof.diagnose import nvidia_messages
 from gpuprof.diagnose.case import REQUESTS, WAVEFRONTS, WELL_USED, Case
 from gpuprof.diagnose.needs import LAUNCH, Saving
 from gpuprof.model.session import Evidence, Traffic
@@ -25,10 +24,8 @@ SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_
 CONFLICT_SHARE = "conflict share"
 """What evidence of bank conflicts calls their share of the passes."""
 OTHER_WAITS = "the other stalls unchanged"
-NVIDIA_ASSUMES = "what NVIDIA's rule assumes"
 _ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
 IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
-_TOLD = "rule UncoalescedGlobalAccess"
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _AMPERE, _HOPPER = 8.0, 9.0
@@ -64,14 +61,7 @@ def counted_sectors(case: Case) -> CountedSectors | None:
     if total is not None and ideal is not None:
         evidence = (*_all_sectors(case), *case.metric(IDEAL_SECTORS, "of which needed", "sector"))
         return CountedSectors(total - ideal, total, evidence)
-    told = nvidia_messages.excess_sectors(case.messages)
-    if told is None:
-        return None
-    evidence = (
-        Evidence(_TOLD, told.excess, "sector", threshold=None, meaning="excess sectors"),
-        Evidence(_TOLD, told.total, "sector", threshold=None, meaning="sectors of global accesses"),
-    )
-    return CountedSectors(told.excess, told.total, evidence)
+    return None
 
 
 def _all_sectors(case: Case) -> tuple[Evidence, ...]:
@@ -179,20 +169,17 @@ def late_share(case: Case) -> float:
 
 
 def memory_busy(case: Case) -> float | None:
-    """Return the need of the busiest memory level; None where one that could be was not collected.
-
-    What NVIDIA's rule says that it is at least does not tell what it is at most.
-    """
-    overall, l1 = case.utilisation.get("memory"), l1_speed(case)
-    levels = [None if case.is_told(level) else case.needs.get(level) for level in ("dram", "l2")] + [l1]
+    """Return the need of the busiest memory level; None where one that could be was not collected."""
+    overall = case.utilisation.get("memory")
+    levels = (case.needs.get("dram"), case.needs.get("l2"), l1_speed(case))
     known = [level for level in (*levels, overall) if level is not None]
     return max(known) if overall is not None or None not in levels else None
 
 
 def l1_speed(case: Case) -> float | None:
     """Return the need of L1, None where only the load/store unit's part or a lower bound of it is known."""
-    told = case.is_told("l1") and "memory" not in case.utilisation
-    whole = any(unit.unit == "l1" for unit in case.kernel.throughput) and not told
+    is_bound = case.is_at_least("l1") and "memory" not in case.utilisation
+    whole = any(unit.unit == "l1" for unit in case.kernel.throughput) and not is_bound
     whole = whole or case.number(WAVEFRONTS) is not None
     return case.needs.get("l1") if whole else None
 

@@ -31,7 +31,6 @@ from gpuprof.model.kernel_kinds import COMMUNICATION, kind_named
 from gpuprof.model.run_totals import busy_share, is_part
 from gpuprof.model.session import Finding, KernelProfile, OperatorBytes, OperatorFlop, RunVerdict, Session
 from gpuprof.model.timed import GRAPH_REPLAY
-from gpuprof.model.told import OR_MORE
 from gpuprof.units import format_percent, format_si
 
 UNIT_CEILINGS = {
@@ -343,7 +342,7 @@ def _no_unit(kernel: KernelProfile, busy: _Reached | None) -> str:
 
     A unit of which it was not collected can be busier than all others.
     """
-    most = max((unit.fraction for unit in kernel.throughput if unit.definition is None), default=0.0)
+    most = max((unit.fraction for unit in kernel.throughput if unit.is_exact), default=0.0)
     share = format_percent(min(1.0, max(most, (busy.fraction if busy is not None else None) or 0.0)))
     unknown = [_UNITS[unit] for unit in units_not_collected(kernel)]
     if busy is not None and busy.or_more:
@@ -393,8 +392,7 @@ def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
     if finding.rule == "dram-bandwidth":
         dram = next((unit for unit in kernel.throughput if unit.unit == "dram"), None)
         fraction = dram.fraction if dram is not None else None
-        or_more = " or more" if dram is not None and dram.definition == OR_MORE else ""
-        text = f"is at {format_percent(fraction)}{or_more} of" if fraction is not None else "is near the ceiling of"
+        text = f"is at {format_percent(fraction)} of" if fraction is not None else "is near the ceiling of"
         ceiling = UNIT_CEILINGS["dram"]
         reached = _Reached(_UNITS["dram"], ceiling, fraction)
         return _State("at-roof", f"{text} {ceiling}: only moving fewer bytes helps", reached)

@@ -30,6 +30,7 @@ JudgedPart = Literal["all", "steps", "repetition"]
 RooflineBound = Literal["memory", "compute"]
 ThroughputUnit = Literal["sm", "memory", "dram", "l2", "l1"]
 THROUGHPUT_UNITS: tuple[ThroughputUnit, ...] = get_args(ThroughputUnit)
+ThroughputBound = Literal["at-least", "at-most"]
 StallFamily = Literal["counter", "sampled", "sampled-not-issued"]
 Language = Literal["source", "sass"]
 

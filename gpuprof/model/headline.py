@@ -18,7 +18,6 @@ from gpuprof.model.session import (
     Stall,
 )
 from gpuprof.model.stalls import NOT_STALLED
-from gpuprof.model.told import OR_LESS, OR_MORE
 
 TWO_PASSES = 0.02
 """What one counter can differ by in two passes of ncu; memory as a whole repeats its busiest part but for that."""
@@ -76,9 +75,9 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
     where L1 is, too, and none of the three explains it.
     """
     all_units = [unit for unit in kernel.throughput if unit.unit != "memory"]
-    units = [unit for unit in all_units if unit.definition in (None, OR_MORE)]
+    units = [unit for unit in all_units if unit.is_exact or unit.bound == "at-least"]
     busiest = max(units, key=lambda unit: unit.fraction, default=None)
-    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
+    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
     memory = known.get("memory")
     if busiest is None and memory is not None:
         return NearestLimit("memory", memory)
@@ -86,11 +85,11 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
         at_most = max(all_units, key=lambda unit: unit.fraction, default=None)
         return NearestLimit(at_most.unit, at_most.fraction, or_less=True) if at_most is not None else None
     unit, fraction = busiest.unit, busiest.fraction
-    if memory is None or busiest.definition == OR_MORE:
-        return NearestLimit(unit, fraction, or_more=busiest.definition == OR_MORE)
+    if memory is None or busiest.bound == "at-least":
+        return NearestLimit(unit, fraction, or_more=busiest.bound == "at-least")
     if memory > fraction + TWO_PASSES or (unit == "sm" and memory >= fraction - TWO_PASSES):
         unit, fraction = "memory", memory
-    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition in (None, OR_LESS)}
+    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact or unit.bound == "at-most"}
     levels = {level: known[level] for level in ("dram", "l2", "l1") if level in known}
     if unit == "memory" and levels.keys() >= {"dram", "l2"}:
         busier = max(levels, key=lambda level: levels[level])
@@ -106,7 +105,7 @@ def units_not_collected(kernel: KernelProfile) -> tuple[str, ...]:
 
     The throughput of memory is that of its busiest level, whichever that is.
     """
-    known = {unit.unit for unit in kernel.throughput if unit.definition != OR_MORE}
+    known = {unit.unit for unit in kernel.throughput if unit.bound != "at-least"}
     levels = () if "memory" in known else ("dram", "l2", "l1")
     return tuple(unit for unit in ("sm", *levels) if unit not in known)
 

@@ -14,7 +14,6 @@ from gpuprof.model.field_types import ThroughputUnit
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Finding, KernelProfile, Session, Throughput
-from gpuprof.model.told import OR_LESS
 
 _RULE = "l2-bandwidth"
 _WHY = "L2's own figure is above that of all memory: it counts the fabric between the halves of L2"
@@ -28,19 +27,19 @@ def with_l2_bounded(throughput: tuple[Throughput, ...]) -> tuple[Throughput, ...
     """
     units = {unit.unit: unit for unit in throughput}
     l2, memory = units.get("l2"), units.get("memory")
-    if l2 is None or memory is None or l2.definition != OR_LESS:
+    if l2 is None or memory is None or l2.bound != "at-most":
         return throughput
     if _is_alone(units, memory) and memory.fraction <= l2.fraction + TWO_PASSES:
         bounded = Throughput("l2", memory.fraction)
     else:
-        bounded = Throughput("l2", min(l2.fraction, memory.fraction), OR_LESS)
+        bounded = Throughput("l2", min(l2.fraction, memory.fraction), bound="at-most")
     return tuple(bounded if unit is l2 else unit for unit in throughput)
 
 
 def _is_alone(units: Mapping[ThroughputUnit, Throughput], memory: Throughput) -> bool:
     """Return whether neither DRAM nor L1 is as busy as memory as a whole, as far as both are known."""
     dram, l1 = units.get("dram"), units.get("l1")
-    if dram is None or l1 is None or dram.definition is not None or l1.definition is not None:
+    if dram is None or l1 is None or not dram.is_exact or not l1.is_exact:
         return False
     return max(dram.fraction, l1.fraction) + TWO_PASSES < memory.fraction
 
@@ -64,7 +63,7 @@ def without_fabric(session: Session) -> Session:
 
 
 def _counts_fabric(kernel: KernelProfile) -> bool:
-    units = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
+    units = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
     return "l2" in units and "memory" in units and units["l2"] > units["memory"]
 
 

@@ -46,7 +46,7 @@ from gpuprof.model.quantities import (
     no_value,
     tensor_split,
 )
-from gpuprof.model.recorded import Launch, Missing, RuleResult, printed_rounding
+from gpuprof.model.recorded import Launch, Missing, printed_rounding
 from gpuprof.model.roofline import Roof, is_possible, roofline_point
 from gpuprof.model.session import (
     KernelProfile,
@@ -60,7 +60,6 @@ from gpuprof.model.session import (
     Work,
 )
 from gpuprof.model.stalls import LEAST_SAMPLES, stall_breakdown
-from gpuprof.model.told import OR_LESS, OR_MORE, ToldWarps, bottleneck, messages_of, told_warps
 from gpuprof.units import format_si
 
 _FLOP_PER_HFMA2 = 4
@@ -160,12 +159,10 @@ class _LaunchAnalysis(Struct):
         work = tuple(self._work())
         traffic = tuple(self._traffic())
         self.above_ceiling = frozenset(self._above_ceiling(work, traffic))
-        messages = messages_of(launch.details)
         busy = (unit for unit in self._throughput(traffic) if self._can_be(f"throughput.{unit.unit}", unit.fraction))
-        throughput = self._with_bottleneck(with_l2_bounded(tuple(busy)), messages)
-        told = told_warps(messages)
-        scheduler = self._scheduler(told)
-        occupancy = self._occupancy(scheduler, told)
+        throughput = with_l2_bounded(tuple(busy))
+        scheduler = self._scheduler()
+        occupancy = self._occupancy(scheduler)
         stalls = self._stalls()
         pipes = tuple(pipe for pipe in self._pipes() if self._can_be(f"pipe.{pipe.name}", pipe.fraction))
         duration_s = self.clocks.duration_s
@@ -420,9 +417,13 @@ class _LaunchAnalysis(Struct):
             is_known = moved is not None or by_parts is not None
             busy = self._quantity(f"throughput.{unit}", self.clocks, quiet=is_known)
             if busy is not None:
-                said = {"derived": busy.definition, "estimated": OR_MORE}
-                is_bound = unit == "l2" and len(busy.metrics) == 1 and self._may_have_fabric()
-                yield Throughput(unit, busy.value / 100, OR_LESS if is_bound else said.get(busy.basis))
+                counts_fabric = unit == "l2" and len(busy.metrics) == 1 and self._may_have_fabric()
+                if counts_fabric:
+                    yield Throughput(unit, busy.value / 100, bound="at-most")
+                elif busy.basis == "estimated":
+                    yield Throughput(unit, busy.value / 100, bound="at-least")
+                else:
+                    yield Throughput(unit, busy.value / 100, busy.definition if busy.basis == "derived" else None)
             elif moved is not None:
                 yield Throughput(unit, moved)
             elif by_parts is not None:
@@ -440,19 +441,8 @@ class _LaunchAnalysis(Struct):
         known = [pipe.value for pipe in pipes if pipe is not None and pipe.basis == "counted"]
         if issue is None or not known:
             return None
-        return Throughput("sm", max(issue.value / 100, *known), None if len(known) == len(pipes) else OR_MORE)
-
-    def _with_bottleneck(
-        self, throughput: tuple[Throughput, ...], messages: tuple[RuleResult, ...]
-    ) -> tuple[Throughput, ...]:
-        """Add the memory level that NVIDIA's rule names, where how busy it is was not collected."""
-        known = {unit.unit: unit.fraction for unit in throughput}
-        told = bottleneck(messages, known.get("sm"))
-        if told is None or told.unit in known:
-            return throughput
-        # It is what makes memory as busy as it is, and no other level is busier.
-        others = (unit.fraction for unit in throughput if unit.unit != "sm" and unit.definition is None)
-        return (*throughput, Throughput(told.unit, max((told.at_least, *others)), OR_MORE))
+        is_whole = len(known) == len(pipes)
+        return Throughput("sm", max(issue.value / 100, *known), bound=None if is_whole else "at-least")
 
     def _dram_fraction(self, traffic: tuple[Traffic, ...]) -> float | None:
         """Return the counted bytes of DRAM over what it can move: its throughput, where no counter tells that."""
@@ -471,17 +461,13 @@ class _LaunchAnalysis(Struct):
             why = "the report has no pipe utilisation (sm__pipe_…, sm__inst_executed_pipe_…)"
             self.missing.append(Missing("pipes", why, "collect with ncu --section ComputeWorkloadAnalysis"))
 
-    def _scheduler(self, told: ToldWarps) -> Scheduler | None:
-        """Return what the schedulers did, as counted or told; None where the report says nothing of it."""
-        issue, eligible, active = (
-            counted.value if counted is not None else by_rule
-            for what, by_rule in (
-                ("issue-active", told.issue_active),
-                ("eligible-warps", told.eligible_warps),
-                ("active-warps", told.active_warps),
-            )
-            for counted in (self._quantity(f"scheduler.{what}", self.clocks, quiet=True),)
+    def _scheduler(self) -> Scheduler | None:
+        """Return issue slots, eligible and active warps; None if none of them was collected."""
+        counted = (
+            self._quantity(f"scheduler.{what}", self.clocks, quiet=True)
+            for what in ("issue-active", "eligible-warps", "active-warps")
         )
+        issue, eligible, active = (quantity.value if quantity is not None else None for quantity in counted)
         if issue is not None and not self._can_be("scheduler.issue-active", issue):
             issue = None
         if issue is None and eligible is None and active is None:
@@ -531,18 +517,15 @@ class _LaunchAnalysis(Struct):
             return None
         return blocks / (resident * sms)
 
-    def _occupancy(self, scheduler: Scheduler | None, told: ToldWarps) -> Occupancy:
+    def _occupancy(self, scheduler: Scheduler | None) -> Occupancy:
         """Compute the theoretical occupancy; where that is not known or the report has another, take the report's own.
 
-        The achieved one is also what the schedulers held of the warps that they can. What was not recorded NVIDIA's
-        rules may tell.
+        The achieved one also follows from the active warps of a scheduler and its slots.
         """
         metrics = self.launch.metrics
         achieved = metrics.number("sm__warps_active.avg.pct_of_peak_sustained_active")
         if achieved is None:
             achieved = metrics.number("smsp__warps_active.avg.pct_of_peak_sustained_active")
-        if achieved is None and told.achieved is not None:
-            achieved = _FULL * told.achieved
         if achieved is None and scheduler is not None and scheduler.active_warps is not None and scheduler.warp_slots:
             achieved = _FULL * scheduler.active_warps / scheduler.warp_slots
         if achieved is None:
@@ -559,8 +542,6 @@ class _LaunchAnalysis(Struct):
         reported = metrics.number("sm__maximum_warps_per_active_cycle_pct")
         if computed is not None and (reported is None or abs(_FULL * computed.fraction - reported) <= _SAME_OCCUPANCY):
             return Occupancy(computed.fraction, achieved_fraction, computed.limiters)
-        if reported is None and told.theoretical is not None:
-            return Occupancy(told.theoretical, achieved_fraction, told.limiters)
         if reported is None:
             return self._reached(achieved_fraction)
         return Occupancy(

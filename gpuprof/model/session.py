@@ -40,6 +40,7 @@ from gpuprof.model.field_types import (
     Severity,
     StallFamily,
     StripKind,
+    ThroughputBound,
     ThroughputUnit,
     Whole,
     Word,
@@ -167,15 +168,25 @@ class Throughput(Struct, frozen=True):
     """Nsight Compute's speed of light of one unit: its busiest part, as a fraction of that part's peak over all
     elapsed cycles.
 
-    `definition` says so where only another fraction was recorded, such as that "of active cycles", or where NVIDIA's
-    rule, or some of the unit's parts, tell no more than a lower bound.
+    `definition` says so where only another fraction was recorded, such as that "of active cycles". The fraction is only
+    a bound if some of the unit's parts were recorded, or a figure that counts more than the unit.
     """
 
     unit: Annotated[ThroughputUnit, about("hardware unit; memory: caches, their links and DRAM together")]
     fraction: Annotated[Fraction, about("of the peak")]
-    definition: Annotated[
-        str | None, about("what it is a fraction of, where not of all elapsed cycles; or that it is no less")
-    ] = None
+    definition: Annotated[str | None, about("what it is a fraction of, where not of all elapsed cycles")] = None
+    bound: Annotated[ThroughputBound | None, about("whether it is only a lower or an upper bound")] = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the fraction is of all elapsed cycles, and no bound."""
+        return self.definition is None and self.bound is None
+
+    @property
+    def note(self) -> str:
+        """What the fraction is beyond a number, in words: "of active cycles", "or more"; empty if nothing."""
+        words = {"at-least": "or more", "at-most": "or less"}
+        return self.definition or (words[self.bound] if self.bound is not None else "")
 
 
 class Occupancy(Struct, frozen=True):

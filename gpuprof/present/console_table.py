@@ -48,7 +48,7 @@ _MARKS = {
     " no ceiling": "no ceiling: work and traffic are known, the GPU's peak rates are not; see --spec",
     f" {IMPOSSIBLE}": f"{IMPOSSIBLE}: a rate is above its ceiling, so the counters or the ceiling are wrong",
     "≥ ": "≥: tensor work was not collected, so the kernel may be closer to its ceiling",
-    "%+": "+: or more; only some of its parts were counted, or only NVIDIA's rule reports it",
+    "%+": "+: or more; only some of its parts were counted",
 }
 """What is said below a table in which a mark stands."""
 _HEAD_LINES = 2

@@ -26,7 +26,7 @@ def slow_text(kernel: KernelProfile, session: Session) -> str:
 
 
 def _others(kernel: KernelProfile, ceiling: str | None) -> Iterator[str]:
-    busy = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
+    busy = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
     for level, name in LEVEL_NAMES.items():
         if level in busy and UNIT_CEILINGS[level] != ceiling:
             yield f"{name} {format_percent(busy[level])}"

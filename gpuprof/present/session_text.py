@@ -73,7 +73,7 @@ def limit_text(kernel: KernelProfile) -> str:
 
 def throughput_text(unit: Throughput) -> str:
     """Write a unit's speed of light: "L1 13 % of active cycles"."""
-    what = f" {unit.definition}" if unit.definition else ""
+    what = f" {unit.note}" if unit.note else ""
     return f"{UNIT_NAMES[unit.unit]} {format_percent(unit.fraction)}{what}"
 
 

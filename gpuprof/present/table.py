@@ -6,7 +6,6 @@ from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.field_types import THROUGHPUT_UNITS
 from gpuprof.model.headline import first_finding, main_point, main_stall, nearest_limit
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
-from gpuprof.model.told import OR_LESS, OR_MORE
 
 Cell = str | int | float | None
 
@@ -79,7 +78,7 @@ def _roofline_cells(kernel: KernelProfile) -> dict[str, Cell]:
 
 
 def _limit_cells(kernel: KernelProfile) -> dict[str, Cell]:
-    throughput = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition not in (OR_LESS, OR_MORE)}
+    throughput = {unit.unit: unit.fraction for unit in kernel.throughput if unit.bound is None}
     limit, stall, scheduler = nearest_limit(kernel), main_stall(kernel), kernel.scheduler
     cells: dict[str, Cell] = {f"throughput_{unit}": throughput.get(unit) for unit in THROUGHPUT_UNITS}
     return cells | {

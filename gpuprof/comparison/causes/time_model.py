@@ -122,7 +122,7 @@ def busy_fractions(kernel: KernelProfile) -> dict[str, float]:
     busy, it is L1. What it calls the SM is the busiest of its pipes and the issue slots.
     """
     needs = {unit: need for unit, need in needs_of(kernel, None, None).items() if unit != LAUNCH}
-    known_units = {unit.unit: unit.fraction for unit in kernel.throughput if unit.definition is None}
+    known_units = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
     memory = known_units.get("memory")
     others = max(known_units.get("dram", 1.0), known_units.get("l2", 1.0))
     if "l1" not in needs and memory is not None and memory > others + _ALIKE:

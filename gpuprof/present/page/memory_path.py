@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from gpuprof.hardware.specs import LEVELS
 from gpuprof.model.session import KernelProfile, Traffic
-from gpuprof.model.told import OR_LESS, OR_MORE
 from gpuprof.present.session_text import LEVEL_NAMES, NOT_COLLECTED, UNIT_NAMES
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si
@@ -91,7 +90,7 @@ def _fraction_of_peak(kernel: KernelProfile, level: str) -> tuple[dict[str, floa
 
 
 def _busy(kernel: KernelProfile, level: str) -> float | None:
-    known = (unit for unit in kernel.throughput if unit.definition not in (OR_LESS, OR_MORE))
+    known = (unit for unit in kernel.throughput if unit.bound is None)
     return next((unit.fraction for unit in known if unit.unit == level), None)
 
 

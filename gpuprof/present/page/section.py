@@ -163,7 +163,7 @@ def _issue_text(scheduler: Scheduler) -> str:
 
 
 def _unit_name(unit: Throughput) -> str:
-    return UNIT_NAMES[unit.unit] + (f", {unit.definition}" if unit.definition else "")
+    return UNIT_NAMES[unit.unit] + (f", {unit.note}" if unit.note else "")
 
 
 def _pipes_of(kernel: KernelProfile) -> str:
