@@ -115,8 +115,8 @@ def example_of(rule: str, what: str) -> Example:
     return next(example for example in EXAMPLES if (example.rule, example.what) == (rule, what))
 
 
-COMPUTED = ("launch__grid_size", "launch__block_size", REPORTED_OCCUPANCY, "rule ")
-"""Read from the launch itself, computed from it, and NVIDIA's messages."""
+COMPUTED = ("launch__grid_size", "launch__block_size", REPORTED_OCCUPANCY)
+"""Read from the launch itself, or computed from it."""
 
 
 @each_row("example", named(EXAMPLES))
@@ -160,7 +160,6 @@ def busy_metric(unit: str) -> str:
         ("shared-bandwidth", "busy", SHARED_BUSY, 70, "%", limits.BUSY),
         ("host-memory-traffic", "a third of the misses", "", 30, "%", limits.HOST_SHARE),
         ("uncoalesced-global", "by excess counters", "", 60, "%", coalescing.EXCESS),
-        ("uncoalesced-global", "by NVIDIA's message", "rule UncoalescedGlobalAccess", 600, "sector", None),
         ("uncoalesced-global", "by passes through L1 (basic set)", "", 8, "wavefront/request", limits.MANY_WAVEFRONTS),
         ("shared-bank-conflict", "by excess wavefronts", "", 40, "%", access.CONFLICTS),
         ("shared-bank-conflict", "by the hardware's count", stall_metric("mio_throttle"), 20, "%", None),

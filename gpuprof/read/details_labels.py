@@ -278,10 +278,8 @@ _SECTIONS = MappingProxyType(
         "PM Sampling": _PM_SAMPLING,
     }
 )
-SECTIONS = frozenset(_SECTIONS)
-"""The names of ncu's sections."""
-_LABELS = frozenset(label for named in _SECTIONS.values() for label in named)
-_SCALED = frozenset({"s", "Hz", "byte"})
+_COMMON = ("launch__", "gpu__time_duration")
+_CLOCK = "__cycles_elapsed.avg.per_second"
 # Where one label of one section has a metric for each unit.
 _BY_UNIT = MappingProxyType(
     {
@@ -330,14 +328,14 @@ def section_of(rows: Iterable[tuple[str, str]]) -> str | None:
     return next(iter(named), None) if len({*map(tuple, named.values())}) == 1 else None
 
 
-def labels() -> frozenset[str]:
-    """Return the labels of all sections."""
-    return _LABELS
-
-
-def needs_unit(name: str) -> bool:
-    """Tell whether ncu scales a metric's unit: without it a number means nothing."""
-    return not _SCALED.isdisjoint(ncu_unit(unit_of(name) or "")[1].split("/"))
+def counter_labels() -> frozenset[str]:
+    """Return the labels of all counters, without those that any program prints: Duration, Block Size, clocks."""
+    return frozenset(
+        label
+        for named in _SECTIONS.values()
+        for label, name in named.items()
+        if not name.startswith(_COMMON) and not name.endswith(_CLOCK)
+    )
 
 
 def is_known(section: str, label: str, unit: str, body: str = "") -> bool:

@@ -9,8 +9,6 @@ wrote the document.
 Sections before any such line are a launch whose kernel has no name here, and one that comes again begins the next. So
 does a table without its section's line that has a label again.
 
-Where there is no such output, its tables that someone has rewritten are read (`rewritten_tables`).
-
 Three things that ncu never does tell damage: it prints no section of a launch twice, opens no second table in a section
 without a name, and ends every value where the dashes end. Such a second table is read if its labels say what it is.
 """
@@ -29,7 +27,6 @@ from gpuprof.read.printed_pages import refuse_too_many, report_of
 from gpuprof.read.printed_refusal import other_page, refusal
 from gpuprof.read.printed_sections import COLUMNS, TextLaunch, TextMetric, TextRule
 from gpuprof.read.printed_table import PrintedTable
-from gpuprof.read.rewritten_tables import may_be_rewritten, rewritten
 from gpuprof.units import ncu_unit
 
 _PROCESS = re.compile(r"\[(?P<process>\d+)\] (?P<name>.+)@(?P<host>[^\s@]+)")
@@ -63,9 +60,7 @@ def has_launch(text: str) -> bool:
     """Tell whether a line names a launch as ncu prints it, or sections are there without such a line."""
     if "Context " in text and any(launch_in(line, before) is not None for _, before, line in lines_of(text)):
         return True
-    if ("Section: " in text or _HEADER.search(text) is not None) and _pages_of(text).launches:
-        return True
-    return may_be_rewritten(text) and bool(rewritten(text).launches)
+    return ("Section: " in text or _HEADER.search(text) is not None) and bool(_pages_of(text).launches)
 
 
 def read_ncu_text(text: str, file: str, sha256: str) -> Report:
@@ -74,11 +69,6 @@ def read_ncu_text(text: str, file: str, sha256: str) -> Report:
     pages = _pages_of(text)
     launches = pages.launches
     problems = [*pages.problems(is_whole=text.endswith(("\n", "\r")))]
-    tables = rewritten(text) if may_be_rewritten(text) else None
-    if tables is not None and tables.launches and not any(launch.metrics for launch in launches):
-        launches, problems = tables.launches, [*tables.problems()]
-    elif tables is not None and tables.launches:
-        problems.append("the tables of ncu that are rewritten in this text, beside its output, are not read")
     if not launches:
         raise refusal(text, file)
     table = PrintedTable(
@@ -109,22 +99,17 @@ def _tell_unnamed(launches: Sequence[TextLaunch], text: str) -> Iterator[str]:
         return
     capabilities = set(_CAPABILITY.findall(text))
     capability = capabilities.pop() if len(capabilities) == 1 else ""
-    nameless = [launch for launch in unnamed if "Kernel Name" not in launch.cells]
-    for launch in unnamed:
+    for number, launch in enumerate(unnamed, start=1):
         launch.cells["CC"] = capability
-    for number, launch in enumerate(nameless, start=1):
-        launch.cells["Kernel Name"] = "(unnamed)" if len(nameless) == 1 else f"(unnamed {number})"
+        launch.cells["Kernel Name"] = "(unnamed)" if len(unnamed) == 1 else f"(unnamed {number})"
     whose = "the launch" if len(unnamed) == 1 else f"{len(unnamed)} launches, the first of them the one"
     its = "its" if len(unnamed) == 1 else "their"
-    lacking = f"{f'{its} kernel, ' if nameless else ''}the shape of {its} grid, {its} stream"
+    lacking = f"{its} kernel, the shape of {its} grid, {its} stream"
     if capability:
         lacking += f" are not known, and {its} GPU is taken to have the compute capability {capability} of this text"
     else:
         lacking += f" and {its} GPU are not known"
     yield f"no line names {whose} whose sections start in line {unnamed[0].line}: {lacking}"
-    called = [f"{launch.cells['Kernel Name']} {launch.called!r}" for launch in nameless if launch.called]
-    if called:
-        yield f"the text calls {', '.join(called)}"
 
 
 class _Columns(Struct):

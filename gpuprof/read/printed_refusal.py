@@ -6,7 +6,7 @@ import re
 import shlex
 
 from gpuprof.errors import InputError
-from gpuprof.read.rewritten_tables import looks_rewritten
+from gpuprof.read.details_labels import counter_labels
 
 HINT = "export a report with `ncu --import FILE.ncu-rep --page raw --csv > FILE.csv`"
 _LONGEST_PATH = 300
@@ -32,8 +32,9 @@ _NO_LAUNCH = (
     'no line starts with "ID","Process ID", none names a launch as ncu does, kernel(float *) (16, 1, 1)x(256, 1, 1), '
     "Context 1, Stream 7, Device 0, CC 9.0, and there is no Section: GPU Speed Of Light Throughput with its table"
 )
-_REWRITTEN = "looks like ncu's table rewritten: too few of its rows have a label, a unit and a value as ncu prints them"
 _HINT_REWRITTEN = f"paste what `ncu --import FILE.ncu-rep --page details` prints, or {HINT}"
+_LONGEST_DOCUMENT = 2**20
+_UNIT_BEHIND = re.compile(r" ?[(\[].*")
 
 
 def ncu_messages(text: str, level: str) -> list[str]:
@@ -62,7 +63,23 @@ def refusal(text: str, file: str) -> InputError:
     page = other_page(text)
     if page is None and _SECTION.search(text):
         page = "part of ncu's output: it has sections, and no number of theirs that can be read"
-    if page is None and looks_rewritten(text):
-        return InputError(f"{file} {_REWRITTEN}", _HINT_REWRITTEN)
+    rewritten = _rewritten_label(text) if page is None else None
+    if rewritten is not None:
+        line, label = rewritten
+        found = f"ncu's {label!r} in line {line}, but not as ncu prints it"
+        return InputError(f"{file} has {found}: only ncu's own output is read", _HINT_REWRITTEN)
     said = f"is {page}" if page is not None else f"is not output of ncu: {_NO_LAUNCH}"
     return InputError(f"{file} {said}", HINT)
+
+
+def _rewritten_label(text: str) -> tuple[int, str] | None:
+    """Return line and label of the first ncu counter in a table or list of label and value; None if there is none."""
+    labels = {label.casefold(): label for label in counter_labels()}
+    for number, line in enumerate(text[:_LONGEST_DOCUMENT].splitlines(), start=1):
+        if "|" not in line and ":" not in line:
+            continue
+        for cell in re.split("[|:]", line):
+            label = _UNIT_BEHIND.sub("", cell.strip(" \t>*`-")).casefold()
+            if label in labels:
+                return number, labels[label]
+    return None

@@ -77,13 +77,12 @@ class TextMetric(Struct):
 class TextLaunch(Struct):
     """What is printed of a launch: the cells of its own line, if that is there, its metrics, and what rules say.
 
-    `strays` are tables without the line of their section. What the text calls a launch without a name is `called`.
+    `strays` are tables without the line of their section.
     """
 
     line: int
     cells: dict[str, str]
     is_named: bool = True
-    called: str = ""
     metrics: list[TextMetric] = field(default_factory=list)
     strays: list[list[TextMetric]] = field(default_factory=list)
     rules: list[TextRule] = field(default_factory=list)
