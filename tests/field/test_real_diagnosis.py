@@ -81,7 +81,7 @@ def test_findings_agree_with_nvidias_own_rules(monkeypatch: pytest.MonkeyPatch) 
     spec.loader.exec_module(tool)
     monkeypatch.setattr(tool, "read_file", read_once)
     monkeypatch.setattr(tool, "gpuprof", SimpleNamespace(load=session_of))
-    paths = sorted(path for path in folder().rglob("*") if path.name.endswith(tuple(tool.SUFFIXES)))
+    paths = sorted(path for path in folder().rglob("*") if path.name.endswith(tool.REPORTS))
     judged = [case for path in paths for case in tool.compare(path) if case.claim.left_out is None]
     apart = [f"{case.file} #{case.kernel.id}: {case.claim.cause}" for case in judged if not case.agrees]
     assert len(judged) > 100
