@@ -17,10 +17,10 @@ from gpuprof.model.recorded import (
     CodeListing,
     Dim3,
     EmbeddedProgram,
-    FixedDetails,
     Launch,
     LaunchDetails,
     Missing,
+    NoDetails,
     ProfiledInstruction,
     RuleResult,
 )
@@ -167,7 +167,7 @@ class Made:
     histograms: Mapping[str, Mapping[str | int, float]] = field(default_factory=dict)
     grid: Dim3 | None = FULL_GRID
     block: Dim3 | None = (256, 1, 1)
-    details: LaunchDetails = field(default_factory=FixedDetails)
+    details: LaunchDetails = field(default_factory=NoDetails)
     name: str = "kernel"
     device: RecordedDevice = builders.A100
 
@@ -213,7 +213,7 @@ def made(
     name: str = "kernel",
 ) -> Made:
     """A launch with all these metrics."""
-    return Made({}, histograms or {}, grid, block, details or FixedDetails(), name).plus(*parts)
+    return Made({}, histograms or {}, grid, block, details or NoDetails(), name).plus(*parts)
 
 
 def coded(*runs: tuple[str, float]) -> Made:

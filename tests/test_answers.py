@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from gpuprof.model.answers import with_answers
-from gpuprof.model.recorded import FixedDetails, Launch, Report, RuleResult
+from gpuprof.model.recorded import Launch, Report
 from tests import builders
+from tests.kernels import Program
 from tests.table import each_row
 
 LIMIT, ANSWER, TIME = "sm__cycles_active.avg", "smsp__inst_executed.sum", "gpu__time_duration.sum"
@@ -52,10 +53,10 @@ def test_a_launch_has_the_counters_of_both_runs_and_the_time_of_the_first() -> N
 
 
 def test_instances_and_details_are_those_of_the_second_run() -> None:
-    told = FixedDetails((RuleResult("rule", "section", "kind", "title", "message"),))
-    second = replace(answered(UP), metrics=builders.metrics({ANSWER: 2.0}, {ANSWER: SAMPLES}), details=told)
+    program = Program(machine=b"code")
+    second = replace(answered(UP), metrics=builders.metrics({ANSWER: 2.0}, {ANSWER: SAMPLES}), details=program)
     ((one,), _) = with_answers([report(limited(UP))], [report(second)])
-    assert one.metrics.instances(ANSWER) == SAMPLES and one.details == told
+    assert one.metrics.instances(ANSWER) == SAMPLES and one.details == program
 
 
 @each_row(

@@ -13,7 +13,7 @@ from benchmarks.diagnosis.case_file import read_case
 from benchmarks.diagnosis.nvidia import said
 from benchmarks.diagnosis.score import Outcome, judged, score, totals
 from benchmarks.diagnosis.table import case_rows, rate_rows
-from gpuprof.model.recorded import FixedDetails, Launch, RuleResult
+from gpuprof.model.recorded import Launch, NoDetails, RuleResult
 from gpuprof.model.session import Finding, Location, Occupancy
 from tests.hand_made import finding, kernel
 from tests.kernels import busy
@@ -64,8 +64,17 @@ def case(folder: Path, **lines: str | None) -> Case:
     return read_case(folder / "doubles.yaml")
 
 
+class Said(NoDetails, frozen=True):
+    """What NVIDIA's rules say of a launch without code."""
+
+    results: tuple[RuleResult, ...] = ()
+
+    def rule_results(self) -> tuple[RuleResult, ...]:
+        return self.results
+
+
 def launch(*results: RuleResult) -> Launch:
-    return Launch("slow", "slow", 0, details=FixedDetails(results))
+    return Launch("slow", "slow", 0, details=Said(results))
 
 
 def message(rule: str, text: str, speedup: float | None = None, title: str = "", kind: str = "warning") -> RuleResult:

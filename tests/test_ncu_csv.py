@@ -273,15 +273,12 @@ def test_a_label_is_told_apart_by_its_section_and_names_the_section_if_it_is_unk
     )  # fmt: skip
 
 
-def test_rules_are_the_details_of_their_launch() -> None:
+def test_rows_of_rules_are_no_metrics_and_no_damage() -> None:
     speedup = ("Occupancy", "", "", "", "TheoreticalOccupancy", "OPT", "Line 1,\nline 2", "global", "45.64")
     plain = ("SpeedOfLight", "", "", "", "SOLBottleneck", "WRN", "Small grid", "", "")
     metric = ("Launch Statistics", "Threads", "thread", "32", "")
     report = read(as_csv(LAUNCH + METRIC + RULE + SPEEDUP, *(launch_cells() + row for row in (metric, speedup, plain))))
-    first, second = report.launches[0].details.rule_results()
-    assert (first.rule, first.section, first.kind) == ("TheoreticalOccupancy", "Occupancy", "optimization")
-    assert (first.message, first.speedup_percent, first.speedup_scope) == ("Line 1,\nline 2", 45.64, "global")
-    assert (second.kind, second.speedup_percent, second.speedup_scope) == ("warning", None, None)
+    assert report.launches[0].metrics.names() == ("launch__thread_count",)
     assert report.warnings == ()
 
 

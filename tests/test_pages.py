@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gpuprof.api import load
 from gpuprof.model.analyse import analyse
 from gpuprof.model.pages import with_pages_together
-from gpuprof.model.recorded import FixedDetails, Launch, Report, RuleResult
+from gpuprof.model.recorded import Launch, Report
 from tests import builders
 
 TIME, L1, LSU = "gpu__time_duration.sum", "l1tex__throughput.avg.pct_of_peak_sustained_elapsed", "sm__pipe_lsu.avg"
@@ -56,12 +56,10 @@ def test_pages_of_one_launch_are_one_launch_in_every_view(tmp_path: Path) -> Non
 def test_the_first_launch_of_a_page_is_the_first_of_each_other() -> None:
     every = [{TIME: 1.0, REGISTERS: 40}, {TIME: 2.0, REGISTERS: 40}, {L1: 10.0, REGISTERS: 40}, {L1: 20.0}]
     launches = [builders.launch(values) for values in every]
-    launches[2] = replace(launches[2], details=FixedDetails((RuleResult("r", "s", "OPT", "t", "m"),)))
     report = with_pages_together(text_of(*launches, builders.launch({TIME: 3.0}, name="other")))
     assert [launch.name for launch in report.launches] == ["kernel", "kernel", "other"]
     first, second, _ = report.launches
     assert (first.metrics.number(TIME), first.metrics.number(L1), second.metrics.number(L1)) == (1.0, 10.0, 20.0)
-    assert [rule.message for rule in first.details.rule_results()] == ["m"]
     assert "2 launches" in report.warnings[-1]
     assert [kernel.id for kernel in analyse([report], builders.hardware_of, "1").session.kernels] == [0, 1, 2]
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from msgspec.structs import replace
 
 from gpuprof.model.groups import collected
-from gpuprof.model.recorded import DictMetrics, FixedDetails, Launch, Metric, Report
+from gpuprof.model.recorded import DictMetrics, Launch, Metric, Report
 from gpuprof.model.sources import kind_named
 from gpuprof.units import counted
 
@@ -82,5 +82,4 @@ def _united(parts: Sequence[Launch]) -> Launch | None:
             metric = table.get(name)
             if metric is not None and metrics.setdefault(name, metric).value != metric.value:
                 return None
-    rules = tuple(rule for launch in parts for rule in launch.details.rule_results())
-    return replace(parts[0], metrics=DictMetrics(metrics), details=FixedDetails(rules))
+    return replace(parts[0], metrics=DictMetrics(metrics))

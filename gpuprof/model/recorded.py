@@ -234,14 +234,12 @@ class LaunchDetails(Protocol):
         ...
 
 
-class FixedDetails(Struct, frozen=True):
-    """Details that were read at once, from a text export; none, where a source records none."""
-
-    rules: tuple[RuleResult, ...] = ()
+class NoDetails(Struct, frozen=True):
+    """What a source has that records no details, such as a text export or a trace."""
 
     def rule_results(self) -> tuple[RuleResult, ...]:
-        """Return NVIDIA's own findings."""
-        return self.rules
+        """Return nothing: the messages of a text export are not read."""
+        return ()
 
     def source_files(self) -> Mapping[str, str]:
         """Return nothing: a text export has no source."""
@@ -291,7 +289,7 @@ class Launch(Struct, frozen=True):
     block: Dim3 | None = None
     ranges: tuple[str, ...] = ()
     metrics: MetricTable = field(default_factory=lambda: DictMetrics({}))
-    details: LaunchDetails = field(default_factory=FixedDetails)
+    details: LaunchDetails = field(default_factory=NoDetails)
     mangled: str | None = None
 
 

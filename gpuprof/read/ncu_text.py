@@ -25,14 +25,13 @@ from gpuprof.read.details_labels import RAW_NAMES_SECTION, section_of
 from gpuprof.read.printed_lines import bare_line, launch_in, lines_of
 from gpuprof.read.printed_pages import refuse_too_many, report_of
 from gpuprof.read.printed_refusal import other_page, refusal
-from gpuprof.read.printed_sections import COLUMNS, TextLaunch, TextMetric, TextRule
+from gpuprof.read.printed_sections import COLUMNS, TextLaunch, TextMetric
 from gpuprof.read.printed_table import PrintedTable
 from gpuprof.units import ncu_unit
 
 _PROCESS = re.compile(r"\[(?P<process>\d+)\] (?P<name>.+)@(?P<host>[^\s@]+)")
 _SECTION = re.compile(r"Section: (?P<name>\S.*)")
-_KINDS = ("OPT", "INF", "WRN", "ERR")
-_RULE = re.compile(r"(?P<kind>\w{3})\s{1,4}(?P<text>\S.*)")
+_RULE = re.compile(r"(?:OPT|INF|WRN|ERR)\s{1,4}\S.*")
 _DASHES = re.compile(r"-{3,}(?: -{3,}){2,}")
 _RULE_BORDER = re.compile(r"-{3,} -{3,}")
 _HEADER = re.compile(r"Metric Name\s+Metric Unit\s+Metric Value\b")
@@ -149,7 +148,7 @@ class _Pages:
         self._section = self._body = self._domain = ""
         self._columns: _Columns | None = None
         self._rows: list[TextMetric] = []
-        self._rule: TextRule | None = None
+        self._is_rule = False
         self._is_stack = self._is_in_section = self._was_full = self._is_again = self._has_table = self._is_stray = (
             False
         )
@@ -232,8 +231,8 @@ class _Pages:
             self._open_unnamed()
         self._section, self._body, self._domain = section, "", ""
         self._is_in_section = is_section
-        self._columns = self._rule = None
-        self._is_stack = self._has_table = self._is_stray = False
+        self._columns = None
+        self._is_stack = self._is_rule = self._has_table = self._is_stray = False
         sections = self.launches[-1].sections
         self._is_again = is_section and section in sections
         if is_section:
@@ -247,24 +246,21 @@ class _Pages:
         elif bare.startswith("---") and _DASHES.fullmatch(bare) is not None:
             self._take_dashes(bare, line.index(bare))
         elif not bare or _RULE_BORDER.fullmatch(bare):
-            self._rule = None
+            self._is_rule = False
         elif bare.startswith("```"):
-            self._columns = self._rule = None
-            self._is_in_section, self._body = False, ""
+            self._columns = None
+            self._is_in_section, self._is_rule, self._body = False, False, ""
             if self._has_table:
                 self._section = ""
-        elif bare[:3] in _KINDS and (rule := _RULE.fullmatch(bare)) is not None:
-            self._columns = None
-            self._take_rule(rule["kind"], rule["text"])
-        elif self._rule is not None:
-            self._rule.texts.append(bare)
-        elif self._columns is not None:
+        elif _RULE.fullmatch(bare) is not None:
+            self._columns, self._is_rule = None, True
+        elif not self._is_rule and self._columns is not None:
             self._take_row(line, self._columns)
-        else:
+        elif not self._is_rule:
             self._take_loose(line, bare)
 
     def _take_loose(self, line: str, bare: str) -> None:
-        """Take a line that is in no table and goes on with no rule."""
+        """Take a line that is in no table and in no message of a rule."""
         if (row := self._loose_row(bare)) is not None:
             self._take_loose_row(row)
         elif (body := _BODY.fullmatch(bare)) is not None:
@@ -272,23 +268,15 @@ class _Pages:
             if not self._is_in_section:
                 self._section = _SECTION_OF_TABLE.get(self._body, "")
         elif self._is_in_section and line.find(bare) == self._text_place:
-            self._take_rule("", bare)
+            self._is_rule = True
         elif "Section: " in bare:
             self.launches[-1].broken_lines.append(self._line)
         else:
             self._take_range(bare)
 
-    def _take_rule(self, kind: str, text: str) -> None:
-        """Take the first line of what a rule says; one without a kind is told by its place alone."""
-        self._rule = TextRule(line=self._line, section=self._section, kind=kind, texts=[text])
-        if self._is_again or self._is_stray:
-            self.launches[-1].lost_lines.append(self._line)
-        else:
-            self.launches[-1].rules.append(self._rule)
-
     def _take_dashes(self, dashes: str, at: int) -> None:
         """Open a table's columns, or close them below its rows."""
-        self._rule = None
+        self._is_rule = False
         if self._columns is not None and self._columns.rows:
             self._columns = None
             self._settle()

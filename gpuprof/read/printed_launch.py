@@ -14,7 +14,6 @@ from gpuprof.model.recorded import (
     DictMetrics,
     Dim3,
     Launch,
-    LaunchDetails,
     Metric,
 )
 from gpuprof.model.torch_ranges import MARK, readable_range
@@ -36,7 +35,7 @@ class RecordedLaunch(Struct, frozen=True):
     device: RecordedDevice
 
 
-def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric], details: LaunchDetails) -> RecordedLaunch:
+def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric]) -> RecordedLaunch:
     """Make the launch and the device of a row's launch columns and metrics."""
     table = DictMetrics(metrics)
     device = _device(cells.get("CC", ""), table)
@@ -56,7 +55,6 @@ def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric], det
             name for column, cell in cells.items() if is_range_column(column) for name in _ranges(column, cell)
         ),
         metrics=table,
-        details=details,
     )
     return RecordedLaunch(launch, (cells.get("Device", ""), cells.get("CC", ""), device.name), device)
 

@@ -9,7 +9,7 @@ from itertools import compress
 from msgspec import Struct
 
 from gpuprof.errors import InputError
-from gpuprof.model.recorded import FixedDetails, Metric, Report, RuleResult, names_of
+from gpuprof.model.recorded import Metric, Report, names_of
 from gpuprof.read.details_labels import metric_name
 from gpuprof.read.printed_launch import RecordedLaunch, recorded_launch, with_devices
 from gpuprof.read.printed_numbers import MetricColumn, is_garbled, metric_of, printed_unit, with_points
@@ -20,9 +20,6 @@ _DURATION = "gpu__time_duration.sum"
 _LONGEST_S = 1e9
 _ENDLESS = re.compile(r"[+-]?(?:inf(?:inity)?|[\d.,]+e\+?\d+)(?: \(.*\))?", re.IGNORECASE)
 """Values that are no finite time: infinities, and exponents beyond a float."""
-# ncu's marks and the names that message types have in `RuleResult.kind`.
-_RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "INF": "ok", "OK": "ok"}
-
 _MOST = {"lines": (400_000, 64), "launches": (60_000, 1_000)}
 """Maximum numbers for any text, plus one for each of so many characters. In real exports a line has at least 100
 characters, and a launch with more than its duration at least 2,000."""
@@ -95,7 +92,7 @@ def _raw_launches(table: PrintedTable) -> _TableLaunches:
             content.dropped.lines.append(row.line)
             continue
         metrics = _raw_metrics(zip(columns, compress(row.cells, is_metric), strict=False), row.line, content.dropped)
-        content.launches.append(recorded_launch(cells, metrics, FixedDetails()))
+        content.launches.append(recorded_launch(cells, metrics))
     return content
 
 
@@ -139,10 +136,9 @@ def _without_zeros(metrics: dict[str, Metric], line: int, dropped: Dropped) -> d
 
 
 def _details_launches(table: PrintedTable) -> _TableLaunches:
-    """Read one launch for each ID from its rows of metrics and rules."""
+    """Read one launch for each ID from its rows of metrics; those of rules' messages are left out."""
     content = _TableLaunches([], Dropped(), tuple(_sections(table)))
     rows: dict[tuple[str, str], list[PrintedRow]] = {}
-    rule_column = "Rule Name" if "Rule Name" in table.columns else "Rule Description"
     last_needed = max(table.columns.index(name) for name in ("Kernel Name", "Metric Name", "Metric Value"))
     for row in table.rows:
         if not last_needed < len(row.cells) <= len(table.columns) or not row.cells[0].isdigit():
@@ -152,20 +148,17 @@ def _details_launches(table: PrintedTable) -> _TableLaunches:
     for of_launch in rows.values():
         cells = dict(zip(table.columns, of_launch[0].cells, strict=False))
         metrics: dict[str, Metric] = {}
-        rules: list[RuleResult] = []
         unmeasured = False
         for row in of_launch:
             values = dict(zip(table.columns, row.cells, strict=False))
             if values["Metric Name"]:
                 name = _add_metric(metrics, values, row.line, content.dropped)
                 unmeasured |= name == _DURATION and "nan" in values["Metric Value"]
-            elif values.get(rule_column) and "Rule Description" in values:
-                rules.append(_rule(values))
-            if not values["Metric Name"] and len(row.cells) < len(table.columns):
+            elif len(row.cells) < len(table.columns):
                 content.dropped.lines.append(row.line)
         if unmeasured:
             metrics = _without_zeros(metrics, of_launch[0].line, content.dropped)
-        content.launches.append(recorded_launch(cells, metrics, FixedDetails(tuple(rules))))
+        content.launches.append(recorded_launch(cells, metrics))
     return content
 
 
@@ -197,16 +190,3 @@ def _add_metric(metrics: dict[str, Metric], values: Mapping[str, str], line: int
     if before is None or (before.digits is not None and (metric.digits is None or metric.digits > before.digits)):
         metrics[name] = metric
     return name
-
-
-def _rule(values: Mapping[str, str]) -> RuleResult:
-    speedup = metric_of(values.get("Estimated Speedup", ""), "%")
-    return RuleResult(
-        rule=values.get("Rule Name", ""),
-        section=values.get("Section Name", ""),
-        kind=_RULE_KINDS.get(values.get("Rule Type", ""), "none"),
-        title="",
-        message=values["Rule Description"],
-        speedup_percent=speedup.value if speedup is not None and not isinstance(speedup.value, str) else None,
-        speedup_scope=values.get("Estimated Speedup Type") or None,
-    )

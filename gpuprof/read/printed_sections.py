@@ -1,4 +1,4 @@
-"""What ncu prints of a launch for people: its own line, the rows of its sections' tables, and what rules say.
+"""What ncu prints of a launch for people: its own line, and the rows of its sections' tables.
 
 Who copies a page may leave out the lines above a table. A metric's full name, which `--metrics` prints, says of itself
 what it is. Labels do where only one section can have all those of a table; a launch has each section once.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain
 
 from msgspec import Struct, field
 
@@ -21,29 +20,10 @@ _OF_LAUNCH = (
     "Device", "CC", "thread Domain:Push/Pop_Range",
 )  # fmt: skip
 _OF_METRIC = ("Section Name", "Body Item Label", "Metric Name", "Metric Unit", "Metric Value")
-_OF_RULE = ("Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup")
-COLUMNS = (*_OF_LAUNCH, *_OF_METRIC, *_OF_RULE)
+COLUMNS = (*_OF_LAUNCH, *_OF_METRIC)
 """Those of a details page, which the rows of a launch have."""
-_SPEEDUP = re.compile(r"Est(?:\.|imated) (?P<local>Local )?Speedup: (?P<percent>[\d.,]+) ?%")
 _FULL_NAME = re.compile(r"launch__\w+|(?=[a-z0-9_]+?__\w)\w+\.(?:sum|avg|min|max|ratio|pct|max_rate)(?:\.\w+)*")
 """A launch's attribute, or a counter with how its instances were rolled up."""
-
-
-class TextRule(Struct):
-    """A message of one of NVIDIA's rules: its first line and those that go on below it."""
-
-    line: int
-    section: str
-    kind: str
-    texts: list[str]
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the cells of a details page behind those of the launch."""
-        speedup = _SPEEDUP.fullmatch(self.texts[0])
-        if speedup is None:
-            return self.section, "", "", "", "", self.kind, " ".join(self.texts), "", ""
-        scope = "local" if speedup["local"] else "global"
-        return self.section, "", "", "", "", self.kind, " ".join(self.texts[1:]), scope, speedup["percent"]
 
 
 class TextMetric(Struct):
@@ -59,7 +39,7 @@ class TextMetric(Struct):
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of a details page behind those of the launch."""
-        return self.section, self.body, self.label, self.unit, "".join(self.values), "", "", "", ""
+        return self.section, self.body, self.label, self.unit, "".join(self.values)
 
     @property
     def has_full_name(self) -> bool:
@@ -75,7 +55,7 @@ class TextMetric(Struct):
 
 
 class TextLaunch(Struct):
-    """What is printed of a launch: the cells of its own line, if that is there, its metrics, and what rules say.
+    """What is printed of a launch: the cells of its own line, if that is there, and its metrics.
 
     `strays` are tables without the line of their section.
     """
@@ -85,7 +65,6 @@ class TextLaunch(Struct):
     is_named: bool = True
     metrics: list[TextMetric] = field(default_factory=list)
     strays: list[list[TextMetric]] = field(default_factory=list)
-    rules: list[TextRule] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)
     sections: set[str] = field(default_factory=set)
     lost_lines: list[int] = field(default_factory=list)
@@ -149,9 +128,8 @@ class TextLaunch(Struct):
         """Yield the rows that a details page has; the first one stands for the launch itself."""
         cells = {**self.cells, "thread Domain:Push/Pop_Range": " ".join(self.ranges)}
         own = tuple(cells.get(column, "") for column in _OF_LAUNCH)
-        yield PrintedRow(self.line, own + ("",) * len(_OF_METRIC + _OF_RULE))
-        parts = chain[TextMetric | TextRule](self.metrics, self.rules)
-        yield from (PrintedRow(part.line, own + part.cells()) for part in parts)
+        yield PrintedRow(self.line, own + ("",) * len(_OF_METRIC))
+        yield from (PrintedRow(row.line, own + row.cells()) for row in self.metrics)
 
 
 def _only_section(rows: list[TextMetric]) -> str | None:
