@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
-from gpuprof.comparison.looks import Pace, Since, Waited, next_look, since
+from gpuprof.comparison.sequential_test import Progress, StableVerdict, WatchedKernel, interim_check, stable_verdicts
 from gpuprof.comparison.timing.noise import RatioEstimate, Samples, estimate, runs_needed
 
 NOISES = (0.002, 0.004, 0.008, 0.012, 0.02, 0.03)
@@ -48,10 +48,10 @@ def rates(noise: float, change: float, pairs: int, seed: int = 1, most_rounds: i
 
 
 def _measured(noise: float, change: float, source: random.Random, most_rounds: int) -> tuple[RatioEstimate, int]:
-    """Measure one pair as `gpuprof.comparing` does, with a budget for so many rounds."""
+    """Measure one pair as `gpuprof.ab_runner` does, with a budget for so many rounds."""
     base: list[float] = []
     new: list[float] = []
-    held: dict[Hashable, Since] = {}
+    stable: dict[Hashable, StableVerdict] = {}
     until: int | None = 1
     told = None
     while until is not None:
@@ -60,10 +60,10 @@ def _measured(noise: float, change: float, source: random.Random, most_rounds: i
             new.append(source.gauss(change, noise))
         told = estimate(_samples(base), _samples(new), paired=True, clock_known=True)
         needed = runs_needed(told, len(base), 0.0, paired=True) if told.word == "unclear" else None
-        kernels = (Waited(key=0, label="kernel", verdict=told.word, runs_needed=needed),)
-        held = since(kernels, held, len(base))
-        pace = Pace(rounds=len(base), left_s=most_rounds - len(base), round_s=1.0)
-        until = next_look(kernels, held, pace, alike=True).until
+        kernels = (WatchedKernel(key=0, label="kernel", verdict=told.word, runs_needed=needed),)
+        stable = stable_verdicts(kernels, stable, len(base))
+        progress = Progress(rounds=len(base), left_s=most_rounds - len(base), round_s=1.0)
+        until = interim_check(kernels, stable, progress, alike=True).until
     assert told is not None
     return told, len(base)
 

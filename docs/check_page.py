@@ -12,6 +12,8 @@ from gpuprof.review.registry import CODE_RULES
 from gpuprof.review.rules.files import FILE_RULES
 from gpuprof.review.rules.rule import DescribedRule
 from gpuprof.units import format_si
+from gpuprof.words.findings import threshold_text
+from gpuprof.words.wording import wording
 
 INTRO = """What `gpuprof check FILE --format json` writes, and what `gpuprof.check` returns. This page is made from the
 types in `gpuprof/review/contract.py`, as is [the JSON Schema](check.schema.json).
@@ -56,8 +58,14 @@ def code_rules_page() -> str:
 def rule_lines(rule: Rule | DescribedRule) -> Iterator[str]:
     """Yield what a rule of either kind is, what it reads, and its thresholds."""
     yield f"## `{rule.id}`\n"
-    yield f"{rule.title}.\n"
-    yield f"- **Looks at**: {rule.looks_at}"
+    title, inputs = (wording(rule.id).title, wording(rule.id).inputs) if isinstance(rule, Rule) else _own(rule)
+    yield f"{title}.\n"
+    yield f"- **Looks at**: {inputs}"
     for item in rule.thresholds:
+        text = threshold_text(item, rule.id)
         value = format_si(item.value, "s") if item.unit == "s" else f"{item.value:g} {item.unit}".strip()
-        yield f"- **Threshold**, {item.name}: {value}; {item.reason}."
+        yield f"- **Threshold**, {text.name}: {value}; {text.reason}."
+
+
+def _own(rule: DescribedRule) -> tuple[str, str]:
+    return rule.title, rule.looks_at

@@ -48,6 +48,7 @@ from gpuprof.resources import data_dir
 from gpuprof.store.schema import session_schema
 from gpuprof.store.write import session_bytes
 from gpuprof.units import format_percent, format_si, significant
+from gpuprof.words.wording import wording
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 ROOT = REFERENCE.parents[1]
@@ -327,10 +328,12 @@ def rules_page() -> str:
     """Every rule as it describes itself."""
     lines = [NOTE, "# Rules\n", RULES_INTRO]
     lines += ["| rule | says | kind |", "|---|---|---|"]
-    lines += [f"| [`{rule.id}`](#{rule.id}) | {rule.title} | {rule.about} |" for rule in RULES]
+    lines += [f"| [`{rule.id}`](#{rule.id}) | {wording(rule.id).title} | {rule.kind} |" for rule in RULES]
     lines.append("")
     for rule in RULES:
-        lines += [*rule_lines(rule), f"- **Gain**: {rule.gain}", f"- **Silent** when: {rule.silent}\n"]
+        known = wording(rule.id)
+        lines += [*rule_lines(rule), f"- **Gain**: {known.gain}"]
+        lines += [f"- **Silent** when: {known.limitations}\n"]
     return "\n".join(lines)
 
 
@@ -348,7 +351,7 @@ it costs time, what to change, where, how sure, and what that can gain.
 - A **gain** is the fraction of the kernel's time that fixing the finding saves; for the run it is multiplied by the
   kernel's share of the time. A gain of kind `bound` is an upper bound, written "at most" or `≤`: a fix removes the
   need of some units, and the kernel cannot end before the others are done, so the bound is 1 − the largest need that
-  remains. One of kind `fixed-work` (`~`) holds under the condition that it names. Gains of one kernel do not add up.
+  remains. One of kind `conditional` (`~`) holds under the condition that it names. Gains of one kernel do not add up.
 - What warps wait, what goes of their accesses and what places on SMs are empty is of the **working time**: the part
   of the kernel's time in which SMs have work. Its launch takes the rest, which no change of the kernel saves: from
   {format_si(LAUNCH_S, "s")} to {format_si(LAUNCH_MOST_S, "s")}, by the active cycles of the busiest SM. A bound counts
@@ -362,7 +365,7 @@ it costs time, what to change, where, how sure, and what that can gain.
 - Kinds: a **defect** can be fixed, a **limit** is what the kernel runs into, a **symptom** is what its warps wait
   for. What a defect or a limit of the same kernel explains has it as its cause, and goes when that is fixed.
 - Findings of a kernel come by severity, defects before limits before symptoms, then by gain; what another finding
-  explains comes last. Over all kernels, each fix is one opportunity, however many kernels it helps: by the gain for
+  explains comes last. Over all kernels, each fix is one recommendation, however many kernels it helps: by the gain for
   the run, guesses after all others, and kernels that only set up data last.
 - A value that was not collected is never taken for zero: the rule is silent then.
 

@@ -13,7 +13,7 @@ from gpuprof._version import __version__
 from gpuprof.collect.files_of_run import parts_of_runs
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.grouping import grouped
-from gpuprof.diagnose.summary import completed
+from gpuprof.diagnose.summary import summarised
 from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware_finder import HardwareFinder, gpu_named
@@ -28,6 +28,7 @@ from gpuprof.privacy.border import with_clean_labels, without_private
 from gpuprof.privacy.source_files import PathMap
 from gpuprof.read.files import read_file
 from gpuprof.read.plain_file import STDIN
+from gpuprof.words.session import worded
 
 if TYPE_CHECKING:
     from gpuprof.diagnose.listing import Listing
@@ -92,7 +93,7 @@ def _recorded(
                 "show them separately, or profile by the timeline: gpuprof run --survey TIMELINE -- PROGRAM",
             )
         analysis = analyse_traces(traces, HardwareFinder(spec), __version__)
-        return diagnose(analysis if keep_private else with_clean_labels(analysis)), {}
+        return worded(diagnose(analysis if keep_private else with_clean_labels(analysis))), {}
     sessions = [file for file in files if isinstance(file, Session)]
     if sessions:
         if len(files) > 1:
@@ -100,8 +101,8 @@ def _recorded(
                 "a session cannot be combined with other files",
                 "show it alone, or its reports; to compare two runs: gpuprof compare BASE NEW",
             )
-        session = completed(sessions[0])
-        return grouped(session) if groups else session, {}
+        session = grouped(sessions[0]) if groups else sessions[0]
+        return worded(session if session.verdict is not None else summarised(session)), {}
     read = {name: file for name, file in zip(names, files, strict=True) if isinstance(file, Report)}
     reports: list[Report] = []
     for part in parts_of_runs(names):
@@ -109,7 +110,7 @@ def _recorded(
         reports += with_answers(counted, answers) if counted and answers else (*counted, *answers)
     analysis = analyse(reports, HardwareFinder(spec), __version__, one_of_a_kind=groups)
     numbers = (kernel.id for kernel in analysis.session.kernels)
-    session = diagnose(analysis if keep_private else with_clean_labels(analysis))
+    session = worded(diagnose(analysis if keep_private else with_clean_labels(analysis)))
     return session, dict(zip(numbers, analysis.recorded, strict=True))
 
 

@@ -25,6 +25,7 @@ from gpuprof.comparison.sides import Run
 from gpuprof.errors import InputError, UsageError
 from gpuprof.privacy.border import report_name
 from gpuprof.privacy.source_files import PathMap
+from gpuprof.words.comparison import with_sentences
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A file, or several."""
@@ -48,10 +49,10 @@ def compare(
 
     `match` are pairs of expressions that name kernels of both sides; `kernel` and `exclude` choose among the compared.
     `fail_on` are limits, such as "instructions:1%": the comparison then has a `gate`, which `unclear` results fail
-    where they are to; `accept` is a file of accepted regressions. `keep_private` as for `load`.
+    if they are to; `accept` is a file of accepted regressions. `keep_private` as for `load`.
 
-    Raises a GpuprofError, as `load` does; InputError for a side without kernels, and where nothing can be held against
-    the limits; UsageError for what names no kernel.
+    Raises a GpuprofError, as `load` does; InputError for a side without kernels, and if no limit can be checked;
+    UsageError for what names no kernel.
     """
     limits = limits_of(fail_on, "fail_on")
     if unclear not in ("pass", "fail"):
@@ -64,9 +65,10 @@ def compare(
         compare_runs(sides[0], sides[1], __version__, named), (kernel,) if kernel is not None else (), exclude
     )
     refuse_unfit(compared, limits)
-    if not limits:
-        return compared
-    return gated(compared, judge(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today()))
+    if limits:
+        judgement = judge(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
+        compared = gated(compared, judgement)
+    return worded(compared)
 
 
 def runs_of(
@@ -79,7 +81,7 @@ def runs_of(
 ) -> list[Run]:
     """Read the files of a side, a run each; the reports that `gpuprof run` leaves in a folder are one run.
 
-    Raises InputError for a file that is given twice, and where all are empty.
+    Raises InputError for a file that is given twice, and if all are empty.
     """
     refuse_twice(list(paths))
     runs = []
@@ -96,7 +98,7 @@ def runs_of(
 
 
 def refuse_one_run(base: Sequence[str], new: Sequence[str]) -> None:
-    """Raise InputError where both sides have parts of one run of gpuprof."""
+    """Raise InputError if both sides have parts of one run of gpuprof."""
     for counted, answers in parts_of_runs(dict.fromkeys((*base, *new))):
         parts = {*counted, *answers}
         if len(parts) > 1 and parts & {*base} and parts & {*new}:
@@ -107,7 +109,7 @@ def refuse_one_run(base: Sequence[str], new: Sequence[str]) -> None:
 
 
 def refuse_unfit(compared: Compared, limits: Sequence[GateLimit]) -> None:
-    """Raise InputError where there are limits for kernels, and no kernel that both sides have."""
+    """Raise InputError if there are limits for kernels, and no kernel that both sides have."""
     about_kernels = any(limit.quantity != TOTAL_TIME for limit in limits)
     if about_kernels and not any(change.match not in ("new", "gone") for change in compared.comparison.kernels):
         raise InputError(
@@ -133,9 +135,14 @@ _MOST_ACCEPTED = 2**20
 
 
 def gated(compared: Compared, judged: Judged) -> Compared:
-    """Return the comparison with its gate, and what is to be said of accepted regressions among its notes."""
-    comparison = replace(compared.comparison, gate=judged.gate, notes=(*compared.comparison.notes, *judged.notes))
+    """Return the comparison with its gate, and with what is to be known of accepted regressions."""
+    comparison = replace(compared.comparison, gate=judged.gate, facts=(*compared.comparison.facts, *judged.facts))
     return replace(compared, comparison=comparison)
+
+
+def worded(compared: Compared) -> Compared:
+    """Return the comparison with its sentences; nothing is added to it afterwards."""
+    return replace(compared, comparison=with_sentences(compared.comparison))
 
 
 def today() -> date:

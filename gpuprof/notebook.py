@@ -58,8 +58,9 @@ class LoadedSession(Session, frozen=True):
         """Show the verdict, what to fix first and the longest kernels, equal launches as one: what Jupyter calls."""
         from gpuprof.diagnose.grouping import grouped
         from gpuprof.present.notebook_html import notebook_html
+        from gpuprof.words.session import worded
 
-        return notebook_html(grouped(self))
+        return notebook_html(worded(grouped(self)))
 
     def kernel(self, number: int) -> KernelProfile:
         """Return the kernel of that number. Raises InputError, which names the numbers that there are."""

@@ -41,6 +41,7 @@ from gpuprof.model.timeline import analyse_traces
 from gpuprof.model.trace import Trace
 from gpuprof.own_files import make_folder
 from gpuprof.privacy.border import with_clean_labels, without_private
+from gpuprof.words.session import worded
 
 _BY_NUMBER = "leave out --launch-skip and --launch-count"
 _PROFILE_IT = "profile the program again"
@@ -89,7 +90,7 @@ def _outcome(analysis: Analysis, request: ProfileRequest, error: GpuprofError | 
 def _diagnosed(analysis: Analysis, request: ProfileRequest) -> Session:
     """Return the diagnosed session without excluded kernels and, by default, without private data."""
     session = diagnose(analysis if request.keep_private else with_clean_labels(analysis))
-    session = without_excluded(session, request.exclude)
+    session = worded(without_excluded(session, request.exclude))
     return session if request.keep_private else without_private(session)
 
 

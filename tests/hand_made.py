@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.summary import summarised
+from gpuprof.diagnose.order import numbered
 from gpuprof.model.session import (
     CodeLine,
     Device,
@@ -23,6 +23,7 @@ from gpuprof.model.session import (
     Throughput,
     Traffic,
 )
+from tests.worded import summarised
 
 HOSTILE = "evil</script><img src=x onerror=alert(1)>[red]|`$(x)`\x1b[31m\u202e\n=cmd & http://x.example '\""
 """What a name can hold: HTML, rich's and Markdown's markup, control and right-to-left characters, a formula, a link."""
@@ -38,7 +39,7 @@ def finding(rule: str = "uncoalesced-global", gain: float | None = 0.3, **change
         evidence=(Evidence("sectors_per_request", 8.0, "sector", threshold=4.0, meaning="sectors of a request"),),
         action="Let consecutive threads read consecutive words",
         advice="Let consecutive threads read consecutive words.",
-        location=Location(file="src/gather.cu", line=41, pc=0x100, sass="LDG.E R2, [R4]", share=0.62),
+        place=Location(file="src/gather.cu", line=41, pc=0x100, sass="LDG.E R2, [R4]", share=0.62),
         gain_kernel=gain,
         gain_total=gain / 2 if gain is not None else None,
         gain_kind="bound" if gain is not None else None,
@@ -82,13 +83,19 @@ def kernel(number: int = 0, *findings: Finding, **changes: object) -> KernelProf
             )),
         ),
     )  # fmt: skip
-    return replace(made, **changes)
+    made = replace(made, **changes)
+    return made if all(item.id for item in made.findings) else with_ids(made)
+
+
+def with_ids(made: KernelProfile) -> KernelProfile:
+    """Return a kernel whose findings have ids as the diagnosis gives them."""
+    return replace(made, findings=tuple(numbered(made.findings, made.id)))
 
 
 def session(*kernels: KernelProfile) -> Session:
     """A session of one report on one GPU, judged as the product does."""
     made = Session(
-        schema_version=2,
+        schema_version=3,
         gpuprof_version="0",
         sources=(
             Source(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from gpuprof.diagnose.case import EXECUTED
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
@@ -25,7 +24,9 @@ from gpuprof.model.recorded import (
     RuleResult,
 )
 from gpuprof.model.session import Finding, KernelProfile, Session
+from gpuprof.words.session import worded
 from tests import builders
+from tests.worded import diagnose
 
 Values = dict[str, float]
 Histograms = dict[str, dict[str | int, float]]
@@ -229,7 +230,7 @@ def session(*launches: Made) -> Session:
     """The diagnosed session of a report with these launches."""
     device = launches[0].device if launches else builders.A100
     report = builders.report(*(launch.launch() for launch in launches), device=device)
-    return diagnose(analyse([report], _hardware_of, "9.9"))
+    return worded(diagnose(analyse([report], _hardware_of, "9.9")))
 
 
 def _reaching_its_peak(hardware: Hardware) -> Hardware:

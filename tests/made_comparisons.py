@@ -23,6 +23,7 @@ from gpuprof.comparison.contract import (
     LineChange,
     QuantityChange,
     RunCondition,
+    SourceLine,
     TimeChange,
     TimeWord,
     WorkChange,
@@ -41,7 +42,7 @@ def time(verdict: TimeWord = "slower", ratio: float | None = 1.18, **changes: An
         "verdict": verdict, "base_s": 1e-3, "new_s": 1e-3 * ratio if ratio is not None else None, "ratio": ratio,
         "interval": Interval(ratio - 0.03, ratio + 0.03) if ratio is not None else None, "base_cycles": None,
         "new_cycles": None, "cycles_ratio": None, "cycles_interval": None, "base_runs": 1, "new_runs": 1,
-        "base_launches": 10, "new_launches": 10, "noise": 0.004, "noise_source": "the samples",
+        "base_launches": 10, "new_launches": 10, "noise": 0.004, "noise_basis": "runs", "noise_source": "the samples",
     }  # fmt: skip
     return TimeChange(**{**every, **changes})
 
@@ -69,7 +70,8 @@ def side_kernel(label: str = "gather_rows", **changes: Any) -> ComparedKernel:
 def finding_came(**changes: Any) -> FindingChange:
     every: dict[str, Any] = {
         "word": "came", "rule": "uncoalesced-global", "severity": "high", "base": "",
-        "new": "headline of uncoalesced-global", "promised": None, "gained": None, "location": "gather.cu:41",
+        "id": "0.uncoalesced-global", "new": "headline of uncoalesced-global", "promised": None, "gained": None,
+        "location": SourceLine("gather.cu", 41),
     }  # fmt: skip
     return FindingChange(**{**every, **changes})
 
@@ -92,7 +94,7 @@ def change(number: int = 0, label: str = "gather_rows", verdict: TimeWord = "slo
         "causes": (
             ChangeCause(
                 mechanism="occupancy", sentence="occupancy 75 % → 50 % (limited by registers)", direction="slower",
-                certainty="counted", location="gather.cu:88",
+                certainty="counted", location=SourceLine("gather.cu", 88),
             ),
         )
         if slower
@@ -112,7 +114,7 @@ def change(number: int = 0, label: str = "gather_rows", verdict: TimeWord = "slo
 def profile(file: str = FILE) -> KernelProfile:
     """A kernel of the new side, with a finding at line 41 and its hottest line there."""
     location = Location(file=file, line=41, pc=None, sass=None, share=0.5)
-    made = hand_made.kernel(0, hand_made.finding(location=location))
+    made = hand_made.kernel(0, hand_made.finding(place=location))
     return replace(made, excerpts=tuple(replace(excerpt, file=file) for excerpt in made.excerpts))
 
 
@@ -144,7 +146,8 @@ def side(*files: str, **changes: Any) -> ComparedSide:
 
 def check(word: str = "regression", kernel: int | None = 0, limit: str = "time:3%", **changes: Any) -> GateCheck:
     every: dict[str, Any] = {
-        "limit": limit, "kernel": kernel, "word": word, "change": 0.18, "sentence": "time rose by 18 %, 3 % is allowed",
+        "limit": limit, "quantity": "time", "allowed": 0.03, "kernel": kernel, "word": word, "change": 0.18,
+        "sentence": "time rose by 18 %, 3 % is allowed",
     }  # fmt: skip
     return GateCheck(**{**every, **changes})
 
@@ -157,7 +160,7 @@ def gate(*checks: GateCheck, ok: int = 0, exit_code: int | None = None) -> Gate:
 
 def condition(**changes: Any) -> RunCondition:
     every: dict[str, Any] = {
-        "name": "gpu", "base": "NVIDIA A100", "new": "NVIDIA H100", "affects": "both",
+        "name": "gpu", "base": ("NVIDIA A100",), "new": ("NVIDIA H100",), "affects": "both",
         "sentence": "Other GPUs: neither time nor work can be judged",
     }  # fmt: skip
     return RunCondition(**{**every, **changes})
@@ -174,13 +177,17 @@ def everything(label: str = "gather_rows", text: str = "text") -> Compared:
         sentence=text,
         causes=(
             ChangeCause(
-                mechanism="occupancy", sentence=text, direction="slower", certainty="guess", location=f"{text}:3"
+                mechanism="occupancy",
+                sentence=text,
+                direction="slower",
+                certainty="guess",
+                location=SourceLine(text, 3),
             ),
         ),
         lines=(LineChange(file=text, base_line=1, new_line=2, text=text, what="local", base=0.0, new=1.0),),
         findings=(
-            finding_came(new=text, location=f"{text}:5"),
-            finding_came(word="went", base=text, new="", promised=0.3, gained=0.2, location=text),
+            finding_came(new=text, location=SourceLine(text, 5)),
+            finding_came(word="went", base=text, new="", promised=0.3, gained=0.2, location=SourceLine(text, 1)),
             finding_came(word="stayed", base=text, new=text),
         ),
         work=WorkChange(verdict="more", counts=(count(unit=text, metric=text),), reason=text),
@@ -192,6 +199,6 @@ def everything(label: str = "gather_rows", text: str = "text") -> Compared:
         kernel, unclear, change(2, f"{label}  ", "gone"), profiles=[profile(text)] * 3,
         gate=gate(*checks, check("unclear", None, text, sentence=text), ok=3), base=side(text, gpus=(text,)),
         new=side(text, text, gpus=(text,)), sentence=text, alike=False,
-        conditions=(condition(base=text, new=text, sentence=text), condition(affects=None, sentence=text)),
+        conditions=(condition(base=(text,), new=(text,), sentence=text), condition(affects=None, sentence=text)),
         notes=(text,),
     )  # fmt: skip

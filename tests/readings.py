@@ -21,7 +21,6 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 import gpuprof
-from gpuprof.diagnose.grouping import grouped
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
@@ -32,6 +31,7 @@ from gpuprof.read.files import read_file
 from gpuprof.read.identify import REPORTS
 from gpuprof.recordings import Recording
 from gpuprof.resources import data_dir
+from tests.worded import grouped
 
 _LARGEST = 2**24
 """Larger files are read each time."""

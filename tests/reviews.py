@@ -166,7 +166,7 @@ def kernel(number: int = 0, *findings: CodeFinding, label: str = "transpose_naiv
 def review(*kernels: ReviewedKernel, **changes: Any) -> Review:
     targets = dict.fromkeys(kernel.target for kernel in kernels)
     made = Review(
-        schema_version=1,
+        schema_version=3,
         gpuprof_version="0.1.0",
         files=tuple(dict.fromkeys(kernel.origin.partition("[")[0] for kernel in kernels)) or (FILE,),
         tools=("NVRTC 13.1", "nvdisasm 13.1.80"),

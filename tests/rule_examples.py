@@ -10,13 +10,13 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from gpuprof.diagnose.case import WELL_USED
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.registry import RULES
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Finding
+from gpuprof.words.session import worded
 from tests import builders
 from tests.kernels import (
     DURATION,
@@ -34,6 +34,7 @@ from tests.kernels import (
     stall_metric,
     stalls,
 )  # fmt: skip
+from tests.worded import diagnose
 
 TOTAL = "memory_l2_theoretical_sectors_global"
 EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"
@@ -382,7 +383,7 @@ class On:
     def findings(self, rule: str) -> list[Finding]:
         device = RecordedDevice(name=self.name, compute_capability=self.capability, sm_count=self.sms)
         report = builders.report(self.launch.launch(), device=device)
-        (kernel,) = diagnose(analyse([report], builders.hardware_of, "9.9")).kernels
+        (kernel,) = worded(diagnose(analyse([report], builders.hardware_of, "9.9"))).kernels
         return of_rule(rule, kernel.findings)
 
 
@@ -398,7 +399,7 @@ class OfUnknownGpu:
     def all_findings(self) -> tuple[Finding, ...]:
         hardware = HardwareFinder()(RecordedDevice(compute_capability="8.0"))
         session = diagnose(analyse([builders.report(self.launch.launch())], lambda _: hardware, "1"))
-        return session.kernels[0].findings
+        return worded(session).kernels[0].findings
 
 
 def of_rule(rule: str, findings: Iterable[Finding]) -> list[Finding]:

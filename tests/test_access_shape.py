@@ -9,8 +9,7 @@ import pytest
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.code.sass.instruction import Instruction, parse_sass
 from gpuprof.code.sass.requests import requests
-from gpuprof.diagnose import coalescing
-from gpuprof.diagnose.access_shape import LaneShape
+from gpuprof.diagnose.access_shape import CASES_OF_SHAPES, LaneShape
 from gpuprof.diagnose.lane_shapes import lane_shapes
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
@@ -194,8 +193,8 @@ def rule_of(launch: Made) -> Finding:
 
 def advised(launch: Made) -> str:
     """The shape whose repair the rule names."""
-    action = rule_of(launch).action
-    return next(name for name, advice in coalescing.ADVICE.items() if action.startswith(advice.action))
+    action = rule_of(launch).cases.action[0]
+    return next(name for name, cases in CASES_OF_SHAPES.items() if action in cases.action)
 
 
 def request(load: str, sectors: float, excess: float) -> tuple[str, float, float]:
@@ -217,7 +216,7 @@ def test_the_shape_of_what_is_counted_tells_which_repair_is_named() -> None:
     assert [(item.value, item.unit, item.threshold) for item in walk.evidence if not item.metric][1:] == [
         (32, "sector/request", 4), (4, "B", None), (4, "word", None), (100, "%", 50),
     ]  # fmt: skip
-    assert walk.location is not None and walk.location.line == 3
+    assert walk.place is not None and walk.place.line == 3
     rows = counted_code(*ROW, request("LDG.E R6, [R4.64]", 5, 0.9), request("EXIT", 0, 0))
     assert advised(rows.plus(busy(dram=80))) == "misaligned"
     # Whatever makes 8 sectors more of contiguous lanes, the code does not show it.
@@ -227,7 +226,7 @@ def test_the_shape_of_what_is_counted_tells_which_repair_is_named() -> None:
         *code[:1], ("LEA R2, P0, R0, c[0x0][0x160], 0x2", 0.0, 0.0), request("LDG.E R3, [R2.64]", 4, 0),
         ("IMAD.WIDE R4, R3, 0x4, R8", 0.0, 0.0), request("LDG.E R6, [R4.64]", 30, 26), request("EXIT", 0, 0),
     )  # fmt: skip
-    assert advised(gather) == "scatter" and rule_of(gather).location is not None
+    assert advised(gather) == "scatter" and rule_of(gather).place is not None
 
 
 def test_an_excess_that_was_seen_in_l1_alone_says_nothing_of_what_dram_still_needs() -> None:

@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from gpuprof.diagnose.diagnose import diagnose
-from gpuprof.diagnose.summary import summarised
 from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Dim3, Report
@@ -22,6 +20,7 @@ from tests import builders, hand_made
 from tests.kernels import REGISTERS, Made, Values, busy, lasting, made, operations, session
 from tests.readings import session_of
 from tests.table import each_row
+from tests.worded import diagnose, summarised
 
 RULE = "launch-configurations"
 EXECUTED, THREADS = "smsp__inst_executed.sum", "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -67,16 +66,16 @@ def test_the_slower_configuration_is_told_with_both_times_and_what_differs() -> 
         assert text in finding.headline
     # 1 − 20 ÷ 65
     assert finding.gain_kernel == pytest.approx(9 / 13)
-    assert (finding.gain_kind, finding.severity, finding.confidence) == ("fixed-work", "high", "measured")
+    assert (finding.gain_kind, finding.severity, finding.confidence) == ("conditional", "high", "measured")
     assert {65e-6, 20e-6, 16.0, 4.0} <= {item.value for item in finding.evidence}
     # What remains are the needs of the faster launch: DRAM's 65 % of 20 of the 65 µs, and the launch's 1 µs.
     (finding,) = told(*pair(WORK | busy(dram=65), WORK | busy(dram=20)))
     assert {item.unit: item.fraction for item in finding.remains} == pytest.approx({"dram": 0.2, "launch": 1 / 65})
 
 
-def test_it_is_an_opportunity_of_all_launches_that_are_slower() -> None:
+def test_it_is_an_recommendation_of_all_launches_that_are_slower() -> None:
     judged = session(tiled(16, 20e-6, WORK), tiled(32, 60e-6, WORK), tiled(8, 40e-6, WORK), tiled(32, 80e-6, WORK))
-    (chance,) = [item for item in judged.opportunities if item.rule == RULE]
+    (chance,) = [item for item in judged.recommendations if item.rule == RULE]
     assert chance.kernels == (3, 1, 2)
     # (80 + 60 + 40 − 3 · 20) µs of 200 µs
     assert chance.gain_total == pytest.approx(0.6)

@@ -187,7 +187,7 @@ def check_gain(launch: Made, finding: Finding) -> None:
     if gain is None:
         return
     assert 0 <= gain <= 1 - max(needs, default=0.0) + EXACT
-    assert (finding.held is not None) == (finding.gain_kind == "fixed-work")
+    assert (finding.held is not None) == (finding.gain_kind == "conditional")
     if finding.gain_kind == "bound":
         for unit in STAYS.get(finding.rule, ()):
             need = launch.values.get(BUSY_METRICS[unit], 0.0) / 100
@@ -246,16 +246,16 @@ def test_causes_are_rules_and_none_explains_itself() -> None:
         for cause in rule.causes:
             assert rule_named(cause.rule) is not None, f"{rule.id} names {cause.rule}"
             assert cause.rule != rule.id
-    assert {rule.id for rule in RULES if rule.voids} == set(VOIDING)
+    assert {rule.id for rule in RULES if rule.invalidates} == set(VOIDING)
 
 
 # Of all sessions.
 
 
 def savings_by_kernel(run: Session) -> Mapping[int, float]:
-    """Return what all repairs of each kernel are said to save, one after the other; of opportunities of one kernel."""
+    """Return what all changes of each kernel are said to save, one after the other, of recommendations."""
     saved: dict[int, float] = {}
-    for item in run.opportunities:
+    for item in run.recommendations:
         if len(item.kernels) == 1 and item.gain_after is not None:
             saved[item.kernels[0]] = saved.get(item.kernels[0], 0.0) + item.gain_after
     return saved
@@ -270,13 +270,13 @@ def timed(launch: Made, seconds: float) -> Made:
 def test_repairs_together_save_no_more_than_the_time(drawn: list[tuple[Made, float]]) -> None:
     run = session(*(timed(launch, seconds) for launch, seconds in drawn))
     shares = {kernel.id: kernel.time_share or 0.0 for kernel in run.kernels}
-    for item in run.opportunities:
+    for item in run.recommendations:
         if item.rule == "stores-nothing":  # There is no time that means anything.
             assert item.gain_total is None and item.gain_after is None
             continue
         assert item.gain_total is not None and item.gain_after is not None
         assert 0 <= item.gain_after <= item.gain_total + EXACT <= 1 + 2 * EXACT
-    assert sum(item.gain_after or 0.0 for item in run.opportunities) <= 1 + EXACT
+    assert sum(item.gain_after or 0.0 for item in run.recommendations) <= 1 + EXACT
     for kernel, saved in savings_by_kernel(run).items():
         assert saved <= shares[kernel] + EXACT
 

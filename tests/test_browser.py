@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.diagnose.summary import summarised
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Evidence, Finding, Pipe, Stall
 from gpuprof.present.html import render_html
@@ -21,6 +20,7 @@ from tests.table import each_row
 from tests.test_figures import kernel, session
 from tests.test_page import diagnosed
 from tests.test_plot import many
+from tests.worded import summarised
 
 pytestmark = [
     pytest.mark.browser,
@@ -178,7 +178,7 @@ def test_a_page_never_scrolls_sideways(browser: Browser, tmp_path: Path) -> None
         findings=(
             Finding(
                 rule="r" * 60, severity="high", confidence="measured", headline=word, why=word, evidence=evidence,
-                action=word, advice=word, location=None, gain_kernel=0.5, gain_total=0.5, held=word,
+                action=word, advice=word, place=None, gain_kernel=0.5, gain_total=0.5, held=word,
             ),
         ),
     )  # fmt: skip

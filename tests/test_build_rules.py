@@ -86,7 +86,7 @@ SLOW = replace(running(UNOPTIMISED), grid=(20, 1, 1)).plus(
     [
         # DRAM needs its 20 % for the same bytes.
         says("by executions", running(UNOPTIMISED), DEBUG, 0.8, "30 %", confidence="measured", severity="high",
-             kind="fixed-work"),
+             kind="conditional"),
         # Machine code alone: 3 of 10 instructions move a register onto itself; NOPs and zeros fill up the section.
         says("by code", replace(made(busy(dram=20, sm=60), lasting()), details=Program(machine=b"".join(
              (*[word(0x202, 4, 4)] * 3, *[word(0x202, 4, 5)] * 7, *[word(0x918)] * 6, bytes(16))))), DEBUG, 0.8, "30 %",

@@ -9,18 +9,15 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.order import in_order, numbered
-from gpuprof.diagnose.rule import AT_KERNEL, Cause, Rule
+from gpuprof.diagnose.rule import AT_KERNEL, Cause, Kind, Rule
 from gpuprof.model.session import Finding
 from tests.hand_made import finding
 
 NO_CASE = cast("Any", None)
 
 
-def rule(name: str, about: str = "symptom", *causes: Cause) -> Rule:
-    return Rule(
-        name, name, about, looks_at="", thresholds=(), gain="", silent="", check=lambda _: iter(()), causes=causes,
-        place=AT_KERNEL,
-    )  # fmt: skip
+def rule(name: str, kind: Kind = "symptom", *causes: Cause) -> Rule:
+    return Rule(name, kind=kind, check=lambda _: iter(()), causes=causes, place=AT_KERNEL)
 
 
 def explained(rules: Sequence[Rule], findings: Sequence[Finding]) -> dict[str, str | None]:

@@ -220,7 +220,7 @@ def test_more_instructions_fail_the_job_and_the_comment_is_updated_in_place(base
     printed = "".join(workflow.log)
     assert "instructions:1%" in printed and "::error" in printed
     (comment,) = comments(baseline)
-    assert "931 → 950 M (+2.0 %)" in comment
+    assert "931 M → 950 M (+2.0 %)" in comment
     suite = ElementTree.parse(baseline.checkout / "junit.xml").getroot()
     assert [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None]
     assert (baseline.service / "runs/3/gpuprof-reports/junit.xml").exists(), "reports of what failed are kept"

@@ -19,13 +19,15 @@ from gpuprof.comparison.contract import (
     KernelChange,
     LineChange,
     QuantityChange,
+    SourceLine,
     TimeChange,
     TimeWord,
     WorkChange,
     WorkWord,
 )
-from gpuprof.comparison.sentences import kernel_sentence, whole_sentence
 from gpuprof.model.session import KernelProfile, Occupancy, Pipe, Scheduler, Stall, Throughput
+from gpuprof.words.comparison import whole_sentence, with_sentences
+from gpuprof.words.comparison_causes import cause_text
 from tests import made_comparisons as made
 from tests.compare_builders import kernel, pair, pair_of, side
 from tests.table import each_row
@@ -82,7 +84,15 @@ def sentence(
 ) -> str:  # fmt: skip
     both, time = pair_of(base, new), _time(base, new, verdict)
     told = work_of(*counts, verdict=work)
-    return kernel_sentence(both, time, told, causes_of(both, time, told, lines))
+    return sentence_of(causes_of(both, time, told, lines), time, told, lines)
+
+
+def sentence_of(
+    causes: Sequence[ChangeCause], time: TimeChange, work: WorkChange, lines: Sequence[LineChange] = ()
+) -> str:
+    """The sentence on a kernel that has nothing but these."""
+    change = made.change(0, "k", "slower", time=time, work=work, causes=tuple(causes), lines=tuple(lines), findings=())
+    return with_sentences(made.compared(change).comparison).kernels[0].sentence
 
 
 def _time(base: KernelProfile, new: KernelProfile, verdict: TimeWord | None) -> TimeChange:
@@ -104,9 +114,10 @@ def test_fewer_warps_for_more_registers_are_told_with_the_bytes_that_did_not_cha
     told = causes(base, new, counted("dram-bytes", 1e9, 1e9), lines=[LINE_88])
     assert mechanisms(told, "slower") == ["occupancy", "local-memory"]
     assert mechanisms(told, "neutral") == ["dram-bytes"]
-    for figures in ("40 → 72", "75 % → 50 %", "70 % → 48 %"):
-        assert figures in told[0].sentence
-    assert told[-1].location == "src/solve.cu:88" and "12" in told[-1].sentence
+    assert [(value.name, value.base, value.new) for value in told[0].values] == [
+        ("registers", 40, 72), ("occupancy", 0.75, 0.5), ("achieved-occupancy", 0.7, 0.48)
+    ]  # fmt: skip
+    assert (told[-1].location, told[-1].values[0].new) == (SourceLine("src/solve.cu", 88), 12)
     back = causes(busy(2e-5), busy(1e-5), counted("instructions", 2e6, 1e6), lines=[LINE_88])
     assert "local-memory" not in [cause.mechanism for cause in back], "the other direction"
 
@@ -133,7 +144,7 @@ CHASED = {"long_scoreboard": 10.0, "wait": 2.0}
          ["1.50 → 1.00 GHz"]),
         # If no unit is the limit, time follows the instructions.
         (busy(2e-5, issue=0.3, units=WIDE, **HALF), busy(1e-5, issue=0.3, units=WIDE, **HALF),
-         [counted("instructions", 2e9, 1e9)], ["instructions"], ["2.00 → 1.00 G (−50 %)"]),
+         [counted("instructions", 2e9, 1e9)], ["instructions"], ["2.00 G → 1.00 G (−50 %)"]),
         # Warps only wait longer.
         (busy(1e-5, issue=0.4, stalls=CHASED, **HALF),
          busy(1.5e-5, issue=0.267, stalls={**CHASED, "long_scoreboard": 16.0}, **HALF), SAME_WORK, ["stalls"],
@@ -154,7 +165,7 @@ CHASED = {"long_scoreboard": 10.0, "wait": 2.0}
          busy(1e-3, units={"sm": 0.6}, pipes={"fp64": 0.6}, issue=0.4),
          [counted("instructions", 1e9, 5e8), counted("flop.fp64", 2e10, 8e9), counted("opcode.MUFU", 4e7, 8e6),
           counted("opcode.DFMA", 2.5e8, 1e8)],
-         ["flop", "opcodes"], ["20.0 → 8.00 GFLOP (−60 %)", "MUFU 40.0 → 8.00 M"]),
+         ["flop", "opcodes"], ["20.0 → 8.00 GFLOP (−60 %)", "MUFU 40.0 M → 8.00 M"]),
     ],
 )  # fmt: skip
 def test_what_explains_the_time_comes_first(
@@ -163,7 +174,7 @@ def test_what_explains_the_time_comes_first(
     told = causes(base, new, *counts)
     slower = (new.duration_s or 0.0) > (base.duration_s or 0.0)
     assert mechanisms(told, "slower" if slower else "faster")[: len(mechanism)] == mechanism
-    text = "; ".join(cause.sentence for cause in told)
+    text = "; ".join(cause_text(cause, made.change()) for cause in told)
     assert [part for part in figures if part not in text] == []
     assert {cause.certainty for cause in told if cause.mechanism == "stalls"} <= {"inferred"}
 
@@ -188,7 +199,7 @@ def test_spills_are_told_however_little_they_explain_and_where_they_work_against
     fewer = counted("instructions", 2e9, 1e9), counted("dram-bytes", 4e9, 2e9)
     told = causes(base, new, *fewer, counted("spills", 0.0, 1.35e8))
     assert [(cause.mechanism, cause.direction) for cause in told[1:2]] == [("local-memory", "slower")]
-    assert "0 → 135 M" in told[1].sentence and told[2].direction == "faster"
+    assert told[1].values[0].new == 1.35e8 and told[2].direction == "faster"
     more = causes(base, new, *fewer, counted("spills", 1e8, 1.35e8))
     assert "local-memory" not in [cause.mechanism for cause in more[:2]]
 
@@ -204,14 +215,16 @@ def test_tensor_work_of_another_type_is_one_reason_and_half_the_width_takes_half
         types = counted(f"flop.tensor.{before}", 1e12, 0.0), counted(f"flop.tensor.{after}", 0.0, amount)
         (told,) = [cause for cause in causes(base, new, *types) if cause.mechanism == "tensor-cores"]
         assert told.direction == direction, (before, after)
-        assert f"{before.upper()} 1.00 TFLOP → {after.upper()} {amount / 1e12:.2f} TFLOP" in told.sentence
+        expected = [(f"flop.tensor.{before}", 1e12, 0.0), (f"flop.tensor.{after}", 0.0, amount)]
+        assert [(value.name, value.base, value.new) for value in told.values] == expected
 
 
 def test_sectors_per_request_are_told_where_the_sectors_follow_them() -> None:
     base, new = busy(4e-5, units={"l2": 0.9}), busy(1e-5, units={"l2": 0.9})
     fewer = counted("global-load-sectors", 1.6e7, 4e6)
     told = causes(base, new, fewer, counted("global-load-requests", 1e6, 1e6))
-    assert [cause.sentence.endswith("16.0 → 4.00") for cause in told if cause.mechanism == "coalescing"] == [True]
+    rates = [(value.base, value.new) for cause in told if cause.mechanism == "coalescing" for value in cause.values]
+    assert rates == [(16.0, 4.0)]
     same_rate = causes(base, new, fewer, counted("global-load-requests", 1e6, 2.5e5))
     assert "coalescing" not in [cause.mechanism for cause in same_rate]
 
@@ -232,7 +245,6 @@ def test_a_kernel_that_stores_nothing_any_more_is_told_before_all_causes() -> No
 def test_new_and_gone_kernels_have_a_time_and_no_causes() -> None:
     gone, came = pair(side(kernel()), None), pair(None, side(kernel()))
     told = work_of(verdict="gone")
-    assert "10.0 µs" in kernel_sentence(gone, time_of(None, "gone"), told, ())
     assert causes_of(gone, time_of(None, "gone"), told, ()) == causes_of(came, time_of(None, "new"), told, ()) == ()
 
 
@@ -287,7 +299,7 @@ def test_no_value_breaks_a_sentence(
     both = pair_of(sides[0], sides[1])
     time = time_of(durations[1] / durations[0] if durations[0] else None, verdict)
     told = causes_of(both, time, work_of(*counts), ())
-    assert kernel_sentence(both, time, work_of(*counts), told)
+    assert sentence_of(told, time, work_of(*counts))
 
 
 _share = st.floats(min_value=0.01, max_value=1.0)

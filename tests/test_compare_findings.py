@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuprof.comparison.causes.causes import causes_of
-from gpuprof.comparison.contract import FindingChange, TimeWord, WorkChange
+from gpuprof.comparison.contract import FindingChange, SourceLine, TimeWord, WorkChange
 from gpuprof.comparison.finding_changes import finding_changes
 from gpuprof.model.session import Finding, KernelProfile, Location, Throughput
 from tests import hand_made
@@ -14,7 +14,7 @@ from tests.test_compare_causes import time_of
 
 
 def finding(rule: str, gain: float | None = None, kind: Any = None, **fields: Any) -> Finding:
-    return hand_made.finding(rule, gain, **{"location": None, "gain_kind": kind, **fields})
+    return hand_made.finding(rule, gain, **{"place": None, "gain_kind": kind, **fields})
 
 
 def diagnosed(*findings: Finding, counters: bool = True) -> KernelProfile:
@@ -31,10 +31,10 @@ def told(
 
 def test_what_went_has_what_was_promised_and_what_was_gained() -> None:
     place = Location(file="a.cu", line=7, pc=None, sass=None)
-    base = diagnosed(finding("uncoalesced-global", 0.6, "bound", location=place), finding("low-occupancy", 0.1))
+    base = diagnosed(finding("uncoalesced-global", 0.6, "bound", place=place), finding("low-occupancy", 0.1))
     went, came, stayed = told(base, diagnosed(finding("low-occupancy", 0.2), finding("dram-bandwidth", 0.3)))
     assert (went.word, went.rule, went.promised, went.gained) == ("went", "uncoalesced-global", 0.6, 0.5)
-    assert (went.location, went.base, went.new) == ("a.cu:7", base.findings[0].headline, "")
+    assert (went.location, went.base, went.new) == (SourceLine("a.cu", 7), base.findings[0].headline, "")
     assert (came.word, came.rule, came.promised, came.gained) == ("came", "dram-bandwidth", None, None)
     assert (stayed.word, stayed.rule, stayed.promised, stayed.gained) == ("stayed", "low-occupancy", 0.1, None)
 
@@ -65,4 +65,5 @@ def test_more_than_a_bound_promised_is_said_plainly() -> None:
     causes = causes_of(faster, time_of(0.5, "faster"), work, ())
     assert causes[-1].mechanism == "bound"
     assert causes[-1].direction == "neutral"
-    assert [part in causes[-1].sentence for part in ("50 %", "uncoalesced-global", "20 %")] == [True] * 3
+    (bound,) = causes[-1].values
+    assert (bound.name, bound.base, bound.new) == ("uncoalesced-global", 0.2, 0.5)

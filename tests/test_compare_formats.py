@@ -16,7 +16,7 @@ import pytest
 from msgspec import Struct, structs
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import Comparison, Interval, TimeWord, WorkChange
+from gpuprof.comparison.contract import Comparison, Interval, TimeDoubt, TimeWord, WorkChange
 from gpuprof.present.compare_formats import FORMATS
 from gpuprof.present.compare_json import comparison_schema, schema_of_comparison
 from gpuprof.present.compare_options import CompareOptions
@@ -212,8 +212,9 @@ def test_junit_without_limits_has_a_test_case_per_kernel() -> None:
     (case,) = suite(made.compared(made.change(), gate=made.gate(made.check()))).iter("testcase")
     assert set(case.keys()) == {"classname", "name", "time"} and case.get("time") == "0.001180000"
     assert {child.tag for child in case} == {"failure", "system-out"}
-    unclear = made.change(0, "a", "unclear", time=made.time("unclear", 1.0, reason="3 samples; 8 more"))
-    assert results(suite(made.compared(unclear)))["a"] == ("skipped", "3 samples; 8 more.")
+    time = made.time("unclear", 1.0, doubt=TimeDoubt(kind="noise"), runs_needed=8)
+    skipped = results(suite(made.compared(made.change(0, "a", "unclear", time=time))))["a"]
+    assert skipped == ("skipped", "too noisy for the number of runs; 8 runs per side would settle it.")
 
 
 def test_an_annotation_is_at_its_line_and_escapes_what_ends_a_property() -> None:

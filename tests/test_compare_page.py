@@ -20,13 +20,13 @@ from gpuprof.comparison.contract import (
     ChangeCause,
     FindingChange,
     Gate,
-    GateCheck,
     GateWord,
     Interval,
     KernelChange,
     LineChange,
     QuantityChange,
     RunCondition,
+    SourceLine,
     TimeChange,
     WorkChange,
 )
@@ -73,7 +73,7 @@ def _side(read: Session, name: str) -> Side:
 
 
 def _pair(sides: list[Side], label: str) -> Pair:
-    base, new = (tuple(item for item in side.kernels if item.speaker.label == label) for side in sides)
+    base, new = (tuple(item for item in side.kernels if item.representative.label == label) for side in sides)
     return Pair("exact" if base and new else "new" if new else "gone", base, new)
 
 
@@ -104,12 +104,13 @@ def of_runs(base: Session | None, new: Session | None) -> Compared:
 
 def rich() -> Compared:
     went = FindingChange(
+        id="0.x",
         word="went", rule="uncoalesced-global", severity="high", base="Uncoalesced loads", new="", promised=0.31,
-        gained=0.2, location="mlp.cu:41",
+        gained=0.2, location=SourceLine("mlp.cu", 41),
     )  # fmt: skip
     cause = ChangeCause(
         mechanism="occupancy", sentence="registers 40 → 72, occupancy 75 % → 50 %", direction="slower",
-        certainty="counted", location="mlp.cu:88",
+        certainty="counted", location=SourceLine("mlp.cu", 88),
     )  # fmt: skip
     line = LineChange(
         file="mlp.cu", base_line=80, new_line=88, text="  acc += a[i];", what="local", base=0.0, new=1.2e7
@@ -121,11 +122,9 @@ def rich() -> Compared:
     limits: tuple[tuple[str, GateWord], ...] = (
         ("first:1%", "accepted"), ("second:1%", "unclear"), ("third:1%", "regression"),
     )  # fmt: skip
-    checks = tuple(
-        GateCheck(limit=limit, kernel=0, word=word, change=0.2, sentence=f"said of {limit}") for limit, word in limits
-    )
+    checks = tuple(made.check(word, limit=limit, change=0.2, sentence=f"said of {limit}") for limit, word in limits)
     condition = RunCondition(
-        name="clock-control", base="base", new="none", affects="time", sentence="Lock the clocks on both sides."
+        name="clock-control", base=("base",), new=("none",), affects="time", sentence="Lock the clocks on both sides."
     )
     total = QuantityChange(name="gpu-time", unit="s", base=2e-3, new=2.4e-3, ratio=1.2, verdict="slower")
     return compared_of(
@@ -147,10 +146,14 @@ def test_the_figure_leads_an_arrow_from_the_hollow_base_point_to_the_filled_new_
 
 def test_hostile_names_and_sentences_are_text() -> None:
     sessions = [session(kernel(0, {"fp32": 1e9}, {"dram": 4e8}, label=HOSTILE)) for _ in range(2)]
-    bad = FindingChange(word="came", rule=HOSTILE, severity="low", base="", new=HOSTILE, promised=None, gained=None)
+    bad = FindingChange(
+        id="0.x", word="came", rule=HOSTILE, severity="low", base="", new=HOSTILE, promised=None, gained=None
+    )
     line = LineChange(file=HOSTILE, base_line=1, new_line=2, text=HOSTILE, what=HOSTILE, base=1.0, new=2.0)
-    cause = ChangeCause(mechanism="x", sentence=HOSTILE, direction="slower", certainty="guess", location=HOSTILE)
-    check = GateCheck(limit=HOSTILE, kernel=0, word="regression", change=math.nan, sentence=HOSTILE, accepted=HOSTILE)
+    cause = ChangeCause(
+        mechanism="x", sentence=HOSTILE, direction="slower", certainty="guess", location=SourceLine(HOSTILE, 3)
+    )
+    check = made.check(limit=HOSTILE, pattern=HOSTILE, change=math.nan, sentence=HOSTILE, accepted=HOSTILE)
     hostile = compared_of(
         change(
             label=HOSTILE, sentence=HOSTILE, findings=(bad,), lines=(line,), causes=(cause,),
@@ -158,7 +161,7 @@ def test_hostile_names_and_sentences_are_text() -> None:
         ),
         base=sessions[0], new=sessions[1], sentence=HOSTILE, notes=(HOSTILE,),
         gate=Gate(passed=False, exit_code=6, checks=(check,), ok=0),
-        conditions=(RunCondition(name=HOSTILE, base=HOSTILE, new=HOSTILE, affects=None, sentence=HOSTILE),),
+        conditions=(RunCondition(name=HOSTILE, base=(HOSTILE,), new=(HOSTILE,), affects=None, sentence=HOSTILE),),
     )  # fmt: skip
     page = comparison_page(hostile)
     outline = Outline(page)
@@ -180,7 +183,9 @@ def test_no_number_breaks_the_page(numbers: tuple[float | None, ...]) -> None:
     interval = Interval(low, high) if low is not None and high is not None else None
     time = structs.replace(SLOWER, base_s=base, new_s=new, ratio=ratio, interval=interval, base_cycles=base, noise=low)
     odd = structs.replace(count("instructions", 1.0, 2.0), base=counted, new=new, ratio=ratio)
-    went = FindingChange(word="went", rule="r", severity="low", base="b", new="", promised=high, gained=gained)
+    went = FindingChange(
+        id="0.r", word="went", rule="r", severity="low", base="b", new="", promised=high, gained=gained
+    )
     item = change(
         time=time, effect_s=effect, effect=effect, findings=(went,), work=WorkChange(verdict="more", counts=(odd,)),
         lines=(LineChange(file="f", base_line=1, new_line=None, text="", what="local", base=base, new=new),),

@@ -165,7 +165,9 @@ def test_a_copy_of_a_recording_is_no_other_run() -> None:
     new = [run(kernel("f", [2e-3]))] * 5
     comparison = compare(base, new, "0").comparison
     assert (comparison.kernels[0].time.base_runs, comparison.kernels[0].time.new_runs) == (2, 1)
-    assert ["1 file" in comparison.notes[0], "4 files" in comparison.notes[1]] == [True, True]
+    assert [(fact.kind, fact.side, fact.numbers) for fact in comparison.facts] == [
+        ("copies", "base", (1,)), ("copies", "new", (4,))
+    ]  # fmt: skip
     paired = compare(new, new, "0", paired=True).comparison.kernels[0].time
     assert (paired.base_runs, paired.new_runs) == (5, 5)
 
@@ -184,15 +186,15 @@ def test_a_kernel_that_is_gone_from_a_part_of_a_run_may_have_run() -> None:
         kernels=9, launches=90, timed_launches=90, timed_shapes=9, time_s=1.0, main_kernels=1, main_time_s=0.9
     )
     base = run(kernel("a"), kernel("z"))
-    (note,) = compare([base], [run(kernel("a"), run=totals)], "0").comparison.notes
-    assert "1 of 90" in note and "1 kernel" in note
-    assert not compare([base], [run(kernel("a"))], "0").comparison.notes
+    (fact,) = compare([base], [run(kernel("a"), run=totals)], "0").comparison.facts
+    assert (fact.kind, fact.side, fact.numbers) == ("launches-profiled", "new", (1, 1, 90))
+    assert not compare([base], [run(kernel("a"))], "0").comparison.facts
     for command, option in (
         ("/opt/ncu -k regex:gemm -o out ./app", "-k"), ("ncu --set full --launch-count 5 ./app", "--launch-count"),
         ("ncu --nvtx ./app -k 5", None), ("python -c 5", None),
     ):  # fmt: skip
-        notes = compare([base], [run(kernel("a"), sources=(source(command=command),))], "0").comparison.notes
-        assert [f"({option})" in note for note in notes] == ([True] if option else []), command
+        facts = compare([base], [run(kernel("a"), sources=(source(command=command),))], "0").comparison.facts
+        assert [(fact.kind, fact.texts) for fact in facts] == ([("option", (option,))] if option else []), command
 
 
 NAMES = st.sampled_from(

@@ -20,7 +20,14 @@ from hypothesis import strategies as st
 
 from benchmarks.turns import rates
 from gpuprof.comparison.contract import TimeWord
-from gpuprof.comparison.looks import Pace, Since, TurnsLook, Waited, next_look, side_of_turn
+from gpuprof.comparison.sequential_test import (
+    InterimCheck,
+    Progress,
+    StableVerdict,
+    WatchedKernel,
+    interim_check,
+    side_of_turn,
+)
 from tests.cli import GPUPROF, Done, gpuprof
 from tests.ncu_bytes import simple_report
 from tests.table import each_row
@@ -77,49 +84,53 @@ def around(middle_s: float, count: int, noise: Sequence[float] = STEADY) -> list
     return [middle_s * (1 + noise[number % len(noise)]) for number in range(count)]
 
 
-def look(
+def check(
     verdict: TimeWord, rounds: int, *, needed: int | None = None, left_s: float = 1000.0, round_s: float = 1.0,
     first: int | None = None, alike: bool = True,
-) -> TurnsLook:  # fmt: skip
-    """What follows from a look at one kernel that has had its verdict since `first`."""
-    told = Waited(key=0, label="gemm", verdict=verdict, runs_needed=needed)
-    held: dict[Hashable, Since] = {0: Since(verdict, first if first is not None else rounds)}
-    return next_look((told,), held, Pace(rounds=rounds, left_s=left_s, round_s=round_s), alike=alike)
+) -> InterimCheck:  # fmt: skip
+    """What follows from a check of one kernel that has had its verdict since `first`."""
+    told = WatchedKernel(key=0, label="gemm", verdict=verdict, runs_needed=needed)
+    stable: dict[Hashable, StableVerdict] = {0: StableVerdict(verdict, first if first is not None else rounds)}
+    return interim_check((told,), stable, Progress(rounds=rounds, left_s=left_s, round_s=round_s), alike=alike)
 
 
-def test_a_look_says_how_many_rounds_to_make_before_the_next() -> None:
+def test_a_check_says_how_many_rounds_to_make_before_the_next() -> None:
     assert [side_of_turn(turn) for turn in range(8)] == ["base", "new", "new", "base"] * 2
     # Three rounds are made in any case that the budget allows.
-    assert look("same", 1).until == look("unclear", 1).until == look("same", 2).until == 3
-    assert look("same", 1, left_s=1.5).until == 2
-    ended = look("same", 1, left_s=0.5)
+    assert check("same", 1).until == check("unclear", 1).until == check("same", 2).until == 3
+    assert check("same", 1, left_s=1.5).until == 2
+    ended = check("same", 1, left_s=0.5)
     assert (ended.until, ended.pending) == (None, ("gemm",))
-    # What is the same is not measured again; a change counts when a look at twice as many runs says the same.
-    assert (look("same", 5).until, look("same", 5).pending) == (None, ())
-    assert look("slower", 3).until == 6
-    assert look("faster", 5, first=3).until == 6
-    assert look("slower", 6, first=3).until is None
-    assert look("slower", 6).until == 12
+    # What is the same is not measured again; a change counts when a check at twice as many runs says the same.
+    assert (check("same", 5).until, check("same", 5).pending) == (None, ())
+    assert check("slower", 3).until == 6
+    assert check("faster", 5, first=3).until == 6
+    assert check("slower", 6, first=3).until is None
+    assert check("slower", 6).until == 12
     # Fewer than five runs are no forecast, and one is trusted to twice the runs that it is made from.
-    assert look("unclear", 3).until == look("unclear", 4).until == 5
-    assert look("unclear", 3, needed=9).until == 6
-    assert look("unclear", 5, needed=7).until == 7
-    assert look("unclear", 5, needed=200).until == 10
+    assert check("unclear", 3).until == check("unclear", 4).until == 5
+    assert check("unclear", 3, needed=9).until == 6
+    assert check("unclear", 5, needed=7).until == 7
+    assert check("unclear", 5, needed=200).until == 10
     # What the budget cannot settle ends it early, and so do unlike conditions.
-    assert look("unclear", 12, needed=200, left_s=3.2).until is None
-    told = look("unclear", 5, needed=100, left_s=20.0, round_s=1.0)
+    assert check("unclear", 12, needed=200, left_s=3.2).until is None
+    told = check("unclear", 5, needed=100, left_s=20.0, round_s=1.0)
     assert told.until is None and told.pending == ("gemm",)
-    assert look("unclear", 5, needed=49, left_s=20.0, round_s=1.0).until == 10
-    assert look("unclear", 5, needed=None).until is None
-    assert look("unclear", 3, alike=False).until is None
-    assert next_look((), {}, Pace(rounds=3, left_s=100.0, round_s=1.0), alike=True).until is None
+    assert check("unclear", 5, needed=49, left_s=20.0, round_s=1.0).until == 10
+    assert check("unclear", 5, needed=None).until is None
+    assert check("unclear", 3, alike=False).until is None
+    assert interim_check((), {}, Progress(rounds=3, left_s=100.0, round_s=1.0), alike=True).until is None
     # A run that takes no time does not go on forever.
-    assert Pace(rounds=5, left_s=1.0, round_s=0.0).reach == Pace(rounds=5, left_s=math.inf, round_s=1.0).reach == 1000
-    assert look("unclear", 1000, needed=1500, round_s=0.0).until is None
+    assert (
+        Progress(rounds=5, left_s=1.0, round_s=0.0).reach
+        == Progress(rounds=5, left_s=math.inf, round_s=1.0).reach
+        == 1000
+    )
+    assert check("unclear", 1000, needed=1500, round_s=0.0).until is None
 
 
 @pytest.mark.slow
-def test_looking_again_and_again_finds_no_more_false_changes() -> None:
+def test_checking_again_and_again_finds_no_more_false_changes() -> None:
     same = rates(0.012, 0.0, 400)
     assert same.slower + same.faster <= 0.01 and same.unclear <= 0.1
     slower = rates(0.008, 0.0198, 200)
@@ -131,11 +142,11 @@ def test_looking_again_and_again_finds_no_more_false_changes() -> None:
     needed=st.none() | st.integers(1, 10_000), left_s=st.floats(0, allow_nan=False),
     round_s=st.floats(0, allow_nan=False),
 )  # fmt: skip
-def test_each_look_is_later_than_the_last_and_within_the_budget(
+def test_each_check_is_later_than_the_last_and_within_the_budget(
     verdict: TimeWord, rounds: int, first: int, needed: int | None, left_s: float, round_s: float
 ) -> None:
-    told = look(verdict, rounds, needed=needed, left_s=left_s, round_s=round_s, first=min(first, rounds))
-    assert told.why if told.until is None else rounds < told.until <= Pace(rounds, left_s, round_s).reach
+    told = check(verdict, rounds, needed=needed, left_s=left_s, round_s=round_s, first=min(first, rounds))
+    assert told.reason if told.until is None else rounds < told.until <= Progress(rounds, left_s, round_s).reach
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import ChangeCause, KernelChange, TimeWord
+from gpuprof.comparison.contract import ChangeCause, Direction, KernelChange, SourceLine, TimeWord
 from gpuprof.present.compare_annotations import left_out_texts
 from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.compare_sarif import lines
@@ -73,15 +73,16 @@ def without(**changes: Any) -> KernelChange:
     return made.change(findings=(), **{"causes": (), "lines": (), **changes})
 
 
-def cause(location: str, direction: str = "slower") -> ChangeCause:
-    return ChangeCause(mechanism="m", sentence="s", direction=direction, certainty="counted", location=location)  # type: ignore[arg-type]
+def cause(line: int | None, direction: Direction = "slower") -> ChangeCause:
+    location = SourceLine("gather.cu", line) if line is not None else None
+    return ChangeCause(mechanism="m", sentence="s", direction=direction, certainty="counted", location=location)
 
 
 @each_row(
     ("kernel", "line"),
-    [(without(causes=(cause("gather.cu:7", "faster"), cause("gather.cu:9"))), 9),
-     (without(causes=(cause("gather.cu:7", "faster"),), lines=made.change().lines), 88),
-     (without(causes=(cause("gather.cu:7", "faster"),)), 7), (without(causes=(cause("no place"),)), 41),
+    [(without(causes=(cause(7, "faster"), cause(9))), 9),
+     (without(causes=(cause(7, "faster"),), lines=made.change().lines), 88),
+     (without(causes=(cause(7, "faster"),)), 7), (without(causes=(cause(None),)), 41),
      (without(), 41)],
     ids=["slower cause", "line that gained", "other cause", "hottest line", "hottest line alone"],
 )  # fmt: skip
@@ -97,7 +98,7 @@ def test_fingerprints_name_rule_and_kernel_and_not_numbers_lines_or_order() -> N
     def at(ratio: float, line: int, *order: str) -> set[str]:
         time = made.time("slower", ratio)
         kernels = [
-            made.change(number, label, time=time, causes=(cause(f"gather.cu:{line}"),), effect_s=ratio)
+            made.change(number, label, time=time, causes=(cause(line),), effect_s=ratio)
             for number, label in enumerate(order)
         ]
         return set(prints(made.compared(*kernels)))
@@ -176,5 +177,5 @@ def test_what_has_no_line_in_the_repository_is_counted_and_no_result_that_github
             assert left_out.startswith("2 results") and "--path-map" in left_out
     other = made.profile("/home/me/project/other/gather.cu")
     both = hand_made.kernel(0, *made.profile().findings, *other.findings, excerpts=())
-    ambiguous = made.compared(without(causes=(cause("gather.cu:9"),)), profiles=[both])
+    ambiguous = made.compared(without(causes=(cause(9),)), profiles=[both])
     assert run_of(ambiguous)["results"] == [], "ambiguous"

@@ -23,6 +23,7 @@ from gpuprof.comparison.contract import (
     LineChange,
     QuantityChange,
     RunCondition,
+    SourceLine,
     WorkChange,
 )
 from gpuprof.present.compare_console import print_comparison
@@ -63,7 +64,7 @@ def crowded(count: int, label: str = "kernel_{}") -> Compared:
     checks = [made.check(word[number % 4], number, f"time:{number % 7}%") for number in range(min(160, count))]
     told = "The clocks were locked on one side only, so that times are of another clock: lock them on both. " * 2
     conditions = [
-        RunCondition(name=f"condition-{number}", base="a", new="b", affects="time" if number < 6 else None,
+        RunCondition(name=f"condition-{number}", base=("a",), new=("b",), affects="time" if number < 6 else None,
                      sentence=told) for number in range(9)
     ]  # fmt: skip
     totals = [
@@ -101,7 +102,9 @@ def test_all_at_once_takes_a_screen(label: str) -> None:
 
 def test_in_depth_hostile_and_wide_names_keep_the_width() -> None:
     for name in (HOSTILE, WIDE, LONG):
-        cause = ChangeCause(mechanism="x", sentence=name, direction="slower", certainty="guess", location=name)
+        cause = ChangeCause(
+            mechanism="x", sentence=name, direction="slower", certainty="guess", location=SourceLine(name, 3)
+        )
         line = LineChange(file=name, base_line=1, new_line=2, text=name, what="local", base=1.0, new=2.0)
         odd = made.change(
             label=name, sentence=f"slower by 18 %: {name}", causes=(cause,), lines=(line,),

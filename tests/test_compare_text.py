@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.comparison.contract import Interval
-from gpuprof.comparison.words import both_text, interval_text
-from gpuprof.present.compare_text import time_text
 from gpuprof.units import signed_percent
+from gpuprof.words.comparison_values import both_text, interval_text
+from gpuprof.words.comparison_verdicts import time_text
 from tests import made_comparisons as made
 
 
@@ -26,8 +26,9 @@ def test_a_change_has_its_sign_and_two_digits_and_is_whole_only_where_all_of_it_
 def test_values_on_both_sides_have_units_and_the_digits_that_tell_them_apart() -> None:
     texts: dict[tuple[float | None, float | None, str, str], str] = {
         (40.0, 72.0, "register", "registers"): "40 → 72", (0.75, 0.5, "fraction", "occupancy"): "75 % → 50 %",
-        (1.2e6, 1.42e6, "counts", "instructions"): "1.20 → 1.42 M",
-        (1.2e6, 1.2001e6, "counts", "instructions"): "1.2000 → 1.2001 M",
+        (1.2e6, 1.42e6, "counts", "instructions"): "1.20 M → 1.42 M",
+        (1.2e6, 1.2001e6, "counts", "instructions"): "1.2000 M → 1.2001 M",
+        (196.0, 265e3, "counts", "instructions"): "196 → 265 k",
         (49152.0, 98304.0, "B", "shared-memory"): "48 → 96 KiB", (1e-3, 1.18e-3, "s", ""): "1.00 → 1.18 ms",
         (4e9, 2e9, "B", "dram-bytes"): "4.00 → 2.00 GB", (4608.0, 0.0, "", ""): "4\u202f608 → 0",
         (1e-3, 2e-6, "s", ""): "1.00 ms → 2.00 µs", (None, 12.0, "counts", ""): "not known → 12",

@@ -72,7 +72,7 @@ def test_timelines_tell_span_idle_time_and_the_median_step() -> None:
 def test_times_of_different_parts_of_traces_are_not_compared() -> None:
     base = run(kernel(), timeline=timeline(4.4, 4.3, 0.1, 0.2, 0.3))
     new = run(kernel(), timeline=timeline(0.6, 0.5, 0.1, 0.2, 0.3, judged="steps"))
-    for other, told in ((new, ["the whole trace", "the steps"]), (base, [])):
+    for other, told in ((new, [("all",), ("steps",)]), (base, [])):
         comparison = compare([base], [other], "0").comparison
         names = [change.name for change in comparison.total]
         assert [name for name in names if name in ("span", "busy", "idle", "copies")] == (
@@ -110,7 +110,10 @@ def test_ranks_count_as_runs_and_their_time_adds_up() -> None:
     assert item.launches == 2 and item.total_s == pytest.approx(4e-3) == both.total_s
     twice = side_of([ranks, ranks]).kernels[0]
     assert [times.run for times in twice.times] == [0, 1, 2, 3] and twice.runs == {0, 1} and twice.launches == 2
-    assert len(compare([run(kernel("a"))], [ranks], "0").comparison.notes) == 1
+    facts = compare([run(kernel("a"))], [ranks], "0").comparison.facts
+    assert [(fact.kind, fact.side) for fact in facts] == [("lanes", "new")]
     some = [run(kernel("a")), run(kernel("a"), kernel("b"))]
-    notes = compare(some, some, "0").comparison.notes
-    assert any("1 kernel" in note and "2 runs" in note and "base" in note for note in notes)
+    facts = compare(some, some, "0").comparison.facts
+    assert [(fact.kind, fact.side, fact.numbers) for fact in facts] == [
+        ("some-runs", "base", (1, 2)), ("some-runs", "new", (1, 2))
+    ]  # fmt: skip

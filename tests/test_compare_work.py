@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from benchmarks.gate import work as planted
-from gpuprof.comparison.contract import CountChange, WorkChange
+from gpuprof.comparison.contract import CountChange, WorkChange, WorkNote
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import side_of
 from gpuprof.comparison.work.verdict import work_change
@@ -110,7 +110,7 @@ def test_a_count_and_all_work_have_their_verdicts(
     base: dict[str, Any], new: dict[str, Any], name: str, count: str, verdict: str
 ) -> None:
     change = changed(base, new)
-    assert (count_of(change, name).word, change.verdict) == (count, verdict), change.reason
+    assert (count_of(change, name).word, change.verdict) == (count, verdict), change.notes
 
 
 def test_the_first_spilled_sector_is_a_change_and_half_of_them_is_not_known() -> None:
@@ -139,7 +139,7 @@ def test_new_and_gone_kernels_have_no_verdict_on_work_and_runs_tell_that_it_depe
 def test_work_of_other_machine_code_is_not_compared_but_for_its_flop() -> None:
     change = changed(instructions(1e6, flop={"fp32": 1e9}), instructions(2e6, flop={"fp32": 1e9}), comparable=False)
     assert change.verdict == "unknown"
-    assert "compute capability" in change.reason
+    assert [note.kind for note in change.notes] == ["other-code"]
     assert count_of(change, "instructions").word == "unclear"
     assert count_of(change, "flop.fp32").word == "same"
 
@@ -149,7 +149,7 @@ def test_bytes_behind_caches_that_were_treated_otherwise_are_not_compared() -> N
     assert changed(base, new).verdict == "less"
     change = changed(base, new, caches_alike=False)
     assert change.verdict == "same"
-    assert "DRAM bytes" in change.reason
+    assert change.notes[-1] == WorkNote(kind="caches", names=("dram-bytes",))
     assert count_of(change, "dram-bytes").word == "unclear"
     assert count_of(change, "l1-bytes").word == "same"
 

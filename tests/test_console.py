@@ -13,10 +13,10 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 from rich.console import Console
 
-from gpuprof.diagnose.explain import explain
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.console import print_session, print_tree
+from gpuprof.words.explain import explain
 from tests import builders, ncu_bytes
 from tests.cli import gpuprof as run
 from tests.formats import written
@@ -60,11 +60,11 @@ def test_the_command_that_collects_the_rest_can_be_copied() -> None:
 
 
 def test_hostile_findings_do_no_harm_in_the_terminal() -> None:
-    place = finding().location
+    place = finding().place
     assert place is not None
     bad = finding(
-        headline=HOSTILE, why=HOSTILE, action=HOSTILE, advice=HOSTILE, held=HOSTILE, gain_kind="fixed-work",
-        location=replace(place, file=HOSTILE, sass=HOSTILE),
+        headline=HOSTILE, why=HOSTILE, action=HOSTILE, advice=HOSTILE, held=HOSTILE, gain_kind="conditional",
+        place=replace(place, file=HOSTILE, sass=HOSTILE),
         evidence=(replace(finding().evidence[0], metric=HOSTILE, meaning=HOSTILE, unit=HOSTILE),),
     )  # fmt: skip
     evil = session(kernel(0, bad, label=HOSTILE, demangled=HOSTILE))

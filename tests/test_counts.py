@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from gpuprof.collect.metrics import metrics_of
-from gpuprof.diagnose.grouping import grouped
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import COUNTS, WARP_OPCODES, ArchSpec
 from gpuprof.model.analyse import analyse
@@ -19,6 +18,7 @@ from gpuprof.recordings import recordings
 from tests import builders
 from tests.readings import unpacked
 from tests.real_sessions import loaded
+from tests.worded import grouped
 
 INSTRUCTIONS = "smsp__inst_executed.sum"
 THREADS_PER_INSTRUCTION = "smsp__thread_inst_executed_per_inst_executed.ratio"

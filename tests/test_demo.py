@@ -23,11 +23,11 @@ from rich.console import Console
 
 from benchmarks.diagnosis.host_run import compile_case
 from benchmarks.diagnosis.host_run import run as run_on_host
-from gpuprof.diagnose.repairs import repairs
+from gpuprof.diagnose.version_pairs import version_pairs
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.present.console_recording import print_others, print_story
-from gpuprof.present.repair_text import saved_text
+from gpuprof.present.version_text import saved_text
 from gpuprof.recordings import recordings
 from tests.cli import Done, gpuprof
 from tests.hand_made import HOSTILE, finding, kernel, session
@@ -124,7 +124,7 @@ def fixed_kernel(*findings: Finding, **changes: object) -> KernelProfile:
 
 
 def said_of(*kernels: KernelProfile) -> list[str]:
-    return [saved_text(repair) for repair in repairs(kernels)]
+    return [saved_text(repair) for repair in version_pairs(kernels)]
 
 
 def test_a_finding_is_called_gone_only_where_it_could_have_been_found() -> None:
@@ -136,7 +136,7 @@ def test_a_finding_is_called_gone_only_where_it_could_have_been_found() -> None:
     ):
         (said,) = said_of(first, fixed)
         assert said.endswith("gone") is gone
-    held = finding("dram-bandwidth", 0.5, gain_kind="fixed-work", held="the same bytes")
+    held = finding("dram-bandwidth", 0.5, gain_kind="conditional", held="the same bytes")
     (said,) = said_of(first_kernel(held), fixed_kernel(held))
     assert "the same bytes" in said and "at most" not in said and "more than" not in said and said.endswith("remains")
 

@@ -99,7 +99,7 @@ PLANTED = finding(
     "uncoalesced-global",
     0.6,
     gain_kind="bound",
-    location=Location(file="/x/doubles.cu", line=4, pc=None, sass=None, share=0.9),
+    place=Location(file="/x/doubles.cu", line=4, pc=None, sass=None, share=0.9),
 )
 OTHER = finding("memory-latency", 0.3)
 
@@ -120,7 +120,7 @@ def test_the_planted_rule_is_found_at_its_place_with_its_line_and_gain(tmp_path:
     assert (silent.right, silent.place, silent.first, silent.predicted) == (False, None, None, None)
     assert silent.gain_right is None
     for place in (lies_in("doubles.cu", 7), lies_in("other.cu", 4), None):
-        assert outcome(case(tmp_path), [replace(PLANTED, location=place)], []).line is False
+        assert outcome(case(tmp_path), [replace(PLANTED, place=place)], []).line is False
     assert outcome(case(tmp_path, line=None), [PLANTED], []).line is None
 
 

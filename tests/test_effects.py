@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.sass_opcodes import may_write_memory
-from gpuprof.present.fix_text import fixes
+from gpuprof.present.recommendation_text import recommendation_texts
 from tests.kernels import Made, busy, coded, lasting, made, session
 from tests.table import each_row
 
@@ -68,7 +68,7 @@ def test_all_else_goes_with_it_and_the_verdict_and_the_first_fix_are_about_it() 
     assert {finding.cause for finding in others} == {"0.stores-nothing"}
     assert judged.verdict is not None and judged.verdict.state == "void"
     assert (judged.verdict.unknown, judged.verdict.command) == (None, None)
-    assert [fix.rule for fix in fixes(judged)] == ["stores-nothing"]
+    assert [fix.rule for fix in recommendation_texts(judged)] == ["stores-nothing"]
     # Without tensor instructions it is not said to multiply.
     multiplies = running(("HMMA.16816.F32", 64.0)).finding("stores-nothing")
     assert multiplies.headline != running().finding("stores-nothing").headline

@@ -132,7 +132,7 @@ def test_what_is_damaged_is_missing_with_its_reason_and_the_rest_stays() -> None
     kernel = damaged(code="the program is cut off").profile()
     assert (kernel.excerpts, gaps(kernel)) == ((), [("source and SASS", "the program is cut off")])
     (finding,) = [finding for finding in kernel.findings if finding.rule == "uncoalesced-global"]
-    assert finding.location is None and finding.gain_kernel is not None and finding.gain_kernel > 0.3
+    assert finding.place is None and finding.gain_kernel is not None and finding.gain_kernel > 0.3
     kernel = damaged(sources="file 1 is no text").profile()
     assert [excerpt.language for excerpt in kernel.excerpts] == ["sass"]
     assert [why for _, why in gaps(kernel)] == ["file 1 is no text"]
@@ -143,7 +143,7 @@ def test_what_is_damaged_is_missing_with_its_reason_and_the_rest_stays() -> None
 
 
 def place(launch: Made, rule: str) -> tuple[object, ...] | None:
-    location = launch.finding(rule).location
+    location = launch.finding(rule).place
     return (location.file, location.line, location.pc, location.sass, location.share) if location is not None else None
 
 

@@ -10,8 +10,6 @@ from gpuprof.cli import patience, select
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import make_plan
 from gpuprof.collect.selection import by_names
-from gpuprof.diagnose.exclusion import without_excluded
-from gpuprof.diagnose.exclusion_text import exclusion_text
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.session import KernelProfile, Session
@@ -19,10 +17,12 @@ from gpuprof.present.html import render_html
 from gpuprof.present.plan_text import plan_lines
 from gpuprof.recordings import recordings
 from gpuprof.store.page import read_session_html
+from gpuprof.words.exclusion import exclusion_text
 from tests import hand_made
 from tests.readings import unpacked
 from tests.table import each_row
 from tests.test_run import Bench, bench, value_after
+from tests.worded import without_excluded
 
 assert bench  # a fixture
 
@@ -55,7 +55,7 @@ def labels(session: Session) -> list[str]:
 def test_excluded_kernels_are_in_no_list_and_their_time_is_told() -> None:
     left = without_excluded(RUN, ["fill", "memset"])
     assert labels(left) == ["gemm"]
-    assert [item.kernels for item in left.opportunities] == [(0,)]
+    assert [item.kernels for item in left.recommendations] == [(0,)]
     assert left.excluded is not None
     assert (left.excluded.kernels, left.excluded.launches, left.excluded.untimed) == (2, 2, 0)
     assert (left.excluded.time_s, left.excluded.time_share) == pytest.approx((4e-3, 0.4))
@@ -74,7 +74,7 @@ def test_shares_and_gains_stay_those_of_the_whole_run() -> None:
     left = without_excluded(RUN, ["gemm"])
     assert [item.time_share for item in left.kernels] == [0.3, 0.1]
     # 0.3 of a kernel that takes half of the run is 0.15; here its share is 0.3 + 0.1.
-    assert left.opportunities[0].gain_total == pytest.approx(0.15 + 0.05)
+    assert left.recommendations[0].gain_total == pytest.approx(0.15 + 0.05)
     assert left.run is not None and left.run.kernels == 3 and left.run.time_s == pytest.approx(10e-3)
     assert left.verdict is not None and left.verdict.kernel == 1
 

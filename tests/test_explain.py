@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.diagnose.explain import STALL_MEANINGS, explain
-from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.diagnose.registry import RULES
 from gpuprof.model.session import CodeLine, Excerpt, Location, Occupancy, Pipe, Stall
 from gpuprof.recordings import recordings
+from gpuprof.words.explain import STALL_MEANINGS, explain
+from gpuprof.words.explain_node import ExplanationNode
 from tests.cli import gpuprof as run
 from tests.hand_made import finding, kernel
 from tests.readings import session_of, unpacked
@@ -109,7 +109,7 @@ def test_what_warps_wait_for_is_explained_by_its_units() -> None:
 def test_source_lines_are_missing_only_if_none_is_known(place: Location | None, lacks: int) -> None:
     lines = (CodeLine(number=None, pc=0x100, text="LDG", share=0.6, stalls=()),)
     sass = Excerpt(language="sass", file=None, weight="samples", lines=lines)
-    tree = explain(kernel(0, finding(location=place), excerpts=(sass,)))
+    tree = explain(kernel(0, finding(place=place), excerpts=(sass,)))
     assert [node.text for node in of_kind(tree, "missing")].count("source lines") == lacks
 
 

@@ -7,7 +7,6 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.diagnose.summary import summarised
 from gpuprof.hardware.specs import LEVELS, Basis, Level
 from gpuprof.hardware.trust import Trust
 from gpuprof.model.field_types import CeilingOrigin, RooflineBound
@@ -30,6 +29,7 @@ from gpuprof.present.plot import render_svg
 from gpuprof.present.roofline_figure import RooflineFigure
 from gpuprof.store.write import encoded
 from tests.table import each_row
+from tests.worded import summarised
 
 PEAKS = {"fp64": 5e12, "fp32": 1e13, "int32": 5e12, "tensor.fp16": 1e14}
 BANDWIDTHS = {"l1": 1e13, "l2": 4e12, "dram": 1e12}
@@ -120,7 +120,7 @@ def session(*kernels: KernelProfile, measured: dict[str, float] | None = None) -
         ("measured", measured or {}),
     ]
     made = Session(
-        schema_version=2,
+        schema_version=3,
         gpuprof_version="0.1.0",
         sources=(
             Source(

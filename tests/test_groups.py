@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.diagnose.diagnose import diagnose
-from gpuprof.diagnose.grouping import grouped
 from gpuprof.model.analyse import analyse
 from gpuprof.model.groups import LaunchKind, Resources, alike, speaker
 from gpuprof.model.recorded import Launch
@@ -14,6 +12,7 @@ from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import KernelProfile, Session
 from tests import builders
 from tests.table import each_row
+from tests.worded import diagnose, grouped
 
 
 def launches() -> list[Launch]:
@@ -54,7 +53,7 @@ def test_the_launch_of_median_duration_speaks_for_its_kind() -> None:
 def test_both_ways_give_the_same_groups() -> None:
     later, at_once = by_either_way()
     assert list(map(summary, at_once.kernels)) == list(map(summary, later.kernels))
-    assert [item.findings for item in at_once.opportunities] == [item.findings for item in later.opportunities]
+    assert [item.findings for item in at_once.recommendations] == [item.findings for item in later.recommendations]
     assert at_once.verdict == later.verdict
 
 

@@ -31,9 +31,9 @@ MMA_SYNC: Histograms = {WARP_OPCODES: {"HMMA.16816.F32.BF16": 100.0, "IADD3": 90
     [
         # Half of the threads are off: the instructions could be half as many; L1 leaves 60 %.
         says("predicates", made(LOOP, busy(dram=30, l1=40)), RULE, 0.5, "16 of 32", {ON: 16.0, ACTIVE: 32.0},
-             severity="high", confidence="inferred", kind="fixed-work"),
+             severity="high", confidence="inferred", kind="conditional"),
         # L1 is 90 % busy with the accesses of the lanes that are on, and stays so.
-        says("the accesses stay", made(LOOP, busy(l1=90), pipes(alu=80)), RULE, 0.1, kind="fixed-work"),
+        says("the accesses stay", made(LOOP, busy(l1=90), pipes(alu=80)), RULE, 0.1, kind="conditional"),
         says("DRAM is well used", made(LOOP, busy(dram=85)), RULE, 0.15, severity="info"),
         # Matrix instructions take whole warps. If another pipe is busier, the lanes count.
         says("matrix instructions", TENSOR, RULE, 0.3, severity="info"),
@@ -68,9 +68,9 @@ def test_the_threads_that_a_block_lacks_are_not_switched_off() -> None:
     # 40 threads are two warps of 20 on average: 20 of them active and 19 on is all but one.
     launch = made({ACTIVE: 20.0, ON: 19.0}, block=(40, 1, 1))
     assert [item for item in launch.findings(RULE) if item.evidence[0].metric == ON] == []
-    (verdict,) = idle_lanes._predicated(case_of(launch.plus({ON: 10.0})))
+    (finding,) = idle_lanes._predicated(case_of(launch.plus({ON: 10.0})))
     # Three of four of 20.
-    assert "10 of 20" in verdict.headline and verdict.evidence[0].threshold == 15.0
+    assert (finding.amount("threads"), finding.amount("lanes"), finding.evidence[0].threshold) == (10.0, 20.0, 15.0)
 
 
 def test_without_opcodes_a_busy_tensor_pipe_tells_where_the_gpu_has_such_instructions() -> None:

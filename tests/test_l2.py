@@ -7,17 +7,14 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.diagnose.grouping import grouped
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.l2_busy import with_l2_bounded, without_fabric
+from gpuprof.model.l2_busy import with_l2_bounded
 from gpuprof.model.session import KernelProfile, Session, Throughput
-from gpuprof.store.read import read_session
-from gpuprof.store.write import session_bytes
-from tests import hand_made
 from tests.kernels import Made, busy, made
 from tests.readings import report_of, session_of
 from tests.rule_examples import FABRIC
 from tests.table import each_row
+from tests.worded import grouped
 
 ROOT = Path(__file__).parent
 H100 = ROOT / "data" / "gpu" / "nvidia-h100-80gb-hbm3"
@@ -143,20 +140,6 @@ def test_a_level_that_nothing_accessed_has_no_hit_rate() -> None:
     assert {moved.level: moved.hit_rate for moved in empty.traffic if not moved.bytes} == {"l1": None, "l2": None}
     for kernel in (saxpy, transpose):
         assert all(moved.hit_rate is not None for moved in kernel.traffic if moved.level != "dram")
-
-
-def test_a_saved_session_without_its_l2_findings_is_whole() -> None:
-    """Hand-made: of two kernels that one opportunity names, one has an L2 that is busier than all memory."""
-    busy_l2 = (Throughput("memory", 0.5), Throughput("l2", 0.7))
-    real_l2 = (Throughput("memory", 0.7), Throughput("l2", 0.7))
-    first, second = (
-        hand_made.kernel(number, hand_made.finding(RULE, id=f"{number}.{RULE}"), throughput=throughput)
-        for number, throughput in enumerate((busy_l2, real_l2))
-    )
-    session = without_fabric(hand_made.session(first, second))
-    assert [len(kernel.findings) for kernel in session.kernels] == [0, 1]
-    assert [(item.findings, item.kernels) for item in session.opportunities] == [((f"1.{RULE}",), (1,))]
-    assert read_session(session_bytes(session).decode(), "session.json") == session
 
 
 @each_row(

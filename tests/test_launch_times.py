@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpuprof.diagnose.grouping import grouped
 from gpuprof.model.analyse import Analysis, analyse
 from gpuprof.model.launch_times import MOST, launch_times, merged_times
 from gpuprof.model.recorded import Launch
@@ -19,6 +18,7 @@ from gpuprof.model.surveyed import joined
 from tests import builders, hand_made
 from tests.readings import session_of
 from tests.table import each_row
+from tests.worded import grouped
 
 TRACE = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
 DURATION, CLOCK = "gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second"

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from gpuprof.diagnose.case import EXECUTED
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.products import outer_products
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
@@ -25,6 +24,7 @@ from gpuprof.model.session import Finding
 from tests import builders
 from tests.kernels import Made, busy, coded, lasting, made, operations, pipes, session
 from tests.table import each_row
+from tests.worded import diagnose
 
 RULE = "tensor-cores-idle"
 NAMES = (
@@ -165,7 +165,7 @@ def test_a_product_at_the_roof_of_fp32_is_told_of_the_tensor_cores_first() -> No
     assert first(launch).rule == RULE and launch.finding("fp32-compute-bound").cause == launch.finding(RULE).id
     # 90 % ÷ 8 = 11.25 %, more than DRAM's 10 %.
     assert launch.finding(RULE).gain_kernel == pytest.approx(0.8875)
-    assert launch.finding(RULE).gain_kind == "fixed-work"
+    assert launch.finding(RULE).gain_kind == "conditional"
     # The remaining need is named if DRAM's need is known.
     assert launch.finding(RULE).remains
     unknown = made(lasting(1e-3), operations(ffma=4e9, fadd=0, fmul=0), pipes(tensor=0, fma=70), name="ampere_sgemm_a")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 from msgspec.structs import replace
 
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware_finder import HardwareFinder
@@ -34,6 +33,7 @@ from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from tests import hand_made
 from tests.table import each_row
+from tests.worded import diagnose
 
 H100 = RecordedDevice("NVIDIA H100 80GB HBM3", "9.0", sm_count=132)
 BF16, FP32 = "c10::BFloat16", "float"

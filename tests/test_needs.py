@@ -35,9 +35,10 @@ def test_the_sm_as_a_whole_goes_with_a_part_of_it_that_is_relieved() -> None:
 
 def test_a_saving_with_something_held_fixed_is_no_bound() -> None:
     bound = saving({"dram": 0.5}, {})
-    held = bound.if_held(0.2, "the same bytes")
-    assert (held.fraction, held.kind, held.held, held.remains) == (0.2, "fixed-work", "the same bytes", bound.remains)
-    assert bound.if_held(0.7, "the same bytes") is bound
+    held = bound.if_held(0.2, "same-bytes")
+    assert (held.fraction, held.kind, held.assumes) == (0.2, "conditional", ("same-bytes",))
+    assert held.remains == bound.remains
+    assert bound.if_held(0.7, "same-bytes") is bound
     assert bound.no_more_than(0.3).kind == "bound" and bound.no_more_than(0.3).fraction == 0.3
 
 

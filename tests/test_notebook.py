@@ -26,20 +26,20 @@ from tests.test_docs import blocks
 TWO = LoadedSession.of(
     session(
         kernel(0, finding(gain=0.2), finding("tail-effect", 0.0, severity="info")),
-        kernel(1, finding("barrier-wait", 0.6, location=None), label="reduce_sum"),
+        kernel(1, finding("barrier-wait", 0.6, place=None), label="reduce_sum"),
     )
 )
 
 
 def hostile() -> LoadedSession:
-    place = finding().location
+    place = finding().place
     assert place is not None
     bad = finding(
         headline=HOSTILE,
         why=HOSTILE,
         action=HOSTILE,
         advice=HOSTILE,
-        location=replace(place, file=HOSTILE, sass=HOSTILE),
+        place=replace(place, file=HOSTILE, sass=HOSTILE),
     )
     evil = session(kernel(0, bad, label=HOSTILE, name=HOSTILE, demangled=HOSTILE))
     source = replace(evil.sources[0], file=HOSTILE)

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from gpuprof.diagnose.clocks import clock_notes, clocks_differ
+from gpuprof.diagnose.clocks import clocks_differ
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import GpuSamples
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.sm_clocks import held_clock, sm_clock
+from gpuprof.words.notes import clock_notes
 from tests import hand_made
 from tests.readings import report_of, session_of
 from tests.table import each_row

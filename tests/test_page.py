@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.diagnose.summary import summarised
+from gpuprof.diagnose.order import numbered
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
     CodeLine,
@@ -26,6 +26,7 @@ from gpuprof.present.html import render_html
 from gpuprof.present.page.memory_path import memory_path
 from tests.test_figures import HOSTILE, kernel, session
 from tests.test_html import Outline
+from tests.worded import summarised
 
 UNCOALESCED = Finding(
     rule="uncoalesced-global", severity="high", confidence="measured",
@@ -36,12 +37,12 @@ UNCOALESCED = Finding(
         Evidence("sectors", 4.2e6, "sector", threshold=None, meaning="sectors moved"),
     ),
     advice="Make the access in gather_rows contiguous.",
-    location=Location(file="/home/someone/gather.cu", line=41, pc=0x120, sass="LDG.E R2, [R2]", share=0.8),
+    place=Location(file="/home/someone/gather.cu", line=41, pc=0x120, sass="LDG.E R2, [R2]", share=0.8),
     gain_kernel=0.31, gain_total=0.2, gain_kind="bound",
 )  # fmt: skip
 GUESS = replace(
     UNCOALESCED, rule="low-occupancy", severity="medium", confidence="guess", headline="Occupancy: 50 % theoretical",
-    location=None, gain_kernel=0.12, gain_total=0.1, evidence=(),
+    place=None, gain_kernel=0.12, gain_total=0.1, evidence=(),
 )  # fmt: skip
 SETTLED = replace(GUESS, rule="dram-bandwidth", severity="info", headline="DRAM: near its roof", gain_kernel=0.0)
 SOURCE = Excerpt(
@@ -65,7 +66,7 @@ def diagnosed() -> Session:
     """Two kernels: one with all that a page can show, one with a guess."""
     rich = kernel(
         0, {"fp32": 1e9}, {"l1": 1.6e9, "l2": 8e8, "dram": 4e8}, label="gather_rows", duration_s=4e-3,
-        findings=(UNCOALESCED, SETTLED), excerpts=(SOURCE, SASS),
+        findings=tuple(numbered((UNCOALESCED, SETTLED), 0)), excerpts=(SOURCE, SASS),
         pipes=(Pipe("fma", 0.25, "sm__pipe_fma"), Pipe("tensor", 0.0, "sm__pipe_tensor")),
         scheduler=Scheduler(issue_active=0.25, eligible_warps=0.4, active_warps=6.0, warp_slots=16.0),
         waves=1.5, launches=3, time_total_s=1.2e-2,
@@ -74,7 +75,7 @@ def diagnosed() -> Session:
         missing=(Missing("x", "not in the report", "collect with ncu --set full"),),
     )  # fmt: skip
     rich = replace(rich, traffic=tuple(replace(moved, hit_rate=0.5) for moved in rich.traffic))
-    plain = kernel(1, {"fp32": 3e10}, {"dram": 1e9}, label="softmax", findings=(GUESS,))
+    plain = kernel(1, {"fp32": 3e10}, {"dram": 1e9}, label="softmax", findings=tuple(numbered((GUESS,), 1)))
     read = session(rich, plain)
     return summarised(read)
 
@@ -121,9 +122,9 @@ def _height(outline: str | None) -> float:
 def test_hostile_findings_and_code_are_text() -> None:
     finding = replace(
         UNCOALESCED, rule="small-grid", headline=HOSTILE, why=HOSTILE, action=HOSTILE, advice=HOSTILE, held=HOSTILE,
-        gain_kind="fixed-work",
+        gain_kind="conditional",
         evidence=(Evidence(HOSTILE, 1.0, HOSTILE, threshold=1.0, meaning=HOSTILE),),
-        location=Location(file=HOSTILE, line=1, pc=None, sass=HOSTILE),
+        place=Location(file=HOSTILE, line=1, pc=None, sass=HOSTILE),
     )  # fmt: skip
     code = Excerpt(
         language="source", file=HOSTILE, weight="samples",

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from gpuprof._version import __version__
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import DictMetrics, LaunchDetails, Metric, NoDetails, Report
 from gpuprof.model.session import Session
 from gpuprof.read.files import read_file
+from tests.worded import diagnose
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 FILES = sorted(path.name for path in RECORDINGS.glob("*.ncu-rep.gz"))

@@ -16,9 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import gpuprof
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.diagnose.listing import Listing
-from gpuprof.diagnose.summary import summarised
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, RunVerdict, Session
@@ -38,6 +36,7 @@ from tests.cli import gpuprof as command_line
 from tests.ncu_bytes import A100, simple_report
 from tests.table import each_row
 from tests.test_figures import TWO, kernel, session
+from tests.worded import diagnose, summarised
 
 PRIVATE = "/home/ann.smith/project/gather.cu"
 TOKENS = (
@@ -57,7 +56,7 @@ def revealing() -> Session:
         rule="small-grid", severity="low", confidence="guess", headline=f"in {PRIVATE}", why=f"see {PRIVATE}",
         evidence=(Evidence("m", 1.0, "%", threshold=None, meaning=PRIVATE),),
         action=f"change {PRIVATE}", advice=f"edit {PRIVATE}",
-        location=Location(file=PRIVATE, line=3, pc=None, sass=None), gain_kernel=0.1, gain_total=0.1, gain_kind="bound",
+        place=Location(file=PRIVATE, line=3, pc=None, sass=None), gain_kernel=0.1, gain_total=0.1, gain_kind="bound",
     )  # fmt: skip
     code = Excerpt(
         language="source",
@@ -78,7 +77,7 @@ def revealing() -> Session:
         warnings=(f"cannot read {PRIVATE}", "C:\\Users\\Ann Smith\\x.cu"),
     )
     read = summarised(replace(read, sources=(source,)))
-    assert read.opportunities and read.verdict is not None
+    assert read.recommendations and read.verdict is not None
     told = RunVerdict(
         sentence=f"f<{PRIVATE}> by ann.smith waits.", kernel=0, state="open", ceiling=None, fraction=None,
         notes=(f"{source.file} is of ann.smith.",), unknown=f"Not in {PRIVATE}.",
@@ -373,6 +372,7 @@ OURS = {
     "gpuprof_version", "sha256", "tool", "tool_version", "clock_control", "cache_control", "driver", "target",
     "compute_capability", "spec", "id", "duration_source", "definition", "held", "metric", "unit", "what",
     "ceiling_id", "ceiling_path", "direction", "before", "ceiling", "fact", "measure", "implied_by", "opcode",
+    "role", "of", "assumes",
 }  # fmt: skip
 """Texts that gpuprof, ncu and the driver write, and no user."""
 

@@ -112,7 +112,9 @@ def test_it_returns_what_load_reads_of_the_folder_that_it_leaves(place: Place) -
     assert {path.name for path in (place.folder / "gpuprof-true").iterdir()} == left
     kernel = max(session.kernels, key=lambda kernel: kernel.duration_s or 0.0)
     assert kernel.findings and kernel.duration_s is not None and 0 < kernel.duration_s < 1
-    assert session.opportunities[0].rule in {finding.rule for kernel in session.kernels for finding in kernel.findings}
+    assert session.recommendations[0].rule in {
+        finding.rule for kernel in session.kernels for finding in kernel.findings
+    }
 
 
 @each_row("name", ["session.json", "profile.ncu-rep", "program.log"])

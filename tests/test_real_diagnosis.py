@@ -11,13 +11,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gpuprof.diagnose.grouping import grouped
-from gpuprof.diagnose.opportunities import is_opportunity
 from gpuprof.diagnose.order import in_order
+from gpuprof.diagnose.recommendations import is_recommendation
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.model.session import Session
 from gpuprof.store.write import session_lines
 from tests.readings import session_of
+from tests.worded import grouped
 
 SCHEMA = Path(__file__).resolve().parents[1] / "docs" / "reference" / "session.schema.json"
 
@@ -48,8 +48,8 @@ def test_findings_are_in_order_whole_and_their_gains_are_fractions(real_report: 
             texts = f"{finding.headline} {finding.why} {finding.advice}".split()
             assert finding.why.endswith(".") and not {*texts} & {"None", "nan", "inf"}
             assert finding.evidence and all(item.unit for item in finding.evidence)
-            if finding.location is not None and finding.location.share is not None:
-                assert 0 < finding.location.share <= 1 + 1e-9
+            if finding.place is not None and finding.place.share is not None:
+                assert 0 < finding.place.share <= 1 + 1e-9
         for language in ("source", "sass"):
             lines = [line for part in kernel.excerpts if part.language == language for line in part.lines]
             assert sum(line.share for line in lines) <= 1 + 1e-9
@@ -57,18 +57,18 @@ def test_findings_are_in_order_whole_and_their_gains_are_fractions(real_report: 
         assert all(max((line.share for line in part.lines), default=0.0) > 0 for part in kernel.excerpts)
 
 
-def test_opportunities_come_by_gain_the_verdict_is_of_a_kernel_and_groups_keep_the_time(real_report: Path) -> None:
+def test_recommendations_come_by_gain_the_verdict_is_of_a_kernel_and_groups_keep_the_time(real_report: Path) -> None:
     run = session_of(real_report)
-    told = Counter(name for item in run.opportunities for name in item.findings)
-    able = {finding.id for kernel in run.kernels for finding in kernel.findings if is_opportunity(kernel, finding)}
+    told = Counter(name for item in run.recommendations for name in item.findings)
+    able = {finding.id for kernel in run.kernels for finding in kernel.findings if is_recommendation(kernel, finding)}
     assert set(told) <= able and set(told.values()) <= {1}
     tiers = [
         (item.set_up, item.confidence == "guess", item.rule != "debug-build", item.gain_total is None)
-        for item in run.opportunities
+        for item in run.recommendations
     ]
     assert tiers == sorted(tiers)
     for tier in set(tiers):
-        gains = [item.gain_total or 0.0 for item, of in zip(run.opportunities, tiers, strict=True) if of == tier]
+        gains = [item.gain_total or 0.0 for item, of in zip(run.recommendations, tiers, strict=True) if of == tier]
         assert gains == sorted(gains, reverse=True)
     verdict = run.verdict
     assert verdict is not None and verdict.kernel in {kernel.id for kernel in run.kernels}

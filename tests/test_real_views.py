@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.diagnose.grouping import grouped
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.html import render_html
 from gpuprof.privacy.border import without_private
@@ -16,6 +15,7 @@ from gpuprof.store.write import session_lines
 from tests.readings import page_of, session_of, shown_session_of
 from tests.test_groups import summary
 from tests.test_html import Outline
+from tests.worded import grouped
 
 
 def test_pages_are_whole_and_give_the_session_back(real_report: Path) -> None:
@@ -35,5 +35,5 @@ def test_groups_are_the_same_either_way(real_report: Path) -> None:
         assert ours.time_share == pytest.approx(theirs.time_share)
         gains = [pytest.approx(finding.gain_total) for finding in theirs.findings]
         assert [finding.gain_total for finding in ours.findings] == gains
-    assert {item.findings for item in at_once.opportunities} == {item.findings for item in later.opportunities}
+    assert {item.findings for item in at_once.recommendations} == {item.findings for item in later.recommendations}
     assert at_once.verdict == later.verdict

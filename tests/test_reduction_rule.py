@@ -46,8 +46,8 @@ def test_a_tree_in_shared_memory_is_told_with_what_its_barriers_cost() -> None:
     # 128 + 64 + … + 1 of 8 times 256 threads add: 12.5 %.
     assert "12 %" in finding.headline and finding.confidence == "inferred"
     # 8 of the 9 barriers are its own: 8 ÷ 9 of 36 %; its loads are not all.
-    assert finding.gain_kernel == pytest.approx(0.32) and finding.gain_kind == "fixed-work"
-    assert finding.location is not None and finding.location.line == 10 + BARRIER
+    assert finding.gain_kernel == pytest.approx(0.32) and finding.gain_kind == "conditional"
+    assert finding.place is not None and finding.place.line == 10 + BARRIER
     assert {item.meaning: item.value for item in finding.evidence}["barriers per block"] == 8.0
     # The wait at its barriers goes with it.
     assert block().finding("barrier-wait").cause == finding.id

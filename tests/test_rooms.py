@@ -5,6 +5,7 @@ Imports inside functions, those for type checkers and those that a table names c
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 from collections.abc import Iterator, Mapping
@@ -22,9 +23,9 @@ BASE = (
 )  # fmt: skip
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
-    "hardware", "recordings", "model", "code", "store", "read", "privacy", "diagnose", "comparison", "review",
-    "collect", "present", "characterize", "hardware_finder", "events", "pipeline", "comparing", "notebook", "api",
-    "api_compare", "profiling", "cli", "__main__",
+    "hardware", "recordings", "model", "code", "store", "read", "privacy", "diagnose", "comparison", "words",
+    "review", "collect", "present", "characterize", "hardware_finder", "events", "pipeline", "ab_runner", "notebook",
+    "api", "api_compare", "profiling", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
     "model": {"recordings"},
@@ -34,6 +35,7 @@ NOTHING_OF = {
     "privacy": {"recordings", "code", "store", "read"},
     "diagnose": {"recordings", "store", "read"},
     "comparison": {"recordings", "code", "store", "read"},
+    "words": {"recordings", "code", "store", "read"},
     "review": {"recordings", "store", "comparison"},
     "collect": {"recordings", "code", "store", "read", "comparison", "review"},
     "present": {"read"},
@@ -174,3 +176,52 @@ def test_what_is_loaded_into_the_user_s_program_needs_nothing_of_gpuprof() -> No
     assert injected
     for module in injected:
         assert of_gpuprof(module) <= injected, module
+
+
+TEXTS = {"headline", "advice", "sentence", "meaning"}
+"""What words writes for people: nothing else takes it apart, or decides by it."""
+TAKES_APART = {
+    "startswith", "endswith", "partition", "rpartition", "split", "rsplit", "splitlines", "removeprefix",
+    "removesuffix", "replace", "strip", "lstrip", "rstrip", "find", "rfind", "index", "count", "lower", "upper",
+    "casefold", "capitalize", "title", "translate", "match", "search", "fullmatch", "findall", "finditer", "sub",
+}  # fmt: skip
+
+
+def is_written_text(node: ast.expr) -> bool:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr in TEXTS
+
+
+def taken_apart(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of code that take rendered text apart or compare it."""
+    for node in ast.walk(tree):
+        parts: tuple[ast.expr, ...] = ()
+        if not isinstance(node, ast.expr):
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TAKES_APART:
+            parts = (node.func.value, *node.args)
+        elif isinstance(node, ast.Compare):
+            parts = (node.left, *node.comparators)
+        elif isinstance(node, ast.Subscript):
+            parts = (node,)
+        if any(map(is_written_text, parts)):
+            yield node.lineno
+
+
+@each_row(
+    ("code", "found"),
+    [
+        ("finding.headline.partition(': ')", True), ("'x' in cause.sentence", True), ("item.meaning == 'busy'", True),
+        ("re.match('a', finding.advice)", True), ("finding.headline[3:]", True), ("f'{finding.headline}.'", False),
+        ("finding.rule.partition('-')", False), ("printable(finding.headline)", False),
+    ],
+)  # fmt: skip
+def test_taking_a_sentence_apart_is_found(code: str, found: bool) -> None:
+    assert bool(list(taken_apart(ast.parse(code)))) is found
+
+
+def test_rendered_text_is_taken_apart_in_words_alone() -> None:
+    outside = [path for path in sorted(ROOT.rglob("*.py")) if "words" not in path.relative_to(ROOT).parts]
+    found = [f"{path}:{line}" for path in outside for line in taken_apart(ast.parse(path.read_text(encoding="utf-8")))]
+    assert found == []

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import pytest
 from msgspec import structs
@@ -30,18 +31,19 @@ from gpuprof.diagnose import (
     matrix,
     reduction,
 )  # fmt: skip
-from gpuprof.diagnose.case import EXECUTED
-from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.needs import Saving
 from gpuprof.diagnose.registry import RULES, rule_named
-from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, RuleVerdict, Threshold, finding_of
+from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Threshold, finding
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.analyse import analyse
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.occupancy import LIMITERS
 from gpuprof.model.recorded import ProfiledInstruction
-from gpuprof.model.session import Evidence, Finding
-from tests import builders
+from gpuprof.model.session import Finding
+from gpuprof.words.findings import threshold_text
+from gpuprof.words.wording import wording
+from tests import builders, hand_made
 from tests.kernels import (
     CLOCK,
     DURATION,
@@ -105,6 +107,7 @@ from tests.rule_examples import (
     with_bit_work,
 )  # fmt: skip
 from tests.table import each_row
+from tests.worded import diagnose
 
 
 def named(examples: tuple[Example, ...]) -> list[object]:
@@ -593,47 +596,48 @@ def test_rules_have_unique_ids_and_thresholds_with_units() -> None:
     for rule in RULES:
         assert rule_named(rule.id) is rule
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.id)
-        assert rule.about in ("defect", "limit", "symptom")
-        assert rule.looks_at and rule.gain and rule.silent
-        assert rule.thresholds and all(item.name and item.unit and item.reason for item in rule.thresholds)
+        assert rule.kind in ("defect", "limit", "symptom")
+        known = wording(rule.id)
+        assert known.inputs and known.gain and known.limitations
+        assert rule.thresholds and all(item.name and item.unit for item in rule.thresholds)
+        assert all(threshold_text(item, rule.id).reason for item in rule.thresholds)
     assert all(rule.by_times and not rule.metrics for rule in RULES if rule.of_run)
-    assert set(LIMITERS) <= set(launch.LIMITER_ACTION) and set(LIMITERS) <= set(launch.LIMITER_ADVICE)
+
+
+def test_every_limiter_of_occupancy_has_a_change() -> None:
+    cases, known = {name.replace(" ", "-") for name in LIMITERS}, wording("low-occupancy")
+    assert cases <= set(known.action) and cases <= set(known.advice)
 
 
 # Severity.
 
 
-def verdict(gain: float | None, confidence: Confidence = "measured", settled: bool = False) -> RuleVerdict:
-    saving = Saving(gain, "bound") if gain is not None else None
-    evidence = (Evidence("metric", 1.0, "%", threshold=None, meaning="meaning"),)
-    return RuleVerdict("headline", "why", "advice", confidence, saving=saving, evidence=evidence, settled=settled)
+def found(saving: Saving | None, share: float | None = 0.5, **options: Any) -> Finding:
+    case = Case(hand_made.kernel(0), cast("Any", None), run_share=share)
+    return finding(case, confidence=options.pop("confidence", "measured"), evidence=(), saving=saving, **options)
 
 
 @each_row(
-    ("about", "gain", "confidence", "settled", "severity"),
+    ("gain", "confidence", "severity"),
     [
-        ("defect", HIGH, "measured", False, "high"),
-        ("defect", HIGH - 0.001, "measured", False, "medium"),
-        ("defect", MEDIUM - 0.001, "measured", False, "low"),
-        ("defect", LOW - 0.001, "measured", False, "info"),
-        ("defect", None, "measured", False, "info"),
-        ("defect", 0.9, "guess", False, "low"),
-        ("defect", 0.9, "measured", True, "info"),
-        ("limit", 0.9, "measured", False, "high"),
-        ("symptom", MEDIUM - 0.001, "inferred", False, "low"),
+        (HIGH, "measured", "high"),
+        (HIGH - 0.001, "measured", "medium"),
+        (MEDIUM - 0.001, "inferred", "low"),
+        (LOW - 0.001, "measured", "info"),
+        (None, "measured", "info"),
+        (0.9, "guess", "low"),
     ],
 )
-def test_severity_follows_gain_confidence_and_what_can_be_repaired(
-    about: str, gain: float | None, confidence: Confidence, settled: bool, severity: str
-) -> None:
-    rule = next(rule for rule in RULES if rule.about == about)
-    assert finding_of(rule, verdict(gain, confidence, settled), 0.5).severity == severity
+def test_severity_follows_gain_and_confidence(gain: float | None, confidence: Confidence, severity: str) -> None:
+    saving = Saving(gain, "bound") if gain is not None else None
+    assert found(saving, confidence=confidence).severity == severity
+    assert found(saving, confidence=confidence, severity="info").severity == "info"
 
 
 def test_a_gain_is_a_fraction_of_the_time_and_of_the_run() -> None:
     for gain, kept in ((1.7, 1.0), (-0.2, 0.0), (0.4, 0.4)):
         for saving in (Saving(1.0, "bound").no_more_than(gain), Saving(1.0, "bound").if_held(gain, "the rest")):
-            finding = finding_of(RULES[0], structs.replace(verdict(1.0), saving=saving), 0.5)
-            assert (finding.gain_kernel, finding.gain_total) == (kept, kept * 0.5)
-    unknown = finding_of(RULES[0], verdict(0.4), None)
+            made = found(saving)
+            assert (made.gain_kernel, made.gain_total) == (kept, kept * 0.5)
+    unknown = found(Saving(0.4, "bound"), None)
     assert (unknown.gain_kernel, unknown.gain_total) == (0.4, None)

@@ -66,7 +66,7 @@ def half_tensor(opcode: str = "") -> Made:
     ("launch", "rule", "expected"),
     [
         # A busy SM without pipes is a guess.
-        says("no pipes", SM_BUSY, INTEGER, 0.3, confidence="guess", severity="low", kind="fixed-work"),
+        says("no pipes", SM_BUSY, INTEGER, 0.3, confidence="guess", severity="low", kind="conditional"),
         silent("59 %", made(busy(sm=59, dram=20)), INTEGER),
         silent("memory is busier", made(busy(sm=70, dram=80)), INTEGER),
         silent("the load/store unit is part of the SM", made(busy(sm=70, memory=69)), INTEGER),
@@ -78,7 +78,7 @@ def half_tensor(opcode: str = "") -> Made:
              evidence={WARP_OPCODES: 21.0}),
         # Narrower data take fewer bytes.
         *(says("narrower data", made(pipes(**{pipe: 65}), busy(dram=75, l2=10, sm=65), lasting()), rule, 0.25,
-               kind="fixed-work") for rule, pipe in ((FP64, "fp64"), (TENSOR, "tensor"), (FP32, "fma"))),
+               kind="conditional") for rule, pipe in ((FP64, "fp64"), (TENSOR, "tensor"), (FP32, "fma"))),
 
         silent("integers on the FMA pipe", IMADS, FP32),
         # 2 · 45 − 85 = 5 % of the half that does not multiply integers: no floating-point work; 2 · 80 − 85 = 75 %.
@@ -101,7 +101,7 @@ def half_tensor(opcode: str = "") -> Made:
 
         # If FP32 accumulation has half the rate, half of the pipe is the roof.
         says("half of the rate", On(half_tensor("HMMA.16816.F32.BF16"), *RTX_3090), TENSOR, 1 - 0.48 / 0.5, "50 %",
-             severity="info", kind="fixed-work"),
+             severity="info", kind="conditional"),
         silent("an A100 has the full rate", half_tensor("HMMA.16816.F32.BF16"), TENSOR),
         # An SM that is busy with hardly an instruction multiplies matrices.
         says("an instruction in 29 cycles", GEMM, TENSOR, 0.09, "29 cycles", confidence="inferred", severity="info"),
@@ -119,7 +119,7 @@ def test_rules_on_arithmetic(launch: Judged, rule: str, expected: dict[str, Any]
 def test_full_pipes_are_roofs_of_what_cannot_be_avoided() -> None:
     examples = {(example.rule, example.what): example.launch for example in COMPUTE}
     for what in ("near its ceiling", "full of little work"):
-        assert examples[FP32, what].finding(FP32).gain_kind == "fixed-work"
+        assert examples[FP32, what].finding(FP32).gain_kind == "conditional"
     for rule in (INTEGER, SPECIAL):
         assert examples[rule, "full"].finding(rule).severity == "high"
 
@@ -141,7 +141,7 @@ def division_at(
     )
     runs: Histograms = {EXECUTED: {item.pc: item.counts[EXECUTED] for item in items}, **DIVIDES}
     launch = made(pipes(fp64=80), histograms=runs, details=Program(items, machine=machine_code))
-    return launch.finding(FP64).location
+    return launch.finding(FP64).place
 
 
 def encoded(lower: int, upper: int = 0) -> bytes:

@@ -157,7 +157,7 @@ EXCESS_SECTORS = {**SIX_OF_EIGHT, WAVES: 1.0, TOTAL: 1000.0, EXCESS: 600.0}
         says("sectors", made(EXCESS_SECTORS), UNCOALESCED, 0.6 * 0.75, kind="bound"),
         # Warps wait for them in half of those.
         says("sectors that half of the time waits for", made(EXCESS_SECTORS, stalls(long_scoreboard=40, wait=60),
-             busy(dram=1, l2=1, l1=1, memory=1)), UNCOALESCED, 0.6 * 0.75 * 0.5, kind="fixed-work"),
+             busy(dram=1, l2=1, l1=1, memory=1)), UNCOALESCED, 0.6 * 0.75 * 0.5, kind="conditional"),
         says("waits", made(SIX_OF_EIGHT, stalls(long_scoreboard=40), issued(30)), MEMORY, 0.4 * 0.75),
     ],
 )  # fmt: skip
@@ -173,14 +173,14 @@ SCATTERED = {PER_SECTOR_LOAD: 4.0, **busy(l1=60, dram=30), **stalls(long_scorebo
 @each_row(
     ("launch", "rule", "expected"),
     [
-        *(says("empty lanes", of_block(threads, busy(sm=20)), BLOCK, gain, kind="fixed-work")
+        *(says("empty lanes", of_block(threads, busy(sm=20)), BLOCK, gain, kind="conditional")
           for threads, gain in ((1, 31 / 32), (31, 1 / 32), (33, 31 / 64), (96 + 24, 8 / 128))),
         # 1000 threads leave 24 of 1024 lanes empty: 2.3 %.
         *(silent("whole warps", of_block(threads, IDLE), BLOCK) for threads in (32, 64, 256, 1000, 1024)),
         # 33 threads, and the last thread's warp leaves at once.
         silent("last warps that execute nothing", of_block(33, IDLE, {THREADS: 31.9}), BLOCK),
         # 16 of 32 lanes: of a pipe that is 90 % busy 45 % remain, of DRAM's 80 % all.
-        says("no bytes", of_block(16, busy(dram=80, sm=90), pipes(fma=90)), BLOCK, 0.2, kind="fixed-work",
+        says("no bytes", of_block(16, busy(dram=80, sm=90), pipes(fma=90)), BLOCK, 0.2, kind="conditional",
              remains={"dram": 0.8, "fma": 0.45}),
         # 20 of 32 lanes have a thread, and all of them are active; then half of them.
         silent("lanes without a thread", of_block(20, IDLE, {THREADS: 20.0}), DIVERGENCE),

@@ -117,10 +117,10 @@ IN_MEMORY, IN_QUEUE = stalls(long_scoreboard=80, wait=20), stalls(lg_throttle=60
     ("launch", "rule", "expected"),
     [
         # L2 and DRAM move the 1000 ideal sectors: DRAM's 89 % stay.
-        says("it stays in L1", STREAM.plus(moving(1000, 1000)), UNCOALESCED, 0.11, kind="fixed-work"),
+        says("it stays in L1", STREAM.plus(moving(1000, 1000)), UNCOALESCED, 0.11, kind="conditional"),
         # L1 has a tenth of its 20 % too much, and nothing queues for it: a little more than DRAM's 2.2 %.
         says("DRAM hardly moves it", A_TENTH.plus(IN_MEMORY), UNCOALESCED, 0.1 * of_time(0.2) * 0.999,
-             kind="fixed-work"),
+             kind="conditional"),
         # All 4000 sectors come from DRAM: a quarter of its 89 % stays, and 3 of 4 parts are all that can go.
         says("it reaches DRAM", STREAM.plus(moving(4000, 4000)), UNCOALESCED, 0.75 * 0.999, kind="bound"),
         says("DRAM moves it", STREAM.plus(moving(4000, 4000)), DRAM, 0.11, severity="info", cause=UNCOALESCED),
@@ -182,7 +182,7 @@ IN_LOOPS = (busy(dram=10, sm=60), {L2_ATOMICS: 50.0}, stalls(long_scoreboard=90)
         says("in no loop", atomics("RED.E.ADD", *IN_LOOPS), ATOMICS, 0.6),
         says("in loops", atomics("ATOMG.E.CAS.STRONG.GPU", *IN_LOOPS), ATOMICS, 0.9),
         *(says("in shared memory", atomics(opcode, busy(dram=10), {SHARED_ATOMICS: 40.0}, stalls(mio_throttle=40)),
-               ATOMICS, of_time(0.4), kind="fixed-work") for opcode in ("ATOMG.E.CAS", "RED.E.ADD")),
+               ATOMICS, of_time(0.4), kind="conditional") for opcode in ("ATOMG.E.CAS", "RED.E.ADD")),
         says("atomics of shared memory", made(busy(dram=1, l2=30), stalls(long_scoreboard=30), {
              SHARED_BUSY: 70.0, SHARED_ATOMICS: 60.0}), SHARED, 0.7, cause=ATOMICS),
     ],
@@ -216,7 +216,7 @@ def spilling(waits: tuple[float, ...], sass: tuple[str, ...] = SPILLING) -> Find
 def test_a_spill_gains_no_more_than_what_waits_for_it_by_the_code() -> None:
     # 10 % of the sectors, and all of the time in waits; but 6 of 100 samples are at the accesses or at their users.
     few = spilling((1, 50, 1, 0, 2, 0, 2, 44, 0))
-    assert few.gain_kernel == pytest.approx(of_time(0.06), rel=0.01) and few.gain_kind == "fixed-work"
+    assert few.gain_kernel == pytest.approx(of_time(0.06), rel=0.01) and few.gain_kind == "conditional"
     # Of units: a tenth of L1 at 20 %.
     none = spilling((0, 50, 0, 0, 0, 0, 0, 50, 0))
     assert none.gain_kernel == pytest.approx(of_time(0.02), rel=0.01) and none.severity == "info"
@@ -253,7 +253,7 @@ TO_HOST = made(busy(dram=10), stalls(long_scoreboard=90), issued(5), {HOST: 1000
         says("the busiest level", made(busy(dram=50, l2=80, l1=75)), L2, 0.5),
         says("DRAM near its roof", made(busy(dram=82, l2=90, l1=20)), DRAM, 0.1),
         silent("DRAM is as busy", made(busy(dram=68, l2=70, l1=40)), L2),
-        says("the busiest unit stays", made(busy(dram=70, l2=40, l1=30, sm=78)), DRAM, 0.22, kind="fixed-work"),
+        says("the busiest unit stays", made(busy(dram=70, l2=40, l1=30, sm=78)), DRAM, 0.22, kind="conditional"),
         # A pipe that is 90 % busy bounds fewer bytes too.
         says("a full pipe", made(busy(dram=70, l2=40, l1=30), pipes(fp64=90)), DRAM, 0.1, kind="bound"),
         says("shared memory fills L1", made(busy(l1=85, dram=10), {SHARED_BUSY: 80.0}), SHARED, 0.8),

@@ -69,7 +69,7 @@ SHORT = made({REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 8e3}, busy
 
         *(silent("whole warps or none", made({THREADS: threads}), DIVERGENCE) for threads in (32.0, 0.0)),
         # Threads that go together again can share sectors.
-        says("L2 is busy", made(busy(l2=65), {THREADS: 8.0}), DIVERGENCE, 0.35, kind="fixed-work"),
+        says("L2 is busy", made(busy(l2=65), {THREADS: 8.0}), DIVERGENCE, 0.35, kind="conditional"),
 
         silent("a busy pipe is a busy unit", NOTHING_BUSY.plus(pipes(fma=65)), WAITING),
         silent("a barrier explains it", NOTHING_BUSY.plus(stalls(barrier=40), issued(20)), WAITING),
@@ -115,7 +115,7 @@ def test_a_wait_is_explained_by_what_brings_it_about(launch: Made, rule: str, ca
 def test_no_share_of_warp_time_is_called_a_bound() -> None:
     for example in LATENCY:
         if "wait" in example.rule or "latency" in example.rule:
-            assert example.launch.finding(example.rule).gain_kind == "fixed-work"
+            assert example.launch.finding(example.rule).gain_kind == "conditional"
 
 
 def test_a_tile_is_fetched_ahead_by_what_the_gpu_has() -> None:

@@ -106,7 +106,7 @@ def test_a_program_is_surveyed_planned_profiled_and_shown(bench: Bench) -> None:
     bench.steps({"report": report, "program": True}, {"report": report, "program": True, "log": PASSES})
     done = bench.run("--keep-private", program=("sh", "-c", "echo from the program; echo its error >&2"))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("from the program\ntranspose, 79 %")
+    assert done.stdout.startswith("from the program\ntranspose (79 %")
     assert done.stdout.count("from the program") == 1 and done.stderr.count("its error") == 1
     told = [line for line in done.stderr.splitlines() if line.startswith(("by times", "plan:", "forecast:"))]
     assert told[0].startswith("by times alone: transpose") and told[1].startswith("plan: 2 kernels, 99 %")
@@ -617,7 +617,7 @@ def test_roofline_of_a_script_leaves_reports_session_and_pictures(bench: Bench) 
     (bench.folder / "train.py").write_text("import sys; print(__name__, sys.argv)\n")
     done = bench.run("--kernel", "saxpy|trans", program=("train.py", "--lr", "3"), command="roofline")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("__main__ ['train.py', '--lr', '3']\ntranspose, 79 %")
+    assert done.stdout.startswith("__main__ ['train.py', '--lr', '3']\ntranspose (79 %")
     assert re.search(r"FP32 .* 473 GFLOP/s .* 78 %", done.stdout)
     kinds = {"roofline.svg", "roofline.png", "roofline.html", "session.json", "survey.ncu-rep", "profile.ncu-rep"}
     assert kinds <= set(bench.left())

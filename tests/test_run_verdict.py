@@ -10,28 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpuprof.diagnose.diagnose import diagnose
-from gpuprof.diagnose.more import command_for_more, command_for_rest, unknown_of
-from gpuprof.diagnose.summary import summarised
+from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of
+from gpuprof.diagnose.verdict import run_verdict
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
+from gpuprof.model.findings import Amount
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
-    Evidence,
     Finding,
     KernelProfile,
     Occupancy,
+    Remaining,
     RunVerdict,
     Session,
     Throughput,
 )  # fmt: skip
-from gpuprof.present.fix_text import unknown_text
+from gpuprof.present.recommendation_text import unknown_text
 from gpuprof.recordings import recordings
+from gpuprof.words.verdict import unknown_sentence
 from tests import builders, hand_made
 from tests.kernels import Made, busy, lasting, made, operations, pipes, session
 from tests.readings import session_of, unpacked
 from tests.table import each_row
+from tests.worded import diagnose, summarised
 
 NCU = "/opt/nvidia/nsight-compute/2024.1.1/target/linux-desktop-glibc_2_11_3-x64/ncu"
 FULL = "ncu --set full --import-source yes"
@@ -83,7 +85,7 @@ def test_the_kernel_that_takes_most_time_is_told_and_not_that_of_the_largest_gai
     # Launches of one label count together.
     parts = [timed(number, 0.3, label="twice") for number in (0, 1)]
     together = judged(*parts, timed(2, 0.4, label="once"))
-    assert together.kernel == 0 and "twice, 60 %" in together.sentence
+    assert together.kernel == 0 and "twice (60 %" in together.sentence
     empty = judged()
     assert (empty.sentence, empty.kernel, empty.state) == ("", None, "open")
 
@@ -99,7 +101,7 @@ def counted_launch(name: str, blocks: int, conflicts: float, instructions: float
 def test_without_durations_what_was_counted_speaks_before_the_shape_of_a_launch() -> None:
     told = session(counted_launch("few", 1, 0.0), counted_launch("conflicts", 4000, 1e9),
                    counted_launch("more", 8000, 2e8), counted_launch("clean", 30000, 0.0))  # fmt: skip
-    assert [item.rule for item in told.kernels[0].findings] == ["small-grid"] and told.opportunities == ()
+    assert [item.rule for item in told.kernels[0].findings] == ["small-grid"] and told.recommendations == ()
     verdict = verdict_of(told)
     assert verdict.kernel == 2 and len([note for note in verdict.notes if note.startswith("conflicts: ")]) == 1
     # 4 of 100 million instructions, though of more threads; 30 of 100 million are comparable work.
@@ -142,6 +144,7 @@ UNKNOWN_WAIT = finding("latency-bound", gain_kernel=0.7, confidence="guess")
 UNKNOWN_WORK = finding("integer-bound", gain_kernel=0.3, confidence="guess")
 LOW, SMS = lights(sm=0.34, memory=0.33, dram=0.02, l2=0.1), lights(sm=0.70, memory=0.45, dram=0.45, l2=0.17)
 HALF_DRAM = lights(dram=0.4, sm=0.2, memory=0.4)
+OF_L1 = lights(memory=0.97, dram=0.1, l2=0.2, sm=0.3)
 OF_ACTIVE = (Throughput("l1", 0.37, "of active cycles"),)
 """37 % of the cycles in which an SM has work: with 16 blocks on 108 SMs that is 6 % of all."""
 L1, SM, DRAM = "L1 throughput", "SM throughput", "DRAM bandwidth"
@@ -151,23 +154,27 @@ L1, SM, DRAM = "L1 throughput", "SM throughput", "DRAM bandwidth"
     ("findings", "profile", "state", "ceiling", "fraction", "shows", "hides"),
     [
         # A defect is reported with the unit that the kernel keeps busy: memory as a whole, or L1's own speed of light.
-        ([finding("uncoalesced-global", "Uneven: 60 %")], lights(memory=0.97, dram=0.1, l2=0.2, sm=0.3), "limited", L1,
-         0.97, ("97 %", "uneven", "gather.cu:41"), ()),
+        ([finding("uncoalesced-global", remains=(Remaining("l1", 0.4),))], OF_L1,
+         "limited", L1, 0.97, ("L1-bound (97 %): uncoalesced", "gather.cu:41"), ("busiest unit",)),
+        # What leaves the busiest unit as busy is not why it is busy.
+        ([finding("debug-build", remains=(Remaining("dram", 0.88),))], lights(memory=0.88, dram=0.88, l2=0.2, sm=0.3),
+         "limited", DRAM, 0.88, ("unoptimised build", "It already reaches 88 %"), ("DRAM-bound",)),
         ([SLOW], lights(memory=0.45, l1=0.90, dram=0.02, l2=0.03, sm=0.05), "limited", L1, 0.9, ("90 %",), ("45 %",)),
         # The state follows from the first finding.
-        ([finding("small-grid")], HALF_DRAM, "unfilled", DRAM, 0.4, ("40 %", "headline"), ()),
+        ([finding("small-grid")], HALF_DRAM, "unfilled", DRAM, 0.4, ("40 %", "small grid"), ()),
         ([finding("memory-latency")], HALF_DRAM, "waiting", DRAM, 0.4, ("40 %",), ()),
-        ([finding("fp64-bound", "FP64 work: its pipe is full")], HALF_DRAM, "limited", DRAM, 0.4, ("FP64 work",), ()),
+        ([finding("fp64-bound")], HALF_DRAM, "limited", DRAM, 0.4, ("FP64 arithmetic",), ()),
         ([finding("barrier-wait", "Barriers", cause="0.memory-latency", severity="info"),
-          finding("uncoalesced-global", "Uneven")], HALF_DRAM, "limited", DRAM, 0.4, ("uneven",), ("Barriers",)),
+          finding("uncoalesced-global")], HALF_DRAM, "limited", DRAM, 0.4, ("uncoalesced",), ("barrier",)),
         # A unit that was not collected is not idle, and L1 per active cycle gives only an upper bound.
-        ([WAIT], (), "waiting", None, None, ("fetching",), ("%",)),
+        ([WAIT], (), "waiting", None, None, ("instruction fetch",), ("%",)),
         ([finding("small-grid")], OF_ACTIVE, "unfilled", None, None, ("at most 37 %", "DRAM and L2"), ()),
         # A finding that explains little of a kernel that waits, or whose SMs are full of something, is no verdict.
         ([replace(TAIL, gain_kernel=0.05), UNKNOWN_WAIT], LOW, "waiting", L1, 0.33, ("34 %",), ("tail",)),
-        ([SLOW, UNKNOWN_WORK], SMS, "open", SM, 0.7, ("70 %",), ("uneven",)),
+        ([SLOW, UNKNOWN_WORK], SMS, "open", SM, 0.7, ("70 %",), ("uncoalesced",)),
         # If the finding is a unit, its number is that unit's own, even if another unit is as busy.
-        ([finding("l1-bandwidth", "L1 bandwidth: 99.8 % busy", evidence=(Evidence("l1", 99.8, "%", 60.0),))],
+        ([finding("l1-bandwidth", "L1 bandwidth: 99.8 % busy", subject="l1",
+                  amounts=(Amount("busy", 0.998, "fraction"),))],
          lights(memory=0.5, sm=0.2, dram=0.1, l2=0.1), "limited", L1, 0.998, ("99.8 %",), ("50 %",)),
     ],
 )  # fmt: skip
@@ -339,7 +346,7 @@ def test_a_kernel_is_asked_for_by_what_no_other_of_the_session_has(
 
 def test_what_was_only_timed_is_to_be_profiled_by_gpuprof() -> None:
     traced = run(kernel(0, demangled="void work<1>(float *)"), kind="torch-trace", file="a b.json")
-    assert unknown_of(traced, traced.kernels[0])
+    assert gaps_of(traced, traced.kernels[0]) == ("counters",)
     assert command_for_more(traced, traced.kernels[0]) == "gpuprof run --survey 'a b.json' --kernel work -- PROGRAM"
     # A survey takes the program from the profile in the same session.
     base = replace(hand_made.session(), kernels=(kernel(0, source=1, demangled="work(int)", throughput=()),))
@@ -349,7 +356,7 @@ def test_what_was_only_timed_is_to_be_profiled_by_gpuprof() -> None:
     # The reason why nothing was counted is reported.
     refused = kernel(0, missing=(Missing("counters", "no permission", "ask"),), throughput=())
     only = run(refused, kind="torch-trace survey")
-    assert "no permission" in (unknown_of(only, only.kernels[0]) or "")
+    assert "no permission" in (unknown_sentence(only, run_verdict(only)) or "")
 
 
 @each_row(

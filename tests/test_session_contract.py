@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import math
 import re
@@ -15,14 +13,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-import gpuprof
 from gpuprof.errors import DamagedInput
 from gpuprof.model import session
 from gpuprof.model.session import Session
-from gpuprof.present.html import render_html
-from gpuprof.privacy.border import without_private
 from gpuprof.recordings import Recording, recordings
-from gpuprof.store.page import DATA_ID, DATA_TYPE, packed_session
+from gpuprof.store.page import packed_session
 from gpuprof.store.read import read_session
 from gpuprof.store.schema import schema_of_session
 from gpuprof.store.write import session_lines
@@ -47,7 +42,6 @@ def text_of(made: Session) -> str:
 # Older files and older readers
 
 
-OLDER = ("session.first.json", "session.v1.json")
 """Sessions of version 1: of the first gpuprof that had the contract, and of the last one that wrote that version."""
 
 
@@ -71,48 +65,6 @@ def test_the_schema_takes_findings_code_timelines_and_parts_of_a_run(schema: jso
     for made in (diagnosed(), timeline, hand_made.session(hand_made.kernel(0, hand_made.finding()))):
         schema.validate(json.loads(text_of(made)))
         schema.validate(json.loads(text_of(made)) | {"run": run})
-
-
-@each_row("name", OLDER)
-def test_older_sessions_follow_the_schema_of_their_version(name: str) -> None:
-    first = json.loads((DATA / "session.schema.v1.json").read_text(encoding="utf-8"))
-    validator = jsonschema.Draft202012Validator(first)
-    # The first one was written before its version had all of its fields.
-    missing = [error.validator for error in validator.iter_errors(json.loads((DATA / name).read_text("utf-8")))]
-    assert set(missing) <= ({"required"} if name == OLDER[0] else set())
-
-
-@each_row("name", OLDER)
-def test_a_session_of_version_1_is_loaded_as_version_2(name: str, tmp_path: Path) -> None:
-    loaded = gpuprof.load(DATA / name)
-    assert loaded.schema_version == 2 and loaded.verdict is not None and loaded.verdict.kernel is not None
-    for profile in loaded.kernels:
-        for finding in profile.findings:
-            assert finding.id == f"{profile.id}.{finding.rule}"
-            assert finding.action and finding.advice.startswith(finding.action)
-            assert (finding.gain_kind == "bound") is (finding.gain_kernel is not None)
-    path = tmp_path / "again.json"
-    loaded.save(path)
-    assert json.loads(path.read_text(encoding="utf-8"))["schema_version"] == 2
-    assert gpuprof.load(path) == loaded
-    page = tmp_path / "page.html"
-    page.write_text(render_html(loaded), encoding="utf-8")
-    assert gpuprof.load(page) == without_private(loaded)
-    # A page of version 1 carries that version.
-    data = base64.b64encode(gzip.compress((DATA / name).read_bytes())).decode()
-    page.write_text(f'<!DOCTYPE html><html><script type="{DATA_TYPE}" id="{DATA_ID}">{data}</script></html>')
-    assert gpuprof.load(page) == loaded
-
-
-def test_the_findings_of_version_1_are_in_the_opportunities_by_what_they_gain() -> None:
-    document = json.loads((DATA / "session.v1.json").read_text(encoding="utf-8"))
-    assert document["schema_version"] == 1 and len(document["ranking"]) == 5
-    loaded = gpuprof.load(DATA / "session.v1.json")
-    ranked = {f"{item['kernel']}.{item['rule']}" for item in document["ranking"]}
-    told = {name for item in loaded.opportunities for name in item.findings}
-    assert told and told <= ranked
-    best = max(document["ranking"], key=lambda item: item["gain_total"])
-    assert loaded.opportunities[0].findings[0] == f"{best['kernel']}.{best['rule']}"
 
 
 # Numbers that are not finite

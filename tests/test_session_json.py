@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpuprof
-from gpuprof.diagnose.diagnose import diagnose
-from gpuprof.diagnose.more import command_for_more
-from gpuprof.diagnose.summary import chosen, completed
+from gpuprof.diagnose.missing_metrics import command_for_more
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.run_totals import narrowed, run_of
@@ -28,6 +26,7 @@ from gpuprof.store.write import session_lines
 from tests import builders, hand_made
 from tests.formats import written
 from tests.table import each_row
+from tests.worded import chosen, diagnose
 
 COUNT = {"name": "instructions", "value": 5.0, "unit": "inst", "metric": "m", "low": 5.0, "high": 5.0}
 WHOLE = {
@@ -81,8 +80,8 @@ def test_older_sessions_know_nothing_of_certificates_and_charts_claim_nothing() 
 @each_row(
     ("place", "value"),
     [
-        (("schema_version",), 3), (("schema_version",), 0), (("schema_version",), "1"), (("kernels",), 5),
-        (("kernels",), [{}]), (("devices",), []), (("gpuprof_version",), None), (("opportunities",), [1]),
+        (("schema_version",), 2), (("schema_version",), 0), (("schema_version",), "1"), (("kernels",), 5),
+        (("kernels",), [{}]), (("devices",), []), (("gpuprof_version",), None), (("recommendations",), [1]),
         (("verdict",), 1), (("kernels", 0, "roofline", 0, "intensity"), 0),
         (("kernels", 0, "roofline", 0, "intensity"), -1.0), (("kernels", 0, "roofline", 0, "roof_flop_per_s"), 1e308),
         (("kernels", 0, "roofline", 0, "level"), "l9"), (("kernels", 0, "roofline", 0, "path"), "\x1b]0;owned\x07"),
@@ -105,13 +104,13 @@ def test_values_that_no_session_has_are_refused(place: tuple[str | int, ...], va
         (("kernels", 0, "findings", 0, "gain_kernel"), 1.5, r"gain_kernel is 1\.5"),
         (("kernels", 0, "findings", 1, "gain_total"), 7, r"kernels\[0\]\.findings\[1\]\.gain_total is 7"),
         (("kernels", 0, "findings", 1, "gain_total"), -0.5, "gain_total is -0.5"),
-        (("opportunities", 0, "gain_total"), 9.0, r"opportunities\[0\]\.gain_total is 9\.0"),
-        (("opportunities", 0, "gain_kind"), "most", r"opportunities\[0\]\.gain_kind is 'most'"),
-        (("opportunities", 0, "findings"), [], "small-grid"),
-        (("opportunities", 1, "findings"), ["0.bank-conflicts"], "0.bank-"),
-        (("opportunities", 0, "kernels"), [1], "small-grid"),
-        (("opportunities", 0, "kernels"), [7], "small-grid"),
-        (("opportunities", 1, "id"), "small-grid", "id small-grid"),
+        (("recommendations", 0, "gain_total"), 9.0, r"recommendations\[0\]\.gain_total is 9\.0"),
+        (("recommendations", 0, "gain_kind"), "most", r"recommendations\[0\]\.gain_kind is 'most'"),
+        (("recommendations", 0, "findings"), [], "small-grid"),
+        (("recommendations", 1, "findings"), ["0.bank-conflicts"], "0.bank-"),
+        (("recommendations", 0, "kernels"), [1], "small-grid"),
+        (("recommendations", 0, "kernels"), [7], "small-grid"),
+        (("recommendations", 1, "id"), "small-grid", "id small-grid"),
         (("kernels", 0, "findings"), [], "0.small-grid"),
         (("kernels", 0, "findings", 1, "id"), "0.small-grid", "0.small-grid"),
         (("kernels", 0, "findings", 2, "cause"), "1.small-grid", "1.small-grid"),
@@ -164,17 +163,11 @@ def diagnosed() -> Session:
     )
 
 
-def test_a_finding_without_an_id_is_refused_in_version_2_and_numbered_in_version_1() -> None:
+def test_a_finding_without_an_id_is_refused() -> None:
     data = json.loads(text_of(diagnosed()))
     del data["kernels"][1]["findings"][0]["id"]
     with pytest.raises(DamagedInput, match="kernel 1"):
         read_session(json.dumps(data), "s.json")
-    data.update(schema_version=1, opportunities=[], verdict=None)
-    data["kernels"][0]["findings"][1]["id"] = "1.small-grid"
-    session = completed(read_session(json.dumps(data), "s.json"))
-    ids = [[finding.id for finding in kernel.findings] for kernel in session.kernels]
-    assert ids == [["0.small-grid", "0.tail-effect", "0.barrier-wait"], ["1.small-grid"]]
-    assert read_session(text_of(session), "s.json") == session
 
 
 NOT_TO_BE_COPIED = (

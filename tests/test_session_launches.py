@@ -14,14 +14,13 @@ from msgspec.structs import replace
 
 import gpuprof
 import gpuprof.api
-from gpuprof.diagnose.diagnose import diagnose
-from gpuprof.diagnose.grouping import grouped
 from gpuprof.errors import DamagedInput, GpuprofError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import LaunchCount, LaunchTimes, Session
 from gpuprof.store.launches import read_groups
 from gpuprof.store.write import session_bytes
 from tests import builders
+from tests.worded import diagnose, grouped
 
 RECORDED = Path(__file__).parent / "data" / "gpu"
 
@@ -87,7 +86,7 @@ def test_what_the_launches_contradict_is_told_as_of_the_whole(tmp_path: Path) ->
         "cut": content[: len(content) // 2],
         "a comma too many": changed(content, (b"\n  ],\n  \"timeline\"", b",\n  ],\n  \"timeline\"")),
         "no JSON": changed(content, (b'"launches": 1,', b'"launches": 1;')),
-        "another version": changed(content, (b'"schema_version": 2', b'"schema_version": 3')),
+        "another version": changed(content, (b'"schema_version": 3', b'"schema_version": 2')),
         "text behind": content + b"}",
         "no kernels behind": changed(content, (b'  "timeline"', b'  "kernels": [],\n  "timeline"')),
         "a form feed before a line": changed(content, (b'\n    {"id": 2, "source"', b'\n\x0c    {"id": 2, "source"')),
@@ -150,7 +149,7 @@ def made(chosen: Sequence[tuple[int, int, float | None, bool, int]]) -> Session:
             ),
         )
         kernels.append(kernel)
-    return replace(many(), kernels=tuple(kernels), verdict=None, opportunities=())
+    return replace(many(), kernels=tuple(kernels), verdict=None, recommendations=())
 
 
 @given(places)

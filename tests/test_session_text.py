@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Traffic, Work
 from gpuprof.present.figures import without_point
-from gpuprof.present.finding_text import gain_text
-from gpuprof.present.fix_text import fixes
 from gpuprof.present.html import render_html
+from gpuprof.present.recommendation_text import recommendation_texts
 from gpuprof.present.session_text import roof_text, row_noun, verdict_text
+from gpuprof.words.finding_text import gain_text
 from tests.hand_made import finding, kernel, session
 from tests.table import each_row
 from tests.test_console import shown
@@ -65,22 +65,22 @@ def test_what_a_rule_finds_in_several_shapes_of_a_kernel_is_one_repair() -> None
         kernel(1, finding(gain=0.6, gain_total=0.25), grid=(128, 1, 1)),
         kernel(2, finding(gain=0.6, gain_total=0.1, action="Something else"), label="other"),
     )
-    first, second = fixes(read)
+    first, second = recommendation_texts(read)
     assert (first.kernel.id, first.gain) == (1, "≤ 45 %") and first.bar == pytest.approx(0.45)
     assert "gather_rows" in first.kernels and numbers(first.kernels) == [2]
     assert (second.kernels, second.gain) == ("#2 other", "≤ 10 %")
     many = session(*(kernel(number, finding(gain=0.1, gain_total=0.01), label=f"k{number}") for number in range(7)))
-    (only,) = fixes(many)
+    (only,) = recommendation_texts(many)
     assert (numbers(only.kernels), only.gain) == ([7], "≤ 7.0 %")
 
 
 def test_without_durations_gains_are_of_the_kernel() -> None:
     bare: dict[str, Any] = {"gain_total": None}
     read = session(kernel(0, finding("tail-effect", 0.2, **bare), duration_s=None, time_share=None, time_total_s=None))
-    (only,) = fixes(read)
+    (only,) = recommendation_texts(read)
     assert (only.gain, only.of, only.bar, only.after) == ("≤ 20 %", "of the kernel", 0.2, "")
     unknown = session(kernel(0, finding("launch-gaps", None, severity="low")))
-    assert [(item.gain, item.bar) for item in fixes(unknown)] == [("–", None)]
+    assert [(item.gain, item.bar) for item in recommendation_texts(unknown)] == [("–", None)]
 
 
 # One finding
@@ -91,9 +91,9 @@ def test_without_durations_gains_are_of_the_kernel() -> None:
     [
         ({}, True, [30, 15]),
         ({"gain_total": 0.3}, True, [30]),
-        ({"gain_kind": "fixed-work", "held": "the same instructions"}, False, [30, 15]),
+        ({"gain_kind": "conditional", "held": "the same instructions"}, False, [30, 15]),
         ({"gain_kernel": None, "gain_total": 0.2}, True, [20]),
-        ({"gain_kernel": None, "gain_total": 0.2, "gain_kind": "fixed-work"}, False, [20]),
+        ({"gain_kernel": None, "gain_total": 0.2, "gain_kind": "conditional"}, False, [20]),
         ({"gain_kernel": None, "gain_total": None, "gain_kind": None}, False, []),
         ({"gain_kernel": 0.0}, False, []),
     ],

@@ -63,7 +63,7 @@ def finding(launch: Made) -> Finding:
 
 def line(launch: Made) -> int | None:
     """The line that the rule names; None where it names none."""
-    place = finding(launch).location
+    place = finding(launch).place
     return place.line if place is not None else None
 
 
@@ -83,7 +83,7 @@ def test_a_recorded_transpose_is_placed_as_with_counts_of_each_instruction() -> 
         for path in (RECORDED / "run" / "profile.ncu-rep", RECORDED / "full.ncu-rep")
     )
     assert len(told) == len(counted) == 1 and saxpy == []
-    by_place, by_count = told[0].location, counted[0].location
+    by_place, by_count = told[0].place, counted[0].place
     assert by_place is not None and by_count is not None
     assert ((by_place.file or "").rpartition("/")[2], by_place.line, by_place.share) == ("launches.cu", 58, None)
     assert (by_place.line, by_place.sass) == (by_count.line, by_count.sass)
@@ -202,11 +202,11 @@ def conflicts(launch: Made, extra: float, passes: float) -> Finding:
 
 def test_the_only_access_with_conflicts_is_named() -> None:
     told = conflicts(ran(*TILE, TILE_ROW, TILE_COLUMN, PADDED), 31e3, 34e3)
-    assert told.location is not None
-    assert (told.location.line, told.location.sass, told.location.share) == (5, TILE_COLUMN, None)
+    assert told.place is not None
+    assert (told.place.line, told.place.sass, told.place.share) == (5, TILE_COLUMN, None)
     assert told.evidence[-1].value == 100
     by_executions = conflicts(ran(*TILE, (TILE_COLUMN, 100.0), (TILE_COLUMN, 900.0)), 31e3, 32e3)
-    assert by_executions.location is not None and by_executions.location.line == 5
+    assert by_executions.place is not None and by_executions.place.line == 5
 
 
 FOLLOW = "IMAD.SHL.U32 R9, R0, 0x4, RZ", "LDS R9, [R9]"
@@ -226,5 +226,5 @@ BACK = f"@P1 BRA {16 * (len(INDEX) + len(TILE) + 1):#x}"
 def test_conflicts_are_placed_where_nothing_else_can_cause_them(
     lines: tuple[str | tuple[str, float], ...], extra: float, passes: float, is_placed: bool
 ) -> None:
-    assert (conflicts(ran(*TILE, *lines), extra, passes).location is not None) == is_placed
-    assert conflicts(ran(*TILE, *lines, weight=SAMPLES), extra, passes).location is None
+    assert (conflicts(ran(*TILE, *lines), extra, passes).place is not None) == is_placed
+    assert conflicts(ran(*TILE, *lines, weight=SAMPLES), extra, passes).place is None

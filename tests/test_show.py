@@ -40,7 +40,7 @@ def test_json_is_the_contract_on_stdout_alone(report: Path) -> None:
     done = gpuprof("show", "--format", "json", "--sort", "launch", report)
     session = json.loads(done.stdout)
     assert done.stderr == ""
-    assert session["schema_version"] == 2
+    assert session["schema_version"] == 3
     assert [kernel["name"] for kernel in session["kernels"]] == ["saxpy", HOSTILE]
     assert session["devices"][0]["spec"] == "a100-80gb-pcie"
 
@@ -82,7 +82,7 @@ def test_csv_can_be_piped_in_and_names_have_any_length(report: Path, tmp_path: P
         assert kernel["duration_s"] == pytest.approx(5e-6) and kernel["demangled"] == name
     header = gpuprof("show", "--format", "csv", report).stdout.splitlines()[0]
     data = json.loads(gpuprof("show", "--format", "json", report).stdout)
-    empty = data | {"kernels": [], "opportunities": [], "verdict": None, "run": None}
+    empty = data | {"kernels": [], "recommendations": [], "verdict": None, "run": None}
     (tmp_path / "session.json").write_text(json.dumps(empty))
     done = gpuprof("show", "--format", "csv", tmp_path / "session.json")
     assert done.stdout.split("\n") == [",".join(n for n in header.split(",") if not n.startswith("flop_")), ""]

@@ -137,9 +137,9 @@ def test_without_a_disassembler_findings_keep_file_and_line(monkeypatch: pytest.
     monkeypatch.setattr(source_text, "disassembler_for", lambda target: None)
     findings = [finding for kernel in gpuprof.load(OWN_REPORTS[1]).kernels for finding in kernel.findings]
     places = {
-        finding.rule: (Path(finding.location.file).name, finding.location.line)
+        finding.rule: (Path(finding.place.file).name, finding.place.line)
         for finding in findings
-        if finding.location is not None and finding.location.file is not None
+        if finding.place is not None and finding.place.file is not None
     }
     assert places == dict.fromkeys(("dram-bandwidth", "memory-latency"), ("launches.cu", 51))
 

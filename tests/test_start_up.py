@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.model.run_totals import busy_share, running_s
 from gpuprof.model.session import Session
 from gpuprof.model.trace import Activity
-from gpuprof.present.fix_text import fixes
+from gpuprof.present.recommendation_text import recommendation_texts
 from gpuprof.present.timeline_text import timeline_facts
 from tests.test_timeline import copy, device, kernel, session, trace
 
@@ -76,8 +76,8 @@ def test_idle_time_before_one_kernel_names_it() -> None:
     # Each a comes 100 µs after a b, which comes 2 µs after an a.
     pairs = [(kernel("a", 202 * number, 50), kernel("b", 202 * number + 52, 50)) for number in range(20)]
     made = session(trace(*[item for pair in pairs for item in pair]))
-    (fix,) = (item for item in fixes(made) if item.rule == "launch-gaps")
+    (fix,) = (item for item in recommendation_texts(made) if item.rule == "launch-gaps")
     assert fix.kernels.startswith("#") and not fix.everywhere
     alike = session(trace(*[kernel("ab"[number % 2], 100 * number, 50) for number in range(40)]))
-    (fix,) = (item for item in fixes(alike) if item.rule == "launch-gaps")
+    (fix,) = (item for item in recommendation_texts(alike) if item.rule == "launch-gaps")
     assert fix.kernels == "whole run"

@@ -254,7 +254,7 @@ def test_json_has_all_groups_with_their_longest_kernel(saved: Path) -> None:
     document = json.loads(done.stdout)
     assert done.returncode == 0
     assert {name: document[name] for name in ("schema_version", "by", "launches", "untimed_launches")} == {
-        "schema_version": 2, "by": "module", "launches": 14, "untimed_launches": 4,
+        "schema_version": 3, "by": "module", "launches": 14, "untimed_launches": 4,
     }  # fmt: skip
     assert document["time_s"] == document["run_time_s"] == pytest.approx(8e-3)
     first, *others = document["groups"]

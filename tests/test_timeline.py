@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware_finder import HardwareFinder
+from gpuprof.model.findings import Cases
 from gpuprof.model.intervals import common, merged
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
 from gpuprof.model.timeline import analyse_traces
@@ -23,7 +23,9 @@ from gpuprof.read.timeline_parts import waits_for_gpu
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
+from gpuprof.words.findings import run_sentence
 from tests.table import each_row
+from tests.worded import diagnose
 
 TRANSFORMER = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/run-transformer/run/survey.pt.trace.json.gz"
 A100 = RecordedDevice("NVIDIA A100 80GB PCIe", "8.0", sm_count=108)
@@ -165,7 +167,7 @@ def test_launch_gaps_are_told_of_the_kernel_that_ends_most_of_them() -> None:
     assert gaps.gain_total == pytest.approx(541 / 941)
     assert (gaps.gain_kernel, gaps.severity, gaps.confidence) == (None, "high", "inferred")
     assert "57 % of 941 µs; 98 % of that (531 µs)" in gaps.headline
-    assert found.opportunities[0].rule == "launch-gaps"
+    assert found.recommendations[0].rule == "launch-gaps"
 
 
 def test_equal_gpus_each_have_their_own_pauses() -> None:
@@ -183,6 +185,20 @@ def test_equal_gpus_each_have_their_own_pauses() -> None:
     assert "GPU 0" in gaps.headline and "89 % of 910 ms; 100 % of that (810 ms)" in gaps.headline
     # Of both together 68 %.
     assert gaps.gain_total == pytest.approx(1.26 / 1.86)
+
+
+def test_a_finding_on_the_run_names_its_kernel_and_file_in_a_sentence() -> None:
+    def idle(us: int, file: str) -> Trace:
+        laps = [kernel("a", 100_000 * lap, us) for lap in range(10)]
+        return replace(trace(*laps), file=file, sha256=file * 8)
+
+    # 810 of 910 ms, and 450 of 950.
+    _, gaps = gaps_of(session(idle(10_000, "one.json"), idle(50_000, "two.json")))
+    assert gaps.cases.headline == ("name", "shared/gpu-of-file", "idle", "before-kernel")
+    sentence = "GPU 0 of one.json is idle 89 % of 910 ms; 100 % of that (810 ms) before launches of a<{b}>"
+    assert run_sentence(gaps, "a<{b}>", "one.json") == sentence
+    older = replace(gaps, cases=Cases(), amounts=(), labels=())
+    assert run_sentence(older, "a", "one.json") == gaps.headline
 
 
 def test_pauses_that_copies_end_are_told_of_the_kernel_after_them() -> None:
@@ -346,8 +362,13 @@ def test_an_eager_training_of_small_kernels_launches_late() -> None:
     # By hand: 35 calls wait, four of them for a loss that the program prints.
     assert recorded.host_waits is not None and len(recorded.host_waits) == 35
     assert gaps is not None and gaps.waited_s == pytest.approx(1.06e-3, rel=0.01)
-    assert found.opportunities[0].rule == "launch-gaps"
-    assert "CUDA graphs" in found.opportunities[0].action
+    assert found.recommendations[0].rule == "launch-gaps"
+    assert "CUDA graphs" in found.recommendations[0].action
+    told, gaps_finding = gaps_of(found)
+    assert run_sentence(gaps_finding, told.label, "t") == (
+        "the GPU is idle 83 % of 56.1 ms after start-up; the pauses come before 130 kernels and kinds of copies, at "
+        "most 8.9 % of the idle time before any one of them"
+    )
 
 
 def test_only_rules_that_need_no_counters_judge_a_timeline() -> None:
@@ -444,17 +465,17 @@ def test_exposed_copies_come_first_where_they_take_more_than_any_kernel() -> Non
         assert number in finding.headline
     assert "36.0 µs" in finding.why
     assert "non_blocking=True" in finding.advice and "cudaMemcpyAsync" in finding.advice
-    assert found.opportunities[0].rule == "exposed-copies" and finding.everywhere
+    assert found.recommendations[0].rule == "exposed-copies" and finding.everywhere
     assert found.verdict is not None and "90 % of 399 µs" in found.verdict.sentence
     # Shares refer to the kernels' time if kernels take less than half of the busy time: 20 of 36 µs.
-    assert "a, 56 %" in found.verdict.sentence
+    assert "a (56 %" in found.verdict.sentence
 
 
 def test_exposed_copies_and_launch_gaps_count_no_time_twice() -> None:
     # Of 100 µs each: 40 copying alone, 20 idle, 39 with a kernel, 1 idle.
     laps = [one for at in range(0, 1000, 100) for one in (moved(at, 40, 1000), kernel("a", at + 60, 39))]
     found = session(trace(*laps))
-    assert {item.rule: item.gain_after for item in found.opportunities} == {
+    assert {item.rule: item.gain_after for item in found.recommendations} == {
         "exposed-copies": pytest.approx(400 / 999), "launch-gaps": pytest.approx(209 / 999),
     }  # fmt: skip
     assert found.verdict is not None
@@ -490,7 +511,7 @@ def test_exposed_communication_is_something_to_change() -> None:
     assert "40 % of 100 µs" in finding.headline and "40.0 µs of 60.0 µs" in finding.headline
     assert finding.gain_kind == "bound" and finding.gain_total == pytest.approx(0.4)
     assert "FSDP" in finding.advice
-    assert found.opportunities[0].rule == "exposed-communication"
+    assert found.recommendations[0].rule == "exposed-communication"
     for us, is_told in ((4.9, False), (5.1, True)):
         assert bool(of_rule(talking(us, 80 - us), "exposed-communication")) is is_told
 
@@ -500,7 +521,7 @@ def test_a_copy_beside_communication_is_not_exposed_and_counts_once() -> None:
     both = (kernel("ncclDevKernel_AllGather", 0, 50), moved(0, 50, 1000)._replace(stream=8))
     found = session(trace(*both, kernel("a", 50, 50)))
     assert [one.exposed_s for one in device(found).copies] == [0.0]
-    assert [item.rule for item in found.opportunities] == ["exposed-communication"]
+    assert [item.rule for item in found.recommendations] == ["exposed-communication"]
 
 
 def reduction(start_us: float, us: float | None, **more: object) -> Activity:
@@ -544,7 +565,7 @@ def test_collectives_of_ranks_tell_waiting_from_moving_data() -> None:
     for number in ("GPU 0 of rank 1", "20 % of 200 µs", "40.0 µs of 100 µs", "100 %", "for rank 0"):
         assert number in finding.headline
     # 40 of 2 × 200 µs wait; 2 × 40 more are exposed on each rank for moving data.
-    assert {item.rule: item.gain_total for item in found.opportunities if item.gain_total} == {
+    assert {item.rule: item.gain_total for item in found.recommendations if item.gain_total} == {
         "waiting-for-ranks": pytest.approx(40 / 400), "exposed-communication": pytest.approx(80 / 400),
     }  # fmt: skip
 

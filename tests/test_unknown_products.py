@@ -9,7 +9,6 @@ from msgspec import structs
 from rich.console import Console
 
 from gpuprof.characterize.judge.limits import Bound, NoBound, physical_limit
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ComputeKey
@@ -24,6 +23,7 @@ from gpuprof.present.session_text import NO_CEILING, roof_text
 from gpuprof.recordings import recordings
 from tests.readings import report_of, unpacked
 from tests.table import each_row
+from tests.worded import diagnose
 
 UNKNOWN = "NVIDIA X100"
 CUT = ("tensor.", "fp64", "fp16")

@@ -11,10 +11,9 @@ import pytest
 from msgspec import structs
 
 from gpuprof.comparison.compare import compare
-from gpuprof.comparison.contract import Comparison
+from gpuprof.comparison.contract import Comparison, TimeDoubt
 from gpuprof.comparison.pair import NamedMatch
 from gpuprof.comparison.sides import Run
-from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import Analysis, analyse
 from gpuprof.model.recorded import WHOLE_GRAPH, Launch, Report
@@ -31,6 +30,7 @@ from tests.kernels import DURATION
 from tests.readings import report_of, session_of
 from tests.table import each_row
 from tests.test_across import RULE, WORK, pair
+from tests.worded import diagnose
 
 GRAPHS = Path(__file__).parent / "data/gpu/nvidia-h100-80gb-hbm3/graphs"
 WHOLE, NODES = GRAPHS / "graph.ncu-rep", GRAPHS / "node.ncu-rep"
@@ -100,7 +100,7 @@ def test_the_time_of_a_graph_is_not_compared_with_that_of_nodes() -> None:
         assert (of_graphs.launches, of_graphs.time_s) == (4, None)
         assert of_kernels.launches == 12 and of_kernels.time_s == pytest.approx(NODES_S, rel=1e-3)
         (reason,) = [each for each in found.conditions if each.affects == "time"]
-        assert reason.name == "durations" and {reason.base, reason.new} == {"counters", GRAPH_REPLAY}
+        assert reason.name == "durations" and {*reason.base, *reason.new} == {"counters", GRAPH_REPLAY}
         assert {change.time.ratio for change in found.kernels} == {None}
         assert {(change.effect, change.effect_s) for change in found.kernels} == {(None, None)}
 
@@ -112,7 +112,7 @@ def test_a_graph_that_is_named_for_a_kernel_has_no_ratio_and_no_effect() -> None
         change = next(change for change in found.kernels if change.match == "named")
         assert change.time.base_s == pytest.approx(149.7e-6, rel=1e-3) and change.time.new_s is not None
         assert (change.time.verdict, change.time.ratio, change.time.interval) == ("unknown", None, None)
-        assert change.time.reason and change.effect_s is None
+        assert change.time.doubt == TimeDoubt(kind="graph-replay") and change.effect_s is None
 
 
 def test_graphs_are_compared_with_graphs() -> None:

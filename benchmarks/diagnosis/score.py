@@ -187,7 +187,7 @@ def _is_planted(case: Case, kernel: KernelProfile, finding: Finding) -> bool:
 def _line(case: Case, planted: Finding | None) -> bool | None:
     if not case.lines or planted is None:
         return None
-    place = planted.location
+    place = planted.place
     return place is not None and place.line in case.lines and Path(place.file or "").name == case.source.name
 
 

@@ -151,7 +151,7 @@ def _side(factors: np.ndarray, generator: np.random.Generator, usual: float, pla
     }
     amount = usual * factors[0] * planted.get("dram-bytes", 1.0)
     dram = amount * (1 + generator.uniform(-0.0003, 0.0003)) + generator.uniform(0, 359e3)
-    speaker = _profile(
+    representative = _profile(
         launches=factors.size,
         counts=tuple(_count(name, values) for name, values in counts.items()),
         traffic=(Traffic("dram", bytes=float(dram), bytes_per_s=None, definition="dram__bytes.sum", basis="counted"),),
@@ -160,10 +160,10 @@ def _side(factors: np.ndarray, generator: np.random.Generator, usual: float, pla
     return SideKernel(
         key=KernelKey("planted", ranges=(), grid=None, block=None),
         run=0,
-        speaker=speaker,
-        profiles=(speaker,),
+        representative=representative,
+        profiles=(representative,),
         times=(times,),
-        counts={count.name: count for count in speaker.counts},
+        counts={count.name: count for count in representative.counts},
         runs=frozenset({0}),
         launches=factors.size,
         total_s=None,

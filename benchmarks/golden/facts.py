@@ -43,7 +43,7 @@ def _session(session: Json) -> dict[str, Any]:
                 **_some(entry, "rule", "kernels", "severity", "confidence", "gain_kind"),
                 "gain_total": _gain(entry["gain_total"]),
             }
-            for entry in session["opportunities"]
+            for entry in session["recommendations"]
         ],
         "run": session["run"],
         "timeline": None if session["timeline"] is None else _timeline(session["timeline"]),
@@ -79,7 +79,7 @@ def _kernel(kernel: Json) -> dict[str, Any]:
 
 
 def _finding(finding: Json) -> dict[str, Any]:
-    place = finding["location"] or {}
+    place = finding["place"] or {}
     return {
         **_some(finding, "rule", "severity", "confidence", "gain_kind", "cause"),
         "gain_kernel": _gain(finding["gain_kernel"]),

@@ -91,4 +91,4 @@ def _to_the_reader(findings: Sequence[Told]) -> Iterator[Told]:
 
 def _is_limit(finding: Told) -> bool:
     rule = rule_named(finding.rule)
-    return rule is not None and rule.about == "limit"
+    return rule is not None and rule.kind == "limit"

@@ -104,7 +104,7 @@ def _measured(context: click.Context, files: Sequence[str], options: Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is compared, held against limits and written."""
+    """What is compared, checked against limits and written."""
 
     sides: SideFiles
     match: tuple[NamedMatch, ...]
@@ -186,7 +186,7 @@ def _compare(asked: _Asked) -> int:
     if asked.in_browser:
         open_page(output.file for output in asked.outputs)
     if comparison.gate is not None:
-        with contextlib.suppress(OSError):  # where stderr takes nothing, the exit code still tells
+        with contextlib.suppress(OSError):  # if stderr is closed, the exit code is enough
             say(closing_line(compared))
         return comparison.gate.exit_code
     if asked.form == TABLE and not asked.kernels and not asked.paired:
@@ -205,7 +205,7 @@ def _tell_next(asked: _Asked, comparison: Comparison) -> None:
 
 @contextlib.contextmanager
 def _told_although_unread(gate: Gate | None) -> Iterator[None]:
-    """Let the exit code of a gate that fails stand where the reader of a pipe (head, less) has gone.
+    """Let the exit code of a gate that fails be returned if the reader of a pipe (head, less) has gone.
 
     Rich ends the program by SystemExit there.
     """
@@ -219,7 +219,7 @@ def _told_although_unread(gate: Gate | None) -> Iterator[None]:
 
 def _compared(asked: _Asked) -> Compared:
     from gpuprof._version import __version__
-    from gpuprof.api_compare import refuse_one_run, refuse_unfit, runs_of
+    from gpuprof.api_compare import refuse_one_run, refuse_unfit, runs_of, worded
     from gpuprof.comparison.compare import compare
 
     refuse_one_run(*asked.sides)
@@ -241,7 +241,7 @@ def _compared(asked: _Asked) -> Compared:
     tell_unused(compared, asked.kernels, asked.exclude)
     compared = narrowed_in_time(compared, asked.kernels, asked.exclude)
     refuse_unfit(compared, asked.limits)
-    return with_gate(compared, asked.limits, asked.accepted, asked.unclear)
+    return worded(with_gate(compared, asked.limits, asked.accepted, asked.unclear))
 
 
 def _so_far(base: Sequence[Run], new: Sequence[Run], asked: _Asked) -> Compared:

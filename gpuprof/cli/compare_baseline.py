@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def refuse_baseline(sides: SideFiles, *, limits: bool, force: bool) -> None:
-    """Raise UsageError where it is not clear what would take the place of what."""
+    """Raise UsageError if it is not clear what would take the place of what."""
     option = "--update-baseline"
     if not limits and not force:
         raise UsageError(
@@ -46,7 +46,7 @@ def refuse_baseline(sides: SideFiles, *, limits: bool, force: bool) -> None:
 
 
 def refuse_part(*, part: bool, salvage: bool) -> None:
-    """Raise UsageError where only a part of the new side is held against the limits, and all of it would be kept."""
+    """Raise UsageError if only a part of the new side is checked against the limits, and all of it would be kept."""
     option = "--update-baseline"
     if part:
         raise UsageError(f"{option}: --kernel holds the limits against some kernels only", "leave one of them out")
@@ -61,7 +61,7 @@ def _is_same(base: str, new: str) -> bool:
 
 
 def update_baseline(sides: SideFiles, gate: Gate | None, *, force: bool) -> None:
-    """Copy the new files over the base where the gate has passed, or by force; say what was done."""
+    """Copy the new files over the base if the gate has passed, or by force; report what was done."""
     files = ", ".join(sides.base)
     if not force and (gate is None or not gate.passed or not has_judged(gate)):
         why = "the gate has not passed" if gate is None or not gate.passed else "no limit could be judged"

@@ -1,4 +1,4 @@
-"""The gate on the command line: its options, how it is held against a comparison, and its line on stderr."""
+"""The gate on the command line: its options, how it is applied to a comparison, and its line on stderr."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gpuprof.cli import patience
 from gpuprof.cli.options import Command, was_typed
 from gpuprof.cli.output import say_unused
 from gpuprof.errors import UsageError, hinted
+from gpuprof.units import counted
 
 if TYPE_CHECKING:
     from gpuprof.comparison.compare import Compared
@@ -62,7 +63,7 @@ _CHOOSING = "--kernel and --exclude"
 
 
 def refuse_without_limits(limits: Sequence[GateLimit], unclear: str) -> None:
-    """Raise UsageError for options of the gate that were typed where there are no limits: it would pass anything."""
+    """Raise UsageError for options of the gate that were typed without limits: it would pass anything."""
     typed = ["--accept"] if was_typed("accept") else []
     typed += ["--unclear fail"] if unclear == "fail" and was_typed("unclear") else []
     if typed and not limits:
@@ -70,7 +71,7 @@ def refuse_without_limits(limits: Sequence[GateLimit], unclear: str) -> None:
 
 
 def match_in_time(base: Sequence[Run], new: Sequence[Run], match: Sequence[NamedMatch]) -> None:
-    """Raise UsageError where the expressions of --match take too long on the kernels' names."""
+    """Raise UsageError if the expressions of --match take too long on the kernels' names."""
     from gpuprof.model.kernel_match import kernel_pattern
 
     with _in_time("--match"):
@@ -142,40 +143,34 @@ def closing_line(compared: Compared) -> str:
 
 
 def _passed(compared: Compared, gate: Gate) -> str:
-    from gpuprof.comparison.sides import are_identical
+    from gpuprof.words.comparison_gate import others_text
 
-    counts = [(word, sum(check.word == word for check in gate.checks)) for word in _WORDS]
-    others = [f"{number} {_WORDS[word]}" for word, number in counts if number]
+    others = others_text(gate)
     if not has_judged(gate):
-        return f"gate passed, but no limit could be judged: {', '.join(others) or 'there are no kernels'}"
+        return f"gate passed, but no limit could be judged: {others or 'there are no kernels'}"
     new = sum(change.match == "new" for change in compared.comparison.kernels)
-    told = f"gate passed: {', '.join([f'{gate.ok} {_holds(gate.ok)}', *others])}"
-    same = "; both sides are the same recording" if are_identical(compared.base.runs, compared.new.runs) else ""
+    kept = f"{counted(gate.ok, 'check')} {'holds' if gate.ok == 1 else 'hold'}"
+    told = f"gate passed: {', '.join(filter(None, (kept, others)))}"
+    same = "; both sides are the same recording" if compared.comparison.identical else ""
     return f"{told}{f'; {new} new without a base' if new else ''}{same}"
 
 
 def has_judged(gate: Gate) -> bool:
-    """Tell whether a limit was held against anything: one that holds, or a regression that was accepted."""
+    """Return whether any limit could be checked: one is kept, or a regression that was accepted."""
     return gate.ok > 0 or any(check.word == "accepted" for check in gate.checks)
-
-
-def _holds(number: int) -> str:
-    return "check holds" if number == 1 else "checks hold"
-
-
-_WORDS = {"unclear": "unclear", "not-compared": "not compared", "accepted": "accepted"}
 
 
 def _check_text(check: GateCheck, comparison: Comparison) -> str:
     from gpuprof.present.text import cut_middle, printable
+    from gpuprof.words.comparison_gate import CHECK_WORDS
 
     label = next((change.label for change in comparison.kernels if change.id == check.kernel), None)
     whose = f" of {cut_middle(printable(label), _LABEL)}" if label is not None else ""
-    unclear = "" if check.word == "regression" else f" is {_WORDS[check.word]}"
+    unclear = "" if check.word == "regression" else f" is {CHECK_WORDS[check.word]}"
     return f"{check.limit[:100]}{whose}{unclear}: {check.sentence}"
 
 
 def _in_time(what: str) -> contextlib.AbstractContextManager[None]:
-    """Raise UsageError where expressions take too long."""
+    """Raise UsageError if expressions take too long."""
     message = f"{what}: it takes longer than {patience.LIMIT_S:g} s on the kernels' names"
     return patience.within(patience.LIMIT_S, UsageError(message, "write it without a repeat inside a repeat"))

@@ -20,12 +20,12 @@ _TAKEN = ("files", "base", "new", "form", "no_config")
 
 
 def is_measured(file: str) -> bool:
-    """Tell whether a file is one of gpuprof characterize, by its name."""
+    """Return whether a file is one of gpuprof characterize, by its name."""
     return file.endswith(SUFFIX)
 
 
 def compare_measured(base: Sequence[str], new: Sequence[str], form: str) -> None:
-    """Print two measured files side by side. Raises InputError where one is a profile, UsageError for more than two."""
+    """Print two measured files side by side. Raises InputError if one is a profile, UsageError for more than two."""
     every = (*base, *new)
     profile = next((file for file in every if not is_measured(file)), None)
     if profile is not None:

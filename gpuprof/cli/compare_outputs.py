@@ -1,4 +1,4 @@
-"""Where a comparison is written: the terminal, stdout in a format, files, each in the format that its name tells."""
+"""Outputs of a comparison: the terminal, stdout in a format, files, each in the format of its ending."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def writing(function: Command) -> Command:
 
 
 def outputs_of(values: Sequence[str]) -> tuple[Output, ...]:
-    """Return the files that -o names, as FILE or FORMAT=FILE. Raises UsageError where nothing tells the format."""
+    """Return the files that -o names, as FILE or FORMAT=FILE. Raises UsageError if the format is not known."""
     outputs = tuple(_output(value) for value in values)
     places = [os.path.realpath(output.file) for output in outputs]
     for index, place in enumerate(places):
@@ -108,7 +108,7 @@ def _by_name(file: str) -> str:
 
 
 def refuse_outputs(outputs: Sequence[Output], inputs: Sequence[str], *, force: bool, in_browser: bool) -> None:
-    """Raise UsageError for files that would be replaced, and where --open has no page to open."""
+    """Raise UsageError for files that would be replaced, and if --open has no page to open."""
     refuse_overwrite([output.file for output in outputs], inputs, force=force)
     if in_browser and not any(output.form == PAGE for output in outputs):
         raise UsageError("--open opens a page, and none is written", "add -o compare.html")

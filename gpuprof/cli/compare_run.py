@@ -14,10 +14,11 @@ from gpuprof.cli.profiling import Printer, expression_of, refuse_file, refuse_fo
 from gpuprof.errors import GpuprofError, Interrupted, UsageError
 from gpuprof.needed_packages import refuse_missing_packages
 from gpuprof.own_files import refuse_linked
+from gpuprof.units import counted
 
 if TYPE_CHECKING:
+    from gpuprof.ab_runner import MeasureRequest, RunsTaken, SideStarted, VerdictsChecked
     from gpuprof.collect.request import ProfileRequest
-    from gpuprof.comparing import Looked, MeasureRequest, RunsTaken, SideStarted
     from gpuprof.comparison.compare import Compared
     from gpuprof.comparison.sides import Run
     from gpuprof.model.session import Session
@@ -30,7 +31,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class ToRun:
-    """Two programs as they are to be measured, where all is left, and the files that are to be written beside that."""
+    """Two programs as they are to be measured, the folder of all results, and the files to write beside it."""
 
     base: ProfileRequest
     new: ProfileRequest
@@ -56,7 +57,7 @@ class MeasuredSides(NamedTuple):
 
 def programs_to_run(programs: Programs, options: Mapping[str, Any]) -> ToRun:
     """Return what the options say of two programs. Raises UsageError for what they cannot say."""
-    from gpuprof.comparing import BUDGET_S
+    from gpuprof.ab_runner import BUDGET_S
 
     refuse_missing_packages()
     for program in programs:
@@ -117,8 +118,8 @@ def measured_sides(to_run: ToRun, compare: Callable[[Sequence[Run], Sequence[Run
     """Profile both programs, time them in turns as `compare` asks for, and return the sessions that were written."""
     from dataclasses import replace
 
+    from gpuprof.ab_runner import MeasureRequest, measured
     from gpuprof.collect.stopping import noted_signals
-    from gpuprof.comparing import MeasureRequest, measured
 
     printer = Printer(keep_private=to_run.base.keep_private)
     with noted_signals() as noted:
@@ -149,26 +150,28 @@ def _keep(session: Session, file: Path, page: Path | None) -> None:
     write_files(files)
 
 
-def _tell(event: SideStarted | Looked) -> None:
-    from gpuprof.comparing import Looked
+def _tell(event: SideStarted | VerdictsChecked) -> None:
+    from gpuprof.ab_runner import VerdictsChecked
     from gpuprof.privacy.commands import reduced_program
 
-    if isinstance(event, Looked):
+    if isinstance(event, VerdictsChecked):
         say(_progress(event))
     else:
         say(f"{event.side}: {reduced_program(event.program):.200}")
 
 
-def _progress(event: Looked) -> str:
-    """Say how far measuring is: runs a side, what is still to be settled, seconds left; or why it ends."""
-    look, runs = event.look, f"{event.rounds} run{'' if event.rounds == 1 else 's'} a side"
-    if look.until is None:
-        return f"{runs}: {look.why}{_names(look.pending)}"
+def _progress(event: VerdictsChecked) -> str:
+    """Return how far measuring is: runs per side, kernels to be settled, seconds left; or why it ends."""
+    from gpuprof.words.comparison_verdicts import stop_text
+
+    check, runs = event.check, f"{counted(event.rounds, 'run')} a side"
+    if check.reason is not None:
+        return f"{runs}: {stop_text(check.reason)}{_names(check.pending)}"
     left = f"{event.left_s:.0f} s left"
     if event.rounds == 1:
         return f"{runs}: timing both programs in turns, {left}"
-    number = len(look.pending)
-    return f"{runs}: {number} of {event.kernels} kernels to be settled{_names(look.pending)}; {left}"
+    number = len(check.pending)
+    return f"{runs}: {number} of {event.kernels} kernels to be settled{_names(check.pending)}; {left}"
 
 
 def _names(labels: Sequence[str]) -> str:
@@ -180,7 +183,7 @@ def _names(labels: Sequence[str]) -> str:
 
 
 def _tell_end(request: MeasureRequest, done: RunsTaken) -> None:
-    """Say what was left where, and how it is compared again; and what has ended measuring before its time."""
+    """Print the folder of the results, the command that compares them again, and an error that ended measuring."""
     if done.error is not None:
         say(f"{done.error.message}: comparing {len(done.base)} and {len(done.new)} runs")
     parts = []

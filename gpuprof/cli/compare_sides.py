@@ -116,7 +116,7 @@ def _without_files(option: str, ctx: click.Context) -> click.BadOptionUsage:
 
 
 def sides_of(files: Sequence[str], base: Sequence[str], new: Sequence[str]) -> SideFiles:
-    """Return the files of each side. Raises UsageError where it is not said which is which, InputError for a folder."""
+    """Return the files of each side. Raises UsageError if it is not said which is which, InputError for a folder."""
     if files and (base or new):
         option = "--base" if base else "--new"
         raise UsageError(f"{files[0]:.100} and {option}: files are named in one of two ways", _SEVERAL)
@@ -165,7 +165,7 @@ def _refuse_folder(file: str) -> None:
 
 
 def programs_of(line: Sequence[str]) -> Programs:
-    """Return the two command lines behind --run --. Raises UsageError where one is missing, or there are more."""
+    """Return the two command lines behind --run --. Raises UsageError if one is missing, or there are more."""
     how = _HOW_TO_RUN
     if not line:
         raise UsageError("--run needs two programs behind --", how)

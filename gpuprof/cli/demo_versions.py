@@ -41,6 +41,7 @@ class Versions:
 def versions_of(session: Session, folder: Path) -> Versions:
     """Return the first fix of a story whose kernels come in the order of the fixes; its files will lie in `folder`."""
     from gpuprof._version import __version__
+    from gpuprof.api_compare import worded
     from gpuprof.comparison.compare import compare
     from gpuprof.comparison.pair import NamedMatch
     from gpuprof.comparison.sides import Run
@@ -50,9 +51,8 @@ def versions_of(session: Session, folder: Path) -> Versions:
         folder / name: _alone(session, kernel) for name, kernel in zip((BASE_FILE, NEW_FILE), ends, strict=True)
     }
     base, new = ([Run(str(path), alone)] for path, alone in sessions.items())
-    return Versions(
-        sessions, folder / COMPARISON_FILE, compared=compare(base, new, __version__, [NamedMatch(".", ".")])
-    )
+    compared = compare(base, new, __version__, [NamedMatch(".", ".")])
+    return Versions(sessions, folder / COMPARISON_FILE, compared=worded(compared))
 
 
 def _alone(session: Session, kernel: KernelProfile) -> Session:
@@ -60,7 +60,8 @@ def _alone(session: Session, kernel: KernelProfile) -> Session:
     from msgspec.structs import replace
 
     from gpuprof.diagnose.summary import summarised
+    from gpuprof.words.session import worded
 
     findings = tuple(replace(finding, gain_total=finding.gain_kernel) for finding in kernel.findings)
     alone = replace(kernel, time_share=1.0 if kernel.time_total_s is not None else None, findings=findings)
-    return summarised(replace(session, kernels=(alone,), run=None))
+    return worded(summarised(replace(session, kernels=(alone,), run=None)))

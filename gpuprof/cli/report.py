@@ -95,21 +95,22 @@ def write_report(
 ) -> None:
     """Write the page, its verdict to stdout, and to stderr where it lies and what to type next."""
     from gpuprof.cli.select import select_kernels
-    from gpuprof.diagnose.exclusion_text import exclusion_text
     from gpuprof.diagnose.grouping import grouped
     from gpuprof.diagnose.summary import chosen
-    from gpuprof.present.fix_text import headline_text
     from gpuprof.present.html import render_html
+    from gpuprof.present.recommendation_text import headline_text
     from gpuprof.present.session_text import verdict_text
     from gpuprof.present.text import printable
+    from gpuprof.words.exclusion import exclusion_text
+    from gpuprof.words.session import worded
 
     warn(session)
-    session = grouped(session)
+    session = worded(grouped(session))
     kernels = select_kernels(session, patterns)
     wanted = {kernel.id for kernel in kernels} if patterns else None
     page = render_html(session, title=title, top=top, kernels=wanted)
     write_files({output: page.encode("utf-8", "backslashreplace")}, through_links=through_links)
-    if headline := headline_text(chosen(session, kernels) if patterns else session):
+    if headline := headline_text(worded(chosen(session, kernels)) if patterns else session):
         click.echo(printable(headline))
     click.echo(printable(verdict_text(session)))
     if session.excluded is not None:

@@ -202,8 +202,9 @@ class _Look:
 def _chosen(session: Session, patterns: Sequence[str]) -> Session:
     """Return the session with the kernels that are asked for, judged by them."""
     from gpuprof.diagnose.summary import chosen
+    from gpuprof.words.session import worded
 
-    return chosen(session, select_kernels(session, patterns))
+    return worded(chosen(session, select_kernels(session, patterns)))
 
 
 def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, dry_run: bool) -> int:

@@ -51,7 +51,7 @@ def next_look(session: Session, kernels: Sequence[KernelProfile], order: str = "
     """
     from gpuprof.diagnose.registry import rule_named
 
-    first = rule_named(session.opportunities[0].rule) if session.opportunities else None
+    first = rule_named(session.recommendations[0].rule) if session.recommendations else None
     if first is not None and first.of_run and option == "--kernel":
         return "-v"
     named = session.verdict.kernel if session.verdict is not None and order == "time" else None
@@ -86,18 +86,19 @@ def kept(session: Session, exclude: Sequence[str]) -> Session:
     if not exclude:
         return session
     from gpuprof.diagnose.exclusion import unused, without_excluded
+    from gpuprof.words.session import worded
 
     with _in_time(f"--exclude {' '.join(map(repr, exclude)):.80}"):
         idle = unused(session, exclude) if was_typed("exclude") else ()
-        left = without_excluded(session, exclude)
+        left = worded(without_excluded(session, exclude))
     say_unused("--exclude", idle)
     return left
 
 
 def tell_excluded(session: Session) -> None:
     """Say on stderr which kernels are excluded, for output that has no place for it."""
-    from gpuprof.diagnose.exclusion_text import exclusion_text
     from gpuprof.present.text import printable
+    from gpuprof.words.exclusion import exclusion_text
 
     if session.excluded is not None:
         click.echo(printable(exclusion_text(session.excluded)), err=True)

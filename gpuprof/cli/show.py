@@ -215,10 +215,11 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     from gpuprof.diagnose.summary import chosen
     from gpuprof.present.console_parts import make_console
     from gpuprof.present.timeline_text import Rates
+    from gpuprof.words.session import worded
 
     run, selected = _kernels(session, asked.kernels)
     kernels = sort_kernels(selected, asked.sort)
-    part = chosen(run, selected) if asked.kernels else run
+    part = worded(chosen(run, selected)) if asked.kernels else run
     if asked.form.kernels.warns:
         warn(session)
     write = asked.form.kernels.function()
@@ -238,8 +239,9 @@ def _kernels(session: Session, patterns: Sequence[str]) -> tuple[Session, list[K
     `#N` may also name a launch that another one of its kind speaks for: then all that are asked for are launches.
     """
     from gpuprof.diagnose.grouping import grouped
+    from gpuprof.words.session import worded
 
-    groups = grouped(session)
+    groups = worded(grouped(session))
     are_groups = _numbers(patterns) <= {kernel.id for kernel in groups.kernels}
     return groups, select_kernels(groups if are_groups else session, patterns)
 
@@ -252,17 +254,18 @@ def _numbers(patterns: Sequence[str]) -> set[int]:
 
 def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: Format) -> None:
     from gpuprof.diagnose.summary import chosen
+    from gpuprof.words.session import worded
 
     if form.kernels.warns:
         warn(session)
         tell_excluded(session)
-    write_lines(form.kernels.function()(chosen(session, kernels)))
+    write_lines(form.kernels.function()(worded(chosen(session, kernels))))
 
 
 def _explain(session: Session, pattern: str, form: Format, files: Sequence[str]) -> None:
     """Print the tree of the longest kernel that matches, and say how many others there are."""
-    from gpuprof.diagnose.explain import explain
     from gpuprof.model.sources import kind_named
+    from gpuprof.words.explain import explain
 
     kernel = _one_kernel(session, "--explain", pattern, "explained")
     tree = explain(kernel, from_text=kind_named(session.sources[kernel.source].kind).is_text)

@@ -1,4 +1,4 @@
-"""Compares two sides: conditions first, then each kernel's work and time, then why, ranked by effect on the total."""
+"""Compare two sides: conditions, work and time of each kernel, and causes; ranked by effect on the total."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.causes import causes_of
-from gpuprof.comparison.causes.opcodes import effect_lost, stores_nothing
+from gpuprof.comparison.causes.opcodes import has_lost_effect, side_without_stores
 from gpuprof.comparison.conditions.clocks import clock_shift, dram_shift
 from gpuprof.comparison.conditions.conditions import caches_alike, conditions_of, counts_rounded
 from gpuprof.comparison.contract import (
     COMPARISON_VERSION,
+    SIDES,
     ComparedKernel,
     ComparedSide,
     Comparison,
+    ComparisonFact,
     KernelChange,
     RunCondition,
+    TimeDoubt,
+    WorkChange,
 )
+from gpuprof.comparison.facts import facts_of
 from gpuprof.comparison.finding_changes import finding_changes
 from gpuprof.comparison.labels import unique_labels
 from gpuprof.comparison.lines import line_changes
 from gpuprof.comparison.matching.leftovers import order_of
 from gpuprof.comparison.matching.pairs import pairs_of
-from gpuprof.comparison.notes import notes_of
 from gpuprof.comparison.pair import NamedMatch, Pair
-from gpuprof.comparison.sentences import kernel_sentence, whole_sentence
 from gpuprof.comparison.sides import (
     Run,
     Side,
@@ -69,30 +72,30 @@ def compare(
     allowed = _Allowed.by(conditions, identical=identical, paired=paired, shift=dram_shift(ours, theirs), sums=sums)
     matched = pairs_of(ours, theirs, named, identical=identical)
     kernels, pairs = _changes(matched, ours.total_s, allowed)
-    comparable = allowed.time and not any(map(effect_lost, kernels))
+    comparable = allowed.time and not any(map(has_lost_effect, kernels))
     total = totals_of(ours, theirs, comparable=comparable, shift=clock_shift(ours, theirs))
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
         gpuprof_version=version,
-        base=_told(ours),
-        new=_told(theirs),
-        sentence=whole_sentence(total, kernels, conditions, identical=identical),
+        base=_compared_side(ours),
+        new=_compared_side(theirs),
         alike=allowed.time,
+        identical=identical,
         conditions=conditions,
         total=total,
         kernels=kernels,
-        notes=(*_copies(given, (base, new)), *notes_of(ours, theirs, known, pairs)),
+        facts=(*_copies(given, (base, new)), *facts_of(ours, theirs, known, pairs)),
     )
     return Compared(comparison, pairs, ours, new=theirs)
 
 
-def _copies(given: tuple[Sequence[Run], Sequence[Run]], kept: tuple[Sequence[Run], Sequence[Run]]) -> Iterator[str]:
-    """Say how many files of a side are copies of another one."""
-    for side, before, after in zip(("base", "new"), given, kept, strict=True):
-        copies = len(before) - len(after)
-        if copies:
-            what = "file is a copy" if copies == 1 else "files are copies"
-            yield f"On the {side} side {copies} {what} of another and not counted as runs: a copy does not show noise."
+def _copies(
+    given: tuple[Sequence[Run], Sequence[Run]], kept: tuple[Sequence[Run], Sequence[Run]]
+) -> Iterator[ComparisonFact]:
+    """Yield how many files of a side are copies of another one."""
+    for side, before, after in zip(SIDES, given, kept, strict=True):
+        if len(before) > len(after):
+            yield ComparisonFact(kind="copies", side=side, numbers=(len(before) - len(after),))
 
 
 class _Allowed(Struct, frozen=True):
@@ -148,24 +151,21 @@ def _rank(item: tuple[KernelChange, Pair]) -> tuple[float, object]:
 
 def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange:
     work = work_change(pair, comparable=allowed.work, caches_alike=allowed.caches_alike, rounded=allowed.rounded)
-    barred, apart = stores_nothing({change.name: change for change in work.counts}), _apart(pair)
-    time = time_change(
-        pair, comparable=allowed.time, paired=allowed.paired, shift=allowed.shift, barred=apart or barred
-    )
-    if apart:
-        time = replace(time, verdict="unknown", ratio=None, cycles_ratio=None, reason=apart)
+    barred = _graph_replay(pair) or _lost_effect(work)
+    time = time_change(pair, comparable=allowed.time, paired=allowed.paired, shift=allowed.shift, barred=barred)
+    if barred is not None and barred.kind == "graph-replay":
+        time = replace(time, verdict="unknown", ratio=None, cycles_ratio=None, doubt=barred)
     if allowed.identical and _is_itself(pair) and time.verdict == "unclear":
-        time = replace(time, verdict="same", interval=None, cycles_interval=None, reason="", runs_needed=None)
+        time = replace(time, verdict="same", interval=None, cycles_interval=None, doubt=None, runs_needed=None)
     lines = line_changes(pair)
     causes = causes_of(pair, time, work, lines)
     effect_s = _effect_s(pair) if allowed.sums else None
     return KernelChange(
         id=0,
-        label=(*pair.new, *pair.base)[0].speaker.label,
+        label=(*pair.new, *pair.base)[0].representative.label,
         match=pair.match,
         base=tuple(map(_kernel, pair.base)),
         new=tuple(map(_kernel, pair.new)),
-        sentence=kernel_sentence(pair, time, work, causes),
         time=time,
         work=work,
         causes=causes,
@@ -176,39 +176,44 @@ def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange
     )
 
 
-def _apart(pair: Pair) -> str:
-    """Say that one side of a pair is a whole CUDA graph as ncu replays it; empty where both are or neither is."""
+def _graph_replay(pair: Pair) -> TimeDoubt | None:
+    """Return that one side of a pair is a whole CUDA graph replayed by ncu; None if both sides or none are."""
     base, new = ({is_replay(kernel) for kernel in side} for side in (pair.base, pair.new))
-    return "the time of a whole CUDA graph is that of its replay under ncu" if base and new and base != new else ""
+    return TimeDoubt(kind="graph-replay") if base and new and base != new else None
+
+
+def _lost_effect(work: WorkChange) -> TimeDoubt | None:
+    side = side_without_stores({change.name: change for change in work.counts})
+    return TimeDoubt(kind="stores", sides=(side,)) if side is not None else None
 
 
 def _is_itself(pair: Pair) -> bool:
-    """Tell whether both sides of a pair are the same kernels: of one recording, it is compared with itself."""
+    """Return whether both sides of a pair are the same kernels, compared with themselves."""
     return [kernel.key for kernel in pair.base] == [kernel.key for kernel in pair.new]
 
 
 def _effect_s(pair: Pair) -> float | None:
-    """Return what a pair adds to the time of a run; None where the time of one of its kernels is not known."""
+    """Return what a pair adds to the time of a run; None if the time of one of its kernels is not known."""
     totals = pair.totals_s
     return totals.new - totals.base if totals is not None else None
 
 
 def _kernel(kernel: SideKernel) -> ComparedKernel:
-    speaker = kernel.speaker
+    representative = kernel.representative
     return ComparedKernel(
         run=kernel.run,
-        id=speaker.id,
-        label=speaker.label,
-        demangled=speaker.demangled,
-        ranges=speaker.ranges,
-        grid=speaker.grid,
-        block=speaker.block,
+        id=representative.id,
+        label=representative.label,
+        demangled=representative.demangled,
+        ranges=representative.ranges,
+        grid=representative.grid,
+        block=representative.block,
         launches=round(kernel.launches),
         time_total_s=kernel.total_s,
     )
 
 
-def _told(side: Side) -> ComparedSide:
+def _compared_side(side: Side) -> ComparedSide:
     names = (device.name or device.spec or "" for run in side.runs for device in run.session.devices)
     return ComparedSide(
         files=tuple(run.file for run in side.runs),

@@ -1,17 +1,16 @@
-"""Which findings went, came and stayed, and whether a fix gained what its bound had promised."""
+"""Findings that went, came and stayed, with the bound on the gain of a fix and the measured gain."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from gpuprof.comparison.contract import FindingChange, FindingWord, TimeChange
+from gpuprof.comparison.contract import FindingChange, FindingWord, SourceLine, TimeChange, ValueChange
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import SideKernel
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, KernelProfile
-from gpuprof.units import format_percent
 
 _ORDER: dict[FindingWord, int] = {"went": 0, "came": 1, "stayed": 2}
 _BEYOND = 0.02
@@ -19,10 +18,9 @@ _BEYOND = 0.02
 
 
 def finding_changes(pair: Pair, time: TimeChange) -> tuple[FindingChange, ...]:
-    """Return the findings of both sides: what went, what came, what stayed, each by severity.
+    """Return the findings that went, that came and that stayed, each by severity.
 
-    A finding that only one side has is told only if the other side has what it was found in: counters that were not
-    collected there find nothing.
+    A finding of one side alone counts only if the counters that it is based on were collected on the other side, too.
     """
     if not pair.base or not pair.new:
         return ()
@@ -40,32 +38,29 @@ def finding_changes(pair: Pair, time: TimeChange) -> tuple[FindingChange, ...]:
     return tuple(sorted(changes, key=lambda change: (_ORDER[change.word], SEVERITIES.index(change.severity))))
 
 
-def beyond_bound(pair: Pair, time: TimeChange) -> str:
-    """Say that more was gained than the bound of the only finding that went had promised; empty where it was not."""
+def beyond_bound(pair: Pair, time: TimeChange) -> ValueChange | None:
+    """Return the bound of the only finding that went, and the gain, if that is larger; the name is that of the rule."""
     went = [change for change in finding_changes(pair, time) if change.word == "went" and change.promised]
     if len(went) != 1 or went[0].gained is None or went[0].promised is None:
-        return ""
+        return None
     rule, promised, gained = went[0].rule, went[0].promised, went[0].gained
-    kinds = [finding.gain_kind for kernel in pair.base for finding in kernel.speaker.findings if finding.rule == rule]
-    if kinds[:1] != ["bound"] or gained <= promised + _BEYOND:
-        return ""
-    return (
-        f"{format_percent(gained)} of the time was gained, and the bound of {rule} is {format_percent(promised)}: "
-        "more than that finding was changed, or the bound is wrong"
-    )
+    first = _by_rule(pair.base)[rule][0]
+    if first.gain_kind != "bound" or gained <= promised + _BEYOND:
+        return None
+    return ValueChange(name=rule, unit="fraction", base=promised, new=gained)
 
 
 def _by_rule(kernels: Sequence[SideKernel]) -> dict[str, list[Finding]]:
     rules: defaultdict[str, list[Finding]] = defaultdict(list)
     for kernel in kernels:
-        for finding in kernel.speaker.findings:
+        for finding in kernel.representative.findings:
             rules[finding.rule].append(finding)
     return rules
 
 
 def _collected(kernels: Sequence[SideKernel]) -> frozenset[str]:
     """Return the kinds of counters that all kernels of a side have."""
-    sides = [frozenset(_kinds(kernel.speaker)) for kernel in kernels]
+    sides = [frozenset(_kinds(kernel.representative)) for kernel in kernels]
     return frozenset.intersection(*sides)
 
 
@@ -89,7 +84,7 @@ def _kinds(kernel: KernelProfile) -> Iterator[str]:
 
 
 def _could_be_found(rule: str, there: frozenset[str], here: frozenset[str]) -> bool:
-    """Tell whether a rule that found something on one side would have on the other, by what was collected."""
+    """Return whether a rule that found something on one side had the counters for it on the other one, too."""
     known = rule_named(rule)
     return there <= here or (known is not None and known.by_times)
 
@@ -100,6 +95,7 @@ def _change(word: FindingWord, base: Finding | None, new: Finding | None, time: 
     judged = time.verdict in ("same", "faster", "slower") and time.ratio is not None
     return FindingChange(
         word=word,
+        id=told.id,
         rule=told.rule,
         severity=told.severity,
         base=base.headline if base is not None else "",
@@ -110,8 +106,8 @@ def _change(word: FindingWord, base: Finding | None, new: Finding | None, time: 
     )
 
 
-def _location(finding: Finding) -> str:
-    place = finding.location
+def _location(finding: Finding) -> SourceLine | None:
+    place = finding.place
     if place is None or place.file is None or place.line is None:
-        return ""
-    return f"{place.file}:{place.line}"
+        return None
+    return SourceLine(place.file, place.line)

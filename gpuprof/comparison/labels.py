@@ -1,4 +1,4 @@
-"""Labels that tell the kernels of a comparison apart: launch configuration or range beside a name that several have."""
+"""Unique labels for the kernels of a comparison: launch configuration or range beside a name that several have."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def unique_labels(changes: Sequence[KernelChange]) -> list[str]:
     """
     kernels = [(*change.new, *change.base)[0] for change in changes]
     labels = list(map(_label, changes))
-    for told in (_configuration, _range):
-        labels = _told_apart(labels, kernels, told)
+    for addition in (_configuration, _range):
+        labels = _distinguished(labels, kernels, addition)
     return _numbered(labels)
 
 
@@ -31,17 +31,17 @@ def _label(change: KernelChange) -> str:
     return (*new, *base)[0]
 
 
-def _told_apart(
-    labels: Sequence[str], kernels: Sequence[ComparedKernel], told: Callable[[ComparedKernel], str]
+def _distinguished(
+    labels: Sequence[str], kernels: Sequence[ComparedKernel], addition: Callable[[ComparedKernel], str]
 ) -> list[str]:
-    """Return the labels, those that several kernels have with what is told of each, where that differs."""
+    """Return the labels; those that several kernels have with an addition for each, if the additions differ."""
     shared = Counter(labels)
     known: dict[str, set[str]] = {}
     for label, kernel in zip(labels, kernels, strict=True):
         if shared[label] > 1:
-            known.setdefault(label, set()).add(told(kernel))
+            known.setdefault(label, set()).add(addition(kernel))
     return [
-        label + told(kernel) if len(known.get(label, ())) > 1 else label
+        label + addition(kernel) if len(known.get(label, ())) > 1 else label
         for label, kernel in zip(labels, kernels, strict=True)
     ]
 

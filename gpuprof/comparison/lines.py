@@ -1,4 +1,4 @@
-"""Which source lines do more or less than before, where both sides know their lines."""
+"""Source lines that do more or less than before, if both sides have the work of their lines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpuprof.comparison.pair import Pair
 from gpuprof.model.session import KernelProfile, LineWork
 
 _MOST = 20
-"""Lines that are told of a kernel."""
+"""Lines of a kernel that are listed."""
 _NOTED = 0.005
-"""A line is told whose instructions changed by at least so much of the kernel's."""
+"""A line is listed if its instructions changed by at least this fraction of the kernel's."""
 _NOTED_SAMPLES = 0.02
 _DEVIATIONS = 4.0
 """Samples scatter as counts of chance do, by their root: what differs by less than four of them may be chance."""
@@ -26,7 +26,7 @@ _LONGEST = 2000
 """Lines of a file that are matched, and characters of a line: difflib takes the square of both in the worst case."""
 _MATCHED_TEXT = 300
 FEW_LINES = 500
-"""Of longer files difflib leaves out texts that recur in more than 1 % of the lines: where every other line has one, it
+"""Of longer files difflib leaves out texts that recur in more than 1 % of the lines: if every other line has one, it
 takes the cube of their number otherwise, 48 s for 2,000 lines."""
 
 
@@ -40,12 +40,12 @@ class _Match(Struct, frozen=True):
 def line_changes(pair: Pair) -> tuple[LineChange, ...]:
     """Return the lines whose work changed, by what they add or save of the kernel's, largest first.
 
-    Lines are matched by their text, in order, and by their number where neither side has text. A line that one side
+    Lines are matched by their text, in order, or by their number if neither side has text. A line that one side
     lacks did nothing there, unless that side kept only a part of its lines: then what it did is not known.
     """
     if not pair.is_one_to_one:
         return ()
-    base, new = pair.base[0].speaker, pair.new[0].speaker
+    base, new = pair.base[0].representative, pair.new[0].representative
     if not base.lines or not new.lines:
         return ()
     matches = list(_matches(base.lines, new.lines))
@@ -57,7 +57,7 @@ def line_changes(pair: Pair) -> tuple[LineChange, ...]:
 
 
 def _told(base: KernelProfile, new: KernelProfile) -> Iterator[str]:
-    """Yield what both sides have of their lines; samples only where instructions are not counted."""
+    """Yield the quantities that both sides have of their lines; samples only if instructions are not counted."""
     both = (base.lines, new.lines)
     if all(any(line.local is not None for line in lines) for lines in both):
         yield "local"
@@ -68,7 +68,7 @@ def _told(base: KernelProfile, new: KernelProfile) -> Iterator[str]:
 
 
 def _matches(base: Sequence[LineWork], new: Sequence[LineWork]) -> Iterator[_Match]:
-    """Match the lines file by file; a file is the same where its path is, else where a side has one of its name."""
+    """Match the lines file by file: files of the same path, or of the same name if each side has one file of it."""
     before, after = _by_file(base), _by_file(new)
     counts = [Counter(map(_name, side)) for side in (before, after)]
     named = {_name(path): path for path in after}

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.sides import SideKernel
-from gpuprof.comparison.words import Values
+from gpuprof.comparison.values import Values
 
 
 class NamedMatch(NamedTuple):
@@ -19,7 +19,7 @@ class NamedMatch(NamedTuple):
 
 
 class Pair(Struct, frozen=True):
-    """Kernels that belong together: one on each side, or several where one was split or fused; none: new or gone."""
+    """Kernels that belong together: one on each side, or several if one was split or fused; none: new or gone."""
 
     match: MatchKind
     base: tuple[SideKernel, ...]
@@ -27,7 +27,7 @@ class Pair(Struct, frozen=True):
 
     @property
     def is_one_to_one(self) -> bool:
-        """Tell whether each side has one kernel of it."""
+        """Return whether each side has one kernel of it."""
         return len(self.base) == 1 and len(self.new) == 1
 
     @property
@@ -37,7 +37,7 @@ class Pair(Struct, frozen=True):
 
     @property
     def totals_s(self) -> Values | None:
-        """Return the time of all launches of a run; None where that of one of its kernels is not known."""
+        """Return the time of all launches of a run; None if that of one of its kernels is not known."""
         sides = [[kernel.total_s for kernel in kernels] for kernels in (self.base, self.new)]
         if any(total is None for side in sides for total in side):
             return None

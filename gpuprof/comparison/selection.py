@@ -1,4 +1,4 @@
-"""A comparison of the kernels that are asked for: what else was compared stays in the totals, and is told."""
+"""The part of a comparison that is asked for by --kernel and --exclude; its totals stay those of all kernels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import KernelChange
-from gpuprof.comparison.sentences import whole_sentence
-from gpuprof.comparison.sides import are_identical
+from gpuprof.comparison.contract import ComparisonFact, KernelChange
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
-from gpuprof.units import format_percent
 
 _MOST_NAMED = 5
 
@@ -20,33 +17,28 @@ _MOST_NAMED = 5
 def narrowed(compared: Compared, kernels: Sequence[str] = (), exclude: Sequence[str] = ()) -> Compared:
     """Return the comparison of the kernels that are asked for, on either side; numbers are those of the comparison.
 
-    Raises UsageError for a pattern that is none, and where no kernel is left.
+    Raises UsageError for an invalid pattern, and if no kernel is left.
     """
     changes = compared.comparison.kernels
-    wanted = [kernel_pattern(text, "--kernel") for text in kernels]
-    unwanted = [kernel_pattern(text, "--exclude") for text in exclude]
-    named = {change.id for change in changes if not wanted or any(fits(pattern, change) for pattern in wanted)}
-    if not named and wanted:
-        raise nothing_fits(changes, f"--kernel {' '.join(repr(text) for text in kernels):.80}")
-    kept = [
-        (change, pair)
-        for change, pair in zip(changes, compared.pairs, strict=True)
-        if change.id in named and not any(fits(pattern, change) for pattern in unwanted)
-    ]
-    if len(kept) == len(changes):
+    named = _fitting(changes, kernels, "--kernel")
+    if kernels and not named:
+        raise nothing_fits(changes, f"--kernel {' '.join(map(repr, kernels)):.80}")
+    excluded = _fitting(changes, exclude, "--exclude")
+    left = tuple(change for change in changes if (change.id in named or not kernels) and change.id not in excluded)
+    if len(left) == len(changes):
         return compared
-    if not kept:
+    if not left:
         raise UsageError("every kernel is excluded", f"drop one of {', '.join(f'{text!r:.80}' for text in exclude)}")
-    left = tuple(change for change, _ in kept)
-    comparison = compared.comparison
-    identical = are_identical(compared.base.runs, compared.new.runs)
-    comparison = replace(
-        comparison,
-        kernels=left,
-        sentence=whole_sentence(comparison.total, left, comparison.conditions, identical=identical),
-        notes=(*comparison.notes, _note(changes, left, kernels, exclude)),
-    )
-    return replace(compared, comparison=comparison, pairs=tuple(pair for _, pair in kept))
+    pairs = dict(zip((change.id for change in changes), compared.pairs, strict=True))
+    facts = (*compared.comparison.facts, _left_out(changes, left, kernels, exclude))
+    comparison = replace(compared.comparison, kernels=left, facts=facts)
+    return replace(compared, comparison=comparison, pairs=tuple(pairs[change.id] for change in left))
+
+
+def _fitting(changes: Sequence[KernelChange], texts: Sequence[str], option: str) -> set[int]:
+    """Return the ids of the kernels that any of these patterns names."""
+    patterns = [kernel_pattern(text, option) for text in texts]
+    return {change.id for change in changes if any(fits(pattern, change) for pattern in patterns)}
 
 
 def unused(compared: Compared, texts: Sequence[str], option: str) -> tuple[str, ...]:
@@ -58,7 +50,7 @@ def unused(compared: Compared, texts: Sequence[str], option: str) -> tuple[str, 
 
 
 def fits(pattern: KernelPattern, change: KernelChange) -> bool:
-    """Tell whether a pattern names a kernel of either side, or a change by its number."""
+    """Return whether a pattern names a kernel of either side, or a change by its number."""
     return pattern.fits(change.label, change.label, change.id) or any(
         pattern.fits(label, demangled) for label, demangled in names_of(change)
     )
@@ -76,19 +68,20 @@ def nothing_fits(changes: Sequence[KernelChange], option: str) -> UsageError:
     return UsageError(f"{option} matches no kernel", f"there are: {'; '.join(names)}{more}" if names else None)
 
 
-def _note(
+def _left_out(
     changes: Sequence[KernelChange], left: Sequence[KernelChange], kernels: Sequence[str], exclude: Sequence[str]
-) -> str:
+) -> ComparisonFact:
+    """Return how many of all kernels are left out, with their share of the time if known, and by which options."""
     options = [f"--kernel {text}" for text in kernels]
     options += [f"--exclude {text}" for text in exclude]
     kept = {change.id for change in left}
     times = [_time(change) for change in changes]
     gone = [time for change, time in zip(changes, times, strict=True) if change.id not in kept]
-    number = f"{len(gone)} of {len(changes)} kernels"
+    numbers: list[float] = [len(gone), len(changes)]
     whole = sum(time for time in times if time is not None)
-    share = sum(time for time in gone if time is not None) / whole if whole else None
-    told = f" ({format_percent(share)} of the time)" if share is not None else ""
-    return f"{number} are left out{told}: {' '.join(options)[:200]}. Totals are of all kernels."
+    if whole:
+        numbers.append(sum(time for time in gone if time is not None) / whole)
+    return ComparisonFact(kind="left-out", numbers=tuple(numbers), texts=tuple(options))
 
 
 def _time(change: KernelChange) -> float | None:

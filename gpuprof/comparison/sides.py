@@ -1,4 +1,4 @@
-"""One side of a comparison: its runs, and its kernels over all of them, each with the launch that speaks for it."""
+"""One side of a comparison: its runs, and its kernels over all of them, each with a representative launch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KernelKey(Struct, frozen=True):
 
 
 class RunTimes(Struct, frozen=True):
-    """The launches of a kernel in one run. `cycles` are SM cycles of the same launches; empty where not all are known.
+    """The launches of a kernel in one run. `cycles` are SM cycles of the same launches; empty if not all are known.
 
     Each rank and each GPU of a session counts as a run. `launches` are all of them, with a duration or without;
     `total_s` is the time of those that have one.
@@ -49,15 +49,15 @@ class RunTimes(Struct, frozen=True):
 
 
 class SideKernel(Struct, frozen=True):
-    """A kernel of one side. `speaker` is its profile in the run `run`; `profiles` are all there are, of all runs.
+    """A kernel of one side. `representative` is its profile of median duration, in the run `run`; `profiles` are all.
 
-    `counts` have the value of the speaker, and the least and most of all launches in all runs. `launches` and `total_s`
-    are those of a run, all its ranks and GPUs together, on average over the `runs` that have the kernel.
+    `counts` have the value of the representative, and the least and most of all launches in all runs. `launches` and
+    `total_s` are those of a run, all its ranks and GPUs together, on average over the `runs` that have the kernel.
     """
 
     key: KernelKey
     run: int
-    speaker: KernelProfile
+    representative: KernelProfile
     profiles: tuple[KernelProfile, ...]
     times: tuple[RunTimes, ...]
     counts: dict[str, LaunchCount]
@@ -80,24 +80,24 @@ class Side(Struct, frozen=True):
 
 
 def sums_alike(base: Side, new: Side) -> bool:
-    """Tell whether both sides have times of one kind: of whole graphs that ncu replayed, or of none."""
+    """Return whether both sides have times of one kind: of whole graphs that ncu replayed, or of kernels."""
     sides = ([kernel for kernel in side.kernels if kernel.total_s is not None] for side in (base, new))
     of_replays = [{is_replay(kernel) for kernel in timed} for timed in sides]
     return not all(of_replays) or of_replays[0] == of_replays[1]
 
 
 def has_replays_alone(side: Side) -> bool:
-    """Tell whether all times of a side are of replays of whole graphs under ncu: they add up to no GPU time."""
+    """Return whether all times of a side are of replays of whole graphs under ncu: they add up to no GPU time."""
     return {is_replay(kernel) for kernel in side.kernels if kernel.total_s is not None} == {True}
 
 
 def is_replay(kernel: SideKernel) -> bool:
-    """Tell whether a kernel is a whole CUDA graph, and its time that of replaying it under ncu."""
-    return kernel.speaker.duration_source == GRAPH_REPLAY
+    """Return whether a kernel is a whole CUDA graph, and its time that of replaying it under ncu."""
+    return kernel.representative.duration_source == GRAPH_REPLAY
 
 
 def are_identical(base: Sequence[Run], new: Sequence[Run]) -> bool:
-    """Tell whether both sides are the same recordings: files of the same bytes, in which the same was read."""
+    """Return whether both sides are the same recordings: files of the same bytes, in which the same was read."""
     if not base or len(base) != len(new):
         return False
     return all(
@@ -107,7 +107,7 @@ def are_identical(base: Sequence[Run], new: Sequence[Run]) -> bool:
 
 
 def without_copies(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Return the runs without those that are a recording which is there already: a copy tells nothing of the noise."""
+    """Return the runs without those that are copies of another one: a copy does not show noise."""
     kept: list[Run] = []
     for run in runs:
         if not any(are_identical([run], [other]) for other in kept):
@@ -125,7 +125,7 @@ def _hashes(run: Run) -> list[str]:
 
 
 class Known(NamedTuple):
-    """What both sides recorded of the launches, and kernels are therefore told apart by."""
+    """What both sides recorded of the launches, so that it distinguishes kernels."""
 
     ranges: bool = True
     configurations: bool = True
@@ -135,7 +135,7 @@ ALL_KNOWN = Known()
 
 
 def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, Known]:
-    """Return both sides. What only one of them recorded at all, ranges or launch configurations, tells none apart."""
+    """Return both sides. Ranges or launch configurations that only one of them recorded distinguish no kernels."""
     ours, theirs = ([kernel for run in runs for kernel in run.session.kernels] for runs in (base, new))
     known = ALL_KNOWN
     if ours and theirs:
@@ -162,7 +162,7 @@ def side_of(runs: Sequence[Run], known: Known = ALL_KNOWN) -> Side:
 
 
 def run_time_s(session: Session) -> float | None:
-    """Return the GPU time of a session's run, with what it keeps only the total of; None where none is known."""
+    """Return the GPU time of a session's run, with what it keeps only the total of; None if none is known."""
     if session.run is not None:
         return session.run.time_s
     known = [kernel.time_total_s for kernel in session.kernels if _is_time(kernel.time_total_s)]
@@ -210,16 +210,16 @@ def _side_kernel(
     by_lane: defaultdict[int, list[KernelProfile]] = defaultdict(list)
     for number, kernel in members:
         by_lane[lanes[_lane(number, kernel)]].append(kernel)
-    run, speaker = _speaker(members)
+    run, representative = _representative(members)
     kernels = [kernel for _, kernel in members]
     runs = frozenset(number for number, _ in members)
     return SideKernel(
         key=key,
         run=run,
-        speaker=speaker,
+        representative=representative,
         profiles=tuple(kernels),
         times=tuple(_run_times(lane, by_lane[lane]) for lane in sorted(by_lane)),
-        counts=_counts(speaker, kernels),
+        counts=_counts(representative, kernels),
         runs=runs,
         launches=sum(kernel.launches for kernel in kernels) / len(runs),
         total_s=_total_s(members),
@@ -227,7 +227,7 @@ def _side_kernel(
 
 
 def _total_s(members: Sequence[tuple[int, KernelProfile]]) -> float | None:
-    """Return the time of a run, on average over the runs that tell it."""
+    """Return the time of a run, on average over the runs that have it."""
     known: defaultdict[int, float] = defaultdict(float)
     for number, kernel in members:
         if kernel.time_total_s is not None and _is_time(kernel.time_total_s):
@@ -236,12 +236,12 @@ def _total_s(members: Sequence[tuple[int, KernelProfile]]) -> float | None:
 
 
 def _is_time(value: float | None) -> bool:
-    """Tell whether a duration is one: not missing, infinite or less than nothing."""
+    """Return whether a duration is one: not missing, infinite or less than nothing."""
     return value is not None and 0 <= value < inf
 
 
-def _speaker(members: Sequence[tuple[int, KernelProfile]]) -> tuple[int, KernelProfile]:
-    """Return the launch of median duration, of those with counters where any has some."""
+def _representative(members: Sequence[tuple[int, KernelProfile]]) -> tuple[int, KernelProfile]:
+    """Return the launch of median duration, among those with counters if any has some."""
     counted = [member for member in members if member[1].counts or member[1].throughput] or members
     timed = [(member[1].duration_s or 0.0, member) for member in counted if _is_time(member[1].duration_s)]
     if not timed:
@@ -276,7 +276,7 @@ def _run_times(run: int, kernels: Sequence[KernelProfile]) -> RunTimes:
 
 
 def _launches(kernel: KernelProfile) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return durations and SM clocks of the launches that a kernel stands for; of a single one its own."""
+    """Return durations and SM clocks of the launches of a kernel's group, or of its single launch."""
     times = kernel.launch_times
     if times is None:
         if kernel.duration_s is None or not _is_time(kernel.duration_s):
@@ -290,8 +290,8 @@ def _launches(kernel: KernelProfile) -> tuple[tuple[float, ...], tuple[float, ..
     return tuple(durations[place] for place in kept), tuple(clocks[place] for place in kept) if all_clocks else ()
 
 
-def _counts(speaker: KernelProfile, kernels: Sequence[KernelProfile]) -> dict[str, LaunchCount]:
-    counts = spanning(_finite(speaker), map(_finite, kernels))
+def _counts(representative: KernelProfile, kernels: Sequence[KernelProfile]) -> dict[str, LaunchCount]:
+    counts = spanning(_finite(representative), map(_finite, kernels))
     return {count.name: count for count in counts}
 
 

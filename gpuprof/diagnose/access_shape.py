@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct
@@ -11,23 +12,27 @@ from msgspec.structs import replace
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.rule import Threshold, percent
 from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
+from gpuprof.model.findings import Cases
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Location
 
 ShapeName = Literal["neighbours", "structure", "stride", "scatter", "misaligned", "partial"]
 
-WIDE = Threshold(
-    "neighbouring words", 16, "B", reason="the widest access on most GPUs: less leaves half a sector unused"
+WIDE = Threshold("neighbouring-words", 16, "B")
+LINE = Threshold("structure-stride", 128, "B")
+SHIFTED = percent("misaligned", 20.0)
+MOST = percent("one-pattern", 50.0)
+CASES_OF_SHAPES: Mapping[ShapeName, Cases] = MappingProxyType(
+    {
+        "neighbours": Cases(why=("neighbours",), action=("wide",), advice=("neighbours",)),
+        "structure": Cases(why=("structure",), action=("structure",), advice=("structure",)),
+        "stride": Cases(why=("stride",), action=("consecutive",), advice=("consecutive", "not-wider")),
+        "scatter": Cases(why=("scatter",), action=("scatter",), advice=("scatter",)),
+        "misaligned": Cases(why=("misaligned",), action=("align",), advice=("align",)),
+        "partial": Cases(why=("partial",), action=("partial",), advice=("partial",)),
+    }
 )
-LINE = Threshold("lane stride of structures", 128, "B", reason="a cache line: lanes further apart are rows of a matrix")
-SHIFTED = percent(
-    "excess of misaligned accesses",
-    20.0,
-    "a misaligned row of 4-byte words moves five sectors instead of four",
-)
-MOST = percent("excess of one pattern", 50.0, "fixing a pattern that causes less leaves most of the excess")
-_REQUEST = "sectors per request of the worst instruction, against those needed"
-_BESIDE = "adjacent words that a thread accesses one at a time"
+"""Why accesses of each shape move too much, what to change, and how: cases of the wording of uncoalesced-global."""
 
 
 class LaneShape(Struct, frozen=True):
@@ -61,9 +66,7 @@ class ExcessShape(Struct, frozen=True):
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """Return what tells the shape; the value held against the sectors of a request is what it needs."""
-        share = Evidence(
-            "", 100 * self.share, "%", threshold=MOST.value, meaning="share of the excess with this pattern"
-        )
+        share = Evidence("", 100 * self.share, "%", threshold=MOST.value, role="share-of-pattern")
         return (_sectors_of_request(self.sectors, self.needed), *_of_lanes(self.lanes), share)
 
 
@@ -83,26 +86,26 @@ class CodeShape(Struct, frozen=True):
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """Return what tells the shape, as the code has it."""
-        meaning = f"{self.accesses} with this pattern in the code, where excess was not counted"
-        count = Evidence("", float(self.instructions), "instruction", threshold=None, meaning=meaning)
-        lanes = (replace(item, meaning=f"{item.meaning}, by the code") for item in _of_lanes(self.lanes))
+        role = f"{self.accesses}-of-pattern"
+        count = Evidence("", float(self.instructions), "instruction", threshold=None, role=role)
+        lanes = (replace(item, role=f"{item.role}-by-code") for item in _of_lanes(self.lanes))
         if self.share is None:
             return (count, *lanes)
-        meaning = "share of the excess that only this pattern can cause, by the code"
-        return (count, *lanes, Evidence("", 100 * self.share, "%", threshold=MOST.value, meaning=meaning))
+        share = Evidence("", 100 * self.share, "%", threshold=MOST.value, role="share-of-pattern-by-code")
+        return (count, *lanes, share)
 
 
 def _of_lanes(lanes: LaneShape) -> Iterator[Evidence]:
     """Return how lanes touch memory, as far as it is known."""
     items = (
-        (lanes.width_bytes, "B", "bytes per thread in one access"),
-        (lanes.apart, "B", "stride from lane to lane"),
-        (lanes.beside if lanes.beside > 1 else None, "word", _BESIDE),
-        (lanes.step, "B", "address step per loop iteration"),
+        (lanes.width_bytes, "B", "access-bytes"),
+        (lanes.apart, "B", "lane-stride"),
+        (lanes.beside if lanes.beside > 1 else None, "word", "adjacent-words"),
+        (lanes.step, "B", "loop-step"),
     )
-    for value, unit, meaning in items:
+    for value, unit, role in items:
         if value is not None:
-            yield Evidence("", float(value), unit, threshold=None, meaning=meaning)
+            yield Evidence("", float(value), unit, threshold=None, role=role)
 
 
 def worst_of(items: Sequence[ProfiledInstruction]) -> ProfiledInstruction:
@@ -123,4 +126,4 @@ def worst_request(case: Case) -> tuple[Evidence, ...]:
 
 
 def _sectors_of_request(sectors: float, needed: float) -> Evidence:
-    return Evidence("", sectors, "sector/request", threshold=needed, meaning=_REQUEST)
+    return Evidence("", sectors, "sector/request", threshold=needed, role="worst-request")

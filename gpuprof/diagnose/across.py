@@ -6,40 +6,25 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gpuprof.diagnose.case import Case, Faster
 from gpuprof.diagnose.clocks import CLOCKS, clocks_differ, difference
 from gpuprof.diagnose.needs import Saving, saving
-from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, percent
+from gpuprof.diagnose.rule import AT_KERNEL, Rule, finding, percent
 from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.field_types import CONFIDENCES, Confidence
+from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.groups import middle
 from gpuprof.model.recorded import Dim3
-from gpuprof.model.session import Evidence, KernelProfile
+from gpuprof.model.session import Evidence, Finding, KernelProfile
 from gpuprof.model.timed import GRAPH_REPLAY
-from gpuprof.units import format_percent, format_si, significant, spaced
 
-FASTER = percent(
-    "time saved by the faster configuration",
-    10.0,
-    "launches of equal work in one configuration varied by up to 9 % from their median in recorded reports",
-)
-SAME_WORK = percent(
-    "difference in counters",
-    1.0,
-    "counts of equal work repeat exactly, except for what partly empty blocks at an edge add",
-)
-SAME_THREADS = percent(
-    "difference in threads",
-    10.0,
-    "blocks at an edge are partly empty: 1000 × 1000 elements take 3 % more threads in blocks of 32 × 32 than of 16 × "
-    "16",
-)
-OTHER_LOOPS = percent(
-    "difference in thread instructions",
-    25.0,
-    "a tile as large as the block changes how often a loop and its barriers run; different work changes more",
-)
+FASTER = percent("faster", 10.0)
+SAME_WORK = percent("same-work", 1.0)
+SAME_THREADS = percent("same-threads", 10.0)
+OTHER_LOOPS = percent("other-loops", 25.0)
 
 _LAUNCH_INSTRUCTIONS = ("smsp__thread_inst_executed.sum", "smsp__thread_inst_executed_pred_on.sum")
 _EXECUTED, _THREADS = "smsp__inst_executed.sum", "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -54,7 +39,6 @@ _MOST = 16
 _TELLING = 0.1
 """A counter that differs by less does not tell why the times differ by a tenth and more."""
 _MOST_TOLD = 3
-_HELD = "the fastest configuration profiled"
 
 
 def faster_launches(analysis: Analysis) -> dict[int, Faster]:
@@ -271,33 +255,44 @@ def _by_accesses(case: Case, other: Case, *, counted: bool) -> Confidence | None
 # The rule.
 
 
-def _launch_configurations(case: Case) -> Iterator[RuleVerdict]:
+def _launch_configurations(case: Case) -> Iterator[Finding]:
     faster, duration_s = case.faster, case.kernel.duration_s
     if faster is None or duration_s is None:
         return
     other = faster.case
-    rebuilt = _rebuilt(case, other) and case.kernel.block == other.kernel.block
+    change = "build" if _rebuilt(case, other) and case.kernel.block == other.kernel.block else "launch"
+    is_sure = faster.certainty == "measured" or any(_flop(case).values())
     gain = 1.0 - faster.duration_s / duration_s
-    here = f"{_took(case.kernel, faster)}{_shape(case, other)}"
-    there = f"{_took(other.kernel, faster)}{_shape(other, case)} (#{other.kernel.id})"
-    work = "same work" if faster.certainty == "measured" or any(_flop(case).values()) else "apparently the same work"
-    yield RuleVerdict(
-        headline=f"{'Build' if rebuilt else 'Launch configuration'}: {here}, {there}; {work}",
-        why=" ".join((_why(case, other), *_drift(case.kernel, faster))),
-        action=(
-            "Build this kernel like its fastest launch"
-            if rebuilt
-            else "Use the fastest launch configuration that was profiled"
+    differing = _differing(case, other)[:_MOST_TOLD]
+    yield finding(
+        case,
+        Cases(
+            headline=(
+                change,
+                "clocked" if faster.clocks_differ else "duration",
+                *_shape(case, other),
+                "there-clocked" if faster.clocks_differ else "there",
+                *(f"there-{name}" for name in _shape(other, case)),
+                "number",
+                "same-work" if is_sure else "apparently-same-work",
+            ),
+            why=(*_why(differing), *_drift(case.kernel, faster)),
+            action=(change,),
+            advice=(change,),
         ),
-        advice=(
-            "Use the compiler options, launch bounds or source of the faster launch, and measure again."
-            if rebuilt
-            else "Use the grid, block and shared memory of the faster launch wherever the work is the same; try sizes "
-            "between and beyond, too."
+        amounts=(
+            *_launch_amounts(case.kernel),
+            *_launch_amounts(other.kernel, "there-"),
+            *(_amount_of(item) for pair in differing for item in pair),
+        ),
+        labels=(
+            Label("block", (_block(case.kernel),)),
+            Label("there-block", (_block(other.kernel),)),
+            Label("number", (str(other.kernel.id),)),
         ),
         confidence=faster.certainty,
         saving=_saving(faster, duration_s, gain),
-        evidence=tuple(_evidence(case, faster, gain)),
+        evidence=tuple(_evidence(case, faster, gain, differing)),
     )
 
 
@@ -305,64 +300,77 @@ def _saving(faster: Faster, duration_s: float, gain: float) -> Saving:
     """Return the gain that was shown, and what the units need of the time of this launch in the faster one."""
     part = faster.duration_s / duration_s
     left = {unit: need * part for unit, need in faster.case.least_times.items()}
-    return saving(left, {}).no_more_than(gain).only_if(_HELD)
+    return saving(left, {}).no_more_than(gain).only_if("fastest-configuration-profiled")
 
 
-def _took(kernel: KernelProfile, faster: Faster) -> str:
-    text = format_si(kernel.duration_s or 0.0, "s")
-    return f"{text} at {format_si(kernel.sm_clock_hz or 0.0, 'Hz')}" if faster.clocks_differ else text
-
-
-def _shape(case: Case, other: Case) -> str:
-    """Write what of a launch differs from another one: " with 16×16 blocks", " with 64 blocks of 256"."""
+def _shape(case: Case, other: Case) -> tuple[str, ...]:
+    """Return the cases of what of a launch differs from another one: "with 16×16 blocks", "with 64 blocks of 256"."""
     kernel, its = case.kernel, other.kernel
-    block = "×".join(map(str, _sides(kernel.block)))
-    registers = f" and {kernel.registers_per_thread} registers" if _rebuilt(case, other) else ""
+    rebuilt = _rebuilt(case, other)
     if (kernel.grid, kernel.block) == (its.grid, its.block):
-        shared = kernel.shared_memory_per_block
-        memory = f"{format_si(shared, 'B')} of shared memory" if shared is not None and not registers else ""
-        what = memory or registers.removeprefix(" and ")
-        return f" with {what}" if what else ""
-    blocks = math.prod(kernel.grid or ())
+        if rebuilt:
+            return ("registers",)
+        return ("shared-memory",) if kernel.shared_memory_per_block is not None else ()
     if _covers_the_same(kernel, its):
-        return f" with {block} blocks{registers}"
-    return f" with {blocks} block{'s' if blocks != 1 else ''} of {block}{registers}"
+        blocks = "shape"
+    elif math.prod(kernel.grid or ()) == 1:
+        blocks = "one-block"
+    else:
+        blocks = "blocks"
+    return (blocks, "and-registers") if rebuilt else (blocks,)
 
 
-def _sides(size: Dim3 | None) -> Dim3 | tuple[int, ...]:
-    size = size or (1, 1, 1)
-    return size if size[2] != 1 else size[:2] if size[1] != 1 else size[:1]
+def _block(kernel: KernelProfile) -> str:
+    """Write the sides of a block, as far as one is not 1: "256", "16×16"."""
+    sides = list(kernel.block or (1, 1, 1))
+    while len(sides) > 1 and sides[-1] == 1:
+        sides.pop()
+    return "×".join(map(str, sides))
 
 
-class _Compared(NamedTuple):
-    """A counter that differs between two launches: what it is, its value here and in the faster launch."""
+def _launch_amounts(kernel: KernelProfile, prefix: str = "") -> Iterator[Amount]:
+    duration_s = kernel.duration_s or 0.0
+    yield Amount(f"{prefix}duration", duration_s, "s")
+    if kernel.sm_clock_hz:
+        yield Amount(f"{prefix}clock", kernel.sm_clock_hz, "Hz")
+        yield Amount(f"{prefix}cycles", duration_s * kernel.sm_clock_hz, "cycle")
+    yield Amount(f"{prefix}blocks", math.prod(kernel.grid or ()), "block")
+    if kernel.registers_per_thread is not None:
+        yield Amount(f"{prefix}registers", kernel.registers_per_thread, "register")
+    if kernel.shared_memory_per_block is not None:
+        yield Amount(f"{prefix}shared-memory", kernel.shared_memory_per_block, "B")
 
-    meaning: str
+
+class _Differing(NamedTuple):
+    """A counter that differs between two launches: its value here and in the faster launch."""
+
     here: Evidence
     there: Evidence
 
 
-def _why(case: Case, other: Case) -> str:
-    """Say which counters differ, those that differ most first."""
-    told = [
-        f"{item.meaning} {_value_text(item.here)} instead of {_value_text(item.there)}"
-        for item in _compared(case, other)[:_MOST_TOLD]
-    ]
-    if not told:
-        return "No counter that both launches have explains it."
-    return f"Counters that differ: {', '.join(told)}."
+def _why(differing: Sequence[_Differing]) -> Iterator[str]:
+    if not differing:
+        yield "unexplained"
+        return
+    yield "counters"
+    for number, pair in enumerate(differing):
+        if number:
+            yield "comma"
+        yield pair.here.role
+    yield "end"
 
 
-def _value_text(item: Evidence) -> str:
+def _amount_of(item: Evidence) -> Amount:
     if item.unit == "%":
-        return format_percent(item.value / 100)
-    return spaced(item.value) if item.value >= 1000 else significant(item.value, strip=True)
+        return Amount(item.role, item.value / 100, "fraction")
+    return Amount(item.role, item.value, item.unit)
 
 
-def _compared(case: Case, other: Case) -> list[_Compared]:
+def _differing(case: Case, other: Case) -> list[_Differing]:
+    """Return the counters that differ, those that differ most first."""
     mine, its = _counters(case), _counters(other)
     pairs = [
-        _Compared(name, mine[name], its[name])
+        _Differing(mine[name], replace(its[name], role=f"there-{name}"))
         for name in mine
         if name in its and difference(mine[name].value, its[name].value) > 100 * _TELLING
     ]
@@ -370,81 +378,50 @@ def _compared(case: Case, other: Case) -> list[_Compared]:
 
 
 def _counters(case: Case) -> dict[str, Evidence]:
-    """Return what can tell why a configuration is slower, by name."""
+    """Return the counters that can explain why a configuration is slower, by role."""
     occupancy, waves = case.kernel.occupancy.achieved, case.kernel.waves
     items = [
-        *case.metric(_LOAD, "sectors per global load", "sector/request"),
-        *case.metric(_STORE, "sectors per global store", "sector/request"),
-        *case.metric(_CONFLICTS, "shared-memory bank conflicts", "conflict"),
-        *case.metric(_EXECUTED, "warp instructions", "instruction"),
+        *case.metric(_LOAD, "loads", "sector/request"),
+        *case.metric(_STORE, "stores", "sector/request"),
+        *case.metric(_CONFLICTS, "conflicts", "conflict"),
+        *case.metric(_EXECUTED, "instructions", "instruction"),
     ]
     if occupancy is not None:
-        items.append(Evidence("", 100 * occupancy, "%", threshold=None, meaning="achieved occupancy"))
+        items.append(Evidence("", 100 * occupancy, "%", threshold=None, role="occupancy"))
     if waves is not None:
-        items.append(Evidence("", waves, "wave", threshold=None, meaning="waves of blocks"))
-    return {item.meaning: item for item in items}
+        items.append(Evidence("", waves, "wave", threshold=None, role="waves"))
+    return {item.role: item for item in items}
 
 
-def _drift(kernel: KernelProfile, faster: Faster) -> Iterator[str]:
-    if _seem_apart(kernel, faster):
-        differ = "differ" if faster.clocks_differ else "may differ"
-        yield (
-            f"The clocks {differ}, so the gain is the smaller of the savings in seconds and in cycles "
-            f"({_cycles_text(kernel)} here, {_cycles_text(faster.case.kernel)} there)."
-        )
+def _drift(kernel: KernelProfile, faster: Faster) -> tuple[str, ...]:
+    if not _seem_apart(kernel, faster):
+        return ()
+    return ("clocks-differ" if faster.clocks_differ else "clocks-may-differ", "smaller-saving")
 
 
 def _seem_apart(kernel: KernelProfile, faster: Faster) -> bool:
-    """Tell whether two clocks are known that differ, or that may: how far each can be off leaves that open."""
+    """Return whether two clocks are known that differ, or that may differ by how far each can be off."""
     known = kernel.sm_clock_hz and faster.case.kernel.sm_clock_hz
     return bool(known) and faster.clocks_differ is not False
 
 
-def _cycles_text(kernel: KernelProfile) -> str:
-    return spaced((kernel.duration_s or 0.0) * (kernel.sm_clock_hz or 0.0))
-
-
-def _evidence(case: Case, faster: Faster, gain: float) -> Iterator[Evidence]:
-    other = faster.case
-    yield Evidence("", 100 * gain, "%", threshold=FASTER.value, meaning=FASTER.name)
-    for kernel, where in ((case.kernel, ""), (other.kernel, " in the faster configuration")):
+def _evidence(case: Case, faster: Faster, gain: float, differing: Sequence[_Differing]) -> Iterator[Evidence]:
+    yield Evidence("", 100 * gain, "%", threshold=FASTER.value, role=FASTER.name)
+    for kernel, prefix in ((case.kernel, ""), (faster.case.kernel, "there-")):
         yield Evidence(
-            "gpu__time_duration.sum", kernel.duration_s or 0.0, "s", threshold=None, meaning=f"duration{where}"
+            "gpu__time_duration.sum", kernel.duration_s or 0.0, "s", threshold=None, role=f"{prefix}duration"
         )
         if _seem_apart(case.kernel, faster):
-            yield Evidence("", kernel.sm_clock_hz or 0.0, "Hz", threshold=None, meaning=f"SM clock{where}")
-    for item in _compared(case, other)[:_MOST_TOLD]:
-        yield item.here
-        yield Evidence(
-            item.there.metric,
-            item.there.value,
-            item.there.unit,
-            threshold=None,
-            meaning=f"{item.meaning} in the faster configuration",
-        )
+            yield Evidence("", kernel.sm_clock_hz or 0.0, "Hz", threshold=None, role=f"{prefix}clock")
+    for pair in differing:
+        yield from pair
 
 
 RULES = (
     Rule(
         "launch-configurations",
-        "Another launch configuration is faster for the same work",
-        about="defect",
-        looks_at="Launches of one kernel (same function and template arguments, same kind of GPU) that did the same "
-        "work with another grid or block, with other shared memory or other registers. The launch of median duration "
-        "stands for its configuration. The work is the same where about as many threads cover the same extent and "
-        "arithmetic (with thread instructions within a quarter) or thread instructions are equal (measured), or "
-        "either is not too different (inferred), or where a thread does more but arithmetic and what threads store "
-        "are equal, or without arithmetic what they load and store (inferred). Other registers mean another build: "
-        "inferred where arithmetic is equal, else a guess. Where a clock is not known or differs, or the launches are "
-        "in two reports, it is inferred.",
+        kind="defect",
         thresholds=(FASTER, SAME_WORK, SAME_THREADS, OTHER_LOOPS, CLOCKS),
-        gain="1 − duration of the fastest configuration ÷ duration of this launch: a gain that was shown, and no "
-        "bound, because another configuration can be faster still. The duration of the faster one is multiplied by "
-        "the ratio of its clock to that of this launch, of the SMs or of DRAM, whichever is larger, if it is above 1. "
-        "What remains are the needs of the faster launch times the ratio of the durations.",
-        silent="Grid, block or duration is not known, or nothing shows that the work is the same. Of a group of "
-        "launches, another one than that of median duration speaks for them. The counted "
-        "arithmetic differs, or as many threads cover another extent: a matrix multiplication of another shape.",
         check=_launch_configurations,
         metrics=(_EXECUTED, _THREADS, _STORED[0], _LOAD, _STORE, _CONFLICTS),
         place=AT_KERNEL,

@@ -14,7 +14,6 @@ from gpuprof.model.session import Evidence
 INTEGER_PIPES = ("alu", "uniform", "adu", "cbu", "fmaheavy")
 SCALAR_PIPES = (*INTEGER_PIPES, "fma", "fmalite", "fp16", "fp64", "xu")
 """The pipes that neither move data nor multiply matrices."""
-OTHER_TIME = "everything else unchanged"
 TENSOR_INPUTS = {"tensor.tf32": "TF32", "tensor.bf16": "BF16", "tensor.fp16": "FP16"}
 
 
@@ -66,9 +65,9 @@ def peak_evidence(case: Case, name: str, operation: str, fraction: float, thresh
     if not metric and recorded.instances(THREAD_OPCODES):
         metric = THREAD_OPCODES
     elif not metric and case.asked_work:
-        meaning = f"{name} work by the operator's shapes, of its rated peak"
-        return Evidence("", 100 * fraction, "%", threshold=threshold, meaning=meaning)
-    return Evidence(metric, 100 * fraction, "%", threshold=threshold, meaning=f"{name} work, of its peak")
+        role = "work-of-peak-by-shapes"
+        return Evidence("", 100 * fraction, "%", threshold=threshold, role=role, of=(name,))
+    return Evidence(metric, 100 * fraction, "%", threshold=threshold, role="work-of-peak", of=(name,))
 
 
 class FloatingPoint(Struct, frozen=True):

@@ -15,62 +15,31 @@ from msgspec import Struct
 from gpuprof.diagnose.arithmetic import opcode_counts
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.needs import ISSUE, Saving
-from gpuprof.diagnose.rule import AT_KERNEL, AT_MATH, Rule, RuleVerdict, percent
+from gpuprof.diagnose.rule import AT_KERNEL, AT_MATH, Rule, cases_named, finding, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey, Fact
 from gpuprof.model.field_types import Confidence
+from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.product_names import newest_generation
 from gpuprof.model.quantities import tensor_split
-from gpuprof.model.session import Evidence
-from gpuprof.units import format_percent
+from gpuprof.model.session import Evidence, Finding
 
-SELF_MOVES = percent(
-    "moves of a register onto itself",
-    5.0,
-    "unoptimised code of 21 kernels has 16 to 44 % on every architecture from 7.0 to 12.0, with compilers of CUDA "
-    "11.8 to 13.5; optimised code has none",
-)
-MOVES = percent(
-    "share of moves",
-    30.0,
-    "between the two: the same kernels have at most 16 % when optimised and at least 39 % with -G; opcodes alone do "
-    "not show which of them move a register onto itself",
-)
+SELF_MOVES = percent("self-moves", 5.0)
+MOVES = percent("moves", 30.0)
 
 _SELF_MOVE = re.compile(r"(?:@!?U?P\w+\s+)?MOV(?:\.64)?\s+(U?R\d+)(?:\.64)?\s*,\s*\1(?:\.64)?\s*;?\s*")
 _GENERIC, _OF_A_SPACE = ("LD", "ST"), ("LDG", "STG", "LDS", "STS", "LDL", "STL")
 _NOT_OF_BUILD = ("dram", "fp64", "tensor", "xu", "launch")
 """What needs as much time in optimised code: the bytes and the results are the same."""
-_SAME_RESULTS = "the same floating-point work and bytes"
 
 
-def _debug(case: Case) -> Iterator[RuleVerdict]:
-    sign = _self_moves(case) or _many_moves(case)
-    if sign is None:
-        return
-    yield RuleVerdict(
-        headline=f"Unoptimised build: {sign.text}",
-        why="The compiler writes such code with -G (nvcc and NVRTC: --device-debug; Numba: debug=True) or with ptxas "
-        "-O0, so that a debugger can step through the source. All other findings are about that code, not about the "
-        "algorithm.",
-        advice="Remove -G (in CMake: an optimised build type, and no -G in CMAKE_CUDA_FLAGS_DEBUG), build with "
-        "-lineinfo where profilers need source lines, and profile again before changing anything else.",
-        confidence=sign.confidence,
-        saving=_optimised(case),
-        evidence=sign.evidence,
-        action="Build with optimisation: replace -G by -lineinfo",
-    )
+def _debug(case: Case) -> Iterator[Finding]:
+    found = _self_moves(case) or _many_moves(case)
+    if found is not None:
+        yield found
 
 
-class _Sign(Struct, frozen=True):
-    """What shows that code was not optimised, in words and numbers."""
-
-    text: str
-    confidence: Confidence
-    evidence: tuple[Evidence, ...]
-
-
-def _self_moves(case: Case) -> _Sign | None:
-    """Tell of moves of a register onto itself: of those executed, else of those in the code."""
+def _self_moves(case: Case) -> Finding | None:
+    """Return a finding by the moves of a register onto itself: of those executed, else of those in the code."""
     counted = sum(instruction.counts.get(EXECUTED, 0.0) for instruction in case.code if instruction.sass)
     if counted:
         moves = (case.code[place].counts.get(EXECUTED, 0.0) for place in _self_moves_in(case.sass))
@@ -80,16 +49,10 @@ def _self_moves(case: Case) -> _Sign | None:
         share = in_code.onto_itself / in_code.instructions if in_code.instructions else 0.0
     if 100 * share < SELF_MOVES.value:
         return None
-    what = "executed instructions" if counted else "instructions in its code"
-    return _Sign(
-        f"{format_percent(share)} of {what} move a register onto itself",
-        confidence="measured",
-        evidence=(
-            Evidence(
-                EXECUTED if counted else "", 100 * share, "%", threshold=SELF_MOVES.value, meaning=SELF_MOVES.name
-            ),
-        ),
-    )
+    metric = EXECUTED if counted else ""
+    evidence = Evidence(metric, 100 * share, "%", threshold=SELF_MOVES.value, role=SELF_MOVES.name)
+    headline = "self-moves-executed" if counted else "self-moves-in-code"
+    return _unoptimised(case, share, (headline,), "measured", (evidence,))
 
 
 @lru_cache(maxsize=256)
@@ -98,8 +61,8 @@ def _self_moves_in(code: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(place for place, sass in enumerate(code) if _SELF_MOVE.fullmatch(sass))
 
 
-def _many_moves(case: Case) -> _Sign | None:
-    """Tell of many moves beside accesses that name no memory space, from opcodes alone; moves alone are a guess."""
+def _many_moves(case: Case) -> Finding | None:
+    """Return a finding by many moves in the opcodes: a guess unless most accesses name no memory space."""
     if case.has_sass or case.machine_code:
         return None
     opcodes = opcode_counts(case)
@@ -107,28 +70,26 @@ def _many_moves(case: Case) -> _Sign | None:
     share = opcodes.get("MOV", 0.0) / total if total else 0.0
     if 100 * share < MOVES.value:
         return None
-    generic, known = (sum(opcodes.get(name, 0.0) for name in names) for names in (_GENERIC, _OF_A_SPACE))
-    is_generic = generic > known >= 0
-    beside = "; most accesses are generic (LD, ST)" if is_generic else ""
-    return _Sign(
-        f"{format_percent(share)} of executed instructions are moves{beside}",
-        confidence="inferred" if is_generic else "guess",
-        evidence=(
-            Evidence(WARP_OPCODES, 100 * share, "%", threshold=MOVES.value, meaning=MOVES.name),
-            *(
-                (
-                    Evidence(
-                        WARP_OPCODES,
-                        100 * generic / (generic + known),
-                        "%",
-                        threshold=50.0,
-                        meaning="generic accesses (LD, ST)",
-                    ),
-                )
-                if is_generic
-                else ()
-            ),
-        ),
+    evidence = Evidence(WARP_OPCODES, 100 * share, "%", threshold=MOVES.value, role=MOVES.name)
+    generic = sum(opcodes.get(name, 0.0) for name in _GENERIC)
+    known = sum(opcodes.get(name, 0.0) for name in _OF_A_SPACE)
+    if generic <= known:
+        return _unoptimised(case, share, ("moves",), "guess", (evidence,))
+    generic_share = 100 * generic / (generic + known)
+    accesses = Evidence(WARP_OPCODES, generic_share, "%", threshold=50.0, role="generic-accesses")
+    return _unoptimised(case, share, ("moves", "generic-accesses"), "inferred", (evidence, accesses))
+
+
+def _unoptimised(
+    case: Case, share: float, headline: tuple[str, ...], confidence: Confidence, evidence: tuple[Evidence, ...]
+) -> Finding:
+    return finding(
+        case,
+        Cases(headline=headline),
+        amounts=(Amount("share", share, "fraction"),),
+        confidence=confidence,
+        saving=_optimised(case),
+        evidence=evidence,
     )
 
 
@@ -140,22 +101,14 @@ def _optimised(case: Case) -> Saving | None:
     if case.busiest_need is None:
         return None
     stays = {unit: 0.0 for unit in case.needs if unit not in _NOT_OF_BUILD}
-    return case.saving(stays).no_more_than(1.0 - case.arithmetic_fraction).only_if(_SAME_RESULTS)
+    return case.saving(stays).no_more_than(1.0 - case.arithmetic_fraction).only_if("same-floating-point-work-and-bytes")
 
 
 _MMA_SYNC = 2 / 3
 """The rate of mma.sync over that of the newer instruction, where the spec has none of the type: 9.0's, which is the
 highest that is known and so promises least."""
-OLD_BUSY = percent(
-    "mma.sync work, of its peak",
-    60.0,
-    "NVIDIA's rule calls a pipe well used from here on: the instruction is then what limits the kernel",
-)
-OLD_USED = percent(
-    "mma.sync work, of its peak, for a guess",
-    30.0,
-    "a kernel with less has another problem first",
-)
+OLD_BUSY = percent("mma-sync-limit", 60.0)
+OLD_USED = percent("mma-sync-guess", 30.0)
 
 _OLD = "mma.sync"
 _MATRIX_OPCODES = ("HMMA", "IMMA", "QMMA", "BMMA")
@@ -170,7 +123,7 @@ _OLD_NAME = re.compile(
 _FORWARD = "forwardCompat"
 _OF_OPERANDS = ("lsu", "l1", "alu", "uniform", "adu", "cbu", ISSUE)
 """What goes with the loads of operands, which the newer instructions read from shared memory by themselves."""
-_REST_AS_IS = "the same bytes and other arithmetic"
+_REST_AS_IS = "same-bytes-and-other-arithmetic"
 
 
 class _Old(Struct, frozen=True):
@@ -187,53 +140,34 @@ class _Old(Struct, frozen=True):
     evidence: Evidence
 
 
-def _architecture(case: Case) -> Iterator[RuleVerdict]:
+def _architecture(case: Case) -> Iterator[Finding]:
     old = _old_instructions(case)
     if old is not None and 100 * old.used >= OLD_USED.value:
-        yield _old_verdict(case, old)
+        yield _of_instructions(case, old)
     if old is None and _is_forward(case):
-        yield _FORWARD_VERDICT
+        yield finding(case, cases_named("forward-compatible"), confidence="guess", evidence=())
 
 
-def _old_verdict(case: Case, old: _Old) -> RuleVerdict:
+def _of_instructions(case: Case, old: _Old) -> Finding:
     tensor = 0.0 if old.work is not None else old.rate
     saving = case.saving({**dict.fromkeys(_OF_OPERANDS, 0.0), "tensor": tensor})
+    used = Amount("used", old.used, "fraction")
+    evidence = [old.evidence]
     if old.work is not None:
         saving = saving.if_held(1.0 - old.work, _REST_AS_IS)
-    return RuleVerdict(
-        headline=(
-            f"Older matrix instructions: mma.sync at {format_percent(old.work)} of the rate of {old.newer}"
-            if old.work is not None
-            else f"Older matrix instructions: mma.sync keeps the tensor pipe {format_percent(old.used)} busy; this "
-            f"GPU has {old.newer}"
-        ),
-        why=f"On this GPU mma.sync reaches about {format_percent(old.rate)} of the rate of {old.newer}, which reads "
-        "operands directly from shared memory, without loads into registers, and runs while its warps continue.",
-        advice="Use a library built for this architecture (cuBLAS, cuDNN, CUTLASS 3 or later, a recent Triton; "
-        "FlashAttention-3 on Hopper, 4 on Blackwell), and compile your own kernels for the architecture-specific "
-        "target (sm_90a, sm_100a) or, from CUDA 12.9 and Blackwell on, the family-specific one (sm_100f): plain sm_90 "
-        "and sm_100 lack these instructions.",
+        used = Amount("work", old.work, "fraction")
+        if case.pipe("tensor") is not None:
+            evidence.append(case.pipe_evidence("tensor"))
+    return finding(
+        case,
+        Cases(headline=("by-pipe" if old.work is None else "by-work",)),
+        amounts=(used, Amount("rate", old.rate, "fraction")),
+        labels=(Label("newer", (old.newer,)),),
         confidence="inferred" if 100 * old.used >= OLD_BUSY.value else "guess",
         saving=saving.only_if(_REST_AS_IS),
-        evidence=(
-            old.evidence,
-            *((case.pipe_evidence("tensor"),) if case.pipe("tensor") is not None and old.work is not None else ()),
-        ),
-        action=f"Use this architecture's own matrix instructions ({old.newer})",
-        location=case.place_of_opcode(*_MATRIX_OPCODES),
+        evidence=tuple(evidence),
+        place=case.place_of_opcode(*_MATRIX_OPCODES),
     )
-
-
-_FORWARD_VERDICT = RuleVerdict(
-    headline="Older-architecture kernel: its library calls it forwardCompat",
-    why="A library falls back to such a kernel where it has none for the GPU.",
-    advice="Update the library (cuBLAS, cuDNN, CUTLASS, TensorRT) to a release that supports this GPU, or choose "
-    "types and sizes for which it has a kernel.",
-    confidence="guess",
-    saving=None,
-    evidence=(),
-    action="Update the library to a release that supports this GPU",
-)
 
 
 def _is_forward(case: Case) -> bool:
@@ -302,9 +236,7 @@ def _by_work(case: Case, used: Mapping[ComputeKey, float | None], newer: Mapping
         busy += part / _rate(case, key)
     if not work:
         return None
-    evidence = Evidence(
-        WARP_OPCODES, 100 * busy, "%", threshold=OLD_BUSY.value, meaning="matrix work, of mma.sync's peak"
-    )
+    evidence = Evidence(WARP_OPCODES, 100 * busy, "%", threshold=OLD_BUSY.value, role="matrix-work")
     return _Old(_family(case, used), used=busy, work=min(1.0, work), rate=work / busy, evidence=evidence)
 
 
@@ -329,36 +261,17 @@ def _family(case: Case, kinds: Iterable[ComputeKey]) -> str:
 RULES = (
     Rule(
         "debug-build",
-        "Code built without optimisation",
-        about="defect",
-        looks_at="The share of executed instructions that move a register onto itself (MOV R1, R1); of the code, "
-        "where executions were not counted; without code, the share of moves in the opcode histogram and whether most "
-        "accesses are generic (LD, ST in place of LDG, STS).",
+        kind="defect",
         thresholds=(SELF_MOVES, MOVES),
-        gain="1 − the largest need that remains of DRAM, the FP64, tensor and XU pipes and the floating-point work of "
-        "its peak, with the same floating-point work and bytes; none where no unit was collected. All other findings "
-        "of the kernel go with it, except what its launch alone tells and a ceiling that it reaches.",
-        silent="Fewer such moves, or the report has neither code nor opcodes.",
         check=_debug,
         metrics=(WARP_OPCODES,),
         place=AT_KERNEL,
-        voids="code",
+        invalidates="code",
     ),
     Rule(
         "old-architecture",
-        "Matrix instructions of an older architecture",
-        about="defect",
-        looks_at="Matrix opcodes, and which ones the architecture has beside mma.sync: wgmma (9.0), tcgen05 (10.x). "
-        "Without opcodes the pipe of wgmma, else the name that a library gave its kernel (ampere_…16816gemm, "
-        "sm80_xmma_, cutlass_80_tensorop), with the tensor pipe. An older kernel for FP32 without tensor cores loses "
-        "nothing.",
+        kind="defect",
         thresholds=(OLD_BUSY, OLD_USED),
-        gain="1 − the largest need that remains of DRAM, L2, the other arithmetic and the matrix work at the newer "
-        "instruction's rate, with the same bytes and other arithmetic. Where the work was not counted, the tensor "
-        "pipe's time shrinks by mma.sync's part of that rate: two thirds where the architecture's spec does not say. A "
-        "guess below 60 % of mma.sync's peak, and without a gain where only the name says forwardCompat.",
-        silent="The architecture has no faster instruction for the type, the kernel uses it, or its matrix work is "
-        "under 30 % of mma.sync's peak.",
         check=_architecture,
         metrics=(WARP_OPCODES,),
         place=AT_MATH,

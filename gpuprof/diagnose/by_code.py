@@ -115,8 +115,7 @@ def conflicts_by_code(case: Case, conflicts: float) -> ConflictPlace | None:
     place, share = _place(case, line), _caused(line, every, {_SHARED: conflicts}).share
     if place is None or share is None:
         return None
-    meaning = "share of the conflicts that only this line can cause, by the code"
-    return ConflictPlace(place, Evidence("", 100 * share, "%", threshold=MOST.value, meaning=meaning))
+    return ConflictPlace(place, Evidence("", 100 * share, "%", threshold=MOST.value, role="of-one-line"))
 
 
 def _shared_suspects(case: Case) -> Sequence[_Suspect]:

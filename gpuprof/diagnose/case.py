@@ -14,7 +14,7 @@ from msgspec import Struct
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.binary.encodings import Moves, is_padding, opcodes_of
 from gpuprof.diagnose.kernel_code import KernelCode, SeenCode
-from gpuprof.diagnose.needs import LAUNCH, WORK, Saving, launch_share, need_of_pipe, needs_of, pipe_name, saving
+from gpuprof.diagnose.needs import LAUNCH, WORK, Saving, launch_share, need_of_pipe, needs_of, saving
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import Recorded
@@ -24,7 +24,6 @@ from gpuprof.model.occupancy import blocks_at_once
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.roofline import is_possible
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Wait
-from gpuprof.model.stalls import stall_name
 from gpuprof.units import WARP_THREADS
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -211,13 +210,13 @@ class Case:
         parts = [(value / 100, name) for name in issue if (value := self.number(name)) is not None]
         return max([*parts, *((pipe.fraction, pipe.metric) for pipe in self.kernel.pipes)], default=(0.0, ""))[1]
 
-    def busiest_evidence(self, meaning: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
+    def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing where none was collected."""
         units = {unit: value for unit, value in self.utilisation.items() if unit not in leave_out}
         if not units:
             return ()
         unit = max(units, key=lambda name: units[name])
-        return (Evidence(self.light_metric(unit), 100 * units[unit], "%", threshold=threshold, meaning=meaning),)
+        return (Evidence(self.light_metric(unit), 100 * units[unit], "%", threshold=threshold, role=role),)
 
     @cached_property
     def needs(self) -> Mapping[str, float]:
@@ -421,7 +420,7 @@ class Case:
         """
         bound, idle = self.saving({}), 1.0 - self.issue_active if self.issue_active is not None else 1.0
         fraction = max(0.0, min(self.working_share * min(share, idle), bound.fraction))
-        return Saving(fraction, "fixed-work", bound.remains, held="the same instructions and other stalls")
+        return Saving(fraction, "conditional", bound.remains, assumes=("same-instructions-and-stalls",))
 
     @cached_property
     def busiest_need(self) -> float | None:
@@ -464,9 +463,7 @@ class Case:
     def pipe_evidence(self, name: str, threshold: float | None = None) -> Evidence:
         """Return a pipe's busy fraction as evidence; the pipe must be there."""
         pipe = next(pipe for pipe in self.kernel.pipes if pipe.name == name)
-        return Evidence(
-            pipe.metric, 100 * pipe.fraction, "%", threshold=threshold, meaning=f"{pipe_name(name)} pipe busy"
-        )
+        return Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold=threshold, role="pipe-busy", of=(name,))
 
     def work(self, path: str) -> float:
         """Return the FLOP or operations of a path, zero where it has none."""
@@ -491,10 +488,10 @@ class Case:
         possible = [fraction for fraction in fractions if is_possible(fraction)]
         return min(1.0, max(possible, default=0.0))
 
-    def metric(self, name: str, meaning: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
+    def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a recorded metric as evidence, nothing where it was not recorded."""
         value = self.number(name)
-        return (Evidence(name, value, unit, threshold=threshold, meaning=meaning),) if value is not None else ()
+        return (Evidence(name, value, unit, threshold=threshold, role=role),) if value is not None else ()
 
     def stall_evidence(self, reason: str, threshold: float | None = 30.0) -> tuple[Evidence, ...]:
         """Return a stall reason's share as evidence, with the metric that it comes from."""
@@ -502,7 +499,7 @@ class Case:
         if stall is None:
             return ()
         name = stall_metric(reason, stall.family)
-        return (Evidence(name, 100 * stall.share, "%", threshold=threshold, meaning=f"Stall {stall_name(reason)}"),)
+        return (Evidence(name, 100 * stall.share, "%", threshold=threshold, role="stall", of=(reason,)),)
 
     def issue_evidence(self, threshold: float | None = 80.0) -> tuple[Evidence, ...]:
         """Return the used issue slots as evidence."""
@@ -511,7 +508,7 @@ class Case:
         chain = self.recorded.hardware.arch.counters.get("scheduler.issue-active", ())
         names = (metric for link in chain for metric, _ in link.terms)
         name = next((metric for metric in names if self.number(metric) is not None), "")
-        return (Evidence(name, 100 * self.issue_active, "%", threshold=threshold, meaning="issue slots used"),)
+        return (Evidence(name, 100 * self.issue_active, "%", threshold=threshold, role="issue-slots"),)
 
     @cached_property
     def code(self) -> tuple[ProfiledInstruction, ...]:

@@ -1,4 +1,4 @@
-"""Which finding of a kernel explains which other: a symptom goes when its cause is repaired."""
+"""Which finding of a kernel explains which other: a symptom goes when its cause is fixed."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def _voiding(rule: Rule, finding: Finding, findings: Sequence[tuple[Rule, Findin
 
     What voids the code does not void what the launch alone tells, nor a roof that the kernel is at.
     """
-    if rule.of_run or rule.voids == "time":
+    if rule.of_run or rule.invalidates == "time":
         return
     stays = (
         rule.by_times
-        or rule.outlasts(case)
-        or rule.voids != ""
-        or (rule.about == "limit" and finding.severity == "info")
+        or rule.survives_code_change(case)
+        or rule.invalidates != ""
+        or (rule.kind == "limit" and finding.severity == "info")
     )
     for other_rule, other in findings:
-        is_of_time = other_rule.voids == "time" and other.severity != "info"
-        if is_of_time or (other_rule.voids == "code" and not stays and _is_enough(other_rule, other, finding)):
+        is_of_time = other_rule.invalidates == "time" and other.severity != "info"
+        if is_of_time or (other_rule.invalidates == "code" and not stays and _is_enough(other_rule, other, finding)):
             yield other
 
 
@@ -67,7 +67,7 @@ def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
     """
     if finding.confidence == "guess":
         return False
-    if rule.about == "limit" and (finding.severity == "info" or rule.by_times):
+    if rule.kind == "limit" and (finding.severity == "info" or rule.by_times):
         return True
     return finding.severity != "info" and (finding.gain_kernel or 0.0) >= ENOUGH * (symptom.gain_kernel or 0.0)
 

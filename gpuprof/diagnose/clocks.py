@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-
-from msgspec.structs import replace
+from typing import NamedTuple
 
 from gpuprof.diagnose.rule import percent
 from gpuprof.model.implied import DRAM_CLOCK_DRIFT, LONG_ENOUGH_S
-from gpuprof.model.session import Device, KernelProfile, Session
-from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, held_clock, off_by, sm_clock
-from gpuprof.units import format_si
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, off_by
 
-CLOCKS = percent(
-    "difference in SM clocks",
-    2.0,
-    "launches of more than a millisecond at a locked clock stay within 1 % in recorded reports: more is another clock",
-)
+CLOCKS = percent("sm-clocks", 2.0)
 _ALIKE = 0.25
 """Two clocks of which one fell by no quarter more or less than the other fell alike."""
-_LOCKED = ("base", "locked")
 _Ends = tuple[KernelProfile, KernelProfile]
 """Of the lowest and the highest clock."""
 
@@ -41,32 +34,31 @@ def difference(value: float, other: float) -> float:
     return 100 * (large / small - 1.0) if small > 0 else math.inf if large > 0 else 0.0
 
 
-def clock_notes(session: Session) -> Iterator[str]:
-    """Say of each GPU where launches ran at clocks that differ, so that their times do not compare."""
+class ClockPair(NamedTuple):
+    """The launches of the lowest and the highest clock of a GPU, of the SMs and of DRAM; None if clocks do not differ.
+
+    `is_other_time`: DRAM's clock seems to have fallen alike, so that the time holds a part that no counter covers.
+    """
+
+    sm: _Ends | None
+    dram: _Ends | None
+    is_other_time: bool
+
+
+def clocks_apart(session: Session) -> Iterator[ClockPair]:
+    """Yield for each GPU the launches whose clocks differ so much that their times do not compare."""
     for device in session.devices:
-        kernels = [_driven(session, kernel, device) for kernel in session.kernels if kernel.device == device.id]
+        kernels = [kernel for kernel in session.kernels if kernel.device == device.id]
         pair, dram = _furthest_apart(kernels), _dram_ends(kernels)
-        if pair is not None:
-            yield _sm_note(session, *pair, dram)
-        elif dram is not None:
-            yield f"DRAM ran at different clocks: {_dram_text(*dram)}. Compare percentages, not times."
-
-
-def _driven(session: Session, kernel: KernelProfile, device: Device) -> KernelProfile:
-    """Return a kernel at the clock that the driver saw all the time, which older sessions do not have it at."""
-    source = session.sources[kernel.source]
-    held_hz = held_clock(source.samples, device.name, source.clock_control) if kernel.sm_clock_source is None else None
-    if held_hz is None or not kernel.sm_clock_hz:
-        return kernel
-    clock = sm_clock(kernel.sm_clock_hz, None, held_hz, None, kernel.duration_s)
-    return replace(kernel, sm_clock_hz=clock.hz, sm_clock_source=clock.source)
+        if pair is not None or dram is not None:
+            yield ClockPair(pair, dram, is_other_time=pair is not None and _fell_alike(*pair))
 
 
 def _furthest_apart(kernels: Sequence[KernelProfile]) -> _Ends | None:
     """Return the launches of the lowest and the highest SM clock: of one kernel if its clocks differ, else of all.
 
     The time of a launch can hold more than the cycles that were counted: of a short one, and where DRAM's clock seems
-    to have fallen alike. That is told where somebody compares them in any case: in two reports.
+    to have fallen alike. Those are of interest only if somebody compares them in any case: in two reports.
     """
     clocked = [kernel for kernel in kernels if kernel.sm_clock_hz and kernel.duration_s]
     by_name: dict[str, list[KernelProfile]] = {}
@@ -120,31 +112,6 @@ def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
     return 100 * (dram - 1.0) > CLOCKS.value and abs(dram - sm) <= _ALIKE * (sm - 1.0)
 
 
-def _sm_note(session: Session, slow: KernelProfile, fast: KernelProfile, dram: _Ends | None) -> str:
-    low, high = (format_si(kernel.sm_clock_hz or 0.0, "Hz") for kernel in (slow, fast))
-    where = f"{low} in {_named(slow)} and {high} in {_named(fast)}"
-    if _fell_alike(slow, fast):
-        return (
-            f"Cycles over time give SM clocks of {where}. DRAM clocks would differ as much, so neither changed: the "
-            f"time of #{slow.id} includes a part that no counter covers. Compare cycles, not times."
-        )
-    if dram is not None:
-        return (
-            f"SM clocks differ ({where}), and so do DRAM clocks ({_dram_text(*dram)}). Compare percentages, not "
-            "times, or profile again after a warm-up."
-        )
-    controls = {session.sources[kernel.source].clock_control for kernel in (slow, fast)}
-    locked = controls.issubset(_LOCKED)
-    remedy = ""
-    if "none" in controls:
-        remedy = ", or profile again with ncu --clock-control base"
-    elif locked:
-        remedy = ", or profile again after a warm-up"
-    return (
-        f"SM clocks differ{' although ncu locked them' if locked else ''}: {where}. Compare cycles, not times{remedy}."
-    )
-
-
 def _dram_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
     """Return the launches of DRAM's lowest and highest clock, where these differ."""
     clocked = [kernel for kernel in kernels if kernel.dram_clock_hz and _is_long_enough(kernel)]
@@ -153,12 +120,3 @@ def _dram_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
         return None
     drifts = _ratio(ordered[0].dram_clock_hz, ordered[-1].dram_clock_hz) > 1.0 + DRAM_CLOCK_DRIFT
     return (ordered[0], ordered[-1]) if drifts else None
-
-
-def _dram_text(slow: KernelProfile, fast: KernelProfile) -> str:
-    low, high = (format_si(kernel.dram_clock_hz or 0.0, "Hz") for kernel in (slow, fast))
-    return f"{low} in {_named(slow)} and {high} in {_named(fast)}"
-
-
-def _named(kernel: KernelProfile) -> str:
-    return f"{kernel.label} (#{kernel.id})"

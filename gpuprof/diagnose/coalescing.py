@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.diagnose.access_shape import (
+    CASES_OF_SHAPES,
     LINE,
     MOST,
     SHIFTED,
     WIDE,
     CodeShape,
     ExcessShape,
-    ShapeName,
     worst_request,
 )
 from gpuprof.diagnose.blocks import has_few_lanes
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, WELL_USED, Case
 from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, is_l1_full, uses_shared
 from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, MEMORY, Saving
-from gpuprof.diagnose.rule import AT_MEMORY, LOW, Cause, Rule, RuleVerdict, percent
+from gpuprof.diagnose.rule import AT_MEMORY, LOW, Cause, Rule, finding, percent
 from gpuprof.diagnose.traffic import (
     ALL_SECTORS,
     EXCESS_SECTORS,
@@ -37,22 +36,23 @@ from gpuprof.diagnose.traffic import (
     capped,
     counted_request_sectors,
     counted_sectors,
+    counts_case,
     excess_reaches,
     explained,
     ideal_bytes,
     l1_keeps,
     least_passes,
     memory_busy,
-    part_text,
     request_sectors,
     wavefronts_per_request,
 )  # fmt: skip
 from gpuprof.model.field_types import Confidence
+from gpuprof.model.findings import Amount, CaseName, Cases
 from gpuprof.model.session import Evidence, Finding, Location
-from gpuprof.units import SECTOR_BYTES, format_percent
+from gpuprof.units import SECTOR_BYTES
 
-EXCESS = percent("excess sectors", 1.0, "less is an edge of the data, not a pattern")
-IN_L2 = percent("L2 hit rate", 90.0, "what the accesses read is small and read again: it may be a table")
+EXCESS = percent("excess", 1.0)
+IN_L2 = percent("in-l2", 90.0)
 
 _PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 _PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
@@ -66,138 +66,38 @@ _LANE_BYTES = 16
 _LEVELS = ("l2", "dram")
 _L2_HITS = "lts__t_sector_hit_rate.pct"
 _DIRECTIONS = (("ld", "load"), ("st", "store"))
-_ACCESSES = {what: f"{kind}s" for what, kind in _DIRECTIONS}
-_SAME_DATA = "the same data through L2 and DRAM"
-_SAME_INSTRUCTIONS = "the same instructions"
+_ACCESSES = {"ld": "loads", "st": "stores"}
+_SAME_DATA = "same-data-through-l2-and-dram"
+_SAME_INSTRUCTIONS = "same-instructions"
 
-
-class _Advice(NamedTuple):
-    """Why accesses of a shape move too much, what to change, and how."""
-
-    why: str
-    action: str
-    advice: str
-
-
-_COALESCE = (
-    "Let consecutive threads (Triton: consecutive offsets of the innermost dimension) access consecutive addresses: "
-    "swap the index that threadIdx.x goes into, transpose through shared memory, or use a structure of arrays in place "
-    "of an array of structures."
-)
-_WIDEN = (
-    "Where a thread walks through neighbouring words one at a time, swapping the index is wrong: read 16 bytes at "
-    "once, or interleave the index over the threads."
-)
-_SCATTERED = _Advice(
-    "The threads of a warp access addresses that are not adjacent, so each request moves sectors of which only a part "
-    "is used. L1, L2 and DRAM carry the rest for nothing.",
-    "Let consecutive threads access consecutive addresses",
-    f"{_COALESCE} {_WIDEN}",
-)
-_SEEN_IN_L1 = _SCATTERED._replace(
-    why="The threads of a warp access addresses that are not adjacent, so each request takes more of L1 than it needs. "
-    "Nothing tells whether L2 and DRAM carry the excess, too: that was counted in L1 alone."
-)
-_TABLE = (
-    " L2 has nearly all that is read, so it is small. If it is a table that is looked up in any order, no thread index "
-    "makes the addresses consecutive: copy the table, or its hot part, into shared memory when a block starts, and "
-    "keep what is looked up together in one aligned piece. Constant memory is for words that all lanes read at once."
-)
-_OR_SINGLE_WORDS = (
-    " It may be none: a word that all threads of a warp read (a broadcast), or that one of them writes, uses 4 of 32 "
-    "bytes as well and moves no sector for nothing. Sectors per request, which would tell, were not collected."
-)
-_IN_L1 = "The excess stays in L1: L2 moves no more than these accesses need, so it only costs L1 wavefronts."
-_CAUGHT = _Advice(
-    f"The threads of a warp access addresses that are not adjacent. {_IN_L1}",
-    "Read a thread's neighbouring words in one wide access, or interleave its index",
-    f"{_WIDEN} {_COALESCE}",
-)
-_CAUGHT_BY_RATE = _Advice(
-    "The threads of a warp access addresses that are not adjacent. At least as many sectors hit in L1 as are excess: "
-    "threads seem to come back for the words beside the first.",
-    *_CAUGHT[1:],
-)
-_ALIGN = (
-    "Start rows at a multiple of 32 bytes (pad the leading dimension, cudaMallocPitch); the shifted loads of a "
-    "stencil cannot avoid it, and L1 mostly has that sector already."
-)
-_SHIFTED = _Advice(
-    "So small an excess comes from accesses that start inside a 32-byte sector and move one sector more, or from a "
-    "few scattered accesses.",
-    "Start rows at a multiple of 32 bytes",
-    f"{_ALIGN} For single lines that stand out: {_COALESCE}",
-)
-ADVICE: Mapping[ShapeName, _Advice] = MappingProxyType(
-    {
-        "neighbours": _Advice(
-            "A thread walks through neighbouring words one at a time, and the lanes of a warp are far apart: each "
-            "request moves a sector per lane and uses one word of it. The other words are there for the next "
-            "requests, as long as L1 keeps them.",
-            _CAUGHT.action,
-            "Swapping the index is wrong here. Read 16 bytes at once (float4, uint4, on 16-byte boundaries), or "
-            "interleave the index over the threads: a warp takes a row together, lane i its words i, i + 32 and so "
-            "on, and adds them up with shuffles. A block that needs many rows loads them along the rows into shared "
-            "memory.",
-        ),
-        "structure": _Advice(
-            "The lanes of a warp are one structure apart: each request for a member moves a sector per lane and uses "
-            "one word of it.",
-            "Store an array per member (SoA), or move whole structures in 16-byte accesses",
-            "Store an array per member (structure of arrays), so that neighbouring threads access neighbouring words. "
-            "Where the layout is given, move whole structures in 16-byte accesses (float4 members, alignas(16)), or "
-            "copy them through shared memory, a warp along consecutive bytes. If a thread's words are elements of one "
-            "array, interleave them over the threads.",
-        ),
-        "stride": _Advice(
-            "The lanes of a warp are far apart, and a thread uses one word of each sector: each request moves a "
-            "sector per lane, and L1, L2 and DRAM carry the rest for nothing.",
-            _SCATTERED.action,
-            f"{_COALESCE} Reading more bytes per thread does not help: the adjacent words belong to other threads.",
-        ),
-        "scatter": _Advice(
-            "The addresses are looked up: each lane follows a loaded index or pointer, and moves a sector for the "
-            "word that it uses.",
-            "Order indices or data so that the lanes of a warp look up nearby addresses",
-            "Sort or bin the indices, or renumber the data in the order of its use. Keep what is looked up together "
-            "in 16 or 32 aligned bytes and read it at once; a narrower type puts more of it into a sector. A small "
-            "table belongs in shared memory. Swapping the thread index changes nothing.",
-        ),
-        "misaligned": _Advice(
-            "Consecutive lanes access consecutive addresses, but start inside a 32-byte sector: each request moves "
-            "one sector more than it needs.",
-            _SHIFTED.action,
-            _ALIGN,
-        ),
-        "partial": _Advice(
-            "A warp covers several short rows, each of which starts and ends inside a 32-byte sector or fills only a "
-            "part of one.",
-            "Give a warp whole rows: at least 32 threads in x, rows padded to 32 bytes",
-            "Make the block at least 32 threads wide in x, or let one index run over the rows; pad the rows to a "
-            "multiple of 32 bytes, or keep the tile of a warp contiguous.",
-        ),
-    }
-)
-_WIDENING = frozenset({ADVICE["neighbours"].action, ADVICE["structure"].action})
-"""Repairs that may be wider accesses, which take instructions along."""
+_SMALL_EXCESS = Cases(why=("small-excess",), action=("align",), advice=("align", "single-lines", "consecutive"))
+_CAUGHT = Cases(why=("not-adjacent", "stays-in-l1"), action=("wide",), advice=("wide", "consecutive"))
+_CAUGHT_BY_RATE = replace(_CAUGHT, why=("not-adjacent", "hits-in-l1"))
+_SCATTERED = Cases(why=("any-level",), action=("consecutive",), advice=("consecutive", "wide"))
+_SEEN_IN_L1 = replace(_SCATTERED, why=("seen-in-l1",))
+_MAY_BE_WIDER = frozenset({"wide", "structure"})
+"""Actions that may be wider accesses, which take instructions along."""
+_ASKS_FOR_WIDE = frozenset({"neighbours", "not-adjacent"})
+"""Reasons whose action is wider accesses."""
 
 
 class _Excess(Struct, frozen=True):
-    """The share of the sectors that is moved for nothing.
+    """The share of the sectors that is moved for nothing, and the cases of the headline with their amounts.
 
     `may_be_single_words` says that requests for one word, which move the least that there is, can look the same.
     `in_l1_alone`: what was counted are requests at L1, and nothing tells whether L2 and DRAM carry the excess, too.
     """
 
     fraction: float
-    text: str
+    headline: tuple[CaseName, ...]
+    amounts: tuple[Amount, ...]
     confidence: Confidence
     evidence: tuple[Evidence, ...]
     may_be_single_words: bool = False
     in_l1_alone: bool = False
 
 
-def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
+def _uncoalesced(case: Case) -> Iterator[Finding]:
     counts = counted_sectors(case)
     if counts is not None:
         excess = _counted_excess(counts)
@@ -210,30 +110,30 @@ def _uncoalesced(case: Case) -> Iterator[RuleVerdict]:
     if excess is None:
         return
     most = replace(excess, fraction=max(excess.fraction, _passes_at_most(case)))
-    saving = _coalesced(case, most).if_held(_coalesced(case, excess).fraction, "the same L1 wavefronts per sector")
+    saving = _coalesced(case, most).if_held(_coalesced(case, excess).fraction, "same-l1-wavefronts-per-sector")
     is_notable = saving.fraction >= LOW
     shape = _shape(case) if is_notable else None
-    told = _advice(case, shape, excess)
+    cases = _cases(case, shape, excess)
     is_open = excess.may_be_single_words and shape is None
-    if told.action in _WIDENING:
-        saving = _widened(case, excess).if_held(saving.fraction, saving.held or _SAME_INSTRUCTIONS)
-    yield RuleVerdict(
-        headline=f"Uncoalesced global access: {excess.text}",
-        why=told.why + (_OR_SINGLE_WORDS if is_open else ""),
-        action=told.action,
-        advice=told.advice,
+    if not _MAY_BE_WIDER.isdisjoint(cases.action):
+        saving = _widened(case, excess).if_held(saving.fraction, *(saving.assumes or (_SAME_INSTRUCTIONS,)))
+    yield finding(
+        case,
+        replace(cases, headline=excess.headline, why=(*cases.why, "or-single-words") if is_open else cases.why),
+        amounts=excess.amounts,
+        subject="global",
         confidence=excess.confidence if is_open or not excess.may_be_single_words else "inferred",
         saving=saving,
         evidence=(*excess.evidence, *(shape.evidence if shape is not None else worst_request(case))),
-        location=(shape.location if shape is not None else None)
+        place=(shape.location if shape is not None else None)
         or case.place_of(EXCESS_SECTORS, ALL_SECTORS)
         or (_place_without_text(case) if is_notable else None),
     )
 
 
-def asks_for_wide_accesses(finding: Finding) -> bool:
-    """Tell whether a finding of this rule is repaired by wide accesses, as narrow ones are."""
-    return finding.action == ADVICE["neighbours"].action
+def asks_for_wide_accesses(found: Finding) -> bool:
+    """Return whether wide accesses repair what this rule found, as they do narrow ones."""
+    return found.cases.why[0] in _ASKS_FOR_WIDE
 
 
 def _shape(case: Case) -> ExcessShape | CodeShape | None:
@@ -274,24 +174,22 @@ def _unused_sectors(case: Case) -> dict[str, float | None]:
     return unused
 
 
-def _advice(case: Case, shape: ExcessShape | CodeShape | None, excess: _Excess) -> _Advice:
-    """Return what to say: by the code, where it tells the shape of the accesses, else by what counters leave open."""
+def _cases(case: Case, shape: ExcessShape | CodeShape | None, excess: _Excess) -> Cases:
+    """Return what to say: by the code if it shows the shape of the accesses, else by what counters leave open."""
     if shape is not None:
-        told = ADVICE[shape.lanes.name]
-        return told._replace(why=f"{told.why} {_IN_L1}") if _stays_in_l1(case) else told
+        cases = CASES_OF_SHAPES[shape.lanes.name]
+        return replace(cases, why=(*cases.why, "stays-in-l1")) if _stays_in_l1(case) else cases
     if excess.fraction < SHIFTED.value / 100:
-        return _SHIFTED
+        return _SMALL_EXCESS
     if _stays_in_l1(case):
         return _CAUGHT
     if _caught(case, excess.fraction):
         return _CAUGHT_BY_RATE
     unknown = excess.in_l1_alone and all(bytes_of(case, level) is None for level in _LEVELS)
-    told = _SEEN_IN_L1 if unknown else _SCATTERED
+    cases = _SEEN_IN_L1 if unknown else _SCATTERED
     if (case.number(_L2_HITS) or 0.0) < IN_L2.value:
-        return told
-    return told._replace(
-        action=f"{told.action}, or keep a table that is looked up in shared memory", advice=told.advice + _TABLE
-    )
+        return cases
+    return replace(cases, action=(*cases.action, "or-table"), advice=(*cases.advice, "table"))
 
 
 def _stays_in_l1(case: Case) -> bool:
@@ -377,9 +275,18 @@ def _counted_excess(counts: CountedSectors) -> _Excess | None:
     if not counts.total or 100 * counts.excess / counts.total < EXCESS.value:
         return None
     fraction = min(1.0, counts.excess / counts.total)
-    text = f"{format_percent(fraction)} of sectors are not needed ({part_text(counts.excess, counts.total)})"
-    share = Evidence("", 100 * fraction, "%", threshold=EXCESS.value, meaning="excess share")
-    return _Excess(fraction, text, "measured", evidence=(*counts.evidence, share))
+    share = Evidence("", 100 * fraction, "%", threshold=EXCESS.value, role="excess-share")
+    return _Excess(
+        fraction,
+        ("sectors", counts_case(counts.total)),
+        (
+            Amount("excess_share", fraction, "fraction"),
+            Amount("excess", counts.excess),
+            Amount("total", counts.total),
+        ),
+        "measured",
+        evidence=(*counts.evidence, share),
+    )
 
 
 def _unused_bytes(case: Case) -> _Excess | None:
@@ -402,21 +309,20 @@ def _unused_bytes(case: Case) -> _Excess | None:
     if 100 * fraction < EXCESS.value:
         return None
     is_open = any(known[what].value < SECTOR_BYTES for what in open_requests)
+    wasteful = {what: known[what].value for what in weights if _is_wasteful(known[what].value)}
+    alone = next(iter(wasteful), None) if len(wasteful) < len(weights) else None
     return _Excess(
         fraction,
-        _used_text({what: known[what].value for what in weights}, mean),
+        (f"bytes-of-{_ACCESSES[alone]}" if alone is not None else "bytes-per-sector",),
+        (Amount("used", wasteful[alone] if alone is not None else mean, "B"),),
         _beside_single_words(case) if is_open else "measured",
         evidence=tuple(item.evidence for item in known.values()),
         may_be_single_words=is_open,
     )
 
 
-def _used_text(used: Mapping[str, float], mean: float) -> str:
-    """Write how much of a sector is used: of loads or of stores alone where the others use all of theirs."""
-    wasteful = {what: value for what, value in used.items() if 100 * (1.0 - value / SECTOR_BYTES) >= EXCESS.value}
-    if len(wasteful) == len(used):
-        return f"{mean:.3g} of 32 bytes per sector are used"
-    return " and ".join(f"{_ACCESSES[what]} use {value:.3g} of 32 bytes" for what, value in wasteful.items())
+def _is_wasteful(used: float) -> bool:
+    return 100 * (1.0 - used / SECTOR_BYTES) >= EXCESS.value
 
 
 def _beside_single_words(case: Case) -> Confidence:
@@ -437,37 +343,38 @@ def _used_bytes(case: Case, what: str) -> _Used | None:
     name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
     if not case.can_have((name, percent_name)):
         return None
-    meaning = f"bytes used per sector by {_ACCESSES[what]}"
+    role = f"bytes-used-by-{_ACCESSES[what]}"
     value, of_sector = case.number(name), case.number(percent_name)
     if value:
-        return _Used(min(value, SECTOR_BYTES), Evidence(name, value, "B/sector", threshold=32.0, meaning=meaning))
+        return _Used(min(value, SECTOR_BYTES), Evidence(name, value, "B/sector", threshold=32.0, role=role))
     if value is None and of_sector:
-        evidence = Evidence(percent_name, of_sector, "%", threshold=100.0, meaning=meaning)
+        evidence = Evidence(percent_name, of_sector, "%", threshold=100.0, role=role)
         return _Used(min(of_sector / 100, 1.0) * SECTOR_BYTES, evidence)
     return None
 
 
 def _sectors_per_request(case: Case) -> _Excess | None:
     """More sectors a request than any coalesced access has."""
-    for what, word in (("ld", "load"), ("st", "store")):
+    for what, kind in _DIRECTIONS:
         name = SECTORS_PER_REQUEST.format(what)
         if not case.can_have((name, GLOBAL_SECTORS.format(what))):
             continue
         ratio, counted = request_sectors(case, what), counted_request_sectors(case, what)
         if ratio is None or case.number(ALL_SECTORS) is not None or ratio < _MANY_SECTORS:
             continue
+        role = f"sectors-per-{kind}-request"
         evidence = (
-            *case.metric(GLOBAL_SECTORS.format(what), f"{word} sectors", "sector"),
-            Evidence(
-                name if counted is None else "",
-                ratio,
-                "sector/request",
-                threshold=_MANY_SECTORS,
-                meaning=f"sectors per {word} request",
-            ),
+            *case.metric(GLOBAL_SECTORS.format(what), f"{kind}-sectors", "sector"),
+            Evidence(name if counted is None else "", ratio, "sector/request", threshold=_MANY_SECTORS, role=role),
         )
-        text = f"{ratio:.3g} sectors per {word} request"
-        return _Excess(1.0 - _FEW_SECTORS / ratio, text, "inferred", evidence=evidence, in_l1_alone=True)
+        return _Excess(
+            1.0 - _FEW_SECTORS / ratio,
+            (role,),
+            (Amount("per_request", ratio, "sector"),),
+            "inferred",
+            evidence=evidence,
+            in_l1_alone=True,
+        )
     return None
 
 
@@ -493,16 +400,21 @@ def _many_wavefronts(case: Case) -> _Excess | None:
     name, fraction = busiest[0], min(1.0, busiest[1])
     if not is_l1_full(case, fraction) or ratio < MANY_WAVEFRONTS.value:
         return None
-    meanings = {WAVEFRONTS: "L1 data pipe busy", REQUESTS: "L1 requests, of peak"}
+    roles = {WAVEFRONTS: "l1-data-pipe-busy", REQUESTS: "l1-requests"}
     evidence = (
-        Evidence(name, 100 * fraction, "%", threshold=BUSY.value, meaning=meanings.get(name, "L1 busy")),
-        *(item for other in meanings if other != name for item in case.metric(other, meanings[other], "%")),
-        Evidence("", ratio, "wavefront/request", threshold=MANY_WAVEFRONTS.value, meaning="L1 wavefronts per request"),
+        Evidence(name, 100 * fraction, "%", threshold=BUSY.value, role=roles.get(name, "l1-busy")),
+        *(item for other in roles if other != name for item in case.metric(other, roles[other], "%")),
+        Evidence("", ratio, "wavefront/request", threshold=MANY_WAVEFRONTS.value, role="wavefronts-per-request"),
     )
-    at_least = "" if counted is not None else "at least "
-    text = f"{at_least}{ratio:.2g} L1 wavefronts per request"
     confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
-    return _Excess(1.0 - 1.0 / ratio, text, confidence, evidence=evidence, in_l1_alone=True)
+    return _Excess(
+        1.0 - 1.0 / ratio,
+        ("wavefronts-per-request" if counted is not None else "least-wavefronts-per-request",),
+        (Amount("per_request", ratio, "wavefront"),),
+        confidence,
+        evidence=evidence,
+        in_l1_alone=True,
+    )
 
 
 def _are_few_lanes_side_by_side(case: Case) -> bool:
@@ -522,31 +434,8 @@ def _are_few_lanes_side_by_side(case: Case) -> bool:
 RULES = (
     Rule(
         "uncoalesced-global",
-        "Uncoalesced global accesses",
-        about="defect",
-        looks_at="Sectors that global accesses move beyond what the same bytes would need if contiguous; where the "
-        "report does not count them, bytes used per sector, sectors per request, or L1 wavefronts per request (basic "
-        "set). Where it has the code, how the addresses of the accesses with most excess are made up: that decides "
-        "the advice. Where no excess was counted by instruction, these are the accesses that, by the code, alone can "
-        "cause most of what was counted of all.",
+        kind="defect",
         thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST, IN_L2),
-        gain="1 − the largest need that remains: arithmetic, issue slots and SM as they are, L1 reduced to its "
-        "requests, the registers that it writes and shared memory, L2 and DRAM without the excess share, or the "
-        "excess bytes where their own are known; where requests at L1 alone were counted, a level whose bytes are "
-        "not known is left out. No more than the excess share × working time × 1.25 times the larger "
-        "of the busiest memory level and the stalls on memory and barriers. With the same data through L2 and DRAM it "
-        "is less: "
-        "they lose no more than what they move beyond the ideal sectors × 32 B, and where L2 moves no more, the gain "
-        "is no more than the excess share × 1.25 times the larger of L1 and the stalls on its queue. Where L2 or DRAM "
-        "is the busiest level and 60 % busy, it is no more than that level's part × 1.25 times the larger of its use "
-        "and the stalls, or the part of L1 or the other × 1.25 times what that is busy or throttles warps for. Where "
-        "shared memory can hide the wavefronts that a request takes, it holds with the same L1 wavefronts per sector. "
-        "Time in which most SMs have ended may be all of the stalls of the others. Where wider accesses may be the "
-        "fix, the bound leaves out L1, the load/store unit, the pipes of address arithmetic and the issue slots, and "
-        "the rest holds with the same instructions.",
-        silent="Under 1 % excess, or a sector per request, as words have that all threads read. Where bytes per sector "
-        "are known and sectors per request are not, it is a guess unless L2 or DRAM is busy. With the basic set also "
-        "where the block uses shared memory, because its bank conflicts look the same.",
         check=_uncoalesced,
         metrics=tuple(
             name.format(what) for name in (_PER_SECTOR, GLOBAL_SECTORS, GLOBAL_REQUESTS) for what in ("ld", "st")

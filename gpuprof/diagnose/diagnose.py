@@ -14,13 +14,13 @@ from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.exposed import exposed_of
 from gpuprof.diagnose.gaps import pauses_of
 from gpuprof.diagnose.kernel_code import SeenCode
-from gpuprof.diagnose.kinds import speaking, with_remedy
+from gpuprof.diagnose.kinds import speaking, with_usual_change
 from gpuprof.diagnose.launch import SHORT_KERNEL, is_short
 from gpuprof.diagnose.line_work import line_work
 from gpuprof.diagnose.many import Diagnosis, each_of
 from gpuprof.diagnose.order import in_order, numbered
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import Rule, RuleVerdict, finding_of
+from gpuprof.diagnose.rule import Rule, as_guess
 from gpuprof.diagnose.summary import summarised
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
@@ -34,7 +34,7 @@ _NO_SOURCE = Missing(
 
 
 def diagnose(analysis: Analysis) -> Session:
-    """Return the analysis' session with findings and code excerpts for every kernel, a verdict and opportunities."""
+    """Return the analysis' session with findings and code excerpts for every kernel, a verdict and recommendations."""
     session, pauses = analysis.session, pauses_of(analysis.session)
     exposed = exposed_of(session)
     faster = faster_launches(analysis)
@@ -75,17 +75,21 @@ def _diagnosed(case: Case) -> Diagnosis:
 
 def _findings(case: Case) -> Iterable[Finding]:
     """Run every rule. That nothing is busy is only told where no other finding says why."""
-    spoken = [
-        (rule, finding_of(rule, with_remedy(rule, _weighed(rule, case, verdict), case), case.run_share))
-        for rule in _applying(case)
-        for verdict in rule.check(case)
-    ]
+    spoken = [(rule, _found(rule, verdict, case)) for rule in _applying(case) for verdict in rule.check(case)]
     explained = is_short(case) or any(
         rule.id != FALLBACK and finding.severity in ("high", "medium") for rule, finding in spoken
     )
     kept = [(rule, finding) for rule, finding in spoken if rule.id != FALLBACK or not explained]
     findings = numbered((finding for _, finding in kept), case.kernel.id)
     return with_causes([(rule, finding) for (rule, _), finding in zip(kept, findings, strict=True)], case)
+
+
+def _found(rule: Rule, found: Finding, case: Case) -> Finding:
+    """Return what a rule found with its rule; a gain of a kernel as short as its launch is a guess."""
+    found = replace(found, rule=rule.id)
+    if rule.id != SHORT_KERNEL and found.gain_kernel is not None and is_short(case):
+        found = as_guess(found)
+    return with_usual_change(found, case)
 
 
 _OF_TIMELINES = tuple(rule for rule in RULES if rule.by_times or rule.of_timelines)
@@ -97,10 +101,3 @@ def _applying(case: Case) -> tuple[Rule, ...]:
         return speaking(RULES, case)
     tells = case.kernel.duration_s is not None or case.pauses is not None or case.exposed
     return speaking(_OF_TIMELINES, case) if tells else ()
-
-
-def _weighed(rule: Rule, case: Case, verdict: RuleVerdict) -> RuleVerdict:
-    """Take every saving of a kernel that is as short as its launch for a guess, but for that of the launch."""
-    if rule.id == SHORT_KERNEL or verdict.saving is None or not is_short(case):
-        return verdict
-    return replace(verdict, confidence="guess")

@@ -12,28 +12,10 @@ from gpuprof.diagnose.arithmetic import opcodes_of
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.rule import Threshold, percent
 
-_NO_QUEUE = "300 to 800 cycles"
-QUEUED = Threshold(
-    "cycles that warps wait for a load",
-    1500.0,
-    "cycle",
-    reason=f"an idle DRAM answers a load within {_NO_QUEUE}: about twice as long is a queue, which more requests only "
-    "make longer",
-)
-FAR = Threshold(
-    "cycles per instruction of a warp",
-    1000.0,
-    "cycle",
-    reason=f"DRAM that is idle answers a load within {_NO_QUEUE}: warps of which every instruction waits for one issue "
-    "more often",
-)
-IDLE = percent("DRAM of warps that wait for more than it", 5.0, "it has no queue then that could make its loads wait")
-SLOWER_THAN_LOADS = percent(
-    "busiest unit of a full GPU",
-    5.0,
-    f"a scheduler with all its warps, each of which waits {_NO_QUEUE} for one load at a time, issues in 2 to 5 % of "
-    "its cycles: below it they wait longer than for memory",
-)
+QUEUED = Threshold("queued-loads", 1500.0, "cycle")
+FAR = Threshold("far-memory", 1000.0, "cycle")
+IDLE = percent("idle-dram", 5.0)
+SLOWER_THAN_LOADS = percent("slower-than-loads", 5.0)
 
 _LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
 _BULK_LOADS = ("UBLKCP", "UTMALDG")

@@ -7,17 +7,15 @@ from collections.abc import Iterator, Mapping
 from gpuprof.diagnose.arithmetic import opcode_counts, opcodes_of
 from gpuprof.diagnose.case import EXECUTED, Case, opcode_of, summed
 from gpuprof.diagnose.launch import is_short
-from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, Threshold
+from gpuprof.diagnose.rule import AT_KERNEL, Rule, Threshold, finding
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
+from gpuprof.model.findings import Amount, Cases
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.sass_opcodes import matrix_opcode, may_write_memory
-from gpuprof.model.session import Evidence
-from gpuprof.units import format_si
+from gpuprof.model.session import Evidence, Finding
 
 STORES_NOTHING = "stores-nothing"
-WRITING = Threshold(
-    "instructions that can write to global memory", 1.0, "instruction", reason="one of them is enough for a result"
-)
+WRITING = Threshold("writing", 1.0, "instruction")
 _LOCAL = "STL"
 _PASSED = (
     "lts__t_sectors_srcunit_tex_op_write.sum",
@@ -29,7 +27,7 @@ _PRODUCTS = ("FFMA", "FMUL", "HFMA2", "HMUL2", "DFMA", "DMUL", "IDP")
 """What multiplies matrices without tensor cores. Integer multiply-adds also make addresses."""
 
 
-def _stores_nothing(case: Case) -> Iterator[RuleVerdict]:
+def _stores_nothing(case: Case) -> Iterator[Finding]:
     opcodes = _executed(case)
     if not opcodes or _has_written(case, opcodes):
         return
@@ -38,29 +36,22 @@ def _stores_nothing(case: Case) -> Iterator[RuleVerdict]:
     if not is_product and (case.kernel.duration_s is None or is_short(case)):
         return
     multiplies = any(matrix_opcode(name) or name.partition(".")[0] in _PRODUCTS for name in opcodes)
-    count = format_si(sum(opcodes.values()), "")
-    also = " or multiplies" if is_product and not multiplies else ""
+    executed = sum(opcodes.values())
     source = WARP_OPCODES if case.opcodes() else EXECUTED
     passed = next((name for name in _PASSED if case.number(name) is not None), "")
-    yield RuleVerdict(
-        headline=f"Stores nothing: none of its {count} instructions writes to global memory{also}",
-        why="No result leaves the SMs: the kernel ends before it computes, what it computes is thrown away, or a "
-        "condition for storing never holds. Its time, and all else that is told of it, is that of code without effect."
-        if is_product
-        else "No result leaves the SMs. That is meant in a warm-up, a prefetch, a check that finds no fault, a "
-        "search without a hit or a measurement of instructions; else it computes nothing, and its time says nothing.",
-        action="Check what it computes before its speed: launch errors, template arguments, early returns, epilogue",
-        advice="Compare its output with a reference. Look for an error of the launch (cudaGetLastError, "
-        "compute-sanitizer), template arguments or tile sizes that leave it no work, a condition under which all "
-        "threads return early, a problem without rows, and an epilogue that was removed or never runs; then profile "
-        "again.",
+    yield finding(
+        case,
+        Cases(
+            headline=("main", "no-product") if is_product and not multiplies else ("main",),
+            why=("product" if is_product else "other",),
+        ),
+        amounts=(Amount("executed", executed),),
         confidence="measured",
-        saving=None,
         severity="high" if is_product else "info",
         evidence=(
-            Evidence(source, sum(opcodes.values()), "instruction", threshold=None, meaning="executed by warps"),
-            Evidence(source, 0.0, "instruction", threshold=WRITING.value, meaning=WRITING.name),
-            *case.metric(passed, "sectors that SMs wrote to L2", "sector"),
+            Evidence(source, executed, "instruction", threshold=None, role="executed"),
+            Evidence(source, 0.0, "instruction", threshold=WRITING.value, role=WRITING.name),
+            *case.metric(passed, "written-to-l2", "sector"),
         ),
     )
 
@@ -91,19 +82,11 @@ def _has_written(case: Case, opcodes: Mapping[str, float]) -> bool:
 RULES = (
     Rule(
         STORES_NOTHING,
-        "The kernel stores nothing",
-        about="defect",
-        looks_at="The opcodes that were executed, and whether one of them can write to global memory: stores, "
-        "reductions, atomics, and bulk copies to it. Where threads were counted by opcode, whether any thread did. A "
-        "kernel whose name says that it multiplies matrices cannot do without.",
+        kind="defect",
         thresholds=(WRITING,),
-        gain="None: its time is not that of the work. All other findings of a matrix kernel go with it. For another "
-        "kernel it is a fact (`info`): a warm-up, a prefetch, a search without a hit store nothing either.",
-        silent="An instruction wrote, or sectors came from SMs to L2 without local stores; the report has no opcodes; "
-        "or a kernel that is not known to multiply matrices is as short as its launch.",
         check=_stores_nothing,
         metrics=(WARP_OPCODES, THREAD_OPCODES),
         place=AT_KERNEL,
-        voids="time",
+        invalidates="time",
     ),
 )

@@ -8,98 +8,42 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpuprof.diagnose.case import Case, Exposed
-from gpuprof.diagnose.gaps import which_gpu
-from gpuprof.diagnose.rule import AT_KERNEL, Rule, RuleVerdict, Threshold, percent
+from gpuprof.diagnose.gaps import gpu_case, gpu_labels
+from gpuprof.diagnose.rule import AT_KERNEL, Rule, Threshold, finding, percent
+from gpuprof.hardware.specs import Fact
+from gpuprof.model.findings import MAIN, Amount, Cases, Label
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import running_s
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Session
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, Finding, KernelProfile, Session
 from gpuprof.model.trace import DIRECTIONS, PAGEABLE, UNIFIED
-from gpuprof.units import format_percent, format_si
+from gpuprof.units import format_si
 
-EXPOSED_SHARE = percent(
-    "share of the span in which nothing else runs beside them",
-    5.0,
-    "hiding less gains hardly more than it costs: what runs side by side shares the DRAM and slows down",
-)
-STRAGGLER = percent(
-    "share of the waits that is for one rank, between an even share and all of them",
-    50.0,
-    "from here on more of it is for that rank's sake than by chance: of two ranks an even share is a half already",
-)
+EXPOSED_SHARE = percent("exposed", 5.0)
+STRAGGLER = percent("straggler", 50.0)
 _TO_DEVICE, _TO_HOST, _, _BETWEEN_PEERS, _ = DIRECTIONS
 _CopyKind = tuple[str, str | None]
 _OfGpu = tuple[DeviceTimeline, Copies | Communication, float]
 """What a GPU did, and how long nothing else ran beside it."""
 
 
-class _Way(NamedTuple):
-    """What to change, and how."""
+class _Change(NamedTuple):
+    """The cases of what to change, and how."""
 
     action: str
-    advice: str
+    advice: tuple[str, ...]
 
 
-_FEWER_BYTES = (
-    "Send fewer bytes (narrower types, decode and augment on the GPU), many small tensors in one copy, and keep on the "
-    "GPU what is used again."
-)
-_LESS_OFTEN = "Fetch results less often (.item(), .cpu(), print), many at once, and keep them on the GPU in between."
-_PREFETCH = _Way(
-    "Prefetch unified memory before kernels need it, or keep it where it is used",
-    "Move pages ahead of their use with cudaMemPrefetchAsync on another stream, say with cudaMemAdvise where they "
-    "belong, and keep on one side what only that side uses; copy from pinned memory what is needed whole each time.",
-)
-_WAYS: dict[_CopyKind, _Way] = {
-    (_TO_DEVICE, PAGEABLE): _Way(
-        "Copy from pinned memory, on a stream of its own, while the GPU computes the previous batch",
-        "From pageable memory the driver first copies into a pinned buffer of its own, and the program waits. Copy "
-        "from pinned memory: DataLoader(pin_memory=True) or .pin_memory() with .to(device, non_blocking=True); "
-        "cudaMallocHost or cudaHostRegister with cudaMemcpyAsync. Do it on a stream of its own while the previous "
-        f"batch is computed. {_FEWER_BYTES}",
-    ),
-    (_TO_DEVICE, None): _Way(
-        "Copy the next batch on a stream of its own while the GPU computes this one",
-        "Copy from pinned memory with non_blocking=True or cudaMemcpyAsync, on a stream of its own, while the previous "
-        f"batch is computed. {_FEWER_BYTES}",
-    ),
+_PREFETCH = _Change("prefetch", ("prefetch",))
+_CHANGES: dict[_CopyKind, _Change] = {
+    (_TO_DEVICE, PAGEABLE): _Change("pageable-to-device", ("pageable-to-device", "fewer-bytes")),
+    (_TO_DEVICE, None): _Change("to-device", ("to-device", "fewer-bytes")),
     (_TO_DEVICE, UNIFIED): _PREFETCH,
-    (_TO_HOST, PAGEABLE): _Way(
-        "Fetch results less often, into pinned memory and without waiting for them",
-        f"{_LESS_OFTEN} Copy into pinned memory with non_blocking=True or cudaMemcpyAsync, on a stream of its own, "
-        "while the GPU computes on: into pageable memory the program waits for the copy.",
-    ),
-    (_TO_HOST, None): _Way(
-        "Fetch results less often, and while the GPU computes on",
-        f"{_LESS_OFTEN} Copy into pinned memory with non_blocking=True or cudaMemcpyAsync, on a stream of its own, "
-        "while the GPU computes on.",
-    ),
+    (_TO_HOST, PAGEABLE): _Change("pageable-to-host", ("less-often", "pageable-to-host")),
+    (_TO_HOST, None): _Change("to-host", ("less-often", "to-host")),
     (_TO_HOST, UNIFIED): _PREFETCH,
-    (_BETWEEN_PEERS, None): _Way(
-        "Copy between GPUs on a stream of its own while both compute",
-        "Copy in parts on a stream of its own while the GPUs compute on other parts, send fewer bytes, and keep on one "
-        "GPU what works together.",
-    ),
+    (_BETWEEN_PEERS, None): _Change("between-gpus", ("between-gpus",)),
 }
-"""By direction and memory; None stands for all other memory."""
-_OVERLAP = _Way(
-    "Overlap communication with computation",
-    "Start each exchange as soon as its data are ready, and compute on: DDP's bucket_cap_mb, FSDP's forward_prefetch "
-    "and backward_prefetch, async_op=True, a stream of its own. Send fewer or narrower bytes: BF16 gradients, gradient "
-    "accumulation with no_sync(), compression, first within a node and then between nodes. Where ranks wait for the "
-    "slowest, balance their work: that time is in here, too.",
-)
-_BALANCE = _Way(
-    "Balance the work of ranks: the others wait for the slowest",
-    "Give each rank as much work: batches of equal length (bucketing by sequence length), equal layers per pipeline "
-    "stage, experts of equal load. See what the slowest rank does more, or does more slowly: data loading, "
-    "checkpoints, logging, garbage collection, a GPU of lower clocks. The network is not what to look at first.",
-)
-_EVEN_OUT = _Way(
-    "Make the steps of the ranks equally long: now this rank, now that one comes last",
-    "No rank is the slowest throughout: look at what varies from step to step, such as the length of batches "
-    "(bucketing by sequence length), the load of experts, data loading and garbage collection. The network is not what "
-    "to look at first.",
-)
+"""By direction and memory; None is all other memory."""
 
 
 def exposed_of(session: Session) -> dict[int, tuple[Exposed, ...]]:
@@ -181,70 +125,121 @@ def _spokesman(session: Session, exposed: Exposed) -> KernelProfile | None:
     return max(here or kernels or session.kernels, key=lambda kernel: kernel.time_total_s or 0.0, default=None)
 
 
-def _exposed_copies(case: Case) -> Iterator[RuleVerdict]:
+def _exposed_copies(case: Case) -> Iterator[Finding]:
     for exposed in case.exposed:
         copies = exposed.done
         if not isinstance(copies, Copies):
             continue
-        way = _WAYS.get((copies.direction, copies.memory), _WAYS.get((copies.direction, None)))
-        if way is None:
+        change = _CHANGES.get((copies.direction, copies.memory), _CHANGES.get((copies.direction, None)))
+        if change is None:
             continue
-        rate = f", at {format_si(copies.bytes_per_s, 'B/s')}" if copies.bytes_per_s is not None else ""
-        yield _verdict(
+        link = _host_link(case)
+        yield _finding(
+            case,
             exposed,
-            way,
-            headline=f"Exposed copies: {which_gpu(exposed)} copies for {_part(exposed)} with no kernel beside; "
-            f"{format_si(exposed.time_s, 's')} {_way_of(copies)}{rate}",
-            why=("The GPU computes nothing meanwhile.", *_beside(exposed), *_link(case, copies)),
+            Cases(
+                headline=tuple(_copied(exposed, copies)),
+                why=tuple(_why_copies_cost(exposed, copies, link)),
+                action=(change.action,),
+                advice=change.advice,
+            ),
+            amounts=tuple(_copy_amounts(exposed, copies, link)),
+            labels=tuple(_copy_labels(copies)),
             evidence=tuple(_moved(copies)),
         )
 
 
-def _exposed_communication(case: Case) -> Iterator[RuleVerdict]:
+def _copied(exposed: Exposed, copies: Copies) -> Iterator[str]:
+    yield from ("name", gpu_case(exposed), "exposed")
+    if copies.memory is None:
+        yield "direction"
+    elif copies.memory == UNIFIED:
+        yield "unified"
+    else:
+        yield "into-memory" if copies.direction == _TO_HOST else "from-memory"
+    if copies.bytes_per_s is not None:
+        yield "rate"
+
+
+def _why_copies_cost(exposed: Exposed, copies: Copies, link: Fact | None) -> Iterator[str]:
+    """Yield the cases of why: overlap hides no more than the time of kernels, and the rate may be that of the link."""
+    yield "main"
+    if exposed.device.kernel_s < exposed.time_s:
+        yield "few-kernels"
+    if copies.bytes_per_s is not None and copies.direction != _BETWEEN_PEERS:
+        yield "link" if link is not None else "unknown-link"
+    yield from _of_all(exposed)
+
+
+def _host_link(case: Case) -> Fact | None:
+    gpu = case.recorded.hardware.gpu
+    return gpu.facts.get("host_link") if gpu is not None else None
+
+
+def _copy_amounts(exposed: Exposed, copies: Copies, link: Fact | None) -> Iterator[Amount]:
+    yield Amount("kernels", exposed.device.kernel_s, "s")
+    if copies.bytes_per_s is None:
+        return
+    yield Amount("rate", copies.bytes_per_s, "B/s")
+    if link is not None:
+        yield Amount("of-link", copies.bytes_per_s / link.value, "fraction")
+        yield Amount("link", link.value, "B/s")
+
+
+def _copy_labels(copies: Copies) -> Iterator[Label]:
+    yield Label("direction", (copies.direction,))
+    if copies.memory is not None:
+        yield Label("memory", (copies.memory,))
+
+
+def _moved(copies: Copies) -> Iterator[Evidence]:
+    yield Evidence("", float(copies.count), "time", threshold=None, role="copies")
+    if copies.time_s is not None:
+        yield Evidence("", copies.time_s, "s", threshold=None, role="copy-time")
+    if copies.bytes is not None:
+        yield Evidence("", float(copies.bytes), "B", threshold=None, role="bytes")
+    if copies.bytes_per_s is not None:
+        yield Evidence("", copies.bytes_per_s, "B/s", threshold=None, role="bandwidth")
+
+
+def _exposed_communication(case: Case) -> Iterator[Finding]:
     for exposed in case.exposed:
         talk = exposed.done
         if not isinstance(talk, Communication) or exposed.awaited is not None:
             continue
-        if talk.waiting_s is not None:
-            why = "Nothing is computed meanwhile. Time of waiting for other ranks is not counted here."
-        else:
-            why = (
-                "Nothing is computed meanwhile. It is time of moving data and of waiting for the rank that comes last; "
-                "the traces of all ranks, read together, tell these apart."
-            )
-        yield _verdict(
+        why = "without-waits" if talk.waiting_s is not None else "with-waits"
+        yield _finding(
+            case,
             exposed,
-            _OVERLAP,
-            headline=f"Exposed communication: {which_gpu(exposed)} communicates for {_part(exposed)} with no other "
-            f"kernel beside; {_of_its(exposed, talk)} of communication",
-            why=(why,),
+            Cases(
+                headline=("name", gpu_case(exposed), "exposed", _of_its(exposed, talk)),
+                why=(why, *_of_all(exposed)),
+            ),
+            amounts=(Amount("communication", talk.time_s, "s"),),
             evidence=_talked(talk),
         )
 
 
-def _waits_for_ranks(case: Case) -> Iterator[RuleVerdict]:
+def _waits_for_ranks(case: Case) -> Iterator[Finding]:
     for exposed in case.exposed:
         talk = exposed.done
         if not isinstance(talk, Communication) or exposed.awaited is None:
             continue
         rank, part = exposed.awaited
-        one_is_last = 100 * part >= _of_a_straggler(exposed.gpus)
-        whom = f"{format_percent(part)} of all waits are for rank {rank}"
-        if not one_is_last:
-            whom = f"{format_percent(part)} of all waits at most are for one rank"
-        yield _verdict(
+        least = _of_a_straggler(exposed.gpus)
+        whose = "one-rank" if 100 * part >= least else "any-rank"
+        yield _finding(
+            case,
             exposed,
-            _BALANCE if one_is_last else _EVEN_OUT,
-            headline=f"Waiting for ranks: {which_gpu(exposed)} waits for {_part(exposed)} in its collectives; "
-            f"{_of_its(exposed, talk)} of communication, {whom}",
-            why=(
-                "A collective begins when a rank arrives, and moves data when the last has: what it takes longer than "
-                "on the rank where it was shortest is waiting. A faster network does not change that.",
+            Cases(
+                headline=("name", gpu_case(exposed), "waits", _of_its(exposed, talk), whose),
+                why=(*MAIN, *_of_all(exposed)),
+                action=(whose,),
+                advice=(whose,),
             ),
-            evidence=(
-                *_talked(talk),
-                Evidence("", 100 * part, "%", threshold=_of_a_straggler(exposed.gpus), meaning=_OF_ONE),
-            ),
+            amounts=(Amount("communication", talk.time_s, "s"), Amount("waits-for-one", part, "fraction")),
+            labels=(Label("slowest", (str(rank),)),),
+            evidence=(*_talked(talk), Evidence("", 100 * part, "%", threshold=least, role="waits-for-one")),
         )
 
 
@@ -254,13 +249,11 @@ def _of_a_straggler(ranks: int) -> float:
     return even + STRAGGLER.value / 100 * (100 - even)
 
 
-_OF_ONE = "share of the waits that is for one rank"
-
-
 def _of_its(exposed: Exposed, talk: Communication) -> str:
-    """Say how much of its communication that is: "18.0 ms of 24.0 ms"."""
-    part, whole = format_si(exposed.time_s, "s"), format_si(talk.time_s, "s")
-    return f"{part} of {whole}" if part != whole else f"all {whole}"
+    """Return the case of how much of its communication that is: all, if both times read the same."""
+    if format_si(exposed.time_s, "s") == format_si(talk.time_s, "s"):
+        return "shared/all-communication"
+    return "shared/of-communication"
 
 
 def _is_enough(device: DeviceTimeline, time_s: float) -> bool:
@@ -269,108 +262,55 @@ def _is_enough(device: DeviceTimeline, time_s: float) -> bool:
 
 def _talked(talk: Communication) -> tuple[Evidence, ...]:
     return (
-        Evidence("", talk.time_s, "s", threshold=None, meaning="time of communication"),
-        Evidence("", float(talk.launches), "kernel", threshold=None, meaning="launches that communicate"),
+        Evidence("", talk.time_s, "s", threshold=None, role="communication-time"),
+        Evidence("", float(talk.launches), "kernel", threshold=None, role="communication-launches"),
     )
 
 
-def _verdict(
+def _finding(
+    case: Case,
     exposed: Exposed,
-    way: _Way,
+    cases: Cases,
     *,
-    headline: str,
-    why: Sequence[str],
-    evidence: Sequence[Evidence],
-) -> RuleVerdict:
-    share = 100 * exposed.time_s / running_s(exposed.device)
-    return RuleVerdict(
-        headline=headline,
-        why=" ".join((*why, *_of_all(exposed))),
-        action=way.action,
-        advice=way.advice,
+    amounts: tuple[Amount, ...],
+    labels: tuple[Label, ...] = (),
+    evidence: tuple[Evidence, ...],
+) -> Finding:
+    span_s = running_s(exposed.device)
+    share = 100 * exposed.time_s / span_s
+    return finding(
+        case,
+        cases,
+        amounts=(
+            Amount("exposed", exposed.time_s / span_s, "fraction"),
+            Amount("span", span_s, "s"),
+            Amount("time", exposed.time_s, "s"),
+            Amount("gpus", exposed.gpus),
+            Amount("exposed-of-all", exposed.share, "fraction"),
+            *amounts,
+        ),
+        labels=(*gpu_labels(exposed), *labels),
         confidence="inferred",
-        saving=None,
         gain_of_run=exposed.share,
         # No kernel copies, and those that communicate are one of their own.
         everywhere=isinstance(exposed.done, Copies),
         evidence=(
-            Evidence("", share, "%", threshold=EXPOSED_SHARE.value, meaning=EXPOSED_SHARE.name),
-            Evidence("", exposed.time_s, "s", threshold=None, meaning="time in which nothing else runs beside them"),
+            Evidence("", share, "%", threshold=EXPOSED_SHARE.value, role=EXPOSED_SHARE.name),
+            Evidence("", exposed.time_s, "s", threshold=None, role="exposed-time"),
             *evidence,
         ),
     )
 
 
-def _part(exposed: Exposed) -> str:
-    """Say how much of a GPU's time it is: "83 % of 215 ms"."""
-    span_s = running_s(exposed.device)
-    return f"{format_percent(exposed.time_s / span_s)} of {format_si(span_s, 's')}"
-
-
-def _way_of(copies: Copies) -> str:
-    """Say what is copied where: "host to device from pageable memory"."""
-    if copies.memory is None:
-        return copies.direction
-    if copies.memory == UNIFIED:
-        return f"{copies.direction} by pages of unified memory"
-    return f"{copies.direction} {'into' if copies.direction == _TO_HOST else 'from'} {copies.memory} memory"
-
-
-def _beside(exposed: Exposed) -> tuple[str, ...]:
-    """Say what overlap can hide at most, where that is not all: there must be kernels to run beside."""
-    if exposed.device.kernel_s >= exposed.time_s:
-        return ()
-    return (
-        f"Kernels run for {format_si(exposed.device.kernel_s, 's')}: overlap hides no more than that, the rest takes "
-        "faster or fewer copies.",
-    )
-
-
-def _link(case: Case, copies: Copies) -> tuple[str, ...]:
-    """Say what the rate of copies is of that of the link to the host, or that this is not known."""
-    if copies.bytes_per_s is None or copies.direction == _BETWEEN_PEERS:
-        return ()
-    gpu = case.recorded.hardware.gpu
-    link = gpu.facts.get("host_link") if gpu is not None else None
-    if link is None:
-        return ("The rate of the link to the host is not known here: it is that of the machine's PCIe.",)
-    share = format_percent(copies.bytes_per_s / link.value)
-    return (f"They reach {share} of the {format_si(link.value, 'B/s')} of the link to the host.",)
-
-
-def _moved(copies: Copies) -> Iterator[Evidence]:
-    yield Evidence("", float(copies.count), "time", threshold=None, meaning="copies")
-    if copies.time_s is not None:
-        yield Evidence("", copies.time_s, "s", threshold=None, meaning="time of the copies, added up")
-    if copies.bytes is not None:
-        yield Evidence("", float(copies.bytes), "B", threshold=None, meaning="bytes of the copies")
-    if copies.bytes_per_s is not None:
-        yield Evidence("", copies.bytes_per_s, "B/s", threshold=None, meaning="bandwidth while they ran")
-
-
 def _of_all(exposed: Exposed) -> tuple[str, ...]:
-    if exposed.gpus < 2:
-        return ()
-    return (f"Of the time of all {exposed.gpus} GPUs it is {format_percent(exposed.share)}.",)
+    return ("shared/all-gpus",) if exposed.gpus > 1 else ()
 
 
-def _rule(
-    id_: str,
-    title: str,
-    looks_at: str,
-    silent: str,
-    check: Callable[[Case], Iterator[RuleVerdict]],
-    *more: Threshold,
-) -> Rule:
+def _rule(id_: str, check: Callable[[Case], Iterator[Finding]], *more: Threshold) -> Rule:
     return Rule(
         id_,
-        title,
-        about="defect",
-        looks_at=looks_at,
+        kind="defect",
         thresholds=(EXPOSED_SHARE, *more),
-        gain="That time of all GPUs of the run over their spans, start-up left out: at most all of it is hidden or "
-        "goes. It is a share of the run, not of a kernel.",
-        silent=silent,
         check=check,
         by_times=True,
         of_run=True,
@@ -379,34 +319,7 @@ def _rule(
 
 
 RULES = (
-    _rule(
-        "exposed-copies",
-        "Copies that no kernel runs beside",
-        "The copies of a timeline by direction and memory (pageable, pinned, unified), and the time of them in which "
-        "no kernel runs. A kernel without a duration may have run until the next thing on its stream.",
-        "There is no timeline, or that is under 5 % of the span of every GPU. Copies within a GPU are left out, which "
-        "are work for its DRAM, and, of a program that gpuprof surveyed, those before its first kernel, which do not "
-        "come again. It is reported once per run for a direction and memory, for the GPU with most of that time.",
-        _exposed_copies,
-    ),
-    _rule(
-        "exposed-communication",
-        "Communication that no other kernel runs beside",
-        "The kernels of a timeline that exchange data with other GPUs, and the time of them in which no other kernel "
-        "runs, without that of waiting for other ranks where it is known.",
-        "There is no timeline, or that is under 5 % of the span of every GPU. It is reported once per run, for the GPU "
-        "with most of that time.",
-        _exposed_communication,
-    ),
-    _rule(
-        "waiting-for-ranks",
-        "Ranks wait for another one in their collectives",
-        "The collectives of several ranks' timelines, paired by process group, name, size and order: what one takes "
-        "longer than on the rank where it was shortest, which came last, as far as no other kernel runs meanwhile.",
-        "There are no traces of PyTorch of all ranks of a group with the fields of its collectives; the ranks ran "
-        "other collectives, so that it is not sure which belong together; or the waits are under 5 % of the span of "
-        "every GPU. It is reported once per run, for the GPU that waits longest.",
-        _waits_for_ranks,
-        STRAGGLER,
-    ),
+    _rule("exposed-copies", _exposed_copies),
+    _rule("exposed-communication", _exposed_communication),
+    _rule("waiting-for-ranks", _waits_for_ranks, STRAGGLER),
 )

@@ -13,11 +13,7 @@ from gpuprof.diagnose.needs import ISSUE, SM
 from gpuprof.diagnose.rule import percent
 from gpuprof.model.kernel_kinds import kind_named
 
-TAKES_IN = percent(
-    "L2 of warps that wait for the host",
-    5.0,
-    "below it warps can as well wait in line for a few addresses, which keep one of its 20 slices or more busy",
-)
+TAKES_IN = percent("l2-of-host-waits", 5.0)
 HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
 """What tells of the host's memory directly; the second is in every set of newer versions."""

@@ -16,43 +16,29 @@ from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.rule import percent
 from gpuprof.model.headline import AS_BUSY
 
-FABRIC_FULL = percent(
-    "fabric of L2",
-    80.0,
-    "NVIDIA's memory throughput leaves the fabric out, so it is a limit only where it is well used",
-)
+FABRIC_FULL = percent("full-fabric", 80.0)
 _FABRIC = "fabric.l2"
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 
 
 class L2Part(Struct, frozen=True):
-    """A part of L2: what it is called, the sentence that says what it does, and whether fewer bytes relieve it."""
+    """A part of L2: its case in the wording, whether fewer bytes relieve it, and whether its bytes are those of L2."""
 
     name: str
-    does: str
     by_bytes: bool = False
+    is_level: bool = False
 
 
-_SECTORS = L2Part("data", "L2 looks up, reads and writes data in sectors of 32 bytes.", by_bytes=True)
+_SECTORS = L2Part("data", by_bytes=True, is_level=True)
 _PARTS: Mapping[str, L2Part] = {
     "lts__t_sectors": _SECTORS,
     "lts__d_sectors": _SECTORS,
-    "lts__lts2xbar_cycles_active": L2Part(
-        "crossbar to the SMs", "What L2 sends to the SMs crosses it in sectors of 32 bytes.", by_bytes=True
-    ),
-    "lts__xbar2lts_cycles_active": L2Part(
-        "crossbar from the SMs",
-        "A load request takes one packet at most; a store takes one for each sector of 32 bytes that it fills, and two "
-        "for one that it fills in part.",
-    ),
-    "lts__t_tag_requests": L2Part(
-        "tag lookups", "L2 looks up one line of 128 bytes for each request: their number counts, not their bytes."
-    ),
-    "lts__d_atomic_input_cycles_active": L2Part("atomic unit", "L2 executes the atomics on global memory."),
+    "lts__lts2xbar_cycles_active": L2Part("crossbar-to-sms", by_bytes=True, is_level=True),
+    "lts__xbar2lts_cycles_active": L2Part("crossbar-from-sms"),
+    "lts__t_tag_requests": L2Part("tag-lookups"),
+    "lts__d_atomic_input_cycles_active": L2Part("atomic-unit"),
 }
-FABRIC = L2Part(
-    "fabric", "What SMs read from or write to the far half of L2 crosses the fabric between the two.", by_bytes=True
-)
+FABRIC = L2Part("fabric", by_bytes=True)
 
 
 def busiest_part(case: Case) -> L2Part | None:

@@ -3,88 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.dram_latency import IDLE, QUEUED, queues_at_dram
-from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, SM, WORK, beside_launch
-from gpuprof.diagnose.rule import AT_KERNEL, Cause, Rule, RuleVerdict, Threshold, TreePlace, percent
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, LAUNCH_S, SM, WORK
+from gpuprof.diagnose.rule import AT_KERNEL, Cause, Rule, Threshold, TreePlace, finding, percent
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.headline import limited_by
-from gpuprof.model.session import Evidence
-from gpuprof.units import format_percent, format_si
+from gpuprof.model.findings import MAIN, Amount, Cases, Label
+from gpuprof.model.session import Evidence, Finding
 
-FULL_WAVE = Threshold(
-    "waves", 1.0, "wave", reason="under one wave some of the slots for blocks stay empty from the start"
-)
-HALF_WAVE = Threshold(
-    "waves",
-    0.5,
-    "wave",
-    reason="under half a wave most of the GPU is empty, whatever else the report tells; from here on idle units decide",
-)
-STARVED_ISSUE = percent(
-    "issue slots and busiest unit",
-    60.0,
-    "above it more warps find little room; below it the finding is more than a guess",
-)
-COVERED = percent(
-    "warps stalled on a latency",
-    50.0,
-    "more warps hide latencies, not full queues or pipes: latencies have to be most of what warps wait for",
-)
-TAKEN = percent(
-    "achieved of theoretical occupancy", 80.0, "where a fifth of the slots stays empty more of them are of no use"
-)
-FEW_WARPS = percent(
-    "theoretical occupancy", 25.0, "so few warps come from large tiles: smaller ones give more blocks and more warps"
-)
-FEWEST_SMS = Threshold("blocks", 4.0, "block", reason="no GPU since Volta has fewer SMs (Orin Nano 4GB has 4)")
-TAIL_SHARE = percent("share of the last wave", 20.0, "NVIDIA's rule reports a tail from one fifth of the time on")
-TAIL_SLACK = percent(
-    "idle share against the tail's", 5.0, "points that ramps add; else work may be spread unevenly, too"
-)
-FULL = percent(
-    "theoretical occupancy", 100.0, "anything less has a limiter worth knowing; `info` where it costs nothing"
-)
-SHORT = Threshold(
-    "duration", 5e-6, "s", reason="about what launching a kernel costs; caches and clocks are not warm yet either"
-)
-
-NOTHING = Threshold(
-    "duration of little work",
-    3e-6,
-    "s",
-    reason="102 launches of an empty kernel took 2.1 to 2.2 µs on an H100: a third of so short a time is work at most",
-)
-LAUNCH_ALONE = percent(
-    "time in which no SM works", 50.0, "most of the time is then the launch's, which no other grid makes shorter"
-)
+FULL_WAVE = Threshold("full-wave", 1.0, "wave")
+HALF_WAVE = Threshold("half-wave", 0.5, "wave")
+STARVED_ISSUE = percent("starved-issue", 60.0)
+COVERED = percent("latency-stalls", 50.0)
+TAKEN = percent("slots-taken", 80.0)
+FEW_WARPS = percent("few-warps", 25.0)
+TAIL_SHARE = percent("last-wave", 20.0)
+TAIL_SLACK = percent("tail-slack", 5.0)
+FULL = percent("full-occupancy", 100.0)
+SHORT = Threshold("duration", 5e-6, "s")
+NOTHING = Threshold("little-work", 3e-6, "s")
+LAUNCH_ALONE = percent("launch-alone", 50.0)
 
 SHORT_KERNEL = "short-kernel"
-FUSED = "the same work in another launch"
+FUSED = "same-work-in-another-launch"
 _WAVES = "launch__waves_per_multiprocessor"
 BUSIEST_SM, AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
 FULL_OF = 0.9999
 """What is above it differs from all by rounding."""
 _LEAST_WAVES = 0.01
 """Text exports round waves to two digits."""
+_FEWEST_SMS = 4
+"""No GPU since Volta has fewer SMs: Orin Nano 4GB has 4."""
 
 
-_PART_OF_GPU = "Only a part of the GPU has blocks; the rest is idle until the kernel ends."
-_FEWER_WARPS = "Every SM has a block, but room for more: it has fewer warps to switch to than it could have."
-_START_MORE = "Start more blocks: smaller tiles, split reduction, several problems per launch"
-_MORE_BLOCKS = (
-    "Start more blocks: smaller blocks or tiles, split the reduction dimension (split-K), batch several problems in "
-    "one launch, or let other kernels run beside it (streams, CUDA graph). If the problem is this small, fuse it with "
-    "its neighbours."
-)
-
-
-def _small_grid(case: Case) -> Iterator[RuleVerdict]:
+def _small_grid(case: Case) -> Iterator[Finding]:
     blocks, sms, waves = case.blocks, case.recorded.hardware.sm_count(), case.kernel.waves
     if blocks is None:
         return
@@ -93,52 +50,71 @@ def _small_grid(case: Case) -> Iterator[RuleVerdict]:
         return
     empty = _empty_places(case, waves) if waves is not None else _of_sms(0.0)
     confidence: Confidence = "measured"
+    amounts = [Amount("blocks", blocks, "block")]
+    if sms is not None:
+        amounts.append(Amount("sms", sms, "SM"))
     without_work = 0.0
     if sms is not None and blocks < sms:
-        text = f"{count_of(blocks, 'block')} for {sms} SMs{_filled_text(case)}"
+        headline: tuple[str, ...] = ("few-blocks",)
+        filled = _filled_slots(case)
+        if filled is not None:
+            headline = ("few-blocks", "slots")
+            amounts.append(Amount("filled", filled, "fraction"))
         without_work = 1.0 - blocks / sms
     elif waves is not None and waves < FULL_WAVE.value:
         if waves >= HALF_WAVE.value:
             confidence = "inferred" if has_room(case) else "guess"
-        on = f" on {count_of(sms, 'SM')}" if sms is not None else ""
-        part = format_percent(waves) if waves >= _LEAST_WAVES else f"under {format_percent(_LEAST_WAVES)}"
-        text = f"{count_of(blocks, 'block')} {_fill(blocks)} {part} of one wave{on}"
+        headline = _of_a_wave(blocks, sms, waves)
+        amounts.append(Amount("waves", waves, "fraction"))
+        amounts.append(Amount("least", _LEAST_WAVES, "fraction"))
     else:
         return
-    yield replace(
-        _grid_verdict(
-            case,
-            text,
-            confidence,
-            empty if empty.share >= without_work else _of_sms(without_work),
-            (_blocks_evidence(blocks, sms), *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value)),
-        ),
-        why=_FEWER_WARPS if sms is not None and blocks >= sms else _PART_OF_GPU,
+    yield _grid_finding(
+        case,
+        Cases(headline=headline, why=("every-sm",) if sms is not None and blocks >= sms else MAIN),
+        amounts,
+        confidence,
+        empty if empty.share >= without_work else _of_sms(without_work),
+        (_blocks_evidence(blocks, sms), *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value)),
     )
 
 
-def _few_blocks(case: Case, blocks: int) -> Iterator[RuleVerdict]:
-    """Where neither waves nor SMs are known: judge fewer blocks than a GPU has SMs."""
+def _of_a_wave(blocks: int, sms: int | None, waves: float) -> tuple[str, ...]:
+    if waves >= _LEAST_WAVES:
+        fills = "one-block" if blocks == 1 else "blocks"
+    else:
+        fills = "one-block-hardly" if blocks == 1 else "blocks-hardly"
+    return (fills,) if sms is None else (fills, "on-sms")
+
+
+def _few_blocks(case: Case, blocks: int) -> Iterator[Finding]:
+    """If neither waves nor SMs are known: judge fewer blocks than a GPU has SMs."""
     seen = _sms_by_idle(case, blocks)
     if seen is not None:
-        text = f"{count_of(blocks, 'block')} for about {seen.sms} SMs"
-        evidence = (_blocks_evidence(blocks, seen.sms), *active_evidence(case))
-        yield _grid_verdict(case, text, seen.confidence, _of_sms(1.0 - blocks / seen.sms), evidence)
+        yield _grid_finding(
+            case,
+            Cases(headline=("about",)),
+            [Amount("blocks", blocks, "block"), Amount("sms", seen.sms, "SM")],
+            seen.confidence,
+            _of_sms(1.0 - blocks / seen.sms),
+            (_blocks_evidence(blocks, seen.sms), *active_evidence(case)),
+        )
         return
     known = case.recorded.hardware.fewest_sms()
-    fewest = known if known is not None else round(FEWEST_SMS.value)
+    fewest = known if known is not None else _FEWEST_SMS
     if blocks >= fewest:
         return
+    is_sure = blocks < _FEWEST_SMS
     capability = case.recorded.hardware.arch.name.removeprefix("sm_")
-    is_sure = blocks < FEWEST_SMS.value
-    beside = (
-        ", fewer than any GPU has SMs"
-        if is_sure
-        else f"; GPUs of compute capability {capability[:-1]}.{capability[-1]} with a spec have {fewest} SMs or more"
+    yield _grid_finding(
+        case,
+        Cases(headline=("any-gpu",) if is_sure else ("architecture",)),
+        [Amount("blocks", blocks, "block"), Amount("sms", fewest, "SM")],
+        "inferred" if is_sure else "guess",
+        _of_sms(1.0 - blocks / fewest),
+        (_blocks_evidence(blocks, fewest),),
+        labels=(Label("capability", (f"{capability[:-1]}.{capability[-1]}",)),),
     )
-    text, without_work = f"{count_of(blocks, 'block')}{beside}", _of_sms(1.0 - blocks / fewest)
-    evidence = (_blocks_evidence(blocks, fewest),)
-    yield _grid_verdict(case, text, "inferred" if is_sure else "guess", without_work, evidence)
 
 
 class _Sms(NamedTuple):
@@ -173,37 +149,39 @@ class _Empty(NamedTuple):
 
 
 def _of_places(share: float) -> _Empty:
-    return _Empty(share, "the same speed per warp")
+    return _Empty(share, "same-speed-per-warp")
 
 
 def _of_sms(share: float) -> _Empty:
-    return _Empty(share, "the same speed per SM")
+    return _Empty(share, "same-speed-per-sm")
 
 
-def _grid_verdict(
-    case: Case, text: str, confidence: Confidence, empty: _Empty, evidence: tuple[Evidence, ...]
-) -> RuleVerdict:
-    return RuleVerdict(
-        headline=f"Small grid: {text}",
-        why=_PART_OF_GPU,
-        action=_START_MORE,
-        advice=_MORE_BLOCKS,
+def _grid_finding(
+    case: Case,
+    cases: Cases,
+    amounts: Sequence[Amount],
+    confidence: Confidence,
+    empty: _Empty,
+    evidence: tuple[Evidence, ...],
+    labels: tuple[Label, ...] = (),
+) -> Finding:
+    return finding(
+        case,
+        cases,
+        amounts=tuple(amounts),
+        labels=labels,
         confidence=confidence,
         # More blocks mostly divide the work in another way, which changes the accesses: no bound follows from theirs.
         saving=case.saving({})
         .if_held(case.working_share * empty.share, empty.held)
-        .only_if("the same instructions and accesses"),
+        .only_if("same-instructions-and-accesses"),
         evidence=evidence,
     )
 
 
 def _blocks_evidence(blocks: int, sms: int | None) -> Evidence:
     threshold = float(sms) if sms else None
-    return Evidence("launch__grid_size", float(blocks), "block", threshold=threshold, meaning="blocks, against SMs")
-
-
-def _fill(blocks: int) -> str:
-    return "fills" if blocks == 1 else "fill"
+    return Evidence("launch__grid_size", float(blocks), "block", threshold=threshold, role="blocks")
 
 
 def _empty_places(case: Case, waves: float) -> _Empty:
@@ -215,7 +193,7 @@ def _empty_places(case: Case, waves: float) -> _Empty:
     theoretical = case.kernel.occupancy.theoretical
     if theoretical is None or theoretical > FEW_WARPS.value / 100 or not _is_counted(case):
         return _of_places(1.0 - waves)
-    return _Empty(1.0 - waves * theoretical, "the same speed per warp in smaller tiles")
+    return _Empty(1.0 - waves * theoretical, "same-speed-per-warp-in-smaller-tiles")
 
 
 def _is_counted(case: Case) -> bool:
@@ -223,49 +201,33 @@ def _is_counted(case: Case) -> bool:
     return any(unit not in (LAUNCH, WORK) for unit in case.needs)
 
 
-def _filled_text(case: Case) -> str:
-    """Say how few warps there are in all, where that is known."""
+def _filled_slots(case: Case) -> float | None:
+    """Return the share of all warp slots that are filled; None if that is not known."""
     waves, theoretical = case.kernel.waves, case.kernel.occupancy.theoretical
-    if waves is None or theoretical is None or waves < _LEAST_WAVES:
-        return ""
-    return f"; {format_percent(waves * theoretical)} of warp slots filled"
+    return waves * theoretical if waves is not None and theoretical is not None and waves >= _LEAST_WAVES else None
 
 
-def count_of(number: int, noun: str) -> str:
-    """Write a number of things: "1 block", "2 000 blocks"."""
-    return f"{number:,} {noun}{'s' if number != 1 else ''}".replace(",", "\u202f")
-
-
-def _tail(case: Case) -> Iterator[RuleVerdict]:
+def _tail(case: Case) -> Iterator[Finding]:
     waves = case.kernel.waves
     if waves is None or not has_tail(waves):
         return
     rounds = math.ceil(waves - 1e-6)
-    partial = waves - (rounds - 1)
     filled, seen = _filled_share(case), idle_sms(case)
     # What an average SM is idle for can be the tail itself: only the busiest one tells the launch's part.
     working = case.working_share if case.busiest_share is not None else 1.0
     empty = min(case.working_share * tail_share(waves), working - filled if filled is not None else 1.0)
-    yield RuleVerdict(
-        headline=(f"Tail effect: {waves:.3g} waves; the last of {rounds} fills {format_percent(partial)} of the GPU"),
-        why="Blocks run in waves of as many as fit at once. The last, partial wave can take as long as a full one.",
-        action="Make the grid a whole number of waves, or loop over the work in a single wave",
-        advice=(
-            "Choose the number of blocks as a multiple of what fits at once (blocks per SM × SMs), loop over the rest "
-            "in a persistent or grid-stride kernel, use smaller blocks, or use fewer registers and less shared memory "
-            "so that the blocks fit in one fewer wave."
+    yield finding(
+        case,
+        amounts=(
+            Amount("waves", waves, "wave"),
+            Amount("rounds", rounds),
+            Amount("partial", waves - (rounds - 1), "fraction"),
         ),
         confidence="measured" if seen is not None and is_tail(waves, seen) else "inferred",
-        saving=case.saving({}).if_held(empty, "the same time per block").only_if("the same instructions"),
+        saving=case.saving({}).if_held(empty, "same-time-per-block").only_if("same-instructions"),
         evidence=(
             *case.metric(_WAVES, "waves", "wave"),
-            Evidence(
-                "",
-                100 / rounds,
-                "%",
-                threshold=TAIL_SHARE.value,
-                meaning="share of the time that the last wave can take",
-            ),
+            Evidence("", 100 / rounds, "%", threshold=TAIL_SHARE.value, role="time-of-last-wave"),
             *active_evidence(case),
         ),
     )
@@ -339,7 +301,7 @@ def active_evidence(case: Case) -> tuple[Evidence, ...]:
     active = case.active_share
     if active is None:
         return ()
-    return (Evidence(AVERAGE_SM, 100 * active, "%", threshold=None, meaning="SMs with work, of elapsed cycles"),)
+    return (Evidence(AVERAGE_SM, 100 * active, "%", threshold=None, role="sms-with-work"),)
 
 
 def is_under_a_wave(case: Case) -> bool:
@@ -356,91 +318,48 @@ def is_held_by_blocks(case: Case) -> bool:
     return occupancy.limiters == ("blocks",) and occupancy.theoretical is not None and occupancy.theoretical < FULL_OF
 
 
-LIMITER_ACTION = {
-    "registers": "use fewer registers per thread",
-    "shared memory": "use less shared memory per block",
-    "carve-out": "give more of L1 to shared memory (carve-out)",
-    "block size": "choose a block size that divides the SM's warp slots",
-    "blocks": "use larger blocks",
-    "warps": "choose a block size that divides the SM's warp slots",
-}
-LIMITER_ADVICE = {
-    "registers": "use fewer registers per thread (__launch_bounds__, -maxrregcount, a smaller tile or num_stages)",
-    "shared memory": "use less shared memory per block (a smaller tile, fewer pipeline stages, a narrower type)",
-    "carve-out": "ask for a larger carve-out (cudaFuncSetAttribute, cudaFuncAttributePreferredSharedMemoryCarveout)",
-    "block size": "choose a block size that divides the SM's warp slots",
-    "blocks": "use larger blocks: an SM takes no more of these",
-    "warps": "choose a block size that divides the SM's warp slots",
-}
-
-
-def _occupancy(case: Case) -> Iterator[RuleVerdict]:
+def _occupancy(case: Case) -> Iterator[Finding]:
     occupancy = case.kernel.occupancy
     theoretical, limiters = occupancy.theoretical, occupancy.limiters
     if theoretical is None or theoretical >= FULL_OF or not limiters:
         return
     starved, helps, queued = is_under_a_wave(case), _more_warps_help(case), queues_at_dram(case)
+    why = "not-shown"
+    if starved:
+        why = "few-blocks"
+    elif queued:
+        why = "queue"
+    elif helps:
+        why = "latencies"
     waits = 0.0 if starved or queued else case.stall_at_most(*LATENCIES)
     missing = case.saving_of_wait(min(1.0 - theoretical, waits))
-    registers, shared = case.kernel.registers_per_thread, case.kernel.shared_memory_per_block
-    yield RuleVerdict(
-        headline=f"Occupancy: {format_percent(theoretical)} theoretical, {limited_by(occupancy)}",
-        why=(
-            "The grid does not even fill these slots, so the limit costs nothing here."
-            if starved
-            else "Loads wait for so long that DRAM queues them: more warps only make the queue longer."
-            if queued
-            else "A scheduler with fewer warps has less to switch to. Warps stall mostly on latencies that others "
-            "could hide, issue slots are idle and no unit is full."
-            if helps
-            else "Low occupancy costs time where warps stall on latencies that others could hide while issue slots are "
-            "idle and no unit is full; the report does not show that."
-        ),
-        action=f"Raise occupancy: {LIMITER_ACTION.get(limiters[0], limiters[0])}",
-        advice=(
-            f"To raise it, {'; '.join(LIMITER_ADVICE.get(name, name) for name in limiters)}. More work in flight "
-            "per thread (unrolling, loads ahead of their use) hides the same latency without more warps."
-        ),
+    changes = [limiter.replace(" ", "-") for limiter in limiters]
+    others = (part for change in changes[1:] for part in ("or", change))
+    yield finding(
+        case,
+        Cases(why=(why,), action=("main", changes[0]), advice=("main", changes[0], *others, "in-flight")),
+        amounts=(Amount("theoretical", theoretical, "fraction"),),
+        labels=(Label("limiters", limiters),),
         confidence="inferred" if helps else "guess",
-        saving=replace(missing, held="the same speed per warp"),
-        settled=not helps,
-        evidence=(
-            Evidence(
-                "sm__maximum_warps_per_active_cycle_pct",
-                100 * theoretical,
-                "%",
-                threshold=FULL.value,
-                meaning="theoretical occupancy",
-            ),
-            *(
-                (
-                    Evidence(
-                        "launch__registers_per_thread",
-                        float(registers),
-                        "register",
-                        threshold=None,
-                        meaning="registers per thread",
-                    ),
-                )
-                if registers is not None
-                else ()
-            ),
-            *(
-                (
-                    Evidence(
-                        "launch__shared_mem_per_block",
-                        float(shared),
-                        "B",
-                        threshold=None,
-                        meaning="shared memory per block",
-                    ),
-                )
-                if shared
-                else ()
-            ),
-            *case.issue_evidence(None),
-        ),
+        saving=replace(missing, assumes=("same-speed-per-warp",)),
+        severity=None if helps else "info",
+        evidence=(theoretical_evidence(theoretical, FULL.value), *_resources(case), *case.issue_evidence(None)),
     )
+
+
+def theoretical_evidence(theoretical: float, threshold: float | None) -> Evidence:
+    """Return theoretical occupancy as evidence."""
+    metric = "sm__maximum_warps_per_active_cycle_pct"
+    return Evidence(metric, 100 * theoretical, "%", threshold=threshold, role="theoretical-occupancy")
+
+
+def _resources(case: Case) -> Iterator[Evidence]:
+    registers, shared = case.kernel.registers_per_thread, case.kernel.shared_memory_per_block
+    if registers is not None:
+        metric = "launch__registers_per_thread"
+        yield Evidence(metric, float(registers), "register", threshold=None, role="registers")
+    if shared:
+        yield Evidence("launch__shared_mem_per_block", float(shared), "B", threshold=None, role="shared-memory")
 
 
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
@@ -491,25 +410,20 @@ def is_short(case: Case) -> bool:
     return case.kernel.duration_s is not None and case.kernel.duration_s < SHORT.value
 
 
-def _short(case: Case) -> Iterator[RuleVerdict]:
+def _short(case: Case) -> Iterator[Finding]:
     duration = case.kernel.duration_s
     if duration is None or not is_short(case):
         return
-    yield RuleVerdict(
-        headline=f"Short kernel: {format_si(duration, 's')}, {beside_launch(duration)}",
-        why="Launch, cold caches and drain take microseconds, whatever the kernel computes.",
-        action="Fuse or batch it with its neighbours",
-        advice=(
-            "Fuse it with its neighbours (torch.compile, one Triton kernel), or batch several calls into one. Where "
-            "they do not run in a CUDA graph yet, one shortens the gaps between them, but hardly the kernels. Counters "
-            "of so short a kernel are uncertain."
-        ),
+    yield finding(
+        case,
+        Cases(headline=("main", "less-than-launch" if duration < LAUNCH_S else "as-long-as-launch")),
+        amounts=(Amount("duration", duration, "s"),),
         confidence="measured",
         saving=case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, FUSED).only_if(FUSED),
         evidence=(
-            Evidence("gpu__time_duration.sum", duration, "s", threshold=SHORT.value, meaning="duration"),
-            *case.metric(BUSIEST_SM, "active cycles of the busiest SM", "cycle"),
-            *case.metric("sm__cycles_elapsed.max", "elapsed cycles", "cycle"),
+            Evidence("gpu__time_duration.sum", duration, "s", threshold=SHORT.value, role=SHORT.name),
+            *case.metric(BUSIEST_SM, "busiest-sm", "cycle"),
+            *case.metric("sm__cycles_elapsed.max", "elapsed-cycles", "cycle"),
         ),
     )
 
@@ -523,20 +437,8 @@ def _is_about_a_launch(case: Case) -> bool:
 RULES = (
     Rule(
         "small-grid",
-        "The grid does not fill the GPU",
-        about="defect",
-        looks_at="Blocks against SMs, and waves; where neither is known, blocks ÷ the share of the time in which an "
-        "average SM has work, which is the number of SMs if each has a block at most (inferred where a GPU of"
-        " the architecture has so many, else a guess), or fewer than 4 blocks, because no GPU since Volta has"
-        " fewer SMs. Launch data alone make it certain, except from half a wave on with a block for every SM:"
-        " there it is inferred where issue slots and units are idle, else a guess.",
+        kind="defect",
         thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS, STARVED_ISSUE, NOTHING, LAUNCH_ALONE, TAIL_SHARE, TAIL_SLACK),
-        gain="min(1 − largest need of a unit, empty × working time), where empty is the larger of 1 − blocks ÷ SMs, "
-        "with the same speed per SM, and 1 − waves, with the same speed per warp. Where theoretical occupancy is a "
-        "quarter or less and counters tell how busy the SMs are, it is 1 − waves × theoretical occupancy: smaller "
-        "tiles fix both. Needs are averages over all SMs: more blocks leave them as they are with the same "
-        "instructions and accesses.",
-        silent="At least one full wave.",
         check=_small_grid,
         metrics=(_WAVES,),
         by_times=True,
@@ -545,18 +447,8 @@ RULES = (
     ),
     Rule(
         "tail-effect",
-        "The last wave of blocks is partial",
-        about="defect",
-        looks_at="Waves, and where collected the share of time in which SMs had work and their warp slots were filled. "
-        "It is measured where the average SM is idle for as long as the last wave tells, beside the busiest one.",
+        kind="defect",
         thresholds=(TAIL_SHARE, TAIL_SLACK),
-        gain="min((1 − waves ÷ rounds) × working time, empty, 1 − largest need of a unit), with the same time per "
-        "block: the empty part of the last wave; rounds are the waves rounded up. Empty are the warp slots that were "
-        "not filled: working time − share of the time in which SMs had work × achieved ÷ theoretical occupancy "
-        "(without occupancy, of the SMs; 1 instead of the working time where the busiest SM is not known). Where a "
-        "unit is busy for more than waves ÷ rounds of the time, the last wave cannot take as long as a full one: the "
-        "limit that this unit is explains the tail.",
-        silent="One wave or less, five waves or more, or a whole number of them.",
         check=_tail,
         metrics=(_WAVES,),
         causes=tuple(Cause(rule, _last_round_is_shorter(*units)) for rule, units in _LIMITS.items()),
@@ -564,33 +456,16 @@ RULES = (
     ),
     Rule(
         "low-occupancy",
-        "Theoretical occupancy is limited",
-        about="defect",
-        looks_at="Theoretical occupancy and what limits it: registers, shared memory, block size or the number of "
-        "blocks.",
+        kind="defect",
         thresholds=(FULL, STARVED_ISSUE, COVERED, TAKEN, QUEUED, IDLE),
-        gain="min(least × working time, 1 − largest need of a unit), where least is the least of 1 − theoretical "
-        "occupancy, the share of warps stalled on a latency and 1 − issue slots used, with the same speed per warp; 0 "
-        "where the grid is under one wave, or loads wait so long that a DRAM that is not idle queues them. It is a "
-        "fact (`info`) unless more warps help: issue slots and units are "
-        "idle, the existing slots are taken, and most warps stall on a latency (Long and Short Scoreboard, Wait, "
-        "Barrier, Branch Resolving, Membar, GMMA). Without warp states, SM, memory and schedulers that are all idle "
-        "tell so, because a full queue needs a busy unit.",
-        silent="100 % theoretical occupancy: nothing limits it then.",
         check=_occupancy,
         causes=(Cause("block-size", is_held_by_blocks),),
         place=TreePlace((), "warps"),
     ),
     Rule(
         SHORT_KERNEL,
-        "The kernel is as short as its launch",
-        about="limit",
-        looks_at="Duration.",
+        kind="limit",
         thresholds=(SHORT,),
-        gain="1 − working time, with the same work in another launch: about what fusing it saves of this kernel, as it "
-        "was timed. ncu runs kernels one by one; else the next one can start while this one ends. That fusing also "
-        "saves the time between kernels is not counted.",
-        silent="5 µs or longer.",
         check=_short,
         by_times=True,
         place=AT_KERNEL,

@@ -130,7 +130,7 @@ class _Maker:
         self.samples = _total(code.instructions, SAMPLES) if self.has(SAMPLES) else None
         self._findings: dict[int, tuple[str, ...]] = {}
         for finding in findings:
-            pc = finding.location.pc if finding.location is not None else None
+            pc = finding.place.pc if finding.place is not None else None
             if pc is not None:
                 self._findings[pc] = (*self._findings.get(pc, ()), finding.id)
         first = code.instructions[0].pc

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,11 +19,12 @@ from gpuprof.diagnose.arithmetic import (
 )
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.compute import FMA_WORK, PIPE_BUSY
-from gpuprof.diagnose.needs import ISSUE, MEMORY, UNIT_WORDS, WORK, Saving
+from gpuprof.diagnose.needs import ISSUE, MEMORY, WORK, Saving
 from gpuprof.diagnose.products import outer_products
-from gpuprof.diagnose.rule import AT_MATH, Rule, RuleVerdict, percent
+from gpuprof.diagnose.rule import AT_MATH, Rule, finding, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.field_types import Confidence
+from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.product_names import (
@@ -35,23 +36,14 @@ from gpuprof.model.product_names import (
     plain_library_type,
 )
 from gpuprof.model.sass_opcodes import matrix_opcode
-from gpuprof.model.session import Evidence
+from gpuprof.model.session import Evidence, Finding
 from gpuprof.model.torch_ranges import innermost_module, operator_name
-from gpuprof.units import WARP_THREADS, format_percent
+from gpuprof.units import WARP_THREADS
 
-FUSED_SHARE = percent("fused share", 80.0, "matrix multiplications are nearly all multiply-adds; few other kernels are")
-OUTER_PRODUCTS = percent(
-    "outer products",
-    80.0,
-    "the inner loop of a matrix multiplication does nothing else; scaling and sums around it are rare",
-)
-MULTIPLIES = percent(
-    "multiply-adds among instructions",
-    5.0,
-    "without tiles, each comes with two loads and a dozen instructions for addresses and the loop; where there are "
-    "fewer, they scale results or move constants",
-)
-FASTER = percent("tensor rate over the plain rate", 150.0, "less is lost again to moving operands into place")
+FUSED_SHARE = percent("fused-share", 80.0)
+OUTER_PRODUCTS = percent("outer-products", 80.0)
+MULTIPLIES = percent("multiply-adds", 5.0)
+FASTER = percent("tensor-rate", 150.0)
 
 _WITH_TENSOR_CORES = re.compile(r"\bRTX\b|\bT4G?\b")
 """Of compute capability 7.5, only products of these names have tensor cores."""
@@ -87,20 +79,22 @@ _TYPES = {
     ),
     "int8": _Type("INT8", (), {"tensor.int8": "INT8"}, opcodes=("IDP", "")),
 }
-_INT8_IN_FP32 = "int8 in fp32"
+_INT8_IN_FP32 = "int8-in-fp32"
 _BY_PATH = {**_TYPES, _INT8_IN_FP32: replace(_TYPES["fp32"], tensor={"tensor.int8": "INT8"})}
 """Those and integers of 8 bits that are converted and multiplied in FP32."""
 _BYTE = frozenset({"S8", "U8"})
-_MEMORY_WORDS = {"l1": "L1 or shared memory"}
+_PLACES = ("first", "second", "third")
+"""What the wording calls the types of inputs, the slowest first."""
 
 
 class _Product(Struct, frozen=True):
-    """A matrix product: its type, what says that it is one, and what is known of its arithmetic.
+    """A matrix product: its type, what shows that it is one, and what is known of its arithmetic.
 
-    `work` is its arithmetic of the peak of plain instructions, `use` the same or how busy their pipe is, whichever is
-    more; where neither is known, how busy the SM is, which is no less. `times` is the rate of the tensor cores over the
-    plain one, by what they take: the least and the most that a GPU of the architecture has, where it is not known which
-    one it is. `outer` is the share of outer products, where the code told.
+    `how` is the case of the wording that says what shows it. `work` is its arithmetic of the peak of plain
+    instructions, `use` the same or how busy their pipe is, whichever is more; if neither is known, how busy the SM is,
+    which is no less. `times` is the rate of the tensor cores over the plain one, by what they take: the least and the
+    most that a GPU of the architecture has, if it is not known which one it is. `outer` is the share of outer products
+    if the code is known.
     """
 
     path: str
@@ -123,22 +117,49 @@ class _Product(Struct, frozen=True):
         return "tensor.tf32" in self.times
 
 
-def _tensor_idle(case: Case) -> Iterator[RuleVerdict]:
+def _tensor_idle(case: Case) -> Iterator[Finding]:
     product = _product(case) if _may_multiply(case) and _tensor_cores_rest(case) else None
     if product is None or _is_bound_by_bytes(case, product):
         return
-    holds = _what_holds(case, product)
-    yield RuleVerdict(
-        headline=_headline(product),
-        why=f"{product.how} The tensor cores of this GPU do {_rates_text(case, product)}.{holds}",
-        advice=_advice(case, product),
+    limit = _limit(case, product)
+    rates = _rates(product)
+    change = _change(case, product)
+    yield finding(
+        case,
+        Cases(
+            headline=_headline(product),
+            why=(product.how, *_rate_cases(case, product, rates), *limit),
+            action=(change,),
+            advice=tuple(_advice(case, product, change)),
+        ),
+        amounts=tuple(_amounts(case, product, rates)),
+        labels=tuple(_labels(case, product, rates)),
         confidence=product.confidence,
         saving=_saving(case, product),
         evidence=tuple(_evidence(case, product)),
-        action=_action(case, product),
-        location=case.place_of_opcode(product.type.opcodes[0]),
-        settled=bool(holds),
+        place=case.place_of_opcode(product.type.opcodes[0]),
+        severity="info" if limit else None,
     )
+
+
+def _amounts(case: Case, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[Amount]:
+    for place, (_, times) in zip(_PLACES, rates, strict=False):
+        yield Amount(f"{place}_times", times)
+    for name, share in (("work", product.work), ("use", product.use), ("outer", product.outer)):
+        if share is not None:
+            yield Amount(name, share, "fraction")
+    busiest = _busiest_memory(case)
+    if busiest is not None:
+        yield Amount("busy", case.needs[busiest], "fraction")
+
+
+def _labels(case: Case, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[Label]:
+    yield Label("type", (product.type.name,))
+    for place, (inputs, _) in zip(_PLACES, rates, strict=False):
+        yield Label(place, (inputs,))
+    busiest = _busiest_memory(case)
+    if busiest is not None:
+        yield Label("unit", (busiest,))
 
 
 def _evidence(case: Case, product: _Product) -> Iterator[Evidence]:
@@ -150,15 +171,13 @@ def _evidence(case: Case, product: _Product) -> Iterator[Evidence]:
     elif pipe is not None:
         yield case.pipe_evidence(pipe, FMA_WORK.value)
     elif not case.kernel.pipes and product.use is not None:
-        metric = case.light_metric("sm")
-        yield Evidence(metric, 100 * product.use, "%", threshold=PIPE_BUSY.value, meaning="SM busy")
+        metric, threshold = case.light_metric("sm"), PIPE_BUSY.value
+        yield Evidence(metric, 100 * product.use, "%", threshold=threshold, role="unit-busy", of=("sm",))
     if product.outer is not None:
-        threshold = OUTER_PRODUCTS.value
-        yield Evidence(
-            EXECUTED, 100 * product.outer, "%", threshold=threshold, meaning="outer products in the hot code"
-        )
-    times = 100 * max(product.times.values())
-    yield Evidence("", times, "%", threshold=FASTER.value, meaning=f"tensor rate over the {product.type.name} rate")
+        threshold, role = OUTER_PRODUCTS.value, "outer-products-in-hot-code"
+        yield Evidence(EXECUTED, 100 * product.outer, "%", threshold=threshold, role=role)
+    times, of = 100 * max(product.times.values()), (product.type.name,)
+    yield Evidence("", times, "%", threshold=FASTER.value, role="tensor-over-plain", of=of)
 
 
 def _may_multiply(case: Case) -> bool:
@@ -190,26 +209,19 @@ def _product(case: Case) -> _Product | None:
     name = case.kernel.demangled
     library = plain_library_type(name)
     if library is not None:
-        return _of(case, library, "By its name it is a library's matrix multiplication without tensor cores.")
+        return _of(case, library, "by-library")
     in_code = outer_products(case.code)
     if in_code is not None and 100 * in_code.share >= OUTER_PRODUCTS.value:
-        how = (
-            f"{format_percent(in_code.share)} of the arithmetic in its hot code is outer products: a matrix "
-            "multiplication."
-        )
-        product = _of(case, in_code.path, how)
+        product = _of(case, in_code.path, "by-code")
         return replace(product, outer=in_code.share) if product is not None else None
     path = _busiest_type(case)
     if path is None or not _is_fused(case, path):
         return None
     if is_product_by_name(name) and is_only_a_convolution(name):
-        how = "By its name it is a convolution, which is a matrix multiplication if it has many channels."
-        return _of(case, path, how, "guess")
+        return _of(case, path, "by-convolution", "guess")
     if is_product_by_name(name):
-        return _of(case, path, "By its name it is a matrix multiplication, and its arithmetic is multiply-adds.")
-    product = _of(
-        case, path, "It looks like a matrix multiplication: nearly all of its arithmetic is multiply-adds.", "guess"
-    )
+        return _of(case, path, "by-name")
+    product = _of(case, path, "by-arithmetic", "guess")
     is_large = product is not None and product.work is not None and 100 * product.work >= FMA_WORK.value
     return product if path == "fp32" and in_code is None and is_large else None
 
@@ -329,27 +341,28 @@ def _is_bound_by_bytes(case: Case, product: _Product) -> bool:
     return all(dram > need for level in ("l2", "l1") if (need := case.needs.get(level)) is not None)
 
 
-def _what_holds(case: Case, product: _Product) -> str:
-    """Say what has to be repaired first; empty where the arithmetic is what the kernel runs into.
+def _limit(case: Case, product: _Product) -> tuple[str, ...]:
+    """Return the case that says what has to be repaired first; none if the arithmetic is the limit of the kernel.
 
     Memory that is as busy as the SM can be all that keeps the SM busy.
     """
     if product.use is None:
-        return " What limits the kernel now was not collected."
-    after = " Arithmetic is not the limit now:"
-    levels = {level: case.needs[level] for level in MEMORY if level in case.needs}
-    busiest = max(levels, key=lambda level: levels[level], default=None)
+        return ("limit-unknown",)
+    busiest = _busiest_memory(case)
     known = product.work is not None or bool(case.kernel.pipes)
     # L1 and shared memory bring the operands of the arithmetic, which tensor cores take in fewer and wider accesses.
     feeds = busiest == "l1" and product.in_tf32 and known and 100 * product.use >= FMA_WORK.value
-    if busiest is not None and not feeds and levels[busiest] > product.use + (TWO_PASSES if known else -TWO_PASSES):
-        unit = _MEMORY_WORDS.get(busiest, UNIT_WORDS[busiest])
-        busy, at_most = format_percent(levels[busiest]), format_percent(product.use)
-        return f"{after} {unit} is {busy} busy, arithmetic at most {at_most}."
+    margin = TWO_PASSES if known else -TWO_PASSES
+    if busiest is not None and not feeds and case.needs[busiest] > product.use + margin:
+        return ("l1-busier" if busiest == "l1" else "memory-busier",)
     # Of a busy SM, arithmetic is one part of several.
     if 100 * product.use < (FMA_WORK if known else PIPE_BUSY).value:
-        return f"{after} it is at most {format_percent(product.use)} of the peak."
-    return ""
+        return ("little-arithmetic",)
+    return ()
+
+
+def _busiest_memory(case: Case) -> str | None:
+    return max((level for level in MEMORY if level in case.needs), key=lambda level: case.needs[level], default=None)
 
 
 def _saving(case: Case, product: _Product) -> Saving | None:
@@ -364,97 +377,86 @@ def _saving(case: Case, product: _Product) -> Saving | None:
     bound = case.saving({**relieved, "l2": 0.0, "dram": 0.0})
     if product.work is not None:
         bound = bound.no_more_than(1.0 - product.work / product.most_times)
-    narrower = product.path == "fp32" and not product.in_tf32 and not has_inputs_of_16_bits(case.kernel.demangled)
-    stays = 0.5 if narrower else 1.0
+    stays = 0.5 if _change(case, product) == "narrower" else 1.0
     told = product.times["tensor.tf32"] if product.in_tf32 else max(product.times.values())
     fraction = min(
         case.saving({**relieved, "l2": stays, "dram": stays}).fraction, 1.0 - (product.work or product.use) / told
     )
-    reuse = "the same operand reuse"
-    told_with = f"inputs in TF32 and {reuse}" if product.in_tf32 else reuse
+    reuse = "same-operand-reuse"
+    assumes = ("tf32-inputs", reuse) if product.in_tf32 else (reuse,)
     if not {"dram", "l2"} & case.needs.keys():
         # What they need is most of what is left: anything smaller would be named in their place.
         bound = replace(bound, remains=())
-    return bound.if_held(fraction, told_with).only_if("the same multiplications in these types")
+    return bound.if_held(fraction, *assumes).only_if("same-multiplications-in-these-types")
 
 
-def _headline(product: _Product) -> str:
-    name = product.type.name
-    of_peak = f"{format_percent(product.work)} of the {name} peak" if product.work is not None else ""
+def _headline(product: _Product) -> tuple[str, ...]:
+    is_counted = product.work is not None
     if product.confidence == "guess":
-        return f"Tensor cores idle: {of_peak or f'{name} arithmetic'}, nearly all multiply-adds"
+        return ("multiply-adds-of-peak",) if is_counted else ("multiply-adds",)
     if product.path == _INT8_IN_FP32:
-        name = f"INT8 matrix multiplication in {name}"
-        return f"Tensor cores idle: {name}{f', {of_peak}' if of_peak else ''}"
-    return f"Tensor cores idle: {name} matrix multiplication {f'at {of_peak}' if of_peak else 'without them'}"
+        return (product.path, "of-peak") if is_counted else (product.path,)
+    return ("product", "at-peak" if is_counted else "without")
 
 
-def _rates_text(case: Case, product: _Product) -> str:
-    """Write how much more each input type does: "8 times as much per cycle in TF32, 16 times in BF16 or FP16"."""
-    names, times = product.type.tensor, product.times
-    types: dict[float, list[str]] = {}
-    for path in sorted(times, key=lambda name: (times[name], list(names).index(name))):
-        types.setdefault(times[path], []).append(names[path])
-    parts = [f"{rate:.2g} times {{}}in {' or '.join(inputs)}" for rate, inputs in types.items()]
-    text = ", ".join(part.format("as much per cycle " if not place else "") for place, part in enumerate(parts))
-    if _may_be_halved(case, product.path):
-        return f"at least {text}, or twice that: this product has no spec"
-    if case.recorded.hardware.is_known:
-        return text
-    return f"{text} on other products of its architecture; this one has no spec"
+def _rates(product: _Product) -> tuple[tuple[str, float], ...]:
+    """Return the types of inputs of the tensor cores, with how many times as fast they are, the slowest first."""
+    times, names = product.times, product.type.tensor
+    ranked = sorted(times, key=lambda path: (times[path], list(names).index(path)))
+    return tuple((names[path], times[path]) for path in ranked)
+
+
+def _rate_cases(case: Case, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[str]:
+    """Yield the cases of "8 times as much per cycle in TF32, 16 times in BF16 or FP16", and which GPUs do that."""
+    may_be_twice = _may_be_halved(case, product.path)
+    yield "least-rates" if may_be_twice else "rates"
+    before = None
+    for place, (_, times) in zip(_PLACES, rates, strict=False):
+        yield f"or-{place}" if times == before else place
+        before = times
+    if may_be_twice:
+        yield "or-twice"
+    else:
+        yield "of-product" if case.recorded.hardware.is_known else "of-other-products"
 
 
 def _work_evidence(case: Case, product: _Product) -> Evidence:
-    kind, percent_of_peak = product.type, 100 * (product.work or 0.0)
+    kind, work = product.type, product.work or 0.0
     if kind.counters is not None:
-        return peak_evidence(case, kind.name, kind.counters[0], percent_of_peak / 100, FMA_WORK.value)
+        return peak_evidence(case, kind.name, kind.counters[0], work, FMA_WORK.value)
     metric = WARP_OPCODES if product.path == "int8" else ""
-    return Evidence(metric, percent_of_peak, "%", threshold=FMA_WORK.value, meaning=f"{kind.name} work, of its peak")
+    return Evidence(metric, 100 * work, "%", threshold=FMA_WORK.value, role="work-of-peak", of=(kind.name,))
 
 
-def _action(case: Case, product: _Product) -> str:
-    if product.path == _INT8_IN_FP32:
-        return "Run the matrix multiplication on the tensor cores with its 8-bit inputs as they are"
+def _change(case: Case, product: _Product) -> str:
+    """Return the case of the wording that says which inputs the tensor cores should take."""
     if product.path != "fp32":
-        return f"Run the {product.type.name} matrix multiplication on the tensor cores"
+        return product.path
     if has_inputs_of_16_bits(case.kernel.demangled):
-        return "Run the matrix multiplication on the tensor cores with its 16-bit inputs as is"
-    if product.in_tf32:
-        return "Run the matrix multiplication on the tensor cores, in TF32 or 16 bits"
-    return "Run the matrix multiplication on the tensor cores, with 16-bit inputs"
+        return "inputs-of-16-bits"
+    return "tf32" if product.in_tf32 else "narrower"
 
 
-_ADVICE = {
-    "fp64": (
-        "The tensor cores multiply FP64 as accurately as DFMA does: cuBLAS (cublasDgemm), CUTLASS with "
-        "OpClassTensorOp, or mma.sync.m8n8k4 with .f64 in CUDA."
-    ),
-    "fp16": (
-        "The inputs stay as they are, and sums in FP32 are more accurate than now: {torch.matmul on the same "
-        "tensors, }tl.dot, cublasGemmEx with CUBLAS_COMPUTE_32F, CUTLASS with OpClassTensorOp, mma or wgmma in CUDA."
-    ),
-    "int8": (
-        "The sums are the same, exact in 32 bits: {torch._int_mm, }cublasGemmEx with CUDA_R_8I and CUBLAS_COMPUTE_32I, "
-        "CUTLASS with OpClassTensorOp, tl.dot on int8, mma or wgmma in CUDA."
-    ),
-    _INT8_IN_FP32: (
-        "Products and sums of 8-bit integers are exact in INT32, without conversions: {torch._int_mm, }cublasGemmEx "
-        "with CUDA_R_8I and CUBLAS_COMPUTE_32I, CUTLASS with OpClassTensorOp, tl.dot on int8, mma or wgmma in CUDA; "
-        "__dp4a where tiles are too small for them. Sums in FP32 are exact up to 2^24 alone."
-    ),
-}
-_IN_16_BITS = (
-    "Products of 16-bit inputs are exact on the tensor cores, and sums stay in FP32; only their order and rounding "
-    "differ from those of FFMA. Use {torch.matmul on the 16-bit tensors, }tl.dot, cublasGemmEx with "
-    "CUBLAS_COMPUTE_32F, CUTLASS, mma or wgmma in CUDA."
-)
-_OF_TORCH = re.compile(r"\{([^{}]*)\}")
-_MANTISSA = {"BF16": "7 bits of mantissa", "FP16": "10 bits and a small range"}
-
-
-def _advice(case: Case, product: _Product) -> str:
-    """Write it without what is between braces where nothing tells that PyTorch launched the kernel."""
-    return _OF_TORCH.sub(r"\1" if _may_be_torchs(case) else "", _advice_for_all(case, product))
+def _advice(case: Case, product: _Product, change: str) -> Iterator[str]:
+    """Yield the cases that say how, those on PyTorch only if it may have launched the kernel."""
+    is_torchs = _may_be_torchs(case)
+    if change == "narrower":
+        yield from _narrower_inputs(product)
+    yield change
+    if change == "fp64":
+        return
+    if is_torchs:
+        yield f"{change}-torch"
+    yield f"{change}-libraries"
+    if change == "narrower":
+        has_tf32 = ComputeKey("tensor.tf32", "fp32", "mma.sync") in case.recorded.hardware.rates
+        yield "no-faster-tf32" if has_tf32 else "sums-in-fp32"
+    if change == "tf32":
+        if is_torchs:
+            yield "torch-autocast"
+        yield "faster-still"
+        can_emulate = case.recorded.hardware.arch.name.startswith("sm_10")
+        yield "in-fp32-or-emulated" if can_emulate else "in-fp32"
 
 
 def _may_be_torchs(case: Case) -> bool:
@@ -465,55 +467,17 @@ def _may_be_torchs(case: Case) -> bool:
     return plain_library_type(name) is not None or is_torchs(name)
 
 
-def _advice_for_all(case: Case, product: _Product) -> str:
-    if product.path != "fp32":
-        return _ADVICE[product.path]
-    if has_inputs_of_16_bits(case.kernel.demangled):
-        return _IN_16_BITS
-    if not product.in_tf32:
-        inputs = [TENSOR_INPUTS[path] for path in TENSOR_INPUTS if path in product.times]
-        kept = " or ".join(f"{name} ({_MANTISSA[name]})" for name in inputs)
-        where = "on every GPU of this architecture" if _may_be_halved(case, product.path) else "here"
-        has_tf32 = ComputeKey("tensor.tf32", "fp32", "mma.sync") in case.recorded.hardware.rates
-        tf32 = f"; TF32 is not faster than FP32 {where}" if has_tf32 else ""
-        return (
-            f"If {kept} is accurate enough for the inputs instead of FP32's 23 bits: {{torch.autocast, or }}CUTLASS "
-            f"and mma in CUDA. Sums stay in FP32{tf32}."
-        )
-    emulated = (
-        ", or on this GPU nine products in BF16 (CUBLAS_COMPUTE_32F_EMULATED_16BFX9, from CUDA 12.9 on)"
-        if case.recorded.hardware.arch.name.startswith("sm_10")
-        else ""
-    )
-    return (
-        "TF32 rounds the inputs to 10 bits of mantissa instead of 23, with FP32's range and sums. Where that is "
-        "accurate enough: {torch.set_float32_matmul_precision('high') or torch.backends.cuda.matmul.allow_tf32 = True "
-        "(for convolutions torch.backends.cudnn.allow_tf32), }CUBLAS_COMPUTE_32F_FAST_TF32 in cuBLAS, tl.dot with "
-        "input_precision='tf32', CUTLASS, mma or wgmma in CUDA. {torch.autocast to }BF16 (7 bits) or FP16 is faster "
-        f"still. Where FP32 has to stay: three products in TF32 (3xTF32 in CUTLASS, 'tf32x3' in Triton){emulated}."
-    )
+def _narrower_inputs(product: _Product) -> tuple[str, ...]:
+    if "tensor.bf16" not in product.times:
+        return ("if-fp16",)
+    return ("if-bf16", "or-fp16") if "tensor.fp16" in product.times else ("if-bf16",)
 
 
 RULES = (
     Rule(
         "tensor-cores-idle",
-        "Matrix multiplication without tensor cores",
-        about="defect",
-        looks_at="The tensor pipe or the opcodes; the name, outer products in the hot code, or work of the FP32 peak "
-        "and how much of it is fused multiply-adds; the GPU's rates for FP32, FP16, FP64 or INT8 inputs.",
+        kind="defect",
         thresholds=(OUTER_PRODUCTS, MULTIPLIES, FUSED_SHARE, FMA_WORK, PIPE_BUSY, FASTER),
-        gain="1 − the largest of: arithmetic of the non-tensor peak ÷ (tensor rate ÷ non-tensor rate), with TF32's "
-        "rate where it is faster than FP32; and what DRAM and L2 need (half of it where inputs become 16 bits wide). "
-        "It holds with the same operand reuse, because larger tiles need less of DRAM and L2. Where L2 or DRAM are "
-        "busier than the arithmetic, or that is under 30 % of its peak (where no pipe is known: the SM under 60 %, or "
-        "L1 busier), arithmetic is not the limit yet and it is reported as a fact (`info`). In a trace the arithmetic "
-        "is what the operator asks for by the shapes of its inputs. A guess where neither the name nor "
-        "the code says a matrix multiplication, or the name says no more than a convolution: with one channel it is "
-        "none.",
-        silent="Tensor instructions ran, or nothing tells that none did; the tensor cores are not faster; DRAM is the "
-        "busiest memory and busier than the arithmetic (a product with a vector or few rows); under 80 % of the "
-        "arithmetic is fused, or under 5 % of the instructions are multiply-adds. Without a name or code that tells: "
-        "FP32 work under 30 % of its peak.",
         check=_tensor_idle,
         metrics=(WARP_OPCODES,),
         of_timelines=True,

@@ -43,31 +43,28 @@ def pipe_name(name: str) -> str:
     return name if name in ("tensor", "uniform") else name.upper()
 
 
-def beside_launch(duration_s: float) -> str:
-    """Say how long a short kernel takes beside its launch."""
-    return "less than its launch takes" if duration_s < LAUNCH_S else "about as long as its launch"
-
-
 class Saving(Struct, frozen=True):
     """What a repair saves of a kernel's time, and how far that holds.
 
     `fraction` is of the kernel's time. A `bound` follows from `remains`, what the units then still need; a saving of
-    kind `fixed-work` is smaller than that and holds with what `held` names as it is.
+    kind `conditional` is smaller than that and holds if what `assumes` names stays as it is.
     """
 
     fraction: float
     kind: GainKind
     remains: tuple[Remaining, ...] = ()
-    held: str | None = None
+    assumes: tuple[str, ...] = ()
 
-    def if_held(self, fraction: float, held: str) -> Saving:
-        """Return the lesser saving that holds only with something as it is: "the same instructions"."""
+    def if_held(self, fraction: float, *assumes: str) -> Saving:
+        """Return the lesser saving that holds only with something as it is: "same-instructions"."""
         fraction = min(1.0, max(0.0, fraction))
-        return replace(self, fraction=fraction, kind="fixed-work", held=held) if fraction < self.fraction else self
+        return (
+            replace(self, fraction=fraction, kind="conditional", assumes=assumes) if fraction < self.fraction else self
+        )
 
-    def only_if(self, held: str) -> Saving:
+    def only_if(self, *assumes: str) -> Saving:
         """Return the saving as one that holds only with something as it is, if it does not say so already."""
-        return self if self.held is not None else replace(self, kind="fixed-work", held=held)
+        return self if self.assumes else replace(self, kind="conditional", assumes=assumes)
 
     def no_more_than(self, fraction: float) -> Saving:
         """Return the saving under one more upper bound, such as the share of what the repair can touch."""

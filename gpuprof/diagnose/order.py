@@ -34,17 +34,17 @@ def numbered(findings: Iterable[Finding], kernel: int) -> list[Finding]:
 def about(finding: Finding) -> str:
     """Return what kind of statement a finding is: a defect, a limit or a symptom."""
     rule = rule_named(finding.rule)
-    return rule.about if rule is not None else "defect"
+    return rule.kind if rule is not None else "defect"
 
 
 def is_counted(finding: Finding) -> bool:
     """Tell whether a finding rests on counts alone: what it costs is not known."""
     rule = rule_named(finding.rule)
-    return finding.gain_kernel is None and rule is not None and not rule.by_times and rule.about != "symptom"
+    return finding.gain_kernel is None and rule is not None and not rule.by_times and rule.kind != "symptom"
 
 
 _KINDS = ("defect", "limit", "symptom")
-"""What can be repaired, what the kernel runs into because of it or without it, and what its warps then wait for."""
+"""What can be fixed, what the kernel runs into because of it or without it, and what its warps then wait for."""
 
 
 def _importance(finding: Finding) -> tuple[bool, float, bool, bool, bool, int, float]:
@@ -52,7 +52,7 @@ def _importance(finding: Finding) -> tuple[bool, float, bool, bool, bool, int, f
     if finding.severity == "info" and about(finding) == "limit":
         rank = _NEAR_ROOF
     rule = rule_named(finding.rule)
-    is_beside = rule is None or not rule.voids
+    is_beside = rule is None or not rule.invalidates
     gain = finding.gain_kernel or 0.0
     is_guess = finding.confidence == "guess"
     kind = _KINDS.index(about(finding))

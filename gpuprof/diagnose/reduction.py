@@ -19,25 +19,15 @@ from gpuprof.code.sass.operands import named, registers_of, sources, written
 from gpuprof.diagnose.arithmetic import opcode_counts
 from gpuprof.diagnose.case import EXECUTED, SHARED_STALLS, Case, opcode_of
 from gpuprof.diagnose.latency import NOTABLE
-from gpuprof.diagnose.rule import Rule, RuleVerdict, Threshold, TreePlace, percent
+from gpuprof.diagnose.rule import Rule, Threshold, TreePlace, finding, percent
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.session import Evidence
-from gpuprof.units import format_percent
+from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.session import Evidence, Finding
 
-ADDING = percent(
-    "threads that add, of those at the barriers",
-    33.0,
-    "a tree of 3 steps has 29 %, one of 8 steps 12 %; where every second thread works it is half",
-)
-STEPS = Threshold(
-    "barriers per block", 3.0, "barrier", reason="a single pass and its end take two; a tree takes one per step"
-)
-BARRIERS = percent(
-    "share of barriers",
-    2.0,
-    "a tree step is about 10 to 30 instructions; a tile of a matrix multiplication is a few hundred, with two barriers",
-)
+ADDING = percent("adding", 33.0)
+STEPS = Threshold("steps", 3.0, "barrier")
+BARRIERS = percent("barriers", 2.0)
 
 _COMBINING = (
     "FADD", "FMNMX", "FSEL", "DADD", "DMNMX", "IADD", "IADD3", "VIADD", "IMNMX", "VIMNMX", "LOP3", "SEL", "HADD2",
@@ -52,19 +42,6 @@ _OTHER_WAYS = ("LDGSTS", "ATOMS", "UBLKCP", "UTMALDG", "LDSM")
 """Opcodes that fill, update or read shared memory another way: then few stores tell nothing."""
 _LATER = 24
 """So many instructions after its store a step has its barrier at the latest."""
-
-
-_WHY = (
-    "Each step stores its sums to shared memory, and all threads wait at a barrier before half as many go on. Threads "
-    "of a warp can exchange values in registers, without memory and without a barrier."
-)
-_ACTION = "Reduce in registers and by warp shuffles: one barrier, not one per step"
-_ADVICE = (
-    "Let each thread add several elements in registers first. Then reduce the warp with __shfl_down_sync (for "
-    "integers __reduce_add_sync, from compute capability 8.0 on), store one sum per warp, and let the first warp add "
-    "those after a single barrier. cub::BlockReduce does all of this, cooperative_groups::reduce the part within a "
-    "warp."
-)
 _PER_SECOND = ".per_second"
 _ACCESSES = tuple(
     tuple(f"{name.format(what)}{rate}" for rate in ("", _PER_SECOND) for what in ("ld", "st"))
@@ -82,7 +59,7 @@ _LEAST_WARPS = 8
 """In smaller blocks a tree stores as often as kernels do whose warps all store 3, 4 or 6 times."""
 
 
-def _reduction(case: Case) -> Iterator[RuleVerdict]:
+def _reduction(case: Case) -> Iterator[Finding]:
     if not case.stalls:
         yield from _tree_without_waits(case)
         return
@@ -92,51 +69,47 @@ def _reduction(case: Case) -> Iterator[RuleVerdict]:
     share = tree.barriers * case.stall("barrier") + tree.accesses * case.stall(*SHARED_STALLS)
     if 100 * share < NOTABLE.value:
         return
-    shown = [reason for reason in ("barrier", *SHARED_STALLS) if case.stall(reason) > 0]
-    yield RuleVerdict(
-        headline=(f"Shared-memory reduction: {format_percent(tree.adding)} of threads at its barriers add a value"),
-        why=_WHY,
-        advice=_ADVICE,
+    yield finding(
+        case,
+        amounts=(Amount("adding", tree.adding, "fraction"),),
         confidence=tree.confidence,
         saving=case.saving_of_wait(share),
-        evidence=(
-            Evidence(tree.metric, 100 * tree.adding, "%", threshold=ADDING.value, meaning=ADDING.name),
-            *(
-                (Evidence("", tree.steps, "barrier", threshold=STEPS.value, meaning=STEPS.name),)
-                if tree.steps is not None
-                else ()
-            ),
-            *(item for reason in shown for item in case.stall_evidence(reason, None)),
-        ),
-        action=_ACTION,
-        location=case.place(lambda instruction: tree.samples.get(instruction.pc, 0.0)),
+        evidence=tuple(_evidence(case, tree)),
+        place=case.place(lambda instruction: tree.samples.get(instruction.pc, 0.0)),
     )
 
 
-def _tree_without_waits(case: Case) -> Iterator[RuleVerdict]:
-    """Say that shared memory is accessed as a tree does, where the report tells nothing of the time that it costs."""
+def _evidence(case: Case, tree: _Tree) -> Iterator[Evidence]:
+    yield Evidence(tree.metric, 100 * tree.adding, "%", threshold=ADDING.value, role=ADDING.name)
+    if tree.steps is not None:
+        yield Evidence("", tree.steps, "barrier", threshold=STEPS.value, role=STEPS.name)
+    for reason in ("barrier", *SHARED_STALLS):
+        if case.stall(reason) > 0:
+            yield from case.stall_evidence(reason, None)
+
+
+def _tree_without_waits(case: Case) -> Iterator[Finding]:
+    """Yield a finding if shared memory is accessed as a tree does and the report has no times."""
     warps, blocks = case.warps_per_block, case.blocks
     if case.busiest_need is not None or not warps or not blocks:
         return
     for names in _ACCESSES:
         loads, stores = (_count(case, name) for name in names[:2]) if case.can_have(names) else (None, None)
-        if loads is None or stores is None:
+        if loads is None or stores is None or not _accesses_as_a_tree(loads / blocks, stores / blocks, warps):
             continue
-        steps = round(math.log2(case.threads_per_block or 1))
-        if not _accesses_as_a_tree(loads / blocks, stores / blocks, warps):
-            continue
-        yield RuleVerdict(
-            headline=f"Shared-memory reduction: blocks of {warps} warps store {stores / blocks:.0f} times, like a "
-            f"tree of {steps} steps",
-            why=f"{_WHY} The cost of the barriers was not collected.",
-            advice=_ADVICE,
-            confidence="inferred",
-            saving=None,
-            evidence=(
-                Evidence("", stores / blocks, "inst", threshold=None, meaning="shared-memory stores per block"),
-                Evidence("", loads / blocks, "inst", threshold=None, meaning="shared-memory loads per block"),
+        yield finding(
+            case,
+            Cases(headline=("by-accesses",), why=("main", "no-waits")),
+            amounts=(
+                Amount("warps", warps, "warp"),
+                Amount("stores", stores / blocks),
+                Amount("steps", round(math.log2(case.threads_per_block or 1)), "step"),
             ),
-            action=_ACTION,
+            confidence="inferred",
+            evidence=(
+                Evidence("", stores / blocks, "inst", threshold=None, role="stores-per-block"),
+                Evidence("", loads / blocks, "inst", threshold=None, role="loads-per-block"),
+            ),
         )
         return
 
@@ -310,19 +283,8 @@ def _tree_in_opcodes(case: Case) -> _Tree | None:
 RULES = (
     Rule(
         "reduction-tree",
-        "Step-by-step reduction through shared memory",
-        about="defect",
-        looks_at="Code that stores to shared memory what it combined from values loaded there, followed by a barrier; "
-        "how many threads do so of those at the barrier. Without code: shared-memory stores over barriers in the "
-        "opcode histograms, as a guess. Where the report has no times: as many shared-memory stores per block of 8, "
-        "16 or 32 warps as a tree over all of its threads has, 2 × warps + 4 or 7 × warps − 1, and as many loads.",
+        kind="defect",
         thresholds=(ADDING, STEPS, BARRIERS, NOTABLE),
-        gain="min(share × working time, (1 − issue slots used) × working time, 1 − largest need of a unit), with the "
-        "same instructions and other stalls; share is the stall at barriers, for the part of them that is of the "
-        "reduction, and in the queue of shared memory where all barriers are.",
-        silent="Shuffles, values that are stored as they were loaded (scans, sorts, transposes), more than a third of "
-        "the threads add, fewer than 3 barriers per block, these stalls are under 20 %, or warp states were not "
-        "collected and busy fractions were.",
         check=_reduction,
         metrics=(WARP_OPCODES, THREAD_OPCODES),
         place=TreePlace(("barrier", *SHARED_STALLS), "unit"),

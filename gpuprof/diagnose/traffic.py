@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from gpuprof.diagnose.case import REQUESTS, WAVEFRONTS, WELL_USED, Case
 from gpuprof.diagnose.needs import LAUNCH, Saving
+from gpuprof.model.findings import CaseName
 from gpuprof.model.session import Evidence, Traffic
-from gpuprof.units import SECTOR_BYTES, WARP_THREADS, format_si, spaced
+from gpuprof.units import SECTOR_BYTES, WARP_THREADS
 
 EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
 ALL_SECTORS = "memory_l2_theoretical_sectors_global"
@@ -21,9 +22,9 @@ SHARED_CONFLICTS_BY_KIND = tuple(
 )
 GLOBAL_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
 SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
-CONFLICT_SHARE = "conflict share"
-"""What evidence of bank conflicts calls their share of the passes."""
-OTHER_WAITS = "the other stalls unchanged"
+CONFLICT_SHARE = "conflict-share"
+"""The role of evidence of bank conflicts: their share of the wavefronts."""
+OTHER_WAITS = "other-stalls-unchanged"
 _ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
 IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
@@ -56,16 +57,16 @@ def counted_sectors(case: Case) -> CountedSectors | None:
     """What NVIDIA's instrumentation counts: sectors beyond those that the same bytes would need if contiguous."""
     total, excess, ideal = case.number(ALL_SECTORS), case.number(EXCESS_SECTORS), case.number(IDEAL_SECTORS)
     if total is not None and excess is not None:
-        evidence = (*case.metric(EXCESS_SECTORS, "excess sectors", "sector"), *_all_sectors(case))
+        evidence = (*case.metric(EXCESS_SECTORS, "excess-sectors", "sector"), *_all_sectors(case))
         return CountedSectors(excess, total, evidence)
     if total is not None and ideal is not None:
-        evidence = (*_all_sectors(case), *case.metric(IDEAL_SECTORS, "of which needed", "sector"))
+        evidence = (*_all_sectors(case), *case.metric(IDEAL_SECTORS, "needed-sectors", "sector"))
         return CountedSectors(total - ideal, total, evidence)
     return None
 
 
 def _all_sectors(case: Case) -> tuple[Evidence, ...]:
-    return case.metric(ALL_SECTORS, "sectors of global accesses", "sector")
+    return case.metric(ALL_SECTORS, "sectors", "sector")
 
 
 def request_sectors(case: Case, what: str) -> float | None:
@@ -80,9 +81,9 @@ def counted_request_sectors(case: Case, what: str) -> float | None:
     return sectors / requests if sectors and requests else None
 
 
-def part_text(part: float, whole: float) -> str:
-    """Write a count of all: "120 of 2 000", "28.4 M of 31.9 M"."""
-    return " of ".join(spaced(count) if whole < _MANY else format_si(count, "") for count in (part, whole))
+def counts_case(total: float) -> CaseName:
+    """Return the case of a headline that writes counts of so many: "120 of 2 000", "28.4 M of 31.9 M"."""
+    return "shared/counts" if total < _MANY else "shared/large-counts"
 
 
 def ideal_bytes(case: Case) -> float | None:
@@ -189,11 +190,11 @@ def has_bulk_copies(case: Case) -> bool:
     return _is_of(case, _HOPPER)
 
 
-def copies_ahead(case: Case) -> str:
-    """Say by what a program for this GPU fetches its next tile while it computes."""
+def copies_ahead_case(case: Case) -> str:
+    """Return the case of the shared wording that says by what a program for this GPU fetches its next tile."""
     if not _is_of(case, _AMPERE):
-        return "into registers"
-    return "cp.async, TMA; num_stages in Triton" if has_bulk_copies(case) else "cp.async; num_stages in Triton"
+        return "shared/ahead-in-registers"
+    return "shared/ahead-by-tma" if has_bulk_copies(case) else "shared/ahead-by-cp-async"
 
 
 def _is_of(case: Case, first: float) -> bool:

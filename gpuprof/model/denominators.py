@@ -6,7 +6,7 @@ gpuprof itself takes from the report (an at-clock ceiling of `peak_sustained`) c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from gpuprof.model.field_types import Disagreement
 from gpuprof.model.implied import DRAM_CLOCK_DRIFT, Implied, ImpliedPeaks
 from gpuprof.model.l2_slices import ATTRIBUTE
 from gpuprof.model.recorded import plausible
-from gpuprof.model.session import Denominator, Device
+from gpuprof.model.session import Denominator
 from gpuprof.units import format_binary, format_si
 
 TOLERANCE = 0.02
@@ -27,9 +27,7 @@ _MEMORY_TOLERANCE = 0.12
 _SPARSITY = 2.0
 """Structured sparsity doubles the rate of a matrix instruction."""
 _OTHER_CLOCK = "the spec has another clock than this GPU"
-_ANOTHER_GPU = ("product", "units")
 _MOST_NAMED = 3
-_MOST_TOLD = 3
 
 
 class _Check(Struct, frozen=True):
@@ -66,26 +64,6 @@ def audited(device: int, peaks: ImpliedPeaks, hardware: Hardware) -> tuple[Denom
     """Return every peak of the spec that the report can be held against, with the likely reason where they differ."""
     checks = (check for check in _checks(peaks, hardware) if plausible(check.implied.value) and check.specified > 0)
     return tuple(_denominator(device, check, peaks, hardware) for check in checks)
-
-
-def told(device: Device, denominators: Iterable[Denominator]) -> Iterator[str]:
-    """Write a sentence where a report is of another product than its spec, or of a part of one, with both numbers."""
-    reasons: dict[str, list[Denominator]] = {}
-    for check in denominators:
-        if check.device == device.id and check.disagreement in _ANOTHER_GPU:
-            reasons.setdefault(check.reason or check.disagreement, []).append(check)
-    gpu, spec = (
-        device.name or f"GPU {device.id}",
-        f"the spec {device.spec}" if device.spec else "its architecture's spec",
-    )
-    for reason, checks in reasons.items():
-        numbers = ", ".join(map(_numbers, checks[:_MOST_TOLD]))
-        more = f" and {len(checks) - _MOST_TOLD} more" if len(checks) > _MOST_TOLD else ""
-        yield f"{gpu} differs from {spec}: {numbers}{more}. {reason[:1].upper()}{reason[1:]}."
-
-
-def _numbers(check: Denominator) -> str:
-    return f"{check.unit} {amount(check.implied, check.measure)} against {amount(check.specified, check.measure)}"
 
 
 def amount(value: float, measure: str) -> str:

@@ -10,8 +10,10 @@ Severity = Literal["high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 Confidence = Literal["measured", "inferred", "guess"]
 CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
-GainKind = Literal["bound", "fixed-work"]
+GainKind = Literal["bound", "conditional"]
 """How far a gain holds: as an upper bound, or for what is held fixed."""
+Bound = Literal["at-least", "at-most"]
+"""Whether a fraction is only a lower or an upper bound."""
 RunState = Literal["at-roof", "limited", "waiting", "unfilled", "short", "set-up", "void", "open"]
 """What the state of a run is called."""
 CeilingOrigin = Literal["rated", "at-clock", "measured"]
@@ -30,7 +32,6 @@ JudgedPart = Literal["all", "steps", "repetition"]
 RooflineBound = Literal["memory", "compute"]
 ThroughputUnit = Literal["sm", "memory", "dram", "l2", "l1"]
 THROUGHPUT_UNITS: tuple[ThroughputUnit, ...] = get_args(ThroughputUnit)
-ThroughputBound = Literal["at-least", "at-most"]
 StallFamily = Literal["counter", "sampled", "sampled-not-issued"]
 Language = Literal["source", "sass"]
 

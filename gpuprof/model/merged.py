@@ -43,7 +43,7 @@ def merged(session: Session, launches: Launches) -> Session | None:
     kernels = tuple(
         _as_one(group, launches, busy) if len(group) > 1 else launches.profile(group[0]) for group in groups
     )
-    return replace(session, kernels=kernels, verdict=None, opportunities=())
+    return replace(session, kernels=kernels, verdict=None, recommendations=())
 
 
 def _as_one(places: Sequence[int], launches: Launches, busy: float) -> KernelProfile:

@@ -80,7 +80,7 @@ def narrowed(session: Session, kernels: Iterable[KernelProfile]) -> Session:
         session,
         kernels=chosen,
         verdict=None,
-        opportunities=(),
+        recommendations=(),
         run=session.run if whole else run_of(session),
     )
 

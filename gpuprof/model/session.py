@@ -1,4 +1,4 @@
-"""The result of an analysis: the JSON contract, version 2. Reader, writer and schema follow from these types.
+"""The result of an analysis: the JSON contract, version 3. Reader, writer and schema follow from these types.
 
 Base SI units, the unit in the name. None means missing, and `missing` says why; zero means measured zero.
 """
@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from gpuprof.hardware.specs import Basis, Level
 from gpuprof.hardware.trust import Trust
 from gpuprof.model.field_types import (
+    Bound,
     ByteAmount,
     ByteCount,
     BytesPerSecond,
@@ -40,17 +41,17 @@ from gpuprof.model.field_types import (
     Severity,
     StallFamily,
     StripKind,
-    ThroughputBound,
     ThroughputUnit,
     Whole,
     Word,
     about,
 )
+from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.recorded import Dim3, GpuSamples, Missing
 from gpuprof.model.sources import SURVEY_MARK, SourceKindName, kind_named
 
-SchemaVersion = Literal[1, 2]
-SCHEMA_VERSION: SchemaVersion = 2
+SchemaVersion = Literal[3]
+SCHEMA_VERSION: SchemaVersion = 3
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -175,7 +176,7 @@ class Throughput(Struct, frozen=True):
     unit: Annotated[ThroughputUnit, about("hardware unit; memory: caches, their links and DRAM together")]
     fraction: Annotated[Fraction, about("of the peak")]
     definition: Annotated[str | None, about("what it is a fraction of, where not of all elapsed cycles")] = None
-    bound: Annotated[ThroughputBound | None, about("whether it is only a lower or an upper bound")] = None
+    bound: Annotated[Bound | None, about("whether it is only a lower or an upper bound")] = None
 
     @property
     def is_exact(self) -> bool:
@@ -324,6 +325,8 @@ class Evidence(Struct, frozen=True):
     unit: Annotated[str, about("unit of value and threshold")]
     threshold: Annotated[Number | None, about("what the value is compared with; null for context")]
     meaning: Annotated[str, about("what the value is, in words")] = ""
+    role: Annotated[str, about("what the value is: the name of it, or of its threshold, in the rule's wording")] = ""
+    of: Annotated[tuple[str, ...], about("what it is of, such as a pipe or a stall reason", most=100)] = ()
 
 
 class Location(Struct, frozen=True, kw_only=True):
@@ -347,31 +350,40 @@ class Finding(Struct, frozen=True, kw_only=True):
     """One thing that a rule found. Gains are fractions of time; None where none can be told.
 
     A gain of kind `bound` is at most what a fix saves: `remains` is what the untouched units then still need. One of
-    kind `fixed-work` holds while what `held` names stays the same. A finding with a `cause` goes when that is fixed.
+    kind `conditional` holds while what `held` names stays the same. A finding with a `cause` goes when that is fixed.
     """
 
     id: Annotated[Word, about("its id in the session: kernel, rule, and a number where a rule has several")] = ""
     rule: Annotated[Word, about("id of the rule")]
     severity: Annotated[Severity, about("by what fixing it saves; info: nothing to fix")]
     confidence: Annotated[Confidence, about("how sure it is")]
-    headline: Annotated[str, about("what was found")]
-    why: Annotated[str, about("why it costs time")]
+    subject: Annotated[Word | None, about("unit, pipe, memory level, limiter or resource that it is about")] = None
+    headline: Annotated[str, about("what was found")] = ""
+    why: Annotated[str, about("why it costs time")] = ""
     evidence: Annotated[tuple[Evidence, ...], about("what it rests on", most=100)]
     action: Annotated[str, about("what to change, in one sentence")] = ""
-    advice: Annotated[str, about("what to change, and how")]
-    location: Annotated[Location | None, about("where")]
+    advice: Annotated[str, about("what to change, and how")] = ""
+    place: Annotated[Location | None, about("where")]
     gain_kernel: Annotated[Gain | None, about("what fixing it saves of the kernel's time")]
     gain_total: Annotated[Gain | None, about("what fixing it saves of the run's time")]
     gain_kind: Annotated[GainKind | None, about("whether that is an upper bound; null without a gain")] = None
     held: Annotated[str | None, about("what is held fixed, where it is not an upper bound")] = None
+    assumes: Annotated[tuple[str, ...], about("names of what is held fixed", most=100)] = ()
     remains: Annotated[tuple[Remaining, ...], about("what the units still need after it, most first", most=100)] = ()
     cause: Annotated[Word | None, about("id of the finding of this kernel that explains it")] = None
     everywhere: Annotated[
         bool, about("whether it is of the run, and its kernel not its place: copies, or pauses over many kernels")
     ] = False
+    cases: Annotated[Cases, about("what is said of it, by cases of the rule's wording")] = Cases()
+    amounts: Annotated[tuple[Amount, ...], about("numbers that are said of it", most=100)] = ()
+    labels: Annotated[tuple[Label, ...], about("names that are said of it, such as of units", most=100)] = ()
+
+    def amount(self, name: str) -> float | None:
+        """Return the value of an amount by its name."""
+        return next((amount.value for amount in self.amounts if amount.name == name), None)
 
 
-class Opportunity(Struct, frozen=True, kw_only=True):
+class Recommendation(Struct, frozen=True, kw_only=True):
     """One thing to change, in all kernels that it helps, the most worthwhile first."""
 
     id: Annotated[Word, about("its id in the session: the rule, and a number where that comes again")]
@@ -380,7 +392,7 @@ class Opportunity(Struct, frozen=True, kw_only=True):
     kernels: Annotated[tuple[Whole, ...], about("ids of their kernels")]
     headline: Annotated[str, about("what was found in the first of them")]
     action: Annotated[str, about("what to change, in one sentence")]
-    location: Annotated[Location | None, about("where, in the first of them")]
+    place: Annotated[Location | None, about("where, in the first of them")]
     severity: Annotated[Severity, about("of the first of them")]
     confidence: Annotated[Confidence, about("how sure the first of them is")]
     gain_total: Annotated[Gain | None, about("what it saves of the run's time; null without durations")]
@@ -388,16 +400,24 @@ class Opportunity(Struct, frozen=True, kw_only=True):
     gain_kind: Annotated[GainKind | None, about("whether the gain is an upper bound")]
     held: Annotated[str | None, about("what is held fixed, where it is not an upper bound")]
     set_up: Annotated[bool, about("whether all of its kernels only set up what others use")]
+    assumes: Annotated[tuple[str, ...], about("names of what is held fixed", most=100)] = ()
 
 
 class RunVerdict(Struct, frozen=True, kw_only=True):
-    """The state of what takes the time, in a sentence and in numbers."""
+    """The state of what takes the time: of the kernel that takes most of it."""
 
-    sentence: Annotated[str, about("the state of the kernel that takes most time")]
+    sentence: Annotated[str, about("the state of the kernel that takes most time")] = ""
     kernel: Annotated[Whole | None, about("id of that kernel")]
     state: Annotated[RunState, about("what its state is called")]
+    subject: Annotated[Word | None, about("unit or compute path that is closest to its ceiling")] = None
     ceiling: Annotated[str | None, about("the ceiling that the fraction is of")]
     fraction: Annotated[Fraction | None, about("how close it is to that ceiling")]
+    bound: Annotated[Bound | None, about("whether the fraction is only a bound of it")] = None
+    cause: Annotated[Word | None, about("id of the finding that the state rests on")] = None
+    explains_limit: Annotated[bool, about("whether that finding is why the unit is so busy")] = False
+    place: Annotated[Location | None, about("where, in the code")] = None
+    run_finding: Annotated[Word | None, about("id of a finding on the run that matters more than any kernel")] = None
+    case: Annotated[Word | None, about("the sentence that says the state")] = None
     notes: Annotated[tuple[str, ...], about("notes on the whole, in sentences", most=100)] = ()
     unknown: Annotated[str | None, about("what cannot be told of it, and why")] = None
     command: Annotated[str | None, about("the command that would collect what is missing")] = None
@@ -790,8 +810,8 @@ class Session(Struct, frozen=True, kw_only=True):
     ceilings: Annotated[tuple[Ceiling, ...], about("limits that percentages refer to", most=1_000)]
     kernels: Annotated[tuple[KernelProfile, ...], about("launches, or groups of equal launches")]
     timeline: Annotated[Timeline | None, about("what traces tell; null without one")] = None
-    verdict: Annotated[RunVerdict | None, about("the state of the run; null in sessions of version 1")] = None
-    opportunities: Annotated[tuple[Opportunity, ...], about("what to change, the most worthwhile first")] = ()
+    verdict: Annotated[RunVerdict | None, about("the state of the run; null before it is judged")] = None
+    recommendations: Annotated[tuple[Recommendation, ...], about("what to change, the most worthwhile first")] = ()
     run: Annotated[RunTotals | None, about("the whole run's totals; null where the kernels are all of it")] = None
     denominators: Annotated[
         tuple[Denominator, ...], about("facts of the specs that could be checked against the reports", most=1_000)

@@ -29,6 +29,7 @@ from gpuprof.present.console_parts import Sheet
 from gpuprof.present.session_text import count_text
 from gpuprof.review.contract import CodeFinding, KernelArgument, ReviewedKernel
 from gpuprof.units import ARROW
+from gpuprof.words.sentences import without_stop
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -206,7 +207,7 @@ def _card(told: BlockFinding, sheet: Sheet) -> Iterator[Text]:
     finding = told.finding
     yield from finding_lines(told, sheet, cut=False)
     yield sheet.field("why", finding.why)
-    if finding.advice and finding.advice.rstrip(".") != finding.action.rstrip("."):
+    if finding.advice and without_stop(finding.advice) != without_stop(finding.action):
         yield sheet.field("how", finding.advice)
     evidence = list(evidence_texts(finding))
     if evidence:

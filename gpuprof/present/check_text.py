@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from gpuprof.model.recorded import dims_text
 from gpuprof.present.check_blocks import Block, blocks_of, file_name
-from gpuprof.present.finding_text import value_text
 from gpuprof.present.session_text import count_text
 from gpuprof.review.contract import (
     CodeAccess,
@@ -20,11 +19,11 @@ from gpuprof.review.contract import (
     SpillCount,
 )
 from gpuprof.units import format_binary, format_percent, significant
+from gpuprof.words.finding_text import value_text
+from gpuprof.words.sentences import without_stop
 
 NOT_KNOWN = "not known"
 _LISTED = 3
-_DYNAMIC = ", at most: it uses dynamic shared memory"
-"""What the sentence on occupancy says where the launch has to take more than the code declares."""
 _LARGEST = 1e30
 """As the contract has it: what is larger, or not finite, is not a number of anything."""
 
@@ -138,12 +137,12 @@ def occupancy_text(kernel: ReviewedKernel, *, step: bool = True) -> str:
     if not is_number(occupancy.fraction):
         return f"occupancy {NOT_KNOWN}"
     limits = f" by {' and '.join(occupancy.limiters)}" if occupancy.limiters else ""
-    most = "at most " if _DYNAMIC in occupancy.sentence else ""
+    most = "at most " if occupancy.needs_dynamic else ""
     return f"occupancy {most}{format_percent(occupancy.fraction)}{limits}{_next_step(occupancy) if step else ''}"
 
 
 def _next_step(occupancy: CodeOccupancy) -> str:
-    return f": {occupancy.steps[0].sentence.rstrip('.')}" if occupancy.steps else ""
+    return f": {without_stop(occupancy.steps[0].sentence)}" if occupancy.steps else ""
 
 
 def launch_text(kernel: ReviewedKernel) -> str:

@@ -13,21 +13,22 @@ from msgspec import Struct
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import TIMES, ComparedSide, Comparison, KernelChange, RunCondition
 from gpuprof.present.compare_console_gate import gate_lines
-from gpuprof.present.compare_console_kernel import change_lines, file_name
+from gpuprof.present.compare_console_kernel import change_lines
 from gpuprof.present.compare_console_table import limited, rows_of, table_lines
-from gpuprof.present.compare_text import quantity_text
 from gpuprof.present.console_parts import Sheet, print_blocks
+from gpuprof.present.file_names import file_name
 from gpuprof.present.session_text import count_text
 from gpuprof.units import format_si
+from gpuprof.words.comparison_verdicts import quantity_text
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
 _SCREEN, _LEAST_ROWS = 29, 3
-"""Lines of a screen, but for the one that says what to type next; kernels that it has where that is possible."""
+"""Lines of a screen without the one with the next command; kernels that it shows at least, if that is possible."""
 _SIDE, _LEAST_FILE = 6, 24
-"""Columns of what a side is called, and of a file where there is little room."""
+"""Columns of the name of a side, and of a file if there is little room."""
 
 
 class _Brief(Struct, frozen=True):
@@ -57,7 +58,7 @@ def print_comparison(
     """Print the verdict and a table of the first `top` kernels that changed (0: of all kernels).
 
     Without `top` it has as many rows as a screen of 30 lines leaves. With `verbose` nothing is left out, and each
-    kernel that changed follows in depth; with `chosen`, where the user named kernels, each of them.
+    kernel that changed follows in depth; with `chosen`, if the user named kernels, each of them.
     """
     sheet, comparison = Sheet.of(console), compared.comparison
     in_depth = verbose or chosen
@@ -165,7 +166,7 @@ def _sides(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterat
 
 
 def _names(comparison: Comparison, side: ComparedSide) -> list[str]:
-    """Return the files of a side without their folders, where no two are called the same then."""
+    """Return the files of a side without their folders, if no two have the same name then."""
     every = dict.fromkeys((*comparison.base.files, *comparison.new.files))
     names = {file_name(file) for file in every}
     return [file_name(file) for file in side.files] if len(names) == len(every) else list(side.files)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from gpuprof.comparison.contract import Gate, GateCheck, KernelChange
 from gpuprof.present.compare_console_table import limited
-from gpuprof.present.compare_text import gate_text
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.session_text import count_text
+from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 _STYLES = {"regression": "red", "unclear": "yellow", "not-compared": "yellow", "accepted": "dim"}
 _ORDER = ("regression", "unclear", "not-compared", "accepted")
-_DOUBTS = {"unclear": "unclear", "not-compared": "not compared"}
+_DOUBTS = ("unclear", "not-compared")
 _NAME, _NAMED, _LIMIT = 40, 2, 40
 """Columns of a kernel's name; up to how many kernels are named together; columns of a limit."""
 
@@ -26,7 +26,7 @@ def gate_lines(
 ) -> Iterator[Text]:
     """Yield an empty line, the result and, one by one, what it comes from; of the rest how many kernels they are of.
 
-    `most` is how many checks are told one by one, each in up to `lines`; None: all, whole.
+    `most` is how many checks are listed, each in up to `lines`; None: all, whole.
     """
     from rich.text import Text
 
@@ -41,17 +41,22 @@ def gate_lines(
         return
     if len(told) > most:
         yield sheet.paragraph(f"… and {count_text(len(told) - most, 'more check')}: -v shows all", "dim", 2)
-    for word, what in _DOUBTS.items():
+    for word in _DOUBTS:
         if word not in _telling(gate):
             doubted = [check for check in checks if check.word == word]
             if doubted:
                 yield limited(
-                    sheet, f"{what}: {_folded(doubted, labels, sheet)}; -v says why", lines, "yellow", 2, hang=2
+                    sheet,
+                    f"{CHECK_WORDS[word]}: {_folded(doubted, labels, sheet)}; -v says why",
+                    lines,
+                    "yellow",
+                    2,
+                    hang=2,
                 )
 
 
 def _telling(gate: Gate) -> tuple[str, ...]:
-    """Return the words of the checks to tell one by one: regressions, or else what failed in their place."""
+    """Return the results of the checks to list: regressions, or else what failed in their place."""
     is_regression = any(check.word == "regression" for check in gate.checks)
     return ("regression", "accepted") if gate.passed or is_regression else ("unclear", "not-compared", "accepted")
 
@@ -59,12 +64,12 @@ def _telling(gate: Gate) -> tuple[str, ...]:
 def _text(check: GateCheck, labels: Mapping[int, str], sheet: Sheet) -> str:
     kernel = f"{_name(check, labels, sheet)}: " if check.kernel is not None else ""
     reason = f"; {check.accepted}" if check.accepted else ""
-    return f"{check.word.replace('-', ' ')}: {kernel}{check.sentence}{reason}"
+    return f"{CHECK_WORDS.get(check.word, check.word)}: {kernel}{check.sentence}{reason}"
 
 
 def _name(check: GateCheck, labels: Mapping[int, str], sheet: Sheet) -> str:
     if check.kernel is None:  # a limit for some kernels, of which there are none, or one on the run
-        return "no kernel" if "=" in check.limit else "the run"
+        return "no kernel" if check.pattern is not None else "the run"
     return sheet.fitted(labels.get(check.kernel, f"#{check.kernel}"), min(_NAME, sheet.width // 3))
 
 

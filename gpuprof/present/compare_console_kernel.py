@@ -12,16 +12,17 @@ from gpuprof.comparison.contract import (
     CountChange,
     FindingChange,
     KernelChange,
-    LineChange,
     TimeChange,
 )
-from gpuprof.comparison.words import both_text, change_text, count_name, interval_text, side_texts, value_text
 from gpuprof.present.compare_console_table import TIME_STYLES
-from gpuprof.present.compare_text import match_text
-from gpuprof.present.compare_verdict import parts_of
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet, aligned
+from gpuprof.present.file_names import file_name
 from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, format_percent, signed_percent, spaced
+from gpuprof.words.comparison_causes import names_its_file
+from gpuprof.words.comparison_kernels import kernel_verdict, line_text
+from gpuprof.words.comparison_values import both_text, change_text, count_name, interval_text, side_texts
+from gpuprof.words.comparison_verdicts import gain_text, match_text, runs_needed_text, samples_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -46,26 +47,21 @@ def change_lines(change: KernelChange, comparison: Comparison, sheet: Sheet) -> 
     yield from _lines(change, sheet)
 
 
-def file_name(path: str) -> str:
-    """Return a file, or a file and line, without its folders."""
-    return path.replace("\\", "/").rpartition("/")[2]
-
-
 def _verdict(change: KernelChange) -> str:
     """Write what became of the kernel, and what that is of the run."""
-    verdict = parts_of(change).verdict or change.time.verdict
+    verdict = change.sentence if change.match in ("new", "gone") else kernel_verdict(change)
     if change.effect is None or not math.isfinite(change.effect):
         return verdict
     return f"{verdict}; {signed_percent(change.effect)} of the base's GPU time"
 
 
 def _causes(change: KernelChange, sheet: Sheet) -> Iterator[Text]:
-    """Yield the reasons, and of those that no counter tells how sure they are."""
+    """Yield the causes, with their certainty unless they are counted."""
     for number, cause in enumerate(change.causes):
-        place = file_name(cause.location)
-        place = place if place not in cause.sentence else ""
+        line = cause.location
+        place = f"{file_name(line.file)}:{line.line}" if line is not None and not names_its_file(change) else ""
         doubt = cause.certainty if cause.certainty != "counted" else ""
-        known = ", ".join(part for part in (place, doubt) if part)
+        known = ", ".join(filter(None, (place, doubt)))
         yield sheet.field("why" if number == 0 else "", f"{cause.sentence}{f' ({known})' if known else ''}")
 
 
@@ -86,7 +82,7 @@ def _identity(change: KernelChange, comparison: Comparison, sheet: Sheet) -> Ite
 
 
 def _launch(kernel: ComparedKernel, files: Sequence[str], known: str) -> str:
-    """Write how a kernel was launched; its name where that is not the change's, its file where the side has several."""
+    """Write how a kernel was launched; its name if that is not the change's, its file if the side has several."""
     parts = [kernel.label] if kernel.label != known else []
     if kernel.grid is not None and kernel.block is not None:
         parts.append(f"grid {dims_text(kernel.grid)}, block {dims_text(kernel.block)}")
@@ -108,22 +104,15 @@ def _time(time: TimeChange) -> Iterator[str]:
     if time.base_cycles is not None and time.new_cycles is not None:
         interval = interval_text(time.cycles_interval)
         yield f"SM cycles {both_text(time.base_cycles, time.new_cycles, '')}{_change(time.cycles_ratio, interval)}"
-    if time.base_launches or time.new_launches:
-        yield f"measured: {_samples(time)}"
+    samples = samples_text(time)
+    if samples:
+        yield f"measured: {samples}"
     if time.noise is not None:
         yield f"noise {format_percent(time.noise)}{f' ({time.noise_source})' if time.noise_source else ''}"
     if time.reason:
         yield time.reason
     if time.runs_needed is not None:
-        yield f"{count_text(time.runs_needed, 'run')} a side would settle it at this noise"
-
-
-def _samples(time: TimeChange) -> str:
-    base, new = (
-        f"{count_text(launches, 'launch', 'es')} in {count_text(runs, 'run')}"
-        for runs, launches in ((time.base_runs, time.base_launches), (time.new_runs, time.new_launches))
-    )
-    return f"{base} on each side" if base == new else f"{base} on the base side, {new} on the new side"
+        yield f"{runs_needed_text(time)} at this noise"
 
 
 def _change(ratio: float | None, interval: str) -> str:
@@ -181,36 +170,17 @@ def _finding(finding: FindingChange) -> str:
     if finding.word == "stayed" and finding.base and finding.new and finding.base != finding.new:
         headline = f"{finding.new} (was: {finding.base})"
     parts = [f"{_WORDS[finding.word]}: {headline}"]
-    if finding.location:
-        parts.append(f"at {file_name(finding.location)}")
-    if finding.promised is not None and finding.word == "went":
-        parts.append(f"promised at most {format_percent(finding.promised)}{_gained(finding.gained)}")
-    return "; ".join(parts)
-
-
-def _gained(gained: float | None) -> str:
-    if gained is None or not math.isfinite(gained):
-        return ""
-    if gained < 0:
-        return f", gained nothing: the kernel takes {signed_percent(-gained)}"
-    return f", gained {value_text(gained, 'fraction')}"
+    if finding.location is not None:
+        parts.append(f"at {file_name(finding.location.file)}:{finding.location.line}")
+    if finding.word == "went":
+        parts.append(gain_text(finding))
+    return "; ".join(filter(None, parts))
 
 
 def _lines(change: KernelChange, sheet: Sheet) -> Iterator[Text]:
     for number, line in enumerate(change.lines[:_MOST_LINES]):
-        text = sheet.clipped(_line(line), sheet.width - LABEL_WIDTH)
+        code = f": {line.text.strip()}" if line.text.strip() else ""
+        text = sheet.clipped(f"{line_text(line, file_name(line.file))}{code}", sheet.width - LABEL_WIDTH)
         yield sheet.labelled("lines" if number == 0 else "", [text])
     if len(change.lines) > _MOST_LINES:
         yield sheet.field("", f"… and {spaced(len(change.lines) - _MOST_LINES)} more", "dim")
-
-
-def _line(line: LineChange) -> str:
-    """Write what a line does more or less of, and its code: "mlp.cu:12: 440 M → 17.7 M instructions: sum += a[i]"."""
-    name, unit = file_name(line.file), "local accesses" if line.what == "local" else line.what
-    code = f": {line.text.strip()}" if line.text.strip() else ""
-    if line.new_line is None:
-        return f"{name}:{line.base_line} is gone: {value_text(line.base, '')} {unit}{code}"
-    if line.base_line is None:
-        return f"{name}:{line.new_line} is new: {value_text(line.new, '')} {unit}{code}"
-    moved = f" (was {line.base_line})" if line.base_line != line.new_line else ""
-    return f"{name}:{line.new_line}{moved}: {both_text(line.base, line.new, '')} {unit}{code}"

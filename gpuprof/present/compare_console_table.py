@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuprof.comparison.contract import Comparison, KernelChange
-from gpuprof.comparison.words import change_text, side_texts, value_text
-from gpuprof.present.compare_text import verdicts_text
-from gpuprof.present.compare_verdict import beside_figures
 from gpuprof.present.console_parts import Sheet, padded
 from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, signed_percent
+from gpuprof.words.comparison_kernels import beside_figures, quiet_texts
+from gpuprof.words.comparison_values import change_text, side_texts, value_text
+from gpuprof.words.comparison_verdicts import verdicts_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,32 +25,19 @@ _NONE = "–"
 TIME_STYLES = {
     "slower": "bold red", "faster": "green", "unclear": "yellow", "unknown": "yellow", "new": "cyan", "gone": "cyan",
 }  # fmt: skip
-_LISTED, _LISTED_LENGTH = 3, 80
-_MOST_QUIET = 3
-_QUIET = {
-    ("same", "same"): "with the same work in the same time",
-    ("same", "unclear"): "with the same time; whether the work changed is unclear",
-    ("same", "unknown"): "with the same time; the work is not known",
-    ("unclear", "same"): "with the same work; whether the time changed is unclear",
-    ("unclear", "unclear"): "of which neither time nor work can be judged",
-    ("unclear", "unknown"): "whose change of time is unclear, and whose work is not known",
-    ("unknown", "same"): "with the same work; the time is not known",
-}
-"""What is said of kernels that are left out, by their verdicts on time and work."""
-_TOO_LITTLE = "without a verdict that they changed"
 
 
 def rows_of(kernels: Sequence[KernelChange]) -> list[KernelChange]:
     """Return the kernels that changed in time or in work or are on one side only, by effect on the total.
 
-    Where nothing is known to have changed, they are those whose time is unclear, too.
+    If nothing is known to have changed, they are those whose time is not the same.
     """
     changed = [kernel for kernel in kernels if not is_quiet(kernel)]
     return changed or [kernel for kernel in kernels if kernel.time.verdict != "same"]
 
 
 def is_quiet(kernel: KernelChange) -> bool:
-    """Tell whether nothing of a kernel is known to have changed: its work is the same, its time the same or unclear."""
+    """Return whether a kernel is not known to have changed: its work is the same, its time the same or unclear."""
     is_same_work = kernel.work.verdict in ("same", "unknown", "unclear")
     return kernel.match == "exact" and is_same_work and kernel.time.verdict in ("same", "unclear", "unknown")
 
@@ -76,7 +63,7 @@ def table_lines(
         yield sheet.paragraph(text, "dim")
     if not comparison.kernels:
         yield Text("no kernel on either side", style="dim")
-    for text in _quiet_texts([kernel for kernel in hidden if is_quiet(kernel)]):
+    for text in quiet_texts([kernel for kernel in hidden if is_quiet(kernel)]):
         yield limited(sheet, text, most_lines, "dim")
 
 
@@ -90,25 +77,6 @@ def limited(sheet: Sheet, text: str, most: int | None, style: str = "", indent: 
         lines = [*lines[:kept], sheet.clipped(" ".join(lines[kept:]), sheet.width - indent - hang)]
     first, rest = " " * indent, " " * (indent + hang)
     return Text(first + f"\n{rest}".join(lines), style=style, overflow="fold")
-
-
-def _quiet_texts(quiet: Sequence[KernelChange]) -> Iterator[str]:
-    """Yield a text for each kind of kernel that is left out because nothing is known to have changed."""
-    kinds: dict[str, list[KernelChange]] = {}
-    for kernel in quiet:
-        kinds.setdefault(_QUIET.get((kernel.time.verdict, kernel.work.verdict), _TOO_LITTLE), []).append(kernel)
-    while len(kinds) > _MOST_QUIET:
-        _, members = kinds.popitem()
-        kinds.setdefault(_TOO_LITTLE, []).extend(members)
-        if list(kinds) == [_TOO_LITTLE]:
-            break
-    for what, members in kinds.items():
-        names = list(dict.fromkeys(kernel.label for kernel in members))
-        is_short = len(names) <= _LISTED and sum(map(len, names)) <= _LISTED_LENGTH
-        listed = f": {', '.join(names)}" if is_short else ""
-        needed = max((kernel.time.runs_needed or 0 for kernel in members), default=0)
-        more = f"; {count_text(needed, 'run')} a side would tell" if needed else ""
-        yield f"{count_text(len(members), 'kernel')} {what}{more}{listed}"
 
 
 def _rows(rows: Sequence[KernelChange], sheet: Sheet, most_lines: int | None, *, repeats: bool) -> Iterator[Text]:
@@ -173,7 +141,7 @@ def _cells(row: KernelChange, time: str, sheet: Sheet) -> tuple[str, ...]:
 
 
 def _name(row: KernelChange, *, repeats: bool) -> str:
-    """Return the label; with the launch configuration where names repeat."""
+    """Return the label; with the launch configuration if names repeat."""
     side = (*row.new, *row.base)
     if not repeats or len(side) == 0 or side[0].grid is None or side[0].block is None:
         return row.label

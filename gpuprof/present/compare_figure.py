@@ -16,13 +16,13 @@ from gpuprof.hardware.specs import LEVELS, Level
 from gpuprof.model.headline import main_point
 from gpuprof.model.path_names import work_unit
 from gpuprof.model.session import Ceiling, RooflinePoint
-from gpuprof.present.compare_text import time_text
 from gpuprof.present.figure_roofs import DrawnRoofs, drawn_roofs, shown_ceilings
 from gpuprof.present.figures import without_point
 from gpuprof.present.roofline_figure import Arrow, FigurePoint, Ridge, RoofLine, RooflineFigure
 from gpuprof.present.session_text import LEVEL_NAMES, count_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_si
+from gpuprof.words.comparison_verdicts import time_text
 
 _MOST_ARROWS, _MOST_KERNELS, _BOTH_UP_TO = 8, 100, 20
 """Arrows with labels; kernels that are drawn; up to how many kernels those without an arrow have both points."""
@@ -33,7 +33,7 @@ _OPTION = "at-clock"
 
 
 class _Place(Struct, frozen=True):
-    """A change of a kernel with the roofline points that it has; None where a side has none."""
+    """A change of a kernel with the roofline points that it has; None if a side has none."""
 
     change: KernelChange
     base: tuple[SideKernel, RooflinePoint] | None
@@ -41,12 +41,12 @@ class _Place(Struct, frozen=True):
 
 
 def compared_figure(compared: Compared) -> RooflineFigure:
-    """Return the roofline of both sides at the level that most kernels have, DRAM where it can be."""
+    """Return the roofline of both sides at the level that most kernels have, preferably DRAM."""
     level, places = max(
         ((level, _places(compared, level)) for level in reversed(LEVELS)), key=lambda choice: len(choice[1])
     )
     drawn = places[:_MOST_KERNELS]
-    arrows_of = [place for place in drawn if is_changed(place.change)][:_MOST_ARROWS]
+    arrows_of = [place for place in drawn if place.change.is_changed][:_MOST_ARROWS]
     points = tuple(_points(compared, drawn, arrows_of))
     arrows = tuple(_arrows(points, {place.change.id for place in arrows_of}))
     roofs, apart = _roofs(compared, drawn, points, level)
@@ -70,12 +70,6 @@ def compared_figure(compared: Compared) -> RooflineFigure:
     )
 
 
-def is_changed(change: KernelChange) -> bool:
-    """Tell whether a verdict says that the kernel is not what it was: its time, its work, or that it is there."""
-    moved = change.time.verdict in ("slower", "faster", "new", "gone")
-    return moved or change.work.verdict in ("more", "less", "changed")
-
-
 def _places(compared: Compared, level: Level) -> list[_Place]:
     """Return the changes that have a point at a level on any side, those with most effect on the run first."""
     integers = _only_integers(compared, level)
@@ -89,9 +83,9 @@ def _places(compared: Compared, level: Level) -> list[_Place]:
 
 
 def _only_integers(compared: Compared, level: Level) -> bool:
-    """Tell whether integers are all that these kernels compute: then, and only then, they are drawn."""
+    """Return whether integers are all that these kernels compute: then, and only then, they are drawn."""
     kernels = [kernel for pair in compared.pairs for kernel in (*pair.base, *pair.new)]
-    mains = [main_point(kernel.speaker, level, _OPTION) for kernel in kernels]
+    mains = [main_point(kernel.representative, level, _OPTION) for kernel in kernels]
     return all(main.path == "int32" for main in mains if main is not None)
 
 
@@ -100,9 +94,9 @@ def _spoken(
 ) -> tuple[SideKernel, RooflinePoint] | None:
     """Return the longest kernel that has a point, with its point of the path, or else its main one."""
     for kernel in sorted(kernels, key=lambda kernel: -(kernel.total_s or 0.0)):
-        speaker = kernel.speaker
-        point = main_point(speaker, level, _OPTION, path) if path is not None else None
-        point = point or main_point(speaker, level, _OPTION)
+        representative = kernel.representative
+        point = main_point(representative, level, _OPTION, path) if path is not None else None
+        point = point or main_point(representative, level, _OPTION)
         if point is not None and (integers or point.path != "int32"):
             return kernel, point
     return None
@@ -178,7 +172,7 @@ def _roofs(
     )
     if not base or not new or _alike(base, new):
         return drawn_roofs(new or base, points), False
-    # A figure tells ceilings apart by their origin; that of the base side stands in for "rated", which is dashed.
+    # A figure distinguishes ceilings by their origin; that of the base side is drawn as "rated", which is dashed.
     both = [*(_as_rated(ceiling) for ceiling in base), *new]
     roofs = drawn_roofs(both, points)
     lines, ridges = tuple(map(_named_line, roofs.lines)), tuple(map(_named_ridge, roofs.ridges))
@@ -191,7 +185,7 @@ def _ceilings(side: Side, kernels: Sequence[SideKernel]) -> list[Ceiling]:
         return []
     longest = max(kernels, key=lambda kernel: kernel.total_s or 0.0)
     ceilings = side.runs[longest.run].session.ceilings
-    return [item for item in ceilings if item.origin == _OPTION and item.device == longest.speaker.device]
+    return [item for item in ceilings if item.origin == _OPTION and item.device == longest.representative.device]
 
 
 def _alike(base: Sequence[Ceiling], new: Sequence[Ceiling]) -> bool:
@@ -235,9 +229,9 @@ def _notes(compared: Compared, places: Sequence[_Place], *, apart: bool, arrows:
 
 
 def _without_point(compared: Compared, drawn: set[int]) -> str:
-    """Say how many kernels have no point, and why most of them have none."""
+    """Write how many kernels have no point, and why most of them have none."""
     numbered = zip(compared.comparison.kernels, compared.pairs, strict=True)
-    absent = [(*pair.new, *pair.base)[0].speaker for change, pair in numbered if change.id not in drawn]
+    absent = [(*pair.new, *pair.base)[0].representative for change, pair in numbered if change.id not in drawn]
     (why, _), *others = Counter(without_point(kernel).why for kernel in absent).most_common()
     reason = f"{'mostly ' if others else ''}{why}"
     if len(absent) == len(compared.pairs):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class CompareFormat:
     """A format: `place` is its writer as `module:name`, which takes a comparison and options and gives lines.
 
-    `endings` tell it from the name of a file, the longest that fits; none: it is only told by its name. `by_line` says
-    that it has only what lies at a line of the repository: `left_out_texts` tells what it leaves out.
+    `endings` are those of its files, the longest that fits decides; none: it is chosen by its name. `by_line`: it has
+    only results at lines of the repository, and `left_out_texts` says what it leaves out.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A comparison as JUnit XML: a test case per kernel and limit, or per kernel where there are no limits.
+"""A comparison as JUnit XML: a test case per kernel and limit, or per kernel if there are no limits.
 
 The elements and attributes are those of Jenkins' junit-10.xsd (jenkinsci/xunit-plugin), which GitLab reads, too: no
 properties within a test case, no `skipped` on the outermost element. XML 1.0 has no control characters; what hides is
@@ -16,12 +16,13 @@ from msgspec import Struct
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, Gate, GateCheck, KernelChange
-from gpuprof.comparison.words import count_text as count_change_text
 from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
-from gpuprof.present.compare_text import changed_counts, gate_text, match_text, reason_text, time_text, time_values
 from gpuprof.present.file_names import file_name
 from gpuprof.present.text import cut_end, cut_middle, printable
+from gpuprof.words.comparison_gate import gate_text
+from gpuprof.words.comparison_values import count_text as count_change_text
+from gpuprof.words.comparison_verdicts import changed_counts, match_text, reason_text, time_text, time_values
 
 _COUNTS, _CAUSES = 12, 5
 """What is written of a kernel at most."""
@@ -88,7 +89,7 @@ def _why(check: GateCheck) -> str:
 
 
 def _of_kernels(comparison: Comparison) -> Iterator[TestCase]:
-    """Yield a test case per kernel: slower fails, what cannot be told is skipped."""
+    """Yield a test case per kernel: slower fails, an inconclusive one is skipped."""
     for kernel in comparison.kernels:
         verdict = kernel.time.verdict
         result: CaseResult = (

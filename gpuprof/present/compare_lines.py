@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from gpuprof.comparison.contract import FindingChange, KernelChange
+from gpuprof.comparison.contract import FindingChange, KernelChange, SourceLine
 from gpuprof.comparison.pair import Pair
 from gpuprof.model.session import KernelProfile
-from gpuprof.present.compare_paths import Place, place_of
+from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.file_names import file_name
+from gpuprof.privacy.source_files import path_in_repository
 
+_LAST_LINE = 2**31 - 1
+"""The largest line number that readers of the formats accept: a signed 32-bit integer."""
 _PROFILES = 50
 """Launches of a kernel whose files are looked through: all have the same code."""
 
 
-def candidates(kernel: KernelChange, pair: Pair) -> Iterator[Place]:
+def candidates(kernel: KernelChange, pair: Pair) -> Iterator[SourceLine]:
     """Yield places of a kernel on the new side, files as its report names them.
 
     The line of what makes it slower, the lines that do more than before, those of other causes and of findings that
@@ -21,43 +25,48 @@ def candidates(kernel: KernelChange, pair: Pair) -> Iterator[Place]:
     """
     profiles = _profiles(pair)
     files = _files(profiles)
-    yield from _told([cause.location for cause in kernel.causes if cause.direction == "slower"], files)
+    yield from _known([cause.location for cause in kernel.causes if cause.direction == "slower"], files)
     for line in kernel.lines:
         if line.new_line is not None and (line.new or 0.0) > (line.base or 0.0):
-            yield from _whole(Place(line.file, line.new_line), files)
-    yield from _told([cause.location for cause in kernel.causes if cause.direction != "slower"], files)
-    yield from _told([change.location for change in kernel.findings if change.word == "came"], files)
+            yield from _whole(SourceLine(line.file, line.new_line), files)
+    yield from _known([cause.location for cause in kernel.causes if cause.direction != "slower"], files)
+    yield from _known([change.location for change in kernel.findings if change.word == "came"], files)
     for profile in profiles[:1]:
         yield from _hottest(profile)
 
 
-def finding_candidates(pair: Pair, change: FindingChange, place: Place | None) -> Iterator[Place]:
+def place_in_repository(place: SourceLine, options: CompareOptions) -> SourceLine | None:
+    """Return a place with the path of its file in the repository; None if it is outside, or not known."""
+    path = path_in_repository(place.file, options.root, options.path_maps)
+    return SourceLine(path, place.line) if path is not None and 1 <= place.line <= _LAST_LINE else None
+
+
+def finding_candidates(pair: Pair, change: FindingChange, place: SourceLine | None) -> Iterator[SourceLine]:
     """Yield the place of a finding that came: what the report has of it, else what the comparison says."""
     if place is not None:
         yield place
     else:
-        yield from _told([change.location], _files(_profiles(pair)))
+        yield from _known([change.location], _files(_profiles(pair)))
 
 
 def _profiles(pair: Pair) -> list[KernelProfile]:
-    return [profile for side in pair.new for profile in (side.speaker, *side.profiles[:_PROFILES])]
+    return [profile for side in pair.new for profile in (side.representative, *side.profiles[:_PROFILES])]
 
 
-def _told(locations: Sequence[str], files: Sequence[str]) -> Iterator[Place]:
-    for location in locations:
-        place = place_of(location)
-        if place is not None:
-            yield from _whole(place, files)
+def _known(lines: Iterable[SourceLine | None], files: Sequence[str]) -> Iterator[SourceLine]:
+    for line in lines:
+        if line is not None:
+            yield from _whole(line, files)
 
 
-def _whole(place: Place, files: Sequence[str]) -> Iterator[Place]:
-    """Yield a place with the folders of its file, where the name alone is told and one file of the report has it."""
-    if _name(place.file) != place.file:
+def _whole(place: SourceLine, files: Sequence[str]) -> Iterator[SourceLine]:
+    """Yield a place with the folders of its file, if only the name is given and one file of the report has it."""
+    if file_name(place.file) != place.file:
         yield place
         return
-    fitting = [file for file in files if _name(file) == place.file and file != place.file]
+    fitting = [file for file in files if file_name(file) == place.file and file != place.file]
     if len(fitting) < 2:
-        yield Place(fitting[0], place.line) if fitting else place
+        yield SourceLine(fitting[0], place.line) if fitting else place
 
 
 def _files(profiles: Sequence[KernelProfile]) -> tuple[str, ...]:
@@ -66,12 +75,12 @@ def _files(profiles: Sequence[KernelProfile]) -> tuple[str, ...]:
     for profile in profiles:
         files.update(dict.fromkeys(line.file for line in profile.lines))
         files.update(dict.fromkeys(excerpt.file for excerpt in profile.excerpts if excerpt.file))
-        places = (finding.location for finding in profile.findings)
+        places = (finding.place for finding in profile.findings)
         files.update(dict.fromkeys(place.file for place in places if place is not None and place.file))
     return tuple(files)
 
 
-def _hottest(profile: KernelProfile) -> Iterator[Place]:
+def _hottest(profile: KernelProfile) -> Iterator[SourceLine]:
     """Yield the source line of a kernel with most weight."""
     hot = [
         (line.share, excerpt.file, line.number)
@@ -82,11 +91,7 @@ def _hottest(profile: KernelProfile) -> Iterator[Place]:
     ]
     if hot:
         _, file, number = max(hot, key=lambda place: place[0])
-        yield Place(file, number)
+        yield SourceLine(file, number)
     elif profile.lines:
         most = max(profile.lines, key=lambda line: (line.samples or 0.0, line.instructions or 0.0))
-        yield Place(most.file, most.number)
-
-
-def _name(file: str) -> str:
-    return file.replace("\\", "/").rpartition("/")[2]
+        yield SourceLine(most.file, most.number)

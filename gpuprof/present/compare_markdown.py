@@ -15,17 +15,21 @@ from gpuprof.comparison.contract import (
     TIMES,
     ComparedSide,
     Comparison,
-    FindingChange,
     GateCheck,
     KernelChange,
-    LineChange,
 )
-from gpuprof.comparison.words import both_text, change_text, count_name, count_values, interval_text, value_text
 from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
-from gpuprof.present.compare_text import (
+from gpuprof.present.file_names import file_name
+from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
+from gpuprof.present.session_text import count_text
+from gpuprof.words.comparison_conditions import condition_values
+from gpuprof.words.comparison_gate import gate_text
+from gpuprof.words.comparison_kernels import line_text
+from gpuprof.words.comparison_values import change_text, count_name, count_values, interval_text
+from gpuprof.words.comparison_verdicts import (
     changed_counts,
-    gate_text,
+    gain_text,
     match_text,
     quantity_text,
     reason_text,
@@ -34,9 +38,6 @@ from gpuprof.present.compare_text import (
     verdicts_text,
     work_text,
 )
-from gpuprof.present.file_names import file_name
-from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
-from gpuprof.present.session_text import count_text
 
 MARKER = "<!-- gpuprof-compare -->"
 ROWS = 10
@@ -78,13 +79,8 @@ def changed_kernels(comparison: Comparison) -> list[KernelChange]:
     """Return the kernels whose time or work changed, in their order, those that a limit is broken for first."""
     checks = comparison.gate.checks if comparison.gate is not None else ()
     broken = {check.kernel for check in checks if check.word == "regression"}
-    changed = [kernel for kernel in comparison.kernels if kernel.id in broken or _is_changed(kernel)]
+    changed = [kernel for kernel in comparison.kernels if kernel.id in broken or kernel.is_changed]
     return sorted(changed, key=lambda kernel: kernel.id not in broken)
-
-
-def _is_changed(kernel: KernelChange) -> bool:
-    moved = kernel.work.verdict in ("more", "less", "changed")
-    return moved or kernel.time.verdict in ("slower", "faster", "new", "gone")
 
 
 def _conditions(comparison: Comparison) -> Iterator[str]:
@@ -118,14 +114,14 @@ def _check_lines(comparison: Comparison, checks: Sequence[GateCheck]) -> list[st
 
 
 def _check_text(check: GateCheck, name: str) -> str:
-    """Write a check that does not hold; its kernel is named once."""
-    who = f"{name}: " if name and name not in check.sentence else ""
+    """Write the check of a limit that is not kept."""
+    who = f"{name}: " if name else ""
     accepted = f" Accepted: {cell(check.accepted, _TEXT_WIDTH)}" if check.accepted else ""
     return f"**{check.word}** of {cell(check.limit)}: {cell(who + sentence(check.sentence), _TEXT_WIDTH)}{accepted}"
 
 
 def _totals(comparison: Comparison) -> Iterator[str]:
-    """Yield the figures of the run beside the time of all kernels, which the verdict tells."""
+    """Yield the figures of the run beside the time of all kernels, which the verdict has."""
     moved = [quantity for quantity in comparison.total if quantity.name not in TIMES and quantity.ratio != 1.0]
     if moved:
         yield " · ".join(cell(quantity_text(quantity)) for quantity in moved)
@@ -146,9 +142,10 @@ def _row(kernel: KernelChange) -> str:
 
 
 def _why(kernel: KernelChange) -> str:
-    """Return the causes of a change, else why nothing can be told; nothing where there is nothing to explain."""
+    """Return the causes of a change, else why there is no verdict; empty if there is nothing to explain."""
     causes = [
-        f"{cause.sentence.rstrip('.')}{f' ({cause.location})' if cause.location else ''}" for cause in kernel.causes
+        f"{cause.sentence} ({line.file}:{line.line})" if (line := cause.location) is not None else cause.sentence
+        for cause in kernel.causes
     ]
     if causes:
         return "; ".join(causes[:_CAUSES])
@@ -176,7 +173,7 @@ def _told_checks(comparison: Comparison) -> list[list[str]]:
 
 
 def _details(kernel: KernelChange) -> list[str]:
-    """Return counters, lines and findings of a kernel; nothing where none changed."""
+    """Return counters, lines and findings of a kernel; nothing if none changed."""
     counts = changed_counts(kernel.work)
     told = [*_lines(kernel), *_findings(kernel)]
     if not counts and not told:
@@ -195,60 +192,32 @@ def _details(kernel: KernelChange) -> list[str]:
 
 def _lines(kernel: KernelChange) -> Iterator[str]:
     for line in kernel.lines[:_LINES]:
-        number = line.new_line if line.new_line is not None else line.base_line
-        place = f"{file_name(line.file)}:{number}" if number is not None else file_name(line.file)
-        yield f"- {cell(place)}: {cell(line.what)} {cell(_line_values(line))}"
+        yield f"- {cell(line_text(line, file_name(line.file)))}"
     if len(kernel.lines) > _LINES:
         yield f"- and {count_text(len(kernel.lines) - _LINES, 'more line')}"
-
-
-def _line_values(line: LineChange) -> str:
-    """Write what a line does on both sides; of one that only a side has, what it does there."""
-    if line.base_line is None:
-        return f"{value_text(line.new, '')}, a new line"
-    if line.new_line is None:
-        return f"{value_text(line.base, '')}, a line that went"
-    return both_text(line.base, line.new, "")
 
 
 def _findings(kernel: KernelChange) -> Iterator[str]:
     told = [change for change in kernel.findings if change.word != "stayed"]
     for change in told[:_FINDINGS]:
         headline = change.new if change.word == "came" else change.base
-        yield f"- {change.word}: {cell(headline or change.rule, _TEXT_WIDTH)}{cell(_gains(change))}"
+        gain = gain_text(change) if change.word == "went" else ""
+        yield f"- {change.word}: {cell(headline or change.rule, _TEXT_WIDTH)}{cell(f' ({gain})' if gain else '')}"
     if len(told) > _FINDINGS:
         yield f"- and {count_text(len(told) - _FINDINGS, 'more finding')}"
-
-
-def _gains(change: FindingChange) -> str:
-    """Write what fixing a finding had promised and what was gained, of the kernel's time; empty unless it went."""
-    if change.word != "went":
-        return ""
-    parts = (
-        f"at most {value_text(change.promised, 'fraction')} was promised" if change.promised is not None else "",
-        _gained(change.gained) if change.gained is not None else "",
-    )
-    told = ", ".join(part for part in parts if part)
-    return f" ({told})" if told else ""
-
-
-def _gained(share: float) -> str:
-    """Write a share of the kernel's time that was saved, or what it takes longer."""
-    if share < 0:
-        return f"nothing was gained: it takes {value_text(-share, 'fraction')} longer"
-    return f"{value_text(share, 'fraction')} was gained"
 
 
 def _provenance(comparison: Comparison) -> Iterator[str]:
     yield from _side("Base", comparison.base)
     yield from _side("New", comparison.new)
     for condition in comparison.conditions[:_CONDITIONS]:
-        yield f"{cell(condition.name)}: {cell(condition.base)} and {cell(condition.new)}  "
+        base, new = condition_values(condition)
+        yield f"{cell(condition.name)}: {cell(base)} and {cell(new)}  "
     yield f"gpuprof {cell(comparison.gpuprof_version)}; intervals at 99 %."
 
 
 def _in_folder(file: str) -> str:
-    """Return a file with the folder that it is in, which tells files of one name apart."""
+    """Return a file with the folder that it is in, which distinguishes files of one name."""
     return "/".join(re.split(r"[/\\]", file)[-2:])
 
 

@@ -1,4 +1,4 @@
-"""What a written comparison depends on beside the comparison: how many kernels, and where the repository lies."""
+"""Options for writing a comparison: how many kernels, and the root of the repository."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuprof.privacy.source_files import PathMap
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """`top` is how many kernels are shown where there is little room (0: all); None: as many as a format holds well.
+    """`top` is how many kernels are shown if there is little room (0: all); None: as many as a format holds well.
 
     `root` is the absolute path of the repository, from git; None: not known.
     """

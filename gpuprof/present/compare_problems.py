@@ -11,13 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import FindingChange, Gate, GateCheck, KernelChange
+from gpuprof.comparison.contract import FindingChange, Gate, GateCheck, KernelChange, SourceLine
 from gpuprof.comparison.pair import Pair
 from gpuprof.model.session import Finding
-from gpuprof.present.compare_lines import candidates, finding_candidates
+from gpuprof.present.compare_lines import candidates, finding_candidates, place_in_repository
 from gpuprof.present.compare_options import CompareOptions
-from gpuprof.present.compare_paths import Place, place_in_repository
 from gpuprof.present.text import cut_end, cut_middle, printable
+from gpuprof.words.comparison_values import closed, joined
 
 ProblemLevel = Literal["error", "warning", "note"]
 LEVELS: tuple[ProblemLevel, ...] = get_args(ProblemLevel)
@@ -42,7 +42,7 @@ class Problem(Struct, frozen=True):
     title: str
     message: str
     key: str
-    place: Place | None = None
+    place: SourceLine | None = None
     outside: bool = False
     told: bool = False
 
@@ -72,7 +72,7 @@ def _with_own_keys(listed: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def fails(check: GateCheck, gate: Gate) -> bool:
-    """Tell whether a check fails the gate: a regression, and what is unclear where the gate fails for that alone."""
+    """Return whether a check fails the gate: a regression, and an unclear one if the gate fails for that alone."""
     if check.word == "regression":
         return True
     return gate.exit_code == _EXIT_UNCLEAR and check.word in ("unclear", "not-compared")
@@ -85,8 +85,11 @@ def kernel_name(kernel: KernelChange) -> str:
 
 def sentence(text: str) -> str:
     """Return a text of the comparison safe to print, not too long, and with a full stop."""
-    shown = cut_end(printable(text).strip(), _TEXT_WIDTH)
-    return shown if not shown or shown.endswith((".", "…", "?")) else f"{shown}."
+    return closed(_shown(text))
+
+
+def _shown(text: str) -> str:
+    return cut_end(printable(text).strip(), _TEXT_WIDTH)
 
 
 def _of_check(
@@ -103,16 +106,15 @@ def _of_check(
         level="error" if fails_gate else "note",
         title=f"{name}: {_GATE_WORDS[check.word]} of {limit}",
         message=_message(name, *told),
-        key=_hashed(rule, _without_percent(check.limit), *_identity(kernel)),
+        key=_hashed(rule, _subject(check), *_identity(kernel)),
         told=not fails_gate,
     )
     return problem if problem.told else _placed(problem, kernel, pair, options)
 
 
-def _without_percent(limit: str) -> str:
-    """Return a limit without the rise that it allows: kernels and quantity. Names of C++ have colons, too."""
-    kernels, equals, quantity = limit.rpartition("=")
-    return f"{kernels}{equals}{quantity.partition(':')[0]}"
+def _subject(check: GateCheck) -> str:
+    """Return the kernels and the quantity of a limit, without the rise that it allows."""
+    return f"{check.pattern}={check.quantity}" if check.pattern is not None else check.quantity
 
 
 _GATE_WORDS = {
@@ -122,7 +124,7 @@ _GATE_WORDS = {
 
 
 def _is_slower(kernel: KernelChange, judged: Collection[int | None]) -> bool:
-    """Tell whether a kernel is slower and the gate has not said so."""
+    """Return whether a kernel is slower and the gate has not said so."""
     return kernel.time.verdict == "slower" and kernel.id not in judged
 
 
@@ -157,17 +159,16 @@ def _of_findings(kernel: KernelChange, pair: Pair, options: CompareOptions) -> I
 
 
 def _finding(pair: Pair, change: FindingChange) -> Finding | None:
-    """Return the finding of the new side that a change tells of."""
-    every = [finding for kernel in pair.new for profile in kernel.profiles for finding in profile.findings]
-    of_rule = [finding for finding in every if finding.rule == change.rule]
-    return next((finding for finding in of_rule if finding.headline == change.new), None)
+    """Return the finding of the new side of a change."""
+    every = (finding for kernel in pair.new for profile in kernel.profiles for finding in profile.findings)
+    return next((finding for finding in every if finding.id == change.id), None)
 
 
-def _finding_place(finding: Finding | None) -> Place | None:
-    location = finding.location if finding is not None else None
+def _finding_place(finding: Finding | None) -> SourceLine | None:
+    location = finding.place if finding is not None else None
     if location is None or location.file is None or location.line is None:
         return None
-    return Place(location.file, location.line)
+    return SourceLine(location.file, location.line)
 
 
 def _placed(
@@ -175,9 +176,9 @@ def _placed(
     kernel: KernelChange | None,
     pair: Pair | None,
     options: CompareOptions,
-    finding: tuple[FindingChange, Place | None] | None = None,
+    finding: tuple[FindingChange, SourceLine | None] | None = None,
 ) -> Problem:
-    """Return a problem with its line: the first place that tells it and lies in the repository."""
+    """Return a problem with its line: the first candidate that is in the repository."""
     if kernel is None or pair is None:
         return problem
     outside = False
@@ -204,11 +205,8 @@ def _accepted_text(check: GateCheck) -> str:
 
 
 def _message(name: str, *texts: str) -> str:
-    """Return sentences about a kernel as one text, each once; one that goes on in lower case behind a semicolon."""
-    message = ""
-    for text in dict.fromkeys(text for text in map(sentence, texts) if text):
-        goes_on = message and text[0].islower()
-        message = f"{message.rstrip('.')}; {text}" if goes_on else f"{message} {text}".lstrip()
+    """Return sentences about a kernel as one text, each once."""
+    message = joined(dict.fromkeys(map(_shown, texts)))
     return f"{name}: {message}" if message else f"{name}."
 
 

@@ -15,13 +15,12 @@ from typing import Any
 from urllib.parse import quote
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import Comparison
+from gpuprof.comparison.contract import Comparison, SourceLine
 from gpuprof.present.compare_options import CompareOptions
-from gpuprof.present.compare_paths import Place
 from gpuprof.present.compare_problems import REGRESSION, SLOWER, UNCLEAR, Problem, ProblemLevel, problems, sentence
-from gpuprof.present.compare_text import gate_text
 from gpuprof.present.session_text import count_text
 from gpuprof.store.write import dumped
+from gpuprof.words.comparison_gate import gate_text
 
 MOST_RESULTS = 1000
 """Fewer than what GitHub keeps: nobody reads more, and each is compared with those of the last upload."""
@@ -31,7 +30,7 @@ _ROOT = "%SRCROOT%"
 _LINK = re.compile(r"\](?=\()")
 """What makes a link of a message: `[text](address)`, by SARIF 2.1.0, section 3.11.6."""
 _NAMED = 20
-"""Results without a line that are told one by one."""
+"""Results without a line that are listed."""
 _OURS = {
     REGRESSION: ("A limit of the gate does not hold", "The new side exceeds a limit of --fail-on against the base."),
     UNCLEAR: ("A limit of the gate cannot be judged", "The noise or missing data allow no verdict on a limit."),
@@ -74,13 +73,16 @@ def _listed(items: Iterable[dict[str, Any]]) -> Iterator[str]:
 def _rule(rule_id: str) -> dict[str, Any]:
     """Return what a rule is: of the diagnosis as the reference of rules has it."""
     from gpuprof.diagnose.registry import rule_named
+    from gpuprof.words.wording import wording
 
     known = rule_named(rule_id)
     if rule_id in _OURS:
         title, meaning = _OURS[rule_id]
         about = "See how comparisons are made, docs/how-to/compare.md."
     elif known is not None:
-        title, meaning = known.title, f"{known.title}. Looks at: {known.looks_at}"
+        texts = wording(rule_id)
+        title = texts.title
+        meaning = f"{title}. Looks at: {texts.inputs}"
         about = f"See the reference of rules, docs/reference/rules.md#{known.id}."
     else:
         title, meaning, about = rule_id, f"The finding {rule_id}.", "A rule that this gpuprof does not know."
@@ -97,7 +99,7 @@ def _rule(rule_id: str) -> dict[str, Any]:
 def _result(problem: Problem, rule: int) -> dict[str, Any]:
     """Return a result. Its fingerprint names rule and kernel, so that it stays one alert while numbers change.
 
-    GitHub's upload action adds a fingerprint of its own from the line, which it makes only where the code is at hand.
+    GitHub's upload action adds a fingerprint of its own from the line, which it makes only if the code is at hand.
     """
     assert problem.place is not None, "a result needs a line"
     return {
@@ -110,7 +112,7 @@ def _result(problem: Problem, rule: int) -> dict[str, Any]:
     }
 
 
-def _location(place: Place) -> dict[str, Any]:
+def _location(place: SourceLine) -> dict[str, Any]:
     return {
         "physicalLocation": {
             "artifactLocation": {"uri": quote(place.file, safe="/", errors="replace"), "uriBaseId": _ROOT},

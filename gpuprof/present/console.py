@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.console_findings import Brevity, fix_first_lines, unknown_lines, verdict_lines
 from gpuprof.present.console_kernel import kernel_lines
@@ -18,6 +17,7 @@ from gpuprof.present.console_tree import tree_lines
 from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
 from gpuprof.present.source_names import in_source
 from gpuprof.present.timeline_text import NO_RATES, Rates, timeline_facts
+from gpuprof.words.explain_node import ExplanationNode
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -118,7 +118,7 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
 
     Where no kernel ran, the copies are what takes it.
     """
-    idle = any(item.rule == "launch-gaps" for item in session.opportunities)
+    idle = any(item.rule == "launch-gaps" for item in session.recommendations)
     labels = ("steps",) if idle else ("GPU", "steps") if session.kernels else ("GPU", "copies")
     every = list(timeline_facts(session, rates))
     facts = [fact for fact in every if fact[0].startswith(labels) or "MFU" in fact[1]]

@@ -10,26 +10,26 @@ from msgspec import Struct
 
 from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
-from gpuprof.present.finding_text import (
+from gpuprof.present.recommendation_text import (
+    RecommendationText,
+    command_text,
+    headline_text,
+    more_text,
+    nothing_text,
+    recommendation_texts,
+    recommendations_note,
+    unknown_text,
+)
+from gpuprof.present.session_text import verdict_text
+from gpuprof.words.finding_text import (
     CONFIDENCE_WORDS,
     cause_text,
     evidence_texts,
     gain_text,
     location_text,
     remains_text,
-    repair_texts,
 )
-from gpuprof.present.fix_text import (
-    Fix,
-    command_text,
-    fixes,
-    fixes_note,
-    headline_text,
-    more_text,
-    nothing_text,
-    unknown_text,
-)
-from gpuprof.present.session_text import verdict_text
+from gpuprof.words.sentences import change_texts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -75,7 +75,7 @@ def fix_first_lines(session: Session, sheet: Sheet, brief: Brevity | None = None
     """
     from rich.text import Text
 
-    first = fixes(session)
+    first = recommendation_texts(session)
     if not first:
         if nothing := nothing_text(session):
             yield sheet.paragraph(nothing)
@@ -98,7 +98,7 @@ def unknown_lines(session: Session, sheet: Sheet) -> Iterator[RenderableType]:
 def _heading(session: Session, sheet: Sheet) -> Text:
     from rich.text import Text
 
-    first, *rest = sheet.wrapped(fixes_note(session), _LEGEND_COLUMN)
+    first, *rest = sheet.wrapped(recommendations_note(session), _LEGEND_COLUMN)
     heading = Text(_FIX_FIRST, style="bold")
     heading.append(f"\n{' ' * _LEGEND_COLUMN}".join((first, *rest)), style="not bold dim")
     return heading
@@ -108,7 +108,7 @@ _FIX_FIRST = "Fix first  "
 _LEGEND_COLUMN = len(_FIX_FIRST)
 
 
-def _gain(item: Fix, sheet: Sheet) -> Text:
+def _gain(item: RecommendationText, sheet: Sheet) -> Text:
     """The gain as a bar and a number."""
     from rich.text import Text
 
@@ -119,7 +119,7 @@ def _gain(item: Fix, sheet: Sheet) -> Text:
     return line
 
 
-def _fix(item: Fix, sheet: Sheet) -> Text:
+def _fix(item: RecommendationText, sheet: Sheet) -> Text:
     """The gain, the headline, how far the gain holds, what to change, and where."""
     line, margin = _gain(item, sheet), f"\n{' ' * _TEXT_COLUMN}"
     line.append(margin.join(sheet.wrapped(item.headline, _TEXT_COLUMN)))
@@ -132,7 +132,7 @@ def _fix(item: Fix, sheet: Sheet) -> Text:
     return line
 
 
-def _brief_fix(item: Fix, sheet: Sheet, brief: Brevity) -> Text:
+def _brief_fix(item: RecommendationText, sheet: Sheet, brief: Brevity) -> Text:
     """The gain and what it is of in one line, what to change, and where, how sure, and how far the gain holds."""
     line, room, margin = _gain(item, sheet), sheet.width - _TEXT_COLUMN, f"\n{' ' * _TEXT_COLUMN}"
     line.append(sheet.clipped(item.headline, room))
@@ -144,7 +144,7 @@ def _brief_fix(item: Fix, sheet: Sheet, brief: Brevity) -> Text:
     return line
 
 
-def _places(item: Fix, sheet: Sheet, *, cut: bool) -> list[str]:
+def _places(item: RecommendationText, sheet: Sheet, *, cut: bool) -> list[str]:
     """Join kernels, place and how sure it is; with `cut` in one line, which has the limits only where there is room.
 
     What a gain holds with comes before what is left of it. How sure it is always stays whole, as does in how many
@@ -237,8 +237,8 @@ def _card(finding: Finding, kernel: KernelProfile, sheet: Sheet) -> Iterator[Tex
     yield sheet.field("gain", "; ".join(part for part in (gain_text(finding), remains_text(finding)) if part))
     yield sheet.field("why", finding.why)
     yield sheet.field("evidence", evidence_texts(finding))
-    where = location_text(finding.location)
+    where = location_text(finding.place)
     if where:
         yield sheet.field("where", where)
-    yield sheet.field("do", repair_texts(finding))
+    yield sheet.field("do", change_texts(finding.action, finding.advice))
     yield sheet.field("sure", f"{CONFIDENCE_WORDS[finding.confidence]}; rule {finding.rule}")

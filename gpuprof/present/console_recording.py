@@ -7,11 +7,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.diagnose.repairs import repairs, what_to_fix
+from gpuprof.diagnose.version_pairs import version_pairs, what_to_fix
 from gpuprof.model.session import Session
 from gpuprof.present.console_parts import Sheet, print_blocks
-from gpuprof.present.fix_text import fixes, headline_text
-from gpuprof.present.repair_text import action_text, outcome_text, saved_text, slow_text, why_texts
+from gpuprof.present.recommendation_text import headline_text, recommendation_texts
+from gpuprof.present.version_text import action_text, outcome_text, saved_text, slow_text, why_texts
 from gpuprof.recordings import Recording
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def print_story(console: Console, recording: Recording, session: Session) -> Non
 
 def _story(recording: Recording, session: Session, sheet: Sheet) -> Iterator[Text]:
     yield sheet.paragraph(f"{recording.title} ({origin_text(recording, session)})", "bold")
-    for repair in repairs(session.kernels):
+    for pair in version_pairs(session.kernels):
         yield sheet.paragraph("")
-        yield _chapter("slow", [slow_text(repair.before, session)], sheet, "bold red")
-        yield _chapter("why", why_texts(repair.finding), sheet, "bold yellow")
-        yield _chapter("fix", [action_text(repair.finding)], sheet, "bold cyan")
-        yield _chapter("gain", [saved_text(repair)], sheet, "bold green")
+        yield _chapter("slow", [slow_text(pair.before, session)], sheet, "bold red")
+        yield _chapter("why", why_texts(pair.finding), sheet, "bold yellow")
+        yield _chapter("fix", [action_text(pair.finding)], sheet, "bold cyan")
+        yield _chapter("gain", [saved_text(pair)], sheet, "bold green")
     yield sheet.paragraph("")
     yield sheet.paragraph(outcome_text(session.kernels), "bold")
     rest = what_to_fix(session.kernels[-1])
@@ -71,7 +71,7 @@ def _others(others: Iterable[tuple[Recording, Session, PurePath]], sheet: Sheet)
 
 
 def _first_fix(session: Session) -> str:
-    first = next(iter(fixes(session)), None)
+    first = next(iter(recommendation_texts(session)), None)
     return f"{first.gain}  {first.headline}" if first is not None else headline_text(session)
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.present.console_parts import Sheet
-from gpuprof.present.finding_text import value_text
+from gpuprof.words.explain_node import ExplanationNode
+from gpuprof.words.finding_text import value_text
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.fix_text import (
-    Fix,
+from gpuprof.present.flop_text import of_peak_text
+from gpuprof.present.recommendation_text import (
+    RecommendationText,
     command_text,
-    fixes,
-    fixes_note,
     headline_text,
     more_text,
     nothing_text,
+    recommendation_texts,
+    recommendations_note,
     unknown_text,
 )
-from gpuprof.present.flop_text import of_peak_text
 from gpuprof.present.session_text import (
     count_text,
     device_text,
@@ -79,9 +79,9 @@ def _verdict(session: Session) -> Iterator[str]:
 
 def _fix_first(session: Session) -> Iterator[str]:
     """The fixes in their order, and what is not known."""
-    first, nothing, unknown = fixes(session), nothing_text(session), unknown_text(session)
+    first, nothing, unknown = recommendation_texts(session), nothing_text(session), unknown_text(session)
     if first:
-        yield f"**Fix first**, {escape(fixes_note(session))}"
+        yield f"**Fix first**, {escape(recommendations_note(session))}"
         yield ""
         for index, item in enumerate(first, 1):
             yield _fix(index, item)
@@ -105,7 +105,7 @@ def _code(text: str) -> str:
     return f"{ticks} {printable(text)} {ticks}"
 
 
-def _fix(index: int, item: Fix) -> str:
+def _fix(index: int, item: RecommendationText) -> str:
     """One fix a line. Numbers have no `#`, which review tools would take for an issue."""
     gain = f"{item.gain} ({item.limits})" if item.limits else item.gain
     kernels = item.kernels.removeprefix("#")

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from gpuprof.model.headline import by_time, first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.fix_text import (
-    Fix,
+from gpuprof.present.recommendation_text import (
+    RecommendationText,
     command_text,
-    fixes,
-    fixes_note,
     headline_text,
     more_text,
     nothing_text,
+    recommendation_texts,
+    recommendations_note,
     unknown_text,
 )
 from gpuprof.present.session_text import (
@@ -89,9 +89,9 @@ def _verdict(session: Session) -> Iterator[str]:
 
 def _fix_first(session: Session) -> Iterator[str]:
     """The fixes in their order, and what is not known."""
-    first = fixes(session)
+    first = recommendation_texts(session)
     if first:
-        yield f"<p><strong>Fix first</strong> {_muted(fixes_note(session))}</p>"
+        yield f"<p><strong>Fix first</strong> {_muted(recommendations_note(session))}</p>"
         yield '<table style="border-collapse:collapse;border:0"><tbody>'
         yield from map(_fix, first)
         yield "</tbody></table>"
@@ -105,7 +105,7 @@ def _fix_first(session: Session) -> Iterator[str]:
         yield f"<p>{_escaped(unknown)}{code}</p>"
 
 
-def _fix(item: Fix) -> str:
+def _fix(item: RecommendationText) -> str:
     """Return one fix as a row, with a bar where it has one."""
     width = 6 * min(1.0, max(0.0, item.bar or 0.0))
     style = f"background:{_BAR};height:.7em;width:{width:.2f}em;min-width:2px;margin-top:.4em"

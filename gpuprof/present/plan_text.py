@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuprof.collect.cost import forecast_of
-from gpuprof.present.fix_text import headline_text
+from gpuprof.present.recommendation_text import headline_text
 from gpuprof.present.session_text import count_text, dims_text, verdict_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si

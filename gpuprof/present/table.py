@@ -113,22 +113,24 @@ FINDING_COLUMNS = (
     "advice", "location_file", "location_line", "location_pc", "location_sass", "location_share", "gain_kernel",
     "gain_total", "gain_kind", "held", "cause",
 )  # fmt: skip
-"""The contract's columns of a finding; `rank` is the place of its repair among those of all kernels, from 1."""
+"""The contract's columns of a finding; `rank` is the place of its recommendation among those of all kernels, from 1."""
 
 
 def finding_rows(session: Session) -> list[dict[str, Cell]]:
-    """Return a row for every finding: those that a repair is worth its while for in its order, then the others."""
-    places = {name: place for place, item in enumerate(session.opportunities, 1) for name in item.findings}
+    """Return a row for every finding: those of recommendations in their order, then the others."""
+    places = {name: place for place, item in enumerate(session.recommendations, 1) for name in item.findings}
     rows = [
         _finding_row(kernel, finding, places.get(finding.id))
         for kernel in session.kernels
         for finding in kernel.findings
     ]
-    return sorted(rows, key=lambda row: row["rank"] if isinstance(row["rank"], int) else len(session.opportunities) + 1)
+    return sorted(
+        rows, key=lambda row: row["rank"] if isinstance(row["rank"], int) else len(session.recommendations) + 1
+    )
 
 
 def _finding_row(kernel: KernelProfile, finding: Finding, rank: int | None) -> dict[str, Cell]:
-    place = finding.location
+    place = finding.place
     cells: tuple[Cell, ...] = (
         kernel.id, kernel.label, finding.id, rank, finding.rule, finding.severity, finding.confidence, finding.headline,
         finding.why, "; ".join(map(_evidence_text, finding.evidence)), finding.action, finding.advice,

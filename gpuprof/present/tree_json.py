@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.explain_node import ExplanationNode
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.store.write import dumped
+from gpuprof.words.explain_node import ExplanationNode
 
 
 def tree_lines(session: Session, kernel: KernelProfile, tree: ExplanationNode) -> Iterator[str]:

@@ -13,8 +13,8 @@ from gpuprof.model.field_types import ByteCount, Fraction, Number, Positive, Who
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Evidence
 
-ReviewVersion = Literal[1]
-REVIEW_VERSION: ReviewVersion = 1
+ReviewVersion = Literal[3]
+REVIEW_VERSION: ReviewVersion = 3
 AccessSpace = Literal["global", "shared", "local"]
 AccessKind = Literal["load", "store", "atomic"]
 ModuleForm = Literal["sass", "ptx"]
@@ -91,6 +91,9 @@ class CodeOccupancy(Struct, frozen=True, kw_only=True):
     limiters: Annotated[tuple[LimiterName, ...], about("what binds; none at full occupancy")]
     steps: Annotated[tuple[OccupancyStep, ...], about("the least change of each limiter that lets more blocks in")]
     sentence: Annotated[str, about("the same in words")]
+    needs_dynamic: Annotated[
+        bool, about("whether the launch has to take dynamic shared memory of a size that is not known: then it is less")
+    ] = False
 
 
 class CodeLoop(Struct, frozen=True, kw_only=True):

@@ -101,6 +101,7 @@ def occupancy_of(code: KernelCode, resources: KernelResources) -> CodeOccupancy 
         limiters=limiters,
         steps=occupancy_steps(launch, arch, occupancy, most_threads=resources.max_threads),
         sentence=_sentence(occupancy.fraction, occupancy.blocks_per_sm, warps, limiters) + condition,
+        needs_dynamic=_needs_dynamic(code, resources),
     )
 
 
@@ -126,6 +127,12 @@ def _condition(code: KernelCode, resources: KernelResources) -> str:
     """Say what the occupancy is worth where the dynamic shared memory of the launch is not known."""
     if not is_upper_bound(code, resources):
         return ""
-    if code.unread is None and not resources.static_shared_bytes and not code.has_any([_ASKS_SPACE]):
+    if _needs_dynamic(code, resources):
         return ", at most: it uses dynamic shared memory of a size that is not known (--dynamic-shared BYTES)"
     return ", at most: the launch may add dynamic shared memory (--dynamic-shared BYTES)"
+
+
+def _needs_dynamic(code: KernelCode, resources: KernelResources) -> bool:
+    """Return whether the kernel uses shared memory that only the launch can give it, of a size that is not known."""
+    may_be_less = is_upper_bound(code, resources) and code.unread is None
+    return may_be_less and not resources.static_shared_bytes and not code.has_any([_ASKS_SPACE])

@@ -27,7 +27,7 @@ class NamedFinding(Struct, frozen=True):
 
 
 class ReferredKernel(TimedKernel, frozen=True, kw_only=True):
-    """A kernel, as far as its group, the verdict and opportunities need it."""
+    """A kernel, as far as its group, the verdict and recommendations need it."""
 
     findings: tuple[NamedFinding, ...]
 
@@ -111,21 +111,21 @@ def _check_timeline(timeline: Timeline, sources: int, file: str) -> None:
 
 
 def _check_judged(session: Session, all_kernels: Sequence[Referred], file: str) -> None:
-    """Refuse causes, opportunities and a verdict that name findings or kernels which are not there."""
-    kernels = _kernels_of_findings(all_kernels, session.schema_version, file)
+    """Refuse causes, recommendations and a verdict that name findings or kernels which are not there."""
+    kernels = _kernels_of_findings(all_kernels, file)
     numbers = {kernel.id for kernel in all_kernels}
     if session.verdict is not None:
         _check_verdict(session.verdict, numbers, file)
     names: set[str] = set()
-    for item in session.opportunities:
+    for item in session.recommendations:
         lost = next((name for name in item.findings if name not in kernels), None)
         if lost is not None or not item.findings:
             what = "no finding" if lost is None else f"finding {lost}, which does not exist"
-            raise DamagedInput(f"{file} is damaged: its opportunity {item.id} names {what}")
+            raise DamagedInput(f"{file} is damaged: its recommendation {item.id} names {what}")
         if set(item.kernels) != {kernels[name] for name in item.findings}:
-            raise DamagedInput(f"{file} is damaged: its opportunity {item.id} and its findings name different kernels")
+            raise DamagedInput(f"{file} is damaged: its recommendation {item.id} and its findings name unlike kernels")
         if item.id in names:
-            raise DamagedInput(f"{file} is damaged: two opportunities have the id {item.id}")
+            raise DamagedInput(f"{file} is damaged: two recommendations have the id {item.id}")
         names.add(item.id)
 
 
@@ -146,14 +146,14 @@ def _runs_a_profiler(command: str) -> bool:
     return arguments[:1] in _PROFILERS and command.isprintable() and shlex.join(arguments) == command
 
 
-def _kernels_of_findings(all_kernels: Sequence[Referred], version: int, file: str) -> dict[str, int]:
-    """Return the number of each finding's kernel by the finding's id; those of version 1 have none."""
+def _kernels_of_findings(all_kernels: Sequence[Referred], file: str) -> dict[str, int]:
+    """Return the number of each finding's kernel by the finding's id."""
     kernels: dict[str, int] = {}
     for kernel in all_kernels:
         for finding in kernel.findings:
-            if not finding.id and version > 1:
+            if not finding.id:
                 raise DamagedInput(f"{file} is damaged: a finding of kernel {kernel.id} has no id")
-            if finding.id and finding.id in kernels:
+            if finding.id in kernels:
                 raise DamagedInput(f"{file} is damaged: two findings have the id {finding.id}")
             kernels[finding.id] = kernel.id
         for finding in kernel.findings:

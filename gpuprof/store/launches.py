@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from gpuprof.errors import InputError
-from gpuprof.model.l2_busy import without_fabric
 from gpuprof.model.merged import Launches, merged
 from gpuprof.model.session import SCHEMA_VERSION, KernelProfile, LaunchCount, Session
 from gpuprof.store.contradictions import (
@@ -94,7 +93,7 @@ def _groups(stream: BinaryIO, file: str) -> Session:
     groups = merged(session, Launches(lines.kernels, checked_profile, checked_counts))
     if groups is None:
         groups = replace(session, kernels=tuple(map(checked_profile, range(len(lines.kernels)))))
-    return without_fabric(groups)
+    return groups
 
 
 def _lines(stream: BinaryIO) -> _Lines:

@@ -14,7 +14,6 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from gpuprof.errors import DamagedInput, InputError, hinted
-from gpuprof.model.l2_busy import without_fabric
 from gpuprof.model.session import SCHEMA_VERSION, SchemaVersion, Session
 from gpuprof.store.contradictions import (
     refuse_contradicting_work,
@@ -49,7 +48,7 @@ def read_session(data: str | bytes, file: str) -> Session:
         refuse_contradictions(session, session.kernels, file)
         for kernel in session.kernels:
             refuse_contradicting_work(kernel, file)
-    return without_fabric(without_foreign_command(session))
+    return without_foreign_command(session)
 
 
 def refuse_too_many_values(pieces: Iterable[str | bytes], size: int, file: str) -> None:

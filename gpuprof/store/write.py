@@ -19,7 +19,7 @@ _PLAIN = bytes(range(0x7F))
 _MAY_NOT_BE_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 """How each such number starts in MessagePack, which is made and searched in a twentieth of the time of JSON."""
 
-_ONE_LINE_EACH = ("sources", "devices", "ceilings", "kernels", "opportunities")
+_ONE_LINE_EACH = ("sources", "devices", "ceilings", "kernels", "recommendations")
 
 
 def session_lines(session: Session) -> Iterator[str]:

@@ -10,14 +10,15 @@ import yaml
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.causes import causes_of
-from gpuprof.comparison.contract import ChangeCause, TimeChange
+from gpuprof.comparison.compare import compare
+from gpuprof.comparison.contract import ChangeCause, KernelChange
 from gpuprof.comparison.finding_changes import finding_changes
 from gpuprof.comparison.lines import line_changes
-from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.sentences import kernel_sentence
+from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sides import Run, Side, side_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.work.verdict import work_change
+from gpuprof.words.comparison import with_sentences
 from tests.field.folder import folder
 from tests.real_sessions import loaded
 
@@ -35,17 +36,21 @@ def real_side(folder: Path, which: dict[str, Any]) -> Side:
     return side_of([Run(which["report"], replace(session, kernels=tuple(kernels)))])
 
 
-def compared(folder: Path, expected: dict[str, Any]) -> tuple[TimeChange, tuple[ChangeCause, ...], str, Pair]:
+def compared(folder: Path, expected: dict[str, Any]) -> tuple[KernelChange, Pair]:
     base, new = real_side(folder, expected["base"]), real_side(folder, expected["new"])
     pair = Pair("named", base.kernels, new.kernels)
-    time, work = time_change(pair), work_change(pair)
-    causes = causes_of(pair, time, work, line_changes(pair))
-    return time, causes, kernel_sentence(pair, time, work, causes), pair
+    time, work, lines = time_change(pair), work_change(pair), line_changes(pair)
+    comparison = compare(base.runs, new.runs, "0", [NamedMatch(".", ".")]).comparison
+    (change,) = comparison.kernels
+    change = replace(change, time=time, work=work, lines=lines, causes=causes_of(pair, time, work, lines))
+    (change,) = with_sentences(replace(comparison, kernels=(change,))).kernels
+    return change, pair
 
 
 @pytest.mark.parametrize("expected", PAIRS, ids=[pair["name"] for pair in PAIRS])
 def test_what_is_told_of_a_pair_is_what_an_expert_wrote_down(expected: dict[str, Any]) -> None:
-    time, causes, sentence, pair = compared(folder(), expected)
+    change, pair = compared(folder(), expected)
+    time, causes = change.time, change.causes
     assert time.ratio == pytest.approx(expected["ratio"], rel=2e-3)
     assert time.verdict in (expected["time"], "unclear", "same")
     explaining = _explaining(causes, expected)
@@ -63,12 +68,13 @@ def test_what_is_told_of_a_pair_is_what_an_expert_wrote_down(expected: dict[str,
     ]
     assert wrong == []
     rules: dict[str, set[str]] = {}
-    for change in finding_changes(pair, time):
-        rules.setdefault(change.word, set()).add(change.rule)
+    for finding in finding_changes(pair, time):
+        rules.setdefault(finding.word, set()).add(finding.rule)
     for word, named in expected["findings"].items():
         assert set(named) <= rules.get(word, set())
-    assert 8 < len(sentence) <= 260 and "\n" not in sentence
-    swapped, backwards, *_ = compared(folder(), {**expected, "base": expected["new"], "new": expected["base"]})
+    assert 8 < len(change.sentence) <= 260 and "\n" not in change.sentence
+    back, _ = compared(folder(), {**expected, "base": expected["new"], "new": expected["base"]})
+    swapped, backwards = back.time, back.causes
     assert (time.verdict in ("faster", "slower")) == (swapped.verdict in ("faster", "slower"))
     first, last = ([cause for cause in told if cause.direction != "neutral"] for told in (causes, backwards))
     assert [cause.mechanism for cause in first[:1]] == [cause.mechanism for cause in last[:1]]

@@ -35,8 +35,8 @@ def test_divisions_of_miniweather_come_first_and_the_bound_holds_for_their_repai
     before, after = (kernels(f"gpu_workshop-MW_{name}.ncu-rep")[2] for name in ("Baseline", "DivToMult"))
     first = before.findings[0]
     assert (first.rule, first.severity) == ("fp64-bound", "high") and "fp64-bound" not in alarms(after)
-    assert first.location is not None and first.location.file is not None and first.location.line is not None
-    assert Path(first.location.file).name == "miniWeather_mpi_openacc.F90"
+    assert first.place is not None and first.place.file is not None and first.place.line is not None
+    assert Path(first.place.file).name == "miniWeather_mpi_openacc.F90"
     assert before.duration_s == pytest.approx(6191e-6, rel=1e-3) and before.name == after.name
     assert gained(before, after) == pytest.approx(0.438, abs=0.001)
     assert (first.gain_kernel or 0) >= gained(before, after)
@@ -55,14 +55,14 @@ def test_loads_spills_fills_and_small_grids_are_the_first_finding() -> None:
     (kernel,) = kernels("cutlass-report-s8-persist.ncu-rep", "ReferenceGemm")
     first = kernel.findings[0]
     assert (first.rule, first.severity, first.confidence) == ("uncoalesced-global", "high", "measured")
-    assert first.location is not None and first.location.file is not None and first.location.sass is not None
-    assert (Path(first.location.file).name, first.location.line) == ("s8_gemm.cu", 286)
-    assert first.location.sass.startswith("LDG.E.S8")
+    assert first.place is not None and first.place.file is not None and first.place.sass is not None
+    assert (Path(first.place.file).name, first.place.line) == ("s8_gemm.cu", 286)
+    assert first.place.sass.startswith("LDG.E.S8")
     (kernel,) = kernels("indexspaces.jl-profile.ncu-rep", "julia_frb")
     first = kernel.findings[0]
     assert (first.rule, first.severity) == ("local-memory-spill", "high")
-    assert first.location is not None and first.location.sass is not None
-    assert first.location.sass.split()[0].startswith(("LDL", "STL"))
+    assert first.place is not None and first.place.sass is not None
+    assert first.place.sass.split()[0].startswith(("LDL", "STL"))
     for name in ("indexspaces.jl-profile.ncu-rep", "indexspaces.jl-profile-3176628.ncu-rep"):
         fills = [kernel for kernel in kernels(name, "julia__") if (kernel.duration_s or 0) > 50e-6]
         assert fills and not any(alarms(kernel) for kernel in fills)

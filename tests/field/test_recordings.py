@@ -69,7 +69,7 @@ def figures(kernel: KernelProfile) -> object:
 
 def places(kernel: KernelProfile) -> set[tuple[str, str, int | None]]:
     """Rule, file and line of each finding that has them; some take the code to find their line."""
-    located = ((finding.rule, finding.location) for finding in kernel.findings)
+    located = ((finding.rule, finding.place) for finding in kernel.findings)
     return {
         (rule, at.file.rpartition("/")[2], at.line) for rule, at in located if at is not None and at.file is not None
     }

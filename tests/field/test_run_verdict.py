@@ -5,26 +5,28 @@ from __future__ import annotations
 import pytest
 
 from gpuprof.model.run_totals import busy_share
+from gpuprof.words.findings import run_sentence
 from tests.field.folder import report
 from tests.readings import session_of
 from tests.table import each_row
 
 BASELINE, DIV_TO_MULT = "gpu_workshop-MW_Baseline.ncu-rep", "gpu_workshop-MW_DivToMult.ncu-rep"
 TRACE = "traces/miniweather-gp100.nsys.sqlite"
+RESNET = "traces/resnet50-v100.pt.trace.json.gz"
 
 
 @each_row(
     ("file", "state", "shows", "command"),
     [
-        (BASELINE, "limited", ("compute_tendencies_x_279_gpu, 40 %", "70 %"), ""),
+        (BASELINE, "limited", ("compute_tendencies_x_279_gpu (40 %", "70 %"), ""),
         ("cutlass-384.ncu-rep", "unfilled", ("54 %", "22 %"), ""),
         ("cutlass-report80.ncu-rep", "void", (), ""),
         ("sglang-profile.ncu-rep", "open", (), "--kernel-name flash_fwd_kernel --launch-count 1 "),
-        ("esmm-research-profile.ncu-rep", "open", ("basic, 70 %",), "--launch-count 1 -o basic-full"),
+        ("esmm-research-profile.ncu-rep", "open", ("basic (70 %",), "--launch-count 1 -o basic-full"),
         ("csv/rtx5090-roofline-section.csv", "open", ("54 %",), "--launch-count 1 -o kernel-full PROGRAM"),
         # Idle time comes first if it exceeds every kernel's time.
-        (TRACE, "unfilled", ("68 % of 189 ms", "compute_tendencies_z_334_gpu, 41 %"), "gpuprof run --survey"),
-        ("traces/resnet50-v100.pt.trace.json.gz", "open", ("43 % of 1.07 s",), "gpuprof run --survey"),
+        (TRACE, "unfilled", ("68 % of 189 ms", "compute_tendencies_z_334_gpu (41 %"), "gpuprof run --survey"),
+        (RESNET, "open", ("43 % of 1.07 s",), "gpuprof run --survey"),
     ],
 )  # fmt: skip
 def test_reports_have_their_states_and_commands(file: str, state: str, shows: tuple[str, ...], command: str) -> None:
@@ -37,10 +39,23 @@ def test_reports_have_their_states_and_commands(file: str, state: str, shows: tu
         assert verdict.notes == ()
 
 
+@each_row(
+    ("file", "says"),
+    [
+        (TRACE, "68 % of 189 ms after start-up; 57 % of that (73.1 ms) before launches of set_halo_values_x_395_gpu"),
+        (RESNET, "43 % of 1.07 s; 77 % of that (355 ms) before host-to-device copies"),
+    ],
+)  # fmt: skip
+def test_a_finding_on_the_run_is_a_sentence_with_the_name_of_its_kernel(file: str, says: str) -> None:
+    kernels = session_of(report(file)).kernels
+    ((label, finding),) = ((one.label, item) for one in kernels for item in one.findings if item.rule == "launch-gaps")
+    assert run_sentence(finding, label, file) == f"the GPU is idle {says}"
+
+
 def test_a_gemm_that_stores_nothing_and_a_debug_build_come_before_all_else() -> None:
-    assert [item.rule for item in session_of(report("cutlass-report80.ncu-rep")).opportunities] == ["stores-nothing"]
+    assert [item.rule for item in session_of(report("cutlass-report80.ncu-rep")).recommendations] == ["stores-nothing"]
     debug = session_of(report("cudacode-profile.ncu-rep"))
-    assert [item.rule for item in debug.opportunities] == ["debug-build", "fp64-bound"]
+    assert [item.rule for item in debug.recommendations] == ["debug-build", "fp64-bound"]
     # What NVIDIA's ncu lists of them: 34 of 109 instructions and 63 of 184, without padding.
     assert [round(kernel.findings[0].evidence[0].value) for kernel in debug.kernels] == [31, 34]
     for file in (BASELINE, "cutlass-384.ncu-rep", "sglang-profile.ncu-rep"):
@@ -54,15 +69,15 @@ def test_gains_of_a_trace_are_of_the_traced_time() -> None:
     # than there is.
     busy = busy_share(session)
     assert busy == pytest.approx(0.3169, rel=0.01)
-    of_kernels = [item for item in session.opportunities if item.rule != "launch-gaps"]
+    of_kernels = [item for item in session.recommendations if item.rule != "launch-gaps"]
     assert of_kernels and all((item.gain_total or 0.0) <= busy for item in of_kernels)
-    assert sum(item.gain_after or 0.0 for item in session.opportunities) <= 1.0
-    assert session.opportunities[0].rule == "launch-gaps"
+    assert sum(item.gain_after or 0.0 for item in session.recommendations) <= 1.0
+    assert session.recommendations[0].rule == "launch-gaps"
 
 
 def test_versions_of_a_program_have_shares_of_their_own_and_are_compared_in_cycles() -> None:
     verdict = session_of(report(BASELINE), report(DIV_TO_MULT)).verdict
     # 5.62 and 5.59 of 28.2 ms: 20 % in each report, 40 % in both.
-    assert verdict is not None and "semi_discrete_step_232_gpu, 20 %" in verdict.sentence
+    assert verdict is not None and "semi_discrete_step_232_gpu (20 %" in verdict.sentence
     # 11.4 and 12.8 µs of one code, 8930 and 9079 cycles; DRAM's cycles at 481 and 532 MHz.
     assert "710 MHz" in verdict.notes[-1] and "784 MHz" in verdict.notes[-1]

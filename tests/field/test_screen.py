@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuprof.present.fix_text import fixes
+from gpuprof.present.recommendation_text import recommendation_texts
 from tests.cli import gpuprof as run
 from tests.field.folder import report
 from tests.readings import session_of
@@ -25,11 +25,11 @@ def test_traces_and_tables_take_a_screen_with_fixes_and_rows() -> None:
     assert re.search(r" {20}upsample.* in 45 launches · measured", text)
     read = session_of(report(BASELINE))
     told = " ".join(screen(read, width=200).split())
-    assert told.startswith("compute_tendencies_x_279_gpu, 40 %") and "70 %" in told[:100]
-    assert all(told.count(" ".join(item.headline.split())[:40]) == 1 for item in fixes(read))
-    (settled,) = (item for item in read.opportunities if item.confidence == "guess")
+    assert told.startswith("compute_tendencies_x_279_gpu (40 %") and "70 %" in told[:100]
+    assert all(told.count(" ".join(item.headline.split())[:40]) == 1 for item in recommendation_texts(read))
+    (settled,) = (item for item in read.recommendations if item.confidence == "guess")
     assert settled.gain_after == 0 and settled.rule == "non-fused-fp"
-    assert "non-fused-fp" not in {item.rule for item in fixes(read)}
+    assert "non-fused-fp" not in {item.rule for item in recommendation_texts(read)}
 
 
 def test_what_is_next_is_what_is_to_be_fixed_first() -> None:

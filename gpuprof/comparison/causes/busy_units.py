@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from gpuprof.comparison.causes.launch import unit_name
+from msgspec.structs import replace
+
 from gpuprof.comparison.causes.reason import Reason
 from gpuprof.comparison.causes.time_model import BOUND, Parts, busiest, busy_fractions
-from gpuprof.comparison.contract import CountChange
-from gpuprof.comparison.words import Values, both_text, known, values_of
+from gpuprof.comparison.contract import CountChange, ValueChange
+from gpuprof.comparison.values import Values, known, values_of
 from gpuprof.model.session import KernelProfile
-from gpuprof.model.stalls import NOT_STALLED, stall_name
-from gpuprof.units import ARROW, format_change, format_percent, format_si, significant
+from gpuprof.model.stalls import NOT_STALLED
 
 _SAME = 0.05
 """A unit whose busy time differs by less does the same: fractions of short kernels scatter by so much."""
 _ISSUES_MOVED = 0.01
-"""Instructions that follow from the issue rate move where they differ by more."""
+"""Instructions that follow from the issue rate move if they differ by more."""
 _COMPARABLE = 0.5
 """Work of a unit that grows by so much of the logarithm of the time's growth, or more, grows with the time."""
 _COUNTS = {"dram": ("dram-bytes",), "l2": ("l2-bytes", "l2-sectors"), "l1": ("l1-bytes", "global-load-sectors")}
@@ -29,7 +29,7 @@ _STALL_SHARE = 0.4
 def unit_reasons(
     base: KernelProfile, new: KernelProfile, parts: Parts, counts: Mapping[str, CountChange]
 ) -> Iterator[Reason]:
-    """Yield what the busiest unit had to do, and what warps took; what was counted tells the first itself."""
+    """Yield the work of the busiest unit, unless it was counted, and the time of a warp per instruction."""
     if parts.bound:
         yield from _busy_time(base, new, parts)
         yield from _passes(base, new, parts)
@@ -46,23 +46,23 @@ def _busy_time(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterato
     if unit is None or parts.busy is None or unit not in sides[0] or unit not in sides[1]:
         return
     times = _busy(sides, unit, parts)
-    text = _busy_text(sides, unit, times)
+    values = _busy_values(sides, unit, times)
     binds = busiest(sides[1])
     if parts.total < 0 and binds is not None and sides[1][binds] > max(BOUND, sides[1][unit] + _SAME):
-        text += f", now {unit_name(binds)} {format_percent(sides[1][binds])}"
+        values += (ValueChange(name=binds, unit="fraction", new=sides[1][binds]),)
     if abs(parts.busy) < _ISSUES_MOVED:
         return
     effect = parts.busy if times.log_ratio * parts.busy > 0 else 0.0
-    yield Reason("unit-time", text, effect=effect, certainty="counted", first=True)
+    yield Reason("unit-time", values, effect=effect, certainty="counted", first=True)
 
 
 def _work_below_bound(
     base: KernelProfile, new: KernelProfile, parts: Parts, counts: Mapping[str, CountChange]
 ) -> Iterator[Reason]:
-    """Yield what the busiest unit of the slower side had to do where it does not bind, and its work was not counted.
+    """Yield what the busiest unit of the slower side had to do, if it does not bind and its work was not counted.
 
     Cycles in which it is busy are that work, whatever its clock; those of DRAM are bytes. Of another unit the
-    instructions tell it, where they are known, and what a warp takes for each.
+    instructions are that work, if they are known, and what a warp takes for each.
     """
     unit, sides = parts.unit, (busy_fractions(base), busy_fractions(new))
     if unit is None or unit not in sides[0] or unit not in sides[1]:
@@ -76,14 +76,14 @@ def _work_below_bound(
     grows_along = work * parts.total > 0 and abs(work) >= max(_SAME, _COMPARABLE * abs(parts.total))
     if not grows_along or weight < _COMPARABLE:
         return
-    text = _busy_text(sides, unit, times)
+    values = _busy_values(sides, unit, times)
     if unit == "dram" and clocks is not None:
-        text += f", about {significant(math.exp(work), 2)}x the bytes"
-    yield Reason("unit-time", text, effect=weight * work, certainty="inferred", first=True)
+        values += (ValueChange(name="dram-bytes", unit="B", ratio=math.exp(work)),)
+    yield Reason("unit-time", values, effect=weight * work, certainty="inferred", first=True)
 
 
 def _passes(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
-    """Yield that L1 takes more or fewer passes for the same loads and stores, as the pipe before it tells."""
+    """Yield that L1 takes more or fewer passes for the same loads and stores, as the pipe before it shows."""
     if parts.unit != "l1":
         return
     sides = busy_fractions(base), busy_fractions(new)
@@ -92,19 +92,18 @@ def _passes(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[R
     requests, passes = _busy(sides, "lsu", parts), _busy(sides, "l1", parts)
     if abs(requests.log_ratio) > _SAME or abs(passes.log_ratio) < _SAME:
         return
-    rose = "more" if passes.log_ratio > 0 else "fewer"
     yield Reason(
         "coalescing",
-        f"{rose} L1 passes for the same loads and stores (LSU pipe busy {format_si(requests.new, 's')} on both sides)",
+        (passes.named("l1", "s"), requests.named("lsu", "s")),
         effect=passes.log_ratio,
         certainty="inferred",
+        kind="passes",
     )
 
 
-def _busy_text(sides: tuple[dict[str, float], dict[str, float]], unit: str, times: Values) -> str:
-    """Write how long a unit was busy: "DRAM busy 9.00 → 18.0 µs (90 % → 90 % of the time)"."""
-    shares = both_text(sides[0][unit], sides[1][unit], "fraction")
-    return f"{unit_name(unit)} busy {both_text(*times, 's')} ({shares} of the time)"
+def _busy_values(sides: tuple[dict[str, float], dict[str, float]], unit: str, times: Values) -> tuple[ValueChange, ...]:
+    """Return how long a unit was busy, and that as a fraction of the time."""
+    return times.named(unit, "s"), Values(sides[0][unit], sides[1][unit]).named(unit, "fraction")
 
 
 def _busy(sides: tuple[dict[str, float], dict[str, float]], unit: str, parts: Parts) -> Values:
@@ -115,8 +114,8 @@ def _issued(parts: Parts) -> Iterator[Reason]:
     """Yield the change of the instructions that the issue rate implies."""
     if parts.instructions is None or abs(parts.instructions) < _ISSUES_MOVED:
         return
-    text = f"issued instructions {format_change(math.exp(parts.instructions))}"
-    yield Reason("instructions", text, effect=parts.instructions, certainty="inferred")
+    issued = ValueChange(name="issued-instructions", ratio=math.exp(parts.instructions))
+    yield Reason("instructions", (issued,), effect=parts.instructions, certainty="inferred")
 
 
 def _waiting(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
@@ -134,14 +133,14 @@ def _waiting(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[
         yield Reason("stalls", stall, effect=effect, certainty="inferred")
         return
     taken = values_of(_per_instruction(base), _per_instruction(new))
-    text = f"a warp takes {significant(math.exp(abs(latency)), 2)}x {'more' if latency > 0 else 'fewer'} cycles"
+    cycles = ValueChange(name="cycles-per-instruction", unit="cycle", ratio=math.exp(latency))
     if taken is not None:
-        text = f"a warp takes {significant(taken.base, 2)} {ARROW} {significant(taken.new, 2)} cycles per instruction"
-    yield Reason("latency", text, effect=effect, certainty="inferred")
+        cycles = replace(cycles, base=taken.base, new=taken.new)
+    yield Reason("latency", (cycles,), effect=effect, certainty="inferred")
 
 
-def _stall(base: KernelProfile, new: KernelProfile) -> str | None:
-    """Write the stall reason that most of the change of a warp's cycles per instruction is."""
+def _stall(base: KernelProfile, new: KernelProfile) -> tuple[ValueChange, ...] | None:
+    """Return the stall reason that most of the change of a warp's cycles per instruction is, and all of these."""
     sides = _stalls(base), _stalls(new)
     if not sides[0] or not sides[1]:
         return None
@@ -155,10 +154,8 @@ def _stall(base: KernelProfile, new: KernelProfile) -> str | None:
     if most is None or change[most] * whole <= 0 or abs(change[most]) < _STALL_SHARE * abs(whole):
         return None
     values = Values(sides[0].get(most, 0.0), sides[1].get(most, 0.0))
-    return (
-        f"{stall_name(most)} {significant(values.base)} {ARROW} {significant(values.new)} cycles per instruction "
-        f"(of {significant(sum(sides[0].values()))} {ARROW} {significant(sum(sides[1].values()))})"
-    )
+    cycles = Values(sum(sides[0].values()), sum(sides[1].values()))
+    return values.named(most, "cycle"), cycles.named("cycles-per-instruction", "cycle")
 
 
 def _stalls(kernel: KernelProfile) -> dict[str, float]:

@@ -3,69 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+
+from msgspec.structs import replace
 
 from gpuprof.comparison.causes.busy_units import unit_reasons
 from gpuprof.comparison.causes.counted import counted_reasons, moved
 from gpuprof.comparison.causes.launch import launch_reasons, launches_reason
-from gpuprof.comparison.causes.opcodes import STORES, opcode_reasons, stores_nothing
+from gpuprof.comparison.causes.opcodes import STORES, opcode_reasons, side_without_stores
 from gpuprof.comparison.causes.reason import Reason
 from gpuprof.comparison.causes.time_model import Parts, parts_of, parts_of_times
-from gpuprof.comparison.contract import ChangeCause, CountChange, LineChange, TimeChange, WorkChange
+from gpuprof.comparison.contract import (
+    Certainty,
+    ChangeCause,
+    CountChange,
+    Direction,
+    LineChange,
+    SourceLine,
+    TimeChange,
+    ValueChange,
+    WorkChange,
+)
 from gpuprof.comparison.finding_changes import beyond_bound
 from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.words import Values, both_text, count_text, short, value_text
+from gpuprof.comparison.values import Values, counted_value, values_of
 from gpuprof.model.session import KernelProfile
 
-Direction = Literal["slower", "faster", "neutral"]
-_TOLD, _AGAINST, _REST = 5, 2, 3
-"""How many causes are told: those that explain the change, those that work against it, and what stayed."""
+_MOST, _AGAINST, _REST = 5, 2, 3
+"""How many causes are listed: those that explain the change, those that work against it, and what stayed."""
 _EXPLAINS = 0.1
 """What explains less than a tenth of a change is no cause of it."""
 _LITTLE = 1 / 3
-"""Where the best cause explains less, that is said."""
+"""If the best cause explains less, a cause says so."""
 _DRIFTS = 0.01
-"""Of a change that is not clear, what explains it is told from one per cent on."""
+"""An unclear change gets causes from one per cent on."""
 _MATTERS = 0.3
 """A unit whose weight is less does not rule anything out by staying the same."""
 _SAME_ISSUES = 0.01
 """Instructions that follow from the issue rate are the same if they differ by less."""
+_DIRECTIONS: tuple[Direction, Direction] = ("slower", "faster")
 _RESOURCES = ("registers", "shared-memory", "occupancy", "launches")
 _COMPARED = ("same", "less", "more")
-_LINE_WORDS = {"instructions": "instructions", "local": "local loads and stores", "samples": "samples"}
+_MOST_PATH = 200
+"""Characters of a file's path that are kept."""
 
 
 def causes_of(pair: Pair, time: TimeChange, work: WorkChange, lines: Sequence[LineChange]) -> tuple[ChangeCause, ...]:
-    """Return the reasons for a change of time, most telling first; empty where nothing that was collected moved.
+    """Return the causes of a change of time, the most important first; empty if nothing that was collected moved.
 
-    Where time is the same, not known or not comparable, what moved is told all the same, as neutral.
+    If time is the same, not known or not comparable, what moved is listed as neutral.
     """
     if not pair.base or not pair.new:
         return ()
     counts = {change.name: change for change in work.counts}
     launches = launches_reason(pair)
     single = pair.is_one_to_one
-    base, new = pair.base[0].speaker, pair.new[0].speaker
+    base, new = pair.base[0].representative, pair.new[0].representative
     parts = parts_of(base, new, counts, _per_run(pair, counts)) if single else _parts_of_several(pair)
     changed = time.verdict in ("slower", "faster")
     drifts = time.verdict == "unclear" and time.noise is not None and parts is not None and abs(parts.total) >= _DRIFTS
     if parts is None or not (changed or drifts):
-        told = [*([_cause(launches, "neutral")] if launches else []), *_moved(counts, base, new, single=single)]
+        told = [*([launches.cause("neutral")] if launches else []), *_moved(counts, base, new, single=single)]
         return (*_with_stores(told, counts), *_line(lines, 0.0, changed=False))
     reasons = list(_reasons(base, new, counts, parts) if single else counted_reasons(None, None, counts, parts))
     if drifts:
         reasons = [reason for reason in reasons if reason.mechanism not in ("stalls", "latency")]
     told = _with_stores(_ranked(reasons, parts, counts, changed=changed), counts)
     if launches is not None:
-        told.insert(0, _cause(launches, "neutral"))
+        told.insert(0, launches.cause("neutral"))
     line = _line(lines, parts.total, changed=True) if launches is None else ()
     return (*told, *line, *_bound(pair, time))
 
 
 def _with_stores(told: list[ChangeCause], counts: Mapping[str, CountChange]) -> list[ChangeCause]:
-    """Put before all causes that a side stores nothing: its time is that of code that has no effect."""
-    text = stores_nothing(counts)
-    return [_neutral(STORES, text), *told] if text else told
+    """Put before all causes that a side stores nothing: its time is that of code without an effect."""
+    if side_without_stores(counts) is None:
+        return told
+    return [_neutral(STORES, counted_value(counts["global-store-requests"])), *told]
 
 
 def _parts_of_several(pair: Pair) -> Parts | None:
@@ -75,7 +88,7 @@ def _parts_of_several(pair: Pair) -> Parts | None:
 
 
 def _per_run(pair: Pair, counts: Mapping[str, CountChange]) -> Values | None:
-    """Return the times of all launches of a run, where the counts are of these; None where they are of a launch."""
+    """Return the times of all launches of a run, if the counts are of these; None if they are of one launch."""
     if pair.match == "exact" or counts.get("launches") is None or moved(counts["launches"]) is None:
         return None
     return pair.totals_s
@@ -104,16 +117,15 @@ def _ranked(
     explaining.sort(key=_place)
     against = [item for item in shares if item[1] <= -_EXPLAINS or (item[1] < 0 and item[0].always)]
     against.sort(key=lambda item: (not item[0].early, item[1]))
-    word: Direction = "slower" if total > 0 else "faster"
-    opposite: Direction = "faster" if total > 0 else "slower"
+    word, opposite = _DIRECTIONS if total > 0 else _DIRECTIONS[::-1]
     kept = _kept([reason for reason, _ in explaining])
-    causes = [_cause(reason, word) for reason in kept]
+    causes = [reason.cause(word) for reason in kept]
     best = max((share for _, share in explaining), default=0.0)
     if changed and best < _LITTLE:
         causes = _unexplained(causes, counts, parts)
-    causes += [_cause(reason, opposite) for reason, _ in against[:_AGAINST]]
-    early = {reason.sentence for reason in reasons if reason.early}
-    causes = [*causes[:1], *sorted(causes[1:], key=lambda cause: cause.sentence not in early)]
+    causes += [reason.cause(opposite) for reason, _ in against[:_AGAINST]]
+    early = {(reason.mechanism, reason.values) for reason in reasons if reason.early}
+    causes = [*causes[:1], *sorted(causes[1:], key=lambda cause: (cause.mechanism, cause.values) not in early)]
     rest = [*_unchanged(counts, parts, reasons), *_to_no_effect(reasons)]
     return [*causes, *rest[:_REST]]
 
@@ -127,30 +139,28 @@ def _place(item: tuple[Reason, float]) -> tuple[int, float]:
 
 
 def _kept(reasons: Sequence[Reason]) -> list[Reason]:
-    """Return the most telling ones, those that are always told among them."""
-    late = [reason for reason in reasons[_TOLD:] if reason.always][:2]
-    early, room = list(reasons[:_TOLD]), _TOLD - len(late)
+    """Return the most important ones, with those that are always listed."""
+    late = [reason for reason in reasons[_MOST:] if reason.always][:2]
+    early, room = list(reasons[:_MOST]), _MOST - len(late)
     while len(early) > room and any(not reason.always for reason in early):
         early.remove(next(reason for reason in reversed(early) if not reason.always))
     return [*early, *late]
 
 
 def _unexplained(causes: list[ChangeCause], counts: Mapping[str, CountChange], parts: Parts) -> list[ChangeCause]:
-    """Say that nothing explains the change, or little of it."""
+    """Add that nothing explains the change, or little of it."""
     if causes:
-        text = "the rest is not explained by anything that was collected"
-        return [*causes, ChangeCause(mechanism="nothing", sentence=text, direction="neutral", certainty="inferred")]
+        return [*causes, _neutral("nothing", certainty="inferred", kind="rest")]
     counted = [change for name, change in counts.items() if name not in _RESOURCES and change.word in _COMPARED]
     if any(moved(change) is not None for change in counted):
-        text = "what moved does not explain it"
+        kind = "moved"
     elif parts.busy is not None and abs(parts.busy) < _LITTLE * abs(parts.total):
-        more, word = ("more", "less") if parts.total > 0 else ("less", "more")
-        text = f"no unit has {more} to do, each is busy for {word} of the time"
+        kind = "less-busy" if parts.total > 0 else "more-busy"
     elif counted:
-        text = "nothing that was counted changed"
+        kind = "same-counts"
     else:
-        text = "no counters on both sides tell why"
-    return [ChangeCause(mechanism="nothing", sentence=text, direction="neutral", certainty="counted")]
+        kind = "no-counts"
+    return [_neutral("nothing", kind=kind)]
 
 
 def _unchanged(counts: Mapping[str, CountChange], parts: Parts, reasons: Sequence[Reason]) -> Iterator[ChangeCause]:
@@ -158,76 +168,63 @@ def _unchanged(counts: Mapping[str, CountChange], parts: Parts, reasons: Sequenc
     named = {reason.mechanism for reason in reasons}
     instructions = counts.get("instructions")
     if instructions is not None and instructions.word == "same":
-        yield _neutral("instructions", "instructions unchanged")
+        yield _neutral("instructions", replace(counted_value(instructions), same=True))
     elif instructions is None and "instructions" not in named and abs(parts.instructions or 1.0) < _SAME_ISSUES:
-        yield _neutral("instructions", "issued instructions unchanged", "inferred")
+        yield _neutral("instructions", ValueChange(name="issued-instructions", same=True), certainty="inferred")
     for level in ("dram", "l2"):
         change = counts.get(f"{level}-bytes")
         if change is not None and change.word == "same" and parts.weight(level) >= _MATTERS:
-            yield _neutral(f"{level}-bytes", f"{level.upper()} bytes unchanged")
+            yield _neutral(f"{level}-bytes", replace(counted_value(change), same=True))
 
 
 def _to_no_effect(reasons: Sequence[Reason]) -> Iterator[ChangeCause]:
     """Yield registers and an occupancy that changed, and that make no more or fewer warps resident; types, too."""
     for reason in reasons:
         if reason.mechanism in ("occupancy", "registers", "tensor-cores") and not reason.effect:
-            yield _neutral(reason.mechanism, reason.sentence)
+            yield replace(reason.cause("neutral"), certainty="counted")
 
 
 def _moved(
     counts: Mapping[str, CountChange], base: KernelProfile, new: KernelProfile, *, single: bool
 ) -> Iterator[ChangeCause]:
-    """Yield what moved, where no change of time is to be explained: the work as it is, up to five counts."""
-    told = 0
+    """Yield what moved if no change of time is to be explained: up to five counts of the work."""
+    listed = 0
     for name, change in counts.items():
-        if moved(change) is not None and not name.startswith("opcode.") and told < _TOLD:
-            told += 1
+        if moved(change) is not None and not name.startswith("opcode.") and listed < _MOST:
+            listed += 1
             mechanism = "flop" if name.startswith("flop.") else name
-            yield _neutral(mechanism, count_text(change))
-    before, after = base.registers_per_thread, new.registers_per_thread
-    if single and not told and before is not None and after is not None and before != after:
-        yield _neutral("registers", f"registers {both_text(before, after)}")
+            yield _neutral(mechanism, counted_value(change))
+    registers = values_of(base.registers_per_thread, new.registers_per_thread)
+    if single and not listed and registers is not None and registers.base != registers.new:
+        yield _neutral("registers", registers.named("registers"))
 
 
 def _line(lines: Sequence[LineChange], total: float, *, changed: bool) -> Iterator[ChangeCause]:
-    """Yield the line that gained or lost most, in the direction of the change where there is one."""
+    """Yield the line that gained or lost most, in the direction of the change if there is one."""
     for line in lines:
         if line.base is None or line.new is None:
             continue
         gained = line.new - line.base
         if changed and gained * total <= 0:
             continue
-        count = line.new_line if line.new_line is not None else line.base_line
-        word = "gained" if gained > 0 else "lost"
         direction: Direction = "neutral" if not changed else "slower" if gained > 0 else "faster"
-        name = line.file.replace("\\", "/").rsplit("/", 1)[-1]
-        place = f"line {count}" if len({change.file for change in lines}) == 1 else f"{short(name)}:{count}"
-        place += "" if line.new_line is not None else " of the base"
+        number = line.new_line if line.new_line is not None else line.base_line
         yield ChangeCause(
             mechanism="local-memory" if line.what == "local" else "source-line",
-            sentence=f"{place} {word} {value_text(abs(gained))} {_LINE_WORDS.get(line.what, line.what)}",
             direction=direction,
             certainty="inferred" if line.what == "samples" else "counted",
-            location=f"{short(line.file, 200)}:{count}",
+            values=(Values(line.base, line.new).named(line.what),),
+            kind="line" if line.new_line is not None else "base-line",
+            location=SourceLine(line.file[:_MOST_PATH], number) if number is not None else None,
         )
         return
 
 
 def _bound(pair: Pair, time: TimeChange) -> Iterator[ChangeCause]:
-    text = beyond_bound(pair, time)
-    if text:
-        yield _neutral("bound", text, "inferred")
+    gain = beyond_bound(pair, time)
+    if gain is not None:
+        yield _neutral("bound", gain, certainty="inferred")
 
 
-def _neutral(mechanism: str, sentence: str, certainty: Literal["counted", "inferred"] = "counted") -> ChangeCause:
-    return ChangeCause(mechanism=mechanism, sentence=sentence, direction="neutral", certainty=certainty)
-
-
-def _cause(reason: Reason, direction: Direction) -> ChangeCause:
-    return ChangeCause(
-        mechanism=reason.mechanism,
-        sentence=reason.sentence,
-        direction=direction,
-        certainty=reason.certainty,
-        location=reason.location,
-    )
+def _neutral(mechanism: str, *values: ValueChange, certainty: Certainty = "counted", kind: str = "") -> ChangeCause:
+    return ChangeCause(mechanism=mechanism, direction="neutral", certainty=certainty, values=values, kind=kind)

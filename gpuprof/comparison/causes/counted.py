@@ -9,12 +9,11 @@ from msgspec import Struct
 
 from gpuprof.comparison.causes.reason import Reason
 from gpuprof.comparison.causes.time_model import Parts
-from gpuprof.comparison.contract import CountChange
-from gpuprof.comparison.words import Values, both_text, count_name, count_text, known, value_text, values_of
+from gpuprof.comparison.contract import CountChange, ValueChange
+from gpuprof.comparison.values import Values, counted_value, known, values_of
 from gpuprof.diagnose.needs import ISSUE
-from gpuprof.model.path_names import path_name, work_unit
+from gpuprof.model.path_names import work_unit
 from gpuprof.model.session import KernelProfile
-from gpuprof.units import ARROW, significant
 
 Counts = Mapping[str, CountChange]
 _MOVED = ("less", "more")
@@ -27,7 +26,7 @@ _PIPES = {"fp64": ("fp64",), "fp32": ("fma",), "fp16": ("fp16", "fma"), "int32":
 
 
 class _Kind(Struct, frozen=True):
-    """A mechanism, the counts that tell it, of which the first that both sides have counts, and the unit it loads."""
+    """A mechanism, its counts, of which the first that both sides have decides, and the unit that it loads."""
 
     mechanism: str
     counts: tuple[str, ...]
@@ -42,8 +41,8 @@ _KINDS = (
     _Kind("bank-conflicts", ("bank-conflicts",), "l1"),
 )
 _ACCESSES = (
-    ("global load", "global-load-sectors", "global-load-requests"),
-    ("global store", "global-store-sectors", "global-store-requests"),
+    ("global-load", "global-load-sectors", "global-load-requests"),
+    ("global-store", "global-store-sectors", "global-store-requests"),
 )
 
 
@@ -52,7 +51,7 @@ def counted_reasons(
 ) -> Iterator[Reason]:
     """Yield what was counted and moved beyond its tolerance, each with what it makes of the time.
 
-    The kernels tell hit rates; None where there are several on a side.
+    The kernels have the hit rates; None if there are several on a side.
     """
     yield from _instructions(counts, parts)
     yield from _operations(counts, parts)
@@ -65,7 +64,7 @@ def counted_reasons(
                 effect = _conflicts(values, counts, parts)
             yield Reason(
                 kind.mechanism,
-                count_text(change),
+                (counted_value(change),),
                 effect=effect if abs(effect) >= 0.5 * abs(values.log_ratio) or binds else 0.0,
                 certainty="counted",
                 first=binds,
@@ -77,19 +76,19 @@ def counted_reasons(
 
 
 def moved(change: CountChange | None) -> Values | None:
-    """Return both values of a count that moved beyond its tolerance; None where it did not, or a side lacks it."""
+    """Return both values of a count that moved beyond its tolerance; None if it did not, or a side lacks it."""
     return known(change) if change is not None and change.word in _MOVED else None
 
 
 def _instructions(counts: Counts, parts: Parts) -> Iterator[Reason]:
-    """Where no unit binds, time follows the instructions; else as far as the issue slots are busy."""
+    """Yield instructions: time follows them if no unit binds; else as far as the issue slots are busy."""
     values = moved(counts.get("instructions"))
     if values is None:
         return
     weight = 1.0 if not parts.bound else parts.weight(ISSUE)
     yield Reason(
         "instructions",
-        count_text(counts["instructions"]),
+        (counted_value(counts["instructions"]),),
         effect=weight * values.log_ratio,
         certainty="counted",
         first=parts.bound and parts.unit == ISSUE,
@@ -97,7 +96,7 @@ def _instructions(counts: Counts, parts: Parts) -> Iterator[Reason]:
 
 
 def _operations(counts: Counts, parts: Parts) -> Iterator[Reason]:
-    """Yield the operations of each path that moved; the tensor cores first where they came into use or went out."""
+    """Yield the operations of each path that moved; the tensor cores first if they came into use or went out."""
     changed = {
         name.removeprefix("flop."): values
         for name, change in counts.items()
@@ -116,7 +115,7 @@ def _operations(counts: Counts, parts: Parts) -> Iterator[Reason]:
         weight = parts.weight(pipe) if pipe is not None else 0.0
         yield Reason(
             "flop",
-            count_text(counts[f"flop.{path}"]),
+            (counted_value(counts[f"flop.{path}"]),),
             effect=weight * values.log_ratio if weight >= 0.5 else 0.0,
             certainty="counted",
             first=parts.bound and pipe is not None and pipe == parts.unit,
@@ -129,13 +128,12 @@ def _other_type(gone: Mapping[str, Values], come: Mapping[str, Values], parts: P
         sum(values.base * _bits(path) for path, values in gone.items()),
         sum(values.new * _bits(path) for path, values in come.items()),
     )
-    before = " and ".join(_amount(path, values.base) for path, values in gone.items())
-    after = " and ".join(_amount(path, values.new) for path, values in come.items())
     return Reason(
         "tensor-cores",
-        f"tensor cores: {before} {ARROW} {after}",
+        tuple(_operations_of(path, values) for path, values in (*gone.items(), *come.items())),
         effect=(parts.weight("tensor") if parts.bound else 1.0) * time.log_ratio,
         certainty="inferred",
+        kind="other-type",
         first=parts.bound and parts.unit == "tensor",
         always=True,
     )
@@ -155,9 +153,8 @@ def _bits(path: str) -> int:
     return int(digits) if digits else 1
 
 
-def _amount(path: str, value: float) -> str:
-    """Write work of the tensor cores: "INT8 1.08 TOP"."""
-    return f"{path_name(path).removeprefix('tensor ')} {value_text(value, work_unit(path, per_second=False))}"
+def _operations_of(path: str, values: Values) -> ValueChange:
+    return values.named(f"flop.{path}", work_unit(path, per_second=False))
 
 
 def _tensor(change: CountChange, values: Values, scalar: Mapping[str, Values], parts: Parts) -> Reason:
@@ -165,22 +162,20 @@ def _tensor(change: CountChange, values: Values, scalar: Mapping[str, Values], p
     path = change.name.removeprefix("flop.")
     if values.base > 0 and values.new > 0:
         weight = parts.weight("tensor") if parts.bound else 1.0
-        return Reason("tensor-cores", count_text(change), effect=weight * values.log_ratio, certainty="counted")
+        return Reason("tensor-cores", (counted_value(change),), effect=weight * values.log_ratio, certainty="counted")
     amount, rose = max(values), values.new > values.base
     partners = [
         other_path
         for other_path, other in scalar.items()
         if (other.new < other.base) == rose and abs(other.new - other.base) >= amount / 2
     ]
-    word = "now" if rose else "no longer"
-    text = f"tensor cores {word} used ({_amount(path, amount)})"
-    if partners:
-        text += f" for what {'ran' if rose else 'runs now'} in {path_name(partners[0])}"
+    paths = (path, *partners[:1])
     return Reason(
         "tensor-cores",
-        text,
+        tuple(_operations_of(name, {path: values, **scalar}[name]) for name in paths),
         effect=(-1.0 if rose == bool(partners) else 1.0) * math.log(2),
         certainty="inferred",
+        kind="came-into-use" if rose else "out-of-use",
         first=True,
         always=True,
     )
@@ -197,8 +192,8 @@ def _conflicts(values: Values, counts: Counts, parts: Parts) -> float:
 
 
 def _coalescing(counts: Counts, parts: Parts) -> Iterator[Reason]:
-    """Yield sectors per request that moved, where the sectors moved with them."""
-    for name, sectors_name, requests_name in _ACCESSES:
+    """Yield sectors per request that moved, if the sectors moved with them."""
+    for access, sectors_name, requests_name in _ACCESSES:
         sectors, requests = known(counts.get(sectors_name)), known(counts.get(requests_name))
         if sectors is None or requests is None or min(*requests, *sectors) <= 0:
             continue
@@ -209,7 +204,7 @@ def _coalescing(counts: Counts, parts: Parts) -> Iterator[Reason]:
         unit = max(("l1", "l2", "dram"), key=parts.weight)
         yield Reason(
             "coalescing",
-            f"sectors per {name} request {significant(rates.base)} {ARROW} {significant(rates.new)}",
+            (rates.named(f"{access}-sectors-per-request"),),
             effect=parts.weight(unit) * effect,
             certainty="counted",
             first=parts.bound and unit == parts.unit,
@@ -227,7 +222,7 @@ def _local_memory(counts: Counts, parts: Parts) -> Iterator[Reason]:
     sign = 1.0 if spills.new > spills.base else -1.0
     yield Reason(
         "local-memory",
-        f"{count_name('spills')} {both_text(*spills)}",
+        (spills.named("spills"),),
         effect=sign * max(0.01, abs(change) * max(parts.weight("l1"), parts.weight("l2"))),
         certainty="counted",
         always=True,
@@ -248,7 +243,7 @@ def _spills(counts: Counts) -> Values | None:
 
 
 def _hit_rates(base: KernelProfile, new: KernelProfile, counts: Counts, parts: Parts) -> Iterator[Reason]:
-    """Yield a hit rate that moved, where the level below moves more for a lower one, or less for a higher one."""
+    """Yield a hit rate that moved, if the level below moves more for a lower one, or less for a higher one."""
     before = {traffic.level: traffic.hit_rate for traffic in base.traffic}
     for traffic in new.traffic:
         below = {"l1": "l2", "l2": "dram"}.get(traffic.level)
@@ -262,7 +257,7 @@ def _hit_rates(base: KernelProfile, new: KernelProfile, counts: Counts, parts: P
         weight = parts.weight(below)
         yield Reason(
             "hit-rate",
-            f"{traffic.level.upper()} hit rate {both_text(*values, 'fraction')}",
+            (values.named(f"{traffic.level}-hit-rate", "fraction"),),
             effect=weight * bytes_below.log_ratio / 2 if weight >= 0.5 else 0.0,
             certainty="inferred",
         )

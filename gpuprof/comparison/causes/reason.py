@@ -1,26 +1,36 @@
-"""A reason for a change of time as it is weighed: what moved, and by how much that alone changes the time."""
+"""A candidate cause: what moved, and by how much that alone changes the time."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 
-Certainty = Literal["counted", "inferred", "guess"]
+from gpuprof.comparison.contract import Certainty, ChangeCause, Direction, ValueChange
 
 
 class Reason(Struct, frozen=True):
-    """What moved. `effect` is the logarithm of what it makes of the time: above zero slower, zero: nothing.
+    """A candidate cause. `effect` is the logarithm of the ratio of times that follows: above zero slower, zero: none.
 
-    `first` is told before what explains as much: what the busiest unit is kept busy with. `always` is told however
-    little it explains, and `early` behind the first one at the latest.
+    `first`: ranked before reasons of the same effect, because it is the work of the busiest unit. `always`: listed
+    even if its effect is small. `early`: listed right behind the first cause.
     """
 
     mechanism: str
-    sentence: str
+    values: tuple[ValueChange, ...]
     effect: float
     certainty: Certainty
+    kind: str = ""
+    limiters: tuple[str, ...] = ()
     first: bool = False
     always: bool = False
     early: bool = False
-    location: str = ""
+
+    def cause(self, direction: Direction) -> ChangeCause:
+        """Return it as a cause of the contract."""
+        return ChangeCause(
+            mechanism=self.mechanism,
+            direction=direction,
+            certainty=self.certainty,
+            values=self.values,
+            kind=self.kind,
+            limiters=self.limiters,
+        )

@@ -14,12 +14,12 @@ from math import prod
 from msgspec import Struct
 
 from gpuprof.comparison.contract import CountChange
-from gpuprof.comparison.words import Values, known
+from gpuprof.comparison.values import Values, known
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, needs_of
 from gpuprof.model.session import KernelProfile
 
 BOUND = 0.6
-"""A unit that is busy for so much of the time binds a kernel; under it ncu's rule SOLBottleneck speaks of latency."""
+"""A unit that is busy for so much of the time binds a kernel; under it ncu's rule SOLBottleneck says latency."""
 _MOST = 1e30
 """No quantity comes near it, and no ratio of two."""
 _ALIKE = 0.02
@@ -27,7 +27,7 @@ _ALIKE = 0.02
 
 
 class Parts(Struct, frozen=True):
-    """Logarithms of new ÷ base: of the `times`, and of what they consist of; None where a side does not tell it.
+    """Logarithms of new ÷ base: of the `times`, and of what they consist of; None if a side lacks it.
 
     `busy` is the time in which the busiest unit is busy, `fill` what its busy fraction adds. `unit` is the busiest one
     of the slower side, and `needs` are the busy fractions there; `bound` says whether it binds.
@@ -47,7 +47,7 @@ class Parts(Struct, frozen=True):
     needs: Mapping[str, float]
 
     def weight(self, unit: str) -> float:
-        """Return how much of the slower side's time hangs on a unit, from 0 to 1; half, where nothing tells."""
+        """Return how much of the slower side's time hangs on a unit, from 0 to 1; one half if that is not known."""
         if not self.needs:
             return 0.5
         return min(1.0, self.needs.get(unit, 0.0) / max(BOUND, *self.needs.values()))
@@ -56,9 +56,9 @@ class Parts(Struct, frozen=True):
 def parts_of(
     base: KernelProfile, new: KernelProfile, counts: Mapping[str, CountChange], times: Values | None = None
 ) -> Parts | None:
-    """Return what the change of a kernel's time consists of; None where a duration is missing.
+    """Return what the change of a kernel's time consists of; None if a duration is missing.
 
-    `times` are those that the counts are of, where that is not a launch.
+    `times` are those that the counts are of, if that is not one launch.
     """
     if times is None and base.duration_s is not None and new.duration_s is not None:
         times = Values(base.duration_s, new.duration_s)
@@ -118,7 +118,7 @@ def parts_of_times(times: Values) -> Parts | None:
 def busy_fractions(kernel: KernelProfile) -> dict[str, float]:
     """Return what fraction of the elapsed time each unit was busy, as far as that is known.
 
-    What ncu calls memory is the busiest of L1, L2, DRAM and the links between them: where L2 and DRAM are clearly less
+    What ncu calls memory is the busiest of L1, L2, DRAM and the links between them: if L2 and DRAM are clearly less
     busy, it is L1. What it calls the SM is the busiest of its pipes and the issue slots.
     """
     needs = {unit: need for unit, need in needs_of(kernel, None, None).items() if unit != LAUNCH}
@@ -150,7 +150,7 @@ def busiest(needs: Mapping[str, float]) -> str | None:
 
 
 def _weights(kernel: KernelProfile, needs: Mapping[str, float]) -> dict[str, float]:
-    """Return busy fractions to weigh by: with those of active cycles too, where no others are known."""
+    """Return busy fractions to weigh by: those of active cycles if no others are known."""
     weights: dict[str, float] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.unit != "memory"}
     if kernel.scheduler is not None and kernel.scheduler.issue_active is not None:
         weights[ISSUE] = kernel.scheduler.issue_active
@@ -170,10 +170,10 @@ def _instructions(
 
 
 def _warps(base: KernelProfile, new: KernelProfile) -> float | None:
-    """Return by how much more warps the GPU holds on average: by the achieved occupancy where the grids fill it.
+    """Return the log ratio of resident warps, on average: that of the achieved occupancies if the grids fill the GPU.
 
-    A grid of less than a wave holds all of its threads at once, on as many SMs as it has blocks for. Beside it a larger
-    one holds a wave of them, as far as its theoretical occupancy was achieved.
+    A grid of less than a wave has all of its threads resident at once, on as many SMs as it has blocks for. A larger
+    one has a wave of them, as far as its theoretical occupancy was achieved.
     """
     if not any(kernel.waves is not None and 0 < kernel.waves < 1 for kernel in (base, new)):
         return _log(new.occupancy.achieved, base.occupancy.achieved)
@@ -181,7 +181,7 @@ def _warps(base: KernelProfile, new: KernelProfile) -> float | None:
 
 
 def _threads(kernel: KernelProfile) -> float | None:
-    """Return the threads that the GPU holds at once."""
+    """Return the threads that are resident at once."""
     if kernel.grid is None or kernel.block is None or not kernel.waves:
         return None
     threads = float(prod(kernel.grid)) * prod(kernel.block)
@@ -194,7 +194,7 @@ def _threads(kernel: KernelProfile) -> float | None:
 
 
 def _log(above: float | None, below: float | None) -> float | None:
-    """Return the logarithm of a ratio; None where one is missing, zero or no number."""
+    """Return the logarithm of a ratio; None if one is missing, zero or not finite."""
     if above is None or below is None or above <= 0 or below <= 0:
         return None
     ratio = above / below

@@ -1,39 +1,44 @@
-"""What conditions are made of: the values of each side, told short, and the kernels that both sides have."""
+"""The values of each side that conditions compare, and the kernels that both sides have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from gpuprof.comparison.contract import Affects, RunCondition
 from gpuprof.comparison.sides import Side, SideKernel
 from gpuprof.model.session import Device, Source
 from gpuprof.model.surveyed import SURVEY
 
-NOT_KNOWN = "not known"
-_LONGEST = 200
-"""Characters that are told of a value: a file may name anything."""
-_SHOWN = 4
-"""Values that are told of a side."""
+Value = TypeVar("Value", str, int)
 
 
-def condition(name: str, values: Iterable[Sequence[str]], affects: Affects | None, sentence: str) -> RunCondition:
+def condition(
+    name: str,
+    values: Iterable[Sequence[str | float]],
+    affects: Affects | None = None,
+    *,
+    unit: str = "",
+    kind: str = "",
+    ratio: float | None = None,
+) -> RunCondition:
     """Return a condition with the values of the base and of the new side."""
-    base, new = map(_told, values)
-    return RunCondition(name=name, base=base, new=new, affects=affects, sentence=sentence)
+    base, new = map(tuple, values)
+    return RunCondition(name=name, base=base, new=new, affects=affects, unit=unit, kind=kind, ratio=ratio)
 
 
-def differ(base: Sequence[str], new: Sequence[str]) -> bool:
-    """Tell whether both sides are known, and are not the same."""
+def differ(base: Sequence[Value], new: Sequence[Value]) -> bool:
+    """Return whether both sides are known and differ."""
     return bool(base) and bool(new) and set(base) != set(new)
 
 
-def known(values: Iterable[str | None]) -> list[str]:
+def known(values: Iterable[Value | None]) -> list[Value]:
     """Return the values that are known, each once, in order."""
     return sorted({value for value in values if value})
 
 
-def facts(base: Side, new: Side, of: Callable[[Device], str | None]) -> tuple[list[str], list[str]]:
-    """Return what is known of the GPUs on which the kernels of each side ran."""
+def facts(base: Side, new: Side, of: Callable[[Device], Value | None]) -> tuple[list[Value], list[Value]]:
+    """Return a property of the GPUs on which the kernels of each side ran."""
     return known(map(of, _devices(base))), known(map(of, _devices(new)))
 
 
@@ -49,8 +54,8 @@ def counting(side: Side) -> Iterator[Source]:
 
 
 def timing(side: Side) -> Iterator[Source]:
-    """Yield the files that durations are from: a survey's where all are."""
-    timed = {kernel.speaker.duration_source for kernel in side.kernels} - {None}
+    """Yield the files that durations are from: those of surveys if all durations are."""
+    timed = {kernel.representative.duration_source for kernel in side.kernels} - {None}
     surveyed = timed == {SURVEY}
     return (source for source in sources(side) if source.is_survey == surveyed)
 
@@ -61,19 +66,8 @@ def common(base: Side, new: Side) -> list[tuple[SideKernel, SideKernel]]:
     return [(kernel, partners[kernel.key]) for kernel in base.kernels if kernel.key in partners]
 
 
-def _told(values: Sequence[str]) -> str:
-    if not values:
-        return NOT_KNOWN
-    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
-    return ", ".join(_cut(value) for value in values[:_SHOWN]) + more
-
-
-def _cut(value: str) -> str:
-    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
-
-
 def _devices(side: Side) -> Iterator[Device]:
-    """Yield the GPUs that kernels of a side ran on; of a session without kernels, those that it names."""
+    """Yield the GPUs that kernels of a side ran on; all GPUs of a session without kernels."""
     for run in side.runs:
         used = {kernel.device for kernel in run.session.kernels}
         for device in run.session.devices:

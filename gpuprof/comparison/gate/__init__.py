@@ -1,1 +1,1 @@
-"""Limits that a comparison is held against, and regressions that were accepted in writing."""
+"""Limits for a comparison, and regressions that a file accepts."""

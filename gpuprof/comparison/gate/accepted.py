@@ -1,4 +1,4 @@
-"""Regressions that were accepted in writing: which, why, and until when; read from the text of a TOML file."""
+"""Regressions that a TOML file accepts: which, why, and until when."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_REASON = 1000
 class Accepted(Struct, frozen=True):
     """An entry: a rise of `quantity` up to `most` (None: any) is let pass for kernels that the pattern names.
 
-    `pattern` is None for the time of all kernels together. `until` is the last day that it holds.
+    `pattern` is None for the time of all kernels together. `until` is its last day.
     """
 
     place: str
@@ -35,14 +35,9 @@ class Accepted(Struct, frozen=True):
     reason: str
     until: date
 
-    def holds(self, today: date) -> bool:
-        """Tell whether its last day has not passed."""
+    def is_valid(self, today: date) -> bool:
+        """Return whether its last day has not passed yet."""
         return today <= self.until
-
-    @property
-    def about(self) -> str:
-        """Say what it accepts."""
-        return f"{self.quantity} of {self.pattern.text!r:.60}" if self.pattern is not None else self.quantity
 
 
 def accepted_of(data: bytes, name: str) -> tuple[Accepted, ...]:
@@ -130,7 +125,7 @@ def _pattern(entry: Mapping[str, object], quantity: str, place: str) -> KernelPa
 
 
 def _day(value: object, place: str) -> date:
-    """Return a date of TOML, or of a text: the day that it names where it stands."""
+    """Return a date of TOML, or of a text: the day that is written."""
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date):

@@ -57,7 +57,7 @@ def limits_of(texts: Sequence[str], option: str = "--fail-on") -> tuple[GateLimi
 
 
 def limit_of(text: str, option: str = "--fail-on") -> GateLimit:
-    """Return the limit that a text says. What stands before the last = names kernels, as --kernel does."""
+    """Return the limit that a text says. The part before the last = names kernels, as --kernel does."""
     text = text.strip()
     pattern, equals, rest = text.rpartition("=")
     quantity, colon, percent = (part.strip() for part in rest.partition(":"))

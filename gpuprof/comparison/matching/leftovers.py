@@ -54,7 +54,7 @@ class Leftovers:
         shared: Callable[[Traits], Hashable],
         fits: Callable[[Traits, Traits], bool] = lambda _base, _new: True,
     ) -> None:
-        """Pair the kernels that alone on both sides share something, where they fit."""
+        """Pair the kernels that alone on both sides share something, if they fit."""
         for base, new in self.groups(shared):
             if len(base) == len(new) == 1 and fits(base[0], new[0]):
                 self.pair(match, base, new)

@@ -13,7 +13,7 @@ _OPTION = "--match"
 
 
 def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> list[Pair]:
-    """Return the pairs that --match names. Raises UsageError where it fits no kernel, or one that is named already.
+    """Return the pairs that --match names. Raises UsageError if one fits no kernel, or a kernel that is named already.
 
     Several kernels on a side belong together, unless both sides have the same ranges and launch configurations of
     them: then each belongs to its own.
@@ -25,7 +25,7 @@ def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> list[Pair
         for kernel in (*ours, *theirs):
             if taken.setdefault(id(kernel), match) is not match:
                 raise UsageError(
-                    f"{_OPTION} names {kernel.speaker.label!r:.80} twice, in {_said(taken[id(kernel)])} and in "
+                    f"{_OPTION} names {kernel.representative.label!r:.80} twice, in {_said(taken[id(kernel)])} and in "
                     f"{_said(match)}",
                     "drop one of them, or write an expression that fits fewer kernels",
                 )
@@ -47,7 +47,7 @@ def _fitting(side: Side, text: str, called: str) -> list[SideKernel]:
             "`gpuprof show FILE` lists names and numbers; an expression is to be found in a label or a full name",
         )
     if pattern.number is not None and len(kernels) > 1:
-        labels = ", ".join(sorted({repr(kernel.speaker.label[:40]) for kernel in kernels})[:3])
+        labels = ", ".join(sorted({repr(kernel.representative.label[:40]) for kernel in kernels})[:3])
         raise UsageError(
             f"{_OPTION} {text} is another kernel in each file of the {called} side: {labels}",
             "name the kernel by its name",

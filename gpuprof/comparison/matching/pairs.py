@@ -19,8 +19,8 @@ def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identic
     """Return every kernel of both sides, each once, with what it belongs to on the other side.
 
     First what the user names, then what is equal, then what is less and less alike; at no step a kernel is paired
-    that another one may belong to as well: a wrong pair is worse than none. The order of launches tells nothing, since
-    runs of one program differ in it. Where the sides are `identical`, one recording, what the user's names leave
+    that another one may belong to as well: a wrong pair is worse than none. The order of launches does not count,
+    because runs of one program differ in it. If the sides are `identical`, one recording, what the user's names leave
     without its like is on both sides, and neither new nor gone: it is left out. Raises UsageError for a name that fits
     no kernel.
     """

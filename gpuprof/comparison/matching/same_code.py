@@ -8,9 +8,9 @@ from gpuprof.comparison.matching.leftovers import LeftGroup, Leftovers
 from gpuprof.comparison.matching.traits import Traits
 
 _LIKE_CLASSES = 0.75
-"""Two carriers run the same code where they share as many of the types among their arguments."""
+"""Two carriers run the same code if they share at least this fraction of the types among their arguments."""
 _MOST_NUMBERED = 64
-"""Of more kernels that differ in numbers alone, the order of these tells too little."""
+"""Of more kernels that differ in numbers alone, the order of these is too weak a sign."""
 _MOST_FLOP, _MOST_LAUNCHES, _MOST_INSTRUCTIONS, _MOST_THREADS = 4.0, 4.0, 16.0, 1024.0
 """What a change of code does not change by more than such a factor: another tile has the same FLOP, and a loop over
 the grid that replaces a thread for each element has at most the threads that a block can have less of."""
@@ -19,7 +19,7 @@ _FLOP_PER_THREAD, _FLOP_PER_BYTE = 64.0, 4.0
 
 
 def pair_template_arguments(left: Leftovers) -> None:
-    """Pair a function whose template arguments changed, where it is the only one of its ranges."""
+    """Pair a function whose template arguments changed, if it is the only one of its ranges."""
     left.join("reconfigured", lambda traits: (_function(traits), traits.classes), may_be_same)
     left.join("reconfigured", _function, lambda base, new: _like_classes(base, new) and may_be_same(base, new))
 
@@ -27,7 +27,7 @@ def pair_template_arguments(left: Leftovers) -> None:
 def pair_numbered(left: Leftovers) -> None:
     """Pair names that differ only in the numbers that compilers give: lines, counters.
 
-    Several of them are paired in the order of their numbers, where their launch configurations then agree.
+    Several of them are paired in the order of their numbers, if their launch configurations then agree.
     """
     left.join("renamed", _launched_stem, may_be_same)
     for group in left.groups(_stem):
@@ -37,17 +37,17 @@ def pair_numbered(left: Leftovers) -> None:
 
 
 def pair_same_flop(left: Leftovers) -> None:
-    """Pair the only kernel of its ranges with the only one of them on the other side, where both do as many FLOP."""
+    """Pair the only kernel of its ranges with the only one of them on the other side, if both do as many FLOP."""
     left.join("renamed", lambda traits: traits.key.ranges, _same_flop)
 
 
 def is_same_function(base: Traits, new: Traits) -> bool:
-    """Tell whether two kernels are one function in the same ranges, with whichever arguments."""
+    """Return whether two kernels are one function in the same ranges, with whichever arguments."""
     return _function(base) == _function(new)
 
 
 def may_be_same(base: Traits, new: Traits) -> bool:
-    """Tell whether nothing that is known of two kernels forbids that one became the other."""
+    """Return whether nothing that is known of two kernels forbids that one became the other."""
     if base.paths == new.paths and _apart(base.work.get("flop"), new.work.get("flop"), _MOST_FLOP):
         return False
     if _apart(base.work.get("instructions"), new.work.get("instructions"), _MOST_INSTRUCTIONS):
@@ -59,7 +59,7 @@ def may_be_same(base: Traits, new: Traits) -> bool:
 
 
 def _apart(base: float | None, new: float | None, factor: float) -> bool:
-    """Tell whether two amounts differ by more than a factor; what is zero or missing on a side tells nothing."""
+    """Return whether two amounts differ by more than a factor; a zero or missing amount does not count."""
     return bool(base and new) and max(base or 0, new or 0) > factor * min(base or 0, new or 0)
 
 

@@ -26,7 +26,7 @@ class _Place(NamedTuple):
 def pair_configurations(left: Leftovers, exact: Collection[KernelKey]) -> None:
     """Pair the launch configurations of a name in its ranges that only one side has.
 
-    First those with as many threads, then the others in the order of their size, where both sides have as many of
+    First those with as many threads, then the others in the order of their size, if both sides have as many of
     them. `exact` are the kernels that both sides have.
     """
     left.join("reconfigured", lambda traits: (_place(traits), traits.threads) if traits.threads is not None else None)
@@ -42,7 +42,7 @@ def pair_configurations(left: Leftovers, exact: Collection[KernelKey]) -> None:
 
 
 def pair_ranges(left: Leftovers, names: Counter[str]) -> None:
-    """Pair kernels of one name and configuration whose ranges were renamed, where no other one comes into question.
+    """Pair kernels of one name and configuration whose ranges were renamed, if there is no other candidate.
 
     `names` are the names of both sides, with how many kernels have them.
     """
@@ -61,7 +61,7 @@ def _launched_in(traits: Traits, part: slice) -> object:
 
 
 def _pair_by_size(left: Leftovers, group: LeftGroup) -> None:
-    """Pair a group in the order of sizes, where no two on a side have the same and all pairs are of like size."""
+    """Pair a group in the order of sizes, if no two on a side have the same and all pairs are of like size."""
     sides = [sorted(side, key=lambda traits: traits.threads or 0) for side in group]
     sizes = [[traits.threads for traits in side] for side in sides]
     if any(None in side or len(set(side)) < len(side) for side in sizes):

@@ -13,7 +13,7 @@ from gpuprof.comparison.matching.traits import Traits, words_of_ranges
 from gpuprof.comparison.sides import KernelKey
 
 _MOST_COMPARED = 60_000
-"""Pairs that are looked at: those that share what fewest have. It bounds the time; what all share tells nothing."""
+"""Most pairs to examine, those that share the rarest words first. It bounds the time; common words say nothing."""
 _RAREST = 3
 """Words of a kernel that are looked for in twos."""
 _LEAST_NAME, _LEAST = 0.45, 0.65
@@ -40,7 +40,7 @@ def pair_similar(left: Leftovers) -> None:
 
 
 def _weights(left: Leftovers) -> dict[str, float]:
-    """Return what each word is worth: the rarer on the side where it is less rare, the more."""
+    """Return the weight of each word: the rarer it is on the side that has it more often, the higher."""
     sides = [Counter(word for traits in side.values() for word in traits.all_words) for side in (left.base, left.new)]
     return {word: 1 / log2(1 + max(side[word] for side in sides)) for word in {**sides[0], **sides[1]}}
 
@@ -83,7 +83,7 @@ def _rarest(traits: Traits, weights: Mapping[str, float]) -> list[str]:
 
 
 def _likeness(base: Traits, new: Traits, weights: Mapping[str, float]) -> float:
-    """Return how alike two kernels are, between 0 and 1; 0 where their names are not."""
+    """Return how alike two kernels are, between 0 and 1; 0 if their names are not alike."""
     name = _name(base, new, weights)
     if name < _LEAST_NAME:
         return 0.0

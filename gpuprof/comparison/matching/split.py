@@ -13,9 +13,9 @@ _MOST_PARTS = 6
 _MOST_CANDIDATES = 64
 """Of a word that more kernels have, no parts are sought."""
 _EXACTLY, _NEARLY = 0.005, 0.05
-"""What FLOP of the parts may differ by where they alone tell, and where the names tell, too."""
+"""Relative difference of FLOP between parts and whole: if only FLOP agree, and if the names agree, too."""
 _INSTRUCTIONS, _BYTES = 0.02, 0.1
-"""The same of instructions and DRAM bytes, where no FLOP tell: both have to add up."""
+"""The same of instructions and DRAM bytes, if no FLOP are known: both have to add up."""
 _SMALLEST = 0.01
 """A part does at least this much of the whole's work; what does less was not part of it."""
 
@@ -34,7 +34,7 @@ class _Whole(NamedTuple):
 def pair_split_and_fused(left: Leftovers) -> None:
     """Pair a kernel with those of its ranges on the other side that do the same together.
 
-    Their names are contained in its name, all of it, as in Triton's `fused_add_mul`; or their work adds up, where
+    Their names are contained in its name, all of it, as in Triton's `fused_add_mul`; or their work adds up, if
     nothing else of these ranges is left on both sides.
     """
     for way in (_by_names, _by_work):
@@ -48,7 +48,7 @@ def pair_split_and_fused(left: Leftovers) -> None:
 
 
 def _once(pair: _Whole, uses: Mapping[int, int]) -> bool:
-    """Tell whether none of its kernels belongs to another whole as well."""
+    """Return whether none of its kernels belongs to another whole as well."""
     return all(uses[id(traits)] == 1 for traits in pair.all())
 
 
@@ -71,14 +71,14 @@ def _parts_by_name(whole: Traits, by_word: Mapping[tuple[tuple[str, ...], str], 
 
 
 def _cover(whole: Traits, parts: Sequence[Traits]) -> bool:
-    """Tell whether each word of the whole is in one of the parts, and in no other."""
+    """Return whether each word of the whole is in one of the parts, and in no other."""
     return len(whole.own_words) == sum(len(part.own_words) for part in parts) and whole.own_words == frozenset().union(
         *(part.own_words for part in parts)
     )
 
 
 def _add_up(whole: Traits, parts: Sequence[Traits]) -> bool:
-    """Tell whether nothing speaks against it: the FLOP of the parts are those of the whole, where all are known."""
+    """Return whether the FLOP of the parts add up to those of the whole, or are not all known."""
     flop = _amounts("flop", whole, parts)
     return flop is None or _sums_to(flop, _NEARLY)
 
@@ -111,7 +111,7 @@ def _same_work(whole: Traits, parts: Sequence[Traits]) -> bool:
 
 
 def _amounts(name: str, whole: Traits, parts: Sequence[Traits]) -> list[float] | None:
-    """Return an amount of the whole and of its parts; None where it is not known of all."""
+    """Return an amount of the whole and of its parts; None unless all are known."""
     amounts = [traits.work.get(name) for traits in (whole, *parts)]
     known = [amount for amount in amounts if amount is not None]
     return known if len(known) == len(amounts) else None

@@ -92,7 +92,7 @@ def traits_of(kernel: SideKernel) -> Traits:
         ),
         threads=_threads(key),
         work=_work(kernel),
-        paths=frozenset(path.path for path in kernel.speaker.work if path.flop),
+        paths=frozenset(path.path for path in kernel.representative.work if path.flop),
     )
 
 
@@ -121,7 +121,7 @@ def _split(tokens: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_class(token: str, following: str) -> bool:
-    """Tell whether a token among arguments is a type's own name: no number, data type, or scope of what follows."""
+    """Return whether a token among arguments is a type's own name: no number, data type, or scope of what follows."""
     is_last = following in (",", "*,") or following in _OPENING or following in _CLOSING
     return is_last and token not in _TYPE_WORDS and not token.lstrip("-")[:1].isdigit()
 
@@ -143,14 +143,14 @@ def _threads(key: KernelKey) -> int | None:
 
 def _work(kernel: SideKernel) -> dict[str, float]:
     """Return instructions, FLOP of all paths and bytes of DRAM of a launch, those that are known."""
-    speaker = kernel.speaker
+    representative = kernel.representative
     work = {}
     if (instructions := kernel.counts.get("instructions")) is not None:
         work["instructions"] = instructions.value
-    flop = [path.flop for path in speaker.work if path.flop is not None]
+    flop = [path.flop for path in representative.work if path.flop is not None]
     if flop:
         work["flop"] = sum(flop)
-    dram = next((traffic.bytes for traffic in speaker.traffic if traffic.level == "dram"), None)
+    dram = next((traffic.bytes for traffic in representative.traffic if traffic.level == "dram"), None)
     if dram is not None:
         work["dram-bytes"] = dram
     return {name: value for name, value in work.items() if isfinite(value) and value >= 0}

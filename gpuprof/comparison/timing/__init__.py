@@ -1,1 +1,1 @@
-"""The verdict on time: what the runs of both sides tell of a ratio, of a kernel and of the whole run."""
+"""The verdict on time, of each kernel and of the whole run."""

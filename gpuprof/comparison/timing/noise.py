@@ -1,7 +1,7 @@
-"""What runs tell of a ratio of times: its interval at 99 %, and whether that is a change, none, or not to be told.
+"""The ratio of times of two sides: its interval at 99 %, and whether it is changed, unchanged or inconclusive.
 
 A sample is a run. Launches of a run share what the run is subject to (clock, placement in memory, temperature), so they
-tell only how well the run's median is known. docs/explanation/noise.md has the reasons and the rates that follow.
+only show how well the run's median is known. docs/explanation/noise.md has the reasons and the rates that follow.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpuprof.comparison.contract import Interval
+from gpuprof.comparison.contract import Interval, TimeDoubt
 from gpuprof.comparison.timing.quantiles import ALPHA, NORMAL, student_t, wins_needed
-from gpuprof.units import format_percent
 
 SampleWord = Literal["same", "faster", "slower", "unclear"]
 
@@ -29,10 +28,10 @@ STATE = 0.135
 runs of one program in newton-physics/newton#2534, which log(25.5 / 22.5) = 0.125 and a little within each are apart."""
 STATE_OF_UNKNOWN_CLOCK = 0.25
 """The same of one run a side whose SM clock is not known: a lowered clock comes on top of it. 24.6 % is the largest
-spread between runs of a kernel in ROCm/FlyDSL#924; a clock at 80 % is where nvbench begins to discard samples."""
+spread between runs of a kernel in ROCm/FlyDSL#924; nvbench discards samples at a clock below 80 %."""
 ASSUMED_SPREAD = 0.01
 ASSUMED_FREEDOM = 4
-"""Relative standard deviation between runs where too few show it, and the degrees of freedom that it is worth. Within a
+"""Relative standard deviation between runs if too few show it, and the degrees of freedom that it is worth. Within a
 session of measuring 0.5 % to 0.85 % were seen (yetanotherco/lambda_vm#712), 0.2 % to 0.6 % in ROCm/FlyDSL#924."""
 LEAST_SPREAD = 0.001
 """Runs that agree better than this, do so by chance or by the step of their clock."""
@@ -48,7 +47,7 @@ MOST_RUNS = 1000
 
 
 class Samples(Struct, frozen=True):
-    """One side: the time of each of its runs in their order, and how well the launches of a run tell that time.
+    """One side: the time of each of its runs in their order, and how well the launches of a run determine it.
 
     `errors` are relative standard errors of the runs' medians. `step` is the clock's, relative to the time.
     """
@@ -70,7 +69,7 @@ class RatioEstimate(Struct, frozen=True):
     drift: float
     few: bool
     word: SampleWord
-    reason: str
+    doubt: TimeDoubt | None
 
 
 def estimate(
@@ -94,14 +93,14 @@ def estimate(
         half = _width(student_t(freedom) * math.sqrt(squared), paired=paired)
     half += abs(drift) + base.step / 2 + new.step / 2 + shift
     word = word_of(change, half, apart=few or _sides_are_apart(*logs))
-    reason = _reason(change, half, few=few, drift=drift, shift=shift) if word == "unclear" else ""
+    doubt = _doubt(change, half, few=few, drift=drift, shift=shift) if word == "unclear" else None
     return RatioEstimate(
-        change=change, half=half, spread=math.sqrt(variance), drift=drift, few=few, word=word, reason=reason
+        change=change, half=half, spread=math.sqrt(variance), drift=drift, few=few, word=word, doubt=doubt
     )
 
 
 def too_few(base: int, new: int) -> bool:
-    """Tell whether no order of the runs is rare enough to speak without an assumption on their noise."""
+    """Return whether no order of the runs is rare enough for a verdict without an assumption on their noise."""
     return 2 / math.comb(base + new, base) > ALPHA
 
 
@@ -113,7 +112,7 @@ def word_of(change: float, half: float, *, apart: bool) -> SampleWord:
 
 
 def runs_needed(estimated: RatioEstimate, runs: int, step: float, *, paired: bool = False) -> int | None:
-    """Return the runs a side at which this change would be told, or told to be none; None where no number does, as of
+    """Return the runs a side at which the verdict on this change would be clear; None if no number does, as for
     runs that drift: more of them drift further.
 
     `runs` are those of the side that has fewer.
@@ -191,7 +190,7 @@ def _state(base: Samples, new: Samples, *, clock_known: bool) -> float:
 def _drift(base: Sequence[float], new: Sequence[float]) -> float:
     """Return what a steady drift makes the sides differ by, had all base runs been made before the new ones.
 
-    It is a slope that both sides have, and counts where that is not chance, at the confidence of the interval.
+    It is a slope that both sides have, and counts if that is not chance, at the confidence of the interval.
     """
     sides, freedom = (base, new), len(base) + len(new) - 3
     positions = [[number - (len(logs) - 1) / 2 for number in range(len(logs))] for logs in sides]
@@ -204,23 +203,20 @@ def _drift(base: Sequence[float], new: Sequence[float]) -> float:
 
 
 def _sides_are_apart(base: Sequence[float], new: Sequence[float]) -> bool:
-    """Tell by ranks alone (Mann and Whitney) that the sides differ: no noise that both share makes that likelier."""
+    """Return whether the sides differ by ranks alone (Mann and Whitney), which noise that both share does not cause."""
     slower = sum(after > before for before in base for after in new)
     faster = sum(after < before for before in base for after in new)
     return max(slower, faster) >= wins_needed(len(base), len(new))
 
 
-def _reason(change: float, half: float, *, few: bool, drift: float, shift: float) -> str:
+def _doubt(change: float, half: float, *, few: bool, drift: float, shift: float) -> TimeDoubt:
     if shift and word_of(change, half - shift, apart=True) != "unclear":
-        return f"the DRAM clocks differ, which alone can make times differ by {format_percent(math.expm1(shift))}"
+        return TimeDoubt(kind="dram-clock", size=math.expm1(shift))
     if few:
-        return "so few runs do not show the noise between them"
+        return TimeDoubt(kind="few-runs")
     if drift:
-        alone = format_percent(math.expm1(abs(drift)))
-        return f"the runs of a side drift, which alone can make the sides differ by {alone}: measure both in turn"
-    if abs(change) > half:
-        return "the runs of the two sides overlap too much"
-    return "too noisy for the number of runs"
+        return TimeDoubt(kind="drift", size=math.expm1(abs(drift)))
+    return TimeDoubt(kind="overlap" if abs(change) > half else "noise")
 
 
 def _forecast(runs: int, spread: float, step: float, *, paired: bool) -> float:

@@ -30,7 +30,7 @@ def student_t(freedom: int) -> float:
 def wins_needed(base: int, new: int) -> int:
     """Return how many of base × new pairs of runs have to go one way that chance makes that happen in 1 % at most.
 
-    One more than there are where no number does.
+    One more than there are if no number does.
     """
     if min(base, new) > _MOST_EXACT or base + new > 4 * _MOST_EXACT:
         deviation = math.sqrt(base * new * (base + new + 1) / 12)

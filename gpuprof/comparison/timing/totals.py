@@ -30,7 +30,7 @@ class _Quantity(Struct, frozen=True):
 
 def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 0.0) -> tuple[QuantityChange, ...]:
     """Return what is known of a side or both, the GPU time of all kernels first; of the part of traces that is judged
-    only where that is the same on both sides, and no times and launches of kernels beside those of whole graphs.
+    only if that is the same on both sides, and no times and launches of kernels beside those of whole graphs.
 
     `shift`: what other clocks alone can set seconds of the sides apart by, as a logarithm.
     """
@@ -47,7 +47,7 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
 
 
 def judged_parts(side: Side) -> frozenset[JudgedPart]:
-    """Return which parts of its traces a side is judged by; nothing where it has none."""
+    """Return which parts of its traces a side is judged by; empty if it has none."""
     timelines = [run.session.timeline for run in side.runs]
     return frozenset(gpu.judged or "all" for timeline in timelines if timeline is not None for gpu in timeline.devices)
 
@@ -73,7 +73,7 @@ def _samples(quantity: _Quantity, sessions: Sequence[Session]) -> list[float]:
 
 
 def _verdict(base: Sequence[float], new: Sequence[float], shift: float) -> TimeWord:
-    """Return the verdict on times of whole runs, where enough of them tell their noise; no noise is assumed."""
+    """Return the verdict on times of whole runs, if enough of them show their noise; none is assumed."""
     if not base or not new or too_few(len(base), len(new)) or min(*base, *new) <= 0:
         return "unknown"
     ours, theirs = (Samples(tuple(log(value) for value in side), (0.0,) * len(side)) for side in (base, new))

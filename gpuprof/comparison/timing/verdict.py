@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median
+from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gpuprof.comparison.contract import TimeChange, TimeWord
+from gpuprof.comparison.contract import SIDES, NoiseBasis, TimeChange, TimeDoubt, TimeWord
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import RunTimes, SideKernel
 from gpuprof.comparison.timing.noise import (
-    FEWEST_RUNS,
     MARGIN,
     RatioEstimate,
     Samples,
@@ -20,7 +21,6 @@ from gpuprof.comparison.timing.noise import (
     interval_of,
     runs_needed,
 )
-from gpuprof.comparison.words import change_text
 
 CLOCK_STEP_S = 32e-9
 """Durations come in such steps from ncu, Nsight Systems and CUPTI: 61 % to 70 % of those in the recorded traces that
@@ -49,9 +49,9 @@ class _RunSample(Struct, frozen=True):
 
 
 def time_change(
-    pair: Pair, *, comparable: bool = True, paired: bool = False, shift: float = 0.0, barred: str = ""
+    pair: Pair, *, comparable: bool = True, paired: bool = False, shift: float = 0.0, barred: TimeDoubt | None = None
 ) -> TimeChange:
-    """Return how the time of a launch changed. Where runs are not `comparable`, the figures and no verdict.
+    """Return how the time of a launch changed. If runs are not `comparable`, it has figures and no verdict.
 
     `barred`: why the times of this kernel alone do not compare.
 
@@ -60,42 +60,75 @@ def time_change(
     """
     several = len(pair.base) > 1 or len(pair.new) > 1
     base, new = (_samples(kernels, several=several) for kernels in (pair.base, pair.new))
-    if pair.match in ("new", "gone") or not base or not new:
-        return _without_ratio(pair, base, new)
+    if pair.match == "new" or pair.match == "gone":  # noqa: PLR1714 - mypy narrows no membership
+        return replace(_figures(base, new), verdict=pair.match)
+    lacking = tuple(name for name, samples in zip(SIDES, (base, new), strict=True) if not samples)
+    if lacking:
+        return replace(_figures(base, new), doubt=TimeDoubt(kind="no-durations", sides=lacking))
     if paired:
         both = {sample.run for sample in base} & {sample.run for sample in new}
         paired = bool(both)
         base = [sample for sample in base if sample.run in both or not paired]
         new = [sample for sample in new if sample.run in both or not paired]
     in_seconds, in_cycles = _estimates(base, new, paired=paired, shift=shift)
-    verdict, reason = _joined(in_cycles, in_seconds)
-    needed = _needed(base, new, in_cycles, in_seconds, paired=paired) if verdict == "unclear" and not shift else None
-    if not comparable or barred:
-        reason = "what is around the runs differs too much to compare their times" if not comparable else barred
-        comparable, verdict, needed = False, "unclear", None
+    change = _with_estimates(_figures(base, new), in_seconds, in_cycles, paired=paired)
+    if not comparable or barred is not None:
+        doubt = barred if comparable else TimeDoubt(kind="conditions")
+        return _without_verdict(change, doubt)
+    if change.verdict == "unclear" and not shift:
+        return replace(change, runs_needed=_needed(base, new, in_cycles, in_seconds, paired=paired))
+    return change
+
+
+def _figures(base: Sequence[_RunSample], new: Sequence[_RunSample]) -> TimeChange:
+    """Return the times of both sides with nothing that compares them."""
     return TimeChange(
-        verdict=verdict,
+        verdict="unknown",
         base_s=_mean(sample.seconds for sample in base),
         new_s=_mean(sample.seconds for sample in new),
-        ratio=math.exp(in_seconds.change),
-        interval=interval_of(in_seconds.change, in_seconds.half) if comparable else None,
-        base_cycles=_mean(sample.cycles for sample in base) if in_cycles else None,
-        new_cycles=_mean(sample.cycles for sample in new) if in_cycles else None,
-        cycles_ratio=math.exp(in_cycles.change) if in_cycles else None,
-        cycles_interval=interval_of(in_cycles.change, in_cycles.half) if in_cycles and comparable else None,
+        ratio=None,
+        interval=None,
+        base_cycles=_mean(sample.cycles for sample in base),
+        new_cycles=_mean(sample.cycles for sample in new),
+        cycles_ratio=None,
+        cycles_interval=None,
         base_runs=len(base),
         new_runs=len(new),
-        base_launches=_launches(base),
-        new_launches=_launches(new),
-        noise=in_seconds.spread if comparable else None,
-        noise_source=_source(in_seconds, base, new, paired=paired) if comparable else "",
-        reason=reason,
-        runs_needed=needed,
+        base_launches=sum(sample.launches for sample in base),
+        new_launches=sum(sample.launches for sample in new),
+        noise=None,
+        noise_basis=None,
+    )
+
+
+def _with_estimates(
+    change: TimeChange, seconds: RatioEstimate, cycles: RatioEstimate | None, *, paired: bool
+) -> TimeChange:
+    verdict, doubt = _joined(cycles, seconds)
+    change = replace(
+        change,
+        verdict=verdict,
+        ratio=math.exp(seconds.change),
+        interval=interval_of(seconds.change, seconds.half),
+        noise=seconds.spread,
+        noise_basis=_basis(seconds, paired=paired),
+        doubt=doubt,
+    )
+    if cycles is None:
+        return replace(change, base_cycles=None, new_cycles=None)
+    return replace(
+        change, cycles_ratio=math.exp(cycles.change), cycles_interval=interval_of(cycles.change, cycles.half)
+    )
+
+
+def _without_verdict(change: TimeChange, doubt: TimeDoubt | None) -> TimeChange:
+    return replace(
+        change, verdict="unclear", interval=None, cycles_interval=None, noise=None, noise_basis=None, doubt=doubt
     )
 
 
 def _samples(kernels: Sequence[SideKernel], *, several: bool) -> list[_RunSample]:
-    """Return the runs of a side that tell a time; of `several` kernels the sum, of the runs that tell each."""
+    """Return the runs of a side that have a time; of `several` kernels the sum, of the runs that have each."""
     if not several:
         return [sample for times in _in_order(kernels) if (sample := _of_launches(times)) is not None]
     runs: dict[int, list[RunTimes]] = {}
@@ -161,7 +194,7 @@ def _is_usable(value: float) -> bool:
 def _estimates(
     base: Sequence[_RunSample], new: Sequence[_RunSample], *, paired: bool, shift: float
 ) -> tuple[RatioEstimate, RatioEstimate | None]:
-    """Return what the seconds tell, and what the cycles do where every run of both sides has them."""
+    """Return the ratio in seconds, and in cycles if every run of both sides has them."""
     clock_known = all(sample.cycles is not None for sample in (*base, *new))
     before, after = (_in_seconds(side, _step_s((*base, *new))) for side in (base, new))
     seconds = estimate(before, after, paired=paired, clock_known=clock_known, shift=shift)
@@ -189,31 +222,21 @@ def _in_cycles(side: Sequence[_RunSample]) -> Samples:
     )
 
 
-def _joined(cycles: RatioEstimate | None, seconds: RatioEstimate) -> tuple[TimeWord, str]:
+def _joined(cycles: RatioEstimate | None, seconds: RatioEstimate) -> tuple[TimeWord, TimeDoubt | None]:
     """Return the verdict of both: a change is one in cycles and in seconds; what is the same in one may not be another
     in the other.
     """
     if cycles is None or cycles.word == seconds.word:
-        return seconds.word, seconds.reason if cycles is None else cycles.reason
+        return seconds.word, seconds.doubt if cycles is None else cycles.doubt
     if "unclear" not in (cycles.word, seconds.word):
-        return "unclear", _disagreement(cycles, seconds)
-    told, other = (cycles, seconds) if seconds.word == "unclear" else (seconds, cycles)
-    if told.word == "same" and abs(other.change) <= MARGIN:
-        return "same", ""
-    if told.word == "same":
-        return "unclear", _disagreement(cycles, seconds)
-    return "unclear", f"{told.word} in {'cycles' if told is cycles else 'seconds'}; in the other, {other.reason}"
-
-
-def _disagreement(cycles: RatioEstimate, seconds: RatioEstimate) -> str:
-    return (
-        f"{_changed(cycles)} in cycles and {_changed(seconds)} in seconds: the SM clock was not the same; "
-        "lock the clocks, or interleave the runs of both sides"
-    )
-
-
-def _changed(estimated: RatioEstimate) -> str:
-    return change_text(interval_of(estimated.change, 0.0).low)
+        return "unclear", TimeDoubt(kind="clocks-disagree")
+    clear, other = (cycles, seconds) if seconds.word == "unclear" else (seconds, cycles)
+    if clear.word == "same" and abs(other.change) <= MARGIN:
+        return "same", None
+    if clear.word == "same" or other.doubt is None:
+        return "unclear", TimeDoubt(kind="clocks-disagree")
+    measure: Literal["cycles", "seconds"] = "cycles" if clear is cycles else "seconds"
+    return "unclear", replace(other.doubt, clear_in=measure, clear_verdict=clear.word)
 
 
 def _needed(
@@ -224,7 +247,7 @@ def _needed(
     *,
     paired: bool,
 ) -> int | None:
-    """Return the runs a side that settle what is unclear; None where no number does: the clock differs."""
+    """Return the runs per side that would settle an unclear verdict; None if no number does: the clock differs."""
     undecided = [told for told in (cycles, seconds) if told is not None and told.word == "unclear"]
     if not undecided:
         return None
@@ -236,46 +259,14 @@ def _needed(
     return max(known) if len(known) == len(needed) else None
 
 
-def _source(seconds: RatioEstimate, base: Sequence[_RunSample], new: Sequence[_RunSample], *, paired: bool) -> str:
+def _basis(seconds: RatioEstimate, *, paired: bool) -> NoiseBasis:
     if seconds.few:
-        return (
-            f"assumed, because a side has fewer than {FEWEST_RUNS} runs: 1 % between runs, and that all runs of a side "
-            "can be slower or faster together"
-        )
-    count = f"{len(base)} pairs of runs" if paired else f"{len(base)} and {len(new)} runs"
-    return f"between {count}" + ("" if paired else "; 0.25 % more between sides that were not interleaved")
-
-
-def _without_ratio(pair: Pair, base: Sequence[_RunSample], new: Sequence[_RunSample]) -> TimeChange:
-    """Return what is known where there is only one side, or only one that has times."""
-    verdict: TimeWord = pair.match if pair.match in ("new", "gone") else "unknown"
-    lacking = [name for name, side in (("base", base), ("new", new)) if not side]
-    return TimeChange(
-        verdict=verdict,
-        base_s=_mean(sample.seconds for sample in base),
-        new_s=_mean(sample.seconds for sample in new),
-        ratio=None,
-        interval=None,
-        base_cycles=_mean(sample.cycles for sample in base),
-        new_cycles=_mean(sample.cycles for sample in new),
-        cycles_ratio=None,
-        cycles_interval=None,
-        base_runs=len(base),
-        new_runs=len(new),
-        base_launches=_launches(base),
-        new_launches=_launches(new),
-        noise=None,
-        noise_source="",
-        reason=f"no durations on the {' and the '.join(lacking)} side" if verdict == "unknown" else "",
-    )
+        return "assumed"
+    return "pairs" if paired else "runs"
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """Return the geometric mean, of which the ratio is one, too; None where a value is missing or there is none."""
+    """Return the geometric mean, which suits the ratio; None if a value is missing or there is none."""
     logs = [None if value is None else math.log(value) for value in values]
     known = [log for log in logs if log is not None]
     return math.exp(fmean(known)) if known and len(known) == len(logs) else None
-
-
-def _launches(side: Sequence[_RunSample]) -> int:
-    return sum(sample.launches for sample in side)

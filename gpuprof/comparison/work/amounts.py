@@ -99,8 +99,8 @@ def _counted_launches(profile: KernelProfile) -> int:
 def _over_profiles(
     kernel: SideKernel, of: Callable[[KernelProfile], Iterable[tuple[str, WorkAmount]]]
 ) -> dict[str, WorkAmount]:
-    """Return what the speaker has, with the range over all profiles that have it from the same counters."""
-    amounts = dict(of(kernel.speaker))
+    """Return what the representative has, with the range over all profiles that have it from the same counters."""
+    amounts = dict(of(kernel.representative))
     if len(kernel.profiles) == 1:
         return amounts
     ranges: dict[str, list[float]] = {name: [] for name in amounts}

@@ -56,7 +56,7 @@ def _judged(
 ) -> tuple[CountWord, float, bool]:
     """Return the word, what the count may differ by as a fraction of the base, and whether it depends on data.
 
-    Where launches of a side differ by more than the tolerance, the work depends on data or on races. It then changed
+    If launches of a side differ by more than the tolerance, the work depends on data or on races. It then changed
     only if all launches of one side lie beyond all of the other, by a margin, and are enough for that to be no chance;
     it is the same if its least and its most are; else it is unclear.
     """
@@ -86,20 +86,20 @@ def _judged(
 
 
 def _varies(name: str, amount: WorkAmount) -> bool:
-    """Tell whether launches of one side differ by more than the tolerance."""
+    """Return whether launches of one side differ by more than the tolerance."""
     return amount.high - amount.low > tolerance_of(name).band(amount.high, amount.summed)
 
 
 def _band(tolerance: Tolerance, base: WorkAmount, new: WorkAmount) -> float:
-    """Return what both values may differ by; more where one was not counted."""
+    """Return the tolerance of both values; it is larger if one was not counted."""
     largest = max(base.value, new.value)
     estimate = 0.0 if base.exact and new.exact else ESTIMATE
     return tolerance.band(largest, max(base.summed, new.summed)) + (estimate + _ROUNDING) * largest
 
 
 def _counted_otherwise(name: str, base: WorkAmount, new: WorkAmount) -> bool:
-    """Tell whether bytes of a cache are from other counters, which take in other traffic: up to 2.5 % at L2, and stores
-    or not at L1. At DRAM all count the same."""
+    """Return whether bytes of a cache are from other counters, which include other traffic: up to 2.5 % at L2, and
+    stores or not at L1. At DRAM all count the same."""
     return name in ("l1-bytes", "l2-bytes") and base.metric != new.metric
 
 
@@ -125,17 +125,17 @@ def _ratio(base: WorkAmount | None, new: WorkAmount | None) -> float | None:
 
 
 def is_work(count: CountChange) -> bool:
-    """Tell whether it is of what a launch does, as a whole."""
+    """Return whether it counts what a launch does as a whole: no resource, no opcode, no number of launches."""
     return count.name not in (*RESOURCES, LAUNCHES) and not count.name.startswith(OPCODES)
 
 
 def is_exact(count: CountChange) -> bool:
-    """Tell whether the same code on the same data gives it exactly again, so that it vouches for both."""
+    """Return whether the same code on the same data gives exactly the same count again."""
     return _is_exact(count.name)
 
 
 def varies(amounts: Mapping[str, WorkAmount]) -> bool:
-    """Tell whether launches of a side do not execute the same."""
+    """Return whether launches of a side do not execute the same."""
     return any(_is_exact(name) and _varies(name, amount) for name, amount in amounts.items())
 
 

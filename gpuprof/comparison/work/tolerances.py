@@ -3,7 +3,7 @@
 Measured on kernels of equal machine code that were profiled twice with equal launch configuration and data, in public
 reports of others: four of gpu_workshop (V100, `MW_Baseline` and `MW_DivToMult`, two processes), one CUTLASS GEMM (A100)
 and one elementwise kernel of PyTorch (H800), each launched twice in a process. "Largest" is the largest difference of
-the six. They are few: where a count must not move by chance, the thresholds are several times what was seen.
+the six. They are few: if a count must not move by chance, the thresholds are several times what was seen.
 
 | count | largest | allowed |
 |---|---|---|
@@ -46,7 +46,7 @@ CACHE_BYTES = Tolerance(0.003, 1024.0)
 DRAM = Tolerance(0.005, 512.0 * 1024.0)
 """Bytes at DRAM: what lies dirty in L2 when a launch ends is written later, and another context may evict lines."""
 ESTIMATE = 0.01
-"""Added where one side has a percentage of a peak instead of a count: 0.8 % is the most by which the two differed, in
+"""Added if one side has a percentage of a peak instead of a count: 0.8 % is the most by which the two differed, in
 four SGEMM kernels of an A10G that were profiled both ways."""
 RESOURCE = Tolerance(0.0)
 """Resources of a launch follow from the code and the launch configuration alone."""
@@ -70,9 +70,9 @@ _BY_NAME = {
 
 LEAST_CHANCE = 1e-4
 """The chance that launches of the same code, in any order equally likely, would fall apart into a side that is all
-below and one that is all above: no verdict on work that depends on data where it is larger."""
+below and one that is all above: no verdict on work that depends on data if it is larger."""
 MARGIN = 0.5
-"""How far apart the ranges of such sides must lie, in widths of the wider one. The chance above holds whatever the
+"""How far apart the ranges of such sides must lie, in widths of the wider one. The chance above is valid whatever the
 distribution is; the margin is for launches of a run that are more alike than those of another run."""
 
 _MANY = 200
@@ -85,7 +85,7 @@ def tolerance_of(name: str) -> Tolerance:
 
 
 def can_tell(base_launches: int, new_launches: int) -> bool:
-    """Tell whether so many counted launches can part work that depends on data: nine a side can, eight cannot."""
+    """Return whether so many counted launches can separate work that depends on data: nine a side can, eight cannot."""
     return _chance(min(base_launches, _MANY), min(new_launches, _MANY)) <= LEAST_CHANCE
 
 

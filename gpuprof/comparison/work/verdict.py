@@ -20,7 +20,7 @@ from gpuprof.comparison.work.counts import (
     is_work,
     varies,
 )
-from gpuprof.comparison.work.reasons import OTHER_CODE, basis, not_compared, reason
+from gpuprof.comparison.work.reasons import OTHER_CODE, basis, not_compared, reasons
 
 _PRIMARY = ("instructions", "thread-instructions", "dram-bytes", "l2-bytes", "l1-bytes")
 """What is done, with FLOP: requests, sectors and wavefronts are how."""
@@ -37,7 +37,7 @@ with 60 % fewer instructions and 2 % more DRAM bytes does less."""
 
 
 def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = True, rounded: bool = False) -> WorkChange:
-    """Return how the work of a launch changed. Where code is not `comparable` (other GPUs), only FLOP are judged.
+    """Return how the work of a launch changed. If code is not `comparable` (other GPUs), only FLOP are judged.
 
     Of kernels that are not one to one, and of one with another launch configuration and another number of launches, it
     is the work of all launches of a run. Without `caches_alike` the bytes behind the caches are not judged; what was
@@ -56,12 +56,11 @@ def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = Tru
     counts.sort(key=_place)
     judged = [count for count in counts if count.name not in barred]
     verdict = _verdict(judged) if comparable else "unknown"
-    reasons = (
-        basis(pair, per_run=per_run),
-        reason(verdict, judged, base, new) if comparable else OTHER_CODE,
-        not_compared(counts) if comparable and not caches_alike else "",
-    )
-    return WorkChange(verdict=verdict, counts=tuple(counts), reason=" ".join(filter(None, reasons)))
+    notes = list(basis(pair, per_run=per_run))
+    notes += reasons(verdict, judged, base, new) if comparable else [OTHER_CODE]
+    if comparable and not caches_alike:
+        notes += not_compared(counts)
+    return WorkChange(verdict=verdict, counts=tuple(counts), notes=tuple(notes))
 
 
 def _is_per_run(pair: Pair) -> bool:
@@ -87,7 +86,7 @@ def _zeros(amounts: Mapping[str, WorkAmount], known: Mapping[str, WorkAmount]) -
 
 
 def _is_idle(name: str, base: WorkAmount | None, new: WorkAmount | None) -> bool:
-    """Tell whether neither side has anything of a compute path or an opcode, which are many."""
+    """Return whether neither side has anything of a compute path or an opcode, which are many."""
     if not name.startswith((FLOP, OPCODES)):
         return False
     return all(amount is None or amount.high == 0 for amount in (base, new))
@@ -109,11 +108,11 @@ def _place(count: CountChange) -> tuple[int, int, float, str]:
 
 
 def _verdict(counts: Sequence[CountChange]) -> WorkWord:
-    """Weigh what moved: work first; the opcodes where nothing else did; never a resource or the number of launches.
+    """Weigh what moved: work first; the opcodes if nothing else did; never a resource or the number of launches.
 
-    A direction wins where it is the only one, or where a primary count moved ten times as much that way as anything
+    A direction wins if it is the only one, or if a primary count moved ten times as much that way as anything
     moved the other way. A count that was zero moved without bound. Bytes and FLOP, which are often known of the launch
-    alone that speaks for a group, make no work unclear whose counts are the same over all launches.
+    that represents a group, make no work unclear whose counts are the same over all launches.
     """
     weighed = [count for count in counts if is_work(count)]
     if not any(_was_compared(count) for count in weighed):
@@ -123,7 +122,7 @@ def _verdict(counts: Sequence[CountChange]) -> WorkWord:
         return _direction(weighed)
     unclear = [count for count in weighed if count.word == "unclear" and count.data_dependent]
     vouched = any(count.name in EXACT and count.word == "same" for count in weighed)
-    if unclear and not (vouched and all(_is_of_speaker(count) for count in unclear)):
+    if unclear and not (vouched and all(_is_of_representative(count) for count in unclear)):
         return "unclear"
     if moved:
         return "unknown"
@@ -134,14 +133,14 @@ def _verdict(counts: Sequence[CountChange]) -> WorkWord:
 
 
 def _is_of_caches_alone(weighed: Sequence[CountChange]) -> bool:
-    """Tell whether nothing was compared but bytes behind the caches: kernels with the same instructions fetch more or
-    less of these, so that they tell of no work alone.
+    """Return whether nothing was compared but bytes behind the caches: kernels with the same instructions fetch more or
+    less of these, so that they alone say nothing of the work.
     """
     return all(count.name in CACHED for count in weighed if _was_compared(count))
 
 
-def _is_of_speaker(count: CountChange) -> bool:
-    """Tell whether it is known of the launch that speaks for a group, and of no other."""
+def _is_of_representative(count: CountChange) -> bool:
+    """Return whether it is known only of the launch that represents a group."""
     return count.name.startswith(FLOP) or count.name.endswith("-bytes")
 
 

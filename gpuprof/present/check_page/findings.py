@@ -16,6 +16,7 @@ from gpuprof.present.page.findings import EvidenceRow, evidence_row, rule_name
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import printable
 from gpuprof.review.contract import CodePlace
+from gpuprof.words.sentences import change_texts, full_stop
 
 _PREDICATE = re.compile(r"^@!?\w+\s+")
 
@@ -59,7 +60,9 @@ def code_cards(block: Block, room: Room, advised: dict[str, str]) -> Iterator[Co
 
 def _card(card: str, told: BlockFinding, room: Room, advised: str) -> CodeCard:
     finding = told.finding
-    says_itself = finding.advice.startswith(finding.action.rstrip("."))
+    *action, advice = change_texts(finding.action, finding.advice) or ("",)
+    if advised:
+        action = [full_stop(finding.action)]
     rows = list(_places(finding.places))
     shown = rows[: room.places]
     more = finding.more_places + sum(number for _, number in rows[room.places :])
@@ -72,8 +75,8 @@ def _card(card: str, told: BlockFinding, room: Room, advised: str) -> CodeCard:
         headline=sentence(finding.headline),
         where=place(where_text(finding)),
         why=sentence(finding.why),
-        action=sentence(f"{finding.action.rstrip('.')}.") if finding.action and (advised or not says_itself) else "",
-        advice=sentence(finding.advice) if not advised else "",
+        action=sentence(action[0]) if action and finding.action else "",
+        advice=sentence(advice) if not advised else "",
         advice_href=f"#{advised}" if advised else "",
         evidence=tuple(evidence_row(item) for item in finding.evidence if is_number(item.value)),
         places=tuple(_place_row(first, number) for first, number in shown),

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from gpuprof.comparison.contract import KernelChange, LineChange
 from gpuprof.comparison.lines import FEW_LINES
 from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.words import side_texts
 from gpuprof.model.session import KernelProfile
-from gpuprof.present.compare_page.parts import speaker_of
+from gpuprof.present.compare_page.parts import representative_of
 from gpuprof.present.file_names import file_name
 from gpuprof.present.page.parts import percent_number
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si, signed_percent, spaced
+from gpuprof.words.comparison_values import side_texts
 
 _TAB, _LINE_LENGTH, _MOST_ROWS, _CONTEXT = 4, 200, 60, 2
 _FEW_LINES = 3
@@ -38,7 +38,7 @@ class CodeCell(Struct, frozen=True):
 
 
 class CodePair(Struct, frozen=True):
-    """A row: the line on both sides, None where a side lacks it. `gap`: lines are left out before it."""
+    """A row: the line on both sides, None if a side lacks it. `gap`: lines are left out before it."""
 
     base: CodeCell | None
     new: CodeCell | None
@@ -78,7 +78,7 @@ class _Line(Struct, frozen=True):
 
 
 def line_rows(change: KernelChange, shown: Sequence[PairedCode]) -> Iterator[LineRow]:
-    """Yield the lines whose work changed, in the order of the comparison; none where the source has them all."""
+    """Yield the lines whose work changed, in the order of the comparison; none if the source has them all."""
     if sum(len(row.gains) for code in shown for row in code.rows) == len(change.lines) <= _FEW_LINES:
         return
     for line in change.lines:
@@ -94,8 +94,8 @@ def line_rows(change: KernelChange, shown: Sequence[PairedCode]) -> Iterator[Lin
 
 
 def code_note(pair: Pair) -> str:
-    """Say why no source stands side by side; empty for a kernel on one side alone."""
-    base, new = speaker_of(pair.base), speaker_of(pair.new)
+    """Write why no source stands side by side; empty for a kernel on one side alone."""
+    base, new = representative_of(pair.base), representative_of(pair.new)
     if base is None or new is None:
         return ""
     lacking = [name for name, kernel in (("base", base), ("new", new)) if not _lines(kernel)]
@@ -107,7 +107,7 @@ def code_note(pair: Pair) -> str:
 
 def paired_code(change: KernelChange, pair: Pair) -> Iterator[PairedCode]:
     """Yield the files that both sides have, in the order of the new side."""
-    base, new = speaker_of(pair.base), speaker_of(pair.new)
+    base, new = representative_of(pair.base), representative_of(pair.new)
     if base is None or new is None:
         return
     before, after = _lines(base), _lines(new)
@@ -219,7 +219,7 @@ def _gains_by_number(changes: Sequence[LineChange]) -> Mapping[tuple[int | None,
 
 
 def _gain(line: LineChange, *, with_what: bool) -> str:
-    """Write what a line gained or lost: "+12.0 M instructions"; as a share where both sides are known."""
+    """Write what a line gained or lost: "+12.0 M instructions"; as a share if both sides are known."""
     base, new = line.base or 0.0, line.new or 0.0
     what = f" {_WHAT.get(line.what, printable(line.what))}" if with_what else ""
     size = f"{'+' if new >= base else '−'}{_number(abs(new - base))}"
@@ -252,7 +252,7 @@ def _with_gaps(rows: Sequence[CodePair], shown: Sequence[int]) -> Iterator[CodeP
 
 
 def _jumps(last: CodePair, row: CodePair) -> bool:
-    """Tell whether lines are missing between two rows, on every side that both have."""
+    """Return whether lines are missing between two rows, on every side that both have."""
     sides = ((last.base, row.base), (last.new, row.new))
     steps = [int(after.number) - int(before.number) for before, after in sides if before and after]
     return bool(steps) and min(steps) > 1

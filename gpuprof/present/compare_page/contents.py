@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, GateCheck, KernelChange, RunCondition
 from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.words import count_name
-from gpuprof.present.compare_figure import compared_figure, is_changed
+from gpuprof.present.compare_figure import compared_figure
 from gpuprof.present.compare_page.kernels import ChangeTable, change_table
 from gpuprof.present.compare_page.parts import TwoSided, told
 from gpuprof.present.compare_page.provenance import (
@@ -23,12 +22,15 @@ from gpuprof.present.compare_page.provenance import (
     total_rows,
 )
 from gpuprof.present.compare_page.section import ChangeSection, change_section
-from gpuprof.present.compare_text import gate_text, verdicts_text
 from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.parts import Chart, KernelLabel, label
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import signed_percent
+from gpuprof.words.comparison_conditions import condition_values
+from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
+from gpuprof.words.comparison_values import count_name
+from gpuprof.words.comparison_verdicts import verdicts_text
 
 _MOST_SECTIONS, _MOST_CHECKS, _MOST_NOTES = 20, 60, 6
 _VALUE_LENGTH, _FEW = 200, 12
@@ -41,7 +43,6 @@ _TERMS = (
     Term("tolerance", "What a counter may differ by without a change of the code."),
 )  # fmt: skip
 _GATE_ORDER = ("regression", "unclear", "not-compared", "accepted", "ok")
-_GATE_WORDS = {"not-compared": "not compared"}
 
 
 class LimitRow(Struct, frozen=True):
@@ -100,7 +101,7 @@ def contents_of(compared: Compared) -> ComparisonContents:
     comparison = compared.comparison
     pairs = zip(comparison.kernels, compared.pairs, strict=True)
     changed = [change for change, pair in pairs if _has_section(change, pair)]
-    changed.sort(key=lambda change: not is_changed(change))
+    changed.sort(key=lambda change: not change.is_changed)
     detailed = {change.id for change in changed[:_MOST_SECTIONS]}
     sections = tuple(
         change_section(change, pair)
@@ -135,12 +136,12 @@ def _capital(text: str) -> str:
 
 
 def _has_section(change: KernelChange, pair: Pair) -> bool:
-    """Tell whether there is more to show of a kernel than its row has: of one side, what was counted of it."""
+    """Return whether there is more to show of a kernel than its row has: of one side, what was counted of it."""
     if change.match in ("new", "gone"):
-        speakers = [kernel.speaker for kernel in (*pair.base, *pair.new)]
-        return any(speaker.roofline or speaker.throughput for speaker in speakers)
+        representatives = [kernel.representative for kernel in (*pair.base, *pair.new)]
+        return any(representative.roofline or representative.throughput for representative in representatives)
     moved = any(finding.word != "stayed" for finding in change.findings)
-    return is_changed(change) or moved or (change.time.verdict, change.work.verdict) == ("unclear", "unclear")
+    return change.is_changed or moved or (change.time.verdict, change.work.verdict) == ("unclear", "unclear")
 
 
 def _context(comparison: Comparison) -> Iterator[str]:
@@ -172,7 +173,7 @@ def _gate_row(check: GateCheck, labels: dict[int, str], detailed: set[int]) -> L
     known = kernel is not None and kernel in labels
     return LimitRow(
         word=check.word,
-        name=_GATE_WORDS.get(check.word, check.word),
+        name=CHECK_WORDS.get(check.word, check.word),
         limit=cut_middle(printable(check.limit), _VALUE_LENGTH),
         kernel=label(labels[kernel]) if kernel is not None and known else None,
         href=f"#{'kernel' if kernel in detailed else 'row'}-{kernel}" if known else "",
@@ -183,11 +184,12 @@ def _gate_row(check: GateCheck, labels: dict[int, str], detailed: set[int]) -> L
 
 
 def _condition(condition: RunCondition) -> ConditionRow:
+    base, new = condition_values(condition)
     affects = {"time": "no verdict on time", "work": "no verdict on work", "both": "no verdict", None: ""}
     return ConditionRow(
         name=_capital(printable(count_name(condition.name))),
-        base=cut_middle(told(condition.base), _VALUE_LENGTH),
-        new=cut_middle(told(condition.new), _VALUE_LENGTH),
+        base=cut_middle(told(base), _VALUE_LENGTH),
+        new=cut_middle(told(new), _VALUE_LENGTH),
         affects=affects[condition.affects],
         sentence=told(condition.sentence),
     )

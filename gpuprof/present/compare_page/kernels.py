@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
 from gpuprof.comparison.contract import ComparedKernel, KernelChange, TimeChange
-from gpuprof.comparison.words import change_text, count_name, interval_text
-from gpuprof.present.compare_figure import is_changed
 from gpuprof.present.compare_page.parts import Span, span_of, span_reach, told
-from gpuprof.present.compare_text import main_count, match_text, time_values
 from gpuprof.present.page.kernels import Amount
 from gpuprof.present.page.parts import KernelLabel, label
 from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_si, signed_percent
+from gpuprof.words.comparison_values import change_text, closed, count_name, interval_text
+from gpuprof.words.comparison_verdicts import (
+    brief_reason,
+    brief_work_reason,
+    main_count,
+    match_text,
+    reason_text,
+    time_values,
+)
 
 _ALL_UP_TO, _MOST_OPEN, _MOST_FOLDED = 12, 100, 1000
 """So many kernels are all shown; of more, those without a change are folded, and so are the changed ones beyond."""
 _NAME_LENGTH, _REASON_LENGTH, _MATCH_LENGTH = 80, 280, 100
 _CAUSES = 3
 _NO_VERDICT = ("unclear", "unknown")
-_FIRST_CLAUSE = re.compile(r"[:;] ")
 
 
 class ChangeRow(Struct, frozen=True):
@@ -87,7 +91,7 @@ def change_table(changes: Sequence[KernelChange], with_section: Collection[int])
         f"in the middle stands for 1x, the ends for {1 / ends:.2g}x and {ends:.2g}x."
         if has_spans
         else "",
-        has_reasons=any(change.causes or list(_reasons(change)) or _needs(change) for change in changes),
+        has_reasons=any(change.causes or _lacks_reason(change) or _needs(change) for change in changes),
     )
 
 
@@ -95,15 +99,15 @@ def _opened(changes: Sequence[KernelChange]) -> list[KernelChange]:
     """Return the changes that are not folded: all of few, else those that a verdict calls changed or unclear."""
     if len(changes) <= _ALL_UP_TO:
         return list(changes)
-    telling = [change for change in changes if is_changed(change)]
-    unclear = [change for change in changes if change.time.verdict == "unclear" and not is_changed(change)]
+    telling = [change for change in changes if change.is_changed]
+    unclear = [change for change in changes if change.time.verdict == "unclear" and not change.is_changed]
     first = [*telling, *unclear[:_ALL_UP_TO]][:_MOST_OPEN]
     return sorted(first, key=lambda change: change.id) or list(changes[:_ALL_UP_TO])
 
 
 def _folded_title(others: Sequence[KernelChange]) -> str:
-    """Say what the folded rows are: "487 kernels without a change"."""
-    unchanged = all(change.time.verdict == "same" and not is_changed(change) for change in others)
+    """Write what the folded rows are: "487 kernels without a change"."""
+    unchanged = all(change.time.verdict == "same" and not change.is_changed for change in others)
     return f"{count_text(len(others), 'more kernel')}{', time and work the same' if unchanged else ''}"
 
 
@@ -139,7 +143,7 @@ def _values(time: TimeChange) -> str:
 
 
 def _match(change: KernelChange) -> str:
-    """Say how it was matched, where not by its name and launch configuration; a verdict has told new and gone."""
+    """Write how it was matched, unless by its name and launch configuration; new and gone are verdicts."""
     return cut_middle(printable(match_text(change)), _MATCH_LENGTH) if change.match not in ("new", "gone") else ""
 
 
@@ -165,25 +169,23 @@ def _work(change: KernelChange) -> tuple[str, str]:
 def _why(change: KernelChange) -> Iterator[str]:
     """Yield the first causes; without any, why there is no verdict on the work."""
     for cause in change.causes[:_CAUSES]:
-        yield told(cause.sentence.rstrip("."), _REASON_LENGTH)
-    if not change.causes:
-        yield from (told(reason.rstrip("."), _REASON_LENGTH) for reason in _reasons(change))
+        yield told(cause.sentence, _REASON_LENGTH)
+    if _lacks_reason(change):
+        yield told(brief_work_reason(change), _REASON_LENGTH)
 
 
-def _reasons(change: KernelChange) -> Iterator[str]:
-    if change.work.verdict in _NO_VERDICT and change.work.reason:
-        yield change.work.reason
+def _lacks_reason(change: KernelChange) -> bool:
+    """Return whether there are no causes, and instead notes on why the work has no verdict."""
+    return not change.causes and change.work.verdict in _NO_VERDICT and bool(change.work.notes)
 
 
 def _needs(change: KernelChange) -> str:
-    """Say why there is no clear verdict on time, and what would settle it; not again what its interval says."""
+    """Write why there is no clear verdict on time, and what would settle it; not again what its interval says."""
     time = change.time
     if time.verdict not in _NO_VERDICT:
         return ""
-    why = _FIRST_CLAUSE.split(time.reason)[0] if time.interval is not None else time.reason
-    reason = f"Time: {told(why.rstrip('.'), _REASON_LENGTH)}." if why else ""
-    runs = f"{count_text(time.runs_needed, 'run')} a side would settle it." if time.runs_needed is not None else ""
-    return f"{reason} {runs}".strip()
+    why = brief_reason(time) if time.interval is not None else reason_text(time)
+    return closed(f"Time: {told(why, _REASON_LENGTH)}") if why else ""
 
 
 def _signed_time(seconds: float | None) -> str:

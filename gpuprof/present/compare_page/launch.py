@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import SideKernel
-from gpuprof.comparison.words import side_texts
 from gpuprof.model.headline import limited_by
 from gpuprof.model.session import KernelProfile
-from gpuprof.present.compare_page.parts import TwoSided, speaker_of
+from gpuprof.present.compare_page.parts import TwoSided, representative_of
 from gpuprof.present.session_text import NOT_COLLECTED, count_text, dims_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves
+from gpuprof.words.comparison_values import side_texts
 
 _LABEL_LENGTH = 120
 _CLOCK_ALIKE = 0.01
@@ -22,7 +22,7 @@ _CLOCK_ALIKE = 0.01
 
 def launch_facts(change: KernelChange, pair: Pair) -> Iterator[TwoSided]:
     """Yield what is known of the launch on any side; "not there" for the side that lacks the kernel."""
-    base, new = speaker_of(pair.base), speaker_of(pair.new)
+    base, new = representative_of(pair.base), representative_of(pair.new)
     if len(pair.base) > 1 or len(pair.new) > 1:
         yield TwoSided("Kernels", base=_listed(pair.base), new=_listed(pair.new), changed=True)
     yield from _times(change)
@@ -39,7 +39,7 @@ _ABSENT = "not there"
 
 
 def _listed(kernels: tuple[SideKernel, ...]) -> str:
-    names = ", ".join(printable(kernel.speaker.label) for kernel in kernels)
+    names = ", ".join(printable(kernel.representative.label) for kernel in kernels)
     return cut_middle(names, _LABEL_LENGTH) if kernels else _ABSENT
 
 
@@ -60,9 +60,9 @@ def _times(change: KernelChange) -> Iterator[TwoSided]:
 
 
 def _launches(pair: Pair) -> Callable[[KernelProfile], str]:
-    """Return how many launches a side has, by its speaker: over all of its kernels."""
+    """Return how many launches a side has, by its representative: over all of its kernels."""
     numbers = {
-        id(speaker_of(kernels)): sum(round(kernel.launches) for kernel in kernels)
+        id(representative_of(kernels)): sum(round(kernel.launches) for kernel in kernels)
         for kernels in (pair.base, pair.new)
         if kernels
     }

@@ -21,7 +21,7 @@ _LEAST_SPAN, _MOST_SPAN = math.log(1.1), math.log(4.0)
 
 
 class TwoSided(Struct, frozen=True):
-    """A quantity on both sides, as texts. `metric` is the counter that tells it."""
+    """A quantity on both sides, as texts. `metric` is its counter."""
 
     name: str
     base: str
@@ -43,9 +43,9 @@ def told(text: str, most: int = _LONGEST_SENTENCE) -> str:
     return cut_end(printable(text[: 8 * most]), most)
 
 
-def speaker_of(kernels: Sequence[SideKernel]) -> KernelProfile | None:
+def representative_of(kernels: Sequence[SideKernel]) -> KernelProfile | None:
     """Return the profile that speaks for a side of a change: of several kernels that of the longest."""
-    return max(kernels, key=lambda kernel: kernel.total_s or 0.0).speaker if kernels else None
+    return max(kernels, key=lambda kernel: kernel.total_s or 0.0).representative if kernels else None
 
 
 def span_reach(changes: Iterable[KernelChange]) -> float:
@@ -55,7 +55,7 @@ def span_reach(changes: Iterable[KernelChange]) -> float:
 
 
 def span_of(time: TimeChange, reach: float) -> Span | None:
-    """Return the span of a change of time; None where there is no ratio."""
+    """Return the span of a change of time; None if there is no ratio."""
     middle = _log(time.ratio)
     if middle is None:
         return None

@@ -1,4 +1,4 @@
-"""Where the numbers of both sides come from, and what each side is: files, hashes, GPUs, clocks, commands, totals."""
+"""Provenance of both sides: files, hashes, GPUs, clocks, commands, totals."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from gpuprof.comparison.contract import ComparedSide, Comparison, QuantityChange
 from gpuprof.comparison.sides import Run, Side
-from gpuprof.comparison.words import change_text, count_name, side_texts, value_text
 from gpuprof.present.compare_page.parts import TwoSided
 from gpuprof.present.file_names import file_name
 from gpuprof.present.page.parts import LabelledText, percent_number
 from gpuprof.present.page.provenance import run_facts, source_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
+from gpuprof.words.comparison_values import change_text, count_name, side_texts, value_text
 
 _NAME_LENGTH, _FILES = 100, 3
 
@@ -35,9 +35,9 @@ class SideFacts(Struct, frozen=True):
 
 
 class TotalRow(Struct, frozen=True):
-    """A figure of the whole run on both sides; bars in percent of the larger one, None where a side lacks it.
+    """A figure of the whole run on both sides; bars in percent of the larger one, None if a side lacks it.
 
-    `both` is its value where the sides have the same: there is nothing to draw.
+    `both` is its value if the sides have the same: there is nothing to draw.
     """
 
     name: str
@@ -62,7 +62,7 @@ def side_rows(comparison: Comparison) -> Iterator[TwoSided]:
 
 
 def total_rows(comparison: Comparison) -> Iterator[TotalRow]:
-    """Yield the figures of the whole run; the GPU time of all kernels where the comparison names none."""
+    """Yield the figures of the whole run; the GPU time of all kernels if the comparison names none."""
     base_s, new_s = comparison.base.time_s, comparison.new.time_s
     for item in comparison.total or (
         QuantityChange(

@@ -6,25 +6,30 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gpuprof.comparison.contract import CountChange, FindingChange, KernelChange, TimeChange
+from gpuprof.comparison.contract import CountChange, FindingChange, KernelChange, SourceLine, TimeChange
 from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.words import change_text, count_name, interval_text, side_texts, value_text
 from gpuprof.present.compare_page.code import LineRow, PairedCode, code_note, line_rows, paired_code
 from gpuprof.present.compare_page.launch import launch_facts
 from gpuprof.present.compare_page.parts import TwoSided, told
 from gpuprof.present.compare_page.stalls import PairedStalls, paired_stalls
-from gpuprof.present.compare_text import match_text, time_values
-from gpuprof.present.compare_verdict import parts_of
-from gpuprof.present.finding_text import CONFIDENCE_WORDS
 from gpuprof.present.page.findings import rule_name
 from gpuprof.present.page.parts import KernelLabel, label
-from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent, signed_percent
+from gpuprof.words.comparison_kernels import kernel_reasons, verdict_parts
+from gpuprof.words.comparison_values import (
+    capital,
+    change_text,
+    closed,
+    count_name,
+    interval_text,
+    joined,
+    side_texts,
+)
+from gpuprof.words.comparison_verdicts import gain_text, match_text, reason_text, samples_text, time_values
+from gpuprof.words.finding_text import CONFIDENCE_WORDS
 
 _NAME_LENGTH, _MATCH_LENGTH, _WHERE_LENGTH = 2000, 300, 120
-_BEFORE_VERDICT = 14
-"""How late in a sentence its verdict may stand to be its beginning: "1.8x faster"."""
 _LEAST_TOLERANCE = 1e-5
 """Below it a tolerance is for the rounding of a report."""
 _GROUPS = (("went", "Findings that went"), ("came", "Findings that came"), ("stayed", "Findings that stayed"))
@@ -61,7 +66,7 @@ class CountRow(Struct, frozen=True):
 
 
 class FindingLine(Struct, frozen=True):
-    """A finding that went, came or stayed; `others` is its headline on the base side where it differs."""
+    """A finding that went, came or stayed; `others` is its headline on the base side if it differs."""
 
     rule: str
     severity: str
@@ -112,7 +117,7 @@ def change_section(change: KernelChange, pair: Pair) -> ChangeSection:
     return ChangeSection(
         id=change.id,
         label=label(change.label),
-        match=_capital(cut_middle(printable(match_text(change)), _MATCH_LENGTH))
+        match=capital(cut_middle(printable(match_text(change)), _MATCH_LENGTH))
         if change.match not in ("new", "gone")
         else "",
         time=change.time.verdict,
@@ -136,62 +141,36 @@ def change_section(change: KernelChange, pair: Pair) -> ChangeSection:
 
 
 def _verdict(change: KernelChange) -> tuple[str, str]:
-    """Return the verdict on time, which is coloured, and what follows it: its size where the causes stand below."""
-    time, parts = change.time, parts_of(change)
-    if not change.causes or not parts.reasons or change.match in ("new", "gone") or time.ratio is None:
-        return _split_sentence(change)
-    # Of the launches of a run, which stand behind the verdict, only that of one is coloured.
-    said = parts.verdict.partition(" (")[0] if time.verdict == "unclear" else parts.verdict
-    verdict, comma, calls = told(said).partition(", ")
+    """Return the verdict on time, which is coloured, and its size if causes follow below, else the reasons."""
+    time, reasons = change.time, kernel_reasons(change)
+    verdict, beside = verdict_parts(change)
+    rest = f", {beside}" if beside else ""
+    if not change.causes or not reasons or change.match in ("new", "gone") or time.ratio is None:
+        return verdict, f"{rest}: {told(reasons)}" if reasons else rest
     interval = interval_text(time.interval)
     size = f"{change_text(time.ratio)}{f'; {interval} at 99 %' if interval else ''}"
     effect = f", {signed_percent(change.effect)} of the base's GPU time" if change.effect is not None else ""
-    return verdict, f"{comma}{calls}: {time_values(time)} ({size}){effect}."
-
-
-def _split_sentence(change: KernelChange) -> tuple[str, str]:
-    """Split the sentence on a kernel behind its verdict on time, which is coloured: "1.8x faster" and the rest."""
-    sentence, verdict = told(change.sentence), change.time.verdict
-    end = sentence.find(verdict) + len(verdict)
-    if len(verdict) <= end <= len(verdict) + _BEFORE_VERDICT:
-        return sentence[:end], sentence[end:].strip()
-    return verdict, sentence
+    return verdict, f"{rest}: {time_values(time)} ({size}){effect}."
 
 
 def _time_note(time: TimeChange) -> str:
-    """Say what the verdict on time rests on, and what would settle an unclear one."""
+    """Write what the verdict on time rests on, and what would settle an unclear one."""
     parts = []
     if time.cycles_ratio is not None:
         parts.append(f"SM cycles {change_text(time.cycles_ratio)}")
-    if time.base_launches or time.new_launches:
-        parts.append(
-            f"{count_text(time.base_launches, 'launch', 'es')} in {count_text(time.base_runs, 'run')} against "
-            f"{count_text(time.new_launches, 'launch', 'es')} in {count_text(time.new_runs, 'run')}"
-        )
+    parts.append(samples_text(time))
     if time.noise is not None:
         source = f", {told(time.noise_source)}" if time.noise_source else ""
         parts.append(f"noise {format_percent(time.noise)}{source}")
-    text = f"Time: {'; '.join(parts)}." if parts else ""
-    reason = f" {_sentence(time.reason)}" if time.reason else ""
-    needed = f" {count_text(time.runs_needed, 'run')} a side would settle it." if time.runs_needed is not None else ""
-    return f"{text}{reason}{needed}".strip()
-
-
-def _sentence(text: str) -> str:
-    return f"{_capital(told(text)).rstrip('.')}."
-
-
-def _capital(text: str) -> str:
-    """Return a text as a sentence begins; the name of a file or of an opcode stays as it is."""
-    first, *_ = text.split(" ", 1)
-    return f"{text[:1].upper()}{text[1:]}" if first.rstrip(":,;").replace("-", "").isalpha() else text
+    text = f"Time: {'; '.join(filter(None, parts))}" if any(parts) else ""
+    return joined((text, capital(told(reason_text(time)))))
 
 
 def _causes(change: KernelChange) -> Iterator[CauseLine]:
     for cause in change.causes:
         yield CauseLine(
-            sentence=_sentence(cause.sentence),
-            where=cut_middle(told(cause.location), _WHERE_LENGTH) if cause.location not in cause.sentence else "",
+            sentence=closed(capital(told(cause.sentence))),
+            where=_where(cause.location),
             certainty=cause.certainty,
             certainty_words=_CERTAINTY_WORDS[cause.certainty],
             dots=_CERTAINTY[cause.certainty],
@@ -199,12 +178,16 @@ def _causes(change: KernelChange) -> Iterator[CauseLine]:
         )
 
 
+def _where(line: SourceLine | None) -> str:
+    return cut_middle(told(f"{line.file}:{line.line}"), _WHERE_LENGTH) if line is not None else ""
+
+
 def _count_row(count: CountChange) -> CountRow:
     base, new = side_texts(count.base, count.new, count.unit, count.name)
     word = {"only-base": "base only", "only-new": "new only"}.get(count.word, count.word)
     name = "registers per thread" if count.name == "registers" else count_name(count.name)
     return CountRow(
-        name=_capital(printable(name)),
+        name=capital(printable(name)),
         is_opcode=count.name.startswith("opcode."),
         metric=cut_middle(printable(count.metric), _MATCH_LENGTH),
         base=printable(base),
@@ -234,25 +217,13 @@ def _finding_line(finding: FindingChange) -> FindingLine:
         severity=finding.severity,
         headline=told(finding.new or finding.base),
         before=before,
-        where=cut_middle(told(finding.location), _WHERE_LENGTH),
-        worth=_worth(finding),
+        where=_where(finding.location),
+        worth=gain_text(finding),
     )
 
 
-def _worth(finding: FindingChange) -> str:
-    """Say what the fix had promised and what was gained, of the kernel's time on the base side."""
-    promised = f"promised at most {format_percent(finding.promised)}" if finding.promised is not None else ""
-    gained = ""
-    if finding.gained is not None:
-        lost = finding.gained < 0
-        gained = f"gained {value_text(finding.gained, 'fraction')}" if not lost else "gained nothing"
-        gained += f", the kernel took {signed_percent(-finding.gained)}" if lost else ""
-    parts = [part for part in (promised, gained) if part]
-    return f"{', '.join(parts)} of the kernel's time" if parts and "took" not in gained else ", ".join(parts)
-
-
 def _names(change: KernelChange) -> Iterator[TwoSided]:
-    """Yield the full names where the label does not have them."""
+    """Yield the full names if the label does not have them."""
     sides = [
         "\n".join(dict.fromkeys(cut_middle(printable(kernel.demangled), _NAME_LENGTH) for kernel in kernels))
         for kernels in (change.base, change.new)

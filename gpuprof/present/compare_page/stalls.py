@@ -10,7 +10,7 @@ from gpuprof.comparison.pair import Pair
 from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED, stall_name
-from gpuprof.present.compare_page.parts import speaker_of
+from gpuprof.present.compare_page.parts import representative_of
 from gpuprof.present.page.parts import percent_number
 from gpuprof.present.page.stalls import family_text, stall_colour
 from gpuprof.units import format_percent, significant
@@ -33,7 +33,7 @@ class PairedStall(Struct, frozen=True):
 
 
 class PairedStalls(Struct, frozen=True):
-    """The states with most share on any side. `note` says where the shares come from, or why they cannot be paired."""
+    """The states with most share on any side. `note` says what the shares are of, or why they cannot be paired."""
 
     states: tuple[PairedStall, ...]
     has_cycles: bool
@@ -41,8 +41,8 @@ class PairedStalls(Struct, frozen=True):
 
 
 def paired_stalls(pair: Pair) -> PairedStalls | None:
-    """Return the states of both speakers; None where any side has none, or the kernel is on one side alone."""
-    base, new = speaker_of(pair.base), speaker_of(pair.new)
+    """Return the states of both representatives; None if any side has none, or the kernel is on one side alone."""
+    base, new = representative_of(pair.base), representative_of(pair.new)
     if base is None or new is None or not stalls_of(base) or not stalls_of(new):
         return None
     families = family_text(base), family_text(new)

@@ -10,15 +10,6 @@ from msgspec.structs import replace
 from gpuprof.diagnose.summary import chosen
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.fix_text import (
-    command_text,
-    fixes,
-    fixes_note,
-    headline_text,
-    more_text,
-    nothing_text,
-    unknown_text,
-)
 from gpuprof.present.page.charts import overview_charts
 from gpuprof.present.page.findings import FixLine, fix_lines
 from gpuprof.present.page.glossary import Term, glossary
@@ -27,10 +18,20 @@ from gpuprof.present.page.parts import Chart, LabelledText, Table
 from gpuprof.present.page.provenance import ceiling_table, denominator_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
 from gpuprof.present.page.strips import Drawing, timeline_drawings
+from gpuprof.present.recommendation_text import (
+    command_text,
+    headline_text,
+    more_text,
+    nothing_text,
+    recommendation_texts,
+    recommendations_note,
+    unknown_text,
+)
 from gpuprof.present.session_text import count_text, row_noun, verdict_text
 from gpuprof.present.text import printable
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.units import format_percent
+from gpuprof.words.session import worded
 from gpuprof.workers import Worth, made_by_workers
 
 _TABLE_ROWS = 1000
@@ -58,7 +59,7 @@ class SessionPage(Struct, frozen=True):
     context: tuple[str, ...]
     header: tuple[LabelledText, ...]
     fixes: tuple[FixLine, ...]
-    fixes_note: str
+    recommendations_note: str
     fixes_doubted: bool
     fixes_left_out: str
     nothing: str
@@ -86,7 +87,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
     """Return the page of a session; `choice.kernels` restricts all but the sentence on how the time is spread."""
     session = part_of(whole, choice.kernels)
     kernels = by_time(session.kernels)
-    first = frozenset(item.kernel.id for item in fixes(session))
+    first = frozenset(item.kernel.id for item in recommendation_texts(session))
     detailed = [
         kernel for rank, kernel in enumerate(kernels) if not choice.top or rank < choice.top or kernel.id in first
     ]
@@ -104,7 +105,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         context=tuple(map(printable, (*((spread,) if headline else ()), *notes))),
         header=tuple(header_facts(session)),
         fixes=lines,
-        fixes_note=_capitalised(fixes_note(session)),
+        recommendations_note=_capitalised(recommendations_note(session)),
         fixes_doubted=len({bool(item.doubt) for item in lines}) > 1,
         fixes_left_out=more_text(session),
         nothing=nothing_text(session),
@@ -150,7 +151,7 @@ def part_of(session: Session, kernels: Collection[int] | None) -> Session:
     """Return the session with these of its kernels alone, judged by them; None for all of it."""
     if kernels is None:
         return session
-    return chosen(session, (kernel for kernel in session.kernels if kernel.id in kernels))
+    return worded(chosen(session, (kernel for kernel in session.kernels if kernel.id in kernels)))
 
 
 def _left_out(kernels: Sequence[KernelProfile], shown: Collection[int], what: str) -> str | None:

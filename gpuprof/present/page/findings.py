@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
-from gpuprof.present.finding_text import (
+from gpuprof.present.page.parts import Bar, KernelLabel, identifier, label, percent_number
+from gpuprof.present.recommendation_text import RecommendationText, recommendation_texts
+from gpuprof.present.text import printable
+from gpuprof.words.finding_text import (
     CONFIDENCE_WORDS,
     cause_of,
     cause_text,
@@ -17,9 +20,7 @@ from gpuprof.present.finding_text import (
     remains_text,
     value_text,
 )
-from gpuprof.present.fix_text import Fix, fixes
-from gpuprof.present.page.parts import Bar, KernelLabel, identifier, label, percent_number
-from gpuprof.present.text import printable
+from gpuprof.words.sentences import change_texts
 
 
 class FixLine(Struct, frozen=True):
@@ -76,14 +77,14 @@ class Card(Struct, frozen=True):
 
 def fix_lines(session: Session) -> tuple[FixLine, ...]:
     """Return the fixes to look at first, over all kernels of a session."""
-    return tuple(map(_fix_line, fixes(session)))
+    return tuple(map(_fix_line, recommendation_texts(session)))
 
 
 def cards(kernel: KernelProfile, places: Mapping[tuple[str | None, int], str]) -> Iterator[Card]:
     """Yield a card for each finding; `places` are the ids of the code lines on the page, by file and number."""
     for finding in kernel.findings:
         place, cause = _place(finding, places), cause_of(finding, kernel)
-        says_itself = finding.advice.startswith(finding.action)
+        *action, advice = change_texts(finding.action, finding.advice) or ("",)
         yield Card(
             id=card_id(finding),
             rule=rule_name(finding.rule),
@@ -96,9 +97,9 @@ def cards(kernel: KernelProfile, places: Mapping[tuple[str | None, int], str]) -
             certainty=CONFIDENCE_WORDS[finding.confidence],
             evidence=tuple(evidence_row(item) for item in finding.evidence),
             why=printable(finding.why),
-            action="" if says_itself else printable(f"{finding.action.rstrip('.')}."),
-            advice=printable(finding.advice),
-            where=printable(location_text(finding.location)),
+            action=printable(action[0]) if action else "",
+            advice=printable(advice),
+            where=printable(location_text(finding.place)),
             where_href=f"#{place}" if place is not None else None,
         )
 
@@ -128,7 +129,7 @@ def evidence_row(item: Evidence) -> EvidenceRow:
     )
 
 
-def _fix_line(item: Fix) -> FixLine:
+def _fix_line(item: RecommendationText) -> FixLine:
     return FixLine(
         href=f"#{card_id(item.finding)}",
         headline=printable(item.headline),
@@ -147,7 +148,7 @@ def _fix_line(item: Fix) -> FixLine:
 
 
 def _place(finding: Finding, places: Mapping[tuple[str | None, int], str]) -> str | None:
-    location = finding.location
+    location = finding.place
     if location is None:
         return None
     for number in (location.line, location.pc):

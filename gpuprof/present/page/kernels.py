@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from gpuprof.model.headline import asked_of_peak, main_point, main_stall, nearest_limit
 from gpuprof.model.session import Finding, KernelProfile, Session
-from gpuprof.present.finding_text import run_gain_text
 from gpuprof.present.flop_text import of_peak_text
 from gpuprof.present.page.findings import card_id, rule_name
 from gpuprof.present.page.parts import Bar, KernelLabel, bar, label
@@ -28,6 +27,7 @@ from gpuprof.present.session_text import (
 from gpuprof.present.source_names import source_name
 from gpuprof.present.text import printable
 from gpuprof.units import format_percent
+from gpuprof.words.finding_text import run_gain_text
 
 _NAME_LENGTH = 80
 """What four lines of the column hold beside those of counters."""

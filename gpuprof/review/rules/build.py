@@ -11,6 +11,7 @@ from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.matrix import older_instructions
 from gpuprof.review.rules.rule import CodeRule, code_evidence, finding_at
 from gpuprof.units import format_percent
+from gpuprof.words.findings import threshold_text
 
 
 def _debug(case: CodeCase) -> Iterator[CodeFinding]:
@@ -29,7 +30,9 @@ def _debug(case: CodeCase) -> Iterator[CodeFinding]:
         action="Build with optimisation: replace -G by -lineinfo",
         advice="Remove -G (in CMake: an optimised build type, and no -G in CMAKE_CUDA_FLAGS_DEBUG), build with "
         "-lineinfo where source lines are needed, and check again before changing anything else.",
-        evidence=(code_evidence(100 * share, "%", SELF_MOVES.name, threshold=SELF_MOVES.value),),
+        evidence=(
+            code_evidence(100 * share, "%", threshold_text(SELF_MOVES, "debug-build").name, threshold=SELF_MOVES.value),
+        ),
     )
 
 

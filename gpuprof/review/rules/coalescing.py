@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, stride_of
 from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass.instruction import Instruction
-from gpuprof.diagnose.access_shape import LaneShape, ShapeName
-from gpuprof.diagnose.coalescing import ADVICE
+from gpuprof.diagnose.access_shape import CASES_OF_SHAPES, LaneShape, ShapeName
 from gpuprof.diagnose.lane_shapes import shapes_of
 from gpuprof.diagnose.rule import Threshold
 from gpuprof.model.session import Evidence
@@ -21,6 +21,7 @@ from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.review.strides import argument_words, cost_words, costs_of_values
 from gpuprof.review.strides import stride_arguments as arguments_of
 from gpuprof.units import SECTOR_BYTES
+from gpuprof.words.wording import filled, template
 
 MORE = Threshold(
     "sectors more than needed",
@@ -143,22 +144,26 @@ def _finding(
 ) -> CodeFinding:
     worst = max(accesses, key=lambda access: (case.depth(access.offset), _more(access), -access.offset))
     passes, needed = worst.sectors_per_request or 0.0, worst.needed_per_request or 0.0
-    told = ADVICE[name]
     return finding_at(
         case,
         _RULE,
         _instructions(case, accesses),
         headline=f"Uncoalesced global access: {passes:.3g} sectors per request, {needed:.3g} needed"
         + _how_many(accesses),
-        why=told.why if passes >= LANES or name == "misaligned" else _moved(worst),
-        action=told.action,
-        advice=told.advice,
+        why=_said("why", name) if passes >= LANES or name == "misaligned" else _moved(worst),
+        action=_said("action", name),
+        advice=_said("advice", name),
         evidence=(
             code_evidence(passes, "sector/request", "sectors per request, against those needed", threshold=needed),
             *_shape_evidence(worst, shapes.get(worst.offset)),
         ),
         certainty="guess" if name == "misaligned" else "from code",
     )
+
+
+def _said(section: Literal["why", "action", "advice"], name: ShapeName) -> str:
+    """Return what the rule of the same name on profiles says of accesses of a shape."""
+    return filled(_RULE, section, getattr(CASES_OF_SHAPES[name], section), {})
 
 
 def _moved(access: CodeAccess) -> str:
@@ -187,15 +192,14 @@ def _shape_evidence(access: CodeAccess, shape: LaneShape | None) -> Iterator[Evi
     if apart is None and shape is not None:
         apart = shape.apart
     items = (
-        (access.width_bytes, "B", "bytes per thread in one access"),
-        (apart, "B", "stride from lane to lane"),
-        (shape.beside if shape is not None and shape.beside > 1 else None, "word",
-         "adjacent words that a thread accesses one at a time"),
-        (shape.step if shape is not None else None, "B", "address step per loop iteration"),
-    )  # fmt: skip
-    for value, unit, meaning in items:
+        (access.width_bytes, "B", "access-bytes"),
+        (apart, "B", "lane-stride"),
+        (shape.beside if shape is not None and shape.beside > 1 else None, "word", "adjacent-words"),
+        (shape.step if shape is not None else None, "B", "loop-step"),
+    )
+    for value, unit, role in items:
         if value is not None:
-            yield code_evidence(value, unit, meaning)
+            yield code_evidence(value, unit, template(_RULE, "evidence", role))
 
 
 def _by_argument(case: CodeCase, addresses: KernelAddresses, unknown: Sequence[CodeAccess]) -> Iterator[CodeFinding]:
@@ -237,7 +241,7 @@ def _argument_finding(
     access, item = max(pairs, key=lambda pair: (case.depth(pair[0].offset), -pair[0].offset))
     costs, needed, name = costs_of_values(item), _least(access), argument_words(case.known, ordinals)
     last, few = costs[max(costs)], costs[1]
-    told = ADVICE["neighbours" if item.step is not None and abs(item.step) <= WALKED_BYTES else "stride"]
+    shape: ShapeName = "neighbours" if item.step is not None and abs(item.step) <= WALKED_BYTES else "stride"
     unless = f", unless {name} is 1" if few - needed < MORE.value else ""
     return finding_at(
         case,
@@ -245,9 +249,9 @@ def _argument_finding(
         _instructions(case, [access for access, _ in pairs]),
         headline=f"Uncoalesced global access if {name} is large: {last} sectors per request, {needed:.3g} needed"
         + _how_many([access for access, _ in pairs]),
-        why=f"{_apart(item, name)}. What a request costs by its value: {cost_words(item)}. {told.why}",
-        action=f"{told.action}{unless}",
-        advice=f"{told.advice} --arg {ordinals[0]}=VALUE tells what a request costs with a given value.",
+        why=f"{_apart(item, name)}. What a request costs by its value: {cost_words(item)}. {_said('why', shape)}",
+        action=f"{_said('action', shape)}{unless}",
+        advice=f"{_said('advice', shape)} --arg {ordinals[0]}=VALUE tells what a request costs with a given value.",
         evidence=(
             code_evidence(last, "sector/request", f"sectors per request with a large {name}", threshold=needed),
             code_evidence(few, "sector/request", f"sectors per request where {name} is 1", threshold=needed),

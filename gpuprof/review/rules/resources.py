@@ -9,7 +9,6 @@ from gpuprof.code.binary.local_memory import LocalMemory, stack_slot
 from gpuprof.code.sass.instruction import Instruction
 from gpuprof.code.sass.requests import width_bytes
 from gpuprof.diagnose.blocks import EMPTY_LANES
-from gpuprof.diagnose.launch import LIMITER_ACTION, LIMITER_ADVICE
 from gpuprof.diagnose.rule import Threshold
 from gpuprof.model.session import Evidence
 from gpuprof.review.body import is_of_library
@@ -19,6 +18,8 @@ from gpuprof.review.resources import is_upper_bound, local_memory_of
 from gpuprof.review.rules.rule import CodeRule, code_evidence, finding_at
 from gpuprof.review.sequences import LONGEST_REDUCTION_ENTRY
 from gpuprof.units import WARP_THREADS, counted, format_percent
+from gpuprof.words.findings import threshold_text
+from gpuprof.words.wording import template
 
 FEW_WARPS = Threshold(
     "warps per scheduler",
@@ -159,7 +160,6 @@ def _occupancy(case: CodeCase) -> Iterator[CodeFinding]:
     if occupancy is None or not occupancy.limiters or not _is_short_of_warps(case, occupancy):
         return
     steps = list(dict.fromkeys(step.sentence for step in occupancy.steps))
-    first = occupancy.limiters[0]
     fails = not occupancy.blocks_per_sm
     yield finding_at(
         case,
@@ -170,8 +170,8 @@ def _occupancy(case: CodeCase) -> Iterator[CodeFinding]:
         if fails
         else f"{_capitalised(occupancy.sentence)}. A scheduler with fewer warps has less to switch to. That costs "
         "nothing where the warps have enough work in flight, and the code alone does not tell whether they do.",
-        action=f"Raise occupancy: {steps[0] if steps else LIMITER_ACTION[first]}",
-        advice=f"To raise it, {'; '.join(LIMITER_ADVICE[name] for name in occupancy.limiters)}. "
+        action=f"Raise occupancy: {steps[0] if steps else _change('action', occupancy.limiters[0])}",
+        advice=f"To raise it, {'; '.join(_change('advice', name) for name in occupancy.limiters)}. "
         f"{''.join(f'{_capitalised(step)}. ' for step in dict.fromkeys(steps))}More work in flight per thread "
         "(unrolling, asynchronous copies) hides the same latency without more warps.",
         evidence=(
@@ -183,6 +183,10 @@ def _occupancy(case: CodeCase) -> Iterator[CodeFinding]:
         ),
         certainty="from code" if fails else "guess",
     )
+
+
+def _change(section: str, limiter: str) -> str:
+    return template(_OCCUPANCY, section, limiter.replace(" ", "-"))
 
 
 def _is_short_of_warps(case: CodeCase, occupancy: CodeOccupancy) -> bool:
@@ -243,21 +247,18 @@ def _block_size(case: CodeCase) -> Iterator[CodeFinding]:
     empty = 1.0 - threads / (warps * WARP_THREADS)
     if 100 * empty < EMPTY_LANES.value:
         return
-    small = threads < WARP_THREADS
+    change = "full-warps" if threads < WARP_THREADS else "multiple-of-32"
     yield finding_at(
         case,
         _BLOCK,
         (),
         headline=f"Block size: blocks of {counted(threads, 'thread')} fill {threads / warps:.3g} of 32 lanes per warp",
         why="A block takes whole warps, and an instruction takes an issue slot for a few lanes as for 32.",
-        action="Use blocks of several full warps" if small else "Choose a block size that is a multiple of 32",
-        advice="Merge the work of several blocks into one: 128 to 256 threads, a warp or a part of one for each piece."
-        if small
-        else "Choose a block size that is a multiple of 32, and let threads beyond the data do nothing, or let each "
-        "block loop over its data in steps of the block size.",
+        action=template(_BLOCK, "action", change),
+        advice=template(_BLOCK, "advice", change),
         evidence=(
             *_threads_evidence(case),
-            code_evidence(100 * empty, "%", "lanes without a thread", threshold=EMPTY_LANES.value),
+            code_evidence(100 * empty, "%", threshold_text(EMPTY_LANES, _BLOCK).name, threshold=EMPTY_LANES.value),
         ),
     )
 

@@ -1,0 +1,251 @@
+"""What a report does not show of a kernel, and the command that would collect it, by the report's own command line."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from gpuprof.diagnose.order import is_counted
+from gpuprof.diagnose.telling import escaped, telling_expression
+from gpuprof.model.kernel_names import parse_name
+from gpuprof.model.ncu_line import VARIABLE, arguments_of, is_ncu, option_at
+from gpuprof.model.profiler_lines import FILTERS, KEPT
+from gpuprof.model.recorded import Missing
+from gpuprof.model.session import KernelProfile, Session, Source
+from gpuprof.model.sources import STANDARD_INPUT, kind_named
+from gpuprof.model.surveyed import ONLY_TIMES
+from gpuprof.privacy.texts import clean_text
+
+PROGRAM = "PROGRAM"
+"""Stands for a command line that the report does not keep."""
+
+_WITH_SOURCES = (2022, 2)
+"""The oldest release that was seen to take --import-source."""
+_WITH_NAMES = (2021, 1)
+"""Releases before it called --kernel-name --kernel-regex."""
+_UNDER_ITS_NAME = (2020, 1)
+"""Releases before it called ncu nv-nsight-cu-cli."""
+_LONGEST = 4000
+_LONGEST_NAME = 40
+_INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|c|tc)?sh|python[\d.]*)")
+_TEXT_OPTION = re.compile(r"-[A-Za-z]*c")
+_SURVEYED_BY = "GPUPROF_SURVEY_BY="
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+class _NcuLine(NamedTuple):
+    """A command line of ncu: its options with their values, and the program; None where that cannot be told."""
+
+    options: tuple[tuple[str, str | None], ...]
+    program: tuple[str, ...] | None
+
+    def value(self, name: str) -> str | None:
+        """Return the last value of an option."""
+        return next((value for option, value in reversed(self.options) if option == name), None)
+
+
+_UNKNOWN = _NcuLine((), None)
+
+
+Gap = Literal["counters", "costs", "units", "stalls", "pipes"]
+"""What a report lacks of a kernel: all counters, all numbers that show a cost, how busy units and pipes are, stalls."""
+
+
+def gaps_of(session: Session, kernel: KernelProfile) -> tuple[Gap, ...]:
+    """Return what the metrics of a kernel do not show and the rules need."""
+    source = session.sources[kernel.source]
+    if (source.is_survey and not kernel.throughput) or kind_named(source.kind).is_trace:
+        return ("counters",)
+    measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
+    if not measured and not any(map(is_counted, kernel.findings)):
+        return ("costs",)
+    gaps: list[Gap] = []
+    if not kernel.throughput and not kernel.roofline:
+        gaps.append("units")
+    if not kernel.stalls:
+        gaps.append("stalls")
+    if not kernel.pipes:
+        gaps.append("pipes")
+    return tuple(gaps)
+
+
+def without_counters(kernel: KernelProfile) -> Missing | None:
+    """Return why a kernel has no counters at all; None if it has some."""
+    return next((gap for gap in kernel.missing if gap.what == "counters"), None)
+
+
+def has_failed(session: Session, kernel: KernelProfile) -> bool:
+    """Tell whether the command that would collect counters of a kernel was tried and failed."""
+    is_timed_alone = all(source.is_survey for source in session.sources)
+    return is_timed_alone and without_counters(kernel) not in (None, ONLY_TIMES)
+
+
+def command_for_more(session: Session, kernel: KernelProfile) -> str:
+    """Return the command line that collects all that the rules read of a kernel."""
+    source = session.sources[kernel.source]
+    if source.is_survey or kind_named(source.kind).is_trace:
+        return _gpuprof_line(session, kernel, source)
+    line = _read(source.command)
+    return _shell(source, line, _selecting(session, kernel, source, line), f"{_file_name(kernel)}-full")
+
+
+def command_for_rest(session: Session, kernel: KernelProfile) -> str:
+    """Return the command line that profiles as many launches as this report has, after those."""
+    source = session.sources[kernel.source]
+    if source.is_survey or kind_named(source.kind).is_trace:
+        return _gpuprof_line(session, None, source)
+    line = _read(source.command)
+    count = sum(other.launches for other in session.kernels if other.source == kernel.source)
+    filters = [option for option in line.options if option[0] in FILTERS]
+    filters += [("launch-skip", str(_skipped(line) + count)), ("launch-count", str(max(10, count)))]
+    return _shell(source, line, filters, "rest-full")
+
+
+def needs_program(command: str) -> bool:
+    """Tell whether a command holds the placeholder of a program."""
+    return command.endswith(f" {PROGRAM}")
+
+
+def _gpuprof_line(session: Session, kernel: KernelProfile | None, source: Source) -> str:
+    """Return the command that profiles what a survey timed; a trace of its own plans it."""
+    line = ["gpuprof", "run"]
+    if not source.is_survey and _can_be_named(source.file):
+        line += ["--survey", source.file]
+    name = parse_name(kernel.demangled).base if kernel is not None else ""
+    if kernel is not None and _IDENTIFIER.fullmatch(name):
+        line += ["--kernel", telling_expression(name, kernel.demangled, (other.demangled for other in session.kernels))]
+    counted_first = sorted(session.sources, key=lambda other: other.is_survey)
+    program = next((known for other in counted_first if (known := _program(other.command))), None)
+    return f"{shlex.join(line)} -- {shlex.join(program) if program else PROGRAM}"
+
+
+def _can_be_named(file: str) -> bool:
+    """Tell whether a command line can name a source: it is a file, and no pipe that has been read."""
+    is_pipe = file == STANDARD_INPUT or file.startswith("/dev/fd/")
+    return file.isprintable() and file != "" and not file.startswith("-") and not is_pipe
+
+
+def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _NcuLine) -> list[tuple[str, str | None]]:
+    """Return the options that select a launch: by its name, or by its place among those that were selected before."""
+    filters = [option for option in line.options if option[0] in FILTERS]
+    beside = [other for other in session.kernels if other.source == kernel.source]
+    countable = (
+        session.run is None
+        and all(other.launches == 1 for other in beside)
+        and len({other.process for other in beside}) == 1
+    )
+    before = [other for other in beside if other.id < kernel.id]
+    # Where launches are not counted, what selected several kernels before would select the first of them.
+    alike = session.run is None and all(other.name == kernel.name for other in beside)
+    if (filters or _skipped(line)) and (countable or alike):
+        skip = _skipped(line) + (len(before) if countable else 0)
+    else:
+        named = kernel.name.isprintable() and 0 < len(kernel.name) <= _LONGEST
+        filters = [_by_name(kernel.name, source)] if named else []
+        namesakes = {other.demangled for other in beside if other.name == kernel.name} - {kernel.demangled}
+        if named and namesakes and not countable:
+            filters = _by_demangled(kernel.name, kernel.demangled, [other.demangled for other in beside], source)
+        skip = sum(other.name == kernel.name or not filters for other in before) if countable else 0
+    skipping: list[tuple[str, str | None]] = [("launch-skip", str(skip))] if skip else []
+    return [*filters, *skipping, ("launch-count", "1")]
+
+
+def _by_name(name: str, source: Source) -> tuple[str, str | None]:
+    if _version(source) < _WITH_NAMES:
+        return "kernel-regex", f"^{escaped(name)}$"
+    return "kernel-name", name if _IDENTIFIER.fullmatch(name) else f"regex:^{escaped(name)}$"
+
+
+def _by_demangled(name: str, demangled: str, others: Iterable[str], source: Source) -> list[tuple[str, str | None]]:
+    """Return the options that select a kernel among others whose functions have the same name."""
+    expression = telling_expression(name, demangled, others)
+    if _version(source) < _WITH_NAMES:
+        return [("kernel-regex-base", "demangled"), ("kernel-regex", expression)]
+    return [("kernel-name-base", "demangled"), ("kernel-name", f"regex:{expression}")]
+
+
+def _shell(source: Source, line: _NcuLine, chosen: Sequence[tuple[str, str | None]], output: str) -> str:
+    """Return the command for a shell: what it collects, what the program needs, which launches, and the program."""
+    options: list[tuple[str, str | None]] = [("set", "full")]
+    if _version(source) >= _WITH_SOURCES:
+        options.append(("import-source", "yes"))
+    options += [option for option in line.options if option[0] in KEPT]
+    arguments = [argument for name, value in (*options, *chosen) for argument in _argument(name, value)]
+    tool = "ncu" if _version(source) >= _UNDER_ITS_NAME else "nv-nsight-cu-cli"
+    # A program is not preceded by "--": ncu takes that for an option.
+    program = shlex.join(line.program) if line.program else PROGRAM
+    return f"{shlex.join([tool, *arguments, '-o', output])} {program}"
+
+
+def _argument(name: str, value: str | None) -> Iterator[str]:
+    yield f"--{name}"
+    if value is not None:
+        yield value
+
+
+def _file_name(kernel: KernelProfile) -> str:
+    """Return a file name for a kernel. Clean it before cutting, because a cut token is not recognised."""
+    name = re.sub(r"[^A-Za-z0-9_.]+", "-", clean_text(kernel.name)).strip("-.")[:_LONGEST_NAME]
+    return name or f"kernel-{kernel.id}"
+
+
+def _version(source: Source) -> tuple[int, int]:
+    """Return the release of ncu; of an unknown one, as if it were new."""
+    match = re.match(r"(\d{4})\.(\d{1,3})(?!\d)", source.tool_version or "")
+    return (int(match[1]), int(match[2])) if match is not None else (9999, 0)
+
+
+def _skipped(line: _NcuLine) -> int:
+    value = line.value("launch-skip")
+    return int(value) if value is not None and re.fullmatch(r"[0-9]{1,9}", value) else 0
+
+
+def _read(command: str | None) -> _NcuLine:
+    """Read a recorded command line. ncu keeps it without quotes; gpuprof keeps it as a shell takes it."""
+    if command is None or len(command) > _LONGEST or not command.isprintable():
+        return _UNKNOWN
+    arguments = arguments_of(command)
+    if not arguments or not is_ncu(arguments[0]):
+        return _UNKNOWN
+    is_quoted = "'" in command and shlex.join(arguments) == command.strip()
+    options: list[tuple[str, str | None]] = []
+    place = 1
+    while place < len(arguments) and arguments[place].startswith("-"):
+        option = option_at(arguments, place)
+        if option is None:
+            return _UNKNOWN
+        options.append(option[:2])
+        place += option[2]
+    program = tuple(arguments[place:])
+    return _NcuLine(tuple(options), program if program and (is_quoted or not _takes_text(program)) else None)
+
+
+def _program(command: str | None) -> tuple[str, ...] | None:
+    """Return the program of a recorded command line of ncu, or of a survey that was made in the program."""
+    line = _read(command)
+    if line.program is not None or command is None or not command.isprintable():
+        return line.program
+    if not command.startswith("env ") or _SURVEYED_BY not in command or len(command) > _LONGEST:
+        return None
+    try:
+        _, *arguments = shlex.split(command)
+    except ValueError:
+        return None
+    return tuple(itertools.dropwhile(VARIABLE.match, arguments)) or None
+
+
+def _takes_text(program: Sequence[str]) -> bool:
+    """Tell whether a shell or Python is given its program as a text of several words.
+
+    Without quotes nothing tells where that ends.
+    """
+    for place, name in enumerate(program):
+        if _INTERPRETER.fullmatch(name) is not None:
+            options = [*itertools.takewhile(lambda option: option.startswith("-"), program[place + 1 :])]
+            after = len(program) - place - 1 - len(options)
+            if after > 1 and any(map(_TEXT_OPTION.fullmatch, options)):
+                return True
+    return False

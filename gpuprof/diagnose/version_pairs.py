@@ -1,0 +1,67 @@
+"""What fixes gave, beside what the finding promised: for kernels of which each is the fix of the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from gpuprof.model.session import Finding, KernelProfile
+
+_ROUNDING = 1e-9
+"""What a quotient of two durations can be off by."""
+
+
+class VersionPair(Struct, frozen=True):
+    """A kernel and its fix. `saved` is the fraction of its time that went; negative where the fix is slower.
+
+    `finding` is what the fix is held against: None where nothing was found. `saved` is None without both durations.
+    """
+
+    before: KernelProfile
+    after: KernelProfile
+    finding: Finding | None
+    saved: float | None
+
+    @property
+    def promised(self) -> float | None:
+        """Return what the finding said could be saved of the kernel's time; None where it did not say."""
+        return (self.finding.gain_kernel or None) if self.finding is not None else None
+
+    @property
+    def breaks_promise(self) -> bool:
+        """Tell whether the fix saved more than the finding said it could at most."""
+        if self.finding is None or self.finding.gain_kind != "bound" or self.saved is None:
+            return False
+        return self.promised is not None and self.saved > self.promised + _ROUNDING
+
+    @property
+    def is_found_again(self) -> bool:
+        """Tell whether the fixed kernel has the same finding, with something left to fix."""
+        return self.finding is not None and self.finding.rule in {
+            finding.rule for finding in self.after.findings if finding.severity != "info"
+        }
+
+    @property
+    def is_gone(self) -> bool:
+        """Tell whether the fixed kernel is without the finding, though no less was collected of it."""
+        lacks = _missing(self.after) <= _missing(self.before)
+        return self.finding is not None and not self.is_found_again and lacks
+
+
+def version_pairs(kernels: Sequence[KernelProfile]) -> Iterator[VersionPair]:
+    """Yield each kernel with its fix."""
+    for before, after in pairwise(kernels):
+        saved = 1 - after.duration_s / before.duration_s if before.duration_s and after.duration_s else None
+        yield VersionPair(before, after, finding=what_to_fix(before), saved=saved)
+
+
+def what_to_fix(kernel: KernelProfile) -> Finding | None:
+    """Return the first finding with something to gain, else the first with something to fix; None without either."""
+    findings = [finding for finding in kernel.findings if finding.severity != "info"]
+    return next((finding for finding in findings if finding.gain_kernel), next(iter(findings), None))
+
+
+def _missing(kernel: KernelProfile) -> set[str]:
+    return {what for entry in kernel.missing for what in entry.what.split(", ")}

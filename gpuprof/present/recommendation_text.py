@@ -1,0 +1,225 @@
+"""What to fix first as text, alike in every view: recommendations in their order, and the line above them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gpuprof.diagnose.missing_metrics import needs_program
+from gpuprof.model.field_types import Confidence, Severity
+from gpuprof.model.session import KernelProfile, Recommendation, Session
+from gpuprof.present.session_text import count_text, row_noun
+from gpuprof.present.source_names import in_source, source_name
+from gpuprof.present.text import cut_middle
+from gpuprof.units import format_percent
+from gpuprof.words.finding_text import held_text, place_text, short_gain
+from gpuprof.words.verdict import verdict_sentence
+
+_SHOWN = 5
+_POINT = 0.01
+"""Gains that differ by less than a point are told as one."""
+_LABEL_LENGTH = 72
+_EVERYWHERE = "whole run"
+
+
+class RecommendationText(Struct, frozen=True):
+    """A fix as every view shows it. `bar` is the length of its bar, None where no gain is known and behind doubt.
+
+    Bars are in falling order, but what voids all else stands first. A guess has none; what only sets up data has none
+    behind others. `kernel` and `finding` are the ids of the first of each; `where` is a file with
+    a line, or an instruction. `doubt` says why it stands behind the others: that it is a guess, or that its kernels
+    only set up data.
+    `name` and `spread` are its kernels: "gemm" and " in 2 launches". Of what is `everywhere`, no kernel is the place.
+    """
+
+    gain: str
+    bar: float | None
+    of: str
+    held: str
+    after: str
+    headline: str
+    action: str
+    where: str
+    rule: str
+    severity: Severity
+    confidence: Confidence
+    doubt: str
+    kernel: KernelProfile
+    finding: str
+    name: str
+    spread: str
+    everywhere: bool
+
+    @property
+    def kernels(self) -> str:
+        """Return which kernels a change helps: "#3 gemm", "gemm in base and fused", "gemm in 2 launches"."""
+        return self.name + self.spread
+
+    @property
+    def limits(self) -> str:
+        """Return how far the gain holds: "a guess; with the same instructions; 12 % after the ones above"."""
+        return "; ".join(part for part in (self.doubt, self.held, self.after) if part)
+
+
+def recommendation_texts(session: Session) -> tuple[RecommendationText, ...]:
+    """Return the first recommendations of a session, in the order of the session."""
+    kernels = {kernel.id: kernel for kernel in session.kernels}
+    first = [_text_of(item, kernels, session, first=index == 0) for index, item in enumerate(_shown(session))]
+    has_others = len({item.doubt for item in first}) > 1
+    return tuple(
+        replace(item, bar=None) if item.confidence == "guess" or (item.doubt and has_others) else item for item in first
+    )
+
+
+def _shown(session: Session) -> Sequence[Recommendation]:
+    return _present(session)[:_SHOWN]
+
+
+def _present(session: Session) -> Sequence[Recommendation]:
+    """Return the fixes that are worth a reader's time, of kernels that are there.
+
+    Who replaces the kernels of a session may leave its recommendations.
+    """
+    numbers = {kernel.id for kernel in session.kernels}
+    there = [item for item in session.recommendations if numbers.issuperset(item.kernels)]
+    return [item for index, item in enumerate(there) if index == 0 or not _is_settled_guess(item)]
+
+
+def _is_settled_guess(item: Recommendation) -> bool:
+    """Tell whether a fix is a guess of which the ones before it leave nothing."""
+    return item.confidence == "guess" and item.gain_after is not None and item.gain_after <= 0
+
+
+def more_text(session: Session) -> str:
+    """Say how many recommendations are left to their kernels; empty where all are shown."""
+    rest = len(_present(session)) - len(_shown(session))
+    if rest <= 0:
+        return ""
+    return f"{count_text(rest, 'more fix', 'es')}, listed with {'its' if rest == 1 else 'their'} kernels"
+
+
+def recommendations_note(session: Session) -> str:
+    """Say what the gains are of, and what their signs mean, of those that occur."""
+    items = _shown(session)
+    signs = {
+        "≤": any(item.gain_kind == "bound" for item in items),
+        "~": any(item.gain_kind not in ("bound", None) for item in items),
+    }
+    meanings = {"≤": "at most", "~": "under the condition named"}
+    told = ", ".join(f"{sign} {meanings[sign]}" for sign, occurs in signs.items() if occurs)
+    if not told:
+        return "what they save is not known"
+    whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)
+    return f"share of {'the run' if whole_run else 'the kernel'} saved: {told}"
+
+
+def headline_text(session: Session) -> str:
+    """Write the first sentence of every view: the state of the kernel that takes most time. Empty without kernels."""
+    verdict = session.verdict
+    if verdict is None:
+        return ""
+    kernel = next((kernel for kernel in session.kernels if kernel.id == verdict.kernel), None)
+    if kernel is None:
+        return verdict.sentence
+    source = source_name(session, kernel)
+    name = cut_middle(kernel.label, _LABEL_LENGTH) + (f" ({source})" if source else "")
+    try:
+        return verdict_sentence(session, verdict, name)
+    except KeyError:  # a case of another version of gpuprof
+        return verdict.sentence
+
+
+def nothing_text(session: Session) -> str:
+    """Say that there is nothing to fix first; empty where there is something, or where too little is known."""
+    if session.recommendations or not session.kernels or session.only_times:
+        return ""
+    verdict = session.verdict
+    return "" if verdict is None or verdict.unknown else "No rule found anything worth fixing."
+
+
+def unknown_text(session: Session) -> str:
+    """Write what cannot be told, and how to collect it where no command line is known; empty if nothing is unknown."""
+    verdict = session.verdict
+    if verdict is None or not verdict.unknown:
+        return ""
+    if not verdict.command:
+        return verdict.unknown
+    program = ", with your command line for PROGRAM" if needs_program(verdict.command) else ""
+    left_out = ", with your folders and arguments for …" if "…" in verdict.command else ""
+    return f"{verdict.unknown} To collect what is missing{program}{left_out}:"
+
+
+def command_text(session: Session) -> str:
+    """Return the command line that collects what is unknown, to be copied; empty if none is known."""
+    verdict = session.verdict
+    return (verdict.command or "") if verdict is not None and verdict.unknown else ""
+
+
+def _text_of(
+    item: Recommendation, kernels: dict[int, KernelProfile], session: Session, *, first: bool
+) -> RecommendationText:
+    kernel = kernels[item.kernels[0]]
+    finding = next((finding for finding in kernel.findings if finding.id == item.findings[0]), None)
+    gain = item.gain_total
+    if gain is None and finding is not None:
+        gain = finding.gain_kernel
+    members, everywhere = [kernels[number] for number in item.kernels], finding is not None and finding.everywhere
+    name, spread = (_EVERYWHERE, "") if everywhere else _kernels_text(members, session)
+    of = "of the run" if item.gain_total is not None else "of the kernel" if gain is not None else "gain not known"
+    return RecommendationText(
+        gain=short_gain(gain, item.gain_kind),
+        bar=gain,
+        of=of,
+        held=_held_text(item, kernels),
+        after="" if first else _after_text(item),
+        headline=item.headline,
+        action=item.action,
+        where=place_text(item.place),
+        rule=item.rule,
+        severity=item.severity,
+        confidence=item.confidence,
+        doubt="only sets up data" if item.set_up else "a guess" if item.confidence == "guess" else "",
+        kernel=kernel,
+        finding=item.findings[0],
+        name=name,
+        spread=spread,
+        everywhere=everywhere,
+    )
+
+
+def _held_text(item: Recommendation, kernels: dict[int, KernelProfile]) -> str:
+    """Write what its gains hold with; of several kernels, what is held in some of them."""
+    if item.gain_kind == "bound":
+        return ""
+    names = frozenset(item.findings)
+    members = [finding for number in item.kernels for finding in kernels[number].findings if finding.id in names]
+    held = {finding.held for finding in members if finding.held}
+    if len(held) != 1:
+        return "under the condition named at each kernel" if held else held_text(item.held)
+    in_part = "in part " if any(finding.gain_kind == "bound" for finding in members) else ""
+    return f"{in_part}{held_text(*held)}"
+
+
+def _after_text(item: Recommendation) -> str:
+    """Write what a change still saves after those before it, where that is less by a point or more."""
+    if item.gain_total is None or item.gain_after is None or item.gain_total - item.gain_after < _POINT:
+        return ""
+    if item.gain_after <= 0:
+        return "nothing after the ones above"
+    return f"{format_percent(item.gain_after)} after the ones above"
+
+
+def _kernels_text(members: list[KernelProfile], session: Session) -> tuple[str, str]:
+    """Return the kernel that a change helps, or how many, and in which files or launches it does."""
+    kernel = members[0]
+    if len(members) == 1:
+        return f"#{kernel.id} {kernel.label}", in_source(session, kernel)
+    labels = {member.label for member in members}
+    if len(labels) > 1:
+        return f"in {count_text(len(labels), 'kernel')}", ""
+    files = tuple(dict.fromkeys(source_name(session, member) for member in members))
+    if len(files) > 1:
+        return kernel.label, f" in {', '.join(files[:-1])} and {files[-1]}"
+    return kernel.label, f" in {count_text(len(members), *row_noun(session.kernels))}"

@@ -1,0 +1,1 @@
+"""Sentences from values and findings, for the terminal, pages, Markdown and JSON: the only place that writes them."""

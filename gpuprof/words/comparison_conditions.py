@@ -1,0 +1,166 @@
+"""What differs around two runs, and what else is to be known of a comparison, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpuprof.comparison.contract import ComparisonFact, FactKind, RunCondition
+from gpuprof.units import format_percent, format_si, spaced
+from gpuprof.words.comparison_values import NOT_KNOWN
+
+_LONGEST, _SHOWN = 200, 4
+"""Characters of a value, and values of a side, that are shown: a file may name anything."""
+_MOST_OPTIONS = 200
+_WORDS = {
+    ("judged-part", "all"): "the whole trace",
+    ("judged-part", "steps"): "the steps",
+    ("judged-part", "repetition"): "what follows the start-up",
+    ("printed-counts", "rounded"): "rounded by ncu's details page",
+    ("printed-counts", "full"): "in full",
+}
+"""Values that are words of the contract, by the name of their condition."""
+_SENTENCES = {
+    "kernels/none": "Neither side has a kernel: nothing is compared.",
+    "kernels/base": "The base side has no kernels, so that all of the other side are new. Check what was profiled.",
+    "kernels/new": "The new side has no kernels, so that all of the other side are gone. Check what was profiled.",
+    "file/all": "Both sides are the same {files}, byte for byte, and a file does not differ from itself. Compare two "
+    "recordings, or kernels of this one by --match OLD=NEW.",
+    "file/some": "Both sides have a file in common, byte for byte, and a file does not differ from itself. Compare two "
+    "recordings, or kernels of this one by --match OLD=NEW.",
+    "compute-capability": "GPUs of another compute capability run other machine code: neither time nor work is "
+    "compared, but for FLOP. Profile both sides on one GPU.",
+    "gpu": "Times of different GPUs are not compared, and DRAM bytes vary with the size of L2. Profile both sides on "
+    "one GPU.",
+    "gpu/unknown": "Whether both sides ran on the same GPU is not known; it is taken to be so. Compare .ncu-rep files "
+    "or sessions, which name it.",
+    "sm-count": "The GPU had another number of SMs, as a MIG instance has: times are not compared. Profile both sides "
+    "on the same part of it.",
+    "mixed-gpus": "A side has kernels of several GPUs: what they differ in counts as noise between its runs. Compare "
+    "one GPU at a time.",
+    "durations": "Durations were measured by other means, and times are not compared: under ncu kernels run alone, "
+    "often with locked clocks and empty caches. Record both sides alike.",
+    "durations/graph-replays": "One side has whole CUDA graphs, whose time is that of a replay under ncu with what "
+    "passes between the nodes, the other has times of kernels: they are not compared. Profile both with the same "
+    "--graph-profiling.",
+    "judged-part": "Spans, busy and idle times and copies are of different parts of the traces, and are not compared. "
+    "Record both sides alike.",
+    "clock-control": "ncu held the clocks otherwise on each side, and not all launches tell their SM clock: times are "
+    "not compared. Profile both with one --clock-control.",
+    "clock-control/known": "ncu held the clocks otherwise on each side: a change of time is one only where cycles and "
+    "seconds agree. Profile both with one --clock-control to see smaller ones.",
+    "cache-control": "ncu emptied the caches before each pass on one side only: times and the bytes behind L1 are not "
+    "compared. Profile both with one --cache-control.",
+    "clock-control-not-known": "A side does not say which --clock-control it was profiled with; it is taken to be the "
+    "same.",
+    "cache-control-not-known": "A side does not say which --cache-control it was profiled with; it is taken to be the "
+    "same.",
+    "throttling/both": "The driver lowered the clocks on both sides: seconds vary with that. Cool the GPU, or lock "
+    "lower clocks.",
+    "throttling/base": "The driver lowered the clocks on the base side: times are not compared. Cool the GPU, or lock "
+    "lower clocks, and measure both sides again.",
+    "throttling/new": "The driver lowered the clocks on the new side: times are not compared. Cool the GPU, or lock "
+    "lower clocks, and measure both sides again.",
+    "sm-clock": "The SM clock of the new side is {apart} the base's, by the median kernel: seconds vary with it. Lock "
+    "the clocks, or measure both sides in turn.",
+    "dram-clock": "The DRAM clock of the new side is {apart} the base's, which alone can change times by as much: a "
+    "change is one only beyond that. Bring the GPU into one power state: nvidia-smi --lock-memory-clocks.",
+    "temperature": "A warmer GPU can run at lower clocks. Let it warm up before both sides, or measure them in turn.",
+    "ncu": "Releases of ncu rename counters and correct what they count: where both sides name other counters, a "
+    "count may differ for that. Profile both sides with one release.",
+    "driver": "A driver compiles PTX and governs clocks: a kernel that is shipped as PTX may have other machine code. "
+    "Use one driver, or compile for the GPU (-arch=sm_XX).",
+    "gpuprof": "Versions of gpuprof may derive a quantity otherwise. Make both sessions from their reports anew.",
+    "printed-counts": "Counts that were printed with about four digits differ by up to 1 % for that. Compare .ncu-rep "
+    "files, or CSV of --page raw.",
+    "profiled": "Not all kernels of a run were profiled: one that a side lacks may have run all the same.",
+}
+"""What follows from a condition, by its name and, if it has several cases, its kind."""
+_FACTS: Mapping[FactKind, str] = {
+    "copies": "On the {side} side {0} {file_is} of another and not counted as runs: a copy does not show noise.",
+    "no-kernels": "The {side} side has no kernels.",
+    "excluded": "The {side} side was profiled in part (kernels were excluded): {0} {kernel_that_is} {absent} may have "
+    "run on both sides.",
+    "launches-profiled": "The {side} side was profiled in part ({1} of {2} launches): {0} {kernel_that_is} {absent} "
+    "may have run on both sides.",
+    "option": "The {side} side was profiled in part ({texts[0]}): {0} {kernel_that_is} {absent} may have run on both "
+    "sides.",
+    "no-ranges": "The {side} side has no ranges: kernels are matched without them.",
+    "no-configurations": "The {side} side has no launch configurations: kernels are matched by name alone.",
+    "some-runs": "{0} {kernel_is} in some of the {1} runs of the {side} side only.",
+    "lanes": "The {side} side has several ranks or GPUs: each counts as a run in verdicts on time.",
+    "unmatched": "{0} {kernel} removed, {1} added, no confident match. If {it_was} renamed: --match OLD=NEW.",
+    "left-out": "{0} of {1} kernels are left out{share}: {options}. Totals are of all kernels.",
+    "no-base": "{0} {kernel_is} new: {it_has} no base, and no limit of a kernel was held against {it}.",
+    "accepted-no-limit": "{texts[0]}: no limit is about {texts[1]}",
+    "accepted-no-kernel": "{texts[0]}: no kernel matches {texts[2]!r:.80}",
+    "accepted-twice": "{texts[0]}: another entry decides for {entry}: delete one of them",
+    "accepted-idle": "{texts[0]}: {entry} keeps its limit: delete the entry",
+    "accepted-ended": "{texts[0]}: {entry} keeps its limit, and it ended on {texts[3]}: delete the entry",
+}
+"""What else is to be known, with its numbers and words by name."""
+_OF_ENTRIES = ("accepted-twice", "accepted-idle", "accepted-ended")
+_ONE = {
+    "file_is": "file is a copy", "kernel": "kernel", "kernel_is": "kernel is", "kernel_that_is": "kernel that is",
+    "it_has": "it has", "it": "it",
+}  # fmt: skip
+_SEVERAL = {
+    "file_is": "files are copies", "kernel": "kernels", "kernel_is": "kernels are",
+    "kernel_that_is": "kernels that are", "it_has": "they have", "it": "them",
+}  # fmt: skip
+
+
+def condition_values(condition: RunCondition) -> tuple[str, str]:
+    """Write the values of the base and of the new side."""
+    return _values(condition, condition.base), _values(condition, condition.new)
+
+
+def _values(condition: RunCondition, values: Sequence[str | float]) -> str:
+    if condition.name == "profiled":
+        texts = [f"{part:.0f} of {whole:.0f} kernels" for part, whole in zip(values[::2], values[1::2], strict=True)]
+        return _listed(texts) or "all"
+    return _listed([_value(condition, value) for value in values]) or NOT_KNOWN
+
+
+def _value(condition: RunCondition, value: str | float) -> str:
+    if isinstance(value, str):
+        text = _WORDS.get((condition.name, value), value)
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    if condition.unit == "Hz":
+        return format_si(value, "Hz")
+    return f"{value:.0f} {condition.unit}".strip()
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more
+
+
+def condition_sentence(condition: RunCondition) -> str:
+    """Write what follows from a condition, and a remedy."""
+    change = (condition.ratio or 1.0) - 1
+    case = f"{condition.name}/{condition.kind}" if condition.kind else condition.name
+    return _SENTENCES[case].format(
+        apart=f"{format_percent(abs(change))} {'above' if change > 0 else 'below'}",
+        files="files" if len(condition.base) > 1 else "file",
+    )
+
+
+def fact_sentence(fact: ComparisonFact) -> str:
+    """Write what else is to be known of a comparison."""
+    share = f" ({format_percent(fact.numbers[2])} of the time)" if len(fact.numbers) > 2 else ""
+    return _FACTS[fact.kind].format(
+        *map(spaced, fact.numbers),
+        side=fact.side,
+        absent="gone" if fact.side == "new" else "new",
+        share=share,
+        it_was="it was" if fact.numbers == (1, 1) else "one was",
+        options=" ".join(fact.texts)[:_MOST_OPTIONS],
+        texts=fact.texts,
+        entry=_entry(*fact.texts) if fact.kind in _OF_ENTRIES else "",
+        **(_ONE if fact.numbers[:1] == (1,) else _SEVERAL),
+    )
+
+
+def _entry(_place: str, quantity: str, pattern: str, _until: str) -> str:
+    """Write what an accepted regression is about."""
+    return f"{quantity} of {pattern!r:.60}" if pattern else quantity

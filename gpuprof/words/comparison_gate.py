@@ -1,0 +1,143 @@
+"""The gate in words: "time rose by 18 %, 3 % is allowed"."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gpuprof.comparison.contract import (
+    TIMES,
+    CountChange,
+    Gate,
+    GateCheck,
+    KernelChange,
+    QuantityChange,
+)
+from gpuprof.comparison.gate.limits import TIME, TOTAL_TIME
+from gpuprof.units import counted, format_percent, significant
+from gpuprof.words.comparison_causes import lost_effect_text
+from gpuprof.words.comparison_values import count_name, count_text
+from gpuprof.words.comparison_verdicts import brief_work_reason, doubt_text
+
+CHECK_WORDS = {"unclear": "unclear", "not-compared": "not compared", "accepted": "accepted"}
+"""Results that are neither ok nor a regression, the least certain first."""
+_MOST_NAME = 80
+_NO_KERNEL = {
+    "no-kernel": "no kernel is on both sides",
+    "one-sided": "kernels that match {} are not on both sides",
+    "no-match": "no kernel matches {}",
+}
+
+
+def check_sentence(check: GateCheck, kernels: Sequence[KernelChange], total: Sequence[QuantityChange]) -> str:
+    """Write the change, the limit, why it is not judged, and the entry that accepts it; `kernels` are all compared."""
+    text = _check(check, kernels, total)
+    entry = check.acceptance
+    if entry is None:
+        return text
+    if check.word == "accepted":
+        return f"{text}; accepted until {entry.until}"
+    if entry.expired:
+        return f"{text}; it was accepted until {entry.until}, which has passed"
+    return f"{text}; accepted only up to {format_percent(entry.most or 0.0)}"
+
+
+def gate_text(gate: Gate) -> str:
+    """Write the result: "Gate failed: 2 regressions, 1 unclear; 14 checks hold."."""
+    regressions = sum(check.word == "regression" for check in gate.checks)
+    listed = ", ".join(filter(None, (counted(regressions, "regression") if regressions else "", others_text(gate))))
+    kept = f"{counted(gate.ok, 'check')} {'holds' if gate.ok == 1 else 'hold'}"
+    return f"Gate {'passed' if gate.passed else 'failed'}: {'; '.join(filter(None, (listed, kept)))}."
+
+
+def others_text(gate: Gate) -> str:
+    """Write how many checks are neither ok nor a regression: "1 unclear, 2 accepted"."""
+    numbers = Counter[str](check.word for check in gate.checks)
+    return ", ".join(f"{numbers[word]} {text}" for word, text in CHECK_WORDS.items() if numbers[word])
+
+
+def _check(check: GateCheck, kernels: Sequence[KernelChange], total: Sequence[QuantityChange]) -> str:
+    if check.because in _NO_KERNEL:
+        return _NO_KERNEL[check.because].format(f"{check.pattern!r:.{_MOST_NAME}}")
+    if check.quantity == TOTAL_TIME:
+        return _total(check, kernels, total)
+    kernel = next((kernel for kernel in kernels if kernel.id == check.kernel), None)
+    if kernel is None:
+        return f"{count_name(check.quantity)} {_moved(check.change)}, {_limit(check)}"
+    return _time(check, kernel) if check.quantity == TIME else _count(check, kernel)
+
+
+def _time(check: GateCheck, kernel: KernelChange) -> str:
+    why = _because(doubt_text(kernel.time))
+    if check.because == "unknown":
+        return f"time is not compared{why}"
+    text = f"time {_moved(check.change)}"
+    if check.because == "conditions":
+        return f"{text}, and the runs are not alike{why}"
+    if check.upper is not None:
+        text += f", at 99 % confidence up to +{format_percent(check.upper)}"
+    return f"{text}, {_limit(check)}{why if check.because == 'doubt' else ''}"
+
+
+def _total(check: GateCheck, kernels: Sequence[KernelChange], total: Sequence[QuantityChange]) -> str:
+    if check.because == "unknown":
+        return "GPU time of the run is not known on a side"
+    name = next((quantity.name for quantity in total if quantity.name in TIMES), TIMES[0])
+    text = f"{count_name(name)} of the run {_moved(check.change)}"
+    if check.because == "conditions":
+        return f"{text}, and the runs are not alike"
+    if check.because == "noise":
+        return f"{text}, {_limit(check)}: the runs are too few, too noisy or at other clocks to tell"
+    return f"{text}, {_limit(check)}{_stores(check, kernels)}"
+
+
+def _count(check: GateCheck, kernel: KernelChange) -> str:
+    count = next((count for count in kernel.work.counts if count.name == check.quantity), None)
+    if check.because == "unknown" or count is None:
+        why = brief_work_reason(kernel) if count is None and kernel.work.verdict == "unknown" else ""
+        return f"{count_name(check.quantity)} not known {_lacking(count)}{_because(why)}"
+    text = count_text(count)
+    if check.because == "conditions":
+        return f"{text}, and the runs are not alike{_because(brief_work_reason(kernel))}"
+    text += f", {_limit(check)}"
+    if check.because == "few-digits":
+        return f"{text}: it was printed or estimated with few digits"
+    if check.because == "doubt":
+        return f"{text}{_because(_why_unclear(count, kernel))}"
+    return f"{text}{_stores(check, [kernel])}"
+
+
+def _stores(check: GateCheck, kernels: Sequence[KernelChange]) -> str:
+    """Write that a side of the first such kernel stores nothing, if the check is unclear because of it."""
+    if check.because != "stores":
+        return ""
+    lost = next((text for kernel in kernels if (text := lost_effect_text(kernel)) is not None), None)
+    return _because(": ".join(lost)) if lost is not None else ""
+
+
+def _why_unclear(count: CountChange, kernel: KernelChange) -> str:
+    if count.data_dependent:
+        return "launches of one side differ in it by themselves"
+    reason = brief_work_reason(kernel)
+    return reason or f"it may differ by {format_percent(count.tolerance)} without a change of the code"
+
+
+def _lacking(count: CountChange | None) -> str:
+    if count is None or (count.base is None and count.new is None):
+        return "on either side"
+    return "on the base side" if count.base is None else "on the new side"
+
+
+def _moved(change: float | None) -> str:
+    if not change:
+        return "did not change"
+    return f"{'rose' if change > 0 else 'fell'} by {format_percent(abs(change))}"
+
+
+def _limit(check: GateCheck) -> str:
+    allowed = check.allowed
+    return f"{significant(allowed * 100, strip=True)} % is allowed" if allowed else "no change for the worse is allowed"
+
+
+def _because(reason: str) -> str:
+    return f": {reason[:1].lower()}{reason[1:]}" if reason else ""

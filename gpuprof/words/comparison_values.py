@@ -1,0 +1,183 @@
+"""Values and changes of a comparison as text, the same in every sentence and view: "DRAM bytes 1.38 → 1.42 GB"."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from gpuprof.comparison.contract import CountChange, Interval, ValueChange
+from gpuprof.comparison.values import Values
+from gpuprof.model.path_names import path_name, work_unit
+from gpuprof.units import (
+    ARROW,
+    DECIMAL_PREFIXES,
+    factor,
+    format_binary,
+    format_change,
+    format_percent,
+    format_si,
+    significant,
+    spaced,
+)
+
+NOT_KNOWN = "not known"
+_DIGITS, _MOST_DIGITS = 3, 7
+_SPELT_OUT = 1e5
+"""Whole numbers below it are written in full: registers, requests of a small launch."""
+_SPEED = 1.5
+"""From this ratio on a change is written as a factor: "1.8x faster", because many read "44 % faster" as 1.44x."""
+_PREFIXED = ("B", "B/s", "FLOP", "FLOP/s", "OP", "Hz", "s")
+_BINARY = ("shared-memory",)
+"""Sizes that hardware has in powers of two."""
+_NAMES = {
+    "shared-wavefronts": "shared-memory wavefronts", "shared-memory": "shared memory per block",
+    "spills": "local-memory sectors", "launches": "launches per run",
+}  # fmt: skip
+"""Names that do not follow from those of the contract. Spills: local arrays make the same sectors."""
+_UPPER = {"l1": "L1", "l2": "L2", "dram": "DRAM", "gpu": "GPU", "sm": "SM"}
+_SHOWN = 3
+"""Names that a sentence lists."""
+_SAME_VALUE = 1e-6
+"""Relative difference that sums of the same numbers in another order can have, and more."""
+_KEEPS_UNIT = frozenset(("%", "known", *DECIMAL_PREFIXES))
+"""Endings that both values have: "196 → 265 k" would read as 196."""
+
+
+def count_name(name: str) -> str:
+    """Write the name of a count: "dram-bytes" → "DRAM bytes", "flop.tensor.int8" → "tensor INT8 OP"."""
+    kind, dot, rest = name.partition(".")
+    if kind == "opcode" and dot:
+        return f"{rest} instructions"
+    if kind == "flop" and dot:
+        return f"{path_name(rest)} {work_unit(rest, per_second=False)}"
+    return _NAMES.get(name) or " ".join(_UPPER.get(part, part) for part in re.split(r"[-_]", name))
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Write the names of counts: the first three, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(count_name, names[:_SHOWN])) + more
+
+
+def value_text(value: float | None, unit: str = "", name: str = "", digits: int = _DIGITS) -> str:
+    """Write a value in its unit: 12, 4 608, 1.38 G, 1.42 GB; a plain count has no unit, its name says what it is."""
+    if value is None or not math.isfinite(value):
+        return NOT_KNOWN
+    if unit in ("fraction", "%"):
+        return _percent(value if unit == "fraction" else value / 100, digits)
+    if name in _BINARY:
+        return format_binary(value, "B", digits)
+    if unit in _PREFIXED:
+        return format_si(value, unit, digits)
+    if abs(value) < _SPELT_OUT:
+        return spaced(value) if float(value).is_integer() else significant(value, digits, strip=True)
+    return format_si(value, "", digits)
+
+
+def _percent(fraction: float, digits: int) -> str:
+    """Write a fraction, with more digits than usual if two values would read the same."""
+    if not math.isfinite(fraction * 100):
+        return NOT_KNOWN
+    if digits == _DIGITS:
+        return format_percent(fraction)
+    return f"{significant(fraction * 100, digits - 1, strip=True)} %"
+
+
+def side_texts(base: float | None, new: float | None, unit: str = "", name: str = "") -> tuple[str, str]:
+    """Write a value of each side, with as many digits as it takes for unequal values to read differently."""
+    before, after = (value_text(value, unit, name) for value in (base, new))
+    if base is not None and new is not None and math.isclose(base, new, rel_tol=_SAME_VALUE):
+        return before, before if before != after else after
+    for digits in range(_DIGITS + 1, _MOST_DIGITS + 1):
+        if before != after or base == new:
+            break
+        before, after = (value_text(value, unit, name, digits) for value in (base, new))
+    return before, after
+
+
+def both_text(base: float | None, new: float | None, unit: str = "", name: str = "") -> str:
+    """Write a value on both sides, a common unit once: "4.35 → 1.82 ms"."""
+    return arrow_text(*side_texts(base, new, unit, name))
+
+
+def arrow_text(before: str, after: str) -> str:
+    """Write two texts with an arrow between. A unit that both have is written once, but not "%" or a bare prefix."""
+    head, _, tail = before.rpartition(" ")
+    if head and tail not in _KEEPS_UNIT and after.endswith(f" {tail}"):
+        before = head
+    return f"{before} {ARROW} {after}"
+
+
+def count_values(count: CountChange | ValueChange) -> str:
+    """Write a count on both sides: "1.20 M → 1.42 M"."""
+    return both_text(count.base, count.new, count.unit, count.name)
+
+
+def count_text(count: CountChange | ValueChange) -> str:
+    """Write how a count changed: "instructions 1.20 M → 1.42 M (+18 %)"; if it did not, "registers 40"."""
+    kind, dot, path = count.name.partition(".")
+    # The unit of the values says what is counted.
+    name = path_name(path) if kind == "flop" and dot else count_name(count.name)
+    if count.base == count.new:
+        return f"{name} {value_text(count.new, count.unit, count.name)}"
+    says_enough = count.unit in ("fraction", "%") or count.name == "registers"
+    return f"{name} {count_values(count)}{'' if says_enough else in_brackets(count.ratio)}"
+
+
+def in_brackets(ratio: float | None) -> str:
+    """Write a ratio behind two values as a change: " (+18 %)"; nothing if there is no ratio."""
+    return f" ({format_change(ratio)})" if ratio is not None and math.isfinite(ratio) else ""
+
+
+def times_text(times: Values) -> str:
+    """Write two times with their change: "15.5 → 12.7 ms (−18 %)"."""
+    return f"{both_text(*times, 's')}{in_brackets(times.new / times.base if times.base > 0 else None)}"
+
+
+def change_text(ratio: float | None) -> str:
+    """Write new ÷ base as a signed change: 1.18 → "+18 %", 0.4 → "−60 %", from tenfold on "12x"."""
+    return format_change(ratio) if ratio is not None and math.isfinite(ratio) else NOT_KNOWN
+
+
+def interval_text(interval: Interval | None) -> str:
+    """Write the bounds of a ratio: "+15 % to +21 %"; empty if they are not known."""
+    if interval is None:
+        return ""
+    low, high = change_text(interval.low), change_text(interval.high)
+    return f"{low} to {high}" if low != high else low
+
+
+def speed_text(ratio: float) -> str:
+    """Write how much faster or slower: 0.5 → "2.0x faster", 1.18 → "slower by 18 %"."""
+    word = "slower" if ratio > 1 else "faster"
+    if ratio <= 0 or not math.isfinite(ratio):
+        return word
+    times = max(ratio, 1 / ratio)
+    return f"{factor(times)} {word}" if times >= _SPEED else f"{word} by {format_percent(abs(ratio - 1))}"
+
+
+def short(text: str, most: int = 60) -> str:
+    """Return a name, cut if it is too long for a sentence."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def closed(text: str) -> str:
+    """Return a text with a full stop, unless it has an ending or is empty."""
+    return text if not text or text.endswith((".", "…", "?")) else f"{text}."
+
+
+def capital(text: str) -> str:
+    """Return a text with a capital letter, unless it begins with the name of a file or of an opcode."""
+    first, *_ = text.split(" ", 1)
+    return f"{text[:1].upper()}{text[1:]}" if re.sub(r"[-:,;]", "", first).isalpha() else text
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Join texts as sentences; one that goes on in lower case follows a semicolon."""
+    whole = ""
+    for text in filter(None, texts):
+        goes_on = whole and text[0].islower()
+        whole = f"{whole.rstrip('.')}; {text}" if goes_on else f"{closed(whole)} {text}".lstrip()
+    return closed(whole)

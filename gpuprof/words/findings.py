@@ -1,0 +1,143 @@
+"""The sentences of findings and recommendations, by the wording files of their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gpuprof.diagnose.rule import Threshold
+from gpuprof.model.session import Evidence, Finding
+from gpuprof.words.sentences import capital, inside
+from gpuprof.words.wording import (
+    SHARED,
+    AmountText,
+    NameText,
+    ThresholdText,
+    Values,
+    filled,
+    joined,
+    template,
+    wording,
+)
+
+
+def with_sentences(finding: Finding) -> Finding:
+    """Return a finding with what its wording says; as it is if it has its sentences already, as one from a file."""
+    evidence = tuple(_with_meaning(item, finding.rule) for item in finding.evidence)
+    finding = replace(finding, held=assumption_text(finding.assumes) or finding.held, evidence=evidence)
+    if finding.headline:
+        return finding
+    rule, cases, values = finding.rule, finding.cases, _values(finding)
+    return replace(
+        finding,
+        headline=filled(rule, "headline", cases.headline, values),
+        why=filled(rule, "why", cases.why, values),
+        action=filled(rule, "action", cases.action, values),
+        advice=filled(rule, "advice", cases.advice, values),
+    )
+
+
+def _with_meaning(evidence: Evidence, rule: str) -> Evidence:
+    return replace(evidence, meaning=meaning(evidence, rule)) if evidence.role and not evidence.meaning else evidence
+
+
+def meaning(evidence: Evidence, rule: str) -> str:
+    """Return what a piece of evidence is, by its role in the finding of a rule."""
+    values = {"of": NameText(evidence.of)}
+    for file in (rule, SHARED):
+        known = wording(file)
+        if evidence.role in known.evidence:
+            return known.evidence[evidence.role].format_map(values)
+        if evidence.role in known.thresholds:
+            return known.thresholds[evidence.role].name
+    raise KeyError(f"{rule}.yaml has no evidence {evidence.role!r}")
+
+
+def threshold_text(threshold: Threshold, rule: str) -> ThresholdText:
+    """Return what a threshold of a rule is called and why it is that number."""
+    for file in (rule, SHARED):
+        known = wording(file).thresholds.get(threshold.name)
+        if known is not None:
+            return known
+    return ThresholdText(threshold.name, threshold.reason)
+
+
+def assumption_text(assumes: Sequence[str]) -> str:
+    """Return what a gain holds with: "the same bytes"; empty without."""
+    texts = wording(SHARED).assumptions
+    return " and ".join(texts[name] for name in assumes)
+
+
+def cause_phrase(finding: Finding) -> str:
+    """Return what a finding is called inside of a sentence: "uncoalesced global access".
+
+    Of a finding of another version, whose cases are unknown, it is the title of its rule, or the rule itself.
+    """
+    known = wording(finding.rule)
+    phrases, case = known.cause, finding.cases.headline[0] if finding.cases.headline else ""
+    try:
+        phrase = phrases if isinstance(phrases, str) else phrases[case if case in phrases else "main"]
+        return phrase.format_map(_values(finding))
+    except KeyError:
+        return inside(known.title) or finding.rule
+
+
+def run_sentence(finding: Finding, kernel: str, file: str) -> str:
+    """Return a finding on the run as a sentence with the names of its kernel and of the kernel's file.
+
+    It starts in lower case, without a full stop. A finding without cases, from an older file, gives its headline.
+    """
+    values = {**_values(finding), "kernel": NameText((kernel,)), "file": NameText((file,))}
+    try:
+        return filled(finding.rule, "sentence", finding.cases.headline, values)
+    except KeyError:
+        return finding.headline
+
+
+def common_headline(findings: Sequence[Finding]) -> str:
+    """Return the headline of findings of one rule: what all of them say, and numbers as the range that they span.
+
+    "Latency-bound: no unit is more than 2 to 52 % busy". If they have nothing in common it is that of the first.
+    """
+    first = findings[0]
+    if len({finding.headline for finding in findings}) == 1 or not all(_is_known(item) for item in findings):
+        return first.headline
+    values, parts = _common_values(findings), []
+    for number, case in enumerate(first.cases.headline):
+        if any(finding.cases.headline[number : number + 1] != (case,) for finding in findings):
+            break
+        try:
+            parts.append(template(first.rule, "headline", case).format_map(values))
+        except KeyError:
+            break
+    return joined(parts).rstrip(":") or capital(cause_phrase(first))
+
+
+def _common_values(findings: Sequence[Finding]) -> Values:
+    """Return the amounts that all findings have, as ranges, and the names that are the same in all."""
+    values: dict[str, AmountText | NameText] = {}
+    for first in findings[0].amounts:
+        amounts = [amount for finding in findings for amount in finding.amounts if amount.name == first.name]
+        if len(amounts) == len(findings) and all(amount.unit == first.unit for amount in amounts):
+            low = min(amounts, key=lambda amount: amount.value)
+            values[first.name] = AmountText(low, max(amounts, key=lambda amount: amount.value))
+    for label in findings[0].labels:
+        if all(label in finding.labels for finding in findings):
+            values[label.name] = NameText(label.texts)
+    return values
+
+
+def _is_known(finding: Finding) -> bool:
+    """Return whether the wording of this version has the cases of a finding, which can come from a file."""
+    try:
+        return bool(
+            filled(finding.rule, "headline", finding.cases.headline, _values(finding)) and cause_phrase(finding)
+        )
+    except KeyError:
+        return False
+
+
+def _values(finding: Finding) -> Values:
+    amounts: dict[str, AmountText | NameText] = {amount.name: AmountText(amount) for amount in finding.amounts}
+    return {**amounts, **{label.name: NameText(label.texts) for label in finding.labels}}

@@ -1,0 +1,359 @@
+"""The verdict on a run in a sentence: the limit, then the cause; joined only if the one brings about the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+from gpuprof.diagnose.kinds import bytes_reached
+from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
+from gpuprof.diagnose.needs import LAUNCH_S
+from gpuprof.diagnose.set_up import Role, roles_of
+from gpuprof.diagnose.verdict import BUSY, is_open
+from gpuprof.model.headline import asked_of_peak, line_text, listed, nearest_limit, units_not_collected
+from gpuprof.model.kernel_kinds import kind_named
+from gpuprof.model.path_names import path_name
+from gpuprof.model.run_totals import is_part
+from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
+from gpuprof.model.sources import kind_named as source_kind_named
+from gpuprof.model.surveyed import NOT_CHOSEN
+from gpuprof.units import format_percent, format_si
+from gpuprof.words.findings import cause_phrase, run_sentence
+from gpuprof.words.sentences import capital, full_stop, inside
+from gpuprof.words.wording import template
+
+_CEILINGS = {
+    "dram": "DRAM bandwidth", "l2": "L2 bandwidth", "l1": "L1 throughput", "sm": "SM throughput",
+    "memory": "memory throughput", "tensor": "tensor throughput",
+}  # fmt: skip
+_UNITS = {"dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "the SMs", "memory": "memory"}
+_BOUND = {"dram": "DRAM-bound", "l2": "L2-bound", "l1": "L1-bound", "sm": "compute-bound", "memory": "memory-bound"}
+_MISSING = {"units": "how busy the units are", "stalls": "why warps stall", "pipes": "which pipe is busy"}
+
+
+class _SetUp(NamedTuple):
+    """What is said of a kernel that only sets up, and of a report that has nothing else."""
+
+    does: str
+    nothing_but: str
+
+
+SET_UP: Mapping[Role | None, _SetUp] = {
+    "data": _SetUp("only makes data for others", "set-up"),
+    "warm-up": _SetUp("only warms the GPU up", "warm-up"),
+    "try": _SetUp("is an autotuner trial", "autotuner trials"),
+    None: _SetUp("only sets up what others use", "set-up"),
+}
+"""By the role that all kernels have; None if they have several."""
+
+
+def only_role(kernels: Sequence[KernelProfile]) -> Role | None:
+    """Return the role that all of these set-up kernels have; None if there are several."""
+    roles = roles_of(kernels)
+    return next(iter(roles)) if len(roles) == 1 else None
+
+
+def ceiling_name(subject: str) -> str:
+    """Return the name of the ceiling of a unit or a compute path: "DRAM bandwidth", "FP32 throughput"."""
+    return _CEILINGS.get(subject) or f"{path_name(subject)} throughput"
+
+
+def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = None) -> str:
+    """Return the sentence of a verdict; `name` is what its kernel is called instead of its label.
+
+    Raises KeyError for the case of another version.
+    """
+    kernels = {kernel.id: kernel for kernel in session.kernels}
+    if verdict.kernel is None:
+        return ""
+    kernel = kernels[verdict.kernel]
+    finding = next((item for item in kernel.findings if item.id == verdict.cause), None)
+    state = _SENTENCES[verdict.case or ""](_Told(session, kernel, verdict, finding))
+    state = _with_bytes(kernel, verdict, state)
+    if verdict.state == "set-up":
+        state = _set_up(session, kernel, state)
+    about = ", ".join(part for part in (_kind(kernel), _share(kernel, session)) if part)
+    title = name if name is not None else kernel.label
+    sentence = full_stop(f"{title}{f' ({about})' if about else ''} {state}")
+    leading = _leading_sentence(session, verdict)
+    return f"{leading} {sentence}" if leading else sentence
+
+
+class _Told(NamedTuple):
+    """What a sentence on a kernel is made from."""
+
+    session: Session
+    kernel: KernelProfile
+    verdict: RunVerdict
+    finding: Finding | None
+
+    @property
+    def subject(self) -> str:
+        """The unit or compute path in words."""
+        return unit_text(self.verdict.subject or "")
+
+    @property
+    def fraction(self) -> float:
+        """The fraction of its ceiling that is reached; the verdict has none if it is only an upper bound."""
+        if self.verdict.fraction is not None:
+            return self.verdict.fraction
+        nearest = nearest_limit(self.kernel)
+        return nearest.fraction if nearest is not None else 0.0
+
+    @property
+    def share(self) -> str:
+        """That fraction in words."""
+        bound = {"at-least": "at least ", "at-most": "at most "}.get(self.verdict.bound or "", "")
+        return f"{bound}{format_percent(self.fraction)}"
+
+    @property
+    def cause(self) -> str:
+        """What slows the kernel down, and where: "uncoalesced global access at gather.cu:41"."""
+        if self.finding is None:
+            return ""
+        line = line_text(self.verdict.place)
+        return f"{cause_phrase(self.finding)} at {line}" if line else cause_phrase(self.finding)
+
+
+def unit_text(subject: str) -> str:
+    """Return a unit or compute path in words: "DRAM", "the SMs", "FP32 arithmetic"."""
+    return _UNITS.get(subject) or f"{path_name(subject)} arithmetic"
+
+
+def bound_text(subject: str) -> str:
+    """Return what a kernel is if that unit limits it: "DRAM-bound"."""
+    return _BOUND.get(subject) or f"bound by {path_name(subject)} arithmetic"
+
+
+def _kind(kernel: KernelProfile) -> str:
+    """Return what a kernel does, unless its label says that already."""
+    kind = kind_named(kernel.kind)
+    return "" if kind is None or kind.title.lower() in kernel.label.lower() else kind.title
+
+
+def _share(kernel: KernelProfile, session: Session) -> str:
+    """Return what the launches of a label take in their report: "87 % of GPU time"; empty if all, or unknown.
+
+    If GPUs are busy longer with other things than with kernels, the share is of the kernels' time.
+    """
+    shares = [
+        other.time_share
+        for other in session.kernels
+        if other.label == kernel.label and other.source == kernel.source and other.time_share is not None
+    ]
+    devices = session.timeline.devices if session.timeline is not None else ()
+    of_less = 2 * sum(device.kernel_s for device in devices) < sum(device.busy_s for device in devices)
+    if not shares or (len({other.label for other in session.kernels}) == 1 and not of_less):
+        return ""
+    return f"{format_percent(min(1.0, sum(shares)))} of {'the time of kernels' if of_less else 'GPU time'}"
+
+
+def _short(told: _Told) -> str:
+    duration_s = told.kernel.duration_s or 0.0
+    case = "less-than-launch" if duration_s < LAUNCH_S else "as-long-as-launch"
+    return f"takes {format_si(duration_s, 's')}{template('short-kernel', 'headline', case)}"
+
+
+def _at_roof(told: _Told) -> str:
+    verdict = told.verdict
+    helps = "moving fewer bytes helps" if verdict.subject == "dram" else "less arithmetic or a narrower type helps"
+    if verdict.subject is None or verdict.fraction is None:
+        return f"is near the ceiling of {ceiling_name('dram')}: only moving fewer bytes helps"
+    return f"is at {told.share} of {ceiling_name(verdict.subject)}: only {helps}"
+
+
+def _limit(told: _Told) -> str:
+    return f"is {bound_text(told.verdict.subject or '')} ({told.share})"
+
+
+def _by_finding(told: _Told) -> str:
+    """Say what slows a kernel down: after its limit if that is because of it, else on its own."""
+    verdict = told.verdict
+    slows = {"unfilled": "does not fill the GPU", "waiting": "mostly waits"}.get(verdict.state, "can be faster")
+    if verdict.subject is None:
+        return f"{slows}: {told.cause}"
+    if verdict.explains_limit:
+        return f"is {bound_text(verdict.subject)} ({told.share}): {told.cause}"
+    if verdict.state == "limited" and (verdict.fraction or 0.0) >= BUSY:
+        reaches = f"it already reaches {told.share} of {ceiling_name('dram')}"
+        other = f"the busiest unit is {told.subject} ({told.share})"
+        return f"{slows}: {told.cause}. {capital(reaches if verdict.subject == 'dram' else other)}"
+    return f"{slows}: {told.cause}. {_no_unit(told)}"
+
+
+def _waits_in_part(told: _Told) -> str:
+    text = f"waits in part: {told.cause}"
+    return text if told.verdict.subject is None else f"{text}. {_no_unit(told)}"
+
+
+def _waits_unknown(told: _Told) -> str:
+    return f"mostly waits, and the report does not show for what. {_no_unit(told)}"
+
+
+def _no_unit(told: _Told) -> str:
+    """Say how busy the units are at most; one that was not collected can be busier than all others."""
+    verdict = told.verdict
+    most = max((unit.fraction for unit in told.kernel.throughput if unit.is_exact), default=0.0)
+    share = format_percent(min(1.0, max(most, told.fraction if verdict.subject is not None else 0.0)))
+    unknown = [_UNITS[unit] for unit in units_not_collected(told.kernel)]
+    if verdict.bound == "at-least":
+        return f"The busiest unit that is known is busy for {told.share} of the time: {told.subject}"
+    if unknown:
+        verb = "was" if len(unknown) == 1 and unknown[0] != _UNITS["sm"] else "were"
+        at_most = "at most " if verdict.bound == "at-most" else ""
+        return f"The busiest unit that was collected is {at_most}{share} busy; {listed(unknown)} {verb} not collected"
+    return f"No unit is more than {share} busy"
+
+
+def _busy_unknown(told: _Told) -> str:
+    return f"keeps {told.subject} {told.share} busy, and the report does not show with what"
+
+
+def _counted(told: _Told) -> str:
+    finding = told.finding
+    assert finding is not None
+    return (
+        f"has counts of its work only; nothing shows what that work costs. {finding.headline}. If that takes time: "
+        f"{inside(finding.action)}"
+    )
+
+
+def _busiest(told: _Told) -> str:
+    return f"keeps {told.subject} {told.share} busy, more than {_any_other(told.kernel)}; {_what_helps(told, 'it')}"
+
+
+def _busiest_launch(told: _Told) -> str:
+    return (
+        f"keeps {told.subject} {told.share} busy in its longest launch, more than {_any_other(told.kernel)}; "
+        f"{_what_helps(told, 'that launch')}"
+    )
+
+
+def _any_other(kernel: KernelProfile) -> str:
+    return "any other unit that was collected" if units_not_collected(kernel) else "any other unit"
+
+
+def _what_helps(told: _Told, subject: str) -> str:
+    """Say that nothing shows what would make a kernel faster, or that a finding only guesses it."""
+    guesses = (item for item in told.kernel.findings if item.confidence == "guess" and item.cause is None)
+    if any(finding.severity != "info" for finding in guesses):
+        return f"what would make {subject} faster is only a guess"
+    return f"nothing in the report shows what would make {subject} faster"
+
+
+def _time_only(told: _Told) -> str:
+    """Say what is known of a kernel's speed if nothing shows why it is no faster."""
+    asked = _by_shapes(told.kernel) or _by_dram(told.kernel)
+    return f"{asked}; only counters show what limits it" if asked else "was only timed: counters show what limits it"
+
+
+def _by_shapes(kernel: KernelProfile) -> str:
+    """Say what part of a rated ceiling an operator asks for: of DRAM, if its operands take more of that."""
+    nearer = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
+    if nearer is None:
+        return ""
+    share = format_percent(nearer.most)
+    if nearer.of == "dram":
+        return f"moves its operands and its result at {share} of rated DRAM bandwidth"
+    span = f"{format_percent(nearer.least)} to {share}" if nearer.most > nearer.least else share
+    return f"reaches {span} of rated {nearer.of.upper()} throughput by its operator's shapes"
+
+
+def _by_dram(kernel: KernelProfile) -> str:
+    """Say how fast a kernel moves bytes through DRAM, if no ceiling of that is known."""
+    rate = next((traffic.bytes_per_s for traffic in kernel.traffic if traffic.level == "dram"), None)
+    return f"moves {format_si(rate, 'B/s')} through DRAM" if rate else ""
+
+
+def _exchange(told: _Told) -> str:
+    """Say that a kernel exchanges data, and how much of that no other kernel runs beside."""
+    text = "exchanges data with other GPUs: the links and the other ranks set its time"
+    devices = told.session.timeline.devices if told.session.timeline is not None else ()
+    talks = [device.communication for device in devices if device.communication is not None]
+    time_s = sum(talk.time_s for talk in talks)
+    if not time_s:
+        return text
+    share = min(1.0, sum(talk.exposed_s for talk in talks) / time_s)
+    return f"{text}. {format_percent(share)} of the communication time is exposed: no other kernel runs meanwhile"
+
+
+_SENTENCES: Mapping[str, Callable[[_Told], str]] = {
+    "short": _short,
+    "void": lambda _: "stores nothing: check what it computes, for its time says nothing of that",
+    "at-roof": _at_roof,
+    "limit": _limit,
+    "finding": _by_finding,
+    "waits-in-part": _waits_in_part,
+    "waits-unknown": _waits_unknown,
+    "busy-unknown": _busy_unknown,
+    "counted": _counted,
+    "busiest": _busiest,
+    "busiest-launch": _busiest_launch,
+    "time-only": _time_only,
+    "no-times": lambda _: "has no times in the report",
+    "no-cost": lambda _: "has no numbers in the report that show what it costs",
+    "exchange": _exchange,
+}
+"""By the case of a verdict: what is said after the kernel's name."""
+
+
+def _with_bytes(kernel: KernelProfile, verdict: RunVerdict, state: str) -> str:
+    """Add how close a kernel is to what binds its kind, if the state is of something else."""
+    reached = bytes_reached(kernel)
+    if reached is None or verdict.subject == "dram" or verdict.case in ("short", "void", "exchange"):
+        return state
+    share = f"{format_percent(reached)} of {ceiling_name('dram')}"
+    return f"{full_stop(state)} Kernels of its kind are memory-bound: it reaches {share}"
+
+
+def _set_up(session: Session, kernel: KernelProfile, state: str) -> str:
+    beside = "" if is_part(session) else ", and nothing else was profiled"
+    return f"{SET_UP[only_role([kernel])].does}{beside}. It {state}"
+
+
+def _leading_sentence(session: Session, verdict: RunVerdict) -> str:
+    if verdict.run_finding is None:
+        return ""
+    pairs = ((finding, kernel) for kernel in session.kernels for finding in kernel.findings)
+    found = next(((finding, kernel) for finding, kernel in pairs if finding.id == verdict.run_finding), None)
+    return of_the_run(session, *found) if found is not None else ""
+
+
+def of_the_run(session: Session, finding: Finding, kernel: KernelProfile) -> str:
+    """Return a finding on the run as a sentence of its own, with the names of the kernel and its file."""
+    return full_stop(capital(run_sentence(finding, kernel.label, _file_of(session, kernel))))
+
+
+def _file_of(session: Session, kernel: KernelProfile) -> str:
+    """Return the file that a kernel is of, without its folders if no other has that name."""
+    file = session.sources[kernel.source].file
+    name = PurePath(file).name
+    return name if sum(PurePath(source.file).name == name for source in session.sources) == 1 else file
+
+
+def unknown_sentence(session: Session, verdict: RunVerdict) -> str | None:
+    """Return what cannot be said of the kernel of a verdict; None if nothing is open."""
+    kernel = next((kernel for kernel in session.kernels if kernel.id == verdict.kernel), None)
+    if kernel is None:
+        return None
+    if verdict.state == "set-up" and not is_part(session):
+        return f"Nothing but {SET_UP[only_role(session.kernels)].nothing_but} was profiled."
+    gaps = gaps_of(session, kernel)
+    if not gaps or not is_open(verdict.case, kernel):
+        return None
+    return _gap_sentence(session, kernel, gaps)
+
+
+def _gap_sentence(session: Session, kernel: KernelProfile, gaps: Sequence[Gap]) -> str:
+    source = session.sources[kernel.source]
+    if "counters" in gaps and source_kind_named(source.kind).is_trace and not source.is_survey:
+        return "A trace has times but no counters."
+    if "counters" in gaps:
+        lacking = without_counters(kernel)
+        why = f": {lacking.why}" if lacking is not None and lacking != NOT_CHOSEN else ""
+        return f"It was timed, not profiled{why}."
+    if "costs" in gaps:
+        return "The report has none of the numbers of this launch that show what it costs."
+    *some, last = (_MISSING[gap] for gap in gaps)
+    return f"The report does not show {', '.join(some)}{' or ' if some else ''}{last}."

@@ -1,0 +1,169 @@
+"""Wording files: the sentences of a rule by named case, with named placeholders and no conditions.
+
+A placeholder has the name of an amount or of a label of the finding. Its format says how it is written: nothing for an
+amount with its unit, `count` for a whole number of things ("12 cycles"), `spaced` for one without its unit,
+`significant` for three digits ("12.0"), `si` for a prefix, `waves`, or a format of Python such as `.3g` for the bare
+number; of labels, `pipe`, `stall`, `stall-state` ("Stall Wait", "Long Scoreboard") or `unit` for identifiers of those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from gpuprof.diagnose.needs import pipe_name
+from gpuprof.model.findings import Amount
+from gpuprof.model.headline import listed
+from gpuprof.model.stalls import stall_name
+from gpuprof.units import counted, format_binary, format_percent, format_si, format_waves, significant, spaced
+from gpuprof.words.names import stall_state_name, unit_name
+
+FOLDER = Path(__file__).parent.parent / "diagnose" / "wording"
+SHARED = "shared"
+"""The file with what several rules say: evidence, thresholds and assumptions."""
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PREFIXED = ("B/s", "FLOP/s", "FLOP", "Hz", "s")
+_CONTINUES = (",", ";", ":", ".", ")")
+
+_SPACED_FROM = 1000
+_NUMBER = re.compile(r"[0-9.\u202f]+")
+
+Values = Mapping[str, "AmountText | NameText"]
+
+
+class ThresholdText(msgspec.Struct, frozen=True):
+    """What a threshold is called, and why it is that number."""
+
+    name: str
+    reason: str
+
+
+class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A wording file. `cause` names the finding inside of a sentence, by the first case of its headline or for all.
+
+    `sentence` has the cases of `headline` for the verdict: with `{kernel}` and `{file}` for the names of the kernel and
+    its file. `title`, `inputs`, `gain` and `limitations` are what the reference says of the rule.
+    """
+
+    title: str = ""
+    inputs: str = ""
+    gain: str = ""
+    limitations: str = ""
+    cause: str | dict[str, str] = ""
+    headline: dict[str, str] = {}
+    sentence: dict[str, str] = {}
+    why: dict[str, str] = {}
+    action: dict[str, str] = {}
+    advice: dict[str, str] = {}
+    evidence: dict[str, str] = {}
+    thresholds: dict[str, ThresholdText] = {}
+    assumptions: dict[str, str] = {}
+
+
+@cache
+def wording(name: str) -> Wording:
+    """Return the wording of a rule, or of another file of the folder; an empty one if there is no such file."""
+    file = FOLDER / f"{name}.yaml"
+    if not file.is_file():
+        return Wording()
+    return msgspec.convert(yaml.load(file.read_text(encoding="utf-8"), _LOADER), Wording)  # noqa: S506, a safe loader
+
+
+def template(rule: str, section: str, case: str) -> str:
+    """Return the sentence of a case, from the rule's file or the one that the case names. Raises KeyError."""
+    file, _, name = case.rpartition("/")
+    cases: Mapping[str, str] = getattr(wording(file or rule), section)
+    if name not in cases:
+        raise KeyError(f"{file or rule}.yaml has no {section} {name!r}")
+    return cases[name]
+
+
+def filled(rule: str, section: str, cases: Iterable[str], values: Values) -> str:
+    """Return the sentences of several cases as one text. Raises KeyError for a case or a value that is not there."""
+    return joined([template(rule, section, case).format_map(values) for case in cases])
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Join sentences, and parts of one: what begins with a comma or the like follows without a space."""
+    text = ""
+    for part in parts:
+        between = " " if text and part and not part.startswith(_CONTINUES) else ""
+        text += between + part
+    return text
+
+
+class AmountText:
+    """An amount to be written; with `high`, a range."""
+
+    def __init__(self, low: Amount, high: Amount | None = None) -> None:
+        self.low = low
+        self.high = high if high is not None and high.value != low.value else None
+
+    def __format__(self, spec: str) -> str:
+        low = written(self.low, spec)
+        high = written(self.high, spec) if self.high is not None else low
+        return ranged(low, high)
+
+
+class NameText:
+    """Names to be written, several as a list."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+
+    def __format__(self, spec: str) -> str:
+        write = _NAMES[spec]
+        return listed([write(name) for name in self.names])
+
+
+_NAMES: Mapping[str, Callable[[str], str]] = {
+    "": str,
+    "pipe": pipe_name,
+    "stall": stall_name,
+    "stall-state": stall_state_name,
+    "unit": unit_name,
+}
+
+
+def ranged(low: str, high: str) -> str:
+    """Write two numbers with their unit as a range: "2 to 52 %", "1 to 32 blocks"; one number if they read the same."""
+    if low == high:
+        return low
+    begin = _NUMBER.match(low)
+    end = _NUMBER.match(high)
+    if begin is None or end is None or high[end.end() :] not in (low[begin.end() :], f"{low[begin.end() :]}s"):
+        return f"{low} to {high}"
+    return f"{begin[0]} to {high}"
+
+
+def written(amount: Amount, spec: str = "") -> str:
+    """Write an amount in its unit, or as the format says."""
+    write = _FORMATS.get(spec)
+    return write(amount.value, amount.unit) if write is not None else format(amount.value, spec)
+
+
+def _by_unit(value: float, unit: str) -> str:
+    if unit == "fraction":
+        return format_percent(value)
+    if unit == "B":
+        return format_binary(value)
+    return format_si(value, unit) if unit in _PREFIXED else significant(value, strip=True)
+
+
+def _as_count(value: float, unit: str) -> str:
+    return counted(round(value), unit) if unit else spaced(value)
+
+
+_FORMATS: Mapping[str, Callable[[float, str], str]] = {
+    "": _by_unit,
+    "count": _as_count,
+    "significant": lambda value, _: significant(value),
+    "si": format_si,
+    "spaced": lambda value, _: spaced(value) if value >= _SPACED_FROM else significant(value, strip=True),
+    "waves": lambda value, _: format_waves(value),
+}

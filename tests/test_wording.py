@@ -1,0 +1,152 @@
+"""Wording files: what every rule says is there, can be filled in, and decides nothing."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from benchmarks.golden.__main__ import GOLDEN, ROOT
+from benchmarks.golden.differences import differences
+from benchmarks.golden.inputs import own_inputs
+from benchmarks.golden.write import answer, file_of
+from gpuprof.diagnose.registry import RULES
+from gpuprof.diagnose.rule import Rule
+from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.session import Finding
+from gpuprof.words import wording as wording_files
+from gpuprof.words.findings import cause_phrase, common_headline, threshold_text, with_sentences
+from gpuprof.words.wording import FOLDER, AmountText, NameText, Wording, joined, wording, written
+from tests.table import each_row
+
+FILES = sorted(FOLDER.glob("*.yaml"))
+SECTIONS = ("headline", "sentence", "why", "action", "advice", "evidence")
+BESIDE_RULES = ("shared", "kinds")
+
+
+class UniqueKeys(yaml.SafeLoader):
+    """A loader that refuses a key that stands twice: the second would hide the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        assert len(keys) == len(set(keys)), f"{node.start_mark}: a key stands twice"
+        return super().construct_mapping(node, deep)
+
+
+def templates(known: Wording) -> Iterator[str]:
+    for section in SECTIONS:
+        yield from getattr(known, section).values()
+    yield from known.cause.values() if isinstance(known.cause, dict) else (known.cause,)
+
+
+class AnyValue(Mapping[str, object]):
+    """Values for every placeholder, whatever it is called: an amount for a format of numbers, else a label."""
+
+    def __init__(self, text: str) -> None:
+        self._specs = {name: spec for _, name, spec, _ in string.Formatter().parse(text) if name is not None}
+
+    def __getitem__(self, name: str) -> object:
+        named = self._specs[name] in ("pipe", "stall", "stall-state", "unit") or name == "of"
+        return NameText(("l1",)) if named else AmountText(Amount(name, 0.5, "fraction"))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+
+@each_row("file", FILES)
+def test_a_wording_file_has_each_key_once_and_every_sentence_can_be_filled_in(file: Path) -> None:
+    yaml.load(file.read_text(encoding="utf-8"), UniqueKeys)
+    for text in templates(wording(file.stem)):
+        filled = text.format_map(AnyValue(text))
+        assert "{" not in filled and "  " not in filled and filled == filled.strip()
+
+
+@each_row("rule", RULES)
+def test_a_rule_has_a_wording_file_with_its_reference_its_sentences_and_its_thresholds(rule: Rule) -> None:
+    known = wording(rule.id)
+    assert known.title and known.inputs and known.gain and known.limitations
+    assert known.headline
+    assert known.cause if isinstance(known.cause, str) else set(known.cause) & {*known.headline, "main"}
+    for threshold in rule.thresholds:
+        text = threshold_text(threshold, rule.id)
+        assert text.name and text.reason
+
+
+def test_every_wording_file_belongs_to_a_rule_or_is_shared() -> None:
+    assert {file.stem for file in FILES} == {rule.id for rule in RULES} | set(BESIDE_RULES)
+
+
+def made(*values: float, case: str = "main", kernel: int = 0) -> Finding:
+    return Finding(
+        rule="short-kernel", severity="high", confidence="measured", evidence=(), place=None,
+        gain_kernel=0.5, gain_total=0.5, id=f"{kernel}.short-kernel", cases=Cases(headline=(case,)),
+        amounts=tuple(Amount("x", value, "fraction") for value in values), labels=(Label("y", ("a",)),),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def small_wording(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """The wording of one rule, written by hand."""
+    text = {
+        "title": "Title", "cause": "short kernel",
+        "headline": {"main": "Short: {x} of {y}", "other": "Other {x}"}, "why": {"main": "Because."},
+        "action": {"main": "Change it"}, "advice": {"main": "Change it by hand."},
+    }  # fmt: skip
+    (tmp_path / "short-kernel.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
+    monkeypatch.setattr(wording_files, "FOLDER", tmp_path)
+    wording.cache_clear()
+    yield
+    wording.cache_clear()
+
+
+@pytest.mark.usefixtures("small_wording")
+def test_findings_of_several_kernels_have_one_headline_with_ranges_of_what_differs() -> None:
+    one, two = with_sentences(made(0.02)), with_sentences(made(0.52))
+    assert (one.headline, one.why, one.advice) == ("Short: 2.0 % of a", "Because.", "Change it by hand.")
+    assert common_headline([one, two]) == "Short: 2.0 to 52 % of a"
+    assert common_headline([one, one]) == one.headline
+    assert common_headline([one, with_sentences(made(0.5, case="other"))]) == "Short kernel"
+    # A finding of another version, whose case is not known, keeps the sentence that its file has.
+    foreign = made(0.5, case="gone")
+    saved = Finding(**{name: getattr(foreign, name) for name in foreign.__struct_fields__} | {"headline": "As saved"})
+    assert with_sentences(saved).headline == "As saved" and cause_phrase(saved) == "short kernel"
+
+
+def test_amounts_are_written_by_unit_and_parts_are_joined() -> None:
+    assert written(Amount("x", 0.125, "fraction")) == "12 %"
+    assert written(Amount("x", 2.5e12, "B/s")) == "2.50 TB/s"
+    assert written(Amount("x", 1.0, "cycle"), "count") == "1 cycle"
+    assert written(Amount("x", 12.0, "cycle"), "count") == "12 cycles"
+    assert written(Amount("x", 3.14159), ".3g") == "3.14"
+    assert joined(["One", ", two", "; three", "four."]) == "One, two; three four."
+
+
+def reworded(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: reworded(part) for key, part in value.items()}
+    return f"Reworded {value}"
+
+
+@pytest.mark.slow
+def test_no_answer_depends_on_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With every sentence of every wording file changed, all golden values stay."""
+    for file in FILES:
+        text = yaml.safe_load(file.read_text(encoding="utf-8"))
+        (tmp_path / file.name).write_text(yaml.safe_dump(reworded(text)), encoding="utf-8")
+    monkeypatch.setattr(wording_files, "FOLDER", tmp_path)
+    wording.cache_clear()
+    try:
+        for question in own_inputs(ROOT):
+            if question.kind != "check":
+                expected = json.loads(file_of(GOLDEN, question.name).read_text(encoding="utf-8"))
+                assert differences(expected, answer(question)) == [], question.name
+    finally:
+        wording.cache_clear()

@@ -1,0 +1,31 @@
+"""The diagnosis with its sentences, as every command gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpuprof.diagnose import diagnose as _diagnose
+from gpuprof.diagnose import exclusion, grouping, summary
+from gpuprof.model.analyse import Analysis
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.words.session import worded
+
+
+def diagnose(analysis: Analysis) -> Session:
+    return worded(_diagnose.diagnose(analysis))
+
+
+def summarised(session: Session) -> Session:
+    return worded(summary.summarised(session))
+
+
+def chosen(session: Session, kernels: Iterable[KernelProfile]) -> Session:
+    return worded(summary.chosen(session, kernels))
+
+
+def grouped(session: Session) -> Session:
+    return worded(grouping.grouped(session))
+
+
+def without_excluded(session: Session, texts: Sequence[str]) -> Session:
+    return worded(exclusion.without_excluded(session, texts))
