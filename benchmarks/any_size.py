@@ -20,8 +20,8 @@ from pathlib import Path
 
 from benchmarks.large_reports import write_large
 from benchmarks.measured_runs import GB, MB, Limits, Run, described, measured, one_after_the_other, ratio
+from benchmarks.raw_fields import raw_fields
 from gpuprof.read.container import walk
-from gpuprof.read.protobuf import raw_fields
 
 REPORTS = Path(__file__).resolve().parents[2] / "shared" / "reports"
 BASIC, FULL = "esmm-research-profile.ncu-rep", "sglang-profile.ncu-rep"

@@ -14,9 +14,10 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from benchmarks.raw_fields import raw_fields
 from benchmarks.recordings.report_parts import raw_blocks
 from gpuprof.read.container import walk
-from gpuprof.read.protobuf import fields, raw_fields
+from gpuprof.read.protobuf import fields
 from gpuprof.read.wire import message, number, prefixed
 
 _BLOCK_LAUNCHES = 1

@@ -1,6 +1,6 @@
 """How far gpuprof's findings agree with the messages of NVIDIA's own rules that the reports carry.
 
-    python benchmarks/nvidia_rules.py FOLDER [--all]
+    python -m benchmarks.nvidia_rules FOLDER [--all]
 
 For every message of a rule that names one of the causes below, gpuprof must have a finding of the matching rule on the
 same kernel, of any severity: a fact, or explained by another finding, too. Prints a table per cause, then every
@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gpuprof
+from benchmarks.rule_messages import RuleResult, results_of
 from gpuprof.diagnose.blocks import EMPTY_LANES
 from gpuprof.errors import GpuprofError
-from gpuprof.model.recorded import Report, RuleResult
+from gpuprof.model.recorded import Report
 from gpuprof.model.session import KernelProfile
 from gpuprof.read.files import read_file
 from gpuprof.read.identify import REPORTS
@@ -190,7 +191,7 @@ def compare(path: Path) -> Iterator[Comparison]:
     if not isinstance(report, Report):
         return
     for launch, kernel in zip(report, session.kernels, strict=True):
-        for result in launch.details.rule_results():
+        for result in results_of(launch):
             claim = claim_of(result)
             if claim is not None:
                 yield Comparison(path.name, kernel, claim=claim, message=result.message)

@@ -52,7 +52,7 @@ def _printed(ncu: str, report: str, form: tuple[str, ...], more: tuple[str, ...]
 
 
 def _differences(ours: Launch, theirs: Launch) -> Iterator[str]:
-    for what in ("name", "demangled", "process", "process_name", "context", "stream", "grid", "block", "ranges"):
+    for what in ("name", "demangled", "process", "stream", "grid", "block", "ranges"):
         if getattr(ours, what) != getattr(theirs, what):
             yield f"{what}: {getattr(ours, what)!r}, not {getattr(theirs, what)!r}"
     values, expected = _values(ours), _values(theirs)

@@ -45,7 +45,7 @@ from gpuprof.present.compare_json import comparison_schema
 from gpuprof.present.specs_text import terms_text
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
-from gpuprof.store.schema import session_schema
+from gpuprof.store.schema import schema_of_session, schema_text
 from gpuprof.store.write import session_bytes
 from gpuprof.units import format_percent, format_si, significant
 from gpuprof.words.wording import wording
@@ -378,7 +378,7 @@ FILES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "rules.md": rules_page,
     "session.md": lambda: NOTE + "\n" + session_page(),
-    "session.schema.json": session_schema,
+    "session.schema.json": lambda: schema_text(schema_of_session()),
     "comparison.md": lambda: NOTE + "\n" + comparison_page(),
     "comparison.schema.json": comparison_schema,
     "check.md": lambda: NOTE + "\n" + check_page(),

@@ -13,6 +13,8 @@ made from the types in `gpuprof/model/session.py`, as is [the JSON Schema](sessi
 - Numbers are in base units, with the unit in the name or in its column; 1 is all of a
   fraction, and what counters give can be slightly above: they are collected in several passes. No quantity is
   negative or above 10³⁰.
+- `headline`, `why`, `action`, `advice`, `held`, `meaning` and `sentence` are text for people, made from the other
+  fields: nothing should depend on them.
 - `null` means missing; why a kernel lacks what counters tell, its `missing` says. Zero means measured zero.
 - gpuprof writes all fields. It reads a session that lacks those which an older gpuprof of the same version did not
   know, and passes over fields that it does not know itself.

@@ -109,7 +109,9 @@ def measured(request: MeasureRequest) -> RunsTaken:
     Ctrl-C, ends measuring, and what there is counts. Raises a GpuprofError before that, as `profiled` does.
     """
     tools = _common_tools(request)
-    _refuse_samples(request)
+    for name in ("base", "new", SAMPLES):
+        refuse_linked(request.folder / name)
+    refuse_overwrite(_samples_in(request.folder), force=request.base.overwrite)
     with _folder_of(request) as folder:
         for old in _samples_in(folder):
             old.unlink()
@@ -131,12 +133,6 @@ def _common_tools(request: MeasureRequest) -> tuple[tuple[str, ...], tuple[str, 
             "--survey ncu times the kernels of both with ncu itself",
         )
     return common, base
-
-
-def _refuse_samples(request: MeasureRequest) -> None:
-    for name in ("base", "new", SAMPLES):
-        refuse_linked(request.folder / name)
-    refuse_overwrite(_samples_in(request.folder), force=request.base.overwrite)
 
 
 def _samples_in(folder: Path) -> list[Path]:

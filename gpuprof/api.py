@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuprof._version import __version__
 from gpuprof.collect.files_of_run import parts_of_runs
 from gpuprof.diagnose.diagnose import diagnose
-from gpuprof.diagnose.grouping import grouped
-from gpuprof.diagnose.summary import summarised
+from gpuprof.diagnose.summary import grouped, summarised
 from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware_finder import HardwareFinder, gpu_named

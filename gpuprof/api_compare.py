@@ -16,8 +16,7 @@ from gpuprof.collect.files_of_run import parts_of_runs
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.compare import compare as compare_runs
 from gpuprof.comparison.gate.accepted import Accepted, accepted_of
-from gpuprof.comparison.gate.gate import Judged
-from gpuprof.comparison.gate.gate import judged as judge
+from gpuprof.comparison.gate.gate import gated
 from gpuprof.comparison.gate.limits import TOTAL_TIME, GateLimit, limits_of
 from gpuprof.comparison.pair import NamedMatch
 from gpuprof.comparison.selection import narrowed
@@ -66,8 +65,7 @@ def compare(
     )
     refuse_unfit(compared, limits)
     if limits:
-        judgement = judge(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
-        compared = gated(compared, judgement)
+        compared = gated(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
     return worded(compared)
 
 
@@ -111,7 +109,7 @@ def refuse_one_run(base: Sequence[str], new: Sequence[str]) -> None:
 def refuse_unfit(compared: Compared, limits: Sequence[GateLimit]) -> None:
     """Raise InputError if there are limits for kernels, and no kernel that both sides have."""
     about_kernels = any(limit.quantity != TOTAL_TIME for limit in limits)
-    if about_kernels and not any(change.match not in ("new", "gone") for change in compared.comparison.kernels):
+    if about_kernels and not any(not change.is_one_sided for change in compared.comparison.kernels):
         raise InputError(
             "no kernel is on both sides: there is nothing to hold against the limits",
             "name those that belong together: --match OLD=NEW",
@@ -132,12 +130,6 @@ def accepted_regressions(path: str | os.PathLike[str]) -> tuple[Accepted, ...]:
 
 
 _MOST_ACCEPTED = 2**20
-
-
-def gated(compared: Compared, judged: Judged) -> Compared:
-    """Return the comparison with its gate, and with what is to be known of accepted regressions."""
-    comparison = replace(compared.comparison, gate=judged.gate, facts=(*compared.comparison.facts, *judged.facts))
-    return replace(compared, comparison=comparison)
 
 
 def worded(compared: Compared) -> Compared:

@@ -56,7 +56,7 @@ class LoadedSession(Session, frozen=True):
 
     def _repr_html_(self) -> str:
         """Show the verdict, what to fix first and the longest kernels, equal launches as one: what Jupyter calls."""
-        from gpuprof.diagnose.grouping import grouped
+        from gpuprof.diagnose.summary import grouped
         from gpuprof.present.notebook_html import notebook_html
         from gpuprof.words.session import worded
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.order import numbered
+from gpuprof.diagnose.ranking import numbered
 from gpuprof.model.session import (
     CodeLine,
     Device,

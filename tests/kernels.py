@@ -19,9 +19,7 @@ from gpuprof.model.recorded import (
     Launch,
     LaunchDetails,
     Missing,
-    NoDetails,
     ProfiledInstruction,
-    RuleResult,
 )
 from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.words.session import worded
@@ -96,18 +94,14 @@ def lasting(seconds: float = 1e-3, clock_hz: float = 1e9) -> Values:
     return {DURATION: seconds, CLOCK: clock_hz}
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """The code and the messages of a hand-made launch; a part that is a sentence is damaged, and says so."""
+class Program(LaunchDetails, frozen=True):
+    """The code of a hand-made launch; a part that is a sentence is damaged, and says so."""
 
     code: tuple[ProfiledInstruction, ...] | str = ()
-    sources: Mapping[str, str] | str = field(default_factory=dict)
+    sources: Mapping[str, str] | str = {}
     machine: bytes = b""
     start: int | None = None
     gaps: tuple[Missing, ...] = ()
-
-    def rule_results(self) -> tuple[RuleResult, ...]:
-        return ()
 
     def source_files(self) -> Mapping[str, str]:
         if isinstance(self.sources, str):
@@ -168,7 +162,7 @@ class Made:
     histograms: Mapping[str, Mapping[str | int, float]] = field(default_factory=dict)
     grid: Dim3 | None = FULL_GRID
     block: Dim3 | None = (256, 1, 1)
-    details: LaunchDetails = field(default_factory=NoDetails)
+    details: LaunchDetails = field(default_factory=LaunchDetails)
     name: str = "kernel"
     device: RecordedDevice = builders.A100
 
@@ -214,7 +208,7 @@ def made(
     name: str = "kernel",
 ) -> Made:
     """A launch with all these metrics."""
-    return Made({}, histograms or {}, grid, block, details or NoDetails(), name).plus(*parts)
+    return Made({}, histograms or {}, grid, block, details or LaunchDetails(), name).plus(*parts)
 
 
 def coded(*runs: tuple[str, float]) -> Made:

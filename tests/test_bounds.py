@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpuprof.diagnose.order import about
+from gpuprof.diagnose.ranking import about
 from gpuprof.diagnose.registry import RULES, rule_named
 from gpuprof.diagnose.rule import HIGH
 from gpuprof.hardware.specs import WARP_OPCODES

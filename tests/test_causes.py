@@ -8,7 +8,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from gpuprof.diagnose.causes import with_causes
-from gpuprof.diagnose.order import in_order, numbered
+from gpuprof.diagnose.ranking import in_order, numbered
 from gpuprof.diagnose.rule import AT_KERNEL, Cause, Kind, Rule
 from gpuprof.model.session import Finding
 from tests.hand_made import finding

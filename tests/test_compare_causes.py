@@ -253,21 +253,22 @@ def _change(number: int, label: str, ratio: float | None, verdict: TimeWord, eff
     return made.change(number, label, verdict, sentence="", time=time, work=work_of(), effect_s=effect_s, effect=None)
 
 
-def _gpu_time(base_s: float, new_s: float) -> QuantityChange:
-    return QuantityChange(name="gpu-time", unit="s", base=base_s, new=new_s, ratio=new_s / base_s, verdict="faster")
+def _told(kernels: Sequence[KernelChange], base_s: float, new_s: float) -> str:
+    time = QuantityChange(name="gpu-time", unit="s", base=base_s, new=new_s, ratio=new_s / base_s, verdict="faster")
+    return whole_sentence(made.compared(*kernels, total=(time,)).comparison)
 
 
 def test_the_run_is_told_by_its_time_and_the_kernels_that_it_comes_from() -> None:
     kernels = [_change(0, "compute_tendencies", 0.5625, "faster", -2.7e-3)]
     kernels += [_change(number, f"k{number}", 1.0, "same", 0.0) for number in range(1, 5)]
-    told = whole_sentence([_gpu_time(15.5e-3, 12.7e-3)], kernels, [])
+    told = _told(kernels, 15.5e-3, 12.7e-3)
     for part in ("15.5 → 12.7 ms (−18 %)", "compute_tendencies", "1.8x faster", "4 kernels"):
         assert part in told
     # Kernels that came or went are kept apart from those on both sides.
     base, new, old = (made.side_kernel(time_total_s=seconds) for seconds in (4e-3, 5e-3, 6e-3))
     stays = replace(_change(0, "k", 1.25, "slower", 1e-3), base=(base,), new=(new,))
     went = replace(_change(1, "old", None, "gone", -6e-3), base=(old,), new=())
-    told = whole_sentence([_gpu_time(10e-3, 5e-3)], [went, stays], [])
+    told = _told([went, stays], 10e-3, 5e-3)
     for part in ("10.0 → 5.00 ms (−50 %)", "4.00 → 5.00 ms (+25 %)", "old is gone", "slower by 25 %"):
         assert part in told
 

@@ -29,7 +29,7 @@ from gpuprof.comparison.contract import (
     WorkChange,
 )
 from gpuprof.comparison.gate.accepted import Accepted, accepted_of
-from gpuprof.comparison.gate.gate import judged
+from gpuprof.comparison.gate.gate import gated
 from gpuprof.comparison.gate.limits import COUNTS, GateLimit, limit_of, limits_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.selection import narrowed
@@ -79,7 +79,9 @@ def compared(
 
 
 def gate_of(sides: Compared, limits: Sequence[GateLimit], *, unclear_fails: bool = False) -> Gate:
-    return judged(sides, limits, unclear_fails=unclear_fails).gate
+    gate = gated(sides, limits, unclear_fails=unclear_fails).comparison.gate
+    assert gate is not None
+    return gate
 
 
 def word(change: KernelChange, limit: str, **how: bool) -> str:
@@ -269,8 +271,10 @@ SLOWER = kernel("gemm", time("slower", 1.06, 1.05, 1.07))
 def held(
     text: str, *changes: KernelChange, limit: str = "time:3%"
 ) -> tuple[list[GateCheck], tuple[ComparisonFact, ...]]:
-    gate = judged(compared(*(changes or (SLOWER,))), limits_of([limit]), accepted=entries(text), today=TODAY)
-    return list(gate.gate.checks), gate.facts
+    sides = compared(*(changes or (SLOWER,)))
+    comparison = gated(sides, limits_of([limit]), accepted=entries(text), today=TODAY).comparison
+    assert comparison.gate is not None
+    return list(comparison.gate.checks), comparison.facts
 
 
 UNCLEAR = kernel("gemm", time("unclear", 1.02, 0.98, 1.06))

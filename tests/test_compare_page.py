@@ -34,8 +34,7 @@ from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Run, Side, side_of
 from gpuprof.model.session import Session
 from gpuprof.present.compare_figure import compared_figure
-from gpuprof.present.compare_page.build import comparison_page
-from gpuprof.present.compare_page.contents import contents_of
+from gpuprof.present.compare_page.contents import comparison_page, contents_of
 from tests import made_comparisons as made
 from tests.chromium import CHROMIUM, Browser, lowest_contrast
 from tests.test_figures import HOSTILE, kernel, session
@@ -120,7 +119,7 @@ def rich() -> Compared:
         causes=(cause,), findings=(went,), lines=(line,),
     )  # fmt: skip
     limits: tuple[tuple[str, GateWord], ...] = (
-        ("first:1%", "accepted"), ("second:1%", "unclear"), ("third:1%", "regression"),
+        ("third:1%", "regression"), ("second:1%", "unclear"), ("first:1%", "accepted"),
     )  # fmt: skip
     checks = tuple(made.check(word, limit=limit, change=0.2, sentence=f"said of {limit}") for limit, word in limits)
     condition = RunCondition(
@@ -205,7 +204,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield opened
 
 
-def test_tags_are_balanced_ids_unique_every_link_leads_somewhere_and_failed_limits_come_first() -> None:
+def test_tags_are_balanced_ids_unique_every_link_leads_somewhere_and_limits_keep_their_order() -> None:
     page = comparison_page(rich())
     outline = Outline(page)
     assert outline.open == []

@@ -26,9 +26,14 @@ from gpuprof.words.comparison import with_sentences
 from gpuprof.words.comparison_causes import cause_text
 from gpuprof.words.comparison_conditions import condition_sentence, condition_values, fact_sentence
 from gpuprof.words.comparison_gate import check_sentence
-from gpuprof.words.comparison_kernels import kernel_verdict
 from gpuprof.words.comparison_values import capital, closed, joined
-from gpuprof.words.comparison_verdicts import brief_reason, doubt_text, reason_text, stop_text, work_reason
+from gpuprof.words.comparison_verdicts import (
+    doubt_text,
+    kernel_verdict,
+    reason_text,
+    stop_text,
+    work_reason,
+)
 from tests import made_comparisons as made
 from tests.table import each_row
 
@@ -107,10 +112,10 @@ def test_a_line_is_named_with_its_file_if_the_lines_that_changed_are_of_several_
 def test_every_doubt_has_its_text_and_a_brief_one() -> None:
     for kind in get_args(DoubtKind):
         time = made.time("unclear", 1.1, doubt=TimeDoubt(kind=kind, size=0.1, sides=("new",)), cycles_ratio=1.0)
-        assert doubt_text(time).startswith(brief_reason(time))
+        assert doubt_text(time).startswith(reason_text(time, brief=True))
         assert "{" not in doubt_text(time)
     half = TimeDoubt(kind="overlap", clear_in="cycles", clear_verdict="slower")
-    assert brief_reason(made.time("unclear", 1.1, doubt=half)) == "slower in cycles"
+    assert reason_text(made.time("unclear", 1.1, doubt=half), brief=True) == "slower in cycles"
     few = made.time("unclear", 1.1, doubt=TimeDoubt(kind="few-runs"), runs_needed=11)
     assert reason_text(few) == "too few runs to estimate noise; 11 per side would settle it"
     noisy = made.time("unclear", 1.1, doubt=TimeDoubt(kind="noise"), runs_needed=1)
@@ -142,10 +147,10 @@ def test_every_fact_has_its_sentence() -> None:
 
 
 def test_values_of_conditions_are_written_in_their_units() -> None:
-    clock = RunCondition(name="sm-clock", base=(1.4e9,), new=(), affects=None, unit="Hz", ratio=0.9)
+    clock = RunCondition(name="sm-clock", base=(1.4e9,), new=(), affects=None, ratio=0.9)
     assert condition_values(clock) == ("1.40 GHz", "not known")
     assert "10 % below" in condition_sentence(clock)
-    part = RunCondition(name="profiled", base=(1, 40, 2, 40), new=(), affects=None, unit="kernels")
+    part = RunCondition(name="profiled", base=(1, 40, 2, 40), new=(), affects=None)
     assert condition_values(part) == ("1 of 40 kernels, 2 of 40 kernels", "all")
 
 

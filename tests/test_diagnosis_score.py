@@ -13,7 +13,7 @@ from benchmarks.diagnosis.case_file import read_case
 from benchmarks.diagnosis.nvidia import said
 from benchmarks.diagnosis.score import Outcome, judged, score, totals
 from benchmarks.diagnosis.table import case_rows, rate_rows
-from gpuprof.model.recorded import Launch, NoDetails, RuleResult
+from benchmarks.rule_messages import RuleResult
 from gpuprof.model.session import Finding, Location, Occupancy
 from tests.hand_made import finding, kernel
 from tests.kernels import busy
@@ -64,19 +64,6 @@ def case(folder: Path, **lines: str | None) -> Case:
     return read_case(folder / "doubles.yaml")
 
 
-class Said(NoDetails, frozen=True):
-    """What NVIDIA's rules say of a launch without code."""
-
-    results: tuple[RuleResult, ...] = ()
-
-    def rule_results(self) -> tuple[RuleResult, ...]:
-        return self.results
-
-
-def launch(*results: RuleResult) -> Launch:
-    return Launch("slow", "slow", 0, details=Said(results))
-
-
 def message(rule: str, text: str, speedup: float | None = None, title: str = "", kind: str = "warning") -> RuleResult:
     return RuleResult(rule, "", kind, title, text, speedup, "global")
 
@@ -92,7 +79,7 @@ def outcome(
         "slow": kernel(0, *slow, duration_s=times[0], name="slow"),
         "fixed": kernel(1, *fixed, duration_s=times[1], name="fixed"),
     }
-    return judged(doubles, kernels, {"slow": launch(*told)})
+    return judged(doubles, kernels, told)
 
 
 PLANTED = finding(
@@ -129,7 +116,7 @@ def test_low_occupancy_must_name_its_limiter(tmp_path: Path) -> None:
     found = finding("low-occupancy", 0.4)
     for limiters, place in ((("registers",), 1), (("blocks",), None)):
         slow = kernel(0, found, occupancy=Occupancy(0.25, 0.2, limiters))
-        assert judged(doubles, {"slow": slow, "fixed": kernel()}, {"slow": launch()}).place == place
+        assert judged(doubles, {"slow": slow, "fixed": kernel()}, ()).place == place
 
 
 def test_a_well_tuned_kernel_is_right_without_alarms(tmp_path: Path) -> None:
@@ -141,9 +128,9 @@ def test_a_well_tuned_kernel_is_right_without_alarms(tmp_path: Path) -> None:
     (tmp_path / "doubles.yaml").write_text(text)
     doubles = read_case(tmp_path / "doubles.yaml")
     near = finding("dram-bandwidth", 0.05, severity="info")
-    found = judged(doubles, {"fixed": kernel(0, near)}, {"fixed": launch()})
+    found = judged(doubles, {"fixed": kernel(0, near)}, ())
     assert (found.right, found.planted, found.first) == (True, False, "dram-bandwidth")
-    assert not judged(doubles, {"fixed": kernel(0, PLANTED)}, {"fixed": launch()}).right
+    assert not judged(doubles, {"fixed": kernel(0, PLANTED)}, ()).right
 
 
 # NVIDIA's rules

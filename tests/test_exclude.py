@@ -63,7 +63,7 @@ def test_excluded_kernels_are_in_no_list_and_their_time_is_told() -> None:
     assert left.verdict.notes[-1] == told(left)
     assert "40 %" in told(left) and told(left).endswith(": --exclude fill --exclude memset")
     # Nothing changes if no pattern matches.
-    assert without_excluded(RUN, ["Fill", "#7"]) is RUN and without_excluded(RUN, []) is RUN
+    assert without_excluded(RUN, ["Fill", "#7"]) == RUN and without_excluded(RUN, []) == RUN
     # The page carries what is left out, without a private folder.
     page = render_html(without_excluded(RUN, ["fill", "/home/mia/x.cu|fill"]))
     again = read_session_html(page.encode(), "page.html").excluded

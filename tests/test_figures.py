@@ -132,7 +132,7 @@ def session(*kernels: KernelProfile, measured: dict[str, float] | None = None) -
         devices=(Device(id=0, name="NVIDIA Test GPU", compute_capability="8.0", sm_count=108, spec="test-gpu"),),
         ceilings=tuple(
             Ceiling(
-                device=0, id=f"{origin}/{target}", kind="bandwidth" if target in BANDWIDTHS else "compute",
+                device=0, id=f"{origin}/{target}",
                 path=None if target in BANDWIDTHS else target, level=LEVEL_OF.get(target),
                 value=value, clock_hz=CLOCK if origin == "at-clock" else None, origin=origin, source="by hand",
             )

@@ -8,7 +8,7 @@ import pytest
 
 import gpuprof
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.l2_busy import with_l2_bounded
+from gpuprof.model.launch_analysis import with_l2_bounded
 from gpuprof.model.session import KernelProfile, Session, Throughput
 from tests.kernels import Made, busy, made
 from tests.readings import report_of, session_of

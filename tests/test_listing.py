@@ -46,7 +46,7 @@ def at(
     return ProfiledInstruction(pc, sass, FILE if line is not None else None, line=line, counts=counts or {})
 
 
-class Whole(Program):
+class Whole(Program, frozen=True):
     """A program whose kernel begins at an address, and that calls functions."""
 
     first = 0x1000
@@ -97,7 +97,7 @@ def test_counts_are_those_of_the_instruction_and_blank_where_they_were_not_colle
     assert listing.missing == ()
 
 
-class Calling(Whole):
+class Calling(Whole, frozen=True):
     """One that calls a function which lies before it, and one of which no name is known."""
 
     functions = MappingProxyType({0x1000: "_Z1k", 0x200: "_Z6helperf", 0x3000: ""})

@@ -106,8 +106,8 @@ def test_mfu_is_flop_over_time_over_the_rated_ceiling() -> None:
     assert model.step.flop_per_s == pytest.approx(137.438953472e12)
     (mfu,) = model.step.utilisation
     assert mfu.fraction == pytest.approx(0.13891, rel=1e-4)
-    assert (mfu.ceiling_id, mfu.origin, mfu.ceiling_flop_per_s, mfu.clock_hz) == (
-        "rated/tensor.bf16", "rated", 989.4e12, 1830e6,
+    assert (mfu.ceiling_path, mfu.origin, mfu.ceiling_flop_per_s, mfu.clock_hz) == (
+        "tensor.bf16", "rated", 989.4e12, 1830e6,
     )  # fmt: skip
     assert (model.uncounted, model.missing) == ((), ())
     told = dict(timeline_facts(session(a_loop())))["model FLOP"]
@@ -223,7 +223,7 @@ def test_a_saved_session_has_the_same_flop_and_names_no_file_that_is_not_there()
 
 def test_a_ceiling_that_was_measured_stands_beside_the_rated_one() -> None:
     rated = Ceiling(
-        device=0, id="rated/tensor.bf16", kind="compute", path="tensor.bf16", level=None, value=989.4e12, clock_hz=None,
+        device=0, id="rated/tensor.bf16", path="tensor.bf16", level=None, value=989.4e12, clock_hz=None,
         origin="rated", source="",
     )  # fmt: skip
     ceilings = [rated, structs.replace(rated, id="measured/tensor.bf16", value=800e12, origin="measured")]

@@ -17,7 +17,7 @@ NEEDS = st.dictionaries(UNITS, FRACTIONS)
 
 def test_the_busiest_unit_that_a_repair_leaves_alone_bounds_it() -> None:
     told = saving({"dram": 0.02, "l1": 0.9, "fp64": 0.85, "sm": 0.85}, {"l1": 0.1, "dram": 0.5})
-    assert told.fraction == pytest.approx(0.15) and told.kind == "bound"
+    assert told.fraction == pytest.approx(0.15) and not told.assumes
     assert told.remains[:2] == (Remaining("fp64", 0.85), Remaining("sm", 0.85))
 
 
@@ -36,10 +36,10 @@ def test_the_sm_as_a_whole_goes_with_a_part_of_it_that_is_relieved() -> None:
 def test_a_saving_with_something_held_fixed_is_no_bound() -> None:
     bound = saving({"dram": 0.5}, {})
     held = bound.if_held(0.2, "same-bytes")
-    assert (held.fraction, held.kind, held.assumes) == (0.2, "conditional", ("same-bytes",))
+    assert (held.fraction, held.assumes) == (0.2, ("same-bytes",))
     assert held.remains == bound.remains
     assert bound.if_held(0.7, "same-bytes") is bound
-    assert bound.no_more_than(0.3).kind == "bound" and bound.no_more_than(0.3).fraction == 0.3
+    assert not bound.no_more_than(0.3).assumes and bound.no_more_than(0.3).fraction == 0.3
 
 
 def test_needs_are_of_elapsed_time_and_what_was_not_collected_is_none() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.rule_messages import results_of
 from gpuprof.read.container import walk
 from gpuprof.read.metric_values import Instance
 from gpuprof.read.ncu_messages import LaunchMessages
@@ -105,7 +106,7 @@ def compare_report(path: Path) -> None:
         assert launch.demangled == action.name(action.NameBase_DEMANGLED)
         assert launch.mangled == action.name(action.NameBase_MANGLED)
         said = [entry.get("rule_identifier") for entry in action.rule_results_as_dicts()]
-        assert [result.rule for result in launch.details.rule_results()] == said
+        assert [result.rule for result in results_of(launch)] == said
 
 
 FLOATS = st.floats(width=64)

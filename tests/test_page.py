@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from gpuprof.diagnose.order import numbered
+from gpuprof.diagnose.ranking import numbered
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
     CodeLine,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpuprof._version import __version__
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
-from gpuprof.model.recorded import DictMetrics, LaunchDetails, Metric, NoDetails, Report
+from gpuprof.model.recorded import DictMetrics, LaunchDetails, Metric, Report
 from gpuprof.model.session import Session
 from gpuprof.read.files import read_file
 from tests.worded import diagnose
@@ -51,10 +51,10 @@ def poorer(report: Report, pattern: str) -> Report:
         by_instance: dict[str, Mapping[str | int, float]] = {
             name: known for name in names if (known := table.instances(name)) is not None
         }
-        details: LaunchDetails = launch.details if "inst_executed" in names else NoDetails()
+        details: LaunchDetails = launch.details if "inst_executed" in names else LaunchDetails()
         launches.append(replace(launch, metrics=DictMetrics(values, by_instance), details=details))
     kept = frozenset(name for launch in launches for name in launch.metrics.names())
-    return replace(report, launches=tuple(launches), names=kept, sections=())
+    return replace(report, launches=tuple(launches), names=kept)
 
 
 @pytest.mark.parametrize(

@@ -371,7 +371,7 @@ def test_a_review_names_no_folder_outside_of_its_repository(repository: Path) ->
 OURS = {
     "gpuprof_version", "sha256", "tool", "tool_version", "clock_control", "cache_control", "driver", "target",
     "compute_capability", "spec", "id", "duration_source", "definition", "held", "metric", "unit", "what",
-    "ceiling_id", "ceiling_path", "direction", "before", "ceiling", "fact", "measure", "implied_by", "opcode",
+    "ceiling_path", "direction", "before", "ceiling", "fact", "measure", "implied_by", "opcode",
     "role", "of", "assumes",
 }  # fmt: skip
 """Texts that gpuprof, ncu and the driver write, and no user."""

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gpuprof.diagnose.order import in_order
+from gpuprof.diagnose.ranking import in_order
 from gpuprof.diagnose.recommendations import is_recommendation
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.model.session import Session

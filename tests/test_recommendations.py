@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.grouping import grouped
 from gpuprof.diagnose.needs import Saving
-from gpuprof.diagnose.order import in_order
+from gpuprof.diagnose.ranking import in_order
 from gpuprof.diagnose.recommendations import is_recommendation, recommendations
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import finding as rule_finding
+from gpuprof.diagnose.summary import grouped
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.session import DurationSpread, Finding, KernelProfile, Recommendation, Remaining, Session
 from gpuprof.store.write import session_lines
@@ -229,7 +229,7 @@ def test_a_gain_for_the_run_is_the_gain_for_the_kernel_times_its_share(
     gain: float | None, confidence: Confidence, share: float | None
 ) -> None:
     case = Case(kernel(0), cast("Any", None), run_share=share)
-    saving = Saving(gain, "bound") if gain is not None else None
+    saving = Saving(gain) if gain is not None else None
     found = rule_finding(case, confidence=confidence, evidence=(), saving=saving)
     if gain is None:
         assert found.gain_kernel is None and found.gain_total is None and found.severity == "info"

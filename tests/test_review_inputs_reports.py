@@ -9,7 +9,7 @@ from msgspec import structs
 
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.recorded import DictMetrics, EmbeddedProgram, Launch, Metric, NoDetails, Report
+from gpuprof.model.recorded import DictMetrics, EmbeddedProgram, Launch, LaunchDetails, Metric, Report
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.review.inputs import reports as inputs
 from gpuprof.review.slices import reviewed_slice
@@ -35,7 +35,7 @@ def test_each_launch_is_a_kernel_with_its_shape_in_the_order_of_the_report() -> 
     assert (chosen.holds, [kernel.launch for kernel in chosen.kernels]) == (3, [2])
 
 
-class Embedded(NoDetails, frozen=True):
+class Embedded(LaunchDetails, frozen=True):
     """Details with a program."""
 
     embedded: EmbeddedProgram | None = None

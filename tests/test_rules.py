@@ -24,7 +24,6 @@ from gpuprof.diagnose import (
     fp64,
     fusing,
     idle_lanes,
-    l2_parts,
     latency,
     launch,
     limits,
@@ -390,7 +389,7 @@ EDGES = (
     Edge("dram-bandwidth", limits.BALANCED, lambda value: made(busy(dram=65, l2=10, sm=65 + value)), above=False),
     Edge("l2-bandwidth", limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),
     Edge("l2-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l2=value))),
-    Edge("l2-bandwidth", l2_parts.FABRIC_FULL, lambda value: made(busy(dram=10), {FABRIC: value})),
+    Edge("l2-bandwidth", limits.FABRIC_FULL, lambda value: made(busy(dram=10), {FABRIC: value})),
     Edge("l1-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l1=value))),
     Edge("l1-bandwidth", limits.NEAR_ROOF, lambda value: made(
          {ACTIVE_L1: value, "sm__cycles_active.avg": 5e5, "gpc__cycles_elapsed.max": 1e6},
@@ -629,15 +628,15 @@ def found(saving: Saving | None, share: float | None = 0.5, **options: Any) -> F
     ],
 )
 def test_severity_follows_gain_and_confidence(gain: float | None, confidence: Confidence, severity: str) -> None:
-    saving = Saving(gain, "bound") if gain is not None else None
+    saving = Saving(gain) if gain is not None else None
     assert found(saving, confidence=confidence).severity == severity
     assert found(saving, confidence=confidence, severity="info").severity == "info"
 
 
 def test_a_gain_is_a_fraction_of_the_time_and_of_the_run() -> None:
     for gain, kept in ((1.7, 1.0), (-0.2, 0.0), (0.4, 0.4)):
-        for saving in (Saving(1.0, "bound").no_more_than(gain), Saving(1.0, "bound").if_held(gain, "the rest")):
+        for saving in (Saving(1.0).no_more_than(gain), Saving(1.0).if_held(gain, "the rest")):
             made = found(saving)
             assert (made.gain_kernel, made.gain_total) == (kept, kept * 0.5)
-    unknown = found(Saving(0.4, "bound"), None)
+    unknown = found(Saving(0.4), None)
     assert (unknown.gain_kernel, unknown.gain_total) == (0.4, None)

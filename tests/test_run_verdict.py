@@ -26,7 +26,7 @@ from gpuprof.model.session import (
     Session,
     Throughput,
 )  # fmt: skip
-from gpuprof.present.recommendation_text import unknown_text
+from gpuprof.present.recommendation_text import summary_of
 from gpuprof.recordings import recordings
 from gpuprof.words.verdict import unknown_sentence
 from tests import builders, hand_made
@@ -274,7 +274,7 @@ def test_options_are_those_of_the_release(version: str | None, starts: str, name
 )  # fmt: skip
 def test_a_program_that_cannot_be_told_is_a_placeholder_that_is_explained(recorded: str | None) -> None:
     assert command(command=recorded) == f"{NAMED} PROGRAM"
-    assert "PROGRAM" in unknown_text(run(kernel(0, name="work", stalls=()), command=recorded))
+    assert "PROGRAM" in summary_of(run(kernel(0, name="work", stalls=()), command=recorded)).unknown
 
 
 @each_row(

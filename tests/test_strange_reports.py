@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.rule_messages import results_of
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.quantities import EXPORT_REPORT
 from gpuprof.model.recorded import Report
@@ -130,4 +131,4 @@ def test_salvage_leaves_out_broken_launches_and_is_an_error_if_all_are(tmp_path:
     assert [each.name for each in read(tmp_path, unparsable, salvage=True)] == ["a"]
     data = report(launch("a", more=message(19, b"\x0a\x7f")))
     with pytest.raises(DamagedInput, match=f"at byte {data.index(bytes([10, 127]))},"):
-        read(tmp_path, data).launches[0].details.rule_results()
+        results_of(read(tmp_path, data).launches[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import string
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
 from benchmarks.golden.__main__ import GOLDEN, ROOT
 from benchmarks.golden.differences import differences
@@ -17,15 +21,23 @@ from benchmarks.golden.inputs import own_inputs
 from benchmarks.golden.write import answer, file_of
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import Rule
+from gpuprof.errors import DamagedInput
 from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.session import Finding
+from gpuprof.present.console import print_session
+from gpuprof.present.html import render_html
+from gpuprof.store.read import read_session
+from gpuprof.store.write import session_bytes
 from gpuprof.words import wording as wording_files
 from gpuprof.words.findings import cause_phrase, common_headline, threshold_text, with_sentences
 from gpuprof.words.wording import FOLDER, AmountText, NameText, Wording, joined, wording, written
+from tests import hand_made
 from tests.table import each_row
+from tests.worded import summarised
 
 FILES = sorted(FOLDER.glob("*.yaml"))
 SECTIONS = ("headline", "sentence", "why", "action", "advice", "evidence")
+CASES = ("headline", "why", "action", "advice")
 BESIDE_RULES = ("shared", "kinds")
 
 
@@ -127,6 +139,57 @@ def test_amounts_are_written_by_unit_and_parts_are_joined() -> None:
     assert written(Amount("x", 12.0, "cycle"), "count") == "12 cycles"
     assert written(Amount("x", 3.14159), ".3g") == "3.14"
     assert joined(["One", ", two", "; three", "four."]) == "One, two; three four."
+
+
+NAMES = st.sampled_from(["main", "near", "counted", "nope", "kinds/for-kind", "shared/gpu", "nope/nope"])
+KEYS = st.sampled_from(["busy", "rate", "x", "alike", "kind", "waited", "of"])
+FOREIGN = st.fixed_dictionaries(
+    {
+        "rule": st.sampled_from([*(rule.id for rule in RULES), "of-another-version"]),
+        "cases": st.fixed_dictionaries({}, optional={key: st.lists(NAMES, max_size=3) for key in CASES}),
+        "amounts": st.lists(st.builds(lambda name, value: {"name": name, "value": value, "unit": "B/s"}, KEYS,
+                                      st.sampled_from([0.0, 1.5, 1e30])), max_size=4),
+        "labels": st.lists(st.builds(lambda name: {"name": name, "texts": ["l1", "\u202eevil"]}, KEYS), max_size=3),
+        "assumes": st.lists(NAMES, max_size=2),
+    }
+)  # fmt: skip
+VERDICTS = st.fixed_dictionaries(
+    {
+        "case": st.sampled_from(["counted", "finding", "limit", "busiest", "at-roof", "nope", None]),
+        "subject": st.sampled_from(["dram", "fp32", "nope", None]),
+        "fraction": st.sampled_from([0.0, 0.7, 1e30, None]),
+        "bound": st.sampled_from(["at-least", "at-most", None]),
+        "cause": st.sampled_from(["0.tail-effect", "nope", None]),
+        "run_finding": st.sampled_from(["0.tail-effect", "nope", None]),
+        "state": st.sampled_from(["limited", "set-up", "open", "at-roof"]),
+    }
+)
+
+
+@given(FOREIGN, VERDICTS)
+def test_a_session_of_another_version_shows_the_text_that_it_has(changes: Any, verdict: Any) -> None:
+    whole = json.loads(session_bytes(hand_made.session(hand_made.kernel(0, hand_made.finding("tail-effect")))))
+    finding = whole["kernels"][0]["findings"][0]
+    finding |= {**changes, "id": "0.tail-effect"}
+    whole["verdict"] |= verdict
+    read = read_session(json.dumps(whole), "s.json")
+    for judged in (read, summarised(read)):
+        screen = io.StringIO()
+        print_session(Console(file=screen, width=100), judged, judged.kernels, top=None, depth="all")
+        assert finding["headline"] in screen.getvalue() and render_html(judged)
+
+
+@each_row(
+    ("place", "what"), [(("kernels", 0, "findings", 0, "headline"), "headline"), (("verdict", "sentence"), "sentence")]
+)
+def test_a_finding_or_a_verdict_without_its_text_is_damage(place: tuple[Any, ...], what: str) -> None:
+    whole = json.loads(session_bytes(hand_made.session(hand_made.kernel(0, hand_made.finding("tail-effect")))))
+    record: Any = whole
+    for name in place[:-1]:
+        record = record[name]
+    record[place[-1]] = ""
+    with pytest.raises(DamagedInput, match=f"has no {what}"):
+        read_session(json.dumps(whole), "s.json")
 
 
 def reworded(value: object) -> object:

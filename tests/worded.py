@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpuprof.diagnose import diagnose as _diagnose
-from gpuprof.diagnose import exclusion, grouping, summary
+from gpuprof.diagnose import exclusion, summary
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.words.session import worded
@@ -24,7 +24,7 @@ def chosen(session: Session, kernels: Iterable[KernelProfile]) -> Session:
 
 
 def grouped(session: Session) -> Session:
-    return worded(grouping.grouped(session))
+    return worded(summary.grouped(session))
 
 
 def without_excluded(session: Session, texts: Sequence[str]) -> Session:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from benchmarks.nvidia_rules import SPEAKS, claim_of
-from gpuprof.model.recorded import RuleResult
+from benchmarks.rule_messages import RuleResult
 
 _COMPUTE = (
     "fp32-compute-bound", "fp64-bound", "integer-bound", "special-function-bound", "tensor-compute-bound",

@@ -12,8 +12,9 @@ from benchmarks.diagnosis.case import FIXED, NONE, SLOW, Case
 from benchmarks.diagnosis.nvidia import Said, said
 from benchmarks.diagnosis.record import recorded, report_of
 from benchmarks.diagnosis.worth import HALVES, half
+from benchmarks.rule_messages import RuleResult, results_of
 from gpuprof.errors import GpuprofError, InputError
-from gpuprof.model.recorded import Launch, Report
+from gpuprof.model.recorded import Report
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.read.files import read_file
 
@@ -143,13 +144,14 @@ def outcome_of(case: Case, file: Path) -> Outcome:
     if not isinstance(report, Report) or sorted(names) != sorted(case.entries):
         has = ", ".join(names) or "nothing"
         raise InputError(f"{file.name} has {has}, not each of {', '.join(case.entries)} once", "record it again")
-    return judged(case, {kernel.name: kernel for kernel in session.kernels}, {launch.name: launch for launch in report})
+    slow = next(launch for launch in report if launch.name == case.entries[0])
+    return judged(case, {kernel.name: kernel for kernel in session.kernels}, results_of(slow))
 
 
-def judged(case: Case, kernels: Mapping[str, KernelProfile], launches: Mapping[str, Launch]) -> Outcome:
-    """Judge what was found of the kernels of a case."""
+def judged(case: Case, kernels: Mapping[str, KernelProfile], results: Sequence[RuleResult]) -> Outcome:
+    """Judge what was found of the kernels of a case, beside what NVIDIA's rules said of the slow one."""
     asked = kernels[case.entries[0]]
-    messages = said(launches[case.entries[0]].details.rule_results())
+    messages = said(results)
     planted = next((finding for finding in asked.findings if _is_planted(case, asked, finding)), None)
     return Outcome(
         case,
@@ -167,7 +169,7 @@ def judged(case: Case, kernels: Mapping[str, KernelProfile], launches: Mapping[s
         clocks=_clocks(kernels),
         nvidia_place=_nvidia_place(case, messages),
         nvidia_first=f"{messages[0].rule}: {messages[0].title}" if messages else None,
-        nvidia_spoke=bool(launches[case.entries[0]].details.rule_results()),
+        nvidia_spoke=bool(results),
     )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Container, Iterable, Iterator
 
 from msgspec import Struct
 
+from benchmarks.raw_fields import raw_fields
 from gpuprof.read.container import PAYLOAD_SIZE, PROCESS, SESSION, STRINGS, blocks
 from gpuprof.read.file_bytes import Bytes
-from gpuprof.read.protobuf import Malformed, raw_fields
+from gpuprof.read.protobuf import Malformed
 from gpuprof.read.wire import number, prefixed
 
 _SOURCES, _RESULTS = 1, 2

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.recordings.line_table import Position
-from gpuprof.model.recorded import Dim3, Launch
+from gpuprof.model.recorded import Dim3, Launch, integer
 from gpuprof.read.container import walk
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.protobuf import fields
@@ -93,7 +93,7 @@ def _launch(launch: Launch, message: bytes, names: Sequence[str], lines: Mapping
         demangled=launch.demangled,
         grid=launch.grid,
         block=launch.block,
-        context=launch.context,
+        context=integer(launch.metrics, "launch__context_id"),
         stream=launch.stream,
         metrics=dict(_metrics((value for field, value in values if field == _METRIC_RESULT), names)),
         lines=lines,

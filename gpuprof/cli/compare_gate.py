@@ -12,7 +12,6 @@ from gpuprof.cli import patience
 from gpuprof.cli.options import Command, was_typed
 from gpuprof.cli.output import say_unused
 from gpuprof.errors import UsageError, hinted
-from gpuprof.units import counted
 
 if TYPE_CHECKING:
     from gpuprof.comparison.compare import Compared
@@ -120,12 +119,11 @@ def with_gate(compared: Compared, limits: Sequence[GateLimit], accepted: Sequenc
     """Return the comparison with its gate; without limits as it is."""
     if not limits:
         return compared
-    from gpuprof.api_compare import gated, today
-    from gpuprof.comparison.gate.gate import judged
+    from gpuprof.api_compare import today
+    from gpuprof.comparison.gate.gate import gated
 
     with _in_time("--fail-on and --accept"):
-        judgement = judged(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
-    return gated(compared, judgement)
+        return gated(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
 
 
 def closing_line(compared: Compared) -> str:
@@ -143,14 +141,13 @@ def closing_line(compared: Compared) -> str:
 
 
 def _passed(compared: Compared, gate: Gate) -> str:
-    from gpuprof.words.comparison_gate import others_text
+    from gpuprof.words.comparison_gate import kept_text, others_text
 
     others = others_text(gate)
     if not has_judged(gate):
         return f"gate passed, but no limit could be judged: {others or 'there are no kernels'}"
     new = sum(change.match == "new" for change in compared.comparison.kernels)
-    kept = f"{counted(gate.ok, 'check')} {'holds' if gate.ok == 1 else 'hold'}"
-    told = f"gate passed: {', '.join(filter(None, (kept, others)))}"
+    told = f"gate passed: {', '.join(filter(None, (kept_text(gate), others)))}"
     same = "; both sides are the same recording" if compared.comparison.identical else ""
     return f"{told}{f'; {new} new without a base' if new else ''}{same}"
 

@@ -146,7 +146,7 @@ def tell_left_out(compared: Compared, forms: Sequence[str], options: CompareOpti
 
 def _content(compared: Compared, form: str, options: CompareOptions) -> bytes:
     if form == PAGE:
-        from gpuprof.present.compare_page.build import comparison_page
+        from gpuprof.present.compare_page.contents import comparison_page
 
         return comparison_page(compared).encode("utf-8", "backslashreplace")
     lines = FORMATS[form].lines(compared, options)

@@ -95,8 +95,7 @@ def write_report(
 ) -> None:
     """Write the page, its verdict to stdout, and to stderr where it lies and what to type next."""
     from gpuprof.cli.select import select_kernels
-    from gpuprof.diagnose.grouping import grouped
-    from gpuprof.diagnose.summary import chosen
+    from gpuprof.diagnose.summary import chosen, grouped
     from gpuprof.present.html import render_html
     from gpuprof.present.recommendation_text import headline_text
     from gpuprof.present.session_text import verdict_text

@@ -238,7 +238,7 @@ def _kernels(session: Session, patterns: Sequence[str]) -> tuple[Session, list[K
 
     `#N` may also name a launch that another one of its kind speaks for: then all that are asked for are launches.
     """
-    from gpuprof.diagnose.grouping import grouped
+    from gpuprof.diagnose.summary import grouped
     from gpuprof.words.session import worded
 
     groups = worded(grouped(session))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,18 +21,18 @@ from gpuprof.comparison.contract import (
     Comparison,
     ComparisonFact,
     KernelChange,
-    RunCondition,
+    SideName,
+    TimeChange,
     TimeDoubt,
     WorkChange,
 )
-from gpuprof.comparison.facts import facts_of
 from gpuprof.comparison.finding_changes import finding_changes
 from gpuprof.comparison.labels import unique_labels
 from gpuprof.comparison.lines import line_changes
-from gpuprof.comparison.matching.leftovers import order_of
 from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sides import (
+    Known,
     Run,
     Side,
     SideKernel,
@@ -44,6 +46,15 @@ from gpuprof.comparison.sides import (
 from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.work.verdict import work_change
+from gpuprof.model.session import Session, Source
+
+_CHOOSING = (
+    "--kernel-name", "--kernel-id", "--kernel-regex", "--launch-skip", "--launch-skip-before-match", "--launch-count",
+    "--nvtx-include", "--nvtx-exclude", "--range-filter", "-k", "-s", "-c",
+)  # fmt: skip
+"""Options of ncu that let it profile some launches only."""
+_FLAGS = frozenset(("-f", "--force-overwrite", "--nvtx", "--call-stack", "--quiet", "--verbose", "-v"))
+"""Options of ncu that no value follows."""
 
 
 class Compared(Struct, frozen=True):
@@ -68,18 +79,30 @@ def compare(
     ours, theirs, known = sides_of(base, new)
     conditions = conditions_of(ours, theirs)
     identical = are_identical(base, new)
-    sums = sums_alike(ours, theirs)
-    allowed = _Allowed.by(conditions, identical=identical, paired=paired, shift=dram_shift(ours, theirs), sums=sums)
+    affected = {condition.affects for condition in conditions}
+    times = affected.isdisjoint(("time", "both"))
+    allowed = _Allowed(
+        times,
+        partial(
+            work_change,
+            comparable=affected.isdisjoint(("work", "both")),
+            caches_alike=caches_alike(conditions),
+            rounded=counts_rounded(conditions),
+        ),
+        partial(time_change, comparable=times, paired=paired, shift=dram_shift(ours, theirs)),
+        identical=identical,
+        sums=sums_alike(ours, theirs),
+    )
     matched = pairs_of(ours, theirs, named, identical=identical)
     kernels, pairs = _changes(matched, ours.total_s, allowed)
-    comparable = allowed.time and not any(map(has_lost_effect, kernels))
+    comparable = times and not any(map(has_lost_effect, kernels))
     total = totals_of(ours, theirs, comparable=comparable, shift=clock_shift(ours, theirs))
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
         gpuprof_version=version,
         base=_compared_side(ours),
         new=_compared_side(theirs),
-        alike=allowed.time,
+        alike=times,
         identical=identical,
         conditions=conditions,
         total=total,
@@ -98,43 +121,28 @@ def _copies(
             yield ComparisonFact(kind="copies", side=side, numbers=(len(before) - len(after),))
 
 
-class _Allowed(Struct, frozen=True):
-    """Which verdicts the conditions allow, how exact counts are (see `work_change`), how runs were made, and what times
-    can be apart by for the conditions (see `time_change`). `sums`: the times of both sides add up to the same.
+class _Allowed(NamedTuple):
+    """Which verdicts the conditions allow, how work and time are compared, and whether both sides are one recording.
+
+    `sums`: the times of both sides add up to the same.
     """
 
-    time: bool
-    work: bool
-    caches_alike: bool
-    rounded: bool
+    times: bool
+    work_change: Callable[[Pair], WorkChange]
+    time_change: Callable[..., TimeChange]
     identical: bool
-    paired: bool
-    shift: float
     sums: bool
-
-    @classmethod
-    def by(
-        cls, conditions: Sequence[RunCondition], *, identical: bool, paired: bool, shift: float, sums: bool
-    ) -> _Allowed:
-        affected = {condition.affects for condition in conditions}
-        return cls(
-            time=affected.isdisjoint(("time", "both")),
-            work=affected.isdisjoint(("work", "both")),
-            caches_alike=caches_alike(conditions),
-            rounded=counts_rounded(conditions),
-            identical=identical,
-            paired=paired,
-            shift=shift,
-            sums=sums,
-        )
 
 
 def _changes(
     pairs: Sequence[Pair], base_s: float | None, allowed: _Allowed
 ) -> tuple[tuple[KernelChange, ...], tuple[Pair, ...]]:
-    """Return the change of each pair, and the pairs, both by effect on the total, numbered in that order."""
+    """Return the change of each pair, and the pairs, both by effect on the total, numbered in that order.
+
+    Equal effects are in the same order whatever the order of launches.
+    """
     changes = [(_change(pair, base_s, allowed), pair) for pair in pairs]
-    changes.sort(key=_rank)
+    changes.sort(key=lambda item: (-abs(item[0].effect_s or 0.0), (*item[1].new, *item[1].base)[0].key.order))
     labels = unique_labels([change for change, _ in changes])
     numbered = (
         replace(change, id=number, label=label)
@@ -143,23 +151,18 @@ def _changes(
     return tuple(numbered), tuple(pair for _, pair in changes)
 
 
-def _rank(item: tuple[KernelChange, Pair]) -> tuple[float, object]:
-    """Return what sorts by effect, and what has equal ones the same way whatever the order of launches."""
-    change, pair = item
-    return -abs(change.effect_s or 0.0), order_of((*pair.new, *pair.base)[0].key)
-
-
 def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange:
-    work = work_change(pair, comparable=allowed.work, caches_alike=allowed.caches_alike, rounded=allowed.rounded)
-    barred = _graph_replay(pair) or _lost_effect(work)
-    time = time_change(pair, comparable=allowed.time, paired=allowed.paired, shift=allowed.shift, barred=barred)
+    work = allowed.work_change(pair)
+    barred = _barred(pair, work)
+    time = allowed.time_change(pair, barred=barred)
     if barred is not None and barred.kind == "graph-replay":
         time = replace(time, verdict="unknown", ratio=None, cycles_ratio=None, doubt=barred)
-    if allowed.identical and _is_itself(pair) and time.verdict == "unclear":
+    is_itself = allowed.identical and [kernel.key for kernel in pair.base] == [kernel.key for kernel in pair.new]
+    if is_itself and time.verdict == "unclear":
         time = replace(time, verdict="same", interval=None, cycles_interval=None, doubt=None, runs_needed=None)
     lines = line_changes(pair)
-    causes = causes_of(pair, time, work, lines)
-    effect_s = _effect_s(pair) if allowed.sums else None
+    totals = pair.totals_s if allowed.sums else None
+    effect_s = totals.new - totals.base if totals is not None else None
     return KernelChange(
         id=0,
         label=(*pair.new, *pair.base)[0].representative.label,
@@ -168,34 +171,21 @@ def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange
         new=tuple(map(_kernel, pair.new)),
         time=time,
         work=work,
-        causes=causes,
+        causes=causes_of(pair, time, work, lines),
         lines=lines,
         findings=finding_changes(pair, time),
         effect_s=effect_s,
-        effect=effect_s / base_s if effect_s is not None and base_s and allowed.time else None,
+        effect=effect_s / base_s if effect_s is not None and base_s and allowed.times else None,
     )
 
 
-def _graph_replay(pair: Pair) -> TimeDoubt | None:
-    """Return that one side of a pair is a whole CUDA graph replayed by ncu; None if both sides or none are."""
+def _barred(pair: Pair, work: WorkChange) -> TimeDoubt | None:
+    """Return why the times of a pair do not compare: one side is a CUDA graph replayed by ncu, or stores nothing."""
     base, new = ({is_replay(kernel) for kernel in side} for side in (pair.base, pair.new))
-    return TimeDoubt(kind="graph-replay") if base and new and base != new else None
-
-
-def _lost_effect(work: WorkChange) -> TimeDoubt | None:
+    if base and new and base != new:
+        return TimeDoubt(kind="graph-replay")
     side = side_without_stores({change.name: change for change in work.counts})
     return TimeDoubt(kind="stores", sides=(side,)) if side is not None else None
-
-
-def _is_itself(pair: Pair) -> bool:
-    """Return whether both sides of a pair are the same kernels, compared with themselves."""
-    return [kernel.key for kernel in pair.base] == [kernel.key for kernel in pair.new]
-
-
-def _effect_s(pair: Pair) -> float | None:
-    """Return what a pair adds to the time of a run; None if the time of one of its kernels is not known."""
-    totals = pair.totals_s
-    return totals.new - totals.base if totals is not None else None
 
 
 def _kernel(kernel: SideKernel) -> ComparedKernel:
@@ -222,3 +212,70 @@ def _compared_side(side: Side) -> ComparedSide:
         launches=round(sum(kernel.launches for kernel in side.kernels)),
         time_s=side.total_s if not has_replays_alone(side) else None,
     )
+
+
+def facts_of(base: Side, new: Side, known: Known, pairs: Sequence[Pair]) -> Iterator[ComparisonFact]:
+    """Yield what else is to be known."""
+    sides = tuple(zip((base, new), SIDES, strict=True))
+    for side, name in sides:
+        if not side.kernels:
+            yield ComparisonFact(kind="no-kernels", side=name)
+    gone, came = (sum(pair.match == word for pair in pairs) for word in ("gone", "new"))
+    yield from _not_profiled(new, "new", gone)
+    yield from _not_profiled(base, "base", came)
+    if not known.ranges:
+        has_ranges = any(kernel.representative.ranges for kernel in base.kernels)
+        yield ComparisonFact(kind="no-ranges", side="new" if has_ranges else "base")
+    if not known.configurations:
+        has_grids = any(kernel.representative.grid is not None for kernel in base.kernels)
+        yield ComparisonFact(kind="no-configurations", side="new" if has_grids else "base")
+    for side, name in sides:
+        yield from _in_some_runs(side, name)
+    if gone and came:
+        yield ComparisonFact(kind="unmatched", numbers=(gone, came))
+
+
+def _not_profiled(side: Side, name: SideName, absent: int) -> Iterator[ComparisonFact]:
+    """Yield that `absent` kernels may have run on a side all the same: every run of it was profiled in part."""
+    reasons = [reason for run in side.runs if (reason := _partial(run.session, name, absent)) is not None]
+    if absent and side.kernels and len(reasons) == len(side.runs):
+        yield reasons[0]
+
+
+def _partial(session: Session, side: SideName, absent: int) -> ComparisonFact | None:
+    """Return why a session lacks kernels of its run; None if nothing indicates that it does."""
+    if session.excluded is not None:
+        return ComparisonFact(kind="excluded", side=side, numbers=(absent,))
+    if session.run is not None:
+        kept = sum(kernel.launches for kernel in session.kernels)
+        if kept >= session.run.launches:
+            return None
+        return ComparisonFact(kind="launches-profiled", side=side, numbers=(absent, kept, session.run.launches))
+    option = next((option for source in session.sources if (option := _chosen_by(source))), None)
+    return ComparisonFact(kind="option", side=side, numbers=(absent,), texts=(option,)) if option else None
+
+
+def _chosen_by(source: Source) -> str:
+    """Return the option of ncu's command line that chose launches; empty without one."""
+    tokens = (source.command or "").split()
+    if not tokens or not tokens[0].replace("\\", "/").split("/")[-1].startswith(("ncu", "nv-nsight-cu-cli")):
+        return ""
+    takes_value = False
+    for token in tokens[1:]:
+        option, equals, _ = token.partition("=")
+        if option in _CHOOSING:
+            return option
+        if not token.startswith("-") and not takes_value:
+            return ""
+        takes_value = token.startswith("-") and not equals and token not in _FLAGS
+    return ""
+
+
+def _in_some_runs(side: Side, name: SideName) -> Iterator[ComparisonFact]:
+    """Yield how many kernels are not in all runs of a side, and that several ranks or GPUs count as runs."""
+    whole = sum(bool(run.session.kernels) for run in side.runs)
+    some = sum(len(kernel.runs) < whole for kernel in side.kernels)
+    if some:
+        yield ComparisonFact(kind="some-runs", side=name, numbers=(some, whole))
+    if any(len(kernel.times) > len(kernel.runs) for kernel in side.kernels):
+        yield ComparisonFact(kind="lanes", side=name)

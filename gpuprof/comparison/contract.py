@@ -99,7 +99,6 @@ class RunCondition(Struct, frozen=True, kw_only=True):
     base: Annotated[tuple[str | float, ...], about("values on the base side; empty: not recorded")]
     new: Annotated[tuple[str | float, ...], about("values on the new side")]
     affects: Annotated[Affects | None, about("the verdict that is not given because of it; null: none")]
-    unit: Annotated[str, about("unit of the values that are numbers")] = ""
     kind: Annotated[str, about("which case of the condition, if it has several")] = ""
     ratio: Annotated[float | None, about("new ÷ base of the median kernel, for clocks")] = None
     sentence: Annotated[str, about("the consequence and a remedy")] = ""
@@ -123,25 +122,30 @@ class TimeChange(Struct, frozen=True, kw_only=True):
     verdict: Annotated[TimeWord, about("whether a launch takes as long as before")]
     base_s: Annotated[Seconds | None, about("median launch, over the runs")]
     new_s: Annotated[Seconds | None, about("median launch, over the runs")]
-    ratio: Annotated[float | None, about("new ÷ base, in seconds")]
-    interval: Annotated[Interval | None, about("of the ratio, at 99 %; null: the noise is not known")]
+    ratio: Annotated[float | None, about("new ÷ base, in seconds")] = None
+    interval: Annotated[Interval | None, about("of the ratio, at 99 %; null: the noise is not known")] = None
     base_cycles: Annotated[Number | None, about("SM cycles of the median launch")]
     new_cycles: Annotated[Number | None, about("SM cycles of the median launch")]
-    cycles_ratio: Annotated[float | None, about("new ÷ base, in SM cycles")]
-    cycles_interval: Annotated[Interval | None, about("of that ratio, at 99 %")]
+    cycles_ratio: Annotated[float | None, about("new ÷ base, in SM cycles")] = None
+    cycles_interval: Annotated[Interval | None, about("of that ratio, at 99 %")] = None
     base_runs: Annotated[Whole, about("runs on the base side that have the kernel")]
     new_runs: Annotated[Whole, about("runs on the new side that have it")]
     base_launches: Annotated[Whole, about("launches with a duration, over these runs")]
     new_launches: Annotated[Whole, about("launches with a duration, over these runs")]
-    noise: Annotated[Fraction | None, about("relative standard deviation that the interval is computed from")]
+    noise: Annotated[Fraction | None, about("relative standard deviation that the interval is computed from")] = None
     noise_basis: Annotated[
         NoiseBasis | None,
         about("assumed, if a side has too few runs; or from pairs of runs, or the runs of each side"),
-    ]
+    ] = None
     doubt: Annotated[TimeDoubt | None, about("why it is unclear or unknown; null otherwise")] = None
     runs_needed: Annotated[Positive | None, about("runs per side that would settle it at this noise")] = None
     noise_source: Annotated[str, about("where the noise is from, in words")] = ""
     reason: Annotated[str, about("why it is unclear or unknown, in words; empty otherwise")] = ""
+
+    @property
+    def is_change(self) -> bool:
+        """Return whether a launch is faster or slower."""
+        return self.verdict in ("slower", "faster")
 
 
 class CountChange(Struct, frozen=True, kw_only=True):
@@ -249,10 +253,14 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     sentence: Annotated[str, about("the verdict with its cause")] = ""
 
     @property
+    def is_one_sided(self) -> bool:
+        """Return whether only one side has it."""
+        return self.match in ("new", "gone")
+
+    @property
     def is_changed(self) -> bool:
         """Return whether a verdict says that its time, its work or its presence changed."""
-        moved = self.time.verdict in ("slower", "faster", "new", "gone")
-        return moved or self.work.verdict in ("more", "less", "changed")
+        return self.time.is_change or self.is_one_sided or self.work.verdict in ("more", "less", "changed")
 
 
 GPU_TIME, REPLAYS = "gpu-time", "graph-replays"
@@ -330,3 +338,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     gate: Annotated[Gate | None, about("whether the limits are kept; null: no limits")] = None
     facts: Annotated[tuple[ComparisonFact, ...], about("what else is to be known, as values")] = ()
     notes: Annotated[tuple[str, ...], about("the same in sentences")] = ()
+
+    @property
+    def forbidding(self) -> tuple[RunCondition, ...]:
+        """Return the conditions because of which there is no verdict."""
+        return tuple(condition for condition in self.conditions if condition.affects is not None)

@@ -102,11 +102,12 @@ def _change(word: FindingWord, base: Finding | None, new: Finding | None, time: 
         new=new.headline if new is not None else "",
         promised=base.gain_kernel if base is not None else None,
         gained=1.0 - time.ratio if word == "went" and judged and time.ratio is not None else None,
-        location=_location(told),
+        location=source_line(told),
     )
 
 
-def _location(finding: Finding) -> SourceLine | None:
+def source_line(finding: Finding) -> SourceLine | None:
+    """Return the line of a finding; None if it is not known."""
     place = finding.place
     if place is None or place.file is None or place.line is None:
         return None

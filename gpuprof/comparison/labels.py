@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 
-from gpuprof.comparison.contract import ComparedKernel, KernelChange
+from gpuprof.comparison.contract import KernelChange
 from gpuprof.model.recorded import configuration_text
 
 _MOST = 40
@@ -19,8 +19,9 @@ def unique_labels(changes: Sequence[KernelChange]) -> list[str]:
     """
     kernels = [(*change.new, *change.base)[0] for change in changes]
     labels = list(map(_label, changes))
-    for addition in (_configuration, _range):
-        labels = _distinguished(labels, kernels, addition)
+    configurations = [configuration_text(kernel.grid, kernel.block) for kernel in kernels]
+    labels = _distinguished(labels, [f" {text}" if text else "" for text in configurations])
+    labels = _distinguished(labels, [f" @{kernel.ranges[-1][:_MOST]}" if kernel.ranges else "" for kernel in kernels])
     return _numbered(labels)
 
 
@@ -31,30 +32,14 @@ def _label(change: KernelChange) -> str:
     return (*new, *base)[0]
 
 
-def _distinguished(
-    labels: Sequence[str], kernels: Sequence[ComparedKernel], addition: Callable[[ComparedKernel], str]
-) -> list[str]:
+def _distinguished(labels: Sequence[str], additions: Sequence[str]) -> list[str]:
     """Return the labels; those that several kernels have with an addition for each, if the additions differ."""
-    shared = Counter(labels)
-    known: dict[str, set[str]] = {}
-    for label, kernel in zip(labels, kernels, strict=True):
-        if shared[label] > 1:
-            known.setdefault(label, set()).add(addition(kernel))
+    known: defaultdict[str, set[str]] = defaultdict(set)
+    for label, addition in zip(labels, additions, strict=True):
+        known[label].add(addition)
     return [
-        label + addition(kernel) if len(known.get(label, ())) > 1 else label
-        for label, kernel in zip(labels, kernels, strict=True)
+        label + addition if len(known[label]) > 1 else label for label, addition in zip(labels, additions, strict=True)
     ]
-
-
-def _configuration(kernel: ComparedKernel) -> str:
-    text = configuration_text(kernel.grid, kernel.block)
-    return f" {text}" if text else ""
-
-
-def _range(kernel: ComparedKernel) -> str:
-    if not kernel.ranges:
-        return ""
-    return f" @{kernel.ranges[-1][:_MOST]}"
 
 
 def _numbered(labels: Sequence[str]) -> list[str]:

@@ -56,15 +56,14 @@ def line_changes(pair: Pair) -> tuple[LineChange, ...]:
     return tuple(change for _, change in ranked[:_MOST])
 
 
-def _told(base: KernelProfile, new: KernelProfile) -> Iterator[str]:
-    """Yield the quantities that both sides have of their lines; samples only if instructions are not counted."""
-    both = (base.lines, new.lines)
-    if all(any(line.local is not None for line in lines) for lines in both):
-        yield "local"
-    if all(any(line.instructions is not None for line in lines) for lines in both):
-        yield "instructions"
-    elif all(any(line.samples is not None for line in lines) for lines in both):
-        yield "samples"
+def _told(base: KernelProfile, new: KernelProfile) -> list[str]:
+    """Return the quantities that both sides have of their lines; samples only if instructions are not counted."""
+    known = [
+        what
+        for what in ("local", "instructions", "samples")
+        if all(any(getattr(line, what) is not None for line in kernel.lines) for kernel in (base, new))
+    ]
+    return [what for what in known if what != "samples" or "instructions" not in known]
 
 
 def _matches(base: Sequence[LineWork], new: Sequence[LineWork]) -> Iterator[_Match]:
@@ -111,18 +110,14 @@ def _by_text(base: Sequence[LineWork], new: Sequence[LineWork]) -> Iterator[_Mat
         old, young = base[first:last], new[begin:end]
         if word == "equal" or (word == "replace" and len(old) == len(young)):
             for was, now in zip(old, young, strict=True):
-                yield from [_Match(was, now)] if word == "equal" or _alike(was, now) else _apart(was, now)
+                alike = SequenceMatcher(None, _flat(was.text), _flat(now.text), autojunk=False)
+                if word == "equal" or alike.ratio() >= _ALIKE:
+                    yield _Match(was, now)
+                else:
+                    yield from (_Match(was, None), _Match(None, now))
         else:
             yield from (_Match(line, None) for line in old)
             yield from (_Match(None, line) for line in young)
-
-
-def _apart(base: LineWork, new: LineWork) -> list[_Match]:
-    return [_Match(base, None), _Match(None, new)]
-
-
-def _alike(base: LineWork, new: LineWork) -> bool:
-    return SequenceMatcher(None, _flat(base.text), _flat(new.text), autojunk=False).ratio() >= _ALIKE
 
 
 def _flat(text: str) -> str:
@@ -148,12 +143,10 @@ def _changes(
         if (match.base is None and now <= was) or (match.new is None and was <= now):
             continue
         change = abs(now - was)
-        if change < _threshold(what, was, now, whole, max(totals)):
-            continue
-        yield (
-            change / whole,
-            _told_line(match, what, was=was, now=now, dropped=(base.lines_dropped > 0, new.lines_dropped > 0)),
-        )
+        if change >= _threshold(what, was, now, whole, max(totals)):
+            before = None if match.base is None and base.lines_dropped else was
+            after = None if match.new is None and new.lines_dropped else now
+            yield change / whole, _line_change(match, what, before, after)
 
 
 def _threshold(what: str, was: float, now: float, whole: float, total: float) -> float:
@@ -175,21 +168,20 @@ def _hidden(kernel: KernelProfile, what: str) -> float | None:
     return min(known, default=None)
 
 
-def _told_line(match: _Match, what: str, *, was: float, now: float, dropped: tuple[bool, bool]) -> LineChange:
+def _line_change(match: _Match, what: str, was: float | None, now: float | None) -> LineChange:
     told = match.new or match.base
     assert told is not None, "a match has a line"
-    text = told.text or (match.base.text if match.base is not None else "")
     return LineChange(
         file=told.file,
         base_line=match.base.number if match.base is not None else None,
         new_line=match.new.number if match.new is not None else None,
-        text=text,
+        text=told.text or (match.base.text if match.base is not None else ""),
         what=what,
-        base=None if match.base is None and dropped[0] else was,
-        new=None if match.new is None and dropped[1] else now,
+        base=was,
+        new=now,
     )
 
 
 def _value(line: LineWork, what: str) -> float | None:
-    value = line.local if what == "local" else line.samples if what == "samples" else line.instructions
+    value: float | None = getattr(line, what)
     return value if value is not None and math.isfinite(value) else None

@@ -43,9 +43,8 @@ def _fitting(changes: Sequence[KernelChange], texts: Sequence[str], option: str)
 
 def unused(compared: Compared, texts: Sequence[str], option: str) -> tuple[str, ...]:
     """Return the patterns behind an option that name no kernel of either side."""
-    patterns = [kernel_pattern(text, option) for text in texts]
     return tuple(
-        pattern.text for pattern in patterns if not any(fits(pattern, change) for change in compared.comparison.kernels)
+        kernel_pattern(text, option).text for text in texts if not _fitting(compared.comparison.kernels, [text], option)
     )
 
 

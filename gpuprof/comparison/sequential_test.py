@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import ComparedKernel, KernelChange, SideName, TimeWord
+from gpuprof.comparison.contract import ComparedKernel, SideName, TimeWord
 from gpuprof.comparison.timing.noise import FEWEST_RUNS, MOST_RUNS
 
 LEAST_ROUNDS = 3
@@ -86,7 +86,7 @@ def watched_kernels(compared: Compared) -> tuple[WatchedKernel, ...]:
             runs_needed=change.time.runs_needed,
         )
         for number, (change, pair) in enumerate(zip(changes, compared.pairs, strict=True))
-        if number in chosen and _is_timed_on_both(change)
+        if number in chosen and change.time.verdict not in ("new", "gone", "unknown")
     )
 
 
@@ -101,10 +101,6 @@ def _most(sides: Sequence[Sequence[ComparedKernel]]) -> set[int]:
         chosen.add(number)
         covered += times[number]
     return chosen
-
-
-def _is_timed_on_both(change: KernelChange) -> bool:
-    return change.time.verdict not in ("new", "gone", "unknown")
 
 
 def stable_verdicts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf, isfinite
 from statistics import fmean, median
 from typing import NamedTuple
@@ -32,6 +32,11 @@ class KernelKey(Struct, frozen=True):
     ranges: tuple[str, ...]
     grid: Dim3 | None
     block: Dim3 | None
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Return what sorts kernels the same way whatever the order of their launches."""
+        return self.name, self.ranges, self.grid or (), self.block or ()
 
 
 class RunTimes(Struct, frozen=True):
@@ -137,24 +142,24 @@ ALL_KNOWN = Known()
 def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, Known]:
     """Return both sides. Ranges or launch configurations that only one of them recorded distinguish no kernels."""
     ours, theirs = ([kernel for run in runs for kernel in run.session.kernels] for runs in (base, new))
-    known = ALL_KNOWN
-    if ours and theirs:
-        known = Known(
-            ranges=_any_ranges(ours) == _any_ranges(theirs),
-            configurations=_any_configuration(ours) == _any_configuration(theirs),
-        )
+    known = Known(
+        ranges=_agree(ours, theirs, lambda kernel: bool(kernel.ranges)),
+        configurations=_agree(ours, theirs, lambda kernel: kernel.grid is not None or kernel.block is not None),
+    )
     return side_of(base, known), side_of(new, known), known
+
+
+def _agree(base: Sequence[KernelProfile], new: Sequence[KernelProfile], has: Callable[[KernelProfile], bool]) -> bool:
+    """Return whether both sides recorded something or neither did; a side without kernels agrees."""
+    return not base or not new or any(map(has, base)) == any(map(has, new))
 
 
 def side_of(runs: Sequence[Run], known: Known = ALL_KNOWN) -> Side:
     """Return a side from its runs; equal launches of a run are one kernel."""
     groups: defaultdict[KernelKey, list[tuple[int, KernelProfile]]] = defaultdict(list)
-    keys: dict[tuple[str, tuple[str, ...], Dim3 | None, Dim3 | None], KernelKey] = {}
     for number, run in enumerate(runs):
         for kernel in run.session.kernels:
-            parts = kernel.demangled, kernel.ranges, kernel.grid, kernel.block
-            key = keys.get(parts) or keys.setdefault(parts, _key(kernel, known))
-            groups[key].append((number, kernel))
+            groups[_key(kernel, known)].append((number, kernel))
     lanes = _lanes(runs)
     kernels = [_side_kernel(key, members, lanes) for key, members in groups.items()]
     kernels.sort(key=lambda kernel: -(kernel.total_s or 0.0))
@@ -172,14 +177,6 @@ def run_time_s(session: Session) -> float | None:
     return sum(time for time in known if time is not None) + (excluded_s or 0.0)
 
 
-def _any_ranges(kernels: Sequence[KernelProfile]) -> bool:
-    return any(kernel.ranges for kernel in kernels)
-
-
-def _any_configuration(kernels: Sequence[KernelProfile]) -> bool:
-    return any(kernel.grid is not None or kernel.block is not None for kernel in kernels)
-
-
 def _key(kernel: KernelProfile, known: Known) -> KernelKey:
     return KernelKey(
         name=kernel_key(kernel.demangled),
@@ -193,13 +190,9 @@ _Lane = tuple[int, "int | None", int]
 """A run, and the rank and the GPU in it."""
 
 
-def _lane(number: int, kernel: KernelProfile) -> _Lane:
-    return number, kernel.rank, kernel.device
-
-
 def _lanes(runs: Sequence[Run]) -> dict[_Lane, int]:
     """Return the numbers of what counts as a run: each rank and each GPU of each of them."""
-    lanes = {_lane(number, kernel) for number, run in enumerate(runs) for kernel in run.session.kernels}
+    lanes = {(number, kernel.rank, kernel.device) for number, run in enumerate(runs) for kernel in run.session.kernels}
     ordered = sorted(lanes, key=lambda lane: (lane[0], -1 if lane[1] is None else lane[1], lane[2]))
     return {lane: number for number, lane in enumerate(ordered)}
 
@@ -209,7 +202,7 @@ def _side_kernel(
 ) -> SideKernel:
     by_lane: defaultdict[int, list[KernelProfile]] = defaultdict(list)
     for number, kernel in members:
-        by_lane[lanes[_lane(number, kernel)]].append(kernel)
+        by_lane[lanes[number, kernel.rank, kernel.device]].append(kernel)
     run, representative = _representative(members)
     kernels = [kernel for _, kernel in members]
     runs = frozenset(number for number, _ in members)
@@ -219,7 +212,7 @@ def _side_kernel(
         representative=representative,
         profiles=tuple(kernels),
         times=tuple(_run_times(lane, by_lane[lane]) for lane in sorted(by_lane)),
-        counts=_counts(representative, kernels),
+        counts={count.name: count for count in spanning(_finite(representative), map(_finite, kernels))},
         runs=runs,
         launches=sum(kernel.launches for kernel in kernels) / len(runs),
         total_s=_total_s(members),
@@ -288,11 +281,6 @@ def _launches(kernel: KernelProfile) -> tuple[tuple[float, ...], tuple[float, ..
     kept = [place for place, duration in enumerate(durations) if _is_time(duration)]
     all_clocks = len(clocks) == len(durations) and all(_is_time(clock) and clock for clock in clocks)
     return tuple(durations[place] for place in kept), tuple(clocks[place] for place in kept) if all_clocks else ()
-
-
-def _counts(representative: KernelProfile, kernels: Sequence[KernelProfile]) -> dict[str, LaunchCount]:
-    counts = spanning(_finite(representative), map(_finite, kernels))
-    return {count.name: count for count in counts}
 
 
 def _finite(kernel: KernelProfile) -> list[LaunchCount]:

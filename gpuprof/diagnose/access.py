@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gpuprof.diagnose.case import (
     EXECUTED,
     MEMORY_STALLS,
+    SHARED_STALLS,
     WAVEFRONTS,
     WELL_USED,
     Case,
-    opcode_of,
+    summed,
 )
 from gpuprof.diagnose.coalescing import asks_for_wide_accesses
 from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, LAUNCH, Saving
-from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, LOW, Cause, Rule, Threshold, finding, percent
+from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, LOW, Cause, Rule, Threshold, amounts_of, finding, percent
 from gpuprof.diagnose.traffic import (
     CONFLICT_SHARE,
     GLOBAL_SECTORS,
@@ -42,11 +42,8 @@ from gpuprof.diagnose.traffic import (
 )  # fmt: skip
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount, CaseName, Cases
+from gpuprof.model.findings import MAIN, Amount, CaseName, Cases
 from gpuprof.model.session import Evidence, Finding
-
-if TYPE_CHECKING:
-    from gpuprof.diagnose.by_code import ConflictPlace
 
 CONFLICTS = percent("conflicts", 5.0)
 CONFLICTS_A_WARP = Threshold("conflicts-per-warp", 1.0, "wavefront/warp")
@@ -58,41 +55,26 @@ ATOMICS = percent("atomic-units-busy", 30.0)
 _WAVES = "memory_l1_wavefronts_shared"
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 _WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
-_PASSES_BY_KIND = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
-_KINDS = ("load", "store")
-_SASS_UNITS = ("sm", "smsp")
+_PASSES_OF_KINDS = {
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": "load-wavefronts",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": "store-wavefronts",
+}
 _SASS_CONFLICTS = "{}__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared{}.sum"
 _SASS_PASSES = "{}__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared.sum"
 _SASS_KINDS = ("ld", "ldsm", "ldgsts", "st", "stsm", "atom", "red")
-_COUNTED_BY = (
-    ((SHARED_CONFLICTS,), (SHARED_PASSES,)),
-    (SHARED_CONFLICTS_BY_KIND, _PASSES_BY_KIND),
+_COUNTED_BY: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...] = (
+    ({SHARED_CONFLICTS: "conflict-wavefronts-by-hardware"}, {SHARED_PASSES: "wavefronts"}),
+    (SHARED_CONFLICTS_BY_KIND, _PASSES_OF_KINDS),
     *(
-        (names, (_SASS_PASSES.format(unit),))
-        for unit in _SASS_UNITS
-        for names in (
-            (_SASS_CONFLICTS.format(unit, ""),),
-            tuple(_SASS_CONFLICTS.format(unit, f"_op_{kind}") for kind in _SASS_KINDS),
+        (roles, {_SASS_PASSES.format(unit): "wavefronts"})
+        for unit in ("sm", "smsp")
+        for roles in (
+            {_SASS_CONFLICTS.format(unit, ""): "conflict-wavefronts"},
+            {_SASS_CONFLICTS.format(unit, f"_op_{kind}"): f"conflict-wavefronts-{kind}" for kind in _SASS_KINDS},
         )
     ),
 )
-"""Counters of conflicts and of all passes, in order of preference."""
-_WAVE_ROLES = {
-    _WAVES_EXCESS: "conflict-wavefronts",
-    _WAVES_IDEAL: "ideal-wavefronts",
-    _WAVES: "wavefronts",
-    SHARED_CONFLICTS: "conflict-wavefronts-by-hardware",
-    SHARED_PASSES: "wavefronts",
-    **{name: f"{kind}-conflict-wavefronts" for name, kind in zip(SHARED_CONFLICTS_BY_KIND, _KINDS, strict=True)},
-    **{name: f"{kind}-wavefronts" for name, kind in zip(_PASSES_BY_KIND, _KINDS, strict=True)},
-    **{
-        _SASS_CONFLICTS.format(unit, f"_op_{kind}"): f"conflict-wavefronts-{kind}"
-        for unit in _SASS_UNITS
-        for kind in _SASS_KINDS
-    },
-    **{_SASS_CONFLICTS.format(unit, ""): "conflict-wavefronts" for unit in _SASS_UNITS},
-    **{_SASS_PASSES.format(unit): "wavefronts" for unit in _SASS_UNITS},
-}
+"""Counters of conflicts and of all passes with their roles, in order of preference."""
 
 
 class _Conflicts(Struct, frozen=True):
@@ -101,119 +83,91 @@ class _Conflicts(Struct, frozen=True):
     excess: float
     total: float | None
     evidence: tuple[Evidence, ...]
+    confidence: Confidence = "inferred"
     kind: CaseName = "wavefronts"
 
 
-def _counted_conflicts(case: Case) -> tuple[_Conflicts, Confidence] | None:
+def _counted_conflicts(case: Case) -> _Conflicts | None:
     """Return what instrumentation counts, else what the hardware counts, whose conflicts can have other causes, too."""
     total, excess, ideal = case.number(_WAVES), case.number(_WAVES_EXCESS), case.number(_WAVES_IDEAL)
     if excess is None and total is not None and ideal is not None:
         excess = total - ideal
     if total is not None and excess is not None:
-        return _Conflicts(excess, total, _waves(case, _WAVES_EXCESS, _WAVES_IDEAL, _WAVES)), "measured"
+        roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES_IDEAL: "ideal-wavefronts", _WAVES: "wavefronts"}
+        return _Conflicts(excess, total, case.metrics_as(roles, "wavefront"), "measured")
     for conflicts, passes in _COUNTED_BY:
-        if not case.can_have(conflicts):
-            continue
         excess = case.total(conflicts)
         if not excess:
             # Some leave out what others count, such as matrix loads.
             continue
         # Passes of loads alone are not those of all accesses whose conflicts were counted.
-        total = case.total(passes) if None not in map(case.number, passes) else case.number(SHARED_PASSES)
-        one_way = _conflicts_one_way(case) if total is None and conflicts == SHARED_CONFLICTS_BY_KIND else None
-        return one_way or _Conflicts(excess, total, _waves(case, *conflicts, *passes)), "inferred"
+        total = case.total(passes, of_all=True) or case.number(SHARED_PASSES)
+        one_way = _conflicts_one_way(case) if total is None and conflicts is SHARED_CONFLICTS_BY_KIND else None
+        return one_way or _Conflicts(excess, total, case.metrics_as({**conflicts, **passes}, "wavefront"))
     return None
 
 
 def _conflicts_one_way(case: Case) -> _Conflicts | None:
     """Return the conflicts of loads or of stores, of whose wavefronts both were counted, where any are conflicts."""
-    for kind, *names in zip(_KINDS, SHARED_CONFLICTS_BY_KIND, _PASSES_BY_KIND, strict=True):
-        excess, total = map(case.number, names)
+    for (conflicts, role), (passes, kind) in zip(
+        SHARED_CONFLICTS_BY_KIND.items(), _PASSES_OF_KINDS.items(), strict=True
+    ):
+        excess, total = case.number(conflicts), case.number(passes)
         if excess and total and excess <= total:
-            return _Conflicts(excess, total, _waves(case, *names), kind=f"{kind}-wavefronts")
+            return _Conflicts(excess, total, case.metrics_as({conflicts: role, passes: kind}, "wavefront"), kind=kind)
     return None
 
 
-def _waves(case: Case, *names: str) -> tuple[Evidence, ...]:
-    return tuple(item for name in names for item in case.metric(name, _WAVE_ROLES[name], "wavefront"))
-
-
-def _place_by_code(case: Case, saving: Saving | None) -> ConflictPlace | None:
-    """Return the line of the conflicts by the code, where they are worth it and no instruction's were counted."""
-    conflicts = case.number(SHARED_CONFLICTS)
-    if not conflicts or saving is None or saving.fraction < LOW:
-        return None
-    if any(name in item.counts for item in case.code for name in (_WAVES_EXCESS, _WAVES)):
-        return None
-    from gpuprof.diagnose.by_code import conflicts_by_code
-
-    return conflicts_by_code(case, conflicts)
-
-
 def _bank_conflicts(case: Case) -> Iterator[Finding]:
-    counted = _counted_conflicts(case)
-    if counted is None:
+    conflicts = _counted_conflicts(case)
+    if conflicts is None:
         return
-    conflicts, confidence = counted
     excess, total = conflicts.excess, conflicts.total
-    warps = case.warps
-    if total is None and warps and excess / warps >= CONFLICTS_A_WARP.value:
-        yield _conflicts_per_warp(case, conflicts, warps, confidence)
-    if not total or not excess or 100 * excess / total < CONFLICTS.value:
-        return
-    fraction = min(1.0, excess / total)
-    times = (Amount("times", total / (total - excess)),) if total > excess else ()
-    yield _conflict_finding(
-        case,
-        Cases(headline=(conflicts.kind, counts_case(total)), why=("times" if times else "main",)),
-        (Amount("share", fraction, "fraction"), Amount("excess", excess), Amount("total", total), *times),
-        confidence,
-        _without_conflicts(case, fraction, excess),
-        (*conflicts.evidence, Evidence("", 100 * fraction, "%", threshold=CONFLICTS.value, role=CONFLICT_SHARE)),
-    )
+    saving = None
+    if total is None:
+        per_warp = excess / case.warps if case.warps else 0.0
+        if per_warp < CONFLICTS_A_WARP.value:
+            return
+        cases, amounts = _conflicts_of_kinds(case, conflicts)
+        evidence = CONFLICTS_A_WARP.evidence(per_warp)
+    else:
+        fraction = min(1.0, excess / total) if total else 0.0
+        if not CONFLICTS.is_reached(fraction):
+            return
+        times = total / (total - excess) if total > excess else None
+        headline = (conflicts.kind, counts_case(total))
+        cases = Cases(headline=headline, why=MAIN if times is None else ("times",))
+        amounts = (*amounts_of(share=fraction), *amounts_of("", excess=excess, total=total, times=times))
+        evidence = CONFLICTS.evidence(100 * fraction, CONFLICT_SHARE)
+        saving = _without_conflicts(case, fraction, excess)
+    place = case.place_of(_WAVES_EXCESS, _WAVES)
+    by_code: tuple[Evidence, ...] = ()
+    by_hardware = case.number(SHARED_CONFLICTS)
+    if place is None and by_hardware and saving is not None and saving.fraction >= LOW:
+        from gpuprof.diagnose.by_code import conflicts_by_code
 
-
-def _conflicts_per_warp(case: Case, conflicts: _Conflicts, warps: float, confidence: Confidence) -> Finding:
-    """Return the conflicts of a warp, those of loads and of stores apart if both have some."""
-    per_warp = conflicts.excess / warps
-    loads, stores = (case.number(name) or 0.0 for name in SHARED_CONFLICTS_BY_KIND)
-    kinds = (Amount("loads", loads / warps), Amount("stores", stores / warps))
-    is_of_both = bool(loads and stores) and loads + stores == conflicts.excess
-    limit = CONFLICTS_A_WARP
-    return _conflict_finding(
-        case,
-        Cases(headline=("per-warp", "by-kind", "no-total") if is_of_both else ("per-warp", "no-total")),
-        (Amount("per_warp", per_warp), *(kinds if is_of_both else ())),
-        confidence,
-        None,
-        (*conflicts.evidence, Evidence("", per_warp, limit.unit, threshold=limit.value, role=limit.name)),
-    )
-
-
-def _conflict_finding(
-    case: Case,
-    cases: Cases,
-    amounts: tuple[Amount, ...],
-    confidence: Confidence,
-    saving: Saving | None,
-    evidence: tuple[Evidence, ...],
-) -> Finding:
-    by_code = _place_by_code(case, saving)
-    return finding(
+        place, by_code = conflicts_by_code(case, by_hardware)
+    yield finding(
         case,
         cases,
         amounts=amounts,
         subject="shared",
-        confidence=confidence,
+        confidence=conflicts.confidence,
         saving=saving,
-        evidence=(
-            *evidence,
-            *case.stall_evidence("short_scoreboard", None),
-            *case.stall_evidence("mio_throttle", None),
-            *((by_code.evidence,) if by_code is not None else ()),
-        ),
-        place=by_code.location if by_code is not None else case.place_of(_WAVES_EXCESS) or case.place_of(_WAVES),
+        evidence=(*conflicts.evidence, evidence, *case.stall_evidence(*SHARED_STALLS), *by_code),
+        place=place,
     )
+
+
+def _conflicts_of_kinds(case: Case, conflicts: _Conflicts) -> tuple[Cases, tuple[Amount, ...]]:
+    """Return the cases and amounts of the conflicts of a warp, those of loads and stores apart if both have some."""
+    warps = case.warps or 1
+    loads, stores = (case.number(name) or 0.0 for name in SHARED_CONFLICTS_BY_KIND)
+    amounts = amounts_of("", per_warp=conflicts.excess / warps)
+    if not loads or not stores or loads + stores != conflicts.excess:
+        return Cases(headline=("per-warp", "no-total")), amounts
+    kinds = amounts_of("", loads=loads / warps, stores=stores / warps)
+    return Cases(headline=("per-warp", "by-kind", "no-total")), (*amounts, *kinds)
 
 
 def _without_conflicts(case: Case, conflicts: float, excess: float) -> Saving:
@@ -222,10 +176,8 @@ def _without_conflicts(case: Case, conflicts: float, excess: float) -> Saving:
     A pass holds others up for the cycle that it takes, so that all that waits for conflicts waits while the pipe works.
     How busy it is by them the number of passes tells, too.
     """
-    shared, passes = case.number(SHARED_BUSY), case.number(WAVEFRONTS)
-    stays = None
-    if shared is not None:
-        stays = (max(passes, shared) if passes is not None else shared) - conflicts * shared
+    shared = case.number(SHARED_BUSY)
+    stays = max(case.number(WAVEFRONTS) or 0.0, shared) - conflicts * shared if shared is not None else None
     busy = while_active(case, shared / 100 if shared is not None else l1_speed(case))
     held_up = conflicts * (min(1.0, busy / WELL_USED) if busy is not None else 1.0)
     counted = while_active(case, cycles_of_passes(case, excess)) if shared is None else None
@@ -238,7 +190,6 @@ _LEVELS = ("l2", "dram")
 _GLOBAL = tuple(map(GLOBAL_SECTORS.format, ("ld", "st")))
 _LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
 _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
-_EXECUTED = "smsp__inst_executed.sum"
 _ALL_REGISTERS = 255
 _MOST_WARPS = 32
 """Of a block, on every architecture."""
@@ -246,24 +197,24 @@ _MOST_WARPS = 32
 
 def _spill(case: Case) -> Iterator[Finding]:
     local = _local_share(case)
-    if local is None or 100 * local.share < SPILL.value:
+    if local is None or not SPILL.is_reached(local.share):
         return
     registers = case.kernel.registers_per_thread
     ceiling = _register_ceiling(case)
     threads = case.threads_per_block if ceiling < _ALL_REGISTERS else None
     full = registers is not None and registers >= ceiling
-    amounts = {"registers": registers, "most_registers": ceiling, "threads": threads}
+    action = "smaller-blocks" if threads is not None else "lower-pressure"
     yield finding(
         case,
         Cases(
             headline=(local.what,),
             why=("all-registers" if full else "local-arrays", "through-l1"),
-            action=(_spill_action(ceiling) if full else "keep-arrays",),
+            action=(action if full else "keep-arrays",),
             advice=("smaller-blocks" if threads is not None else "raise-cap", "shorter-ranges"),
         ),
         amounts=(
-            Amount("share", local.share, "fraction"),
-            *(Amount(name, value) for name, value in amounts.items() if value is not None),
+            *amounts_of(share=local.share),
+            *amounts_of("", registers=registers, most_registers=ceiling, threads=threads),
         ),
         subject="local",
         # A share of accesses is no cost if neither busy units nor stalls are known.
@@ -271,15 +222,11 @@ def _spill(case: Case) -> Iterator[Finding]:
         saving=_without_local(case, local),
         evidence=(
             *local.evidence,
-            Evidence("", 100 * local.share, "%", threshold=SPILL.value, role=f"share-of-{local.what}"),
+            SPILL.evidence(100 * local.share, f"share-of-{local.what}"),
             *case.metric("launch__registers_per_thread", "registers-per-thread", "register"),
         ),
         place=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
     )
-
-
-def _spill_action(ceiling: float) -> CaseName:
-    return "smaller-blocks" if ceiling < _ALL_REGISTERS else "lower-pressure"
 
 
 def _without_local(case: Case, local: _Local) -> Saving:
@@ -290,10 +237,9 @@ def _without_local(case: Case, local: _Local) -> Saving:
     goes if it is found in the caches as often as other data.
     """
     reach = local_bytes_past_l1(case)
-    known = {level: moved for level in _LEVELS if (moved := bytes_of(case, level))} if reach is not None else {}
-    shares = {level: min(1.0, (reach or 0.0) / moved) for level, moved in known.items()}
-    executed, mine = case.number(_EXECUTED), [case.number(name) for name in _LOCAL_INSTRUCTIONS]
-    counted = sum(count for count in mine if count is not None) if None not in mine else None
+    moved = {level: bytes_of(case, level) for level in _LEVELS}
+    shares = {level: min(1.0, reach / all_of) for level, all_of in moved.items() if all_of and reach is not None}
+    executed, counted = case.number("smsp__inst_executed.sum"), case.total(_LOCAL_INSTRUCTIONS, of_all=True)
     issued = 1.0 - min(1.0, counted / executed) if executed and counted is not None else 0.0
     freed = {"l1": 0.0, "lsu": 0.0, ISSUE: issued}
     weight = explained(case, memory_busy(case), MEMORY_STALLS)
@@ -301,8 +247,7 @@ def _without_local(case: Case, local: _Local) -> Saving:
     def without(unknown: float, accesses: float) -> Saving:
         goes = {level: shares.get(level, unknown) for level in _LEVELS}
         keeps = {**freed, **{level: 1.0 - share for level, share in goes.items()}}
-        largest = max(accesses, *goes.values())
-        return capped(case, case.saving(keeps), largest, weight)
+        return capped(case, case.saving(keeps), max(accesses, *goes.values()), weight)
 
     bound = without(1.0, local.share if local.whole else 1.0)
     saving = bound.if_held(
@@ -344,89 +289,74 @@ def _local_share(case: Case) -> _Local | None:
 
     Where loads or stores were not counted, nothing is known of them.
     """
-    for local_metrics, global_metrics, what, unit in (
-        (LOCAL_SECTORS, _GLOBAL, "sectors", "sector"),
-        (_LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS, "instructions", "instruction"),
+    for what, local_metrics, global_metrics in (
+        ("sector", LOCAL_SECTORS, _GLOBAL),
+        ("instruction", _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS),
     ):
-        if not case.can_have(local_metrics):
-            continue
-        pairs = {
-            local: (mine, rest)
-            for local, other in zip(local_metrics, global_metrics, strict=True)
-            if (mine := case.number(local)) is not None and (rest := case.number(other)) is not None
-        }
-        mine, every = sum(local for local, _ in pairs.values()), sum(map(sum, pairs.values()))
+        local = every = 0.0
+        evidence: list[Evidence] = []
+        for kind, mine, other in zip(("loads", "stores"), local_metrics, global_metrics, strict=True):
+            both = case.total((mine, other), of_all=True)
+            if both is not None:
+                local += case.number(mine) or 0.0
+                every += both
+                evidence += case.metric(mine, f"local-{kind}", what)
         if every > 0:
-            evidence = tuple(item for name in pairs for item in case.metric(name, _local_role(name), unit))
-            whole = len(pairs) == len(local_metrics)
-            return _Local(share=mine / every, what=what, evidence=evidence, whole=whole)
+            return _Local(local / every, f"{what}s", tuple(evidence), whole=len(evidence) == len(local_metrics))
     return None
-
-
-def _local_role(name: str) -> str:
-    return "local-loads" if "ld" in name or "load" in name else "local-stores"
 
 
 def _register_ceiling(case: Case) -> float:
     """Return the most registers that a thread of this block size can have: the ISA's limit, or the block's share."""
-    limits = case.recorded.hardware.arch.limits
-    block = case.kernel.block
-    if block is None or "registers_per_sm" not in limits:
+    registers = case.arch.limits.get("registers_per_sm")
+    if case.threads_per_block is None or registers is None:
         return _ALL_REGISTERS
-    threads = block[0] * block[1] * block[2]
-    share = limits["registers_per_sm"].value / max(1, threads) // 8 * 8
+    share = registers.value / max(1, case.threads_per_block) // 8 * 8
     return min(_ALL_REGISTERS, share) if share >= 16 else _ALL_REGISTERS
 
 
 _WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16, ".256": 32}
-_NARROW_BYTES = 2
-
-
 _GLOBAL_ACCESS = ("LDG.", "STG.", "LDGSTS.", "LD.", "ST.")
 
 
-def global_widths(histogram: Mapping[str | int, float]) -> dict[int, float]:
-    """Return warp instructions of global loads and stores by bytes a thread, from an opcode histogram."""
-    widths: dict[int, float] = {}
-    for opcode, count in histogram.items():
-        width = width_of(str(opcode))
-        if width:
-            widths[width] = widths.get(width, 0.0) + count
+def global_widths(opcodes: Mapping[str, float]) -> dict[int, float]:
+    """Return warp instructions of global loads and stores by bytes a thread, from those by opcode."""
+    widths = summed((width_of(opcode), count) for opcode, count in opcodes.items())
+    widths.pop(0, None)
     return widths
 
 
-def width_of(sass: str) -> int:
+def width_of(opcode: str) -> int:
     """Return the bytes a thread that a global load or store moves; 0 for other instructions."""
-    name = f"{opcode_of(sass)}."
+    name = f"{opcode}."
     if not name.startswith(_GLOBAL_ACCESS):
         return 0
     return next((size for mark, size in _WIDTHS.items() if mark in name), 4)
 
 
 def _narrow(case: Case) -> Iterator[Finding]:
-    widths = global_widths(case.recorded.launch.metrics.instances(WARP_OPCODES) or {})
+    widths = global_widths(case.opcodes())
     total = sum(widths.values())
     if not total:
         return
-    narrow = sum(count for size, count in widths.items() if size <= _NARROW_BYTES) / total
-    four_bytes = sum(count for size, count in widths.items() if size <= 4) / total
-    throttled = case.stall("lg_throttle")
-    pressed = 100 * throttled >= NARROW_PRESSURE.value
-    if 100 * narrow < NARROW.value and not (100 * four_bytes >= NARROW.value and pressed):
+    narrow, four_bytes = (sum(count for width, count in widths.items() if width <= most) / total for most in (2, 4))
+    size, share = (2, narrow) if NARROW.is_reached(narrow) else (4, four_bytes)
+    pressed = NARROW_PRESSURE.is_reached(case.stall("lg_throttle"))
+    if not NARROW.is_reached(share) or (size == 4 and not pressed):
         return
-    size = _NARROW_BYTES if 100 * narrow >= NARROW.value else 4
-    share = narrow if size == _NARROW_BYTES else four_bytes
+    # 16 bytes a thread spare most of the narrow accesses.
+    spared = sum(count * (1 - width / 16) for width, count in widths.items() if width <= size) / total
     pipe = case.pipe("lsu")
     yield finding(
         case,
-        amounts=(Amount("share", share, "fraction"), Amount("size", size, "B")),
+        amounts=(*amounts_of(share=share), *amounts_of("B", size=size)),
         subject="global",
         confidence="inferred",
-        saving=_widened(case, _spared(widths, size)) if case.stalls or pipe is not None else None,
+        saving=_widened(case, spared) if case.stalls or pipe is not None else None,
         evidence=(
-            Evidence(WARP_OPCODES, 100 * share, "%", threshold=NARROW.value, role=f"at-most-{size}-bytes"),
-            *case.stall_evidence("lg_throttle", NARROW_PRESSURE.value),
-            *((case.pipe_evidence("lsu"),) if pipe is not None else ()),
+            NARROW.evidence(100 * share, f"at-most-{size}-bytes", metric=WARP_OPCODES),
+            *case.stall_evidence("lg_throttle", threshold=NARROW_PRESSURE.value),
+            *case.pipe_evidence("lsu"),
         ),
         place=case.place(
             lambda instruction: instruction.counts.get(EXECUTED, 0.0),
@@ -448,41 +378,31 @@ def _widened(case: Case, gone: float) -> Saving:
     return bound.if_held(min(accesses, most), "same-address-arithmetic")
 
 
-def _spared(widths: Mapping[int, float], size: int) -> float:
-    """Return the share of the accesses that 16 bytes a thread spare of those of `size` bytes and less."""
-    return sum(count * (1 - width / 16) for width, count in widths.items() if width <= size) / sum(widths.values())
-
-
 _L2_ATOMICS = (
     "lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed",
     "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed",
 )
 """One hot address loads one slice of L2, which only the maximum over the slices shows."""
-_SHARED_ATOMICS = (SHARED_ATOMICS,)
 
 
 def _atomics(case: Case) -> Iterator[Finding]:
-    for names, unit, starts in (
-        (_L2_ATOMICS, "l2", ("ATOMG", "RED.", "REDG", "ATOM.")),
-        (_SHARED_ATOMICS, "shared", ("ATOMS",)),
+    for unit, names, opcodes in (
+        ("l2", _L2_ATOMICS, ("ATOMG", "RED.", "REDG", "ATOM.")),
+        ("shared", (SHARED_ATOMICS,), ("ATOMS",)),
     ):
-        name = next((name for name in names if case.number(name) is not None), None)
-        busy = case.number(name) if name is not None else None
-        if name is None or busy is None or busy < ATOMICS.value:
+        name, busy = case.first_of(names), case.number(*names)
+        if busy is None or busy < ATOMICS.value:
             continue
         fraction = min(1.0, busy / 100)
         yield finding(
             case,
             Cases(headline=(unit,)),
-            amounts=(Amount("busy", fraction, "fraction"),),
+            amounts=amounts_of(busy=fraction),
             subject=unit,
             confidence="measured",
             saving=_without_atomics(case, fraction),
-            evidence=(
-                *case.metric(name, f"{unit}-busy", "%", ATOMICS.value),
-                *(item for reason in _ATOMIC_STALLS for item in case.stall_evidence(reason, None)),
-            ),
-            place=case.place_of_opcode(*starts),
+            evidence=(ATOMICS.evidence(busy, f"{unit}-busy", metric=name), *case.stall_evidence(*_ATOMIC_STALLS)),
+            place=case.place_of_opcode(*opcodes),
         )
 
 
@@ -495,8 +415,8 @@ def _without_atomics(case: Case, busy: float) -> Saving:
     A loop of compare-and-swap does its arithmetic again under contention, so that this goes as well. Where waits were
     not collected, the busy time of the unit is what is known to go.
     """
-    opcodes = case.recorded.launch.metrics.instances(WARP_OPCODES)
-    loops = not opcodes or any(".CAS" in str(opcode) for opcode in opcodes)
+    opcodes = case.opcodes()
+    loops = not opcodes or any(".CAS" in opcode for opcode in opcodes)
     gone = [unit for unit in case.needs if unit not in ("dram", LAUNCH)] if loops else ["l2", "l1", "lsu"]
     bound, waits = case.saving(dict.fromkeys(gone, 0.0)), explained(case, busy, _ATOMIC_STALLS)
     if not case.stalls:
@@ -536,7 +456,7 @@ RULES = (
         kind="defect",
         thresholds=(ATOMICS,),
         check=_atomics,
-        metrics=(*_L2_ATOMICS, *_SHARED_ATOMICS),
+        metrics=(*_L2_ATOMICS, SHARED_ATOMICS),
         place=AT_MEMORY,
     ),
 )

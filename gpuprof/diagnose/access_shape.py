@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from gpuprof.diagnose.case import EXECUTED, Case
-from gpuprof.diagnose.rule import Threshold, percent
+from gpuprof.diagnose.case import EXECUTED
+from gpuprof.diagnose.rule import Threshold, context, percent
 from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
 from gpuprof.model.findings import Cases
 from gpuprof.model.recorded import ProfiledInstruction
@@ -22,17 +20,12 @@ WIDE = Threshold("neighbouring-words", 16, "B")
 LINE = Threshold("structure-stride", 128, "B")
 SHIFTED = percent("misaligned", 20.0)
 MOST = percent("one-pattern", 50.0)
-CASES_OF_SHAPES: Mapping[ShapeName, Cases] = MappingProxyType(
-    {
-        "neighbours": Cases(why=("neighbours",), action=("wide",), advice=("neighbours",)),
-        "structure": Cases(why=("structure",), action=("structure",), advice=("structure",)),
-        "stride": Cases(why=("stride",), action=("consecutive",), advice=("consecutive", "not-wider")),
-        "scatter": Cases(why=("scatter",), action=("scatter",), advice=("scatter",)),
-        "misaligned": Cases(why=("misaligned",), action=("align",), advice=("align",)),
-        "partial": Cases(why=("partial",), action=("partial",), advice=("partial",)),
-    }
-)
-"""Why accesses of each shape move too much, what to change, and how: cases of the wording of uncoalesced-global."""
+
+
+def cases_of_shape(name: ShapeName) -> Cases:
+    """Return why accesses of a shape move too much, what to change, and how, in the wording of uncoalesced-global."""
+    advice = (name, "not-wider") if name == "stride" else (name,)
+    return Cases(why=(name,), action=(name,), advice=advice)
 
 
 class LaneShape(Struct, frozen=True):
@@ -50,62 +43,20 @@ class LaneShape(Struct, frozen=True):
     step: int | None = None
 
 
-class ExcessShape(Struct, frozen=True):
-    """The shape that causes most excess sectors of a kernel, as its worst instruction has it.
+class FoundShape(Struct, frozen=True):
+    """The shape of the accesses that cause most excess sectors, what tells it, and the line of most of them."""
 
-    `share` of the excess is of this shape; `sectors` and `needed` are those of a request of that instruction.
-    `location` is the line that most of it comes from.
-    """
-
-    lanes: LaneShape
-    share: float
-    sectors: float
-    needed: float
+    name: ShapeName
+    evidence: tuple[Evidence, ...]
     location: Location | None
 
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """Return what tells the shape; the value held against the sectors of a request is what it needs."""
-        share = Evidence("", 100 * self.share, "%", threshold=MOST.value, role="share-of-pattern")
-        return (_sectors_of_request(self.sectors, self.needed), *_of_lanes(self.lanes), share)
 
-
-class CodeShape(Struct, frozen=True):
-    """The shape of the only accesses that can cause most of the excess, by the code: it was not counted where it is.
-
-    `instructions` are how many have it, each of them one of `accesses`: "loads", "stores". `share`: how much of the
-    excess no other access can cause; None where that is not counted either, and no other can have any but at edges.
-    """
-
-    lanes: LaneShape
-    instructions: int
-    accesses: str
-    share: float | None
-    location: Location | None
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """Return what tells the shape, as the code has it."""
-        role = f"{self.accesses}-of-pattern"
-        count = Evidence("", float(self.instructions), "instruction", threshold=None, role=role)
-        lanes = (replace(item, role=f"{item.role}-by-code") for item in _of_lanes(self.lanes))
-        if self.share is None:
-            return (count, *lanes)
-        share = Evidence("", 100 * self.share, "%", threshold=MOST.value, role="share-of-pattern-by-code")
-        return (count, *lanes, share)
-
-
-def _of_lanes(lanes: LaneShape) -> Iterator[Evidence]:
-    """Return how lanes touch memory, as far as it is known."""
-    items = (
-        (lanes.width_bytes, "B", "access-bytes"),
-        (lanes.apart, "B", "lane-stride"),
-        (lanes.beside if lanes.beside > 1 else None, "word", "adjacent-words"),
-        (lanes.step, "B", "loop-step"),
-    )
-    for value, unit, role in items:
-        if value is not None:
-            yield Evidence("", float(value), unit, threshold=None, role=role)
+def lane_evidence(lanes: LaneShape, how: str = "") -> Iterator[Evidence]:
+    """Yield how lanes touch memory, as far as it is known; the roles end with `how`."""
+    yield from context(f"access-bytes{how}", lanes.width_bytes, "B")
+    yield from context(f"lane-stride{how}", lanes.apart, "B")
+    yield from context(f"adjacent-words{how}", lanes.beside if lanes.beside > 1 else None, "word")
+    yield from context(f"loop-step{how}", lanes.step, "B")
 
 
 def worst_of(items: Sequence[ProfiledInstruction]) -> ProfiledInstruction:
@@ -113,17 +64,8 @@ def worst_of(items: Sequence[ProfiledInstruction]) -> ProfiledInstruction:
     return max(items, key=lambda item: item.counts.get(EXCESS_SECTORS, 0.0))
 
 
-def of_request(item: ProfiledInstruction) -> tuple[float, float]:
-    """Return the sectors of a request, and those that it needs."""
+def request_evidence(item: ProfiledInstruction) -> Evidence:
+    """Return the sectors of a request of an instruction, compared with those that it needs."""
     sectors, executed = item.counts.get(ALL_SECTORS, 0.0), item.counts[EXECUTED]
-    return sectors / executed, max(0.0, sectors - item.counts[EXCESS_SECTORS]) / executed
-
-
-def worst_request(case: Case) -> tuple[Evidence, ...]:
-    """Return what a request of the instruction with most excess takes, of which only the counts are known."""
-    counted = [item for item in case.code if item.counts.get(EXCESS_SECTORS) and item.counts.get(EXECUTED)]
-    return (_sectors_of_request(*of_request(worst_of(counted))),) if counted else ()
-
-
-def _sectors_of_request(sectors: float, needed: float) -> Evidence:
-    return Evidence("", sectors, "sector/request", threshold=needed, role="worst-request")
+    needed = max(0.0, sectors - item.counts[EXCESS_SECTORS]) / executed
+    return Evidence("", sectors / executed, "sector/request", needed, role="worst-request")

@@ -17,24 +17,25 @@ SCALAR_PIPES = (*INTEGER_PIPES, "fma", "fmalite", "fp16", "fp64", "xu")
 TENSOR_INPUTS = {"tensor.tf32": "TF32", "tensor.bf16": "BF16", "tensor.fp16": "FP16"}
 
 
-def opcodes_of(case: Case, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
-    """Return how often each opcode was executed, with its modifiers, by warps or as the histogram counts.
-
-    It is empty where that was not collected.
-    """
-    return case.opcodes(histogram)
-
-
 def opcode_counts(case: Case, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
-    """Return the same without modifiers: `IMAD.MOV` counts as `IMAD`."""
+    """Return how often each opcode was executed, without modifiers: `IMAD.MOV` counts as `IMAD`."""
     return summed((opcode.partition(".")[0], count) for opcode, count in case.opcodes(histogram).items())
 
 
-def share_of_opcodes(case: Case, starts: tuple[str, ...]) -> float:
-    """Return the share of the executed instructions whose opcodes begin so; 0 where they were not counted."""
-    opcodes = opcodes_of(case)
-    total = sum(opcodes.values())
-    return sum(count for name, count in opcodes.items() if name.startswith(starts)) / total if total else 0.0
+def executed(case: Case, *starts: str) -> float:
+    """Return how many instructions were executed whose opcodes begin so; 0 if they were not counted."""
+    return sum(count for name, count in case.opcodes().items() if name.startswith(starts))
+
+
+def share_of_opcodes(case: Case, *starts: str) -> float:
+    """Return the share of the executed instructions whose opcodes begin so; 0 if they were not counted."""
+    total = sum(case.opcodes().values())
+    return executed(case, *starts) / total if total else 0.0
+
+
+def rate_of(case: Case, path: str) -> float | None:
+    """Return the counted FLOP/s of a path; None if they were not counted."""
+    return next((work.flop_per_s for work in case.kernel.work if work.path == path), None)
 
 
 def fraction_of_peak(case: Case, path: str) -> float | None:
@@ -43,31 +44,35 @@ def fraction_of_peak(case: Case, path: str) -> float | None:
     Without both, what the operator asks for by its shapes, of the rated peak, where that is on this path for sure.
     """
     limit = case.recorded.at_clock.get(path)
-    rate = next((work.flop_per_s for work in case.kernel.work if work.path == path), None)
+    rate = rate_of(case, path)
     if limit is not None and rate is not None and limit.value > 0:
         return rate / limit.value
     return case.asked_work.get(path) if len(case.asked_work) == 1 else None
 
 
+def sm_cycles(case: Case) -> float | None:
+    """Return the cycles of all SMs in the time of a kernel; None if their number, the clock or the time is unknown."""
+    sms, clock_hz, duration_s = case.hardware.sm_count(), case.kernel.sm_clock_hz, case.kernel.duration_s
+    return sms * clock_hz * duration_s if sms and clock_hz and duration_s else None
+
+
 def fp64_over_fp32(case: Case) -> float | None:
     """Return the GPU's FP64 rate over its FP32 rate."""
-    rates = case.recorded.hardware.rates
+    rates = case.hardware.rates
     fp64, fp32 = rates.get(ComputeKey("fp64")), rates.get(ComputeKey("fp32"))
     return fp64.value / fp32.value if fp64 is not None and fp32 is not None and fp32.value else None
 
 
 def peak_evidence(case: Case, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
     """Return work of its peak as evidence, with the counter of its multiply-adds."""
-    recorded = case.recorded.launch.metrics
-    prefixes = (f"{unit}__sass_thread_inst_executed_op_{operation}_pred_on.sum" for unit in ("smsp", "sm"))
-    names = (f"{prefix}{suffix}" for prefix in prefixes for suffix in ("", ".per_cycle_elapsed"))
-    metric = next((counter for counter in names if recorded.number(counter) is not None), "")
-    if not metric and recorded.instances(THREAD_OPCODES):
+    prefixes = (f"{unit}__sass_thread_inst_executed_op_{operation.lower()}_pred_on.sum" for unit in ("smsp", "sm"))
+    metric = case.first_of(f"{prefix}{suffix}" for prefix in prefixes for suffix in ("", ".per_cycle_elapsed"))
+    role = "work-of-peak"
+    if not metric and case.opcodes(THREAD_OPCODES):
         metric = THREAD_OPCODES
     elif not metric and case.asked_work:
         role = "work-of-peak-by-shapes"
-        return Evidence("", 100 * fraction, "%", threshold=threshold, role=role, of=(name,))
-    return Evidence(metric, 100 * fraction, "%", threshold=threshold, role="work-of-peak", of=(name,))
+    return Evidence(metric, 100 * fraction, "%", threshold, role=role, of=(name,))
 
 
 class FloatingPoint(Struct, frozen=True):
@@ -90,22 +95,20 @@ class FloatingPoint(Struct, frozen=True):
 
 
 @lru_cache(maxsize=16)
-def _executed(operations: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _counters_of(operations: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what counts instructions of these operations, best first, each with its unit."""
     return tuple(
-        (unit, tuple(f"{prefix}__sass_thread_inst_executed_op_{name}_pred_on{suffix}" for name in operations))
+        (unit, tuple(f"{prefix}__sass_thread_inst_executed_op_{name.lower()}_pred_on{suffix}" for name in operations))
         for suffix, unit in ((".sum", "instruction"), (".sum.per_cycle_elapsed", "instruction/cycle"))
         for prefix in ("smsp", "sm")
     )
 
 
-def fused_and_alone(case: Case, fused: str, unfused: tuple[str, str]) -> FloatingPoint | None:
+def fused_and_alone(case: Case, fused: str, *unfused: str) -> FloatingPoint | None:
     """Return the instructions of a type from the counters; None if unknown."""
-    for unit, names in _executed((fused, *unfused)):
-        if not case.can_have(names):
-            continue
-        values = [value for value in map(case.number, names) if value is not None]
-        if len(values) == len(names):
-            metrics = {"fused_metric": names[0], "alone_metric": f"{names[1]} + {names[2]}"}
-            return FloatingPoint(values[0], sum(values[1:]), min(values[1:]), unit=unit, **metrics)
+    for unit, names in _counters_of((fused, *unfused)):
+        together, first, second = map(case.number, names)
+        if together is not None and first is not None and second is not None:
+            alone_metric = f"{names[1]} + {names[2]}"
+            return FloatingPoint(together, first + second, min(first, second), unit, names[0], alone_metric)
     return None

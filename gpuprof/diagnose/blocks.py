@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.diagnose.arithmetic import opcodes_of
 from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.launch import (
+    AT_WARPS,
     AVERAGE_SM,
     BUSIEST_SM,
     COVERED,
     FULL,
     FULL_WAVE,
-    FUSED,
     LATENCIES,
     SHORT,
     STARVED_ISSUE,
@@ -27,19 +26,22 @@ from gpuprof.diagnose.launch import (
     has_room,
     has_tail,
     idle_sms,
+    in_another_launch,
     is_held_by_blocks,
     is_short,
     is_tail,
     is_taken,
     is_under_a_wave,
+    others_cover,
     tail_share,
     theoretical_evidence,
+    without_idle,
 )
-from gpuprof.diagnose.needs import LAUNCH, LAUNCH_S
-from gpuprof.diagnose.rule import LOW, Rule, Threshold, TreePlace, cases_named, finding, percent
+from gpuprof.diagnose.needs import LAUNCH, LAUNCH_S, Saving
+from gpuprof.diagnose.rule import LOW, Findings, Rule, Threshold, amounts_of, cases_named, context, finding, percent
 from gpuprof.diagnose.traffic import late_share
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.findings import MAIN, Amount, Cases
 from gpuprof.model.occupancy import blocks_at_once, launch_resources, theoretical_occupancy
 from gpuprof.model.session import Evidence, Finding
 from gpuprof.units import WARP_THREADS
@@ -76,7 +78,7 @@ def lanes_of_block(case: Case) -> float | None:
 
 def leaves_lanes_empty(case: Case) -> bool:
     """Tell whether warps execute instructions for lanes that no thread fills."""
-    return 100 * (1.0 - _filled_lanes(case)) >= EMPTY_LANES.value
+    return EMPTY_LANES.is_reached(1.0 - _filled_lanes(case))
 
 
 def has_few_lanes(case: Case) -> bool:
@@ -95,13 +97,11 @@ def _filled_lanes(case: Case) -> float:
 
     Where the last warp executes less than the others, more lanes are active than a block fills on average.
     """
-    by_block = lanes_of_block(case)
-    if by_block is None:
-        return 1.0
+    by_block = lanes_of_block(case) or WARP_THREADS
     return min(1.0, max(by_block, case.number(*LANES) or 0.0) / WARP_THREADS)
 
 
-def _block_size(case: Case) -> Iterator[Finding]:
+def _block_size(case: Case) -> Findings:
     threads, warps = case.threads_per_block, case.warps_per_block
     if not threads or not warps:
         return
@@ -111,68 +111,47 @@ def _block_size(case: Case) -> Iterator[Finding]:
     missing = _with_more_warps(case) if capped else 0.0
     relieved = {unit: filled for unit in case.needs if unit not in NOT_OF_LANES} if empties else {}
     saving = case.saving(relieved).only_if("same-bytes-through-l2-and-dram")
-    change: tuple[str, ...] = ("multiple-of-32",)
-    if threads < WARP_THREADS or capped:
-        change = ("full-warps", "one-warp")
-    theoretical = case.kernel.occupancy.theoretical
-    held = blocks_at_once(case.recorded.launch.metrics, case.kernel.block, case.recorded.hardware.arch)
+    change = ("full-warps", "one-warp") if threads < WARP_THREADS or capped else ("multiple-of-32",)
+    occupancy = case.kernel.occupancy
+    held = blocks_at_once(case.metrics, case.kernel.block, case.arch)
+    confidence: Confidence = "inferred"
+    headline = why = ("lanes",) if empties else ()
+    if capped:
+        slots = "all-slots" if held is None else "slots"
+        headline = (*headline, f"and-{slots}" if empties else slots)
+        why = (*why, "slots")
+    else:
+        confidence = "measured" if case.busiest_need is not None else "guess"
     yield finding(
         case,
-        Cases(
-            headline=_size_headline(empties=empties, capped=capped, is_known=held is not None),
-            why=tuple(name for name, is_so in (("lanes", empties), ("slots", capped)) if is_so),
-            action=change[:1],
-            advice=change,
-        ),
+        Cases(headline=headline, why=why, action=change[:1], advice=change),
         amounts=(
-            Amount("threads", threads, "thread"),
-            Amount("lanes", threads / warps, "lane"),
-            Amount("warps", warps, "warp"),
-            *((Amount("blocks", held, "block"),) if held is not None else ()),
-            *((Amount("occupancy", theoretical, "fraction"),) if theoretical is not None else ()),
+            *amounts_of("thread", threads=threads),
+            *amounts_of("lane", lanes=threads / warps),
+            *amounts_of("warp", warps=warps),
+            *amounts_of("block", blocks=held),
+            *amounts_of(occupancy=occupancy.theoretical),
         ),
-        confidence=_certainty(case, capped=capped),
+        confidence=confidence,
         saving=saving.if_held(case.working_share * (1.0 - filled * (1.0 - missing)), _SAME_WARPS),
         severity="info" if moves_bytes_well(case) and not has_few_lanes(case) else None,
         evidence=(
-            Evidence("launch__block_size", float(threads), "thread", threshold=None, role="threads"),
-            *_lanes_evidence(case, filled, empties=empties),
-            *_places_evidence(case, capped=capped),
+            *context("threads", threads, "thread", metric="launch__block_size"),
+            *(_lanes_evidence(case, filled) if empties else ()),
+            *(_places_evidence(case) if capped else ()),
         ),
     )
 
 
-def _size_headline(*, empties: bool, capped: bool, is_known: bool) -> tuple[str, ...]:
-    """Return what is said of lanes and of slots; `is_known` is whether it is known how many blocks an SM takes."""
-    if not capped:
-        return ("lanes",)
-    if not empties:
-        return ("slots",) if is_known else ("all-slots",)
-    return ("lanes", "and-slots") if is_known else ("lanes", "and-all-slots")
+def _lanes_evidence(case: Case, filled: float) -> Iterator[Evidence]:
+    yield from case.metric(case.first_of(LANES), "active-threads", "thread")
+    yield EMPTY_LANES.evidence(100 * (1.0 - filled))
 
 
-def _certainty(case: Case, *, capped: bool) -> Confidence:
-    """Tell how sure it is that the empty lanes and places cost time; without any unit nothing says so."""
-    if capped:
-        return "inferred"
-    return "measured" if case.busiest_need is not None else "guess"
-
-
-def _lanes_evidence(case: Case, filled: float, *, empties: bool) -> Iterator[Evidence]:
-    name = next((metric for metric in LANES if case.number(metric) is not None), None)
-    if not empties:
-        return
-    if name is not None:
-        yield from case.metric(name, "active-threads", "thread")
-    yield Evidence("", 100 * (1.0 - filled), "%", threshold=EMPTY_LANES.value, role=EMPTY_LANES.name)
-
-
-def _places_evidence(case: Case, *, capped: bool) -> Iterator[Evidence]:
-    theoretical = case.kernel.occupancy.theoretical
-    if capped and theoretical is not None:
-        yield theoretical_evidence(theoretical, FULL.value)
-        yield from case.issue_evidence(STARVED_ISSUE.value)
-        yield from case.busiest_evidence("busiest-unit", STARVED_ISSUE.value)
+def _places_evidence(case: Case) -> Iterator[Evidence]:
+    yield from theoretical_evidence(case, FULL.value)
+    yield from case.issue_evidence(STARVED_ISSUE.value)
+    yield from case.busiest_evidence("busiest-unit", STARVED_ISSUE.value)
 
 
 def _more_warps_a_block_help(case: Case) -> bool:
@@ -180,11 +159,9 @@ def _more_warps_a_block_help(case: Case) -> bool:
 
     A queue can only be full where a unit is busy. Warp states, where they are known, must be waits that others cover.
     """
-    if not is_held_by_blocks(case) or is_under_a_wave(case) or not has_room(case) or not is_taken(case):
+    if not is_held_by_blocks(case) or is_under_a_wave(case) or not has_room(case):
         return False
-    if case.stalls:
-        return 100 * case.stall(*LATENCIES) >= COVERED.value
-    return "sm" in case.utilisation and case.memory_utilisation is not None
+    return is_taken(case) and others_cover(case)
 
 
 def _with_more_warps(case: Case) -> float:
@@ -197,8 +174,8 @@ def _with_more_warps(case: Case) -> float:
 
 def _most_by_larger_blocks(case: Case) -> float:
     """Return the occupancy that blocks with more warps can have, each warp with its registers and shared memory."""
-    arch = case.recorded.hardware.arch
-    resources = launch_resources(case.recorded.launch.metrics, case.kernel.block, arch)
+    arch = case.arch
+    resources = launch_resources(case.metrics, case.kernel.block, arch)
     own = case.warps_per_block
     if resources is None or not own:
         return 1.0
@@ -225,7 +202,7 @@ def is_between_blocks(case: Case) -> bool:
     achieved, theoretical = case.kernel.occupancy.achieved, case.kernel.occupancy.theoretical
     if achieved is None or theoretical is None or not has_short_blocks(case):
         return False
-    return 100 * (theoretical - achieved) >= OCCUPANCY_GAP.value
+    return OCCUPANCY_GAP.is_reached(theoretical - achieved)
 
 
 class _Gap(Struct, frozen=True):
@@ -243,7 +220,7 @@ class _Gap(Struct, frozen=True):
     @property
     def amounts(self) -> tuple[Amount, ...]:
         """Both occupancies as a headline has them."""
-        return Amount("achieved", self.achieved, "fraction"), Amount("theoretical", self.theoretical, "fraction")
+        return amounts_of(achieved=self.achieved, theoretical=self.theoretical)
 
 
 def _gap_of(case: Case) -> _Gap | None:
@@ -256,32 +233,31 @@ def _gap_of(case: Case) -> _Gap | None:
     if idle is not None and is_tail(waves, idle):
         return None
     expected = theoretical * (1.0 - tail_share(waves)) if has_tail(waves) else theoretical
-    if 100 * (expected - achieved) < OCCUPANCY_GAP.value:
+    if not OCCUPANCY_GAP.is_reached(expected - achieved):
         return None
     return _Gap(achieved, theoretical, expected)
 
 
 def _gap_evidence(case: Case, gap: _Gap) -> Iterator[Evidence]:
-    cycles, points = case.block_cycles, 100 * (gap.expected - gap.achieved)
-    if cycles is not None:
-        yield Evidence("", cycles, "cycle", threshold=SHORT_BLOCK.value, role="block-lifetime")
+    if case.block_cycles is not None:
+        yield SHORT_BLOCK.evidence(case.block_cycles, "block-lifetime")
     achieved = "sm__warps_active.avg.pct_of_peak_sustained_active"
-    yield Evidence(achieved, 100 * gap.achieved, "%", threshold=None, role="achieved-occupancy")
-    yield theoretical_evidence(gap.theoretical, None)
+    yield from context("achieved-occupancy", 100 * gap.achieved, "%", metric=achieved)
+    yield from theoretical_evidence(case)
     role = "occupancy-below-beyond-tail" if gap.expected != gap.theoretical else "occupancy-below"
-    yield Evidence("", points, "%", threshold=OCCUPANCY_GAP.value, role=role)
+    yield OCCUPANCY_GAP.evidence(100 * (gap.expected - gap.achieved), role)
 
 
-def _short_blocks(case: Case) -> Iterator[Finding]:
+def _short_blocks(case: Case) -> Findings:
     gap, cycles = _gap_of(case), case.block_cycles
     if gap is None or cycles is None or not has_short_blocks(case) or not _ends_together(case):
         return
     active = case.active_share
     saving = case.saving_of_wait(gap.empty).no_more_than(gap.empty * (active if active is not None else 1.0))
-    is_well_used = _is_well_used(case)
+    is_well_used = max(case.busiest or 0.0, case.busiest_need or 0.0) >= WELL_USED
     yield finding(
         case,
-        Cases(why=("main", "well-used") if is_well_used else ("main",)),
+        Cases(why=("main", "well-used") if is_well_used else MAIN),
         amounts=(Amount("cycles", cycles, "cycle"), *gap.amounts),
         confidence="inferred" if has_room(case) else "guess",
         saving=replace(saving, assumes=(_SAME_WARPS,)),
@@ -290,22 +266,22 @@ def _short_blocks(case: Case) -> Iterator[Finding]:
     )
 
 
-def _is_well_used(case: Case) -> bool:
-    return max(case.busiest or 0.0, case.busiest_need or 0.0) >= WELL_USED
-
-
-def _imbalance(case: Case) -> Iterator[Finding]:
+def _imbalance(case: Case) -> Findings:
     alike = _are_alike(case)
     if is_under_a_wave(case):
         if not alike:
             yield from _uneven_few_blocks(case)
         return
+    idle_on_average = 1.0 - (case.active_share or 0.0)
     if case.busiest_share is None and _is_idle_late(case):
-        yield _idle_on_average(case)
+        late = late_share(case)
+        seen = IMBALANCE.evidence(100 * late, "idle-beyond-launch")
+        yield _idle_on_average(case, "average-sm", idle_on_average, without_idle(case, late), seen)
         return
     if case.busiest_share is None and _is_idle_by_launch(case):
         # Blocks that begin late and end early leave places of working SMs empty, too.
-        yield _idle_by_launch(case)
+        seen = IMBALANCE.evidence(100 * idle_on_average, "idle-average-sm")
+        yield _idle_on_average(case, "by-launch", idle_on_average, in_another_launch(case), seen)
         yield from _uneven_slices(case)
         return
     idle = idle_sms(case)
@@ -313,15 +289,13 @@ def _imbalance(case: Case) -> Iterator[Finding]:
         yield finding(
             case,
             Cases(headline=("busiest-sm",)),
-            amounts=(Amount("longer", 1 / (1 - idle) - 1, "fraction"),),
+            amounts=amounts_of(longer=1 / (1 - idle) - 1),
             confidence="measured" if _is_grid_known(case) else "guess",
-            saving=case.saving({})
-            .if_held(case.working_share * idle, "same-time-per-block")
-            .only_if("same-instructions"),
+            saving=without_idle(case, case.working_share * idle),
             evidence=(
                 *case.metric(BUSIEST_SM, "busiest-sm", "cycle"),
                 *case.metric(AVERAGE_SM, "average-sm", "cycle"),
-                Evidence("", 100 * idle, "%", threshold=IMBALANCE.value, role="idle-average-sm"),
+                IMBALANCE.evidence(100 * idle, "idle-average-sm"),
             ),
         )
         return
@@ -340,7 +314,7 @@ def _are_alike(case: Case) -> bool:
     of an odd number of blocks runs a loop b times. But then the busiest and the idlest scheduler did not execute a
     multiple of the instructions of an average warp.
     """
-    warps, counts = case.warps, opcodes_of(case).values()
+    warps, counts = case.warps, case.opcodes().values()
     executed = sum(counts)
     if not warps or not executed or any(count % warps for count in counts):
         return False
@@ -349,29 +323,29 @@ def _are_alike(case: Case) -> bool:
 
 def _is_grid_known(case: Case) -> bool:
     """Tell whether it is known that there are blocks for all SMs; a small grid leaves SMs idle, too."""
-    return case.kernel.waves is not None or (case.blocks is not None and case.recorded.hardware.sm_count() is not None)
+    return case.kernel.waves is not None or (case.blocks is not None and case.hardware.sm_count() is not None)
 
 
-def _uneven_few_blocks(case: Case) -> Iterator[Finding]:
+def _uneven_few_blocks(case: Case) -> Findings:
     """A block an SM at most, all started at once: an SM that has one is idle early only if its block was short."""
-    blocks, sms, active = case.blocks, case.recorded.hardware.sm_count(), case.active_share
+    blocks, sms, active = case.blocks, case.hardware.sm_count(), case.active_share
     duration = case.kernel.duration_s
     if not blocks or not sms or blocks > sms or active is None or duration is None:
         return
     with_work = blocks / sms
     idle = 1.0 - active / with_work
-    if 100 * idle < UNEVEN_BLOCKS.value or idle * duration < SHORT.value:
+    if not UNEVEN_BLOCKS.is_reached(idle) or idle * duration < SHORT.value:
         return
     yield finding(
         case,
         Cases(headline=("few-blocks",)),
-        amounts=(Amount("working", 1 - idle, "fraction"),),
+        amounts=amounts_of(working=1 - idle),
         confidence="inferred",
-        saving=case.saving({}).if_held(idle - (1.0 - case.working_share), _SAME_WARPS).only_if("same-instructions"),
+        saving=without_idle(case, idle - (1.0 - case.working_share), _SAME_WARPS),
         evidence=(
             *active_evidence(case),
-            Evidence("", 100 * with_work, "%", threshold=None, role="sms-with-block"),
-            Evidence("", 100 * idle, "%", threshold=UNEVEN_BLOCKS.value, role="idle-with-block"),
+            *context("sms-with-block", 100 * with_work, "%"),
+            UNEVEN_BLOCKS.evidence(100 * idle, "idle-with-block"),
         ),
     )
 
@@ -389,19 +363,15 @@ def _is_idle_late(case: Case) -> bool:
     return bool(case.blocks and most and case.blocks >= most)
 
 
-def _idle_on_average(case: Case) -> Finding:
-    """SMs without work, and nothing tells whether some work longer than others, or all begin late."""
-    late, idle = late_share(case), 1.0 - (case.active_share or 0.0)
+def _idle_on_average(case: Case, name: str, idle: float, saving: Saving, seen: Evidence) -> Finding:
+    """SMs without work, and the active cycles of the busiest one were not collected."""
     return finding(
         case,
-        cases_named("average-sm"),
-        amounts=(Amount("idle", idle, "fraction"),),
+        cases_named(name),
+        amounts=(*amounts_of(idle=idle), *amounts_of("s", duration=case.kernel.duration_s)),
         confidence="inferred",
-        saving=case.saving({}).if_held(late, "same-time-per-block").only_if("same-instructions"),
-        evidence=(
-            *active_evidence(case),
-            Evidence("", 100 * late, "%", threshold=IMBALANCE.value, role="idle-beyond-launch"),
-        ),
+        saving=saving,
+        evidence=(*active_evidence(case), seen),
     )
 
 
@@ -416,35 +386,19 @@ def _is_idle_by_launch(case: Case) -> bool:
         return False
     if has_tail(waves):
         return False
-    return 100 * (1.0 - case.working_share) >= IMBALANCE.value and 1.0 - active <= 2 * (1.0 - case.working_share)
-
-
-def _idle_by_launch(case: Case) -> Finding:
-    """SMs without work for as long as any launch takes, in a kernel that is not much longer."""
-    idle, duration = 1.0 - (case.active_share or 0.0), case.kernel.duration_s or 0.0
-    return finding(
-        case,
-        cases_named("by-launch"),
-        amounts=(Amount("idle", idle, "fraction"), Amount("duration", duration, "s")),
-        confidence="inferred",
-        saving=case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, FUSED).only_if(FUSED),
-        evidence=(
-            *active_evidence(case),
-            Evidence("", 100 * idle, "%", threshold=IMBALANCE.value, role="idle-average-sm"),
-        ),
-    )
+    return IMBALANCE.is_reached(1.0 - case.working_share) and 1.0 - active <= 2 * (1.0 - case.working_share)
 
 
 def _is_by_launch(case: Case, idle: float) -> bool:
     """Tell whether SMs can be idle for such a share although all blocks do the same: too short, or as blocks divide."""
     duration, waves = case.kernel.duration_s, case.kernel.waves
-    if 100 * idle < IMBALANCE.value or (has_short_blocks(case) and _ends_together(case)):
+    if not IMBALANCE.is_reached(idle) or (has_short_blocks(case) and _ends_together(case)):
         return True
     if duration is not None and idle * duration < RAMP.value:
         return True
     if waves is not None:
         return is_tail(waves, idle)
-    blocks, sms = case.blocks, case.recorded.hardware.sm_count()
+    blocks, sms = case.blocks, case.hardware.sm_count()
     rounds = blocks / sms if blocks and sms else 0.0
     return rounds > 0 and 100 * (idle - (1.0 - rounds / math.ceil(rounds))) <= TAIL_SLACK.value
 
@@ -458,7 +412,7 @@ def _ends_together(case: Case) -> bool:
     return busiest is None or average is None or busiest - average <= 2 * SHORT_BLOCK.value
 
 
-def _occupancy_gap(case: Case) -> Iterator[Finding]:
+def _occupancy_gap(case: Case) -> Findings:
     """Fewer warps than fit although blocks are long: warps of a block, or blocks, end at different times."""
     gap = _gap_of(case)
     if gap is None or has_short_blocks(case) or far_memory(case) is not None:
@@ -470,31 +424,30 @@ def _occupancy_gap(case: Case) -> Iterator[Finding]:
         confidence="guess",
         saving=replace(case.saving_of_wait(gap.empty), assumes=(_SAME_WARPS,)),
         severity="info" if (case.busiest or 0.0) >= WELL_USED else None,
-        evidence=tuple(_gap_evidence(case, gap)),
+        evidence=_gap_evidence(case, gap),
     )
 
 
-def _uneven_slices(case: Case) -> Iterator[Finding]:
-    busiest, average = case.number(_BUSIEST_SLICE), case.number(_AVERAGE_SLICE)
-    if not busiest or not average or 100 * (busiest / average - 1) < SLICES.value:
+def _uneven_slices(case: Case) -> Findings:
+    busiest, average, l2 = case.number(_BUSIEST_SLICE), case.number(_AVERAGE_SLICE), case.utilisation.get("l2")
+    if not busiest or not average or not SLICES.is_reached(busiest / average - 1):
         return
-    l2 = case.utilisation.get("l2")
-    is_busy = l2 is not None and 100 * l2 * busiest / average >= SLICE_BUSY.value
+    is_busy, saving = False, None
+    if l2 is not None:
+        of_busiest, part = l2 * busiest / average, average / busiest
+        is_busy, same = SLICE_BUSY.is_reached(of_busiest), "same-accesses"
+        saving = case.saving({"l2": part}).if_held(min(of_busiest, 1.0 - part), same).only_if(same)
     yield finding(
         case,
         cases_named("slices"),
-        amounts=(Amount("longer", busiest / average - 1, "fraction"),),
+        amounts=amounts_of(longer=busiest / average - 1),
         confidence="inferred" if is_busy else "guess",
-        saving=case.saving({"l2": average / busiest})
-        .if_held(min(l2 * busiest / average, 1.0 - average / busiest), "same-accesses")
-        .only_if("same-accesses")
-        if l2 is not None
-        else None,
+        saving=saving,
         evidence=(
             *case.metric(_BUSIEST_SLICE, "busiest-slice", "cycle"),
             *case.metric(_AVERAGE_SLICE, "average-slice", "cycle"),
-            Evidence("", 100 * (busiest / average - 1), "%", threshold=SLICES.value, role="above-average"),
-            *((Evidence("", 100 * l2, "%", threshold=None, role="unit-busy", of=("l2",)),) if l2 is not None else ()),
+            SLICES.evidence(100 * (busiest / average - 1), "above-average"),
+            *(context("unit-busy", 100 * l2, "%", "l2") if l2 is not None else ()),
         ),
     )
 
@@ -502,27 +455,24 @@ def _uneven_slices(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule(
         "block-size",
-        kind="defect",
         thresholds=(EMPTY_LANES, STARVED_ISSUE, TAKEN, COVERED),
         check=_block_size,
         survives_code_change=leaves_lanes_empty,
         metrics=(LANES[0],),
-        place=TreePlace((), "warps"),
+        place=AT_WARPS,
     ),
     Rule(
         "short-blocks",
-        kind="defect",
         thresholds=(SHORT_BLOCK, OCCUPANCY_GAP, STARVED_ISSUE),
         check=_short_blocks,
         metrics=(AVERAGE_SM,),
-        place=TreePlace((), "warps"),
+        place=AT_WARPS,
     ),
     Rule(
         "load-imbalance",
-        kind="defect",
         thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP, SLICES, SLICE_BUSY),
         check=_imbalance,
         metrics=(BUSIEST_SM, AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
-        place=TreePlace((), "warps"),
+        place=AT_WARPS,
     ),
 )

@@ -7,18 +7,29 @@ What ptxas writes without optimisation holds a sign that it never writes with it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 
-from gpuprof.diagnose.arithmetic import opcode_counts
+from gpuprof.code.binary.encodings import moves_of
+from gpuprof.diagnose.arithmetic import opcode_counts, sm_cycles
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.needs import ISSUE, Saving
-from gpuprof.diagnose.rule import AT_KERNEL, AT_MATH, Rule, cases_named, finding, percent
-from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey, Fact
+from gpuprof.diagnose.rule import (
+    AT_KERNEL,
+    AT_MATH,
+    Findings,
+    Rule,
+    amounts_of,
+    cases_named,
+    finding,
+    labels_of,
+    percent,
+)
+from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.findings import Cases
 from gpuprof.model.product_names import newest_generation
 from gpuprof.model.quantities import tensor_split
 from gpuprof.model.session import Evidence, Finding
@@ -32,7 +43,7 @@ _NOT_OF_BUILD = ("dram", "fp64", "tensor", "xu", "launch")
 """What needs as much time in optimised code: the bytes and the results are the same."""
 
 
-def _debug(case: Case) -> Iterator[Finding]:
+def _debug(case: Case) -> Findings:
     found = _self_moves(case) or _many_moves(case)
     if found is not None:
         yield found
@@ -45,14 +56,16 @@ def _self_moves(case: Case) -> Finding | None:
         moves = (case.code[place].counts.get(EXECUTED, 0.0) for place in _self_moves_in(case.sass))
         share = sum(moves) / counted
     else:
-        in_code = case.moves
+        in_code = _moves_of(case.machine_code)
         share = in_code.onto_itself / in_code.instructions if in_code.instructions else 0.0
-    if 100 * share < SELF_MOVES.value:
+    if not SELF_MOVES.is_reached(share):
         return None
-    metric = EXECUTED if counted else ""
-    evidence = Evidence(metric, 100 * share, "%", threshold=SELF_MOVES.value, role=SELF_MOVES.name)
+    evidence = SELF_MOVES.evidence(100 * share, metric=EXECUTED if counted else "")
     headline = "self-moves-executed" if counted else "self-moves-in-code"
-    return _unoptimised(case, share, (headline,), "measured", (evidence,))
+    return _unoptimised(case, share, (headline,), "measured", evidence)
+
+
+_moves_of = lru_cache(maxsize=64)(moves_of)
 
 
 @lru_cache(maxsize=256)
@@ -68,25 +81,24 @@ def _many_moves(case: Case) -> Finding | None:
     opcodes = opcode_counts(case)
     total = sum(opcodes.values())
     share = opcodes.get("MOV", 0.0) / total if total else 0.0
-    if 100 * share < MOVES.value:
+    if not MOVES.is_reached(share):
         return None
-    evidence = Evidence(WARP_OPCODES, 100 * share, "%", threshold=MOVES.value, role=MOVES.name)
+    evidence = MOVES.evidence(100 * share, metric=WARP_OPCODES)
     generic = sum(opcodes.get(name, 0.0) for name in _GENERIC)
     known = sum(opcodes.get(name, 0.0) for name in _OF_A_SPACE)
     if generic <= known:
-        return _unoptimised(case, share, ("moves",), "guess", (evidence,))
-    generic_share = 100 * generic / (generic + known)
-    accesses = Evidence(WARP_OPCODES, generic_share, "%", threshold=50.0, role="generic-accesses")
-    return _unoptimised(case, share, ("moves", "generic-accesses"), "inferred", (evidence, accesses))
+        return _unoptimised(case, share, ("moves",), "guess", evidence)
+    accesses = Evidence(WARP_OPCODES, 100 * generic / (generic + known), "%", 50.0, role="generic-accesses")
+    return _unoptimised(case, share, ("moves", "generic-accesses"), "inferred", evidence, accesses)
 
 
 def _unoptimised(
-    case: Case, share: float, headline: tuple[str, ...], confidence: Confidence, evidence: tuple[Evidence, ...]
+    case: Case, share: float, headline: tuple[str, ...], confidence: Confidence, *evidence: Evidence
 ) -> Finding:
     return finding(
         case,
         Cases(headline=headline),
-        amounts=(Amount("share", share, "fraction"),),
+        amounts=amounts_of(share=share),
         confidence=confidence,
         saving=_optimised(case),
         evidence=evidence,
@@ -137,12 +149,12 @@ class _Old(Struct, frozen=True):
     used: float
     work: float | None
     rate: float
-    evidence: Evidence
+    evidence: tuple[Evidence, ...]
 
 
-def _architecture(case: Case) -> Iterator[Finding]:
+def _architecture(case: Case) -> Findings:
     old = _old_instructions(case)
-    if old is not None and 100 * old.used >= OLD_USED.value:
+    if old is not None and OLD_USED.is_reached(old.used):
         yield _of_instructions(case, old)
     if old is None and _is_forward(case):
         yield finding(case, cases_named("forward-compatible"), confidence="guess", evidence=())
@@ -151,28 +163,25 @@ def _architecture(case: Case) -> Iterator[Finding]:
 def _of_instructions(case: Case, old: _Old) -> Finding:
     tensor = 0.0 if old.work is not None else old.rate
     saving = case.saving({**dict.fromkeys(_OF_OPERANDS, 0.0), "tensor": tensor})
-    used = Amount("used", old.used, "fraction")
-    evidence = [old.evidence]
+    evidence = old.evidence
     if old.work is not None:
         saving = saving.if_held(1.0 - old.work, _REST_AS_IS)
-        used = Amount("work", old.work, "fraction")
-        if case.pipe("tensor") is not None:
-            evidence.append(case.pipe_evidence("tensor"))
+        evidence += case.pipe_evidence("tensor")
     return finding(
         case,
         Cases(headline=("by-pipe" if old.work is None else "by-work",)),
-        amounts=(used, Amount("rate", old.rate, "fraction")),
-        labels=(Label("newer", (old.newer,)),),
-        confidence="inferred" if 100 * old.used >= OLD_BUSY.value else "guess",
+        amounts=amounts_of(used=old.used, work=old.work, rate=old.rate),
+        labels=labels_of(newer=(old.newer,)),
+        confidence="inferred" if OLD_BUSY.is_reached(old.used) else "guess",
         saving=saving.only_if(_REST_AS_IS),
-        evidence=tuple(evidence),
+        evidence=evidence,
         place=case.place_of_opcode(*_MATRIX_OPCODES),
     )
 
 
 def _is_forward(case: Case) -> bool:
     """Tell whether a library's name says that a kernel was made for an older generation, to run on those after it."""
-    name, capability = case.kernel.demangled, case.recorded.hardware.device.compute_capability or ""
+    name, capability = case.kernel.demangled, case.hardware.device.compute_capability or ""
     made_for = newest_generation(name) if _FORWARD in name else None
     major = capability.partition(".")[0]
     return made_for is not None and major.isdecimal() and made_for < int(major)
@@ -183,16 +192,15 @@ def _old_instructions(case: Case) -> _Old | None:
 
     By opcodes, else by the pipe of wgmma, else by the name that a library gave the kernel.
     """
-    metrics = case.recorded.launch.metrics
-    split = tensor_split(metrics)
+    split = tensor_split(case.metrics)
     if split is not None:
         used = {key: flop for key, flop in split.items() if flop is None or flop > 0}
-        newer = {key: fact for key in used if (fact := _newer(case, key)) is not None}
-        if not newer or any(key.instruction != _OLD for key in used):
+        if any(key.instruction != _OLD for key in used):
             return None
-        return _by_work(case, {key: used[key] for key in newer}, newer) or _by_pipe(case, list(newer))
+        replaced = {key: flop for key, flop in used.items() if _newer(case, key) is not None}
+        return _by_work(case, replaced) or _by_pipe(case, list(replaced))
     if case.number(_GMMA) == 0 or (case.number(_GMMA) is None and _has_old_name(case.kernel.demangled)):
-        kinds = (key for key in case.recorded.hardware.arch.compute if key.path.startswith("tensor."))
+        kinds = (key for key in case.arch.compute if key.path.startswith("tensor."))
         return _by_pipe(case, [key for key in kinds if _newer(case, key._replace(instruction=_OLD)) is not None])
     return None
 
@@ -202,42 +210,40 @@ def _has_old_name(demangled: str) -> bool:
     return _OLD_NAME.search(demangled) is not None
 
 
-def _newer(case: Case, key: ComputeKey) -> Fact | None:
+def _newer(case: Case, key: ComputeKey) -> float | None:
     """Return the fastest rate of what is multiplied by another instruction of the architecture; None if it has none."""
-    rates = case.recorded.hardware.rates
+    rates = case.hardware.rates
     others = [
-        fact
+        fact.value
         for other, fact in rates.items()
         if other.path == key.path and other.accumulator == key.accumulator and other.instruction not in (None, _OLD)
     ]
     own = rates.get(key)
-    fastest = max(others, key=lambda fact: fact.value, default=None)
-    return fastest if fastest is not None and (own is None or fastest.value > own.value) else None
+    fastest = max(others, default=None)
+    return fastest if fastest is not None and (own is None or fastest > own.value) else None
 
 
 def _rate(case: Case, key: ComputeKey) -> float:
     """Return the rate of mma.sync over that of the newer instruction."""
-    own, newer = case.recorded.hardware.rates.get(key), _newer(case, key)
-    return own.value / newer.value if own is not None and newer is not None else _MMA_SYNC
+    own, newer = case.hardware.rates.get(key), _newer(case, key)
+    return own.value / newer if own is not None and newer is not None else _MMA_SYNC
 
 
-def _by_work(case: Case, used: Mapping[ComputeKey, float | None], newer: Mapping[ComputeKey, Fact]) -> _Old | None:
-    """Return the use of the older instructions by the FLOP that the opcodes tell; None where something is not known."""
-    sms, clock_hz, duration_s = case.recorded.hardware.sm_count(), case.kernel.sm_clock_hz, case.kernel.duration_s
-    if not sms or not clock_hz or not duration_s:
-        return None
-    all_cycles = sms * clock_hz * duration_s
+def _by_work(case: Case, used: Mapping[ComputeKey, float | None]) -> _Old | None:
+    """Return the use of the older instructions by the FLOP that the opcodes tell; None if something is not known."""
+    cycles = sm_cycles(case)
     work = busy = 0.0
     for key, flop in used.items():
-        if flop is None:
+        newer = _newer(case, key)
+        if flop is None or newer is None or cycles is None:
             return None
-        part = flop / (newer[key].value * all_cycles)
+        part = flop / (newer * cycles)
         work += part
         busy += part / _rate(case, key)
     if not work:
         return None
-    evidence = Evidence(WARP_OPCODES, 100 * busy, "%", threshold=OLD_BUSY.value, role="matrix-work")
-    return _Old(_family(case, used), used=busy, work=min(1.0, work), rate=work / busy, evidence=evidence)
+    evidence = OLD_BUSY.evidence(100 * busy, "matrix-work", metric=WARP_OPCODES)
+    return _Old(_family(case, used), used=busy, work=min(1.0, work), rate=work / busy, evidence=(evidence,))
 
 
 def _by_pipe(case: Case, kinds: Sequence[ComputeKey]) -> _Old | None:
@@ -254,14 +260,13 @@ def _by_pipe(case: Case, kinds: Sequence[ComputeKey]) -> _Old | None:
 def _family(case: Case, kinds: Iterable[ComputeKey]) -> str:
     """Return the name of the newer instruction."""
     paths = {key.path for key in kinds}
-    families = (key.instruction for key in case.recorded.hardware.rates if key.path in paths)
+    families = (key.instruction for key in case.hardware.rates if key.path in paths)
     return next(family for family in families if family not in (None, _OLD))
 
 
 RULES = (
     Rule(
         "debug-build",
-        kind="defect",
         thresholds=(SELF_MOVES, MOVES),
         check=_debug,
         metrics=(WARP_OPCODES,),
@@ -270,7 +275,6 @@ RULES = (
     ),
     Rule(
         "old-architecture",
-        kind="defect",
         thresholds=(OLD_BUSY, OLD_USED),
         check=_architecture,
         metrics=(WARP_OPCODES,),

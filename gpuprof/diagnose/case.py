@@ -6,24 +6,24 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import TypeVar
 
 from msgspec import Struct
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.binary.encodings import Moves, is_padding, opcodes_of
+from gpuprof.code.binary.encodings import is_padding, opcodes_of
 from gpuprof.diagnose.kernel_code import KernelCode, SeenCode
 from gpuprof.diagnose.needs import LAUNCH, WORK, Saving, launch_share, need_of_pipe, needs_of, saving
 from gpuprof.errors import DamagedInput
-from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec
 from gpuprof.model.analyse import Recorded
+from gpuprof.model.ceilings import Hardware
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.occupancy import blocks_at_once
-from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.model.recorded import MetricTable, ProfiledInstruction
 from gpuprof.model.roofline import is_possible
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Wait
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
 from gpuprof.units import WARP_THREADS
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -141,27 +141,49 @@ class Case:
     code_error: str | None = field(default=None, init=False)
     _opcodes: dict[str, Mapping[str, float]] = field(default_factory=dict, init=False, repr=False)
 
+    @cached_property
+    def metrics(self) -> MetricTable:
+        """The metrics of the launch."""
+        return self.recorded.launch.metrics
+
+    @property
+    def hardware(self) -> Hardware:
+        """What is known of the GPU."""
+        return self.recorded.hardware
+
+    @property
+    def arch(self) -> ArchSpec:
+        """What is known of the architecture of the GPU."""
+        return self.hardware.arch
+
+    @property
+    def warps_per_sm(self) -> float | None:
+        """The warps that an SM has room for."""
+        limit = self.arch.limits.get("warps_per_sm")
+        return limit.value if limit is not None else None
+
     def number(self, *names: str) -> float | None:
         """Return the first of these metrics that the report has a number of."""
-        number = self._number
         for name in names:
-            value = number(name)
+            value = self.metrics.number(name)
             if value is not None:
                 return value
         return None
 
-    def can_have(self, names: tuple[str, ...]) -> bool:
-        """Tell whether the report can have any of these metrics: none of them, if it lists its metrics without them."""
-        return _are_any_in(names, self.recorded.hardware.names)
+    def first_of(self, names: Iterable[str]) -> str:
+        """Return the first of these metrics that the report has a number of; empty if it has none of them."""
+        return next((name for name in names if self.number(name) is not None), "")
 
-    @cached_property
-    def _number(self) -> Callable[[str], float | None]:
-        return self.recorded.launch.metrics.number
+    def ratio(self, metric: str, *over: str) -> float | None:
+        """Return a metric divided by the first of others that is known; None if either is not, or the others' is 0."""
+        value, whole = self.number(metric), self.number(*over)
+        return value / whole if value is not None and whole else None
 
-    def total(self, names: Iterable[str]) -> float | None:
-        """Return the sum of those metrics that are there; None if none is."""
-        values = [value for value in map(self.number, names) if value is not None]
-        return sum(values) if values else None
+    def total(self, names: Iterable[str], *, of_all: bool = False) -> float | None:
+        """Return the sum of those metrics that are there; None if none is, or with `of_all` if one is not."""
+        values = [self.number(name) for name in names]
+        known = [value for value in values if value is not None]
+        return sum(known) if known and (len(known) == len(values) or not of_all) else None
 
     @cached_property
     def utilisation(self) -> Mapping[str, float]:
@@ -172,10 +194,6 @@ class Case:
     def busiest(self) -> float | None:
         """The highest speed of light of any unit: no repair of anything else makes the kernel faster than this."""
         return max(self.utilisation.values(), default=None)
-
-    def is_at_least(self, unit: str) -> bool:
-        """Return whether only a lower bound of how busy a unit is was recorded: some of its parts."""
-        return any(known.unit == unit and known.bound == "at-least" for known in self.kernel.throughput)
 
     def at_most(self, unit: str) -> float | None:
         """Return what a unit needs at most; None where that is not known."""
@@ -193,22 +211,22 @@ class Case:
 
         Of a unit that is known by its parts it is that of the busiest one.
         """
-        chain = self.recorded.hardware.arch.counters.get(f"throughput.{unit}", ())
+        chain = self.arch.counters.get(f"throughput.{unit}", ())
         for link in chain:
             known = [(value, name) for name, _ in link.terms if (value := self.number(name)) is not None]
             if known and len(known) == len(link.terms):
                 return max(known)[1] if link.how == "largest" else known[0][1]
         return self._busiest_part() if unit == "sm" else ""
 
+    def _counters(self, quantity: str) -> tuple[str, ...]:
+        return tuple(name for link in self.arch.counters.get(quantity, ()) for name, _ in link.terms)
+
     def _busiest_part(self) -> str:
         """Return the metric of the busiest part of an SM: of its issue slots, or of a pipe."""
-        issue = (
-            name
-            for link in self.recorded.hardware.arch.counters.get("scheduler.issue-slots", ())
-            for name, _ in link.terms
-        )
+        issue = self._counters("scheduler.issue-slots")
         parts = [(value / 100, name) for name in issue if (value := self.number(name)) is not None]
-        return max([*parts, *((pipe.fraction, pipe.metric) for pipe in self.kernel.pipes)], default=(0.0, ""))[1]
+        parts += [(pipe.fraction, pipe.metric) for pipe in self.kernel.pipes]
+        return max(parts, default=(0.0, ""))[1]
 
     def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing where none was collected."""
@@ -216,7 +234,7 @@ class Case:
         if not units:
             return ()
         unit = max(units, key=lambda name: units[name])
-        return (Evidence(self.light_metric(unit), 100 * units[unit], "%", threshold=threshold, role=role),)
+        return (Evidence(self.light_metric(unit), 100 * units[unit], "%", threshold, role=role),)
 
     @cached_property
     def needs(self) -> Mapping[str, float]:
@@ -245,7 +263,7 @@ class Case:
     @cached_property
     def dram_reached(self) -> float:
         """The fraction of DRAM's peak that kernels reach."""
-        return self.recorded.hardware.dram_reached(self.recorded.at_clock.get("dram"))
+        return self.hardware.dram_reached(self.recorded.at_clock.get("dram"))
 
     def saving(self, relieved: Mapping[str, float]) -> Saving:
         """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
@@ -254,16 +272,16 @@ class Case:
     @cached_property
     def active_share(self) -> float | None:
         """The average share of the elapsed cycles in which an SM had work."""
-        active = self.number("sm__cycles_active.avg")
-        elapsed = self.number("sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", "gpc__cycles_elapsed.max")
-        return min(1.0, active / elapsed) if active is not None and elapsed else None
+        return self._of_elapsed("sm__cycles_active.avg", "gpc__cycles_elapsed.max")
 
     @cached_property
     def busiest_share(self) -> float | None:
         """The share of the elapsed cycles in which the busiest SM had work."""
-        active = self.number("sm__cycles_active.max")
-        elapsed = self.number("sm__cycles_elapsed.max", "sm__cycles_elapsed.avg")
-        return min(1.0, active / elapsed) if active is not None and elapsed else None
+        return self._of_elapsed("sm__cycles_active.max")
+
+    def _of_elapsed(self, cycles: str, *otherwise: str) -> float | None:
+        share = self.ratio(cycles, "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", *otherwise)
+        return min(1.0, share) if share is not None else None
 
     @cached_property
     def working_share(self) -> float:
@@ -283,22 +301,21 @@ class Case:
     @property
     def _with_block(self) -> float | None:
         """The share of the SMs that have a block; None where that is not known."""
-        blocks, sms, waves = self.blocks, self.recorded.hardware.sm_count(), self.kernel.waves
+        blocks, sms, waves = self.blocks, self.hardware.sm_count(), self.kernel.waves
         if waves is not None and waves >= 1.0:
             return 1.0
         if blocks and sms:
             return min(1.0, blocks / sms)
         if blocks and self.most_sms and blocks >= self.most_sms:
             return 1.0
-        held = blocks_at_once(self.recorded.launch.metrics, self.kernel.block, self.recorded.hardware.arch)
+        held = blocks_at_once(self.metrics, self.kernel.block, self.arch)
         return min(1.0, waves * held) if waves is not None and waves >= _LEAST_WAVES and held else None
 
     @property
     def most_sms(self) -> float | None:
         """The SMs of the GPU; of an unknown one as many as any of its architecture has, None where none is known."""
-        hardware = self.recorded.hardware
-        known = hardware.sm_count()
-        return known or max((gpu.number("sm_count") or 0.0 for gpu in hardware.siblings()), default=0.0) or None
+        siblings = (gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings())
+        return self.hardware.sm_count() or max(siblings, default=0.0) or None
 
     @property
     def blocks(self) -> int | None:
@@ -328,13 +345,12 @@ class Case:
     @property
     def schedulers(self) -> int:
         """The warp schedulers of an SM, each of which issues an instruction a cycle at most."""
-        return self.recorded.hardware.arch.limit("sub_partitions")
+        return self.arch.limit("sub_partitions")
 
     @property
     def l1_busy(self) -> float | None:
         """How busy L1 and the load/store unit before it are, over all elapsed cycles; None where it is not known."""
-        busiest = self.busiest_of_l1
-        return min(1.0, busiest[1]) if busiest is not None else None
+        return self.busiest_of_l1[1] if self.busiest_of_l1 is not None else None
 
     @cached_property
     def busiest_of_l1(self) -> tuple[str, float] | None:
@@ -342,25 +358,24 @@ class Case:
 
         The basic set has no elapsed L1 throughput; memory throughput that neither L2 nor DRAM explains is L1's.
         """
-        lsu = next((pipe for pipe in self.kernel.pipes if pipe.name == "lsu"), None)
-        parts = (
-            (self.light_metric("l1"), self.utilisation.get("l1")),
-            (WAVEFRONTS, self._percent(WAVEFRONTS)),
-            (REQUESTS, self._percent(REQUESTS)),
-            (lsu.metric if lsu is not None else "", need_of_pipe(lsu, self.active_share) if lsu is not None else None),
-        )
-        known = [(name, part) for name, part in parts if part is not None]
+        known = [(self.utilisation["l1"], self.light_metric("l1"))] if "l1" in self.utilisation else []
+        known += [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
+        lsu = self.pipes.get("lsu")
+        need = need_of_pipe(lsu, self.active_share) if lsu is not None else None
+        if lsu is not None and need is not None:
+            known.append((need, lsu.metric))
         if known:
-            return max(known, key=lambda item: item[1])
-        memory, others = self.utilisation.get("memory"), [self._bounded.get(unit) for unit in ("dram", "l2")]
-        parts_known = [value for value in others if value is not None]
-        if memory is None or len(parts_known) < len(others) or AS_BUSY * memory <= max(parts_known):
+            busy, name = max(known, key=lambda item: item[0])
+            return name, min(1.0, busy)
+        memory, dram, l2 = self.utilisation.get("memory"), self._bounded.get("dram"), self._bounded.get("l2")
+        if memory is None or dram is None or l2 is None or AS_BUSY * memory <= max(dram, l2):
             return None
         return self.light_metric("memory"), memory
 
-    def _percent(self, name: str) -> float | None:
-        percent = self.number(name)
-        return percent / 100 if percent is not None else None
+    @cached_property
+    def hit_rates(self) -> Mapping[str, float]:
+        """The share of the sectors looked up that hit, by memory level; of L1 stores count, too, hit or not."""
+        return {moved.level: moved.hit_rate for moved in self.kernel.traffic if moved.hit_rate is not None}
 
     @cached_property
     def memory_utilisation(self) -> float | None:
@@ -383,33 +398,23 @@ class Case:
         return min(1.0, self.stall(*reasons) + (unknown if unknown > _ROUNDING else 0.0))
 
     @cached_property
-    def textures(self) -> bool | None:
-        """Whether texture or surface instructions execute; None where neither opcodes nor their pipe were collected."""
-        opcodes = self.recorded.launch.metrics.instances(WARP_OPCODES)
-        if opcodes:
-            executed = (opcode_of(str(name)) for name, count in opcodes.items() if count > 0)
-            return any(name.startswith(_TEXTURE_OPCODES) for name in executed)
-        busy = self.pipe("tex")
-        return busy > 0 if busy is not None else None
-
-    @cached_property
-    def fp64_throttled(self) -> bool:
-        """Whether warps in tex_throttle wait for the FP64 pipe: where it is narrow, its instructions queue there.
-
-        Beside texture instructions the two cannot be told apart. Where nothing tells of those, the busiest pipe does.
-        """
-        fp64 = self.pipe("fp64")
-        if not fp64 or not self.stall("tex_throttle"):
-            return False
-        if self.textures is None:
-            return fp64 >= max(pipe.fraction for pipe in self.kernel.pipes)
-        return not self.textures
-
-    @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
         """The stall reasons in which warps wait for global memory; tex_throttle only where textures can cause it."""
-        no_texture = self.fp64_throttled or self.textures is False
-        return tuple(reason for reason in MEMORY_STALLS if reason != "tex_throttle" or not no_texture)
+        return tuple(reason for reason in MEMORY_STALLS if reason != "tex_throttle" or self._may_use_textures)
+
+    @property
+    def _may_use_textures(self) -> bool:
+        """Whether texture or surface instructions can be what warps in tex_throttle wait for.
+
+        Where the FP64 pipe is narrow, its instructions queue there, too: if neither opcodes nor the pipe of textures
+        were collected, those do where it is the busiest one.
+        """
+        if self.opcodes():
+            return any(count > 0 and name.startswith(_TEXTURE_OPCODES) for name, count in self.opcodes().items())
+        fp64, textures = self.pipe("fp64"), self.pipe("tex")
+        if textures is not None:
+            return textures > 0
+        return not fp64 or fp64 < max(pipe.fraction for pipe in self.kernel.pipes)
 
     def saving_of_wait(self, share: float) -> Saving:
         """Return what is saved if warps no longer wait for something: its share of their time, while slots are idle.
@@ -419,8 +424,7 @@ class Case:
         It is no bound: what repairs a wait often takes instructions or bytes with it.
         """
         bound, idle = self.saving({}), 1.0 - self.issue_active if self.issue_active is not None else 1.0
-        fraction = max(0.0, min(self.working_share * min(share, idle), bound.fraction))
-        return Saving(fraction, "conditional", bound.remains, assumes=("same-instructions-and-stalls",))
+        return bound.no_more_than(self.working_share * min(share, idle)).only_if("same-instructions-and-stalls")
 
     @cached_property
     def busiest_need(self) -> float | None:
@@ -433,18 +437,18 @@ class Case:
 
         Where the SMs are not known, waves tell how often an SM runs all the blocks that it can hold.
         """
-        blocks, warps, achieved = self.blocks, self.warps_per_block, self.kernel.occupancy.achieved
-        sms, limits = self.recorded.hardware.sm_count(), self.recorded.hardware.arch.limits
+        occupancy, kernel, sms = self.kernel.occupancy, self.kernel, self.hardware.sm_count()
+        blocks, warps, room = self.blocks, self.warps_per_block, self.warps_per_sm
         cycles = self.number("sm__cycles_active.avg")
-        if cycles is None and self.kernel.duration_s is not None and self.kernel.sm_clock_hz is not None:
-            cycles = self.kernel.duration_s * self.kernel.sm_clock_hz
-        if cycles is None or achieved is None:
+        if cycles is None and kernel.duration_s is not None and kernel.sm_clock_hz is not None:
+            cycles = kernel.duration_s * kernel.sm_clock_hz
+        if cycles is None or occupancy.achieved is None:
             return None
-        if sms is None and self.kernel.waves and self.kernel.occupancy.theoretical:
-            return cycles * min(1.0, achieved / self.kernel.occupancy.theoretical) / self.kernel.waves
-        if not blocks or not warps or not sms or "warps_per_sm" not in limits:
+        if sms is None and kernel.waves and occupancy.theoretical:
+            return cycles * min(1.0, occupancy.achieved / occupancy.theoretical) / kernel.waves
+        if not blocks or not warps or not sms or room is None:
             return None
-        return cycles * min(1.0, achieved) * limits["warps_per_sm"].value / warps / (blocks / sms)
+        return cycles * min(1.0, occupancy.achieved) * room / warps / (blocks / sms)
 
     @property
     def issue_active(self) -> float | None:
@@ -456,18 +460,21 @@ class Case:
         """Tell whether stalls matter: NVIDIA looks at them only while fewer than 80 % of the issue slots are used."""
         return self.issue_active is None or self.issue_active < 0.8
 
+    @cached_property
+    def pipes(self) -> Mapping[str, Pipe]:
+        """The execution pipes whose use was collected, by name."""
+        return {pipe.name: pipe for pipe in self.kernel.pipes}
+
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
-        return next((pipe.fraction for pipe in self.kernel.pipes if pipe.name == name), None)
+        return self.pipes[name].fraction if name in self.pipes else None
 
-    def pipe_evidence(self, name: str, threshold: float | None = None) -> Evidence:
-        """Return a pipe's busy fraction as evidence; the pipe must be there."""
-        pipe = next(pipe for pipe in self.kernel.pipes if pipe.name == name)
-        return Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold=threshold, role="pipe-busy", of=(name,))
-
-    def work(self, path: str) -> float:
-        """Return the FLOP or operations of a path, zero where it has none."""
-        return next((item.flop or 0.0 for item in self.kernel.work if item.path == path), 0.0)
+    def pipe_evidence(self, name: str, threshold: float | None = None) -> tuple[Evidence, ...]:
+        """Return a pipe's busy fraction as evidence; nothing if it was not collected."""
+        pipe = self.pipes.get(name)
+        if pipe is None:
+            return ()
+        return (Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, role="pipe-busy", of=(name,)),)
 
     @cached_property
     def asked_work(self) -> Mapping[str, float]:
@@ -491,24 +498,27 @@ class Case:
     def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a recorded metric as evidence, nothing where it was not recorded."""
         value = self.number(name)
-        return (Evidence(name, value, unit, threshold=threshold, role=role),) if value is not None else ()
+        return (Evidence(name, value, unit, threshold, role=role),) if value is not None else ()
 
-    def stall_evidence(self, reason: str, threshold: float | None = 30.0) -> tuple[Evidence, ...]:
-        """Return a stall reason's share as evidence, with the metric that it comes from."""
-        stall = next((stall for stall in stalls_of(self.kernel) if stall.reason == reason), None)
-        if stall is None:
-            return ()
-        name = stall_metric(reason, stall.family)
-        return (Evidence(name, 100 * stall.share, "%", threshold=threshold, role="stall", of=(reason,)),)
+    def metrics_as(self, roles: Mapping[str, str], unit: str) -> tuple[Evidence, ...]:
+        """Return the recorded ones of some metrics as evidence, by their roles."""
+        return tuple(item for name, role in roles.items() for item in self.metric(name, role, unit))
 
-    def issue_evidence(self, threshold: float | None = 80.0) -> tuple[Evidence, ...]:
+    def stall_evidence(self, *reasons: str, threshold: float | None = None) -> tuple[Evidence, ...]:
+        """Return the shares of stall reasons as evidence, with the metrics that they come from."""
+        known = {stall.reason: stall for stall in stalls_of(self.kernel)}
+        return tuple(
+            Evidence(stall_metric(reason, stall.family), 100 * stall.share, "%", threshold, role="stall", of=(reason,))
+            for reason in reasons
+            if (stall := known.get(reason)) is not None
+        )
+
+    def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the used issue slots as evidence."""
         if self.issue_active is None:
             return ()
-        chain = self.recorded.hardware.arch.counters.get("scheduler.issue-active", ())
-        names = (metric for link in chain for metric, _ in link.terms)
-        name = next((metric for metric in names if self.number(metric) is not None), "")
-        return (Evidence(name, 100 * self.issue_active, "%", threshold=threshold, role="issue-slots"),)
+        name = self.first_of(self._counters("scheduler.issue-active"))
+        return (Evidence(name, 100 * self.issue_active, "%", threshold, role="issue-slots"),)
 
     @cached_property
     def code(self) -> tuple[ProfiledInstruction, ...]:
@@ -518,15 +528,15 @@ class Case:
     @cached_property
     def kernel_code(self) -> KernelCode:
         """Those instructions, with what follows from them alone."""
-        metrics = self.recorded.launch.metrics
+        metrics = self.metrics
         if not metrics.instances(SAMPLES) and not metrics.instances(EXECUTED):
             return KernelCode()
-        reasons = [
-            stall.reason
+        samples = [
+            stall_metric(stall.reason, stall.family)
             for stall in self.kernel.stalls
             if stall.family == "sampled" and stall.share >= _LEAST_STALL and stall.reason != "selected"
         ]
-        names = (*COUNTS, *(stall_metric(reason, "sampled") for reason in dict.fromkeys(reasons)))
+        names = (*COUNTS, *dict.fromkeys(samples))
         try:
             return self.seen.of(self.recorded.launch, names)
         except DamagedInput as error:
@@ -549,7 +559,7 @@ class Case:
         It is empty where that was not collected.
         """
         if histogram not in self._opcodes:
-            counted = self.recorded.launch.metrics.instances(histogram) or {}
+            counted = self.metrics.instances(histogram) or {}
             self._opcodes[histogram] = summed((opcode_of(str(name)), count) for name, count in counted.items())
         return self._opcodes[histogram]
 
@@ -571,11 +581,6 @@ class Case:
     def machine_code(self) -> bytes:
         """The kernel's machine code, counted or not; empty where the report embeds none."""
         return self.recorded.launch.details.machine_code()
-
-    @property
-    def moves(self) -> Moves:
-        """The moves of a register onto itself in that machine code."""
-        return self.seen.moves(self.machine_code)
 
     def place(
         self, weight: Callable[[ProfiledInstruction], float], among: Iterable[int] | None = None
@@ -602,11 +607,8 @@ class Case:
 
     def place_of(self, *names: str) -> Location | None:
         """Return the line with most of the first of these counts that any instruction has."""
-        places = (self._place_by_count(name) for name in names)
+        places = (self._place(self.kernel_code.counted(name)) for name in names)
         return next((place for place in places if place is not None), None)
-
-    def _place_by_count(self, name: str) -> Location | None:
-        return self._place(self.kernel_code.counted(name))
 
     def place_of_stall(self, *reasons: str) -> Location | None:
         """Return the line with most samples of these stall reasons: of barriers, fences and stores, where those are."""
@@ -647,27 +649,29 @@ class Case:
     @cached_property
     def opcode_names(self) -> tuple[str, ...]:
         """The opcodes of the instructions, from their text or else from machine code; empty if unknown."""
-        first = None if self.has_sass else self._own_code
-        if first is None:
+        start = None if self.has_sass else self._own_code
+        if start is None:
             return tuple(map(opcode_of, self.sass))
-        start, names = self.code[first].pc, opcodes_of(self.machine_code)
+        names = opcodes_of(self.machine_code)
         places = [(instruction.pc - start) // INSTRUCTION_BYTES for instruction in self.code]
         return tuple(names[place] if 0 <= place < len(names) else "" for place in places)
 
     @property
     def _own_code(self) -> int | None:
-        """Where the kernel's machine code begins among its instructions and those of functions that lie elsewhere.
+        """The address of the kernel's machine code among its instructions and those of functions that lie elsewhere.
 
         It is as long as that run of addresses, but for padding; None where that is not true of one run.
         """
-        pcs, code = [instruction.pc for instruction in self.code], self.machine_code
-        starts = [number for number, pc in enumerate(pcs) if not number or pc - pcs[number - 1] != INSTRUCTION_BYTES]
-        lengths = [(end - start) * INSTRUCTION_BYTES for start, end in pairwise([*starts, len(pcs)])]
-        fitting = [
-            start
-            for start, length in zip(starts, lengths, strict=True)
-            if length <= len(code) and is_padding(code[length:])
-        ]
+        runs: list[list[int]] = []
+        for instruction in self.code:
+            if not runs or instruction.pc - runs[-1][-1] != INSTRUCTION_BYTES:
+                runs.append([])
+            runs[-1].append(instruction.pc)
+        code, fitting = self.machine_code, []
+        for run in runs:
+            length = len(run) * INSTRUCTION_BYTES
+            if length <= len(code) and is_padding(code[length:]):
+                fitting.append(run[0])
         return fitting[0] if len(fitting) == 1 else None
 
 
@@ -691,11 +695,6 @@ def opcode_of(sass: str) -> str:
     if tokens and tokens[0].startswith("@"):
         tokens = tokens[1:]
     return tokens[0].rstrip(";") if tokens else ""
-
-
-@lru_cache(maxsize=512)
-def _are_any_in(names: tuple[str, ...], listed: frozenset[str] | None) -> bool:
-    return listed is None or not listed.isdisjoint(names)
 
 
 @lru_cache(maxsize=512)

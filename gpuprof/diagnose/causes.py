@@ -10,12 +10,13 @@ from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.rule import Cause, Rule
 from gpuprof.model.session import Finding
 
+_Found = Sequence[tuple[Rule, Finding]]
 ENOUGH = 0.5
 """What explains a finding must be able to gain at least half as much: a small defect does not bring about a long wait.
 """
 
 
-def with_causes(findings: Sequence[tuple[Rule, Finding]], case: Case) -> list[Finding]:
+def with_causes(findings: _Found, case: Case) -> list[Finding]:
     """Return the findings, each that another one explains with its id as `cause` and as a fact: nothing by itself.
 
     Where several explain one, the one that gains most does. A cause that is explained itself hands on its own. What
@@ -31,7 +32,7 @@ def with_causes(findings: Sequence[tuple[Rule, Finding]], case: Case) -> list[Fi
     return [_explained(finding, _first_cause(finding.id, causes)) for _, finding in findings]
 
 
-def _voiding(rule: Rule, finding: Finding, findings: Sequence[tuple[Rule, Finding]], case: Case) -> Iterator[Finding]:
+def _voiding(rule: Rule, finding: Finding, findings: _Found, case: Case) -> Iterator[Finding]:
     """Yield what makes a finding go with it.
 
     What voids the code does not void what the launch alone tells, nor a roof that the kernel is at.
@@ -50,7 +51,7 @@ def _voiding(rule: Rule, finding: Finding, findings: Sequence[tuple[Rule, Findin
             yield other
 
 
-def _explaining(cause: Cause, symptom: Finding, findings: Sequence[tuple[Rule, Finding]], case: Case) -> list[Finding]:
+def _explaining(cause: Cause, symptom: Finding, findings: _Found, case: Case) -> list[Finding]:
     return [
         finding
         for rule, finding in findings

@@ -9,20 +9,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.diagnose.access_shape import (
-    CASES_OF_SHAPES,
     LINE,
     MOST,
     SHIFTED,
     WIDE,
-    CodeShape,
-    ExcessShape,
-    worst_request,
+    FoundShape,
+    cases_of_shape,
+    request_evidence,
+    worst_of,
 )
 from gpuprof.diagnose.blocks import has_few_lanes
-from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, WELL_USED, Case
-from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, is_l1_full, uses_shared
+from gpuprof.diagnose.case import EXECUTED, MEMORY_STALLS, WELL_USED, Case
+from gpuprof.diagnose.limits import BUSY, MANY_WAVEFRONTS, is_l1_full, l1_evidence, uses_shared
 from gpuprof.diagnose.needs import ADDRESS_PIPES, ISSUE, MEMORY, Saving
-from gpuprof.diagnose.rule import AT_MEMORY, LOW, Cause, Rule, finding, percent
+from gpuprof.diagnose.rule import AT_MEMORY, LOW, Cause, Rule, amounts_of, finding, percent
 from gpuprof.diagnose.traffic import (
     ALL_SECTORS,
     EXCESS_SECTORS,
@@ -65,8 +65,7 @@ _LANE_BYTES = 16
 """The most that a thread accesses at once."""
 _LEVELS = ("l2", "dram")
 _L2_HITS = "lts__t_sector_hit_rate.pct"
-_DIRECTIONS = (("ld", "load"), ("st", "store"))
-_ACCESSES = {"ld": "loads", "st": "stores"}
+_KINDS = {"ld": "load", "st": "store"}
 _SAME_DATA = "same-data-through-l2-and-dram"
 _SAME_INSTRUCTIONS = "same-instructions"
 
@@ -75,7 +74,7 @@ _CAUGHT = Cases(why=("not-adjacent", "stays-in-l1"), action=("wide",), advice=("
 _CAUGHT_BY_RATE = replace(_CAUGHT, why=("not-adjacent", "hits-in-l1"))
 _SCATTERED = Cases(why=("any-level",), action=("consecutive",), advice=("consecutive", "wide"))
 _SEEN_IN_L1 = replace(_SCATTERED, why=("seen-in-l1",))
-_MAY_BE_WIDER = frozenset({"wide", "structure"})
+_MAY_BE_WIDER = frozenset({"wide", "neighbours", "structure"})
 """Actions that may be wider accesses, which take instructions along."""
 _ASKS_FOR_WIDE = frozenset({"neighbours", "not-adjacent"})
 """Reasons whose action is wider accesses."""
@@ -98,18 +97,17 @@ class _Excess(Struct, frozen=True):
 
 
 def _uncoalesced(case: Case) -> Iterator[Finding]:
-    counts = counted_sectors(case)
-    if counts is not None:
-        excess = _counted_excess(counts)
-        passes = _excess_passes(case)
-        if excess is not None and passes is not None:
-            # Scattered words of 4 bytes cost a pass each but share sectors of 32: the larger waste bounds.
-            excess = replace(excess, fraction=max(excess.fraction, passes))
-    else:
+    counts, passes = counted_sectors(case), _passes_at_most(case)
+    if counts is None:
         excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
+    else:
+        excess = _counted_excess(counts)
     if excess is None:
         return
-    most = replace(excess, fraction=max(excess.fraction, _passes_at_most(case)))
+    most = replace(excess, fraction=max(excess.fraction, passes))
+    if counts is not None and case.kernel.shared_memory_per_block == 0:
+        # Scattered words of 4 bytes cost a pass each but share sectors of 32: the larger waste bounds.
+        excess = most
     saving = _coalesced(case, most).if_held(_coalesced(case, excess).fraction, "same-l1-wavefronts-per-sector")
     is_notable = saving.fraction >= LOW
     shape = _shape(case) if is_notable else None
@@ -124,11 +122,17 @@ def _uncoalesced(case: Case) -> Iterator[Finding]:
         subject="global",
         confidence=excess.confidence if is_open or not excess.may_be_single_words else "inferred",
         saving=saving,
-        evidence=(*excess.evidence, *(shape.evidence if shape is not None else worst_request(case))),
+        evidence=(*excess.evidence, *(shape.evidence if shape is not None else _worst_request(case))),
         place=(shape.location if shape is not None else None)
         or case.place_of(EXCESS_SECTORS, ALL_SECTORS)
         or (_place_without_text(case) if is_notable else None),
     )
+
+
+def _worst_request(case: Case) -> tuple[Evidence, ...]:
+    """Return what a request of the instruction with most excess takes, of which only the counts are known."""
+    counted = [item for item in case.code if item.counts.get(EXCESS_SECTORS) and item.counts.get(EXECUTED)]
+    return (request_evidence(worst_of(counted)),) if counted else ()
 
 
 def asks_for_wide_accesses(found: Finding) -> bool:
@@ -136,7 +140,7 @@ def asks_for_wide_accesses(found: Finding) -> bool:
     return found.cases.why[0] in _ASKS_FOR_WIDE
 
 
-def _shape(case: Case) -> ExcessShape | CodeShape | None:
+def _shape(case: Case) -> FoundShape | None:
     """Return the shape of what causes most excess: as counted by instruction, else where the code leaves no other."""
     from gpuprof.diagnose.by_code import shape_by_code
     from gpuprof.diagnose.lane_shapes import shape_of_excess
@@ -149,18 +153,17 @@ def _shape(case: Case) -> ExcessShape | CodeShape | None:
 
 def _place_without_text(case: Case) -> Location | None:
     """Return the only line that can cause most of the excess if the report has no SASS text."""
-    unused = _unused_sectors(case) if case.code and not case.has_sass else {}
-    if not unused:
+    if not case.code or case.has_sass:
         return None
     from gpuprof.diagnose.by_code import only_line
 
-    return only_line(case, unused)
+    return only_line(case, _unused_sectors(case))
 
 
 def _unused_sectors(case: Case) -> dict[str, float | None]:
     """Return the sectors that loads and stores move for nothing, of those that do; None: only their share is known."""
     unused: dict[str, float | None] = {}
-    for what, kind in _DIRECTIONS:
+    for what, kind in _KINDS.items():
         sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(GLOBAL_REQUESTS.format(what))
         used, ratio = _used_bytes(case, what), request_sectors(case, what)
         fraction = 0.0
@@ -169,21 +172,21 @@ def _unused_sectors(case: Case) -> dict[str, float | None]:
             fraction = min(fraction, 1.0 - requests / sectors) if sectors and requests else fraction
         elif ratio is not None and ratio >= _MANY_SECTORS:
             fraction = 1.0 - _FEW_SECTORS / ratio
-        if 100 * fraction >= EXCESS.value:
+        if EXCESS.is_reached(fraction):
             unused[kind] = fraction * sectors if sectors else None
     return unused
 
 
-def _cases(case: Case, shape: ExcessShape | CodeShape | None, excess: _Excess) -> Cases:
+def _cases(case: Case, shape: FoundShape | None, excess: _Excess) -> Cases:
     """Return what to say: by the code if it shows the shape of the accesses, else by what counters leave open."""
     if shape is not None:
-        cases = CASES_OF_SHAPES[shape.lanes.name]
+        cases = cases_of_shape(shape.name)
         return replace(cases, why=(*cases.why, "stays-in-l1")) if _stays_in_l1(case) else cases
-    if excess.fraction < SHIFTED.value / 100:
+    if not SHIFTED.is_reached(excess.fraction):
         return _SMALL_EXCESS
     if _stays_in_l1(case):
         return _CAUGHT
-    if _caught(case, excess.fraction):
+    if bytes_of(case, "l2") is None and case.hit_rates.get("l1", -1.0) >= excess.fraction:
         return _CAUGHT_BY_RATE
     unknown = excess.in_l1_alone and all(bytes_of(case, level) is None for level in _LEVELS)
     cases = _SEEN_IN_L1 if unknown else _SCATTERED
@@ -195,12 +198,6 @@ def _cases(case: Case, shape: ExcessShape | CodeShape | None, excess: _Excess) -
 def _stays_in_l1(case: Case) -> bool:
     """Tell whether L2 is known to move no more than the global accesses need."""
     return bytes_of(case, "l2") is not None and not excess_reaches(case, "l2")
-
-
-def _caught(case: Case, excess: float) -> bool:
-    """Tell whether, where L2's bytes are unknown, L1 has as many of the sectors that it is asked for as are excess."""
-    rates = [moved.hit_rate for moved in case.kernel.traffic if moved.level == "l1" and moved.hit_rate is not None]
-    return bytes_of(case, "l2") is None and rates != [] and max(rates) >= excess
 
 
 class _Levels(NamedTuple):
@@ -258,7 +255,7 @@ def _at_limit(case: Case, excess: _Excess, keeps: Mapping[str, float]) -> float:
     """
     levels = {level: need for level in MEMORY if (need := case.needs.get(level)) is not None}
     limit = max(levels, key=lambda level: levels[level], default="l1")
-    if len(levels) < len(MEMORY) or limit == "l1" or 100 * levels[limit] < BUSY.value or not bytes_of(case, limit):
+    if len(levels) < len(MEMORY) or limit == "l1" or not BUSY.is_reached(levels[limit]) or not bytes_of(case, limit):
         return 1.0
     goes = {level: 1.0 - keeps[level] for level in _LEVELS} | {"l1": excess.fraction}
     waits = {limit: case.stall_at_most(*MEMORY_STALLS, "barrier", "membar"), "l1": case.stall_at_most("lg_throttle")}
@@ -272,20 +269,15 @@ def _widened(case: Case, excess: _Excess) -> Saving:
 
 def _counted_excess(counts: CountedSectors) -> _Excess | None:
     """Judge what was counted exactly: where that shows no excess, nothing else does."""
-    if not counts.total or 100 * counts.excess / counts.total < EXCESS.value:
+    fraction = min(1.0, counts.excess / counts.total) if counts.total else 0.0
+    if not EXCESS.is_reached(fraction):
         return None
-    fraction = min(1.0, counts.excess / counts.total)
-    share = Evidence("", 100 * fraction, "%", threshold=EXCESS.value, role="excess-share")
     return _Excess(
         fraction,
         ("sectors", counts_case(counts.total)),
-        (
-            Amount("excess_share", fraction, "fraction"),
-            Amount("excess", counts.excess),
-            Amount("total", counts.total),
-        ),
+        (*amounts_of(excess_share=fraction), *amounts_of("", excess=counts.excess, total=counts.total)),
         "measured",
-        evidence=(*counts.evidence, share),
+        evidence=(*counts.evidence, EXCESS.evidence(100 * fraction, "excess-share")),
     )
 
 
@@ -294,93 +286,76 @@ def _unused_bytes(case: Case) -> _Excess | None:
 
     A request needs one sector at least: one that all threads read the same word of is no excess.
     """
-    used = {what: _used_bytes(case, what) for what in ("ld", "st")}
-    known = {what: item for what, item in used.items() if item is not None}
+    known = {what: used for what in _KINDS if (used := _used_bytes(case, what)) is not None}
     if not known:
         return None
     sectors = {what: case.number(GLOBAL_SECTORS.format(what)) for what in known}
     weights = {what: count for what, count in sectors.items() if count} or dict.fromkeys(known, 1.0)
-    mean = sum(known[what].value * weights.get(what, 0.0) for what in known) / sum(weights.values())
+    whole = sum(weights.values())
+    mean = sum(known[what].value * weight for what, weight in weights.items()) / whole
     fraction = 1.0 - mean / SECTOR_BYTES
-    open_requests = {what for what in weights if not request_sectors(case, what)}
-    if not open_requests:
-        requests = sum(count / (request_sectors(case, what) or 1.0) for what, count in weights.items())
-        fraction = min(fraction, 1.0 - requests / sum(weights.values()))
-    if 100 * fraction < EXCESS.value:
+    per_request = {what: request_sectors(case, what) or 0.0 for what in weights}
+    if all(per_request.values()):
+        fraction = min(fraction, 1.0 - sum(weights[what] / count for what, count in per_request.items()) / whole)
+    if not EXCESS.is_reached(fraction):
         return None
-    is_open = any(known[what].value < SECTOR_BYTES for what in open_requests)
-    wasteful = {what: known[what].value for what in weights if _is_wasteful(known[what].value)}
-    alone = next(iter(wasteful), None) if len(wasteful) < len(weights) else None
+    # Single words look the same where requests are not known, but hardly keep L2 or DRAM busy.
+    is_open = any(known[what].value < SECTOR_BYTES for what, count in per_request.items() if not count)
+    is_below = any(BUSY.is_reached(case.needs.get(level)) for level in _LEVELS)
+    wasteful = [what for what in weights if EXCESS.is_reached(1.0 - known[what].value / SECTOR_BYTES)]
+    if len(wasteful) == 1 and len(weights) > 1:
+        headline, mean = f"bytes-of-{_KINDS[wasteful[0]]}s", known[wasteful[0]].value
+    else:
+        headline = "bytes-per-sector"
+    confidence: Confidence = "inferred" if is_below else "guess"
     return _Excess(
         fraction,
-        (f"bytes-of-{_ACCESSES[alone]}" if alone is not None else "bytes-per-sector",),
-        (Amount("used", wasteful[alone] if alone is not None else mean, "B"),),
-        _beside_single_words(case) if is_open else "measured",
-        evidence=tuple(item.evidence for item in known.values()),
+        (headline,),
+        amounts_of("B", used=mean),
+        confidence if is_open else "measured",
+        evidence=tuple(item for used in known.values() for item in used.evidence),
         may_be_single_words=is_open,
     )
-
-
-def _is_wasteful(used: float) -> bool:
-    return 100 * (1.0 - used / SECTOR_BYTES) >= EXCESS.value
-
-
-def _beside_single_words(case: Case) -> Confidence:
-    """Tell how sure unused bytes are where single words look the same: those hardly keep L2 or DRAM busy."""
-    is_below = any(100 * case.needs.get(level, 0.0) >= BUSY.value for level in _LEVELS)
-    return "inferred" if is_below else "guess"
 
 
 class _Used(NamedTuple):
     """Bytes of a sector that are used, and the counter that tells them."""
 
     value: float
-    evidence: Evidence
+    evidence: tuple[Evidence, ...]
 
 
 def _used_bytes(case: Case, what: str) -> _Used | None:
     """Return the bytes of a sector that loads or stores use; None where there are none, or it was not collected."""
     name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
-    if not case.can_have((name, percent_name)):
-        return None
-    role = f"bytes-used-by-{_ACCESSES[what]}"
+    role = f"bytes-used-by-{_KINDS[what]}s"
     value, of_sector = case.number(name), case.number(percent_name)
     if value:
-        return _Used(min(value, SECTOR_BYTES), Evidence(name, value, "B/sector", threshold=32.0, role=role))
+        return _Used(min(value, SECTOR_BYTES), case.metric(name, role, "B/sector", SECTOR_BYTES))
     if value is None and of_sector:
-        evidence = Evidence(percent_name, of_sector, "%", threshold=100.0, role=role)
-        return _Used(min(of_sector / 100, 1.0) * SECTOR_BYTES, evidence)
+        return _Used(min(of_sector / 100, 1.0) * SECTOR_BYTES, case.metric(percent_name, role, "%", 100.0))
     return None
 
 
 def _sectors_per_request(case: Case) -> _Excess | None:
     """More sectors a request than any coalesced access has."""
-    for what, kind in _DIRECTIONS:
-        name = SECTORS_PER_REQUEST.format(what)
-        if not case.can_have((name, GLOBAL_SECTORS.format(what))):
-            continue
-        ratio, counted = request_sectors(case, what), counted_request_sectors(case, what)
+    for what, kind in _KINDS.items():
+        name, sectors = SECTORS_PER_REQUEST.format(what), GLOBAL_SECTORS.format(what)
+        ratio = request_sectors(case, what)
         if ratio is None or case.number(ALL_SECTORS) is not None or ratio < _MANY_SECTORS:
             continue
         role = f"sectors-per-{kind}-request"
-        evidence = (
-            *case.metric(GLOBAL_SECTORS.format(what), f"{kind}-sectors", "sector"),
-            Evidence(name if counted is None else "", ratio, "sector/request", threshold=_MANY_SECTORS, role=role),
-        )
+        metric = name if counted_request_sectors(case, what) is None else ""
+        evidence = Evidence(metric, ratio, "sector/request", threshold=_MANY_SECTORS, role=role)
         return _Excess(
             1.0 - _FEW_SECTORS / ratio,
             (role,),
-            (Amount("per_request", ratio, "sector"),),
+            amounts_of("sector", per_request=ratio),
             "inferred",
-            evidence=evidence,
+            evidence=(*case.metric(sectors, f"{kind}-sectors", "sector"), evidence),
             in_l1_alone=True,
         )
     return None
-
-
-def _excess_passes(case: Case) -> float | None:
-    """Return the share of passes through L1 beyond one a request; None where shared memory may cause them."""
-    return _passes_at_most(case) or None if case.kernel.shared_memory_per_block == 0 else None
 
 
 def _passes_at_most(case: Case) -> float:
@@ -391,28 +366,19 @@ def _passes_at_most(case: Case) -> float:
 
 def _many_wavefronts(case: Case) -> _Excess | None:
     """The basic set: L1 is busy and each request passes it many times, with no shared memory to blame."""
+    counted = wavefronts_per_request(case)
+    ratio = counted if counted is not None else least_passes(case)
+    if ratio is None or ratio < MANY_WAVEFRONTS.value or not is_l1_full(case):
+        return None
     if uses_shared(case):
         return None
-    busiest, counted = case.busiest_of_l1, wavefronts_per_request(case)
-    ratio = counted if counted is not None else least_passes(case)
-    if busiest is None or ratio is None:
-        return None
-    name, fraction = busiest[0], min(1.0, busiest[1])
-    if not is_l1_full(case, fraction) or ratio < MANY_WAVEFRONTS.value:
-        return None
-    roles = {WAVEFRONTS: "l1-data-pipe-busy", REQUESTS: "l1-requests"}
-    evidence = (
-        Evidence(name, 100 * fraction, "%", threshold=BUSY.value, role=roles.get(name, "l1-busy")),
-        *(item for other in roles if other != name for item in case.metric(other, roles[other], "%")),
-        Evidence("", ratio, "wavefront/request", threshold=MANY_WAVEFRONTS.value, role="wavefronts-per-request"),
-    )
     confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
     return _Excess(
         1.0 - 1.0 / ratio,
         ("wavefronts-per-request" if counted is not None else "least-wavefronts-per-request",),
-        (Amount("per_request", ratio, "wavefront"),),
+        amounts_of("wavefront", per_request=ratio),
         confidence,
-        evidence=evidence,
+        evidence=(*l1_evidence(case), MANY_WAVEFRONTS.evidence(ratio)),
         in_l1_alone=True,
     )
 
@@ -423,12 +389,8 @@ def _are_few_lanes_side_by_side(case: Case) -> bool:
     Lanes side by side take 16 bytes each at most, and one sector more where they begin inside of one.
     """
     most = _LANE_BYTES * (case.threads_per_block or 0) / SECTOR_BYTES + 1
-    pairs = (
-        (case.number(GLOBAL_SECTORS.format(what)), case.number(GLOBAL_REQUESTS.format(what))) for what in ("ld", "st")
-    )
-    return has_few_lanes(case) and all(
-        sectors <= most * requests for sectors, requests in pairs if sectors and requests
-    )
+    ratios = (counted_request_sectors(case, what) or 0.0 for what in _KINDS)
+    return has_few_lanes(case) and all(ratio <= most for ratio in ratios)
 
 
 RULES = (
@@ -437,9 +399,7 @@ RULES = (
         kind="defect",
         thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST, IN_L2),
         check=_uncoalesced,
-        metrics=tuple(
-            name.format(what) for name in (_PER_SECTOR, GLOBAL_SECTORS, GLOBAL_REQUESTS) for what in ("ld", "st")
-        ),
+        metrics=tuple(name.format(what) for name in (_PER_SECTOR, GLOBAL_SECTORS, GLOBAL_REQUESTS) for what in _KINDS),
         causes=(Cause("block-size", _are_few_lanes_side_by_side),),
         place=AT_MEMORY,
     ),

@@ -6,26 +6,39 @@ instructions, special functions and issue slots are what a program can do withou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.diagnose.arithmetic import (
     INTEGER_PIPES,
     SCALAR_PIPES,
     TENSOR_INPUTS,
+    executed,
     fp64_over_fp32,
     fraction_of_peak,
-    opcodes_of,
+    rate_of,
     share_of_opcodes,
 )
 from gpuprof.diagnose.blocks import leaves_lanes_empty
 from gpuprof.diagnose.case import SHARED_STALLS, Case
 from gpuprof.diagnose.needs import ISSUE, Saving
-from gpuprof.diagnose.rule import AT_MATH, Cause, Rule, Threshold, TreePlace, finding, percent
+from gpuprof.diagnose.rule import (
+    AT_MATH,
+    Cause,
+    Findings,
+    Rule,
+    Threshold,
+    TreePlace,
+    amounts_of,
+    cases_of,
+    finding,
+    labels_of,
+    percent,
+)
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.findings import Amount, Cases
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.product_names import is_product_by_name, multiplies_on_tensor_cores
 from gpuprof.model.sass_opcodes import matrix_opcode
@@ -50,10 +63,10 @@ _OPCODES = {
 """The instructions that a pipe executes most: where to look."""
 _INTEGER = (
     "IADD", "IMAD", "IMUL", "LOP", "SHF", "SHL", "SHR", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "VIMNMX",
-    "PLOP", "POPC", "FLO", "BREV", "SGXT", "BMSK", "IABS", "ISCADD", "I2IP", "MOV", "UIADD", "UIMAD", "ULOP", "USHF",
+    "PLOP", "POPC", "FLO", "BREV", "SGXT", "BMSK", "IABS", "ISCADD", "I2IP", "UIADD", "UIMAD", "ULOP", "USHF",
     "UISETP", "UPRMT", "ULEA", "USEL", "UMOV", "UPLOP", "R2UR",
 )  # fmt: skip
-"""How the opcodes of integer, logic and move instructions begin."""
+"""How the opcodes of integer and logic instructions begin."""
 _BITS = ("LOP", "SHF", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX")
 """How the opcodes of integer instructions begin that change bits or clamp values: indices take few of them."""
 
@@ -61,62 +74,50 @@ NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
 """What memory levels need at least of what they did when values take half as many bytes."""
 
 
-class _Full(Struct, frozen=True):
-    """A full pipe: the cases of its sentences, and what its instructions are worth.
-
-    `change` is the case of what to change, and how. `roof` is the part of the pipe that its instructions can fill, and
-    `is_ceiling` is whether they are work that the result needs.
-    """
-
-    pipe: str
-    saving: Saving
-    headline: str = "main"
-    why: tuple[str, ...] = ()
-    change: str = "main"
-    amounts: tuple[Amount, ...] = ()
-    roof: float = 1.0
-    is_ceiling: bool = False
-    is_near: bool = False
-    confidence: Confidence = "measured"
-
-
-def _full_pipe(case: Case, full: _Full) -> Finding:
-    busy, rate = case.pipe(full.pipe) or 0.0, _rate(case, full.pipe)
-    headline = [full.headline]
-    amounts = [Amount("busy", min(1.0, busy), "fraction"), *full.amounts]
-    if full.roof < 1.0:
-        headline.append("half-rate")
-        amounts.append(Amount("possible", full.roof, "fraction"))
+def _full_pipe(
+    case: Case,
+    pipe: str,
+    saving: Saving,
+    *,
+    headline: str = "main",
+    why: tuple[str, ...] = (),
+    change: str = "main",
+    amounts: tuple[Amount, ...] = (),
+    roof: float = 1.0,
+    is_near: bool = False,
+    confidence: Confidence = "measured",
+) -> Finding:
+    """Report a full pipe: `change` is the case of what to change, `roof` the part that its instructions can fill."""
+    busy, rate = case.pipe(pipe) or 0.0, None
+    if pipe == "fma":
+        rate = rate_of(case, "fp32") or None
+    parts = [headline]
+    if roof < 1.0:
+        parts.append("half-rate")
     if rate is not None:
-        headline.append("shared/rate")
-        amounts.append(Amount("rate", rate, "FLOP/s"))
-    if full.is_near:
-        headline.append("shared/near-ceiling")
-    if full.is_ceiling:
-        amounts.append(_of_ceiling(busy / full.roof))
-    change = (full.change,)
+        parts.append("shared/rate")
+    if is_near:
+        parts.append("shared/near-ceiling")
     return finding(
         case,
-        Cases(headline=tuple(headline), why=("shared/pipe-full", *full.why), action=change, advice=change),
-        amounts=tuple(amounts),
-        labels=(Label("pipe", (full.pipe,)),),
-        subject=full.pipe,
-        confidence=full.confidence,
-        saving=full.saving,
-        severity="info" if full.is_near else None,
-        evidence=(
-            case.pipe_evidence(full.pipe, full.roof * PIPE_BUSY.value),
-            *case.stall_evidence("math_pipe_throttle"),
+        cases_of(change, tuple(parts), ("shared/pipe-full", *why)),
+        amounts=(
+            *amounts_of(busy=min(1.0, busy), possible=roof),
+            *amounts,
+            *amounts_of("FLOP/s", rate=rate),
+            _of_ceiling(busy / roof),
         ),
-        place=case.place_of_opcode(*_OPCODES[full.pipe]) or case.place_of_stall("math_pipe_throttle"),
+        labels=labels_of(pipe=(pipe,)),
+        subject=pipe,
+        confidence=confidence,
+        saving=saving,
+        severity="info" if is_near else None,
+        evidence=(
+            *case.pipe_evidence(pipe, roof * PIPE_BUSY.value),
+            *case.stall_evidence("math_pipe_throttle", threshold=THROTTLED.value),
+        ),
+        place=case.place_of_opcode(*_OPCODES[pipe]) or case.place_of_stall("math_pipe_throttle"),
     )
-
-
-def _rate(case: Case, pipe: str) -> float | None:
-    """Return the FLOP/s that the FMA pipe achieves; None if they were not counted."""
-    if pipe != "fma":
-        return None
-    return next((work.flop_per_s for work in case.kernel.work if work.path == "fp32" and work.flop_per_s), None)
 
 
 def _of_ceiling(fraction: float) -> Amount:
@@ -125,7 +126,7 @@ def _of_ceiling(fraction: float) -> Amount:
 
 def is_limit(case: Case, fraction: float) -> bool:
     """Tell whether a pipe is the limit: busy, or the busiest while the SM is, or while warps are throttled by it."""
-    if 100 * fraction >= PIPE_BUSY.value:
+    if PIPE_BUSY.is_reached(fraction):
         return True
     if fraction < max(_rivals(case), default=0.0):
         return False
@@ -142,45 +143,35 @@ def _rivals(case: Case) -> Iterator[float]:
 
 def _is_issue_bound(case: Case, fraction: float) -> bool:
     """Tell whether it is the SM that is busy, with this pipe only the busiest of it."""
-    return 100 * fraction < PIPE_BUSY.value and not _throttled(case) and _in_busy_sm(case, fraction)
+    return not PIPE_BUSY.is_reached(fraction) and not _throttled(case) and _in_busy_sm(case, fraction)
 
 
 def _throttled(case: Case) -> bool:
-    return 100 * case.stall("math_pipe_throttle") >= THROTTLED.value and case.issues_rarely
+    return THROTTLED.is_reached(case.stall("math_pipe_throttle")) and case.issues_rarely
 
 
 def _in_busy_sm(case: Case, fraction: float) -> bool:
-    sm = case.utilisation.get("sm")
-    return sm is not None and 100 * sm >= PIPE_BUSY.value and 100 * fraction >= SM_PIPE.value
+    return PIPE_BUSY.is_reached(case.utilisation.get("sm")) and SM_PIPE.is_reached(fraction)
 
 
-def _issue_bound(case: Case, pipe: str, change: str, saving: Saving, *, is_ceiling: bool) -> Finding:
-    sm = case.utilisation["sm"]
+def _issue_bound(case: Case, pipe: str, change: str, saving: Saving) -> Finding:
+    sm, issue_bound = case.utilisation["sm"], ("shared/issue-bound",)
+    cases = cases_of(change, issue_bound, issue_bound)
     return finding(
         case,
-        Cases(
-            headline=("shared/issue-bound",),
-            why=("shared/issue-bound",),
-            action=(change,),
-            advice=("shared/fewer-instructions", change),
-        ),
-        amounts=(
-            Amount("sm", sm, "fraction"),
-            Amount("busy", case.pipe(pipe) or 0.0, "fraction"),
-            *((_of_ceiling(sm),) if is_ceiling else ()),
-        ),
-        labels=(Label("pipe", (pipe,)),),
+        replace(cases, advice=("shared/fewer-instructions", change)),
+        amounts=(*amounts_of(sm=sm, busy=case.pipe(pipe)), _of_ceiling(sm)),
+        labels=labels_of(pipe=(pipe,)),
         subject=pipe,
         confidence="inferred",
         saving=saving,
-        evidence=(_sm_evidence(case, sm), case.pipe_evidence(pipe, SM_PIPE.value)),
+        evidence=(_sm_evidence(case, sm), *case.pipe_evidence(pipe, SM_PIPE.value)),
         place=case.place_of_opcode(*_OPCODES[pipe]),
     )
 
 
 def _sm_evidence(case: Case, sm: float) -> Evidence:
-    threshold = PIPE_BUSY.value
-    return Evidence(case.light_metric("sm"), 100 * sm, "%", threshold=threshold, role="unit-busy", of=("sm",))
+    return PIPE_BUSY.evidence(100 * sm, "unit-busy", "sm", metric=case.light_metric("sm"))
 
 
 def _with_full_pipe(case: Case, use: float, pipe: str) -> Saving:
@@ -195,48 +186,43 @@ def _with_full_sm(case: Case, *pipes: str) -> Saving:
     return case.saving(dict.fromkeys((*pipes, ISSUE), 0.0)).if_held(1.0 - case.utilisation["sm"], "same-instructions")
 
 
-def _fp32(case: Case) -> Iterator[Finding]:
+def _fp32(case: Case) -> Findings:
     if _is_integer_work(case):
         return
     work = fraction_of_peak(case, "fp32")
-    if (100 * work >= FMA_WORK.value) if work is not None else _is_product_by_name(case):
-        yield from _busy_sm(case, "sm", "main", is_ceiling=True)
+    if FMA_WORK.is_reached(work) if work is not None else _is_product_by_name(case):
+        yield from _busy_sm(case, "sm", "main")
     use = case.pipe("fma")
     if use is None or not is_limit(case, use):
         return
     if _is_issue_bound(case, use):
-        yield _issue_bound(case, "fma", "main", _with_full_sm(case, "fma"), is_ceiling=True)
+        yield _issue_bound(case, "fma", "main", _with_full_sm(case, "fma"))
         return
-    is_near = is_filled = False
-    if work is not None and 100 * use >= PIPE_NEAR_ROOF.value:
-        is_near = 100 * work >= ROOF_WORK.value
-        is_filled = not is_near
+    is_full = work is not None and PIPE_NEAR_ROOF.is_reached(use)
+    is_near = is_full and ROOF_WORK.is_reached(work)
     yield _full_pipe(
         case,
-        _Full(
-            pipe="fma",
-            saving=_with_full_pipe(case, use, "fma"),
-            why=("other-instructions",) if is_filled else (),
-            amounts=(Amount("work", work, "fraction"),) if work is not None else (),
-            is_ceiling=True,
-            is_near=is_near,
-        ),
+        "fma",
+        _with_full_pipe(case, use, "fma"),
+        why=("other-instructions",) if is_full and not is_near else (),
+        amounts=amounts_of(work=work),
+        is_near=is_near,
     )
 
 
-def _integer(case: Case) -> Iterator[Finding]:
+def _integer(case: Case) -> Findings:
     if _is_integer_work(case):
         pipe = "fmaheavy" if case.pipe("fmaheavy") is not None else "fma"
         yield from _integer_pipe(case, pipe, "multiply-adds", "inferred")
     yield from _integer_pipe(case, "alu", "main", "measured")
     work = _most_work(case)
     if work is None and not _is_product_by_name(case):
-        yield from _busy_sm(case, "any-instructions", "any-instructions", is_ceiling=False)
-    elif work is not None and 100 * work < FMA_WORK.value:
-        yield from _busy_sm(case, "no-floating-point", "main", is_ceiling=False)
+        yield from _busy_sm(case, "any-instructions", "any-instructions")
+    elif work is not None and not FMA_WORK.is_reached(work):
+        yield from _busy_sm(case, "no-floating-point", "main")
 
 
-def _integer_pipe(case: Case, pipe: str, headline: str, confidence: Confidence) -> Iterator[Finding]:
+def _integer_pipe(case: Case, pipe: str, headline: str, confidence: Confidence) -> Findings:
     use = case.pipe(pipe)
     if use is None or not is_limit(case, use):
         return
@@ -244,26 +230,24 @@ def _integer_pipe(case: Case, pipe: str, headline: str, confidence: Confidence) 
     of_bits = 100 * bits > BIT_WORK.value
     change = "bits" if of_bits else "main"
     if _is_issue_bound(case, use):
-        yield _issue_bound(case, pipe, change, saving, is_ceiling=False)
+        yield _issue_bound(case, pipe, change, saving)
         return
     yield _full_pipe(
         case,
-        _Full(
-            pipe=pipe,
-            saving=saving,
-            headline=headline,
-            why=("bits",) if of_bits else ("overhead",),
-            change=change,
-            amounts=(Amount("bits", bits, "fraction"),),
-            confidence=confidence,
-        ),
+        pipe,
+        saving,
+        headline=headline,
+        why=("bits",) if of_bits else ("overhead",),
+        change=change,
+        amounts=amounts_of(bits=bits),
+        confidence=confidence,
     )
 
 
 def _bit_share(case: Case) -> float:
     """Return the share of the executed integer instructions that change bits; 0 where opcodes were not counted."""
-    integers = share_of_opcodes(case, tuple(name for name in _INTEGER if name != "MOV"))
-    return share_of_opcodes(case, _BITS) / integers if integers else 0.0
+    integers = executed(case, *_INTEGER)
+    return executed(case, *_BITS) / integers if integers else 0.0
 
 
 def _without_integers(case: Case) -> Saving:
@@ -274,52 +258,49 @@ def _without_integers(case: Case) -> Saving:
     """
     relieved = dict.fromkeys(INTEGER_PIPES, 0.0)
     relieved["fma"] = _floating_part(case)
-    relieved[ISSUE] = 1.0 - share_of_opcodes(case, _INTEGER) if opcodes_of(case) else 0.0
+    relieved[ISSUE] = 1.0 - share_of_opcodes(case, *_INTEGER, "MOV") if case.opcodes() else 0.0
     bound = case.saving({**relieved, ISSUE: 0.0, "xu": 0.0, "lsu": 0.0, "l1": 0.0})
     return bound.if_held(case.saving(relieved).fraction, "same-loads-and-conversions")
 
 
 def _floating_part(case: Case) -> float:
     """Return which part of the FMA pipe's time is certainly floating-point work: by opcodes, else by its FLOP."""
-    opcodes = opcodes_of(case)
-    floating = sum(count for name, count in opcodes.items() if name.startswith(("FFMA", "FMUL", "FADD")))
-    integer = sum(count for name, count in opcodes.items() if name.startswith(("IMAD", "IMUL")))
+    floating, integer = executed(case, *_OPCODES["fma"]), executed(case, *_OPCODES["fmaheavy"])
     if floating + integer:
         return floating / (floating + integer)
     work, busy = fraction_of_peak(case, "fp32"), case.pipe("fma")
     return min(1.0, work / busy) if work is not None and busy else 0.0
 
 
-def _busy_sm(case: Case, headline: str, change: str, *, is_ceiling: bool) -> Iterator[Finding]:
+def _busy_sm(case: Case, headline: str, change: str) -> Findings:
     """Report that the SM is the busiest unit if the report has no pipe: what fills it is a guess from the FLOP.
 
     The load/store unit is part of the SM, too: where memory is as busy as the SM, it is that.
     """
     sm = _sm_without_pipes(case)
-    if sm is None or _cycles_an_instruction(case, sm) > SCALAR_CYCLES.value or _has_matrix_name(case):
+    by_name = multiplies_on_tensor_cores(case.kernel.demangled)
+    if sm is None or by_name or _cycles_an_instruction(case, sm) > SCALAR_CYCLES.value:
         # Matrix instructions keep it so: `tensor-compute-bound` says that.
         return
     work = _most_work(case)
     yield finding(
         case,
-        Cases(headline=(headline, "shared/no-pipe"), why=("shared/no-pipe",), action=(change,), advice=(change,)),
-        amounts=(Amount("sm", sm, "fraction"), *((_of_ceiling(sm),) if is_ceiling else ())),
+        cases_of(change, (headline, "shared/no-pipe"), ("shared/no-pipe",)),
+        amounts=(*amounts_of(sm=sm), _of_ceiling(sm)),
         subject="sm",
         confidence="guess",
         saving=_with_full_sm(case, *SCALAR_PIPES),
-        evidence=(_sm_evidence(case, sm), *_work_evidence(work)),
+        evidence=(
+            _sm_evidence(case, sm),
+            *((FMA_WORK.evidence(100 * work, "floating-point-work"),) if work is not None else ()),
+        ),
     )
-
-
-def _work_evidence(work: float | None) -> Iterator[Evidence]:
-    if work is not None:
-        yield Evidence("", 100 * work, "%", threshold=FMA_WORK.value, role="floating-point-work")
 
 
 def _sm_without_pipes(case: Case) -> float | None:
     """Return how busy the SM is where that makes it the limit, memory is less busy, and no pipe was collected."""
     sm, memory = case.utilisation.get("sm"), case.memory_utilisation
-    if case.kernel.pipes or sm is None or 100 * sm < PIPE_BUSY.value:
+    if case.kernel.pipes or sm is None or not PIPE_BUSY.is_reached(sm):
         return None
     return sm if memory is None or sm > memory + TWO_PASSES else None
 
@@ -335,11 +316,6 @@ def _is_product_by_name(case: Case) -> bool:
     return _most_work(case) is None and is_product_by_name(case.kernel.demangled)
 
 
-def _has_matrix_name(case: Case) -> bool:
-    """Tell whether a kernel multiplies matrices on the tensor cores by its name."""
-    return multiplies_on_tensor_cores(case.kernel.demangled)
-
-
 def _most_work(case: Case) -> float | None:
     """Return the floating-point work of its peak, of the path closest to it; None where none was counted."""
     paths = {work.path for work in case.kernel.work if "int32" not in work.path}
@@ -352,32 +328,20 @@ def _is_integer_work(case: Case) -> bool:
 
     Floating-point work takes both halves alike.
     """
-    opcodes = opcodes_of(case)
-    if opcodes:
-        return _integer_share(opcodes) > 0.5
-    heavy, lite = case.pipe("fmaheavy"), _fma_lite(case)
-    return heavy is not None and lite is not None and 100 * heavy >= PIPE_BUSY.value and lite < heavy / 2
+    if case.opcodes():
+        # Moves and shifts by IMAD go to whichever pipe is free.
+        integer = executed(case, *_OPCODES["fmaheavy"]) - executed(case, "IMAD.MOV", "IMAD.SHL")
+        return integer > executed(case, *_OPCODES["fma"])
+    both, heavy, lite = case.pipe("fma"), case.pipe("fmaheavy"), case.pipe("fmalite")
+    if heavy is None:
+        return False
+    if lite is None and both is not None:
+        # The figure of the whole pipe is the mean of its halves.
+        lite = max(0.0, 2.0 * both - heavy)
+    return lite is not None and PIPE_BUSY.is_reached(heavy) and lite < heavy / 2
 
 
-def _fma_lite(case: Case) -> float | None:
-    """Return how busy the half of the FMA pipe is that has no integers; the pipe's own figure is the mean of both."""
-    recorded, both, heavy = case.pipe("fmalite"), case.pipe("fma"), case.pipe("fmaheavy")
-    if recorded is not None:
-        return recorded
-    return max(0.0, 2.0 * both - heavy) if both is not None and heavy is not None else None
-
-
-def _integer_share(histogram: Mapping[str, float]) -> float:
-    """Return the IMAD share of what the FMA pipe executed; moves and shifts by IMAD go to whichever pipe is free."""
-    moves = ("IMAD.MOV", "IMAD.SHL")
-    integer = sum(
-        count for name, count in histogram.items() if name.startswith(("IMAD", "IMUL")) and not name.startswith(moves)
-    )
-    floating = sum(count for name, count in histogram.items() if name.startswith(("FFMA", "FMUL", "FADD")))
-    return integer / (integer + floating) if integer + floating else 0.0
-
-
-def _special(case: Case) -> Iterator[Finding]:
+def _special(case: Case) -> Findings:
     use = case.pipe("xu")
     if use is None or not is_limit(case, use):
         return
@@ -385,66 +349,63 @@ def _special(case: Case) -> Iterator[Finding]:
     saving = case.saving({**dict.fromkeys(SCALAR_PIPES, 0.0), ISSUE: 0.0})
     saving = saving.if_held(case.saving({"xu": 0.0}).fraction, "other-instructions-unchanged")
     if _is_issue_bound(case, use):
-        yield _issue_bound(case, "xu", "main", saving, is_ceiling=False)
+        yield _issue_bound(case, "xu", "main", saving)
         return
-    yield _full_pipe(case, _Full(pipe="xu", saving=saving))
+    yield _full_pipe(case, "xu", saving)
 
 
-def _tensor(case: Case) -> Iterator[Finding]:
+def _tensor(case: Case) -> Findings:
     busy = case.pipe("tensor")
     if busy is None:
         yield from _long_instructions(case)
         return
     roof = _tensor_roof(case)
     use = min(1.0, busy / roof)
-    if not (is_limit(case, busy) or 100 * use >= PIPE_BUSY.value):
+    is_full = PIPE_BUSY.is_reached(use)
+    if not is_full and not is_limit(case, busy):
         return
-    if 100 * use < PIPE_BUSY.value and _is_issue_bound(case, busy):
-        yield _issue_bound(case, "tensor", "main", _with_full_sm(case, "tensor"), is_ceiling=True)
+    if not is_full and _is_issue_bound(case, busy):
+        yield _issue_bound(case, "tensor", "main", _with_full_sm(case, "tensor"))
         return
     yield _full_pipe(
         case,
-        _Full(
-            pipe="tensor",
-            saving=_with_full_pipe(case, use, "tensor"),
-            why=("half-rate",) if roof < 1.0 else (),
-            roof=roof,
-            is_ceiling=True,
-            is_near=100 * use >= PIPE_NEAR_ROOF.value,
-            confidence="measured" if roof == 1.0 else "inferred",
-        ),
+        "tensor",
+        _with_full_pipe(case, use, "tensor"),
+        why=("half-rate",) if roof < 1.0 else (),
+        roof=roof,
+        is_near=PIPE_NEAR_ROOF.is_reached(use),
+        confidence="measured" if roof == 1.0 else "inferred",
     )
 
 
-def _long_instructions(case: Case) -> Iterator[Finding]:
+def _long_instructions(case: Case) -> Findings:
     """Report that the SM is busy with hardly an instruction issued: only matrix instructions take so long.
 
     Those of FP64 do, too, on a GPU that has few units for them. Else a name that tells of matrix instructions is all.
     """
     sm = _sm_without_pipes(case)
     cycles = _cycles_an_instruction(case, sm) if sm is not None else 0.0
-    has_them = any(key.path.startswith("tensor") for key in case.recorded.hardware.arch.compute)
-    are_long, by_name = cycles > SCALAR_CYCLES.value, _has_matrix_name(case)
+    has_them = any(key.path.startswith("tensor") for key in case.arch.compute)
+    are_long, by_name = cycles > SCALAR_CYCLES.value, multiplies_on_tensor_cores(case.kernel.demangled)
     if sm is None or not has_them or not (are_long or by_name):
         return
     ratio = fp64_over_fp32(case)
-    is_near = 100 * sm >= PIPE_NEAR_ROOF.value
+    is_near = PIPE_NEAR_ROOF.is_reached(sm)
     seen = "long-instructions" if are_long else "by-name"
     yield finding(
         case,
         Cases(headline=(seen, "shared/near-ceiling") if is_near else (seen,), why=(seen,)),
-        amounts=(Amount("sm", sm, "fraction"), Amount("cycles", cycles, "cycle/inst"), _of_ceiling(sm)),
+        amounts=(*amounts_of(sm=sm), Amount("cycles", cycles, "cycle/inst"), _of_ceiling(sm)),
         subject="tensor",
         confidence="inferred" if are_long and ((ratio or 0.0) >= _FP64_IS_FAST or by_name) else "guess",
         saving=_with_full_sm(case, "tensor"),
         severity="info" if is_near else None,
-        evidence=(_sm_evidence(case, sm), *case.issue_evidence(None), *_cycles_evidence(cycles)),
+        evidence=(
+            _sm_evidence(case, sm),
+            *case.issue_evidence(),
+            *((SCALAR_CYCLES.evidence(cycles),) if cycles else ()),
+        ),
     )
-
-
-def _cycles_evidence(cycles: float) -> Iterator[Evidence]:
-    if cycles:
-        yield Evidence("", cycles, "cycle/inst", threshold=SCALAR_CYCLES.value, role=SCALAR_CYCLES.name)
 
 
 _FP64_IS_FAST = 0.25
@@ -457,7 +418,7 @@ def _tensor_roof(case: Case) -> float:
     Where sums in FP32 have half of the rate, the pipe is half busy at the roof. Unknown instructions can fill all.
     """
     flop = slowed = 0.0
-    for opcode, count in opcodes_of(case).items():
+    for opcode, count in case.opcodes().items():
         matrix = matrix_opcode(opcode)
         if matrix is not None and matrix.flop is not None:
             flop += matrix.flop * count
@@ -469,7 +430,7 @@ def _part_of_full_rate(case: Case, key: ComputeKey) -> float:
     """Return the rate with sums in FP32 over that with sums in FP16, of a type that has both or is as wide."""
     if key.accumulator != "fp32" or key.path not in TENSOR_INPUTS:
         return 1.0
-    rates = case.recorded.hardware.rates
+    rates = case.hardware.rates
     slow = rates.get(ComputeKey("tensor.fp16", "fp32", key.instruction))
     full = rates.get(ComputeKey("tensor.fp16", "fp16", key.instruction))
     return min(1.0, slow.value / full.value) if slow is not None and full is not None and full.value else 1.0
@@ -481,7 +442,7 @@ _WASTED = (Cause("branch-divergence"), Cause("block-size", leaves_lanes_empty))
 
 def _pipe_rule(
     rule_id: str,
-    check: Callable[[Case], Iterator[Finding]],
+    check: Callable[[Case], Findings],
     thresholds: tuple[Threshold, ...] = (),
     causes: tuple[Cause, ...] = (),
     place: TreePlace = AT_MATH,

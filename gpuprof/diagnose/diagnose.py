@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 
-from msgspec import structs
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
-from gpuprof.diagnose.across import faster_launches
-from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.causes import with_causes
+from gpuprof.diagnose.configuration_rules import faster_launches
 from gpuprof.diagnose.excerpts import excerpts
-from gpuprof.diagnose.exposed import exposed_of
 from gpuprof.diagnose.gaps import pauses_of
 from gpuprof.diagnose.kernel_code import SeenCode
 from gpuprof.diagnose.kinds import speaking, with_usual_change
 from gpuprof.diagnose.launch import SHORT_KERNEL, is_short
 from gpuprof.diagnose.line_work import line_work
-from gpuprof.diagnose.many import Diagnosis, each_of
-from gpuprof.diagnose.order import in_order, numbered
+from gpuprof.diagnose.overlap_rules import exposed_of
+from gpuprof.diagnose.ranking import in_order, numbered
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import Rule, as_guess
 from gpuprof.diagnose.summary import summarised
+from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
 from gpuprof.model.run_totals import busy_share
-from gpuprof.model.session import Finding, Session
+from gpuprof.model.session import Excerpt, Finding, LineWork, Session
+from gpuprof.workers import Worth, made_by_workers
 
 FALLBACK = "latency-bound"
 _NO_SOURCE = Missing(
     "source text", "the report has file names and line numbers only", "profile again with ncu --import-source yes"
 )
+
+
+_WITH_CODE, _WITHOUT = Worth(48, each=8), Worth(1_000, each=400)
+"""Kernels, of 10 ms each with counts of every instruction, 0.2 ms without."""
+
+
+class _Diagnosis(Struct, frozen=True):
+    """What is found of a kernel: the fields of its profile that the diagnosis fills in."""
+
+    findings: tuple[Finding, ...]
+    excerpts: tuple[Excerpt, ...]
+    missing: tuple[Missing, ...]
+    lines: tuple[LineWork, ...]
+    lines_dropped: int
 
 
 def diagnose(analysis: Analysis) -> Session:
@@ -40,7 +56,7 @@ def diagnose(analysis: Analysis) -> Session:
     faster = faster_launches(analysis)
     busy, seen = busy_share(session), SeenCode()
 
-    def diagnosis(place: int) -> Diagnosis:
+    def diagnosis(place: int) -> _Diagnosis:
         kernel = session.kernels[place]
         share = kernel.time_share * busy if kernel.time_share is not None else None
         case = Case(
@@ -55,12 +71,33 @@ def diagnose(analysis: Analysis) -> Session:
         )
         return _diagnosed(case)
 
-    several = zip(session.kernels, each_of(analysis, diagnosis), strict=True)
-    kernels = tuple(own.of(kernel) for kernel, own in several)
-    return summarised(structs.replace(session, kernels=kernels))
+    several = zip(session.kernels, _each_of(analysis, diagnosis), strict=True)
+    kernels = tuple(replace(kernel, **asdict(own)) for kernel, own in several)
+    return summarised(replace(session, kernels=kernels))
 
 
-def _diagnosed(case: Case) -> Diagnosis:
+def _each_of(analysis: Analysis, diagnosis: Callable[[int], _Diagnosis]) -> Iterator[_Diagnosis]:
+    """Yield the diagnosis of each kernel of an analysis, in their order; `diagnosis` makes one by its place."""
+    order = _by_program(analysis)
+    with_code = next((recorded for recorded in analysis.recorded if recorded.launch.metrics.has(EXECUTED)), None)
+    if with_code is None:
+        return made_by_workers(order, diagnosis, _WITHOUT)
+    with contextlib.suppress(DamagedInput):
+        # One call of nvdisasm reads the code of all kernels, which every process would do otherwise.
+        with_code.launch.details.code_gaps()
+    return made_by_workers(order, diagnosis, _WITH_CODE)
+
+
+def _by_program(analysis: Analysis) -> list[int]:
+    """Return the places of kernels, those of one launch together, and of one program: what is worked out serves all."""
+    launches = [recorded.launch for recorded in analysis.recorded]
+    first: dict[int, int] = {}
+    for at, launch in enumerate(launches):
+        first.setdefault(id(launch), at)
+    return sorted(range(len(launches)), key=lambda at: (launches[at].mangled or "", first[id(launches[at])], at))
+
+
+def _diagnosed(case: Case) -> _Diagnosis:
     findings = in_order(_findings(case))
     code = excerpts(case)
     lines, dropped = line_work(case)
@@ -70,18 +107,16 @@ def _diagnosed(case: Case) -> Diagnosis:
     elif case.code:
         without_text = (_NO_SOURCE,) if code and not any(excerpt.has_text for excerpt in code) else ()
         missing = (*missing, *case.recorded.launch.details.code_gaps(), *without_text)
-    return Diagnosis(findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
+    return _Diagnosis(findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
 
 
 def _findings(case: Case) -> Iterable[Finding]:
     """Run every rule. That nothing is busy is only told where no other finding says why."""
-    spoken = [(rule, _found(rule, verdict, case)) for rule in _applying(case) for verdict in rule.check(case)]
-    explained = is_short(case) or any(
-        rule.id != FALLBACK and finding.severity in ("high", "medium") for rule, finding in spoken
-    )
-    kept = [(rule, finding) for rule, finding in spoken if rule.id != FALLBACK or not explained]
-    findings = numbered((finding for _, finding in kept), case.kernel.id)
-    return with_causes([(rule, finding) for (rule, _), finding in zip(kept, findings, strict=True)], case)
+    rules = {rule.id: rule for rule in _applying(case)}
+    found = [_found(rule, finding, case) for rule in rules.values() for finding in rule.check(case)]
+    explained = is_short(case) or any(one.rule != FALLBACK and one.severity in ("high", "medium") for one in found)
+    kept = [one for one in found if one.rule != FALLBACK or not explained]
+    return with_causes([(rules[one.rule], one) for one in numbered(kept, case.kernel.id)], case)
 
 
 def _found(rule: Rule, found: Finding, case: Case) -> Finding:

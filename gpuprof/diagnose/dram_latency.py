@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from gpuprof.diagnose.arithmetic import opcodes_of
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.rule import Threshold, percent
 
@@ -27,7 +26,7 @@ def cycles_per_load(case: Case) -> float | None:
     A warp that waits for several loads at once counts its wait once. Loads of the TMA engine have no warp that waits.
     """
     told = {stall.reason: stall.cycles_per_issue for stall in case.kernel.stalls if stall.family == "counter"}
-    waited, opcodes = told.get("long_scoreboard"), opcodes_of(case)
+    waited, opcodes = told.get("long_scoreboard"), case.opcodes()
     issued = case.number("smsp__inst_issued.sum", "smsp__inst_executed.sum")
     loads = sum(count for name, count in opcodes.items() if _LOADS.match(name))
     if waited is None or not issued or not loads or any(name.startswith(_BULK_LOADS) for name in opcodes):
@@ -37,5 +36,5 @@ def cycles_per_load(case: Case) -> float | None:
 
 def queues_at_dram(case: Case) -> bool:
     """Tell whether loads wait in a queue: for longer than a DRAM without one takes, and it is not idle."""
-    waited, dram = cycles_per_load(case), case.needs.get("dram")
-    return waited is not None and waited >= QUEUED.value and dram is not None and 100 * dram >= IDLE.value
+    waited = cycles_per_load(case)
+    return waited is not None and waited >= QUEUED.value and IDLE.is_reached(case.needs.get("dram"))

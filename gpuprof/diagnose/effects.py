@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from gpuprof.diagnose.arithmetic import opcode_counts, opcodes_of
+from gpuprof.diagnose.arithmetic import opcode_counts
 from gpuprof.diagnose.case import EXECUTED, Case, opcode_of, summed
 from gpuprof.diagnose.launch import is_short
-from gpuprof.diagnose.rule import AT_KERNEL, Rule, Threshold, finding
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, Threshold, context, finding
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.findings import Amount, Cases
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.sass_opcodes import matrix_opcode, may_write_memory
-from gpuprof.model.session import Evidence, Finding
 
 STORES_NOTHING = "stores-nothing"
 WRITING = Threshold("writing", 1.0, "instruction")
@@ -27,7 +26,7 @@ _PRODUCTS = ("FFMA", "FMUL", "HFMA2", "HMUL2", "DFMA", "DMUL", "IDP")
 """What multiplies matrices without tensor cores. Integer multiply-adds also make addresses."""
 
 
-def _stores_nothing(case: Case) -> Iterator[Finding]:
+def _stores_nothing(case: Case) -> Findings:
     opcodes = _executed(case)
     if not opcodes or _has_written(case, opcodes):
         return
@@ -38,7 +37,6 @@ def _stores_nothing(case: Case) -> Iterator[Finding]:
     multiplies = any(matrix_opcode(name) or name.partition(".")[0] in _PRODUCTS for name in opcodes)
     executed = sum(opcodes.values())
     source = WARP_OPCODES if case.opcodes() else EXECUTED
-    passed = next((name for name in _PASSED if case.number(name) is not None), "")
     yield finding(
         case,
         Cases(
@@ -49,16 +47,16 @@ def _stores_nothing(case: Case) -> Iterator[Finding]:
         confidence="measured",
         severity="high" if is_product else "info",
         evidence=(
-            Evidence(source, executed, "instruction", threshold=None, role="executed"),
-            Evidence(source, 0.0, "instruction", threshold=WRITING.value, role=WRITING.name),
-            *case.metric(passed, "written-to-l2", "sector"),
+            *context("executed", executed, "instruction", metric=source),
+            WRITING.evidence(0.0, metric=source),
+            *case.metric(case.first_of(_PASSED), "written-to-l2", "sector"),
         ),
     )
 
 
 def _executed(case: Case) -> Mapping[str, float]:
     """Return how often each opcode was executed, with its modifiers, where all of them were counted; else nothing."""
-    counted = opcodes_of(case)
+    counted = case.opcodes()
     if not counted and case.has_sass and all(instruction.sass for instruction in case.code):
         counted = summed((opcode_of(item.sass), item.counts.get(EXECUTED, 0.0)) for item in case.code)
     return {name: count for name, count in counted.items() if count > 0}
@@ -70,19 +68,18 @@ def _has_written(case: Case, opcodes: Mapping[str, float]) -> bool:
     Where nothing was executed that is known to write, what came at L2 is of instructions that are not known to.
     """
     threads = opcode_counts(case, THREAD_OPCODES)
-    for name, count in opcodes.items():
-        base = name.partition(".")[0]
+    bases = {name: name.partition(".")[0] for name in opcodes}
+    for name, base in bases.items():
         # Of what an SM's copy engine does, threads do not tell.
         is_idle = bool(threads) and not base.startswith("U") and threads.get(base, 0.0) == 0
-        if may_write_memory(name) and count >= WRITING.value and not is_idle:
+        if may_write_memory(name) and opcodes[name] >= WRITING.value and not is_idle:
             return True
-    return _LOCAL not in {name.partition(".")[0] for name in opcodes} and bool(case.total(_PASSED))
+    return _LOCAL not in bases.values() and bool(case.total(_PASSED))
 
 
 RULES = (
     Rule(
         STORES_NOTHING,
-        kind="defect",
         thresholds=(WRITING,),
         check=_stores_nothing,
         metrics=(WARP_OPCODES, THREAD_OPCODES),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, stall_metric
+from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, stall_metric, summed
+from gpuprof.diagnose.kernel_code import total
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import CodeLine, Excerpt, StallShare
 
@@ -20,7 +21,8 @@ _LONGEST_LINE = 400
 _LINES_ALONE = 8
 """A line without its text takes one row, so there is room for more of them."""
 
-_ByLine = Mapping[tuple[str, int], Sequence[ProfiledInstruction]]
+_Line = tuple[str, int]
+"""A file and the number of a line."""
 
 
 def excerpts(case: Case) -> tuple[Excerpt, ...]:
@@ -32,53 +34,42 @@ def excerpts(case: Case) -> tuple[Excerpt, ...]:
     code = case.code
     if not code:
         return ()
-    weight = SAMPLES if any(instruction.counts.get(SAMPLES) for instruction in code) else EXECUTED
-    total = sum(instruction.counts.get(weight, 0.0) for instruction in code)
-    if total <= 0:
+    weight, word = (SAMPLES, "samples") if total(code, SAMPLES) else (EXECUTED, "executed instructions")
+    whole = total(code, weight)
+    if whole <= 0:
         return ()
-    word = "samples" if weight == SAMPLES else "executed instructions"
-    texts, by_line = case.source_texts, case.code_by_line
-    source = _source(by_line, texts, weight, word, total) if texts is not None else ()
-    return (*source, *_sass(code, weight, word, total)) or tuple(_lines(by_line, weight, word, total))
+    shares = {line: total(instructions, weight) / whole for line, instructions in case.code_by_line.items()}
+    source, sass = _source(case, shares, word), _sass(code, weight, word, whole)
+    return (*source, *sass) or tuple(_lines(case, shares, word))
 
 
-def _hottest(shares: Mapping[tuple[str, int], float], most: int) -> list[tuple[str, int]]:
+def _hottest(shares: Mapping[_Line, float], most: int) -> list[_Line]:
     """Return the lines with most weight, heaviest first: one in any case, others if they are worth showing."""
     hottest = sorted(shares, key=lambda line: (-shares[line], line))[:most]
     return [line for index, line in enumerate(hottest) if index == 0 or shares[line] >= _LEAST_SHARE]
 
 
-def _source(of_code: _ByLine, texts: Mapping[str, str], weight: str, word: str, total: float) -> Iterator[Excerpt]:
-    by_line = {place: instructions for place, instructions in of_code.items() if texts.get(place[0])}
-    shares = {line: _weight(instructions, weight) / total for line, instructions in by_line.items()}
-    hot = _hottest(shares, _HOT_PLACES)
+def _source(case: Case, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
+    texts = case.source_texts or {}
+    hot = _hottest({line: share for line, share in shares.items() if texts.get(line[0])}, _HOT_PLACES)
     for file in dict.fromkeys(name for name, _ in hot):
         lines = texts[file].splitlines()
         for first, last in _spans([number for name, number in hot if name == file], len(lines)):
-            shown = tuple(
-                CodeLine(
-                    number=number,
-                    pc=None,
-                    text=_cut(lines[number - 1]),
-                    share=shares.get((file, number), 0.0),
-                    stalls=_stalls(by_line.get((file, number), ())),
-                )
-                for number in range(first, last + 1)
-            )
+            shown = tuple(_code_line(case, shares, (file, at), lines[at - 1]) for at in range(first, last + 1))
             yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
 
-def _lines(by_line: _ByLine, weight: str, word: str, total: float) -> Iterator[Excerpt]:
+def _lines(case: Case, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
     """Yield the hot lines of each file without their text, the heaviest line of all first."""
-    shares = {line: _weight(instructions, weight) / total for line, instructions in by_line.items()}
     hot = [line for line in _hottest(shares, _LINES_ALONE) if shares[line] > 0]
     for file in dict.fromkeys(name for name, _ in hot):
-        numbers = sorted(number for name, number in hot if name == file)
-        shown = (
-            CodeLine(number=number, pc=None, text="", share=shares[file, number], stalls=_stalls(by_line[file, number]))
-            for number in numbers
-        )
-        yield Excerpt(language="source", file=file, weight=word, lines=tuple(shown))
+        shown = tuple(_code_line(case, shares, line, "") for line in sorted(hot) if line[0] == file)
+        yield Excerpt(language="source", file=file, weight=word, lines=shown)
+
+
+def _code_line(case: Case, shares: Mapping[_Line, float], line: _Line, text: str) -> CodeLine:
+    stalls = _stalls(case.code_by_line.get(line, ()))
+    return CodeLine(number=line[1], pc=None, text=_cut(text), share=shares.get(line, 0.0), stalls=stalls)
 
 
 def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
@@ -93,7 +84,7 @@ def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _sass(code: Sequence[ProfiledInstruction], weight: str, word: str, total: float) -> Iterator[Excerpt]:
+def _sass(code: Sequence[ProfiledInstruction], weight: str, word: str, whole: float) -> Iterator[Excerpt]:
     if not any(instruction.sass for instruction in code):
         return
     hottest = max(range(len(code)), key=lambda index: code[index].counts.get(weight, 0.0))
@@ -103,7 +94,7 @@ def _sass(code: Sequence[ProfiledInstruction], weight: str, word: str, total: fl
             number=instruction.line,
             pc=instruction.pc,
             text=_cut(instruction.sass),
-            share=instruction.counts.get(weight, 0.0) / total,
+            share=instruction.counts.get(weight, 0.0) / whole,
             stalls=_stalls((instruction,)),
         )
         for instruction in code[first:last]
@@ -111,19 +102,12 @@ def _sass(code: Sequence[ProfiledInstruction], weight: str, word: str, total: fl
     yield Excerpt(language="sass", file=code[hottest].file, weight=word, lines=lines)
 
 
-def _weight(code: Sequence[ProfiledInstruction], weight: str) -> float:
-    return sum(instruction.counts.get(weight, 0.0) for instruction in code)
-
-
 def _stalls(code: Sequence[ProfiledInstruction]) -> tuple[StallShare, ...]:
     """Return the main states of the warps that were sampled at these instructions, as shares of those samples."""
-    sums: dict[str, float] = {}
-    for instruction in code:
-        for reason, samples in sampled_reasons(instruction.counts).items():
-            sums[reason] = sums.get(reason, 0.0) + samples
-    total = sum(sums.values())
+    sums = summed(item for instruction in code for item in sampled_reasons(instruction.counts).items())
+    sampled = sum(sums.values())
     ranked = sorted(sums, key=lambda reason: (-sums[reason], reason))[:_REASONS_SHOWN]
-    return tuple(StallShare(reason, sums[reason] / total) for reason in ranked if sums[reason] > 0)
+    return tuple(StallShare(reason, sums[reason] / sampled) for reason in ranked if sums[reason] > 0)
 
 
 STALL_SAMPLES = stall_metric("", "sampled")

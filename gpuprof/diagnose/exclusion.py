@@ -22,58 +22,45 @@ def without_excluded(session: Session, texts: Sequence[str]) -> Session:
     Shares stay those of the whole run. Raises UsageError for a pattern that is none, and where no kernel is left.
     """
     patterns = [kernel_pattern(text, OPTION) for text in texts]
-    gone = [kernel for kernel in session.kernels if _is_named(kernel, patterns)]
+    gone, left = list[KernelProfile](), list[KernelProfile]()
+    for kernel in session.kernels:
+        (gone if any(_fits(pattern, kernel) for pattern in patterns) else left).append(kernel)
     if not gone:
         return session
-    dropped = {kernel.id for kernel in gone}
-    left = [kernel for kernel in session.kernels if kernel.id not in dropped]
     if not left:
         raise UsageError("every kernel is excluded", f"drop one of {', '.join(map(repr, texts))}")
-    used = tuple(
-        clean_text(pattern.text) for pattern in patterns if any(_is_named(kernel, [pattern]) for kernel in gone)
-    )
-    now = _exclusion(gone, left, used)
-    return summarised(replace(narrowed(session, left), excluded=_together(session.excluded, now)))
+    used = [clean_text(pattern.text) for pattern in patterns if any(_fits(pattern, kernel) for kernel in gone)]
+    return summarised(replace(narrowed(session, left), excluded=_exclusion(session.excluded, gone, left, used)))
 
 
 def unused(session: Session, texts: Sequence[str]) -> tuple[str, ...]:
     """Return the patterns that name no kernel of a session."""
     patterns = [kernel_pattern(text, OPTION) for text in texts]
-    return tuple(
-        pattern.text for pattern in patterns if not any(_is_named(kernel, [pattern]) for kernel in session.kernels)
-    )
+    return tuple(pattern.text for pattern in patterns if not any(_fits(pattern, kernel) for kernel in session.kernels))
 
 
-def _is_named(kernel: KernelProfile, patterns: Sequence[KernelPattern]) -> bool:
-    return any(pattern.fits(kernel.label, kernel.demangled, kernel.id) for pattern in patterns)
+def _fits(pattern: KernelPattern, kernel: KernelProfile) -> bool:
+    return pattern.fits(kernel.label, kernel.demangled, kernel.id)
 
 
-def _exclusion(gone: Sequence[KernelProfile], left: Sequence[KernelProfile], used: tuple[str, ...]) -> Exclusion:
+def _exclusion(
+    before: Exclusion | None, gone: Sequence[KernelProfile], left: Sequence[KernelProfile], used: Sequence[str]
+) -> Exclusion:
+    """Return what is excluded now, together with what a session lacks already."""
+    known = before or Exclusion(patterns=(), kernels=0, launches=0, untimed=0, time_s=None, time_share=None)
     labels = {kernel.label for kernel in gone}
-    in_part = labels & {kernel.label for kernel in left}
-    times = [kernel.time_total_s for kernel in gone if kernel.time_total_s is not None]
-    shares = [kernel.time_share for kernel in gone if kernel.time_share is not None]
+    is_in_part = not labels.isdisjoint(kernel.label for kernel in left)
+    share = _sum_of_known([known.time_share, *(kernel.time_share for kernel in gone)])
     return Exclusion(
-        patterns=used,
-        kernels=len(gone) if in_part else len(labels),
-        launches=sum(kernel.launches for kernel in gone),
-        untimed=sum(kernel.launches for kernel in gone if kernel.time_share is None),
-        time_s=sum(times) if times else None,
-        time_share=min(1.0, sum(shares)) if shares else None,
+        patterns=tuple(dict.fromkeys((*known.patterns, *used))),
+        kernels=known.kernels + (len(gone) if is_in_part else len(labels)),
+        launches=known.launches + sum(kernel.launches for kernel in gone),
+        untimed=known.untimed + sum(kernel.launches for kernel in gone if kernel.time_share is None),
+        time_s=_sum_of_known([known.time_s, *(kernel.time_total_s for kernel in gone)]),
+        time_share=min(1.0, share) if share is not None else None,
     )
 
 
-def _together(before: Exclusion | None, now: Exclusion) -> Exclusion:
-    """Add what is excluded to what a session lacks already."""
-    if before is None:
-        return now
-    times = [time for time in (before.time_s, now.time_s) if time is not None]
-    shares = [share for share in (before.time_share, now.time_share) if share is not None]
-    return Exclusion(
-        patterns=tuple(dict.fromkeys((*before.patterns, *now.patterns))),
-        kernels=before.kernels + now.kernels,
-        launches=before.launches + now.launches,
-        untimed=before.untimed + now.untimed,
-        time_s=sum(times) if times else None,
-        time_share=min(1.0, sum(shares)) if shares else None,
-    )
+def _sum_of_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

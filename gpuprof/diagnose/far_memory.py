@@ -5,8 +5,6 @@ It takes no counter of the host link, which few sets have: only where those are 
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.dram_latency import FAR, IDLE
 from gpuprof.diagnose.needs import ISSUE, SM
@@ -26,21 +24,13 @@ _WAITING = 0.3
 """The least share of the stalls on memory, where stalls are known."""
 
 
-class FarMemory(Struct, frozen=True):
-    """How many cycles an average warp has for each of its instructions, at least, and how busy L2 and DRAM are."""
-
-    cycles: float
-    l2: float
-    dram: float
-
-
 def shares_memory(case: Case) -> bool:
     """Tell whether the GPU has no memory but the host's."""
     return bool(case.number("device__attribute_integrated"))
 
 
-def far_memory(case: Case) -> FarMemory | None:
-    """Return how long warps wait where no memory of the GPU is that slow, and L2 takes in more than L1 asks for.
+def far_memory(case: Case) -> float | None:
+    """Return the least cycles of a warp for an instruction if no memory of the GPU is so slow.
 
     Instructions are those that were issued, or as many as the SM's speed of light allows. None, too, where what comes
     from the host was counted, the GPU has no other memory, or the kernel waits for links to other GPUs.
@@ -50,12 +40,12 @@ def far_memory(case: Case) -> FarMemory | None:
         return None
     if kind is not None and kind.binds == "links":
         return None
-    achieved, limits = case.kernel.occupancy.achieved, case.recorded.hardware.arch.limits
+    achieved, room = case.kernel.occupancy.achieved, case.warps_per_sm
     issued, (dram, l2, l1) = case.needs.get(ISSUE, case.needs.get(SM)), map(case.needs.get, ("dram", "l2", "l1"))
-    if dram is None or l2 is None or l1 is None or not issued or achieved is None or "warps_per_sm" not in limits:
+    if dram is None or l2 is None or l1 is None or not issued or achieved is None or room is None:
         return None
-    cycles = min(1.0, achieved) * limits["warps_per_sm"].value / (case.schedulers * issued)
+    cycles = min(1.0, achieved) * room / (case.schedulers * issued)
     is_memory = not case.stalls or case.stall(*case.memory_stalls) >= _WAITING
-    is_idle = 100 * dram < IDLE.value and max(issued, l1) < IDLE.value / 100
-    takes_in = TAKES_IN.value <= 100 * l2 < 100 * _FULL and l2 > _ASKED * l1
-    return FarMemory(cycles, l2, dram) if cycles >= FAR.value and is_memory and is_idle and takes_in else None
+    is_idle = not IDLE.is_reached(max(dram, issued, l1))
+    takes_in = TAKES_IN.is_reached(l2) and _ASKED * l1 < l2 < _FULL
+    return cycles if cycles >= FAR.value and is_memory and is_idle and takes_in else None

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 
 from gpuprof.diagnose.arithmetic import (
     SCALAR_PIPES,
+    executed,
     fp64_over_fp32,
     fraction_of_peak,
-    opcodes_of,
     peak_evidence,
+    rate_of,
 )
 from gpuprof.diagnose.case import FP64_SEEDS, Case
 from gpuprof.diagnose.compute import NARROWER, PIPE_BUSY, SM_PIPE, THROTTLED, is_limit
 from gpuprof.diagnose.needs import ISSUE, Saving
-from gpuprof.diagnose.rule import AT_MATH, Cause, Rule, finding, percent
+from gpuprof.diagnose.rule import AT_MATH, Cause, Findings, Rule, amounts_of, context, finding, labels_of, percent
 from gpuprof.hardware.specs import WARP_OPCODES
-from gpuprof.model.findings import MAIN, Amount, Cases, Label
-from gpuprof.model.session import Evidence, Finding, Location, Pipe
+from gpuprof.model.findings import MAIN, Cases
+from gpuprof.model.session import Evidence, Location, Pipe
 
 FP64 = percent("fp64-work", 15.0)
 
@@ -27,38 +28,28 @@ multiplications (236 of 418 million FP64 instructions for 31.8 million reciproca
 _NOTABLE_SHARE = 0.25
 
 
-def _fp64(case: Case) -> Iterator[Finding]:
+def _fp64(case: Case) -> Findings:
     busy, of_peak = case.pipe("fp64"), fraction_of_peak(case, "fp64")
     pipe_full = busy is not None and is_limit(case, busy)
     fp32 = fraction_of_peak(case, "fp32")
-    roof = of_peak is not None and 100 * of_peak >= FP64.value and (fp32 is None or fp32 < 0.6)
+    roof = FP64.is_reached(of_peak) and (fp32 is None or fp32 < 0.6)
     if not pipe_full and not roof:
         return
     use = min(1.0, max(value for value in (busy, of_peak) if value is not None))
     ratio = fp64_over_fp32(case)
     divisions = _division_share(case)
     divides = divisions >= _NOTABLE_SHARE
-    headline = ["pipe" if busy is not None else "peak"]
+    seen = "pipe" if busy is not None else "peak"
+    headline = ["divisions", f"divisions-{seen}"] if divides else [seen]
     why = ["main"]
-    amounts = [Amount("use", use, "fraction")]
-    labels: tuple[Label, ...] = ()
-    if divides:
-        headline = ["divisions", "divisions-pipe" if busy is not None else "divisions-peak"]
-        amounts.append(Amount("divisions", divisions, "fraction"))
-        amounts.append(Amount("division_instructions", _FP64_PER_DIVISION))
-    rate = next((work.flop_per_s for work in case.kernel.work if work.path == "fp64" and work.flop_per_s), None)
+    rate = rate_of(case, "fp64") or None
     if rate is not None:
         headline.append("shared/rate")
-        amounts.append(Amount("rate", rate, "FLOP/s"))
     if ratio is not None and ratio < 1:
         why.append("fp32-faster")
-        amounts.append(Amount("fp32_speed", 1 / ratio))
     busier = _busier_pipe(case, busy)
     if busier is not None:
         why.append("busier-pipe")
-        amounts.append(Amount("busier_use", busier.fraction, "fraction"))
-        amounts.append(Amount("beside_busier", max(0.0, 1.0 - busier.fraction), "fraction"))
-        labels = (Label("busier", (busier.name,)),)
     if divides:
         why.append("divisions")
     yield finding(
@@ -69,12 +60,17 @@ def _fp64(case: Case) -> Iterator[Finding]:
             action=("divisions",) if divides else MAIN,
             advice=("divisions", *MAIN) if divides else MAIN,
         ),
-        amounts=tuple(amounts),
-        labels=labels,
+        amounts=(
+            *amounts_of(use=use, divisions=divisions, busier_use=busier.fraction if busier is not None else None),
+            *amounts_of(beside_busier=max(0.0, 1.0 - busier.fraction) if busier is not None else None),
+            *amounts_of("", fp32_speed=1 / ratio if ratio else None, division_instructions=_FP64_PER_DIVISION),
+            *amounts_of("FLOP/s", rate=rate),
+        ),
+        labels=labels_of(busier=(busier.name,) if busier is not None else ()),
         confidence="inferred",
         saving=_fp64_saving(case, use, ratio, divisions, pipe_full=pipe_full, narrower=not divides),
         severity=None if pipe_full else "info",
-        evidence=tuple(_evidence(case, busy, of_peak, divisions)),
+        evidence=_evidence(case, of_peak, divisions),
         place=case.place_of_divisions() if divides else _place_of_arithmetic(case),
     )
 
@@ -84,20 +80,17 @@ def _place_of_arithmetic(case: Case) -> Location | None:
     return place or case.place_of_stall("math_pipe_throttle")
 
 
-def _evidence(case: Case, busy: float | None, of_peak: float | None, divisions: float) -> Iterator[Evidence]:
-    if busy is not None:
-        yield case.pipe_evidence("fp64", PIPE_BUSY.value)
+def _evidence(case: Case, of_peak: float | None, divisions: float) -> Iterator[Evidence]:
+    yield from case.pipe_evidence("fp64", PIPE_BUSY.value)
     if of_peak is not None:
-        yield peak_evidence(case, "FP64", "dfma", of_peak, FP64.value)
-    if divisions:
-        yield Evidence(WARP_OPCODES, 100 * divisions, "%", threshold=None, role="divisions")
+        yield peak_evidence(case, "FP64", "DFMA", of_peak, FP64.value)
+    yield from context("divisions", 100 * divisions or None, "%", metric=WARP_OPCODES)
 
 
 def _busier_pipe(case: Case, busy: float | None) -> Pipe | None:
     """Return another pipe that is as busy: integer instructions of FP64 functions go with them, others stay."""
-    rival = max(
-        (pipe for pipe in case.kernel.pipes if pipe.name != "fp64"), key=lambda pipe: pipe.fraction, default=None
-    )
+    others = [pipe for pipe in case.kernel.pipes if pipe.name != "fp64"]
+    rival = max(others, key=lambda pipe: pipe.fraction, default=None)
     return rival if busy is not None and rival is not None and rival.fraction >= busy else None
 
 
@@ -121,16 +114,13 @@ def _fp64_saving(
 
 def _division_share(case: Case) -> float:
     """Return the share of FP64 instructions that belong to divisions and square roots; 0 if unknown."""
-    opcodes = opcodes_of(case)
-    arithmetic = sum(count for name, count in opcodes.items() if name.startswith(("DFMA", "DMUL", "DADD")))
-    seeds = sum(count for name, count in opcodes.items() if name in FP64_SEEDS)
-    return min(1.0, _FP64_PER_DIVISION * seeds / arithmetic) if arithmetic else 0.0
+    arithmetic = executed(case, "DFMA", "DMUL", "DADD")
+    return min(1.0, _FP64_PER_DIVISION * executed(case, *FP64_SEEDS) / arithmetic) if arithmetic else 0.0
 
 
 RULES = (
     Rule(
         "fp64-bound",
-        kind="defect",
         thresholds=(PIPE_BUSY, SM_PIPE, FP64, THROTTLED),
         check=_fp64,
         metrics=(WARP_OPCODES,),

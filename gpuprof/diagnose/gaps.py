@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.case import Case, Exposed, Pauses
-from gpuprof.diagnose.rule import AT_KERNEL, Rule, finding, percent
-from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, context, finding, labels_of, percent
+from gpuprof.model.findings import Label
 from gpuprof.model.run_totals import running_s, start_up_s
-from gpuprof.model.session import DeviceTimeline, Evidence, Finding, Gaps, Session, Wait
+from gpuprof.model.session import DeviceTimeline, Evidence, Gaps, Session, Wait
 from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
 
 IDLE_SHARE = percent("idle", 10.0)
@@ -25,35 +25,39 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
 
     That is the one whose launches end most of the idle time, or come next after the copies that end most of it.
     """
-    timeline = session.timeline
-    resting = [(gpu.gaps.total_s, gpu) for gpu in timeline.devices if gpu.gaps is not None] if timeline else []
-    if timeline is None or not resting:
+    devices = session.timeline.devices if session.timeline is not None else ()
+    resting = [(gpu.gaps.total_s, gpu) for gpu in devices if gpu.gaps is not None]
+    if session.timeline is None or not resting:
         return {}
     device = max(resting, key=lambda pair: pair[0])[1]
-    here = [wait for wait in timeline.waits if (wait.source, wait.ordinal) == (device.source, device.ordinal)]
+    place = device.source, device.ordinal
+    here = [wait for wait in session.timeline.waits if (wait.source, wait.ordinal) == place]
     if not here:
         return {}
     wait = _longest(here)
     number = wait.kernel if wait.kernel is not None else _any_kernel(session, device, here)
     if number is None:
         return {}
-    span_s = sum(map(running_s, timeline.devices))
-    share = sum(idle_s for idle_s, _ in resting) / span_s if span_s > 0 else 0.0
-    rank = dict(enumerate(timeline.source_ranks)).get(device.source)
-    gpus, files = len(timeline.devices), len(session.sources)
+    span_s = sum(map(running_s, devices))
     rivals = (other.idle_s for other in here if other is not wait and other.before == wait.before == KERNEL)
     pauses = Pauses(
         device,
         wait,
-        share,
-        gpus=gpus,
-        files=files,
-        rank=rank,
+        idle_share=sum(idle_s for idle_s, _ in resting) / span_s if span_s > 0 else 0.0,
+        gpus=len(devices),
+        files=len(session.sources),
+        rank=rank_of(session, device),
         ends=len(here),
         most_s=max(other.idle_s for other in here),
         rival_s=max(rivals, default=0.0),
     )
     return {number: pauses}
+
+
+def rank_of(session: Session, device: DeviceTimeline) -> int | None:
+    """Return the rank of the file that a GPU is in, if it is known."""
+    ranks = session.timeline.source_ranks if session.timeline is not None else ()
+    return ranks[device.source] if device.source < len(ranks) else None
 
 
 def _longest(waits: Sequence[Wait]) -> Wait:
@@ -73,47 +77,34 @@ def _any_kernel(session: Session, device: DeviceTimeline, waits: Sequence[Wait])
     return next(waiting, next(on_gpu, None))
 
 
-def _launch_gaps(case: Case) -> Iterator[Finding]:
-    if case.pauses is None:
+def _launch_gaps(case: Case) -> Findings:
+    pauses = case.pauses
+    if pauses is None:
         return
-    device, wait = case.pauses.device, case.pauses.wait
+    device, wait = pauses.device, pauses.wait
     gaps, span_s = device.gaps, running_s(device)
-    if gaps is None or span_s <= 0 or 100 * (gaps.total_s - gaps.unsure_s) / span_s < IDLE_SHARE.value:
+    if gaps is None or span_s <= 0 or not IDLE_SHARE.is_reached((gaps.total_s - gaps.unsure_s) / span_s):
         return
     idle_s, left_out_s = gaps.total_s, start_up_s(device)
-    is_guess = 100 * gaps.unsure_s / idle_s >= UNSURE.value
-    is_spread = _is_spread(case.pauses, idle_s)
+    is_guess = UNSURE.is_reached(gaps.unsure_s / idle_s)
+    is_spread = _is_spread(pauses, idle_s)
     kind = _kind_of(gaps, wait)
+    idle = "idle-after-start-up" if left_out_s else "idle"
+    headline = ("name", gpu_case(pauses), idle, "spread" if is_spread else _before(wait))
     yield finding(
         case,
-        Cases(
-            headline=(
-                "name",
-                gpu_case(case.pauses),
-                "idle-after-start-up" if left_out_s else "idle",
-                "spread" if is_spread else _before(wait),
-            ),
-            why=tuple(_why(kind, case.pauses, is_guess=is_guess)),
-            action=(kind,),
-            advice=(kind,),
-        ),
+        cases_of(kind, headline, tuple(_why(kind, pauses, is_guess=is_guess))),
         amounts=(
-            Amount("idle", idle_s / span_s, "fraction"),
-            Amount("span", span_s, "s"),
-            Amount("idle-before", wait.idle_s / idle_s, "fraction"),
-            Amount("time-before", wait.idle_s, "s"),
-            Amount("ends", case.pauses.ends),
-            Amount("most", case.pauses.most_s / idle_s, "fraction"),
-            Amount("gpus", case.pauses.gpus),
-            Amount("idle-of-all", case.pauses.idle_share, "fraction"),
-            Amount("start-up", left_out_s, "s"),
-            Amount("unsure", gaps.unsure_s, "s"),
+            *amounts_of(idle=idle_s / span_s, idle_before=wait.idle_s / idle_s, most=pauses.most_s / idle_s),
+            *amounts_of(idle_of_all=pauses.idle_share),
+            *amounts_of("s", span=span_s, time_before=wait.idle_s, start_up=left_out_s, unsure=gaps.unsure_s),
+            *amounts_of("", ends=pauses.ends, gpus=pauses.gpus),
         ),
-        labels=tuple(_labels(case.pauses)),
+        labels=(*gpu_labels(pauses), *labels_of(direction=_direction(wait))),
         confidence="guess" if is_guess else "inferred",
-        gain_of_run=case.pauses.idle_share,
+        gain_of_run=pauses.idle_share,
         everywhere=is_spread,
-        evidence=tuple(_evidence(device, gaps, wait)),
+        evidence=_evidence(device, gaps, wait),
     )
 
 
@@ -130,28 +121,20 @@ def _why(kind: str, pauses: Pauses, *, is_guess: bool) -> Iterator[str]:
     yield "profiling"
 
 
-def _labels(pauses: Pauses) -> Iterator[Label]:
-    yield from gpu_labels(pauses)
-    if pauses.wait.before in DIRECTIONS:
-        yield Label("direction", _direction(pauses.wait))
-
-
 def _evidence(device: DeviceTimeline, gaps: Gaps, wait: Wait) -> Iterator[Evidence]:
-    idle_s, left_out_s = gaps.total_s, start_up_s(device)
-    idle = 100 * (idle_s / running_s(device))
-    yield Evidence("", idle, "%", threshold=IDLE_SHARE.value, role=IDLE_SHARE.name)
-    yield Evidence("", float(gaps.count), "pause", threshold=None, role="pauses")
-    yield Evidence("", gaps.median_s, "s", threshold=None, role="median-pause")
-    yield Evidence("", gaps.longest_s, "s", threshold=None, role="longest-pause")
-    if left_out_s:
-        yield Evidence("", left_out_s, "s", threshold=None, role="start-up")
+    idle_s = gaps.total_s
+    yield IDLE_SHARE.evidence(100 * (idle_s / running_s(device)))
+    yield from context("pauses", gaps.count, "pause")
+    yield from context("median-pause", gaps.median_s, "s")
+    yield from context("longest-pause", gaps.longest_s, "s")
+    yield from context("start-up", start_up_s(device) or None, "s")
     if gaps.in_graph_s:
-        yield Evidence("", 100 * gaps.in_graph_s / idle_s, "%", threshold=MOSTLY.value, role="between-nodes")
+        yield MOSTLY.evidence(100 * gaps.in_graph_s / idle_s, "between-nodes")
     if gaps.waited_s is not None:
-        yield Evidence("", 100 * gaps.waited_s / idle_s, "%", threshold=MOSTLY.value, role="while-waiting")
-    yield Evidence("", float(wait.pauses), "pause", threshold=None, role=_before(wait), of=_direction(wait))
+        yield MOSTLY.evidence(100 * gaps.waited_s / idle_s, "while-waiting")
+    yield from context(_before(wait), wait.pauses, "pause", *_direction(wait))
     if gaps.unsure_s:
-        yield Evidence("", 100 * gaps.unsure_s / idle_s, "%", threshold=UNSURE.value, role=UNSURE.name)
+        yield UNSURE.evidence(100 * gaps.unsure_s / idle_s)
 
 
 def gpu_case(found: Pauses | Exposed) -> str:
@@ -163,17 +146,16 @@ def gpu_case(found: Pauses | Exposed) -> str:
     return "shared/gpu-of-rank" if found.rank is not None else "shared/gpu-of-file"
 
 
-def gpu_labels(found: Pauses | Exposed) -> Iterator[Label]:
-    """Yield the number of the GPU and its rank, if known, for the case that names it."""
-    yield Label("gpu", (str(found.device.ordinal),))
-    if found.rank is not None:
-        yield Label("rank", (str(found.rank),))
+def gpu_labels(found: Pauses | Exposed) -> tuple[Label, ...]:
+    """Return the number of the GPU and its rank, if known, for the case that names it."""
+    rank = (str(found.rank),) if found.rank is not None else ()
+    return labels_of(gpu=(str(found.device.ordinal),), rank=rank)
 
 
 def _is_spread(pauses: Pauses, idle_s: float) -> bool:
     """Return whether no kernel or kind of copy ends much of the idle time, or two kernels end about as much of it."""
     longest_s = pauses.wait.idle_s
-    return 100 * longest_s / idle_s < SPREAD.value or 100 * pauses.rival_s >= ALIKE.value * longest_s
+    return not SPREAD.is_reached(longest_s / idle_s) or 100 * pauses.rival_s >= ALIKE.value * longest_s
 
 
 def _before(wait: Wait) -> str:
@@ -192,17 +174,17 @@ def _kind_of(gaps: Gaps, wait: Wait) -> str:
     Where less than most of that time is within CUDA graphs, the rest alone says why.
     """
     in_graph_s = gaps.in_graph_s or 0.0
-    if 100 * in_graph_s / gaps.total_s >= MOSTLY.value:
+    if MOSTLY.is_reached(in_graph_s / gaps.total_s):
         return "in-graphs"
     other_s = gaps.total_s - in_graph_s
     of_copies = _AT_COPIES.get(wait.before)
-    if of_copies is not None and (gaps.waited_s is None or 100 * wait.idle_s / gaps.total_s >= SPREAD.value):
+    if of_copies is not None and (gaps.waited_s is None or SPREAD.is_reached(wait.idle_s / gaps.total_s)):
         return of_copies
-    if gaps.waited_s is not None and 100 * gaps.waited_s / other_s >= MOSTLY.value:
+    if gaps.waited_s is not None and MOSTLY.is_reached(gaps.waited_s / other_s):
         return "waiting"
-    if 100 * gaps.short_s / other_s >= MOSTLY.value:
+    if MOSTLY.is_reached(gaps.short_s / other_s):
         return "short"
-    if 100 * gaps.long_s / other_s >= MOSTLY.value:
+    if MOSTLY.is_reached(gaps.long_s / other_s):
         return "long"
     return "launching" if gaps.waited_s is not None else "between"
 
@@ -210,7 +192,6 @@ def _kind_of(gaps: Gaps, wait: Wait) -> str:
 RULES = (
     Rule(
         "launch-gaps",
-        kind="defect",
         thresholds=(IDLE_SHARE, MOSTLY, SPREAD, ALIKE, UNSURE),
         check=_launch_gaps,
         by_times=True,

@@ -5,19 +5,14 @@ Beside matrix instructions that one thread issues for the SM, few active threads
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
 from gpuprof.diagnose.blocks import LANES, NOT_OF_LANES, lanes_of_block, moves_bytes_well
-from gpuprof.diagnose.case import Case, opcode_of
+from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.latency import issues_most
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM
-from gpuprof.diagnose.rule import LOW, Cause, Rule, Threshold, TreePlace, cases_named, finding
-from gpuprof.hardware.specs import WARP_OPCODES
-from gpuprof.model.findings import Amount
-from gpuprof.model.session import Evidence, Finding
+from gpuprof.diagnose.rule import LOW, Cause, Findings, Rule, Threshold, TreePlace, amounts_of, cases_named, finding
+from gpuprof.model.session import Evidence
 from gpuprof.units import WARP_THREADS
 
 THREADS = Threshold("active-threads", 24.0, "thread")
@@ -30,41 +25,23 @@ _BY_ONE_THREAD = "UTC"
 """How matrix instructions of tcgen05 begin: one thread issues them for the SM (NVIDIA's Compute Triage Guide)."""
 
 
-class LaneCount(NamedTuple):
-    """Threads of an average instruction, and their metric."""
-
-    threads: float
-    metric: str
+def _lanes_of_warp(case: Case) -> float:
+    """Return the lanes of a warp that have a thread, on average."""
+    return lanes_of_block(case) or float(WARP_THREADS)
 
 
-def _active_lanes(case: Case) -> LaneCount | None:
-    """Return the threads that no branch left behind; None where they were not counted."""
-    for name in LANES:
-        if (threads := case.number(name)) is not None:
-            return LaneCount(threads, name)
-    return None
-
-
-def _switched_on(case: Case) -> LaneCount | None:
-    on = case.number(_SWITCHED_ON)
-    return LaneCount(on, _SWITCHED_ON) if on is not None else None
-
-
-def _divergence(case: Case, *, by_one_thread: bool) -> Iterator[Finding]:
+def _divergence(case: Case, *, by_one_thread: bool) -> Findings:
     """Report that branches leave few threads active: a fact if one thread issues the matrix instructions for all."""
-    lane = _active_lanes(case)
-    if lane is None or not lane.threads:
+    threads, lanes = case.number(*LANES), _lanes_of_warp(case)
+    if not threads or WARP_THREADS * (threads / lanes) >= THREADS.value:
         return
-    filled = lanes_of_block(case) or float(WARP_THREADS)
-    active = lane.threads / filled
-    if WARP_THREADS * active >= THREADS.value:
-        return
+    active = threads / lanes
     relieved = {unit: active for unit in case.needs if unit not in NOT_OF_LANES}
     cases = cases_named("branches")
     yield finding(
         case,
         replace(cases, why=("one-thread-issues",)) if by_one_thread else cases,
-        amounts=_amounts(lane.threads, filled),
+        amounts=amounts_of("thread", threads=threads, lanes=lanes),
         confidence="measured",
         # Threads that go together again can also share sectors.
         saving=case.saving(relieved)
@@ -72,71 +49,65 @@ def _divergence(case: Case, *, by_one_thread: bool) -> Iterator[Finding]:
         .only_if("same-bytes-through-l2-and-dram"),
         severity="info" if by_one_thread else None,
         evidence=(
-            _evidence("active-threads", lane, THREADS.value * filled / WARP_THREADS),
+            *_active_threads(case, THREADS.value * lanes / WARP_THREADS),
             *case.metric(_UNIFORM, "uniform-branches", "%"),
         ),
         place=case.place_of("smsp__branch_targets_threads_divergent"),
     )
 
 
-def _amounts(threads: float, lanes: float) -> tuple[Amount, ...]:
-    return Amount("threads", threads, "thread"), Amount("lanes", lanes, "thread")
+def _active_threads(case: Case, threshold: float | None = None) -> tuple[Evidence, ...]:
+    """Return the threads that no branch left behind as evidence."""
+    return case.metric(case.first_of(LANES), "active-threads", "thread", threshold)
 
 
-def _evidence(role: str, lane: LaneCount, threshold: float | None = None) -> Evidence:
-    return Evidence(lane.metric, lane.threads, "thread", threshold=threshold, role=role)
-
-
-def _predicated(case: Case) -> Iterator[Finding]:
+def _predicated(case: Case) -> Findings:
     """Report that predicates switch lanes off, if branches alone do not leave few threads active."""
-    switched, alive, lanes = _switched_on(case), _active_lanes(case), lanes_of_block(case) or float(WARP_THREADS)
-    if switched is None or alive is None:
+    on, active, lanes = case.number(_SWITCHED_ON), case.number(*LANES), _lanes_of_warp(case)
+    if not on or active is None:
         return
-    on, active = switched.threads, alive.threads
-    if not on or active / lanes * WARP_THREADS < THREADS.value or on / lanes * WARP_THREADS >= THREADS.value:
+    if active / lanes * WARP_THREADS < THREADS.value or on / lanes * WARP_THREADS >= THREADS.value:
         return
     part = on / lanes
     yield finding(
         case,
         cases_named("predicates"),
-        amounts=_amounts(on, lanes),
+        amounts=amounts_of("thread", threads=on, lanes=lanes),
         confidence="inferred",
         saving=case.saving({unit: part for unit in case.needs if unit not in _STAYS})
         .if_held(case.working_share * (1.0 - part), "same-time-per-instruction")
         .only_if("same-accesses"),
         severity="info" if moves_bytes_well(case) or _multiplies_matrices(case) else None,
         evidence=(
-            _evidence("predicated-on-threads", switched, THREADS.value * lanes / WARP_THREADS),
-            _evidence("active-threads", alive),
+            *case.metric(_SWITCHED_ON, "predicated-on-threads", "thread", THREADS.value * lanes / WARP_THREADS),
+            *_active_threads(case),
         ),
     )
 
 
-def _of_issue_slots(case: Case) -> Iterator[Finding]:
+def _of_issue_slots(case: Case) -> Findings:
     """Report what idle lanes cost if nothing is as busy as the issue slots, though most lanes work."""
-    switched, alive = _switched_on(case), _active_lanes(case)
-    counted = [lane for lane in (switched, alive) if lane is not None and lane.threads]
+    counted = [threads for threads in (case.number(_SWITCHED_ON), case.number(*LANES)) if threads]
     if not counted or not issues_most(case):
         return
-    issue, lanes = case.needs[ISSUE], lanes_of_block(case) or float(WARP_THREADS)
-    fewest = min(lane.threads for lane in counted)
+    issue, lanes, fewest = case.needs[ISSUE], _lanes_of_warp(case), min(counted)
     part = min(1.0, fewest / lanes)
     if WARP_THREADS * part < THREADS.value or (1.0 - part) * issue < LOW:
         return
     yield finding(
         case,
         cases_named("issue-slots"),
-        amounts=_amounts(fewest, lanes),
+        amounts=amounts_of("thread", threads=fewest, lanes=lanes),
         confidence="inferred",
         saving=case.saving({unit: part for unit in case.needs if unit not in _STAYS}).if_held(
             (1.0 - part) * issue, "same-time-without-issue"
         ),
         severity="info" if moves_bytes_well(case) else None,
         evidence=(
-            *((_evidence("predicated-on-threads", switched),) if switched is not None else ()),
-            *((_evidence("active-threads", alive),) if alive is not None else ()),
+            *case.metric(_SWITCHED_ON, "predicated-on-threads", "thread"),
+            *_active_threads(case),
             *case.metric(_UNIFORM, "uniform-branches", "%"),
-            *case.issue_evidence(None),
+            *case.issue_evidence(),
         ),
         place=case.place_of("smsp__branch_targets_threads_divergent"),
     )
@@ -153,14 +124,14 @@ def is_issued_by_one_thread(case: Case) -> bool:
 
     Where the opcodes are not known, a busy tensor pipe of a GPU that has such instructions tells so.
     """
-    opcodes = case.recorded.launch.metrics.instances(WARP_OPCODES)
+    opcodes = case.opcodes()
     if opcodes:
-        return any(count > 0 and opcode_of(str(name)).startswith(_BY_ONE_THREAD) for name, count in opcodes.items())
-    has_them = any(key.instruction == "tcgen05" for key in case.recorded.hardware.arch.compute)
+        return any(count > 0 and name.startswith(_BY_ONE_THREAD) for name, count in opcodes.items())
+    has_them = any(key.instruction == "tcgen05" for key in case.arch.compute)
     return has_them and bool(case.pipe("tensor"))
 
 
-def _idle_lanes(case: Case) -> Iterator[Finding]:
+def _idle_lanes(case: Case) -> Findings:
     """Report lanes that wait for another branch; else lanes that a predicate switches off."""
     by_one_thread = is_issued_by_one_thread(case)
     if not by_one_thread:
@@ -173,7 +144,6 @@ def _idle_lanes(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule(
         "branch-divergence",
-        kind="defect",
         thresholds=(THREADS,),
         check=_idle_lanes,
         metrics=(LANES[0], _SWITCHED_ON, _UNIFORM),

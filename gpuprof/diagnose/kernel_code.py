@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
 
-from gpuprof.code.binary.encodings import Moves, moves_of
 from gpuprof.code.sass.instruction import Instruction, instruction_of
 from gpuprof.model.recorded import Launch, ProfiledInstruction
 
@@ -43,7 +42,7 @@ class KernelCode:
     def first_of_line(self) -> tuple[int, ...]:
         """For each instruction, the place of the first one of its source line."""
         first: dict[tuple[object, ...], int] = {}
-        return tuple(first.setdefault(_line(instruction), at) for at, instruction in enumerate(self.instructions))
+        return tuple(first.setdefault(line_of(instruction), at) for at, instruction in enumerate(self.instructions))
 
     @cached_property
     def by_line(self) -> Mapping[tuple[str, int], list[ProfiledInstruction]]:
@@ -55,25 +54,29 @@ class KernelCode:
         return by_line
 
 
-def _line(instruction: ProfiledInstruction) -> tuple[object, ...]:
-    """Instructions of one source line belong together; one without a line is alone."""
+def line_of(instruction: ProfiledInstruction) -> tuple[object, ...]:
+    """Return what is equal for the instructions of a source line; one without a line is alone."""
     if instruction.line is None or instruction.file is None:
         return (instruction.pc,)
     return (instruction.file, instruction.line)
 
 
+def total(code: Iterable[ProfiledInstruction], name: str) -> float:
+    """Return the sum of a count over instructions."""
+    return float(sum(instruction.counts.get(name, 0.0) for instruction in code))
+
+
+@lru_cache(maxsize=64)
+def lines_of(source: str) -> tuple[str, ...]:
+    """Split a source text into lines where compilers do, not at a form feed: once for all launches."""
+    return tuple(source.replace("\r\n", "\n").split("\n"))
+
+
 class SeenCode:
-    """What was found in code so far: the moves in each machine code, and the instructions of the last launch."""
+    """The instructions of the last launch: kernels that were timed apart can share it."""
 
     def __init__(self) -> None:
-        self._moves: dict[bytes, Moves] = {}
         self._last: tuple[Launch, tuple[str, ...], KernelCode] | None = None
-
-    def moves(self, machine_code: bytes) -> Moves:
-        """Return the moves of a register onto itself in machine code."""
-        if machine_code not in self._moves:
-            self._moves[machine_code] = moves_of(machine_code)
-        return self._moves[machine_code]
 
     def of(self, launch: Launch, counts: tuple[str, ...]) -> KernelCode:
         """Return the instructions of a launch with these counts. Raises DamagedInput as its details do."""

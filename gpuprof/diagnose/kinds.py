@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,64 +28,41 @@ _UNFUSED = _BYTES | _FILL | _SHORT | {"memory-latency"}
 """Where a pass over data is faster only with fewer bytes or as a part of another kernel."""
 
 
-class UsualChange(NamedTuple):
-    """What usually helps a kind if one of these rules has a finding: a case of the wording file `kinds`."""
-
-    rules: frozenset[str]
-    case: str
-
-
-_SKINNY = (
-    UsualChange(_BYTES, "few-rows-bytes"),
-    UsualChange(_FILL, "few-rows-fill"),
-    UsualChange(_SHORT, "few-rows-launch"),
-)
-_GEMM = (
-    UsualChange(_FILL, "gemm-fill"),
-    UsualChange(frozenset({"tensor-compute-bound"}), "gemm-tensor"),
-)
-
-_USUAL_CHANGES: Mapping[str, tuple[UsualChange, ...]] = {
-    "attention-decode": (
-        UsualChange(_BYTES, "attention-decode-bytes"),
-        UsualChange(_FILL, "attention-decode-fill"),
-        UsualChange(_WORK, "attention-decode-work"),
-        UsualChange(_SHORT, "attention-decode-launch"),
-    ),
-    "attention-prefill": (
-        UsualChange(frozenset({"tensor-compute-bound"}), "attention-prefill-tensor"),
-        UsualChange(frozenset({"special-function-bound", "fp32-compute-bound"}), "attention-prefill-softmax"),
-        UsualChange(_FILL, "attention-prefill-fill"),
-    ),
-    "attention-backward": (UsualChange(_FILL, "attention-backward-fill"),),
-    "attention-combine": (UsualChange(_UNFUSED, "attention-combine-fuse"),),
-    "gemm": _GEMM,
+_SKINNY = {"few-rows-bytes": _BYTES, "few-rows-fill": _FILL, "few-rows-launch": _SHORT}
+_PREFILL = {
+    "attention-prefill-tensor": frozenset({"tensor-compute-bound"}),
+    "attention-prefill-softmax": frozenset({"special-function-bound", "fp32-compute-bound"}),
+    "attention-prefill-fill": _FILL,
+}
+_DECODE_BYTES = {"attention-decode-bytes": _BYTES}
+_FUSED = (
+    "attention-combine", "gemm-reduce", "norm", "rotary", "softmax", "kv-write", "activation", "embedding", "sampling",
+    "moe-routing", "quantise",
+)  # fmt: skip
+"""Kinds that are passes over data: they are better as a part of another kernel."""
+_USUAL_CHANGES: Mapping[str, Mapping[str, frozenset[str]]] = {
+    **{kind: {f"{kind}-fuse": _UNFUSED} for kind in _FUSED},
+    "attention": {**_PREFILL, **_DECODE_BYTES},
+    "attention-decode": {
+        **_DECODE_BYTES,
+        "attention-decode-fill": _FILL,
+        "attention-decode-work": _WORK,
+        "attention-decode-launch": _SHORT,
+    },
+    "attention-prefill": _PREFILL,
+    "attention-backward": {"attention-backward-fill": _FILL},
+    "gemm": {"gemm-fill": _FILL, "gemm-tensor": frozenset({"tensor-compute-bound"})},
     "gemm-low-reuse": _SKINNY,
     "gemv": _SKINNY,
-    "gemm-reduce": (UsualChange(_UNFUSED, "gemm-reduce-fuse"),),
-    "gemm-grouped": (
-        UsualChange(_BYTES, "gemm-grouped-bytes"),
-        UsualChange(_FILL, "gemm-grouped-fill"),
-    ),
-    "gemm-quantised": (
-        *(change for change in _SKINNY if change.rules != _BYTES),
-        UsualChange(_BYTES, "gemm-quantised-bytes"),
-        UsualChange(frozenset({"integer-bound", "fp32-compute-bound"}), "gemm-quantised-unpack"),
-    ),
-    "norm": (UsualChange(_UNFUSED, "norm-fuse"),),
-    "rotary": (UsualChange(_UNFUSED, "rotary-fuse"),),
-    "softmax": (UsualChange(_UNFUSED, "softmax-fuse"),),
-    "kv-write": (UsualChange(_UNFUSED, "kv-write-fuse"),),
-    "activation": (UsualChange(_UNFUSED, "activation-fuse"),),
-    "embedding": (UsualChange(_UNFUSED, "embedding-fuse"),),
-    "sampling": (UsualChange(_UNFUSED, "sampling-fuse"),),
-    "moe-routing": (UsualChange(_UNFUSED, "moe-routing-fuse"),),
-    "quantise": (UsualChange(_UNFUSED, "quantise-fuse"),),
+    "gemm-grouped": {"gemm-grouped-bytes": _BYTES, "gemm-grouped-fill": _FILL},
+    "gemm-quantised": {
+        "few-rows-fill": _FILL,
+        "few-rows-launch": _SHORT,
+        "gemm-quantised-bytes": _BYTES,
+        "gemm-quantised-unpack": frozenset({"integer-bound", "fp32-compute-bound"}),
+    },
 }
-_USUAL_CHANGES = {
-    **_USUAL_CHANGES,
-    "attention": (*_USUAL_CHANGES["attention-prefill"], *_USUAL_CHANGES["attention-decode"][:1]),
-}
+"""What usually helps a kind, by cases of the wording file `kinds`, each with the rules whose findings it helps."""
 
 _COMPILED_IN_LIBRARY = re.compile(
     r"(?:void )?(?:cutlass::Kernel2?<cutlass_\d+_|cutlass\d*x?_|nvjet|sm\d+_xmma_"
@@ -124,8 +100,8 @@ def speaking(rules: tuple[Rule, ...], case: Case) -> tuple[Rule, ...]:
 def with_usual_change(found: Finding, case: Case) -> Finding:
     """Return a finding with what usually helps a kernel of this kind."""
     kind = kind_named(case.kernel.kind)
-    changes = _USUAL_CHANGES.get(kind.id, ()) if kind is not None else ()
-    usual = tuple(f"kinds/{change.case}" for change in changes if found.rule in change.rules)
+    changes = _USUAL_CHANGES.get(kind.id, {}) if kind is not None else {}
+    usual = tuple(f"kinds/{case}" for case, rules in changes.items() if found.rule in rules)
     cases = found.cases
     if found.rule in _OF_CODE and _COMPILED_IN_LIBRARY.match(case.kernel.demangled):
         advice = ("kinds/not-yours", *(usual or ("kinds/another-algorithm",)))

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -19,16 +20,17 @@ from gpuprof.code.lanes.access import Access, accesses
 from gpuprof.code.lanes.constants import constants_for
 from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.sass.requests import LaneRequest, RequestKind, requests
+from gpuprof.code.sass.requests import LaneRequest, requests
 from gpuprof.diagnose.access_shape import (
     LINE,
     MOST,
     SHIFTED,
     WIDE,
-    ExcessShape,
+    FoundShape,
     LaneShape,
     ShapeName,
-    of_request,
+    lane_evidence,
+    request_evidence,
     worst_of,
 )
 from gpuprof.diagnose.case import EXECUTED, Case
@@ -44,8 +46,7 @@ _SPACES = frozenset({"global", "generic"})
 _TARGET = re.compile(r"sm_\d+[af]?")
 EDGE = 1.0
 """A row of lanes that begins inside a sector touches one more than from its beginning; one word fills a part of one."""
-BROKEN_CODE = (ValueError, IndexError, KeyError)
-"""What following code raises that no compiler wrote."""
+_Known = TypeVar("_Known")
 
 
 class LaunchedCode(Struct, frozen=True):
@@ -57,43 +58,56 @@ class LaunchedCode(Struct, frozen=True):
     grid: Dim3 | None
 
 
-class GlobalRequest(Struct, frozen=True):
-    """One global load or store of a warp by its code: its shape if it tells one, and how much it can waste at most.
+class WarpRequest(Struct, frozen=True):
+    """An access of a warp by its code: its shape if it tells one, and how much a request can waste at most.
 
-    `most`: the sectors that a request touches without use, where that is a number, else as many as lanes far apart do.
+    `most`: of global memory the sectors that it touches without use, where that is a number, else as many as lanes far
+    apart do; of shared memory the wavefronts beyond those that it needs.
     """
 
-    kind: RequestKind
+    kind: str
     shape: LaneShape | None
     most: float
 
 
-def shape_of_excess(case: Case) -> ExcessShape | None:
+def followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: LaunchedCode | None) -> Mapping[int, _Known]:
+    """Return what following code finds by address; nothing without code, or of code that no compiler wrote."""
+    try:
+        return walk(launch) if launch is not None else {}
+    except (ValueError, IndexError, KeyError):
+        return {}
+
+
+def shape_of_excess(case: Case) -> FoundShape | None:
     """Return the shape that causes most excess; None where the report lacks code or counts, or no shape causes half."""
     excess = {item.pc: item.counts.get(EXCESS_SECTORS, 0.0) for item in case.code}
-    total, launch = sum(excess.values()), launched_code(case)
-    if total <= 0 or launch is None:
+    total = sum(excess.values())
+    if total <= 0:
         return None
-    try:
-        shapes = dict(lane_shapes(launch.code, launch.target, launch.block, launch.grid))
-    except BROKEN_CODE:
-        return None
+    shapes = dict(followed(lane_shapes, launched_code(case)))
     of_name: defaultdict[ShapeName, list[ProfiledInstruction]] = defaultdict(list)
     for item in case.code:
         shape = shapes.get(item.pc)
         if shape is not None and excess[item.pc] > 0 and item.counts.get(EXECUTED):
             shapes[item.pc] = shape = _as_counted(shape, item)
-            if shape.name != "misaligned" or _one_more(item):
+            if shape.name != "misaligned" or excess[item.pc] <= _ONE_MORE * item.counts[EXECUTED]:
                 of_name[shape.name].append(item)
-    ranked = sorted(of_name.values(), key=lambda items: -sum(excess[item.pc] for item in items))
-    if not ranked or 100 * sum(excess[item.pc] for item in ranked[0]) < MOST.value * total:
+    shares = {name: sum(excess[item.pc] for item in items) / total for name, items in of_name.items()}
+    name = max(shares, key=lambda shape: shares[shape], default=None)
+    if name is None or not MOST.is_reached(shares[name]):
         return None
-    return _of_items(case, ranked[0], shapes, total)
+    items, share = of_name[name], MOST.evidence(100 * min(1.0, shares[name]), "share-of-pattern")
+    worst, addresses = worst_of(items), {item.pc for item in items}
+    return FoundShape(
+        name,
+        (request_evidence(worst), *lane_evidence(shapes[worst.pc]), share),
+        case.place(lambda item: excess[item.pc] if item.pc in addresses else 0.0),
+    )
 
 
 def launched_code(case: Case) -> LaunchedCode | None:
     """Return the code of a case and how it was launched; None where that is not known, or too long to be followed."""
-    target, block = case.recorded.hardware.arch.name, case.kernel.block
+    target, block = case.arch.name, case.kernel.block
     if block is None or not case.has_sass or not _TARGET.fullmatch(target):
         return None
     code = case.kernel_code.operations
@@ -108,43 +122,23 @@ def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:
     return LaneShape("misaligned", shape.width_bytes, None) if little and shape.name != "partial" else shape
 
 
-def _one_more(item: ProfiledInstruction) -> bool:
-    """Tell whether requests touch no more than a sector beyond those that they need."""
-    return item.counts[EXCESS_SECTORS] <= _ONE_MORE * item.counts[EXECUTED]
-
-
-def _of_items(
-    case: Case, items: Sequence[ProfiledInstruction], shapes: Mapping[int, LaneShape], total: float
-) -> ExcessShape:
-    worst = worst_of(items)
-    addresses = {item.pc for item in items}
-    sectors, needed = of_request(worst)
-    return ExcessShape(
-        lanes=shapes[worst.pc],
-        share=min(1.0, sum(item.counts[EXCESS_SECTORS] for item in items) / total),
-        sectors=sectors,
-        needed=needed,
-        location=case.place(lambda item: item.counts.get(EXCESS_SECTORS, 0.0) if item.pc in addresses else 0.0),
-    )
-
-
 @lru_cache(maxsize=32)
-def lane_shapes(code: tuple[Instruction, ...], target: str, block: Dim3, grid: Dim3 | None) -> Mapping[int, LaneShape]:
+def lane_shapes(launch: LaunchedCode) -> Mapping[int, LaneShape]:
     """Return the shape of each global access whose code tells it, by address; contiguous lanes count as misaligned.
 
     An access has none where all lanes touch one place: it never moves more than it needs.
     """
-    followed = _followed(LaunchedCode(code, target, block, grid=grid))
-    return shapes_of(*followed) if followed is not None else {}
+    walked = _walked(launch)
+    return shapes_of(*walked) if walked is not None else {}
 
 
 @lru_cache(maxsize=32)
-def global_requests(launch: LaunchedCode) -> Mapping[int, GlobalRequest]:
+def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
     """Return every global load and store by its address; nothing where the code cannot be followed."""
-    followed = _followed(launch)
-    if followed is None:
+    walked = _walked(launch)
+    if walked is None:
         return {}
-    addresses, lanes = followed
+    addresses, lanes = walked
     shapes = shapes_of(addresses, lanes)
     known = {}
     for instruction in launch.code:
@@ -152,11 +146,11 @@ def global_requests(launch: LaunchedCode) -> Mapping[int, GlobalRequest]:
             if request.space in _SPACES and request.kind in {"load", "store"}:
                 at = instruction.address
                 most = _most_unused(addresses.of.get((at, request.space)), lanes.get(at, ()), request)
-                known[at] = GlobalRequest(request.kind, shapes.get(at), most)
+                known[at] = WarpRequest(request.kind, shapes.get(at), most)
     return known
 
 
-def _followed(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequence[int]]] | None:
+def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequence[int]]] | None:
     """Return what addresses are made of, and where active lanes are if known; None where jumps are not."""
     constants = constants_for(launch.target, launch.block, launch.grid)
     addresses = lane_addresses(launch.code, launch.block, constants, _SPACES)
@@ -196,7 +190,7 @@ def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) ->
         if space in _SPACES:
             groups[item.base, item.request.kind, item.loop].append(item)
     shapes = {}
-    for run in (run for group in groups.values() for run in _runs(group)):
+    for run in chain.from_iterable(map(_runs, groups.values())):
         for item in run.accesses:
             address = item.instruction.address
             shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
@@ -270,18 +264,16 @@ class _Run(Struct, frozen=True):
 def _runs(group: Sequence[LaneAddress]) -> Iterator[_Run]:
     """Part accesses of one base into those that lie side by side."""
     offsets = sorted({item.offset for item in group})
-    run: list[LaneAddress] = []
+    runs: list[list[LaneAddress]] = []
     end = 0
     for item in sorted(group, key=lambda item: item.offset):
-        if run and item.offset > end:
-            yield _run_of(run, end, offsets)
-            run = []
         last = item.offset + item.request.width_bytes
-        end = max(end, last) if run else last
-        run.append(item)
-    yield _run_of(run, end, offsets)
-
-
-def _run_of(run: Sequence[LaneAddress], end: int, offsets: Sequence[int]) -> _Run:
-    beside = len({item.offset for item in run})
-    return _Run(accesses=tuple(run), size=end - run[0].offset, beside=beside, offsets=offsets)
+        if runs and item.offset <= end:
+            runs[-1].append(item)
+            end = max(end, last)
+        else:
+            runs.append([item])
+            end = last
+    for run in runs:
+        end = max(item.offset + item.request.width_bytes for item in run)
+        yield _Run(tuple(run), end - run[0].offset, len({item.offset for item in run}), offsets)

@@ -10,11 +10,22 @@ from gpuprof.diagnose.dram_latency import SLOWER_THAN_LOADS
 from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.needs import ISSUE as ISSUE_SLOTS
 from gpuprof.diagnose.needs import LAUNCH, SM, Saving
-from gpuprof.diagnose.rule import AT_MEMORY, Cause, Rule, Threshold, TreePlace, finding, percent
+from gpuprof.diagnose.rule import (
+    AT_MEMORY,
+    Cause,
+    Rule,
+    Threshold,
+    TreePlace,
+    amounts_of,
+    cases_of,
+    finding,
+    labels_of,
+    percent,
+)
 from gpuprof.diagnose.traffic import copies_ahead_case, late_share, memory_busy
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount, Cases, Label
-from gpuprof.model.session import Evidence, Finding
+from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.session import Finding
 
 DOMINANT = percent("dominant-stall", 30.0)
 NOTABLE = percent("notable-stall", 20.0)
@@ -26,43 +37,37 @@ START_UP = Threshold("first-misses", 3e-6, "s")
 
 
 def _memory_latency(case: Case) -> Iterator[Finding]:
-    if not case.stalls or not case.issues_rarely:
+    reason = max(case.memory_stalls, key=case.stall)
+    if not case.issues_rarely or not DOMINANT.is_reached(case.stall(reason)):
         return
-    shares = {reason: case.stall(reason) for reason in case.memory_stalls}
-    reason = max(shares, key=lambda name: shares[name])
-    if 100 * shares[reason] < DOMINANT.value:
-        return
-    busy = max((need for need in (case.memory_utilisation, case.l1_busy) if need is not None), default=None)
-    is_full = busy is not None and 100 * busy >= LATENCY_BOUND.value
-    headline = "main"
-    why = "too-few-requests"
+    busy = max(case.memory_utilisation or 0.0, case.l1_busy or 0.0)
+    is_full = LATENCY_BOUND.is_reached(busy)
+    headline, why = "main", "too-few-requests"
     if is_full:
         why = "unit-busy"
-    elif busy is None or memory_busy(case) is None:
+    elif memory_busy(case) is None:
         # The level that was not collected can be the busy one.
         headline = why = "level-unknown"
-    hit_rates = _hit_rates(case)
+    l1_hits, l2_hits = case.hit_rates.get("l1"), case.hit_rates.get("l2")
     of_reason = _case_name(reason)
-    advice: tuple[str, ...] = (of_reason,)
-    if reason == "long_scoreboard":
-        advice = (of_reason, copies_ahead_case(case), "reuse")
     yield finding(
         case,
         Cases(
             headline=(headline, of_reason),
-            why=("hit-rates", why) if hit_rates else (why,),
+            why=(why,) if l1_hits is None or l2_hits is None else ("hit-rates", why),
             action=(of_reason,),
-            advice=advice,
+            advice=(of_reason, copies_ahead_case(case), "reuse") if reason == "long_scoreboard" else (of_reason,),
         ),
-        amounts=(Amount("share", shares[reason], "fraction"), *hit_rates, *_amounts(busy=busy if is_full else None)),
-        labels=(Label("reasons", (reason,)),),
+        amounts=amounts_of(share=case.stall(reason), busy=busy if is_full else None, l1_hits=l1_hits, l2_hits=l2_hits),
+        labels=labels_of(reasons=(reason,)),
         confidence="inferred",
-        saving=case.saving_of_wait(sum(shares.values())),
+        saving=case.saving_of_wait(case.stall(*case.memory_stalls)),
         evidence=(
-            *(item for name in case.memory_stalls if shares[name] >= 0.05 for item in case.stall_evidence(name)),
-            *case.issue_evidence(),
-            *case.metric("l1tex__t_sector_hit_rate.pct", "l1-hit-rate", "%"),
-            *case.metric("lts__t_sector_hit_rate.pct", "l2-hit-rate", "%"),
+            *case.stall_evidence(
+                *(name for name in case.memory_stalls if case.stall(name) >= _SHOWN), threshold=DOMINANT.value
+            ),
+            *case.issue_evidence(ISSUE.value),
+            *case.metrics_as(_HIT_RATES, "%"),
             *case.busiest_evidence("busiest-memory-unit", None, "sm"),
         ),
         place=case.place_of_stall(reason),
@@ -70,22 +75,13 @@ def _memory_latency(case: Case) -> Iterator[Finding]:
     )
 
 
+_HIT_RATES = {"l1tex__t_sector_hit_rate.pct": "l1-hit-rate", "lts__t_sector_hit_rate.pct": "l2-hit-rate"}
+_SHOWN = 0.05
+"""Smaller shares of stalls are not shown beside a larger one."""
+
+
 def _case_name(reason: str) -> str:
     return reason.replace("_", "-")
-
-
-def _amounts(**fractions: float | None) -> tuple[Amount, ...]:
-    return tuple(Amount(name, value, "fraction") for name, value in fractions.items() if value is not None)
-
-
-def _hit_rates(case: Case) -> tuple[Amount, ...]:
-    """Return the hit rates of L1 and L2 if both are known.
-
-    Stores count, too: these go on to L2 whether they hit or not.
-    """
-    rates = {moved.level: moved.hit_rate for moved in case.kernel.traffic if moved.hit_rate is not None}
-    known = _amounts(l1_hits=rates.get("l1"), l2_hits=rates.get("l2"))
-    return known if len(known) == 2 else ()
 
 
 def _waiting(
@@ -100,70 +96,53 @@ def _waiting(
 ) -> Iterator[Finding]:
     """Report that warps wait for these reasons, if their share reaches the threshold while issue slots are idle."""
     share = case.stall(*reasons)
-    if not case.stalls or not case.issues_rarely or 100 * share < threshold.value:
+    if not case.issues_rarely or not threshold.is_reached(share):
         return
     shown = tuple(reason for reason in reasons if case.stall(reason) > 0)
     yield finding(
         case,
         cases,
-        amounts=(Amount("share", share, "fraction"), *amounts),
-        labels=(Label("reasons", shown),),
+        amounts=(*amounts_of(share=share), *amounts),
+        labels=labels_of(reasons=shown),
         confidence=confidence,
         saving=case.saving_of_wait(share),
         evidence=(
-            *(item for reason in shown for item in case.stall_evidence(reason, threshold.value)),
-            *case.issue_evidence(),
+            *case.stall_evidence(*shown, threshold=threshold.value),
+            *case.issue_evidence(ISSUE.value),
         ),
         place=case.place_of_stall(*reasons),
         severity="info" if is_fact else None,
     )
 
 
-def _dependency(case: Case) -> Iterator[Finding]:
-    need = case.busiest_need
-    yield from _waiting(case, ("wait",), DOMINANT, is_fact=need is not None and 100 * need >= LATENCY_BOUND.value)
-
-
 def _barrier(case: Case) -> Iterator[Finding]:
     why, threshold = ["main"], NOTABLE
-    amounts: tuple[Amount, ...] = ()
     if case.threads_per_block is not None:
         why.append("threads")
-        amounts = (Amount("threads", float(case.threads_per_block), "thread"),)
     if _one_block_fits(case):
         why.append("one-block")
         threshold = ALONE
-    reasons = ("barrier", "membar") if case.stall("membar") >= 0.05 else ("barrier",)
-    cases = Cases(why=tuple(why))
-    yield from _waiting(case, reasons, threshold, cases, amounts=amounts, confidence="measured")
+    reasons = ("barrier", "membar") if case.stall("membar") >= _SHOWN else ("barrier",)
+    amounts = amounts_of("thread", threads=case.threads_per_block)
+    yield from _waiting(case, reasons, threshold, Cases(why=tuple(why)), amounts=amounts, confidence="measured")
 
 
 def _one_block_fits(case: Case) -> bool:
     """Tell whether an SM can hold no second block."""
-    theoretical, warps = case.kernel.occupancy.theoretical, case.warps_per_block
-    limits = case.recorded.hardware.arch.limits
-    if theoretical is None or not warps or "warps_per_sm" not in limits:
+    theoretical, warps, room = case.kernel.occupancy.theoretical, case.warps_per_block, case.warps_per_sm
+    if theoretical is None or room is None or not warps:
         return False
-    return theoretical * limits["warps_per_sm"].value < 2 * warps
+    return theoretical * room < 2 * warps
 
 
-def _instruction_fetch(case: Case) -> Iterator[Finding]:
-    branches = case.stall("branch_resolving")
-    is_start_up = _is_start_up(case, case.stall("no_instruction")) and 100 * branches < NOTABLE.value
-    reasons = ("no_instruction", "branch_resolving")
-    yield from _waiting(case, reasons, NOTABLE, _start_up_cases(is_start_up), is_fact=is_start_up)
+_FIRST_MISSES = cases_of("shared/first-misses", why=("main", "shared/first-misses"))
 
 
-def _constant(case: Case) -> Iterator[Finding]:
-    is_start_up = _is_start_up(case, case.stall("imc_miss"))
-    yield from _waiting(case, ("imc_miss",), NOTABLE, _start_up_cases(is_start_up), is_fact=is_start_up)
-
-
-def _start_up_cases(is_start_up: bool) -> Cases:
-    if not is_start_up:
-        return Cases()
-    misses = "shared/first-misses"
-    return Cases(why=("main", misses), action=(misses,), advice=(misses,))
+def _misses(case: Case, reason: str, *others: str) -> Iterator[Finding]:
+    """Report that warps wait for instructions or constants; as a fact if these can be the first misses of a launch."""
+    is_start_up = _is_start_up(case, case.stall(reason)) and not NOTABLE.is_reached(case.stall(*others))
+    cases = _FIRST_MISSES if is_start_up else Cases()
+    yield from _waiting(case, (reason, *others), NOTABLE, cases, is_fact=is_start_up)
 
 
 def _is_start_up(case: Case, share: float) -> bool:
@@ -197,43 +176,49 @@ def _latency_bound(case: Case) -> Iterator[Finding]:
     if case.busiest is None or not (is_known or case.kernel.roofline):
         return
     busiest = max(case.busiest, case.busiest_need or 0.0)
-    if 100 * busiest >= LATENCY_BOUND.value or far_memory(case) is not None:
+    if LATENCY_BOUND.is_reached(busiest) or far_memory(case) is not None:
         # `host-memory-traffic` says what warps wait for.
         return
-    reasons = {reason: case.stall(reason) for reason in _OTHER_REASONS}
-    reason = max(reasons, key=lambda name: reasons[name])
-    named = 100 * reasons[reason] >= DOMINANT.value and case.issues_rarely
-    headline = "main" if is_known else "collected"
+    reason = _other_reason(case)
+    named = (reason,) if case.issues_rarely and DOMINANT.is_reached(case.stall(reason)) else ()
     short = is_between_blocks(case)
-    if not short and not named and _waits_in_line(case, busiest):
-        yield _in_line(case, headline, busiest)
-        return
-    change = "main"
+    # The grid fills the GPU many times, and still nothing works: more in flight is not what lacks.
+    in_line = not (short or named or SLOWER_THAN_LOADS.is_reached(busiest)) and _least_waves(case) >= MANY_WAVES.value
+    headline = ["main" if is_known else "collected"]
+    slots, amounts = _warp_slots(case)
+    change, limit = "main", LATENCY_BOUND
     if short:
         change = "short-blocks"
-    elif not named and _is_full_and_issues(case):
+    elif named:
+        headline += ["waiting", _case_name(reason)]
+    elif in_line:
+        # Warps wait for each other, which more of them or more work of each makes worse.
+        change = slots = "in-line"
+        headline.append(change)
+        limit, amounts = SLOWER_THAN_LOADS, ()
+    elif issues_most(case) and (case.kernel.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
+        # Instructions are what takes most, and no more warps can hide what they wait for.
         change = "issue-slots"
-    slots, amounts = _warp_slots(case)
     yield finding(
         case,
-        Cases(
-            headline=(headline, "waiting", _case_name(reason)) if named else (headline,),
-            why=(slots, *_stalls_unknown(case)),
-            action=(change,),
-            advice=(change,),
-        ),
-        amounts=(*_amounts(busiest=busiest, share=reasons[reason] if named else None), *amounts),
-        labels=(Label("reasons", (reason,)),) if named else (),
-        confidence="inferred" if case.stalls else "guess",
-        saving=case.saving_of_wait(reasons[reason]) if named else _same_work(case),
+        cases_of(change, tuple(headline), (slots,) if case.stalls else (slots, "stalls-unknown")),
+        amounts=(*amounts_of(busiest=busiest, share=case.stall(*named) or None), *amounts),
+        labels=labels_of(reasons=named),
+        confidence="inferred" if case.stalls and not in_line else "guess",
+        saving=case.saving_of_wait(case.stall(reason)) if named else _same_work(case),
         evidence=(
-            *case.busiest_evidence(LATENCY_BOUND.name, LATENCY_BOUND.value),
-            *(case.stall_evidence(reason) if named else ()),
-            *case.issue_evidence(),
+            *case.busiest_evidence(LATENCY_BOUND.name, limit.value),
+            *case.stall_evidence(*named, threshold=DOMINANT.value),
+            *((MANY_WAVES.evidence(_least_waves(case), "least-waves"),) if in_line else ()),
+            *case.issue_evidence(ISSUE.value),
         ),
-        place=case.place_of_stall(reason) if named else None,
+        place=case.place_of_stall(*named),
         severity="info" if short else None,
     )
+
+
+def _other_reason(case: Case) -> str:
+    return max(_OTHER_REASONS, key=case.stall)
 
 
 def issues_most(case: Case) -> bool:
@@ -243,61 +228,29 @@ def issues_most(case: Case) -> bool:
     return issued is not None and issued > max(others, default=0.0)
 
 
-def _is_full_and_issues(case: Case) -> bool:
-    """Tell whether instructions are what takes most, and no more warps can hide what they wait for."""
-    return issues_most(case) and (case.kernel.occupancy.achieved or 0.0) >= _FULL_OF_WARPS
+def _least_waves(case: Case) -> float:
+    """Return how often the grid fills the GPU, at least: with as many SMs as any GPU of its architecture has.
 
-
-def _waits_in_line(case: Case, busiest: float) -> bool:
-    """Tell whether the grid fills the GPU many times, and still nothing works: more in flight is not what lacks."""
-    waves = _least_waves(case)
-    return 100 * busiest < SLOWER_THAN_LOADS.value and waves is not None and waves >= MANY_WAVES.value
-
-
-def _least_waves(case: Case) -> float | None:
-    """Return how often the grid fills the GPU, at least: with as many SMs as any GPU of its architecture has."""
+    It is 0 where that is not known.
+    """
     if case.kernel.waves is not None:
         return case.kernel.waves
-    most, slots = case.most_sms, case.recorded.hardware.arch.limits.get("warps_per_sm")
-    if most is None or slots is None or not case.blocks or not case.warps_per_block:
-        return None
-    return case.blocks * case.warps_per_block / (most * slots.value)
-
-
-def _in_line(case: Case, headline: str, busiest: float) -> Finding:
-    """Guess that warps wait for each other, which more of them or more work of each makes worse."""
-    change = ("in-line",)
-    return finding(
-        case,
-        Cases(headline=(headline, *change), why=(*change, *_stalls_unknown(case)), action=change, advice=change),
-        amounts=_amounts(busiest=busiest),
-        confidence="guess",
-        saving=_same_work(case),
-        evidence=(
-            *case.busiest_evidence(LATENCY_BOUND.name, SLOWER_THAN_LOADS.value),
-            Evidence("", _least_waves(case) or 0.0, "wave", threshold=MANY_WAVES.value, role="least-waves"),
-            *case.issue_evidence(),
-        ),
-    )
+    room = (case.most_sms or 0.0) * (case.warps_per_sm or 0.0)
+    return (case.warps or 0) / room if room else 0.0
 
 
 def _warp_slots(case: Case) -> tuple[str, tuple[Amount, ...]]:
     """Return the case of the wording that says whether warps are missing, as far as it is known, and its amounts."""
-    cycles = case.block_cycles
-    if cycles is not None and is_between_blocks(case):
-        return "short-blocks", (Amount("lifetime", cycles, "cycle"),)
+    if is_between_blocks(case):
+        return "short-blocks", amounts_of("cycle", lifetime=case.block_cycles)
     achieved, theoretical = case.kernel.occupancy.achieved, case.kernel.occupancy.theoretical
     if achieved is None:
         return "main", ()
     if achieved >= _FULL_OF_WARPS:
         return "slots-taken", ()
     if theoretical is not None and achieved >= _FULL_OF_WARPS * theoretical:
-        return "launch-allows", _amounts(theoretical=theoretical)
-    return "slots-empty", _amounts(achieved=achieved)
-
-
-def _stalls_unknown(case: Case) -> tuple[str, ...]:
-    return () if case.stalls else ("stalls-unknown",)
+        return "launch-allows", amounts_of(theoretical=theoretical)
+    return "slots-empty", amounts_of(achieved=achieved)
 
 
 def _same_work(case: Case) -> Saving:
@@ -309,8 +262,7 @@ def _same_work(case: Case) -> Saving:
     bound, late = case.saving({}), late_share(case)
     most = case.working_share - late
     left = case.working_share * (1.0 - (case.busiest_need or 0.0) / most) if late and most > 0 else 1.0
-    saving = Saving(bound.fraction, "conditional", bound.remains, assumes=("same-instructions-and-bytes",))
-    return saving.no_more_than(left)
+    return bound.only_if("same-instructions-and-bytes").no_more_than(left)
 
 
 def _behind_loads(case: Case) -> bool:
@@ -329,8 +281,7 @@ def _behind_shared(case: Case) -> bool:
 
 def _waits_for_shared(case: Case) -> bool:
     """Tell whether the queue of shared memory and special functions is what most warps of `latency-bound` wait for."""
-    share = {reason: case.stall(reason) for reason in _OTHER_REASONS}
-    return max(share, key=lambda name: share[name]) in SHARED_STALLS
+    return _other_reason(case) in SHARED_STALLS
 
 
 def _branches(case: Case) -> bool:
@@ -361,7 +312,7 @@ RULES = (
         "dependency-latency",
         kind="symptom",
         thresholds=(DOMINANT, ISSUE, LATENCY_BOUND),
-        check=_dependency,
+        check=lambda case: _waiting(case, ("wait",), DOMINANT, is_fact=LATENCY_BOUND.is_reached(case.busiest_need)),
         causes=_FEW_WARPS,
         place=TreePlace(("wait",), "issue"),
     ),
@@ -384,7 +335,7 @@ RULES = (
         "instruction-fetch",
         kind="symptom",
         thresholds=(NOTABLE, ISSUE, START_UP),
-        check=_instruction_fetch,
+        check=lambda case: _misses(case, "no_instruction", "branch_resolving"),
         causes=(Cause("branch-divergence", _branches), *_FEW_WARPS, *_NEW_BLOCKS),
         place=TreePlace(("no_instruction",), "issue"),
     ),
@@ -392,7 +343,7 @@ RULES = (
         "constant-miss",
         kind="symptom",
         thresholds=(NOTABLE, ISSUE, START_UP),
-        check=_constant,
+        check=lambda case: _misses(case, "imc_miss"),
         causes=(*_FEW_WARPS, *_NEW_BLOCKS),
         place=TreePlace(("imc_miss",), "issue"),
     ),

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.dram_latency import IDLE, QUEUED, queues_at_dram
-from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, LAUNCH_S, SM, WORK
-from gpuprof.diagnose.rule import AT_KERNEL, Cause, Rule, Threshold, TreePlace, finding, percent
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, LAUNCH_S, SM, WORK, Saving
+from gpuprof.diagnose.rule import (
+    AT_KERNEL,
+    Cause,
+    Findings,
+    Rule,
+    Threshold,
+    TreePlace,
+    amounts_of,
+    context,
+    finding,
+    labels_of,
+    percent,
+)
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import MAIN, Amount, Cases, Label
 from gpuprof.model.session import Evidence, Finding
@@ -29,8 +41,8 @@ SHORT = Threshold("duration", 5e-6, "s")
 NOTHING = Threshold("little-work", 3e-6, "s")
 LAUNCH_ALONE = percent("launch-alone", 50.0)
 
+AT_WARPS = TreePlace((), "warps")
 SHORT_KERNEL = "short-kernel"
-FUSED = "same-work-in-another-launch"
 _WAVES = "launch__waves_per_multiprocessor"
 BUSIEST_SM, AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
 FULL_OF = 0.9999
@@ -41,104 +53,84 @@ _FEWEST_SMS = 4
 """No GPU since Volta has fewer SMs: Orin Nano 4GB has 4."""
 
 
-def _small_grid(case: Case) -> Iterator[Finding]:
-    blocks, sms, waves = case.blocks, case.recorded.hardware.sm_count(), case.kernel.waves
+def _small_grid(case: Case) -> Findings:
+    blocks, sms, waves = case.blocks, case.hardware.sm_count(), case.kernel.waves
     if blocks is None:
         return
     if sms is None and waves is None:
         yield from _few_blocks(case, blocks)
         return
-    empty = _empty_places(case, waves) if waves is not None else _of_sms(0.0)
+    empty = _empty_places(case, waves) if waves is not None else _Empty(0.0, _PER_SM)
     confidence: Confidence = "measured"
-    amounts = [Amount("blocks", blocks, "block")]
-    if sms is not None:
-        amounts.append(Amount("sms", sms, "SM"))
-    without_work = 0.0
+    headline: tuple[str, ...]
     if sms is not None and blocks < sms:
-        headline: tuple[str, ...] = ("few-blocks",)
         filled = _filled_slots(case)
-        if filled is not None:
-            headline = ("few-blocks", "slots")
-            amounts.append(Amount("filled", filled, "fraction"))
-        without_work = 1.0 - blocks / sms
+        headline = ("few-blocks", "slots") if filled is not None else ("few-blocks",)
+        amounts = amounts_of(filled=filled)
+        without_work = _Empty(1.0 - blocks / sms, _PER_SM)
+        empty = max(empty, without_work, key=lambda part: part.share)
     elif waves is not None and waves < FULL_WAVE.value:
         if waves >= HALF_WAVE.value:
             confidence = "inferred" if has_room(case) else "guess"
-        headline = _of_a_wave(blocks, sms, waves)
-        amounts.append(Amount("waves", waves, "fraction"))
-        amounts.append(Amount("least", _LEAST_WAVES, "fraction"))
+        fills = "one-block" if blocks == 1 else "blocks"
+        if waves < _LEAST_WAVES:
+            fills += "-hardly"
+        headline = (fills, "on-sms") if sms is not None else (fills,)
+        amounts = amounts_of(waves=waves, least=_LEAST_WAVES)
     else:
         return
     yield _grid_finding(
         case,
+        blocks,
+        sms,
         Cases(headline=headline, why=("every-sm",) if sms is not None and blocks >= sms else MAIN),
-        amounts,
         confidence,
-        empty if empty.share >= without_work else _of_sms(without_work),
-        (_blocks_evidence(blocks, sms), *case.metric(_WAVES, "waves", "wave", FULL_WAVE.value)),
+        empty,
+        amounts=amounts,
+        evidence=case.metric(_WAVES, "waves", "wave", FULL_WAVE.value),
     )
 
 
-def _of_a_wave(blocks: int, sms: int | None, waves: float) -> tuple[str, ...]:
-    if waves >= _LEAST_WAVES:
-        fills = "one-block" if blocks == 1 else "blocks"
-    else:
-        fills = "one-block-hardly" if blocks == 1 else "blocks-hardly"
-    return (fills,) if sms is None else (fills, "on-sms")
-
-
-def _few_blocks(case: Case, blocks: int) -> Iterator[Finding]:
+def _few_blocks(case: Case, blocks: int) -> Findings:
     """If neither waves nor SMs are known: judge fewer blocks than a GPU has SMs."""
     seen = _sms_by_idle(case, blocks)
     if seen is not None:
-        yield _grid_finding(
-            case,
-            Cases(headline=("about",)),
-            [Amount("blocks", blocks, "block"), Amount("sms", seen.sms, "SM")],
-            seen.confidence,
-            _of_sms(1.0 - blocks / seen.sms),
-            (_blocks_evidence(blocks, seen.sms), *active_evidence(case)),
-        )
+        sms, confidence = seen
+        empty = _Empty(1.0 - blocks / sms, _PER_SM)
+        evidence = active_evidence(case)
+        yield _grid_finding(case, blocks, sms, Cases(headline=("about",)), confidence, empty, evidence=evidence)
         return
-    known = case.recorded.hardware.fewest_sms()
-    fewest = known if known is not None else _FEWEST_SMS
+    fewest = case.hardware.fewest_sms() or _FEWEST_SMS
     if blocks >= fewest:
         return
     is_sure = blocks < _FEWEST_SMS
-    capability = case.recorded.hardware.arch.name.removeprefix("sm_")
+    capability = case.arch.name.removeprefix("sm_")
     yield _grid_finding(
         case,
+        blocks,
+        fewest,
         Cases(headline=("any-gpu",) if is_sure else ("architecture",)),
-        [Amount("blocks", blocks, "block"), Amount("sms", fewest, "SM")],
         "inferred" if is_sure else "guess",
-        _of_sms(1.0 - blocks / fewest),
-        (_blocks_evidence(blocks, fewest),),
-        labels=(Label("capability", (f"{capability[:-1]}.{capability[-1]}",)),),
+        _Empty(1.0 - blocks / fewest, _PER_SM),
+        labels=labels_of(capability=(f"{capability[:-1]}.{capability[-1]}",)),
     )
 
 
-class _Sms(NamedTuple):
-    """How many SMs there seem to be, and how sure that is."""
+def _sms_by_idle(case: Case, blocks: int) -> tuple[int, Confidence] | None:
+    """Return the number of SMs by the share of the time in which an average one has work, and how sure that is.
 
-    sms: int
-    confidence: Confidence
-
-
-def _sms_by_idle(case: Case, blocks: int) -> _Sms | None:
-    """Return the number of SMs by the share of the time in which an average one has work; None where it tells none.
-
-    If no SM has more than one block it is blocks ÷ that share, or less where blocks end early. What a launch takes
-    can leave SMs without work for that long, too: then nothing follows, as where no GPU has so many.
+    If no SM has more than one block it is blocks ÷ that share, or less if blocks end early. A launch can leave SMs
+    without work for that long, too: then nothing follows, nor if no GPU has so many.
     """
     active, duration = case.active_share, case.kernel.duration_s
-    if not active or not duration or 100 * (1.0 - active - LAUNCH_MOST_S / duration) < TAIL_SHARE.value:
+    if not active or not duration or not TAIL_SHARE.is_reached(1.0 - active - LAUNCH_MOST_S / duration):
         return None
-    counts = [count for gpu in case.recorded.hardware.siblings() if (count := gpu.number("sm_count"))]
+    counts = [count for gpu in case.hardware.siblings() if (count := gpu.number("sm_count"))]
     sms = blocks / active
     nearest = min(counts, key=lambda count: abs(count - sms), default=0.0)
     if blocks < nearest and 100 * abs(sms / nearest - 1.0) <= TAIL_SLACK.value:
-        return _Sms(round(nearest), "inferred")
-    return _Sms(round(sms), "guess") if sms < max(counts, default=0.0) else None
+        return round(nearest), "inferred"
+    return (round(sms), "guess") if sms < max(counts, default=0.0) else None
 
 
 class _Empty(NamedTuple):
@@ -148,57 +140,49 @@ class _Empty(NamedTuple):
     held: str
 
 
-def _of_places(share: float) -> _Empty:
-    return _Empty(share, "same-speed-per-warp")
-
-
-def _of_sms(share: float) -> _Empty:
-    return _Empty(share, "same-speed-per-sm")
+_PER_SM, _PER_WARP = "same-speed-per-sm", "same-speed-per-warp"
 
 
 def _grid_finding(
     case: Case,
+    blocks: int,
+    sms: int | None,
     cases: Cases,
-    amounts: Sequence[Amount],
     confidence: Confidence,
     empty: _Empty,
-    evidence: tuple[Evidence, ...],
+    *,
+    amounts: tuple[Amount, ...] = (),
     labels: tuple[Label, ...] = (),
+    evidence: tuple[Evidence, ...] = (),
 ) -> Finding:
     return finding(
         case,
         cases,
-        amounts=tuple(amounts),
+        amounts=(Amount("blocks", blocks, "block"), *amounts_of("SM", sms=sms), *amounts),
         labels=labels,
         confidence=confidence,
         # More blocks mostly divide the work in another way, which changes the accesses: no bound follows from theirs.
         saving=case.saving({})
         .if_held(case.working_share * empty.share, empty.held)
         .only_if("same-instructions-and-accesses"),
-        evidence=evidence,
+        evidence=(
+            Evidence("launch__grid_size", float(blocks), "block", float(sms) if sms else None, role="blocks"),
+            *evidence,
+        ),
     )
 
 
-def _blocks_evidence(blocks: int, sms: int | None) -> Evidence:
-    threshold = float(sms) if sms else None
-    return Evidence("launch__grid_size", float(blocks), "block", threshold=threshold, role="blocks")
-
-
 def _empty_places(case: Case, waves: float) -> _Empty:
-    """Return the empty part of the places for blocks; of those for warps, where large tiles leave a quarter or less.
+    """Return the empty part of the places for blocks; of those for warps if large tiles leave a quarter or less.
 
     Smaller tiles then mend both, the few blocks and the few warps of each SM. How far that helps depends on what the
-    SMs can take, so it counts only where counters tell how busy they are.
+    SMs can take, so it counts only if counters tell how busy they are: a launch alone does not.
     """
     theoretical = case.kernel.occupancy.theoretical
-    if theoretical is None or theoretical > FEW_WARPS.value / 100 or not _is_counted(case):
-        return _of_places(1.0 - waves)
+    is_counted = any(unit not in (LAUNCH, WORK) for unit in case.needs)
+    if theoretical is None or theoretical > FEW_WARPS.value / 100 or not is_counted:
+        return _Empty(1.0 - waves, _PER_WARP)
     return _Empty(1.0 - waves * theoretical, "same-speed-per-warp-in-smaller-tiles")
-
-
-def _is_counted(case: Case) -> bool:
-    """Tell whether counters say how busy a unit is: a launch alone does not tell how many blocks its work takes."""
-    return any(unit not in (LAUNCH, WORK) for unit in case.needs)
 
 
 def _filled_slots(case: Case) -> float | None:
@@ -207,7 +191,7 @@ def _filled_slots(case: Case) -> float | None:
     return waves * theoretical if waves is not None and theoretical is not None and waves >= _LEAST_WAVES else None
 
 
-def _tail(case: Case) -> Iterator[Finding]:
+def _tail(case: Case) -> Findings:
     waves = case.kernel.waves
     if waves is None or not has_tail(waves):
         return
@@ -221,22 +205,33 @@ def _tail(case: Case) -> Iterator[Finding]:
         amounts=(
             Amount("waves", waves, "wave"),
             Amount("rounds", rounds),
-            Amount("partial", waves - (rounds - 1), "fraction"),
+            *amounts_of(partial=waves - (rounds - 1)),
         ),
         confidence="measured" if seen is not None and is_tail(waves, seen) else "inferred",
-        saving=case.saving({}).if_held(empty, "same-time-per-block").only_if("same-instructions"),
+        saving=without_idle(case, empty),
         evidence=(
             *case.metric(_WAVES, "waves", "wave"),
-            Evidence("", 100 / rounds, "%", threshold=TAIL_SHARE.value, role="time-of-last-wave"),
+            TAIL_SHARE.evidence(100 / rounds, "time-of-last-wave"),
             *active_evidence(case),
         ),
     )
 
 
+def without_idle(case: Case, idle: float, held: str = "same-time-per-block") -> Saving:
+    """Return what equal work for all SMs saves of the time in which they are idle."""
+    return case.saving({}).if_held(idle, held).only_if("same-instructions")
+
+
+def in_another_launch(case: Case) -> Saving:
+    """Return what the launch itself takes: it goes if another launch does the work."""
+    held = "same-work-in-another-launch"
+    return case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, held).only_if(held)
+
+
 def has_tail(waves: float) -> bool:
     """Tell whether the last round of blocks is partial and a fifth of the time or more."""
     rounds = math.ceil(waves - 1e-6)
-    return waves > 1 and rounds - waves >= 1e-6 and 100 / rounds >= TAIL_SHARE.value
+    return waves > 1 and rounds - waves >= 1e-6 and TAIL_SHARE.is_reached(1 / rounds)
 
 
 def tail_share(waves: float) -> float:
@@ -299,14 +294,12 @@ def _filled_share(case: Case) -> float | None:
 def active_evidence(case: Case) -> tuple[Evidence, ...]:
     """Return the share of the time in which an average SM had work as evidence."""
     active = case.active_share
-    if active is None:
-        return ()
-    return (Evidence(AVERAGE_SM, 100 * active, "%", threshold=None, role="sms-with-work"),)
+    return context("sms-with-work", 100 * active, "%", metric=AVERAGE_SM) if active is not None else ()
 
 
 def is_under_a_wave(case: Case) -> bool:
     """Tell whether SMs are idle because there are no blocks for them."""
-    waves, blocks, sms = case.kernel.waves, case.blocks, case.recorded.hardware.sm_count()
+    waves, blocks, sms = case.kernel.waves, case.blocks, case.hardware.sm_count()
     if waves is not None:
         return waves < FULL_WAVE.value
     return blocks is not None and sms is not None and blocks < sms
@@ -318,7 +311,7 @@ def is_held_by_blocks(case: Case) -> bool:
     return occupancy.limiters == ("blocks",) and occupancy.theoretical is not None and occupancy.theoretical < FULL_OF
 
 
-def _occupancy(case: Case) -> Iterator[Finding]:
+def _occupancy(case: Case) -> Findings:
     occupancy = case.kernel.occupancy
     theoretical, limiters = occupancy.theoretical, occupancy.limiters
     if theoretical is None or theoretical >= FULL_OF or not limiters:
@@ -338,28 +331,28 @@ def _occupancy(case: Case) -> Iterator[Finding]:
     yield finding(
         case,
         Cases(why=(why,), action=("main", changes[0]), advice=("main", changes[0], *others, "in-flight")),
-        amounts=(Amount("theoretical", theoretical, "fraction"),),
-        labels=(Label("limiters", limiters),),
+        amounts=amounts_of(theoretical=theoretical),
+        labels=labels_of(limiters=limiters),
         confidence="inferred" if helps else "guess",
-        saving=replace(missing, assumes=("same-speed-per-warp",)),
+        saving=replace(missing, assumes=(_PER_WARP,)),
         severity=None if helps else "info",
-        evidence=(theoretical_evidence(theoretical, FULL.value), *_resources(case), *case.issue_evidence(None)),
+        evidence=(*theoretical_evidence(case, FULL.value), *_resources(case), *case.issue_evidence()),
     )
 
 
-def theoretical_evidence(theoretical: float, threshold: float | None) -> Evidence:
-    """Return theoretical occupancy as evidence."""
+def theoretical_evidence(case: Case, threshold: float | None = None) -> tuple[Evidence, ...]:
+    """Return theoretical occupancy as evidence; nothing if it is not known."""
+    theoretical = case.kernel.occupancy.theoretical
+    if theoretical is None:
+        return ()
     metric = "sm__maximum_warps_per_active_cycle_pct"
-    return Evidence(metric, 100 * theoretical, "%", threshold=threshold, role="theoretical-occupancy")
+    return (Evidence(metric, 100 * theoretical, "%", threshold, role="theoretical-occupancy"),)
 
 
 def _resources(case: Case) -> Iterator[Evidence]:
     registers, shared = case.kernel.registers_per_thread, case.kernel.shared_memory_per_block
-    if registers is not None:
-        metric = "launch__registers_per_thread"
-        yield Evidence(metric, float(registers), "register", threshold=None, role="registers")
-    if shared:
-        yield Evidence("launch__shared_mem_per_block", float(shared), "B", threshold=None, role="shared-memory")
+    yield from context("registers", registers, "register", metric="launch__registers_per_thread")
+    yield from context("shared-memory", shared or None, "B", metric="launch__shared_mem_per_block")
 
 
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
@@ -370,23 +363,26 @@ def _more_warps_help(case: Case) -> bool:
     """Tell whether more warps would find room and cover what these wait for, and whether all that fit are there."""
     if is_under_a_wave(case) or not has_room(case) or queues_at_dram(case):
         return False
-    return is_taken(case) and _waits_for_latency(case)
+    return is_taken(case) and others_cover(case) and (bool(case.stalls) or _eligible_warps(case) is not None)
 
 
 def is_taken(case: Case) -> bool:
     """Tell whether the existing places for warps are taken."""
     occupancy = case.kernel.occupancy
     if occupancy.achieved is not None and occupancy.theoretical:
-        return 100 * occupancy.achieved / occupancy.theoretical >= TAKEN.value
+        return TAKEN.is_reached(occupancy.achieved / occupancy.theoretical)
     return case.kernel.waves is not None
 
 
-def _waits_for_latency(case: Case) -> bool:
-    """Tell whether most warps wait for what others cover; without warp states, whether no unit is there to wait for."""
+def others_cover(case: Case) -> bool:
+    """Tell whether most warps wait for what others cover; without warp states, whether no unit can be waited for."""
     if case.stalls:
-        return 100 * case.stall(*LATENCIES) >= COVERED.value
-    eligible = case.kernel.scheduler.eligible_warps if case.kernel.scheduler is not None else None
-    return eligible is not None and "sm" in case.utilisation and case.memory_utilisation is not None
+        return COVERED.is_reached(case.stall(*LATENCIES))
+    return "sm" in case.utilisation and case.memory_utilisation is not None
+
+
+def _eligible_warps(case: Case) -> float | None:
+    return case.kernel.scheduler.eligible_warps if case.kernel.scheduler is not None else None
 
 
 def has_room(case: Case) -> bool:
@@ -394,7 +390,7 @@ def has_room(case: Case) -> bool:
 
     The SM is at least as busy as its issue slots.
     """
-    eligible = case.kernel.scheduler.eligible_warps if case.kernel.scheduler is not None else None
+    eligible = _eligible_warps(case)
     issued = case.issue_active if case.issue_active is not None else case.utilisation.get("sm")
     return (
         issued is not None
@@ -410,18 +406,18 @@ def is_short(case: Case) -> bool:
     return case.kernel.duration_s is not None and case.kernel.duration_s < SHORT.value
 
 
-def _short(case: Case) -> Iterator[Finding]:
+def _short(case: Case) -> Findings:
     duration = case.kernel.duration_s
-    if duration is None or not is_short(case):
+    if duration is None or duration >= SHORT.value:
         return
     yield finding(
         case,
         Cases(headline=("main", "less-than-launch" if duration < LAUNCH_S else "as-long-as-launch")),
         amounts=(Amount("duration", duration, "s"),),
         confidence="measured",
-        saving=case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, FUSED).only_if(FUSED),
+        saving=in_another_launch(case),
         evidence=(
-            Evidence("gpu__time_duration.sum", duration, "s", threshold=SHORT.value, role=SHORT.name),
+            SHORT.evidence(duration, metric="gpu__time_duration.sum"),
             *case.metric(BUSIEST_SM, "busiest-sm", "cycle"),
             *case.metric("sm__cycles_elapsed.max", "elapsed-cycles", "cycle"),
         ),
@@ -437,30 +433,27 @@ def _is_about_a_launch(case: Case) -> bool:
 RULES = (
     Rule(
         "small-grid",
-        kind="defect",
         thresholds=(FULL_WAVE, HALF_WAVE, FEW_WARPS, STARVED_ISSUE, NOTHING, LAUNCH_ALONE, TAIL_SHARE, TAIL_SLACK),
         check=_small_grid,
         metrics=(_WAVES,),
         by_times=True,
         causes=(Cause(SHORT_KERNEL, _is_about_a_launch),),
-        place=TreePlace((), "warps"),
+        place=AT_WARPS,
     ),
     Rule(
         "tail-effect",
-        kind="defect",
         thresholds=(TAIL_SHARE, TAIL_SLACK),
         check=_tail,
         metrics=(_WAVES,),
         causes=tuple(Cause(rule, _last_round_is_shorter(*units)) for rule, units in _LIMITS.items()),
-        place=TreePlace((), "warps"),
+        place=AT_WARPS,
     ),
     Rule(
         "low-occupancy",
-        kind="defect",
         thresholds=(FULL, STARVED_ISSUE, COVERED, TAKEN, QUEUED, IDLE),
         check=_occupancy,
         causes=(Cause("block-size", is_held_by_blocks),),
-        place=TreePlace((), "warps"),
+        place=AT_WARPS,
     ),
     Rule(
         SHORT_KERNEL,

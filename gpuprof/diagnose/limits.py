@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, WAVEFRONTS, Case
+from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, SHARED_STALLS, WAVEFRONTS, Case
 from gpuprof.diagnose.dram_latency import FAR, IDLE, QUEUED, cycles_per_load
 from gpuprof.diagnose.far_memory import HOST_FILLS, HOST_MISSES, TAKES_IN, far_memory, shares_memory
-from gpuprof.diagnose.l2_parts import FABRIC, FABRIC_FULL, L2Part, busiest_part, fabric_busy
 from gpuprof.diagnose.latency import DOMINANT
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
-from gpuprof.diagnose.rule import AT_MEMORY, AT_SHARED, Cause, Rule, Threshold, finding, percent
+from gpuprof.diagnose.rule import (
+    AT_MEMORY,
+    AT_SHARED,
+    Cause,
+    Rule,
+    Threshold,
+    amounts_of,
+    cases_named,
+    cases_of,
+    context,
+    finding,
+    labels_of,
+    percent,
+)
 from gpuprof.diagnose.traffic import (
     CONFLICT_SHARE,
     OTHER_WAITS,
@@ -33,15 +45,16 @@ from gpuprof.diagnose.traffic import (
     while_active,
 )
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.findings import MAIN, Cases
 from gpuprof.model.headline import AS_BUSY, TWO_PASSES
 from gpuprof.model.session import Evidence, Finding
 
 BUSY = percent("busy", 60.0)
 NEAR_ROOF = percent("near-ceiling", 80.0)
-MANY_WAVEFRONTS = Threshold("wavefronts-per-request", 4.5, "wavefront")
+MANY_WAVEFRONTS = Threshold("wavefronts-per-request", 4.5, "wavefront/request")
 WIDE_PASSES = Threshold("wide-passes", 2.0, "wavefront")
 WIDE_SECTORS = Threshold("wide-sectors", 8.0, "sector")
+FABRIC_FULL = percent("full-fabric", 80.0)
 FROM_L2 = percent("l2-relative-to-l1", 10.0)
 BALANCED = percent("sm-above-memory", 10.0)
 HOST_SHARE = percent("host-share", 10.0)
@@ -57,12 +70,12 @@ def _is_busiest(case: Case, level: str) -> bool | None:
 
     Every byte of DRAM passes the others: where one is equally busy, DRAM is the limit.
     """
-    own, dram = case.needs[level], case.needs.get("dram")
+    own = case.needs[level]
     others = {other: case.at_most(other) for other in _LEVELS if other != level}
     most = own / AS_BUSY if level == "dram" else own
     if any(value is not None and value > most for value in others.values()):
         return False
-    if level != "dram" and dram is not None and dram >= AS_BUSY * own:
+    if level != "dram" and case.needs.get("dram", 0.0) >= AS_BUSY * own:
         return False
     overall = case.utilisation.get("memory")
     known = None not in others.values() or (overall is not None and own >= AS_BUSY * overall)
@@ -70,25 +83,17 @@ def _is_busiest(case: Case, level: str) -> bool | None:
 
 
 def _sm_is_ahead(case: Case, fraction: float, points: float = BALANCED.value) -> bool:
-    sm = case.needs.get(SM)
-    return sm is not None and 100 * (sm - fraction) > points
+    return 100 * (case.needs.get(SM, 0.0) - fraction) > points
 
 
-def _busy(case: Case, level: str) -> float | None:
-    """Return how busy a level is where that makes it a limit."""
-    need = case.needs.get(level)
-    return need if need is not None and 100 * need >= BUSY.value else None
-
-
-def is_l1_full(case: Case, fraction: float) -> bool:
+def is_l1_full(case: Case) -> bool:
     """Tell whether L1 is a limit: busy for most of the time, or well used while SMs have work, of which many have none.
 
-    `fraction` is its need over all elapsed cycles; the other levels are shared by all SMs. An SM that hardly works has
-    an L1 that is three times as busy as can be (an empty kernel on an H100): that tells nothing.
+    The other levels are shared by all SMs. An SM that hardly works has an L1 that is three times as busy as can be (an
+    empty kernel on an H100): that tells nothing.
     """
-    while_working = while_active(case, fraction)
-    is_full = while_working is not None and NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
-    return 100 * fraction >= BUSY.value or is_full
+    while_working = while_active(case, case.l1_busy) or 0.0
+    return BUSY.is_reached(case.l1_busy) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
 
 
 _MOST_BUSY = 110.0
@@ -97,7 +102,7 @@ _MOST_BUSY = 110.0
 
 def _confidence(case: Case, level: str) -> Confidence:
     """What is busier than all other levels is the limit; with DRAM's speed unknown, DRAM can be, and so can the SM."""
-    if SM not in case.needs and 100 * case.needs.get(level, 1.0) < NEAR_ROOF.value:
+    if SM not in case.needs and not NEAR_ROOF.is_reached(case.needs.get(level, 1.0)):
         return "guess"
     return "inferred" if "dram" in case.needs or _is_busiest(case, level) else "guess"
 
@@ -147,27 +152,21 @@ def _beside_accesses(case: Case) -> Mapping[str, float]:
     return {unit: need for unit, need in needs.items() if need > 0}
 
 
-def _collected(*amounts: tuple[str, float | None, str]) -> tuple[Amount, ...]:
-    return tuple(Amount(name, value, unit) for name, value, unit in amounts if value is not None)
+def _unit_busy(case: Case, level: str, threshold: Threshold = BUSY) -> Evidence:
+    return threshold.evidence(100 * case.needs[level], "unit-busy", level, metric=case.light_metric(level))
 
 
-def _evidence(case: Case, level: str, fraction: float) -> tuple[Evidence, ...]:
-    rate = rate_of(case, level)
-    metric = case.light_metric(level)
-    return (
-        Evidence(metric, 100 * fraction, "%", threshold=BUSY.value, role="unit-busy", of=(level,)),
-        *((Evidence("", rate, "B/s", threshold=None, role="rate"),) if rate is not None else ()),
-        *case.stall_evidence("long_scoreboard", None),
-    )
+def _evidence(case: Case, level: str) -> tuple[Evidence, ...]:
+    rate = context("rate", rate_of(case, level), "B/s")
+    return (_unit_busy(case, level), *rate, *case.stall_evidence("long_scoreboard"))
 
 
 def _dram(case: Case) -> Iterator[Finding]:
     """Near its ceiling DRAM is a fact and no defect; below it, a limit while no other level is busier."""
-    fraction = _busy(case, "dram")
-    if fraction is None:
+    fraction = case.needs.get("dram")
+    if fraction is None or not BUSY.is_reached(fraction):
         return
-    near = 100 * fraction >= NEAR_ROOF.value
-    busiest = _is_busiest(case, "dram")
+    near, busiest = NEAR_ROOF.is_reached(fraction), _is_busiest(case, "dram")
     if not near and (busiest is False or _sm_is_ahead(case, fraction)):
         return
     fewer = case.saving(dict.fromkeys((*_LEVELS, *_ACCESS_UNITS), 0.0))
@@ -184,19 +183,18 @@ def _dram(case: Case) -> Iterator[Finding]:
             action=("main" if is_full else "in-flight",),
             advice=fewer_bytes if is_full else ("in-flight", copies_ahead_case(case), *fewer_bytes),
         ),
-        amounts=_collected(
-            ("busy", fraction, "fraction"),
-            ("rate", rate, "B/s"),
-            ("reached", case.dram_reached, "fraction"),
-            ("waited", waited, "cycle"),
+        amounts=(
+            *amounts_of(busy=fraction, reached=case.dram_reached),
+            *amounts_of("B/s", rate=rate),
+            *amounts_of("cycle", waited=waited),
         ),
-        labels=(Label("alike", alike),) if alike else (),
+        labels=labels_of(alike=alike),
         subject="dram",
         confidence="measured" if near or busiest else "inferred",
         saving=fewer.if_held(case.saving({}).fraction, "same-bytes"),
         evidence=(
-            *_evidence(case, "dram", fraction),
-            *((Evidence("", waited, "cycle", threshold=QUEUED.value, role=QUEUED.name),) if waited is not None else ()),
+            *_evidence(case, "dram"),
+            *((QUEUED.evidence(waited),) if waited is not None else ()),
         ),
         place=case.place_of_stall("long_scoreboard", "lg_throttle"),
         severity="info" if near else None,
@@ -221,34 +219,62 @@ def _why_dram(case: Case, waited: float | None, *, near: bool, is_alone: bool) -
 
 def _l2(case: Case) -> Iterator[Finding]:
     """Name the part of L2 that limits; only of those that carry bytes does the headline have bytes."""
-    full_fabric = _full_fabric(case)
-    if full_fabric is not None:
-        metric, fraction = full_fabric
-        busy = Evidence(metric, 100 * fraction, "%", threshold=FABRIC_FULL.value, role="fabric-busy")
-        yield _l2_finding(case, FABRIC, fraction, (busy,))
+    fabric, fraction = _full_fabric(case), case.needs.get("l2")
+    if fabric is not None:
+        metric, full = fabric
+        yield _l2_finding(case, "fabric", full, (FABRIC_FULL.evidence(100 * full, "fabric-busy", metric=metric),))
         return
-    fraction_of_parts = _busy(case, "l2")
-    if fraction_of_parts is None or _is_busiest(case, "l2") is False or _sm_is_ahead(case, fraction_of_parts):
+    if fraction is None or not BUSY.is_reached(fraction):
         return
-    yield _l2_finding(case, busiest_part(case), fraction_of_parts, _evidence(case, "l2", fraction_of_parts))
+    if _is_busiest(case, "l2") is not False and not _sm_is_ahead(case, fraction):
+        yield _l2_finding(case, _busiest_part(case, fraction), fraction, _evidence(case, "l2"))
+
+
+_ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+_PARTS = {
+    "lts__t_sectors": "data",
+    "lts__d_sectors": "data",
+    "lts__lts2xbar_cycles_active": "crossbar-to-sms",
+    "lts__xbar2lts_cycles_active": "crossbar-from-sms",
+    "lts__t_tag_requests": "tag-lookups",
+    "lts__d_atomic_input_cycles_active": "atomic-unit",
+}
+"""The parts of L2, of which the busiest one limits.
+
+What each counts is in NVIDIA's descriptions of the metrics (`ncu --query-metrics`). In recorded launches on V100, A100,
+A40 and H100 the crossbar from the SMs is busy for a cycle or less per load request, for one per sector that a store
+fills, and for two per sector of which it fills a part. The crossbar to the SMs carries one sector per cycle and slice,
+on A100 and H100 two.
+"""
+_CARRY_ALL_BYTES = ("data", "crossbar-to-sms")
+_RELIEVED_BY_BYTES = (None, "fabric", *_CARRY_ALL_BYTES)
+
+
+def _busiest_part(case: Case, fraction: float) -> str | None:
+    """Return the busiest part of L2; None where no part that was collected is as busy as L2."""
+    known = {name: busy for name in _PARTS if (busy := case.number(f"{name}{_ELAPSED}")) is not None}
+    name = max(known, key=lambda part: known[part], default=None)
+    return _PARTS[name] if name is not None and known[name] >= AS_BUSY * 100 * fraction else None
 
 
 def _full_fabric(case: Case) -> tuple[str, float] | None:
-    """Return how busy the fabric of L2 is, and its metric, if it is well used and nothing else in memory is as busy."""
-    fabric = fabric_busy(case)
-    if fabric is None or 100 * fabric[1] < FABRIC_FULL.value or _sm_is_ahead(case, fabric[1]):
+    """Return how busy the fabric between the halves of L2 is if it is well used and nothing else in memory is as busy,
+    and its metric.
+    """
+    counters = (counter for link in case.arch.counters.get("fabric.l2", ()) for counter in link.terms)
+    known = ((name, factor * busy) for name, factor in counters if (busy := case.number(name)) is not None)
+    name, fabric = next(known, ("", 0.0))
+    if not FABRIC_FULL.is_reached(fabric) or _sm_is_ahead(case, fabric):
         return None
     levels = [case.needs.get(level, 0.0) for level in _LEVELS]
-    return fabric if max(levels) < AS_BUSY * fabric[1] else None
+    return (name, fabric) if max(levels) < AS_BUSY * fabric else None
 
 
-def _l2_finding(case: Case, part: L2Part | None, fraction: float, evidence: tuple[Evidence, ...]) -> Finding:
-    rate, subject, headline = None, "l2", "main"
-    if part is not None and part.is_level:
-        rate = rate_of(case, "l2")
-        headline = "main" if rate is None else "counted"
-    elif part is not None:
-        subject, headline = f"l2-{part.name}", part.name
+def _l2_finding(case: Case, part: str | None, fraction: float, evidence: tuple[Evidence, ...]) -> Finding:
+    rate = rate_of(case, "l2") if part in _CARRY_ALL_BYTES else None
+    subject, headline = "l2", "main" if rate is None else "counted"
+    if part is not None and part not in _CARRY_ALL_BYTES:
+        subject, headline = f"l2-{part}", part
     change = _change_of_l2(case, part)
     # Bytes that are not read again are DRAM's as well.
     levels = () if change == "once" else ("dram",)
@@ -256,11 +282,11 @@ def _l2_finding(case: Case, part: L2Part | None, fraction: float, evidence: tupl
         case,
         Cases(
             headline=(headline,),
-            why=("part", part.name) if part is not None else ("main",),
+            why=("part", part) if part is not None else MAIN,
             action=(change,),
             advice=_L2_ADVICE[change],
         ),
-        amounts=_collected(("busy", fraction, "fraction"), ("rate", rate, "B/s")),
+        amounts=(*amounts_of(busy=fraction), *amounts_of("B/s", rate=rate)),
         subject=subject,
         confidence=_confidence(case, "l2"),
         saving=_reuse(case, fraction, *levels),
@@ -277,10 +303,10 @@ _L2_ADVICE = {
 }
 
 
-def _change_of_l2(case: Case, part: L2Part | None) -> str:
+def _change_of_l2(case: Case, part: str | None) -> str:
     """Return which change helps: fewer requests if these fill the part; else by whether L2 moves most bytes again."""
     l2, dram = bytes_of(case, "l2"), bytes_of(case, "dram")
-    if part is not None and not part.by_bytes:
+    if part not in _RELIEVED_BY_BYTES:
         return "requests"
     if l2 is None or dram is None:
         return "unknown"
@@ -288,65 +314,70 @@ def _change_of_l2(case: Case, part: L2Part | None) -> str:
 
 
 def _l1(case: Case) -> Iterator[Finding]:
-    busiest, fraction = case.busiest_of_l1, case.needs.get("l1")
-    if busiest is None or fraction is None or not is_l1_full(case, fraction) or _is_busiest(case, "l1") is False:
+    fraction = case.l1_busy
+    if fraction is None or not is_l1_full(case) or _is_busiest(case, "l1") is False:
         return
     if _sm_is_ahead(case, fraction, _AHEAD):
         # The load/store unit is a part of the SM: where that is busier, another part of it is.
         return
-    shared = case.number(SHARED_BUSY)
-    if shared is not None and shared >= BUSY.value:
+    if (case.number(SHARED_BUSY) or 0.0) >= BUSY.value:
         return
-    shares = uses_shared(case)
-    per_request = wavefronts_per_request(case)
+    shares, per_request = uses_shared(case), wavefronts_per_request(case)
     at_least = per_request if per_request is not None else least_passes(case) or 0.0
-    # A bound instead of a count tells of scattered accesses, unless the kernel uses shared memory in other ways.
-    many = at_least >= MANY_WAVEFRONTS.value and (per_request is not None or shares is None)
-    if at_least >= MANY_WAVEFRONTS.value and case.kernel.shared_memory_per_block == 0:
+    is_scattered = at_least >= MANY_WAVEFRONTS.value
+    if is_scattered and case.kernel.shared_memory_per_block == 0:
         # `uncoalesced-global` says the same and its cause.
         return
+    # A bound instead of a count tells of scattered accesses, unless the kernel uses shared memory in other ways.
+    many = is_scattered and (per_request is not None or shares is None)
     if many:
         kind, why = "passes", _why_many_passes(case, uses_shared=bool(shares))
     else:
         kind = _kind_of_shared(case, at_least) if shares else _kind_of_global(case, at_least)
         why = _why_l1(case, kind, per_request)
     headline = ["with-shared" if shares else "main"]
-    while_working, sm = _while_working(case, fraction), _beside_accesses(case).get(SM, 0.0)
+    sm = _beside_accesses(case).get(SM)
+    time, while_working = fraction, None if BUSY.is_reached(fraction) else while_active(case, fraction)
     if while_working is not None:
+        # The kernel lasts as long as the SMs that have work; that others have none makes it no shorter.
+        while_working = min(1.0, while_working)
+        time = max(fraction, case.working_share * while_working)
         headline.append("while-working")
     if per_request is not None:
         headline.append("one-pass" if per_request < _ONE_PASS else "passes")
-    elif at_least >= WIDE_PASSES.value and kind in {"passes", "kept"}:
+    elif at_least >= WIDE_PASSES.value and (many or not shares):
         headline.append("passes-at-least")
-    if not many and 100 * sm >= NEAR_ROOF.value:
+    if not many and NEAR_ROOF.is_reached(sm):
         headline.append("full-sm")
         why = (*why, "full-sm")
-    name, value = busiest[0], 100 * fraction
-    queue = case.stall_evidence("mio_throttle", DOMINANT.value) if shares and _is_queue_full(case) else ()
     yield finding(
         case,
-        Cases(headline=tuple(headline), why=why, action=(kind,), advice=(kind,)),
-        amounts=_collected(
-            ("busy", fraction, "fraction"),
-            ("while-working", while_working, "fraction"),
-            ("passes", at_least or None, "wavefront"),
-            ("sectors", request_sectors(case, "ld"), "sector"),
-            ("l2", case.at_most("l2"), "fraction"),
-            ("sm", sm or None, "fraction"),
+        cases_of(kind, tuple(headline), why),
+        amounts=(
+            *amounts_of(busy=fraction, while_working=while_working, l2=case.at_most("l2"), sm=sm),
+            *amounts_of("wavefront", passes=at_least or None),
+            *amounts_of("sector", sectors=request_sectors(case, "ld")),
         ),
         subject="l1",
         confidence=_confidence(case, "l1"),
-        saving=_fewer_passes(case) if many else _reuse(case, _time_of_l1(case, fraction), "l2", "dram"),
+        saving=_fewer_passes(case) if many else _reuse(case, time, "l2", "dram"),
         evidence=(
-            Evidence(name, value, "%", threshold=BUSY.value, role=_L1_ROLES.get(name, "unit-busy"), of=("l1",)),
-            *(item for other in _L1_ROLES if other != name for item in case.metric(other, _L1_ROLES[other], "%")),
-            *queue,
+            *l1_evidence(case),
+            *(case.stall_evidence("mio_throttle", threshold=DOMINANT.value) if shares and _is_queue_full(case) else ()),
         ),
         place=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
 
 
-_L1_ROLES = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
+def l1_evidence(case: Case) -> Iterator[Evidence]:
+    """Yield how busy L1 is, or its load/store unit, whichever is known busiest; and the parts of that unit."""
+    roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
+    if case.busiest_of_l1 is not None:
+        name, fraction = case.busiest_of_l1
+        yield BUSY.evidence(100 * fraction, roles.pop(name, "unit-busy"), "l1", metric=name)
+    yield from case.metrics_as(roles, "%")
+
+
 _ONE_PASS = 1.5
 
 
@@ -363,7 +394,7 @@ def uses_shared(case: Case) -> bool | None:
 
 
 def _is_queue_full(case: Case) -> bool:
-    return 100 * case.stall("mio_throttle") >= DOMINANT.value
+    return DOMINANT.is_reached(case.stall("mio_throttle"))
 
 
 def _kind_of_global(case: Case, passes: float) -> str:
@@ -392,21 +423,6 @@ def _why_l1(case: Case, kind: str, per_request: float | None) -> tuple[str, ...]
     return ("full-queue",) if _is_queue_full(case) and uses_shared(case) else ("main",)
 
 
-def _time_of_l1(case: Case, fraction: float) -> float:
-    """Return the share of the time in which L1 is busy: that of the SMs that have work, where only those make it full.
-
-    The kernel lasts as long as they do; that others have none makes it no shorter.
-    """
-    while_working = _while_working(case, fraction)
-    return fraction if while_working is None else max(fraction, case.working_share * while_working)
-
-
-def _while_working(case: Case, fraction: float) -> float | None:
-    """Return how busy L1 is while SMs have work, if only that makes it the limit."""
-    while_working = while_active(case, fraction)
-    return min(1.0, while_working) if while_working is not None and 100 * fraction < BUSY.value else None
-
-
 def _fewer_passes(case: Case) -> Saving:
     """Bound what fewer passes gain: scattered accesses fetch sectors for nothing, which L2 and DRAM carry too."""
     stays = {"l1": l1_keeps(case)}
@@ -427,7 +443,8 @@ def _shared(case: Case) -> Iterator[Finding]:
     shared = case.number(SHARED_BUSY)
     if shared is None:
         yield from _shared_by_counts(case)
-    if shared is None or shared < BUSY.value:
+        return
+    if shared < BUSY.value:
         return
     fraction = min(1.0, shared / 100)
     if any(case.needs.get(level, 0.0) > fraction for level in ("dram", "l2")):
@@ -435,15 +452,14 @@ def _shared(case: Case) -> Iterator[Finding]:
     kind = _kind_of_shared(case)
     yield finding(
         case,
-        Cases(action=(kind,), advice=(kind,)),
-        amounts=(Amount("busy", fraction, "fraction"),),
+        cases_of(kind),
+        amounts=amounts_of(busy=fraction),
         subject="shared",
         confidence="inferred",
         saving=_reuse(case, fraction, "l2", "dram"),
         evidence=(
             *case.metric(SHARED_BUSY, "data-pipe", "%", BUSY.value),
-            *case.stall_evidence("short_scoreboard", None),
-            *case.stall_evidence("mio_throttle", None),
+            *case.stall_evidence(*SHARED_STALLS),
         ),
         place=case.place_of("memory_l1_wavefronts_shared"),
     )
@@ -455,17 +471,15 @@ _SHARED_ACCESSES = tuple(f"smsp__sass_inst_executed_op_shared_{kind}.sum" for ki
 
 def _shared_by_counts(case: Case) -> Iterator[Finding]:
     """Guess it where counts are all that there is: shared memory then needs more cycles than the schedulers."""
-    if case.busiest_need is not None or case.stalls or not case.can_have((SHARED_PASSES, *_SHARED_ACCESSES)):
-        return
     instructions, passes = case.number(_INSTRUCTIONS), case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
-    if not instructions or not passes:
+    if case.busiest_need is not None or case.stalls or not instructions or not passes:
         return
     if case.schedulers * passes <= instructions:
         return
     yield finding(
         case,
-        Cases(headline=("by-counts",), why=("by-counts",), action=("larger-tile",), advice=("larger-tile",)),
-        amounts=(Amount("of-instructions", passes / instructions, "fraction"),),
+        cases_of("larger-tile", ("by-counts",), ("by-counts",)),
+        amounts=amounts_of(of_instructions=passes / instructions),
         subject="shared",
         confidence="guess",
         evidence=(
@@ -481,53 +495,48 @@ _DRAM_WRITES = "dram__sectors_write.sum"
 """L2 takes every write for a hit. What it passes on of the GPU's own memory is what DRAM writes; the host's all is."""
 _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
 """In every set: what L2 was filled with. Both peaks are one sector a cycle and slice."""
+_BELOW_L2 = (
+    ("traffic", (HOST_MISSES, _HOST_WRITES), (_DEVICE_MISSES, _DRAM_WRITES)),
+    ("traffic", (HOST_MISSES,), (_DEVICE_MISSES,)),
+    ("fills", (HOST_FILLS,), (_DEVICE_FILLS,)),
+)
+_HOST_ROLES = {
+    HOST_MISSES: "misses-to-host",
+    _HOST_WRITES: "writes-to-host",
+    _DEVICE_MISSES: "misses-to-dram",
+    _DRAM_WRITES: "writes-to-dram",
+}
 
 
-def _passed_on(case: Case) -> tuple[float, float] | None:
-    """Return the sectors that L2 passes on to the host and to DRAM: misses, and writes where both sides counted them.
-
-    None where the misses were not counted.
-    """
-    host, device = case.number(HOST_MISSES), case.number(_DEVICE_MISSES)
-    if host is None or device is None:
-        return None
-    written, dram = case.number(_HOST_WRITES), case.number(_DRAM_WRITES)
-    return (host + written, device + dram) if written is not None and dram is not None else (host, device)
-
-
-def _filled(case: Case) -> tuple[float, float] | None:
-    """Return how much of L2's input came from the host and from DRAM; None where the host's is too little to matter."""
-    host, device = case.number(HOST_FILLS), case.number(_DEVICE_FILLS)
-    return (host, device) if host is not None and device is not None and host >= HOST_FILL.value else None
+def _below_l2(case: Case) -> tuple[str, float, float] | None:
+    """Return the sectors that L2 passes on to the host and to DRAM, else how much of its input came from either."""
+    for kind, of_host, of_device in _BELOW_L2:
+        host, device = case.total(of_host, of_all=True), case.total(of_device, of_all=True)
+        if host is not None and device is not None:
+            return kind, host, device
+    return None
 
 
 def _host(case: Case) -> Iterator[Finding]:
-    counted = _passed_on(case)
-    passed = counted or _filled(case)
     yield from _host_by_waits(case)
-    if passed is None or sum(passed) <= 0:
+    passed = _below_l2(case)
+    if passed is None or shares_memory(case):
         return
-    system, device = passed
-    if shares_memory(case):
+    kind, host, device = passed
+    share = host / (host + device) if host + device else 0.0
+    if not HOST_SHARE.is_reached(share) or (kind == "fills" and host < HOST_FILL.value):
         return
-    share = system / (system + device)
-    if 100 * share < HOST_SHARE.value:
-        return
-    kind = "traffic" if counted else "fills"
     yield finding(
         case,
         Cases(headline=(kind,)),
-        amounts=(Amount("share", share, "fraction"),),
-        confidence="measured" if counted else "inferred",
+        amounts=amounts_of(share=share),
+        confidence="measured" if kind == "traffic" else "inferred",
         saving=case.saving({}).if_held(explained(case, 0.0, MEMORY_STALLS), OTHER_WAITS),
         evidence=(
-            *case.metric(HOST_MISSES, "misses-to-host", "sector"),
-            *case.metric(_HOST_WRITES, "writes-to-host", "sector"),
-            *case.metric(_DEVICE_MISSES, "misses-to-dram", "sector"),
-            *case.metric(_DRAM_WRITES, "writes-to-dram", "sector"),
+            *case.metrics_as(_HOST_ROLES, "sector"),
             *case.metric(HOST_FILLS, "fills-from-host", "%", HOST_FILL.value),
             *case.metric(_DEVICE_FILLS, "fills-from-dram", "%"),
-            Evidence("", 100 * share, "%", threshold=HOST_SHARE.value, role=f"host-share-of-{kind}"),
+            HOST_SHARE.evidence(100 * share, f"host-share-of-{kind}"),
         ),
         place=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
     )
@@ -535,25 +544,23 @@ def _host(case: Case) -> Iterator[Finding]:
 
 def _host_by_waits(case: Case) -> Iterator[Finding]:
     """Guess it if warps wait longer than the GPU's memory takes, and nothing of the host link was collected."""
-    far = far_memory(case)
-    if far is None:
+    cycles = far_memory(case)
+    if cycles is None:
         return
-    l2, dram = 100 * far.l2, 100 * far.dram
     yield finding(
         case,
-        Cases(headline=("waits",), why=("waits",), action=("waits",), advice=("waits",)),
+        cases_named("waits"),
         amounts=(
-            Amount("cycles", far.cycles, "cycle"),
-            Amount("l2", far.l2, "fraction"),
-            Amount("dram", far.dram, "fraction"),
+            *amounts_of("cycle", cycles=cycles),
+            *amounts_of(l2=case.needs["l2"], dram=case.needs["dram"]),
         ),
         confidence="guess",
         saving=case.saving({}).only_if("same-instructions-and-bytes"),
         evidence=(
-            Evidence("", far.cycles, "cycle", threshold=FAR.value, role="least-cycles"),
-            Evidence(case.light_metric("l2"), l2, "%", threshold=TAKES_IN.value, role="unit-busy", of=("l2",)),
-            Evidence(case.light_metric("dram"), dram, "%", threshold=IDLE.value, role="unit-busy", of=("dram",)),
-            *case.issue_evidence(None),
+            FAR.evidence(cycles, "least-cycles"),
+            _unit_busy(case, "l2", TAKES_IN),
+            _unit_busy(case, "dram", IDLE),
+            *case.issue_evidence(),
         ),
         place=case.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
     )
@@ -573,18 +580,16 @@ _SPILL, _ATOMIC = Cause("local-memory-spill"), Cause("atomic-contention")
 _CONFLICT = Cause("shared-bank-conflict", most=_are_mostly_conflicts)
 
 
-def _scattered(level: str) -> Cause:
-    return Cause("uncoalesced-global", when=lambda case: excess_reaches(case, level))
-
-
 def _shared_atomics(case: Case) -> bool:
     """Tell whether atomics are most of what shared memory does."""
     atomics, shared = case.number(SHARED_ATOMICS), case.number(SHARED_BUSY)
     return atomics is not None and shared is not None and 2 * atomics >= shared
 
 
-def _spilled(level: str) -> Cause:
-    return Cause("local-memory-spill", when=lambda case: local_reaches(case, level))
+def _past_l1(level: str) -> tuple[Cause, Cause]:
+    """Return what makes more bytes pass L1, as causes of a full level, if they can be a part of what it moves."""
+    scattered = Cause("uncoalesced-global", when=lambda case: excess_reaches(case, level))
+    return scattered, Cause("local-memory-spill", when=lambda case: local_reaches(case, level))
 
 
 RULES = (
@@ -593,7 +598,7 @@ RULES = (
         kind="limit",
         thresholds=(BUSY, NEAR_ROOF, BALANCED, QUEUED),
         check=_dram,
-        causes=(_scattered("dram"), _spilled("dram")),
+        causes=_past_l1("dram"),
         place=AT_MEMORY,
     ),
     Rule(
@@ -601,7 +606,7 @@ RULES = (
         kind="limit",
         thresholds=(BUSY, BALANCED, FABRIC_FULL),
         check=_l2,
-        causes=(_scattered("l2"), _spilled("l2"), _ATOMIC),
+        causes=(*_past_l1("l2"), _ATOMIC),
         place=AT_MEMORY,
     ),
     Rule(

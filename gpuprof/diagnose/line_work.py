@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, opcode_of
+from gpuprof.diagnose.kernel_code import lines_of, total
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import LineWork
 
@@ -33,9 +33,9 @@ def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
             file=file,
             number=number,
             text=_text(texts.get(file, ""), number),
-            instructions=_total(code, EXECUTED) if counted else None,
+            instructions=total(code, EXECUTED) if counted else None,
             local=local_of(code),
-            samples=_total(code, SAMPLES) if sampled else None,
+            samples=total(code, SAMPLES) if sampled else None,
         )
         for (file, number), code in case.code_by_line.items()
     ]
@@ -45,10 +45,6 @@ def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
 
 def _rank(line: LineWork) -> tuple[object, ...]:
     return -(line.local or 0.0), -(line.instructions or 0.0), -(line.samples or 0.0), line.file, line.number
-
-
-def _total(code: Sequence[ProfiledInstruction], name: str) -> float:
-    return float(sum(instruction.counts.get(name, 0.0) for instruction in code))
 
 
 def _counts_local(case: Case, *, counted: bool) -> Callable[[Sequence[ProfiledInstruction]], float | None]:
@@ -66,20 +62,14 @@ def _counts_local(case: Case, *, counted: bool) -> Callable[[Sequence[ProfiledIn
 
     def local(code: Sequence[ProfiledInstruction]) -> float | None:
         if all(instruction.sass for instruction in code):
-            return _total([each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES], EXECUTED)
+            return total([each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES], EXECUTED)
         if by_sectors:
-            return _total([each for each in code if each.counts.get(_LOCAL_SECTORS)], EXECUTED)
+            return total([each for each in code if each.counts.get(_LOCAL_SECTORS)], EXECUTED)
         return None
 
     return local
 
 
 def _text(source: str, number: int) -> str:
-    lines = _lines(source) if source else ()
+    lines = lines_of(source)
     return lines[number - 1][:_LONGEST_TEXT] if 1 <= number <= len(lines) else ""
-
-
-@lru_cache(maxsize=64)
-def _lines(source: str) -> tuple[str, ...]:
-    """Split a source once for all launches that it is of: where compilers do, not at a form feed."""
-    return tuple(source.replace("\r\n", "\n").split("\n"))

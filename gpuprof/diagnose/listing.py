@@ -11,11 +11,12 @@ from msgspec import Struct
 from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.diagnose.case import EXECUTED, SAMPLES
 from gpuprof.diagnose.excerpts import STALL_SAMPLES, sampled_reasons
+from gpuprof.diagnose.kernel_code import lines_of, total
 from gpuprof.errors import InputError
 from gpuprof.model.analyse import Recorded
 from gpuprof.model.field_types import Fraction, Number, Whole, Word, about
-from gpuprof.model.recorded import SASS_TEXT, SOURCE_LINES, CodeListing, MetricTable, Missing, ProfiledInstruction
-from gpuprof.model.session import Finding, KernelProfile, Session, StallShare
+from gpuprof.model.recorded import SASS_TEXT, SOURCE_LINES, CodeListing, Missing, ProfiledInstruction
+from gpuprof.model.session import KernelProfile, Session, StallShare
 from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import NOT_STALLED
 
@@ -92,16 +93,22 @@ def listing_of(session: Session, kernel: KernelProfile, recorded: Recorded | Non
     if not code.instructions:
         raise _no_code(session, kernel, kept=True)
     texts = launch.details.source_files()
-    made = _Maker(metrics, code, kernel.findings)
-    instructions = tuple(made.listed())
+    whole = {name: total(code.instructions, name) for name in _COUNTS if metrics.instances(name)}
+    functions = _functions(code)
+    found = [(finding.place.pc, finding.id) for finding in kernel.findings if finding.place is not None]
+    instructions = tuple(
+        _listed(instruction, number, start, whole, found)
+        for number, (start, own) in enumerate(functions.items())
+        for instruction in own
+    )
     return Listing(
         kernel=kernel.id,
         label=kernel.label,
         demangled=kernel.demangled,
         launches=kernel.launches,
-        samples=made.samples,
-        executed=_total(code.instructions, EXECUTED) if made.has(EXECUTED) else None,
-        functions=made.functions,
+        samples=whole.get(SAMPLES),
+        executed=whole.get(EXECUTED),
+        functions=tuple(ListedFunction(address=at, symbol=code.functions.get(at, "")) for at in functions),
         instructions=instructions,
         source_lines=_source_lines(instructions, texts),
         missing=tuple(_missing(instructions, texts, recorded)),
@@ -122,65 +129,50 @@ def _no_code(session: Session, kernel: KernelProfile, *, kept: bool) -> InputErr
     )
 
 
-class _Maker:
-    """Makes the instructions of a listing out of what was recorded."""
+def _functions(code: CodeListing) -> dict[int, list[ProfiledInstruction]]:
+    """Return the instructions of the kernel by where it begins, then those of each function that it calls."""
+    first = code.instructions[0].pc
+    starts = sorted(code.functions)
+    if not starts or first < starts[0]:
+        starts.insert(0, first)
+    functions: dict[int, list[ProfiledInstruction]] = {}
+    for instruction in code.instructions:
+        start = starts[bisect_right(starts, instruction.pc) - 1]
+        functions.setdefault(start, []).append(instruction)
+    return dict(sorted(functions.items(), key=lambda item: (item[0] != code.start, item[0])))
 
-    def __init__(self, metrics: MetricTable, code: CodeListing, findings: Sequence[Finding]) -> None:
-        self._collected = {name for name in _COUNTS if metrics.instances(name)}
-        self.samples = _total(code.instructions, SAMPLES) if self.has(SAMPLES) else None
-        self._findings: dict[int, tuple[str, ...]] = {}
-        for finding in findings:
-            pc = finding.place.pc if finding.place is not None else None
-            if pc is not None:
-                self._findings[pc] = (*self._findings.get(pc, ()), finding.id)
-        first = code.instructions[0].pc
-        starts = sorted(code.functions)
-        if not starts or first < starts[0]:
-            starts.insert(0, first)
-        self._by_function: dict[int, list[ProfiledInstruction]] = {}
-        for instruction in code.instructions:
-            start = starts[bisect_right(starts, instruction.pc) - 1]
-            self._by_function.setdefault(start, []).append(instruction)
-        in_order = sorted(self._by_function, key=lambda start: (start != code.start, start))
-        self.functions = tuple(ListedFunction(address=at, symbol=code.functions.get(at, "")) for at in in_order)
 
-    def has(self, name: str) -> bool:
-        """Tell whether a count was collected, of any instruction."""
-        return name in self._collected
-
-    def listed(self) -> Iterator[ListedInstruction]:
-        """Yield the instructions: those of the kernel, then those of each function that it calls."""
-        for place, function in enumerate(self.functions):
-            for instruction in self._by_function[function.address]:
-                yield self._listed(instruction, place)
-
-    def _listed(self, instruction: ProfiledInstruction, place: int) -> ListedInstruction:
-        counts, start = instruction.counts, self.functions[place].address
-        samples, executed = self._count(counts, SAMPLES), self._count(counts, EXECUTED)
-        threads = self._count(counts, _THREADS)
-        return ListedInstruction(
-            pc=instruction.pc,
-            offset=instruction.pc - start,
-            function=place,
-            sass=_from_start(instruction, start),
-            file=instruction.file,
-            line=instruction.line,
-            samples=samples,
-            share=samples / self.samples if samples is not None and self.samples else None,
-            stall=_main_stall(counts),
-            executed=executed,
-            threads=threads / executed if threads is not None and executed else None,
-            sectors=counts.get(_SECTORS),
-            sectors_ideal=_ideal(counts, _SECTORS),
-            sectors_local=counts.get(_LOCAL),
-            wavefronts=counts.get(_WAVEFRONTS),
-            wavefronts_ideal=_ideal(counts, _WAVEFRONTS),
-            findings=self._findings.get(instruction.pc, ()),
-        )
-
-    def _count(self, counts: Mapping[str, float], name: str) -> float | None:
-        """Return a count, zero where it was seen at other instructions only."""
-        return counts.get(name, 0.0) if self.has(name) else None
+def _listed(
+    instruction: ProfiledInstruction,
+    function: int,
+    start: int,
+    whole: Mapping[str, float],
+    found: Sequence[tuple[int | None, str]],
+) -> ListedInstruction:
+    """Return an instruction of a function. `whole` has the sums of the counts that were collected."""
+    counts = instruction.counts
+    # What was collected is zero if it was seen at other instructions only.
+    collected = {name: counts.get(name, 0.0) for name in (SAMPLES, EXECUTED, _THREADS) if name in whole}
+    samples, executed, threads = collected.get(SAMPLES), collected.get(EXECUTED), collected.get(_THREADS)
+    return ListedInstruction(
+        pc=instruction.pc,
+        offset=instruction.pc - start,
+        function=function,
+        sass=_from_start(instruction, start),
+        file=instruction.file,
+        line=instruction.line,
+        samples=samples,
+        share=samples / whole[SAMPLES] if samples is not None and whole[SAMPLES] else None,
+        stall=_main_stall(counts),
+        executed=executed,
+        threads=threads / executed if threads is not None and executed else None,
+        sectors=counts.get(_SECTORS),
+        sectors_ideal=_ideal(counts, _SECTORS),
+        sectors_local=counts.get(_LOCAL),
+        wavefronts=counts.get(_WAVEFRONTS),
+        wavefronts_ideal=_ideal(counts, _WAVEFRONTS),
+        findings=tuple(name for pc, name in found if pc == instruction.pc),
+    )
 
 
 def _from_start(instruction: ProfiledInstruction, start: int) -> str:
@@ -207,22 +199,15 @@ def _ideal(counts: Mapping[str, float], name: str) -> float | None:
     return told if told is not None or whole is None or excess is None else whole - excess
 
 
-def _total(code: Sequence[ProfiledInstruction], name: str) -> float:
-    return float(sum(instruction.counts.get(name, 0.0) for instruction in code))
-
-
 def _source_lines(code: Sequence[ListedInstruction], texts: Mapping[str, str]) -> dict[str, dict[int, str]]:
-    """Return the text of the lines that instructions come from: split where compilers do, not at a form feed."""
-    files: dict[str, list[str]] = {}
+    """Return the text of the lines that instructions come from."""
     lines: dict[str, dict[int, str]] = {}
     for file, number in dict.fromkeys((each.file, each.line) for each in code):
-        text = texts.get(file) if file is not None else None
-        if file is None or number is None or not text:
+        if file is None or number is None or not texts.get(file):
             continue
-        if file not in files:
-            files[file] = text.replace("\r\n", "\n").split("\n")
-        if 1 <= number <= len(files[file]):
-            lines.setdefault(file, {})[number] = files[file][number - 1]
+        of_file = lines_of(texts[file])
+        if 1 <= number <= len(of_file):
+            lines.setdefault(file, {})[number] = of_file[number - 1]
     return lines
 
 

@@ -31,13 +31,12 @@ def local_waits(case: Case) -> float | None:
     waiting = _places(case.sass, tuple(item.pc for item in case.code))
     if waiting is None:
         return None
-    counts = {place: case.code[place].counts for place in waiting}
-    # A reason with next to no samples is not read by instruction: then all of them count.
-    waits = (
-        each.get(SAMPLES if is_access else _FOR_LOADS, each.get(SAMPLES, 0.0))
-        for each, is_access in ((counts[place], is_access) for place, is_access in waiting.items())
-    )
-    return min(1.0, sum(waits) / total)
+    waits = 0.0
+    for place, is_access in waiting.items():
+        counts = case.code[place].counts
+        # A reason with next to no samples is not read by instruction: then all of them count.
+        waits += counts.get(SAMPLES if is_access else _FOR_LOADS, counts.get(SAMPLES, 0.0))
+    return min(1.0, waits / total)
 
 
 @lru_cache(maxsize=32)

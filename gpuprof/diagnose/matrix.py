@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from gpuprof.diagnose.arithmetic import (
     SCALAR_PIPES,
     TENSOR_INPUTS,
-    FloatingPoint,
+    executed,
     fraction_of_peak,
     fused_and_alone,
-    opcodes_of,
     peak_evidence,
+    sm_cycles,
 )
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.compute import FMA_WORK, PIPE_BUSY
 from gpuprof.diagnose.needs import ISSUE, MEMORY, WORK, Saving
 from gpuprof.diagnose.products import outer_products
-from gpuprof.diagnose.rule import AT_MATH, Rule, finding, percent
+from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Amount, Cases, Label
@@ -36,7 +36,7 @@ from gpuprof.model.product_names import (
     plain_library_type,
 )
 from gpuprof.model.sass_opcodes import matrix_opcode
-from gpuprof.model.session import Evidence, Finding
+from gpuprof.model.session import Evidence
 from gpuprof.model.torch_ranges import innermost_module, operator_name
 from gpuprof.units import WARP_THREADS
 
@@ -59,25 +59,24 @@ throughput of arithmetic instructions), each counted as one operation."""
 class _Type(Struct, frozen=True):
     """A type of inputs as plain instructions multiply it, and what the tensor cores take instead.
 
-    `counters` are its multiply-adds, additions and multiplications in names of metrics; `opcodes` the same in SASS.
+    `fused` are its multiply-adds, `alone` its additions and multiplications; `is_counted` if counters have them, too.
     """
 
     name: str
     pipes: tuple[str, ...]
     tensor: Mapping[str, str]
-    opcodes: tuple[str, str]
-    counters: tuple[str, str, str] | None = None
+    fused: str
+    alone: tuple[str, ...] = ()
+    is_counted: bool = False
 
 
 _TYPES = {
-    "fp32": _Type("FP32", ("fma",), TENSOR_INPUTS, opcodes=("FFMA", "FADD FMUL"), counters=("ffma", "fadd", "fmul")),
-    "fp64": _Type(
-        "FP64", ("fp64",), {"tensor.fp64": "FP64"}, opcodes=("DFMA", "DADD DMUL"), counters=("dfma", "dadd", "dmul")
-    ),
+    "fp32": _Type("FP32", ("fma",), TENSOR_INPUTS, "FFMA", ("FADD", "FMUL"), is_counted=True),
+    "fp64": _Type("FP64", ("fp64",), {"tensor.fp64": "FP64"}, "DFMA", ("DADD", "DMUL"), is_counted=True),
     "fp16": _Type(
-        "16-bit", ("fp16", "fma"), {"tensor.fp16": "FP16", "tensor.bf16": "BF16"}, opcodes=("HFMA2", "HADD2 HMUL2")
+        "16-bit", ("fp16", "fma"), {"tensor.fp16": "FP16", "tensor.bf16": "BF16"}, "HFMA2", ("HADD2", "HMUL2")
     ),
-    "int8": _Type("INT8", (), {"tensor.int8": "INT8"}, opcodes=("IDP", "")),
+    "int8": _Type("INT8", (), {"tensor.int8": "INT8"}, "IDP"),
 }
 _INT8_IN_FP32 = "int8-in-fp32"
 _BY_PATH = {**_TYPES, _INT8_IN_FP32: replace(_TYPES["fp32"], tensor={"tensor.int8": "INT8"})}
@@ -117,13 +116,22 @@ class _Product(Struct, frozen=True):
         return "tensor.tf32" in self.times
 
 
-def _tensor_idle(case: Case) -> Iterator[Finding]:
+def _tensor_idle(case: Case) -> Findings:
     product = _product(case) if _may_multiply(case) and _tensor_cores_rest(case) else None
     if product is None or _is_bound_by_bytes(case, product):
         return
     limit = _limit(case, product)
     rates = _rates(product)
     change = _change(case, product)
+    amounts = [*amounts_of(work=product.work, use=product.use, outer=product.outer)]
+    labels = [Label("type", (product.type.name,))]
+    for place, (inputs, times) in zip(_PLACES, rates, strict=False):
+        amounts.append(Amount(f"{place}_times", times))
+        labels.append(Label(place, (inputs,)))
+    busiest = _busiest_memory(case)
+    if busiest is not None:
+        amounts += amounts_of(busy=case.needs[busiest])
+        labels += labels_of(unit=(busiest,))
     yield finding(
         case,
         Cases(
@@ -132,52 +140,32 @@ def _tensor_idle(case: Case) -> Iterator[Finding]:
             action=(change,),
             advice=tuple(_advice(case, product, change)),
         ),
-        amounts=tuple(_amounts(case, product, rates)),
-        labels=tuple(_labels(case, product, rates)),
+        amounts=amounts,
+        labels=labels,
         confidence=product.confidence,
         saving=_saving(case, product),
-        evidence=tuple(_evidence(case, product)),
-        place=case.place_of_opcode(product.type.opcodes[0]),
+        evidence=_evidence(case, product),
+        place=case.place_of_opcode(product.type.fused),
         severity="info" if limit else None,
     )
 
 
-def _amounts(case: Case, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[Amount]:
-    for place, (_, times) in zip(_PLACES, rates, strict=False):
-        yield Amount(f"{place}_times", times)
-    for name, share in (("work", product.work), ("use", product.use), ("outer", product.outer)):
-        if share is not None:
-            yield Amount(name, share, "fraction")
-    busiest = _busiest_memory(case)
-    if busiest is not None:
-        yield Amount("busy", case.needs[busiest], "fraction")
-
-
-def _labels(case: Case, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[Label]:
-    yield Label("type", (product.type.name,))
-    for place, (inputs, _) in zip(_PLACES, rates, strict=False):
-        yield Label(place, (inputs,))
-    busiest = _busiest_memory(case)
-    if busiest is not None:
-        yield Label("unit", (busiest,))
-
-
 def _evidence(case: Case, product: _Product) -> Iterator[Evidence]:
-    if case.pipe("tensor") is not None:
-        yield case.pipe_evidence("tensor")
-    pipe = next((name for name in product.type.pipes if case.pipe(name) is not None), None)
-    if product.work is not None:
-        yield _work_evidence(case, product)
+    kind, work = product.type, product.work
+    pipe = _pipe(case, kind)
+    yield from case.pipe_evidence("tensor")
+    if work is not None and kind.is_counted:
+        yield peak_evidence(case, kind.name, kind.fused, work, FMA_WORK.value)
+    elif work is not None:
+        metric = WARP_OPCODES if product.path == "int8" else ""
+        yield FMA_WORK.evidence(100 * work, "work-of-peak", kind.name, metric=metric)
     elif pipe is not None:
-        yield case.pipe_evidence(pipe, FMA_WORK.value)
+        yield from case.pipe_evidence(pipe, FMA_WORK.value)
     elif not case.kernel.pipes and product.use is not None:
-        metric, threshold = case.light_metric("sm"), PIPE_BUSY.value
-        yield Evidence(metric, 100 * product.use, "%", threshold=threshold, role="unit-busy", of=("sm",))
+        yield PIPE_BUSY.evidence(100 * product.use, "unit-busy", "sm", metric=case.light_metric("sm"))
     if product.outer is not None:
-        threshold, role = OUTER_PRODUCTS.value, "outer-products-in-hot-code"
-        yield Evidence(EXECUTED, 100 * product.outer, "%", threshold=threshold, role=role)
-    times, of = 100 * max(product.times.values()), (product.type.name,)
-    yield Evidence("", times, "%", threshold=FASTER.value, role="tensor-over-plain", of=of)
+        yield OUTER_PRODUCTS.evidence(100 * product.outer, "outer-products-in-hot-code", metric=EXECUTED)
+    yield FASTER.evidence(100 * max(product.times.values()), "tensor-over-plain", kind.name)
 
 
 def _may_multiply(case: Case) -> bool:
@@ -192,11 +180,11 @@ def _may_multiply(case: Case) -> bool:
 
 def _tensor_cores_rest(case: Case) -> bool:
     """Tell whether the GPU has tensor cores and the kernel no instruction for them: by its pipe, opcodes or name."""
-    hardware = case.recorded.hardware
+    hardware = case.hardware
     unnamed = hardware.arch.name == "sm_75" and hardware.gpu is None
     if unnamed and _WITH_TENSOR_CORES.search(hardware.device.name or "") is None:
         return False
-    busy, opcodes = case.pipe("tensor"), opcodes_of(case)
+    busy, opcodes = case.pipe("tensor"), case.opcodes()
     if any(matrix_opcode(opcode) is not None for opcode in opcodes):
         return False
     if busy is not None:
@@ -211,18 +199,17 @@ def _product(case: Case) -> _Product | None:
     if library is not None:
         return _of(case, library, "by-library")
     in_code = outer_products(case.code)
-    if in_code is not None and 100 * in_code.share >= OUTER_PRODUCTS.value:
+    if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
         product = _of(case, in_code.path, "by-code")
         return replace(product, outer=in_code.share) if product is not None else None
     path = _busiest_type(case)
     if path is None or not _is_fused(case, path):
         return None
-    if is_product_by_name(name) and is_only_a_convolution(name):
-        return _of(case, path, "by-convolution", "guess")
     if is_product_by_name(name):
-        return _of(case, path, "by-name")
+        is_unsure = is_only_a_convolution(name)
+        return _of(case, path, "by-convolution", "guess") if is_unsure else _of(case, path, "by-name")
     product = _of(case, path, "by-arithmetic", "guess")
-    is_large = product is not None and product.work is not None and 100 * product.work >= FMA_WORK.value
+    is_large = product is not None and FMA_WORK.is_reached(product.work)
     return product if path == "fp32" and in_code is None and is_large else None
 
 
@@ -232,7 +219,7 @@ def _of(case: Case, path: str, how: str, confidence: Confidence = "inferred") ->
         path = _INT8_IN_FP32
     rates = _times(case, path)
     least = 0.5 if _may_be_halved(case, path) else 1.0
-    times = {name: least * rate for name, rate in rates.items() if 100 * least * rate >= FASTER.value}
+    times = {name: least * rate for name, rate in rates.items() if FASTER.is_reached(least * rate)}
     if not times:
         return None
     known = [value for value in (work, busy) if value is not None]
@@ -245,15 +232,15 @@ def _multiplies_8_bits(case: Case) -> bool:
     """Tell whether FP32 arithmetic multiplies integers of 8 bits: by the signature, else by loads and conversions."""
     if has_inputs_of_8_bits(case.kernel.demangled):
         return True
-    loads = {name: count for name, count in opcodes_of(case).items() if name.startswith("LDG.")}
+    loads = {name: count for name, count in case.opcodes().items() if name.startswith("LDG.")}
     bytes_loaded = sum(count for name, count in loads.items() if not _BYTE.isdisjoint(name.split(".")))
     most = 100 * bytes_loaded >= FUSED_SHARE.value * sum(loads.values())
-    return most and 0 < bytes_loaded <= _executed(case, "I2F")
+    return most and 0 < bytes_loaded <= executed(case, "I2F")
 
 
 def _may_be_halved(case: Case, path: str) -> bool:
     """Tell whether the product is unknown and may sum in FP32 at half of the rate."""
-    hardware = case.recorded.hardware
+    hardware = case.hardware
     return path == "fp32" and not hardware.is_known and hardware.arch.name in _HALVED
 
 
@@ -261,25 +248,23 @@ def _busy(case: Case, path: str) -> float | None:
     """Return how busy the pipe of a type is at most: the SM is as busy as its busiest part, where no pipe is known."""
     if not case.kernel.pipes:
         return case.utilisation.get("sm")
-    pipe = next((name for name in _TYPES[path].pipes if case.pipe(name) is not None), "")
+    pipe = _pipe(case, _TYPES[path]) or ""
     return case.needs.get(pipe, case.pipe(pipe))
+
+
+def _pipe(case: Case, kind: _Type) -> str | None:
+    return next((name for name in kind.pipes if case.pipe(name) is not None), None)
 
 
 def _work(case: Case, path: str) -> float | None:
     """Return the arithmetic of the peak of plain instructions; of INT8 by its opcodes."""
     if path != "int8":
         return fraction_of_peak(case, path)
-    count = _executed(case, _TYPES[path].opcodes[0])
-    rate, sms = case.recorded.hardware.rates.get(ComputeKey("int32")), case.recorded.hardware.sm_count()
-    duration, clock = case.kernel.duration_s, case.kernel.sm_clock_hz
-    if not count or rate is None or not rate.value or not sms or not duration or not clock:
+    count, cycles = executed(case, _TYPES[path].fused), sm_cycles(case)
+    rate = case.hardware.rates.get(ComputeKey("int32"))
+    if not count or rate is None or not rate.value or cycles is None:
         return None
-    return count * WARP_THREADS / (rate.value * sms * duration * clock)
-
-
-def _executed(case: Case, starts: str) -> float:
-    names = tuple(starts.split())
-    return sum(count for name, count in opcodes_of(case).items() if name.startswith(names)) if names else 0.0
+    return count * WARP_THREADS / (rate.value * cycles)
 
 
 def _busiest_type(case: Case) -> str | None:
@@ -287,10 +272,10 @@ def _busiest_type(case: Case) -> str | None:
 
     Where another pipe than those of a type is busier, the kernel is about something else.
     """
-    if opcodes_of(case):
-        counts = {path: _executed(case, kind.opcodes[0]) for path, kind in _TYPES.items()}
+    if case.opcodes():
+        counts = {path: executed(case, kind.fused) for path, kind in _TYPES.items()}
         most = max(counts, key=lambda path: counts[path])
-        return most if 100 * counts[most] >= MULTIPLIES.value * sum(opcodes_of(case).values()) else None
+        return most if 100 * counts[most] >= MULTIPLIES.value * sum(case.opcodes().values()) else None
     works = {path: work for path in _TYPES if path != "int8" and (work := fraction_of_peak(case, path))}
     if works:
         return max(works, key=lambda path: works[path])
@@ -301,18 +286,12 @@ def _busiest_type(case: Case) -> str | None:
 
 def _is_fused(case: Case, path: str) -> bool:
     """Tell whether the arithmetic is multiply-adds, as far as it was counted: its pipe is the busiest in any case."""
-    counted = _counted(case, path)
+    kind = _TYPES[path]
+    counted = fused_and_alone(case, kind.fused, *kind.alone) if kind.is_counted else None
     if counted is not None:
         return counted.all > 0 and 100 * counted.fused >= FUSED_SHARE.value * counted.all
-    if not opcodes_of(case):
-        return True
-    fused, alone = (_executed(case, starts) for starts in _TYPES[path].opcodes)
-    return 100 * fused >= FUSED_SHARE.value * (fused + alone)
-
-
-def _counted(case: Case, path: str) -> FloatingPoint | None:
-    names = _TYPES[path].counters
-    return fused_and_alone(case, names[0], names[1:]) if names is not None else None
+    fused = executed(case, kind.fused)
+    return 100 * fused >= FUSED_SHARE.value * (fused + executed(case, *kind.alone))
 
 
 def _times(case: Case, path: str) -> dict[str, float]:
@@ -320,7 +299,7 @@ def _times(case: Case, path: str) -> dict[str, float]:
 
     Sums are as exact as now.
     """
-    hardware = case.recorded.hardware
+    hardware = case.hardware
     rates = hardware.rates if hardware.is_known else hardware.arch.compute
     plain = rates.get(ComputeKey({"int8": "int32", _INT8_IN_FP32: "fp32"}.get(path, path)))
     if plain is None or not plain.value:
@@ -351,14 +330,13 @@ def _limit(case: Case, product: _Product) -> tuple[str, ...]:
     busiest = _busiest_memory(case)
     known = product.work is not None or bool(case.kernel.pipes)
     # L1 and shared memory bring the operands of the arithmetic, which tensor cores take in fewer and wider accesses.
-    feeds = busiest == "l1" and product.in_tf32 and known and 100 * product.use >= FMA_WORK.value
+    feeds = busiest == "l1" and product.in_tf32 and known and FMA_WORK.is_reached(product.use)
     margin = TWO_PASSES if known else -TWO_PASSES
     if busiest is not None and not feeds and case.needs[busiest] > product.use + margin:
         return ("l1-busier" if busiest == "l1" else "memory-busier",)
     # Of a busy SM, arithmetic is one part of several.
-    if 100 * product.use < (FMA_WORK if known else PIPE_BUSY).value:
-        return ("little-arithmetic",)
-    return ()
+    is_enough = (FMA_WORK if known else PIPE_BUSY).is_reached(product.use)
+    return () if is_enough else ("little-arithmetic",)
 
 
 def _busiest_memory(case: Case) -> str | None:
@@ -417,15 +395,7 @@ def _rate_cases(case: Case, product: _Product, rates: Sequence[tuple[str, float]
     if may_be_twice:
         yield "or-twice"
     else:
-        yield "of-product" if case.recorded.hardware.is_known else "of-other-products"
-
-
-def _work_evidence(case: Case, product: _Product) -> Evidence:
-    kind, work = product.type, product.work or 0.0
-    if kind.counters is not None:
-        return peak_evidence(case, kind.name, kind.counters[0], work, FMA_WORK.value)
-    metric = WARP_OPCODES if product.path == "int8" else ""
-    return Evidence(metric, 100 * work, "%", threshold=FMA_WORK.value, role="work-of-peak", of=(kind.name,))
+        yield "of-product" if case.hardware.is_known else "of-other-products"
 
 
 def _change(case: Case, product: _Product) -> str:
@@ -441,7 +411,8 @@ def _advice(case: Case, product: _Product, change: str) -> Iterator[str]:
     """Yield the cases that say how, those on PyTorch only if it may have launched the kernel."""
     is_torchs = _may_be_torchs(case)
     if change == "narrower":
-        yield from _narrower_inputs(product)
+        inputs = [name for name in ("bf16", "fp16") if f"tensor.{name}" in product.times]
+        yield from (f"{before}-{name}" for before, name in zip(("if", "or"), inputs, strict=False))
     yield change
     if change == "fp64":
         return
@@ -449,13 +420,13 @@ def _advice(case: Case, product: _Product, change: str) -> Iterator[str]:
         yield f"{change}-torch"
     yield f"{change}-libraries"
     if change == "narrower":
-        has_tf32 = ComputeKey("tensor.tf32", "fp32", "mma.sync") in case.recorded.hardware.rates
+        has_tf32 = ComputeKey("tensor.tf32", "fp32", "mma.sync") in case.hardware.rates
         yield "no-faster-tf32" if has_tf32 else "sums-in-fp32"
     if change == "tf32":
         if is_torchs:
             yield "torch-autocast"
         yield "faster-still"
-        can_emulate = case.recorded.hardware.arch.name.startswith("sm_10")
+        can_emulate = case.arch.name.startswith("sm_10")
         yield "in-fp32-or-emulated" if can_emulate else "in-fp32"
 
 
@@ -467,16 +438,9 @@ def _may_be_torchs(case: Case) -> bool:
     return plain_library_type(name) is not None or is_torchs(name)
 
 
-def _narrower_inputs(product: _Product) -> tuple[str, ...]:
-    if "tensor.bf16" not in product.times:
-        return ("if-fp16",)
-    return ("if-bf16", "or-fp16") if "tensor.fp16" in product.times else ("if-bf16",)
-
-
 RULES = (
     Rule(
         "tensor-cores-idle",
-        kind="defect",
         thresholds=(OUTER_PRODUCTS, MULTIPLIES, FUSED_SHARE, FMA_WORK, PIPE_BUSY, FASTER),
         check=_tensor_idle,
         metrics=(WARP_OPCODES,),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from gpuprof.diagnose.order import is_counted
-from gpuprof.diagnose.telling import escaped, telling_expression
+from gpuprof.diagnose.kernel_filter_regex import escaped, telling_expression
+from gpuprof.diagnose.ranking import is_counted
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.ncu_line import VARIABLE, arguments_of, is_ncu, option_at
 from gpuprof.model.profiler_lines import FILTERS, KEPT
@@ -36,15 +36,15 @@ _SURVEYED_BY = "GPUPROF_SURVEY_BY="
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
+_Option = tuple[str, str | None]
+"""An option of ncu and its value, if it has one."""
+
+
 class _NcuLine(NamedTuple):
     """A command line of ncu: its options with their values, and the program; None where that cannot be told."""
 
-    options: tuple[tuple[str, str | None], ...]
+    options: tuple[_Option, ...]
     program: tuple[str, ...] | None
-
-    def value(self, name: str) -> str | None:
-        """Return the last value of an option."""
-        return next((value for option, value in reversed(self.options) if option == name), None)
 
 
 _UNKNOWN = _NcuLine((), None)
@@ -62,14 +62,12 @@ def gaps_of(session: Session, kernel: KernelProfile) -> tuple[Gap, ...]:
     measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
     if not measured and not any(map(is_counted, kernel.findings)):
         return ("costs",)
-    gaps: list[Gap] = []
-    if not kernel.throughput and not kernel.roofline:
-        gaps.append("units")
-    if not kernel.stalls:
-        gaps.append("stalls")
-    if not kernel.pipes:
-        gaps.append("pipes")
-    return tuple(gaps)
+    known: dict[Gap, object] = {
+        "units": kernel.throughput or kernel.roofline,
+        "stalls": kernel.stalls,
+        "pipes": kernel.pipes,
+    }
+    return tuple(gap for gap, values in known.items() if not values)
 
 
 def without_counters(kernel: KernelProfile) -> Missing | None:
@@ -79,14 +77,13 @@ def without_counters(kernel: KernelProfile) -> Missing | None:
 
 def has_failed(session: Session, kernel: KernelProfile) -> bool:
     """Tell whether the command that would collect counters of a kernel was tried and failed."""
-    is_timed_alone = all(source.is_survey for source in session.sources)
-    return is_timed_alone and without_counters(kernel) not in (None, ONLY_TIMES)
+    return all(source.is_survey for source in session.sources) and without_counters(kernel) not in (None, ONLY_TIMES)
 
 
 def command_for_more(session: Session, kernel: KernelProfile) -> str:
     """Return the command line that collects all that the rules read of a kernel."""
     source = session.sources[kernel.source]
-    if source.is_survey or kind_named(source.kind).is_trace:
+    if _is_timed_alone(source):
         return _gpuprof_line(session, kernel, source)
     line = _read(source.command)
     return _shell(source, line, _selecting(session, kernel, source, line), f"{_file_name(kernel)}-full")
@@ -95,13 +92,21 @@ def command_for_more(session: Session, kernel: KernelProfile) -> str:
 def command_for_rest(session: Session, kernel: KernelProfile) -> str:
     """Return the command line that profiles as many launches as this report has, after those."""
     source = session.sources[kernel.source]
-    if source.is_survey or kind_named(source.kind).is_trace:
+    if _is_timed_alone(source):
         return _gpuprof_line(session, None, source)
     line = _read(source.command)
     count = sum(other.launches for other in session.kernels if other.source == kernel.source)
-    filters = [option for option in line.options if option[0] in FILTERS]
+    filters = _filters(line)
     filters += [("launch-skip", str(_skipped(line) + count)), ("launch-count", str(max(10, count)))]
     return _shell(source, line, filters, "rest-full")
+
+
+def _filters(line: _NcuLine) -> list[_Option]:
+    return [option for option in line.options if option[0] in FILTERS]
+
+
+def _is_timed_alone(source: Source) -> bool:
+    return source.is_survey or kind_named(source.kind).is_trace
 
 
 def needs_program(command: str) -> bool:
@@ -128,9 +133,9 @@ def _can_be_named(file: str) -> bool:
     return file.isprintable() and file != "" and not file.startswith("-") and not is_pipe
 
 
-def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _NcuLine) -> list[tuple[str, str | None]]:
+def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _NcuLine) -> list[_Option]:
     """Return the options that select a launch: by its name, or by its place among those that were selected before."""
-    filters = [option for option in line.options if option[0] in FILTERS]
+    filters = _filters(line)
     beside = [other for other in session.kernels if other.source == kernel.source]
     countable = (
         session.run is None
@@ -144,32 +149,31 @@ def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _N
         skip = _skipped(line) + (len(before) if countable else 0)
     else:
         named = kernel.name.isprintable() and 0 < len(kernel.name) <= _LONGEST
-        filters = [_by_name(kernel.name, source)] if named else []
         namesakes = {other.demangled for other in beside if other.name == kernel.name} - {kernel.demangled}
+        filters = []
         if named and namesakes and not countable:
-            filters = _by_demangled(kernel.name, kernel.demangled, [other.demangled for other in beside], source)
+            expression = telling_expression(kernel.name, kernel.demangled, [other.demangled for other in beside])
+            option, value = _matching(expression, source)
+            filters = [(f"{option}-base", "demangled"), (option, value)]
+        elif named:
+            has_simple_name = _IDENTIFIER.fullmatch(kernel.name) and _version(source) >= _WITH_NAMES
+            exact = _matching(f"^{escaped(kernel.name)}$", source)
+            filters = [("kernel-name", kernel.name) if has_simple_name else exact]
         skip = sum(other.name == kernel.name or not filters for other in before) if countable else 0
-    skipping: list[tuple[str, str | None]] = [("launch-skip", str(skip))] if skip else []
+    skipping: list[_Option] = [("launch-skip", str(skip))] if skip else []
     return [*filters, *skipping, ("launch-count", "1")]
 
 
-def _by_name(name: str, source: Source) -> tuple[str, str | None]:
+def _matching(expression: str, source: Source) -> _Option:
+    """Return the option that selects kernels by an expression."""
     if _version(source) < _WITH_NAMES:
-        return "kernel-regex", f"^{escaped(name)}$"
-    return "kernel-name", name if _IDENTIFIER.fullmatch(name) else f"regex:^{escaped(name)}$"
+        return "kernel-regex", expression
+    return "kernel-name", f"regex:{expression}"
 
 
-def _by_demangled(name: str, demangled: str, others: Iterable[str], source: Source) -> list[tuple[str, str | None]]:
-    """Return the options that select a kernel among others whose functions have the same name."""
-    expression = telling_expression(name, demangled, others)
-    if _version(source) < _WITH_NAMES:
-        return [("kernel-regex-base", "demangled"), ("kernel-regex", expression)]
-    return [("kernel-name-base", "demangled"), ("kernel-name", f"regex:{expression}")]
-
-
-def _shell(source: Source, line: _NcuLine, chosen: Sequence[tuple[str, str | None]], output: str) -> str:
+def _shell(source: Source, line: _NcuLine, chosen: Sequence[_Option], output: str) -> str:
     """Return the command for a shell: what it collects, what the program needs, which launches, and the program."""
-    options: list[tuple[str, str | None]] = [("set", "full")]
+    options: list[_Option] = [("set", "full")]
     if _version(source) >= _WITH_SOURCES:
         options.append(("import-source", "yes"))
     options += [option for option in line.options if option[0] in KEPT]
@@ -199,7 +203,7 @@ def _version(source: Source) -> tuple[int, int]:
 
 
 def _skipped(line: _NcuLine) -> int:
-    value = line.value("launch-skip")
+    value = dict(line.options).get("launch-skip")
     return int(value) if value is not None and re.fullmatch(r"[0-9]{1,9}", value) else 0
 
 
@@ -211,7 +215,7 @@ def _read(command: str | None) -> _NcuLine:
     if not arguments or not is_ncu(arguments[0]):
         return _UNKNOWN
     is_quoted = "'" in command and shlex.join(arguments) == command.strip()
-    options: list[tuple[str, str | None]] = []
+    options: list[_Option] = []
     place = 1
     while place < len(arguments) and arguments[place].startswith("-"):
         option = option_at(arguments, place)

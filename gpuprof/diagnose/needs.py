@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.model.field_types import GainKind
 from gpuprof.model.session import KernelProfile, Pipe, Remaining
 
 LAUNCH_S = 1e-6
@@ -46,36 +45,33 @@ def pipe_name(name: str) -> str:
 class Saving(Struct, frozen=True):
     """What a repair saves of a kernel's time, and how far that holds.
 
-    `fraction` is of the kernel's time. A `bound` follows from `remains`, what the units then still need; a saving of
-    kind `conditional` is smaller than that and holds if what `assumes` names stays as it is.
+    `fraction` is of the kernel's time. It is a bound by `remains`, what the units then still need; or smaller, if it
+    holds only while what it `assumes` stays as it is.
     """
 
     fraction: float
-    kind: GainKind
     remains: tuple[Remaining, ...] = ()
     assumes: tuple[str, ...] = ()
 
     def if_held(self, fraction: float, *assumes: str) -> Saving:
         """Return the lesser saving that holds only with something as it is: "same-instructions"."""
-        fraction = min(1.0, max(0.0, fraction))
-        return (
-            replace(self, fraction=fraction, kind="conditional", assumes=assumes) if fraction < self.fraction else self
-        )
+        least = self.no_more_than(fraction)
+        return replace(least, assumes=assumes) if least.fraction < self.fraction else self
 
     def only_if(self, *assumes: str) -> Saving:
         """Return the saving as one that holds only with something as it is, if it does not say so already."""
-        return self if self.assumes else replace(self, kind="conditional", assumes=assumes)
+        return self if self.assumes else replace(self, assumes=assumes)
 
     def no_more_than(self, fraction: float) -> Saving:
         """Return the saving under one more upper bound, such as the share of what the repair can touch."""
-        return replace(self, fraction=min(1.0, max(0.0, fraction))) if fraction < self.fraction else self
+        return replace(self, fraction=min(self.fraction, max(0.0, fraction)))
 
 
 def saving(needs: Mapping[str, float], relieved: Mapping[str, float]) -> Saving:
     """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
     remains = remaining(needs, relieved)
     rest = remains[0].fraction if remains else 0.0
-    return Saving(min(1.0, max(0.0, 1.0 - rest)), "bound", remains)
+    return Saving(1.0 - rest, remains)
 
 
 def remaining(needs: Mapping[str, float], relieved: Mapping[str, float]) -> tuple[Remaining, ...]:
@@ -111,20 +107,17 @@ def needs_of(
     which an average SM had work: what a metric tells of active cycles counts for so much of the time; unknown, nothing.
     `busiest` is that share of the busiest SM, where nothing but the launch keeps it from work.
     """
-    needs: dict[str, float] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
+    needs: dict[str, float | None] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
     needs.pop("memory", None)
     if l1 is not None:
         needs["l1"] = l1
-    for pipe in kernel.pipes:
-        need = need_of_pipe(pipe, active)
-        if need is not None:
-            needs[pipe.name] = need
+    needs |= {pipe.name: need_of_pipe(pipe, active) for pipe in kernel.pipes}
     issue = kernel.scheduler.issue_active if kernel.scheduler is not None else None
     if issue is not None and active is not None:
         needs[ISSUE] = issue * active
     if kernel.duration_s:
         needs[LAUNCH] = launch_share(kernel.duration_s, busiest)
-    return {unit: min(1.0, max(0.0, need)) for unit, need in needs.items()}
+    return {unit: min(1.0, max(0.0, need)) for unit, need in needs.items() if need is not None}
 
 
 def need_of_pipe(pipe: Pipe, active: float | None) -> float | None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from gpuprof.code.sass.instruction import Instruction, Operation, instruction_of
 from gpuprof.code.sass.operands import named, sources, written
-from gpuprof.diagnose.case import EXECUTED
+from gpuprof.diagnose.case import EXECUTED, summed
 from gpuprof.model.recorded import ProfiledInstruction
 
 MULTIPLY_ADDS = {"FFMA": "fp32", "HFMA2": "fp16", "DFMA": "fp64", "IDP": "int8"}
@@ -77,7 +77,8 @@ _Counted = tuple[_Step, float]
 
 def outer_products(code: Sequence[ProfiledInstruction]) -> OuterProducts | None:
     """Return what the hot code multiplies and how much of it as outer products; None where the code is not known."""
-    return _of_hot(list(_profiled(code)))
+    steps = ((_step_of(profiled.sass), profiled.counts.get(EXECUTED, 0.0)) for profiled in code)
+    return _of_hot([(step, count) for step, count in steps if step is not None])
 
 
 def outer_products_of_loop(loop: Iterable[Instruction]) -> OuterProducts | None:
@@ -91,20 +92,10 @@ def _of_hot(code: Sequence[_Counted]) -> OuterProducts | None:
         return None
     hot = [(step, count) for step, count in code if count >= _HOT * most]
     arithmetic = sum(count for step, count in hot if step.opcode.startswith(_OTHER_ARITHMETIC))
-    by_path: dict[str, float] = {}
-    for at in _in_outer_products(tuple(step for step, _ in hot)):
-        step, count = hot[at]
-        path = step.path or ""
-        by_path[path] = by_path.get(path, 0.0) + count
+    matched = (hot[at] for at in _in_outer_products(tuple(step for step, _ in hot)))
+    by_path = summed((step.path or "", count) for step, count in matched)
     main = max(by_path, key=lambda name: by_path[name], default="")
     return OuterProducts(main, by_path.get(main, 0.0) / arithmetic)
-
-
-def _profiled(code: Iterable[ProfiledInstruction]) -> Iterator[_Counted]:
-    for profiled in code:
-        step = _step_of(profiled.sass)
-        if step is not None:
-            yield step, profiled.counts.get(EXECUTED, 0.0)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -185,50 +176,36 @@ def _in_outer_products(hot: tuple[_Step, ...]) -> tuple[int, ...]:
 
 
 def _complete(sums: dict[int, _Sum]) -> Iterator[int]:
-    for group in _connected(sums):
-        first = sums[group[0]].factors[0]
-        sides = _two_sides(first, [sums[at].factors for at in group])
-        if sides is None or min(map(len, sides)) < _LEAST_SIDE:
+    neighbours: dict[Value, set[Value]] = {}
+    places: dict[Value, list[int]] = {}
+    for at, item in sums.items():
+        left, right = item.factors
+        neighbours.setdefault(left, set()).add(right)
+        neighbours.setdefault(right, set()).add(left)
+        places.setdefault(left, []).append(at)
+    seen = set[Value]()
+    for start in neighbours:
+        if start in seen:
             continue
+        sides = _two_sides(start, neighbours)
+        values = sides[0] | sides[1]
+        seen |= values
+        if min(map(len, sides)) < _LEAST_SIDE or not sides[0].isdisjoint(sides[1]):
+            continue
+        group = sorted(at for value in values for at in places.get(value, ()))
         pairs = {frozenset(sums[at].factors) for at in group}
-        sums_of = {sums[at].root for at in group}
-        if len(pairs) == len(group) == len(sides[0]) * len(sides[1]) == len(sums_of):
+        roots = {sums[at].root for at in group}
+        if len(pairs) == len(group) == len(sides[0]) * len(sides[1]) == len(roots):
             yield from group
 
 
-def _connected(sums: dict[int, _Sum]) -> list[list[int]]:
-    """Return the multiply-adds in groups that share factors."""
-    group_of: dict[Value, int] = {}
-    groups: dict[int, list[int]] = {}
-    for at, item in sums.items():
-        joined = sorted({group_of[value] for value in item.factors if value in group_of})
-        key = joined[0] if joined else at
-        members = groups.setdefault(key, [])
-        for other in joined[1:]:
-            members.extend(groups.pop(other))
-        members.append(at)
-        for member in members if len(joined) > 1 else (at,):
-            for value in sums[member].factors:
-                group_of[value] = key
-    return list(groups.values())
-
-
-def _two_sides(start: Value, pairs: Sequence[tuple[Value, Value]]) -> tuple[set[Value], set[Value]] | None:
-    """Split connected pairs so that each has one value on either side; None where that cannot be."""
-    neighbours: dict[Value, set[Value]] = {}
-    for left, right in pairs:
-        if left == right:
-            return None
-        neighbours.setdefault(left, set()).add(right)
-        neighbours.setdefault(right, set()).add(left)
-    side = {start: 0}
-    queue = [start]
+def _two_sides(start: Value, neighbours: Mapping[Value, set[Value]]) -> tuple[set[Value], set[Value]]:
+    """Return the values an even and an odd number of pairs away: with some in both if pairs have no two sides."""
+    sides = set[Value](), set[Value]()
+    queue = [(start, 0)]
     while queue:
-        value = queue.pop()
-        for other in neighbours[value]:
-            if other not in side:
-                side[other] = 1 - side[value]
-                queue.append(other)
-            elif side[other] == side[value]:
-                return None
-    return {v for v, s in side.items() if s == 0}, {v for v, s in side.items() if s == 1}
+        value, side = queue.pop()
+        if value not in sides[side]:
+            sides[side].add(value)
+            queue.extend((other, 1 - side) for other in neighbours[value])
+    return sides

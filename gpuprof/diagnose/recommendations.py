@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.causes import ENOUGH
 from gpuprof.diagnose.needs import together
-from gpuprof.diagnose.order import about
+from gpuprof.diagnose.ranking import about, unique
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import set_up_kernels
-from gpuprof.diagnose.untimed import is_of_launch_alone, small_and_untimed
+from gpuprof.diagnose.without_durations import is_of_launch_alone, small_and_untimed
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.findings import MAIN
 from gpuprof.model.session import Finding, KernelProfile, Recommendation
@@ -38,7 +37,9 @@ def recommendations(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tupl
     worthwhile = [item for item in made if item.gain_total is None or item.gain_total >= _LEAST_OF_RUN]
     by_id = {finding.id: (kernel, finding) for kernel in kernels for finding in kernel.findings}
     worthwhile.sort(key=lambda item: _rank(item, by_id))
-    return tuple(_after_those_before(_with_ids(worthwhile), by_id, busy))
+    ids = unique(item.rule for item in worthwhile)
+    named = [replace(item, id=name) for item, name in zip(worthwhile, ids, strict=True)]
+    return tuple(_after_those_before(named, by_id, busy))
 
 
 def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterable[list[Member]]:
@@ -122,13 +123,6 @@ def _rank(item: Recommendation, by_id: Mapping[str, Member]) -> tuple[bool, bool
 
 def _gain(finding: Finding) -> float:
     return finding.gain_total if finding.gain_total is not None else finding.gain_kernel or 0.0
-
-
-def _with_ids(items: Sequence[Recommendation]) -> Iterable[Recommendation]:
-    spoken: Counter[str] = Counter()
-    for item in items:
-        spoken[item.rule] += 1
-        yield replace(item, id=f"{item.rule}.{spoken[item.rule]}") if spoken[item.rule] > 1 else item
 
 
 def _after_those_before(

@@ -19,11 +19,11 @@ from gpuprof.code.sass.operands import named, registers_of, sources, written
 from gpuprof.diagnose.arithmetic import opcode_counts
 from gpuprof.diagnose.case import EXECUTED, SHARED_STALLS, Case, opcode_of
 from gpuprof.diagnose.latency import NOTABLE
-from gpuprof.diagnose.rule import Rule, Threshold, TreePlace, finding, percent
+from gpuprof.diagnose.rule import Rule, Threshold, TreePlace, amounts_of, context, finding, percent
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount, Cases
-from gpuprof.model.session import Evidence, Finding
+from gpuprof.model.findings import Cases
+from gpuprof.model.session import Finding
 
 ADDING = percent("adding", 33.0)
 STEPS = Threshold("steps", 3.0, "barrier")
@@ -42,17 +42,12 @@ _OTHER_WAYS = ("LDGSTS", "ATOMS", "UBLKCP", "UTMALDG", "LDSM")
 """Opcodes that fill, update or read shared memory another way: then few stores tell nothing."""
 _LATER = 24
 """So many instructions after its store a step has its barrier at the latest."""
-_PER_SECOND = ".per_second"
-_ACCESSES = tuple(
-    tuple(f"{name.format(what)}{rate}" for rate in ("", _PER_SECOND) for what in ("ld", "st"))
-    for name in (
-        "smsp__sass_inst_executed_op_shared_{}.sum",
-        "sm__sass_inst_executed_op_shared_{}.sum",
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
-    )
+_ACCESSES = (
+    "smsp__sass_inst_executed_op_shared_{}.sum",
+    "sm__sass_inst_executed_op_shared_{}.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
 )
-"""Accesses of shared memory by warps, and the passes that they take: as many where none conflict. Loads,
-stores, and the rates of both."""
+"""Accesses of shared memory by warps, and the passes that they take: as many where none conflict."""
 _AS_PRINTED = 0.005
 """What a count can be off by that was printed as a rate, to three digits or more."""
 _LEAST_WARPS = 8
@@ -67,25 +62,21 @@ def _reduction(case: Case) -> Iterator[Finding]:
     if tree is None:
         return
     share = tree.barriers * case.stall("barrier") + tree.accesses * case.stall(*SHARED_STALLS)
-    if 100 * share < NOTABLE.value:
+    if not NOTABLE.is_reached(share):
         return
+    reasons = (reason for reason in ("barrier", *SHARED_STALLS) if case.stall(reason) > 0)
     yield finding(
         case,
-        amounts=(Amount("adding", tree.adding, "fraction"),),
+        amounts=amounts_of(adding=tree.adding),
         confidence=tree.confidence,
         saving=case.saving_of_wait(share),
-        evidence=tuple(_evidence(case, tree)),
+        evidence=(
+            ADDING.evidence(100 * tree.adding, metric=tree.metric),
+            *((STEPS.evidence(tree.steps),) if tree.steps is not None else ()),
+            *case.stall_evidence(*reasons),
+        ),
         place=case.place(lambda instruction: tree.samples.get(instruction.pc, 0.0)),
     )
-
-
-def _evidence(case: Case, tree: _Tree) -> Iterator[Evidence]:
-    yield Evidence(tree.metric, 100 * tree.adding, "%", threshold=ADDING.value, role=ADDING.name)
-    if tree.steps is not None:
-        yield Evidence("", tree.steps, "barrier", threshold=STEPS.value, role=STEPS.name)
-    for reason in ("barrier", *SHARED_STALLS):
-        if case.stall(reason) > 0:
-            yield from case.stall_evidence(reason, None)
 
 
 def _tree_without_waits(case: Case) -> Iterator[Finding]:
@@ -93,31 +84,29 @@ def _tree_without_waits(case: Case) -> Iterator[Finding]:
     warps, blocks = case.warps_per_block, case.blocks
     if case.busiest_need is not None or not warps or not blocks:
         return
-    for names in _ACCESSES:
-        loads, stores = (_count(case, name) for name in names[:2]) if case.can_have(names) else (None, None)
-        if loads is None or stores is None or not _accesses_as_a_tree(loads / blocks, stores / blocks, warps):
+    for name in _ACCESSES:
+        loads, stores = (_count(case, name.format(kind)) / blocks for kind in ("ld", "st"))
+        if not _accesses_as_a_tree(loads, stores, warps):
             continue
+        steps = round(math.log2(case.threads_per_block or 1))
         yield finding(
             case,
             Cases(headline=("by-accesses",), why=("main", "no-waits")),
             amounts=(
-                Amount("warps", warps, "warp"),
-                Amount("stores", stores / blocks),
-                Amount("steps", round(math.log2(case.threads_per_block or 1)), "step"),
+                *amounts_of("warp", warps=warps),
+                *amounts_of("", stores=stores),
+                *amounts_of("step", steps=steps),
             ),
             confidence="inferred",
-            evidence=(
-                Evidence("", stores / blocks, "inst", threshold=None, role="stores-per-block"),
-                Evidence("", loads / blocks, "inst", threshold=None, role="loads-per-block"),
-            ),
+            evidence=(*context("stores-per-block", stores, "inst"), *context("loads-per-block", loads, "inst")),
         )
         return
 
 
-def _count(case: Case, name: str) -> float | None:
-    """Return a sum, where only its rate was collected as the rate times the duration."""
-    total, rate, duration = case.number(name), case.number(f"{name}{_PER_SECOND}"), case.kernel.duration_s
-    return total if total is not None or rate is None or duration is None else rate * duration
+def _count(case: Case, name: str) -> float:
+    """Return a sum, where only its rate was collected as the rate times the duration; 0 if neither was."""
+    rate = case.number(f"{name}.per_second") or 0.0
+    return case.number(name) or rate * (case.kernel.duration_s or 0.0)
 
 
 def _accesses_as_a_tree(loads: float, stores: float, warps: int) -> bool:
@@ -216,28 +205,25 @@ def _values(operands: Sequence[str], opcode: str) -> Iterator[str]:
 
 def _tree_in_code(case: Case) -> _Tree | None:
     """Return the tree that the code shows, if few of the threads at its barriers have anything to add."""
-    code = case.code
     steps = steps_of(case.sass)
     if not steps:
         return None
-    waited = [code[step.barrier] for step in steps]
     adding, metric = _adding(case, steps), _THREADS
     if adding is None:
         adding, metric = _adding_by_opcodes(case), THREAD_OPCODES
-    own = list(dict.fromkeys(instruction.pc for instruction in waited))
-    all_barriers = [instruction for instruction in code if opcode_of(instruction.sass).startswith("BAR")]
-    counted = {instruction.pc: instruction.counts.get(EXECUTED, 0.0) for instruction in all_barriers}
-    executed = sum(counted[pc] for pc in own)
+    barriers = [instruction for instruction in case.code if opcode_of(instruction.sass).startswith("BAR")]
+    counted = {instruction.pc: instruction.counts.get(EXECUTED, 0.0) for instruction in barriers}
+    own = {case.code[step.barrier].pc for step in steps}
+    executed, total = sum(counted[pc] for pc in own), sum(counted.values())
     passed = executed / case.warps if executed and case.warps else None
     if adding is None or 100 * adding > ADDING.value or (passed is not None and passed < STEPS.value):
         return None
-    total = sum(counted.values())
     return _Tree(
         metric=metric,
         adding=adding,
         steps=passed,
-        barriers=executed / total if total else len(own) / len(all_barriers),
-        accesses=1.0 if len(own) == len(all_barriers) else 0.0,
+        barriers=executed / total if total else len(own) / len(barriers),
+        accesses=1.0 if len(own) == len(barriers) else 0.0,
         confidence="inferred",
         samples={pc: counted[pc] or 1.0 for pc in own},
     )
@@ -248,7 +234,7 @@ def _adding(case: Case, steps: Sequence[TreeStep]) -> float | None:
 
     A thread that loads two values takes part, whether it stores what became of them or, by chance, not.
     """
-    threads = case.recorded.launch.metrics.instances(_THREADS)
+    threads = case.metrics.instances(_THREADS)
     if not threads:
         return None
     count = [threads.get(instruction.pc, 0.0) for instruction in case.code]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from gpuprof.diagnose import (
     access,
-    across,
     blocks,
     build,
     coalescing,
     compute,
+    configuration_rules,
     effects,
-    exposed,
     fp64,
     fusing,
     gaps,
@@ -19,14 +18,16 @@ from gpuprof.diagnose import (
     launch,
     limits,
     matrix,
+    overlap_rules,
     reduction,
 )
 from gpuprof.diagnose.rule import Rule
 from gpuprof.model.session import Finding
 
 _MODULES = (
-    effects, build, limits, coalescing, access, fp64, compute, fusing, matrix, blocks, launch, across,
-    idle_lanes, latency, reduction, gaps, exposed,
+    effects, build, limits, coalescing, access, fp64, compute, fusing, matrix, blocks, launch,
+    configuration_rules,
+    idle_lanes, latency, reduction, gaps, overlap_rules,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for module in _MODULES for rule in module.RULES)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.case import MEMORY_STALLS, SHARED_STALLS, Case
 from gpuprof.diagnose.needs import Saving
-from gpuprof.model.field_types import Confidence, Severity
-from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.field_types import Confidence, GainKind, Severity
+from gpuprof.model.findings import MAIN, Amount, CaseName, Cases, Label
 from gpuprof.model.session import Evidence, Finding, Location
 
 HIGH, MEDIUM, LOW = 0.2, 0.1, 0.03
@@ -27,12 +27,37 @@ class Threshold(Struct, frozen=True):
     unit: str
     reason: str = ""
 
+    def is_reached(self, share: float | None) -> bool:
+        """Return whether a share, as a fraction of 1, is known and reaches so many percent."""
+        return share is not None and 100 * share >= self.value
+
+    def evidence(self, value: float, role: str = "", *of: str, metric: str = "") -> Evidence:
+        """Return a value in the unit of this threshold and compared with it; by default the threshold is its role."""
+        return Evidence(metric, float(value), self.unit, self.value, role=role or self.name, of=of)
+
 
 def percent(name: str, value: float, reason: str = "") -> Threshold:
     """Return a threshold of a share."""
-    return Threshold(name, value, "%", reason=reason)
+    return Threshold(name, value, "%", reason)
 
 
+def context(role: str, value: float | None, unit: str, *of: str, metric: str = "") -> tuple[Evidence, ...]:
+    """Return a value that is compared with nothing as evidence; nothing if it is not known."""
+    return (Evidence(metric, float(value), unit, None, role=role, of=of),) if value is not None else ()
+
+
+def amounts_of(unit: str = "fraction", /, **values: float | None) -> tuple[Amount, ...]:
+    """Return numbers of one unit by their names in the wording; what is not known is left out."""
+    return tuple(Amount(name, value, unit) for name, value in values.items() if value is not None)
+
+
+def labels_of(**texts: tuple[str, ...]) -> tuple[Label, ...]:
+    """Return names by what the wording calls them; empty ones are left out."""
+    return tuple(Label(name, those) for name, those in texts.items() if those)
+
+
+Findings = Iterator[Finding]
+"""What a rule finds in a kernel."""
 Kind = Literal["defect", "limit", "symptom"]
 
 
@@ -82,9 +107,9 @@ class Rule:
     """
 
     id: str
-    kind: Kind = field(kw_only=True)
+    kind: Kind = field(default="defect", kw_only=True)
     thresholds: tuple[Threshold, ...] = ()
-    check: Callable[[Case], Iterator[Finding]] = field(kw_only=True)
+    check: Callable[[Case], Findings] = field(kw_only=True)
     metrics: tuple[str, ...] = ()
     causes: tuple[Cause, ...] = ()
     by_times: bool = False
@@ -101,9 +126,9 @@ def finding(
     cases: Cases = Cases(),  # noqa: B008
     *,
     confidence: Confidence,
-    evidence: tuple[Evidence, ...],
-    amounts: tuple[Amount, ...] = (),
-    labels: tuple[Label, ...] = (),
+    evidence: Iterable[Evidence],
+    amounts: Iterable[Amount] = (),
+    labels: Iterable[Label] = (),
     subject: str | None = None,
     place: Location | None = None,
     saving: Saving | None = None,
@@ -124,6 +149,9 @@ def finding(
     grade = severity or _grade(gain if gain is not None else of_run, confidence)
     if of_run is None and gain is not None and case.run_share is not None:
         of_run = gain * case.run_share
+    kind: GainKind | None = None
+    if gain is not None or of_run is not None:
+        kind = "conditional" if saving is not None and saving.assumes else "bound"
     return Finding(
         rule="",
         severity=grade,
@@ -131,21 +159,26 @@ def finding(
         subject=subject,
         cases=cases,
         amounts=tuple(Amount(amount.name, float(amount.value), amount.unit) for amount in amounts),
-        labels=labels,
-        evidence=evidence,
+        labels=tuple(labels),
+        evidence=tuple(evidence),
         place=place,
         gain_kernel=gain,
         gain_total=of_run,
-        gain_kind=saving.kind if saving is not None else "bound" if of_run is not None else None,
+        gain_kind=kind,
         assumes=saving.assumes if saving is not None else (),
         remains=saving.remains if saving is not None else (),
         everywhere=everywhere,
     )
 
 
+def cases_of(change: CaseName, headline: tuple[CaseName, ...] = MAIN, why: tuple[CaseName, ...] = MAIN) -> Cases:
+    """Return these cases, with the same one for what to change and how."""
+    return Cases(headline=headline, why=why, action=(change,), advice=(change,))
+
+
 def cases_named(name: str) -> Cases:
     """Return the case of this name in each section."""
-    return Cases(headline=(name,), why=(name,), action=(name,), advice=(name,))
+    return cases_of(name, (name,), (name,))
 
 
 def as_guess(found: Finding) -> Finding:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.recommendations import recommendations
 from gpuprof.diagnose.verdict import run_verdict
+from gpuprof.model.merged import launches_of, merged
 from gpuprof.model.run_totals import busy_share, narrowed
 from gpuprof.model.session import KernelProfile, Session
 
@@ -21,3 +22,9 @@ def summarised(session: Session) -> Session:
 def chosen(session: Session, kernels: Iterable[KernelProfile]) -> Session:
     """Return the session with these of its kernels, judged by them."""
     return summarised(narrowed(session, kernels))
+
+
+def grouped(session: Session) -> Session:
+    """Return the session with equal launches as one kernel each, judged by them; as it is if no two are equal."""
+    groups = merged(session, launches_of(session.kernels))
+    return summarised(groups) if groups is not None else session

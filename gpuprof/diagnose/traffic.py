@@ -17,9 +17,11 @@ SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustai
 SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 SHARED_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
-SHARED_CONFLICTS_BY_KIND = tuple(
-    f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st")
-)
+SHARED_CONFLICTS_BY_KIND = {
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "load-conflict-wavefronts",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "store-conflict-wavefronts",
+}
+"""Counters of conflicts, and the roles of their evidence."""
 GLOBAL_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
 SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
 CONFLICT_SHARE = "conflict-share"
@@ -56,17 +58,13 @@ class CountedSectors(NamedTuple):
 def counted_sectors(case: Case) -> CountedSectors | None:
     """What NVIDIA's instrumentation counts: sectors beyond those that the same bytes would need if contiguous."""
     total, excess, ideal = case.number(ALL_SECTORS), case.number(EXCESS_SECTORS), case.number(IDEAL_SECTORS)
+    every = case.metric(ALL_SECTORS, "sectors", "sector")
     if total is not None and excess is not None:
-        evidence = (*case.metric(EXCESS_SECTORS, "excess-sectors", "sector"), *_all_sectors(case))
-        return CountedSectors(excess, total, evidence)
+        return CountedSectors(excess, total, (*case.metric(EXCESS_SECTORS, "excess-sectors", "sector"), *every))
     if total is not None and ideal is not None:
-        evidence = (*_all_sectors(case), *case.metric(IDEAL_SECTORS, "needed-sectors", "sector"))
-        return CountedSectors(total - ideal, total, evidence)
+        needed = case.metric(IDEAL_SECTORS, "needed-sectors", "sector")
+        return CountedSectors(total - ideal, total, (*every, *needed))
     return None
-
-
-def _all_sectors(case: Case) -> tuple[Evidence, ...]:
-    return case.metric(ALL_SECTORS, "sectors", "sector")
 
 
 def request_sectors(case: Case, what: str) -> float | None:
@@ -77,8 +75,7 @@ def request_sectors(case: Case, what: str) -> float | None:
 
 def counted_request_sectors(case: Case, what: str) -> float | None:
     """Return them where sectors and requests were counted."""
-    sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(GLOBAL_REQUESTS.format(what))
-    return sectors / requests if sectors and requests else None
+    return case.ratio(GLOBAL_SECTORS.format(what), GLOBAL_REQUESTS.format(what)) or None
 
 
 def counts_case(total: float) -> CaseName:
@@ -119,11 +116,9 @@ def excess_reaches(case: Case, level: str) -> bool:
 
 def local_bytes_past_l1(case: Case) -> float | None:
     """Return the bytes of local memory that L1 passes on at most: loads that miss it, and stores."""
-    loads, stores = map(case.number, LOCAL_SECTORS)
-    if loads is None or stores is None:
-        return None
-    missed = case.number(_LOCAL_MISSES)
-    return SECTOR_BYTES * ((missed if missed is not None else loads) + stores)
+    loads, stores = LOCAL_SECTORS
+    passed = case.total((case.first_of((_LOCAL_MISSES, loads)), stores), of_all=True)
+    return SECTOR_BYTES * passed if passed is not None and case.number(loads) is not None else None
 
 
 def local_reaches(case: Case, level: str) -> bool:
@@ -179,9 +174,9 @@ def memory_busy(case: Case) -> float | None:
 
 def l1_speed(case: Case) -> float | None:
     """Return the need of L1, None where only the load/store unit's part or a lower bound of it is known."""
-    is_bound = case.is_at_least("l1") and "memory" not in case.utilisation
-    whole = any(unit.unit == "l1" for unit in case.kernel.throughput) and not is_bound
-    whole = whole or case.number(WAVEFRONTS) is not None
+    l1 = next((unit for unit in case.kernel.throughput if unit.unit == "l1"), None)
+    is_bound = l1 is not None and l1.bound == "at-least" and "memory" not in case.utilisation
+    whole = (l1 is not None and not is_bound) or case.number(WAVEFRONTS) is not None
     return case.needs.get("l1") if whole else None
 
 
@@ -198,7 +193,7 @@ def copies_ahead_case(case: Case) -> str:
 
 
 def _is_of(case: Case, first: float) -> bool:
-    capability = case.recorded.hardware.arch.compute_capability
+    capability = case.arch.compute_capability
     return not capability or float(capability) >= first
 
 
@@ -228,7 +223,7 @@ def cycles_of_passes(case: Case, passes: float) -> float | None:
 
 def _sms(case: Case) -> float | None:
     """Return the number of SMs; of an unknown GPU, by a count of all of them and its share of what they could do."""
-    known = case.recorded.hardware.sm_count()
+    known = case.hardware.sm_count()
     if known is not None:
         return known
     passes, percent, cycles = case.number(SHARED_PASSES), case.number(SHARED_BUSY), case.number(*_ELAPSED)
@@ -250,13 +245,13 @@ def wavefronts_per_request(case: Case) -> float | None:
 
     The pipe's peak is a pass a cycle.
     """
-    wavefronts, requests, rate = case.number(WAVEFRONTS), case.number(REQUESTS), request_rate(case)
-    return wavefronts / requests / rate if wavefronts is not None and requests and rate is not None else None
+    passes, rate = case.ratio(WAVEFRONTS, REQUESTS), request_rate(case)
+    return passes / rate if passes is not None and rate is not None else None
 
 
 def request_rate(case: Case) -> float | None:
     """Return how many requests an SM can take per cycle: one with 32 load/store units, half with 16."""
-    lanes = case.recorded.hardware.arch.operations.get("load-store")
+    lanes = case.arch.operations.get("load-store")
     return lanes.value / WARP_THREADS if lanes is not None else None
 
 
@@ -269,10 +264,10 @@ def least_passes(case: Case) -> float | None:
     copies from Hopper on reach L1 beside those pipes; they need shared memory.
     """
     l1, issued = l1_speed(case), case.number(_ISSUED)
-    if issued is None:
-        pipe = next((pipe for pipe in case.kernel.pipes if pipe.name == "lsu"), None)
-        of_pipe = case.needs.get("lsu") if pipe is not None else None
+    if issued is not None:
+        part: float | None = issued / 100
+    else:
+        of_pipe = case.needs.get("lsu") if "lsu" in case.pipes else None
         can_copy = case.kernel.shared_memory_per_block != 0 and has_bulk_copies(case)
         part = of_pipe if of_pipe is not None or can_copy else case.utilisation.get("sm")
-        issued = 100 * part if part is not None else None
-    return l1 / (issued / 100) if l1 and issued else None
+    return l1 / part if l1 and part else None

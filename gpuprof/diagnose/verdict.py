@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuprof.diagnose.case import summed
 from gpuprof.diagnose.effects import STORES_NOTHING
 from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of, has_failed
 from gpuprof.diagnose.needs import MEMORY, SM
-from gpuprof.diagnose.order import about, is_counted
+from gpuprof.diagnose.ranking import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import set_up_kernels
-from gpuprof.diagnose.untimed import most_telling
+from gpuprof.diagnose.without_durations import most_telling
 from gpuprof.model.field_types import Bound, RunState
 from gpuprof.model.headline import main_point, nearest_limit, units_not_collected
 from gpuprof.model.kernel_kinds import COMMUNICATION
@@ -59,8 +60,8 @@ def run_verdict(session: Session) -> RunVerdict:
     kernel = _longest(working or session.kernels)
     if kernel is None:
         return RunVerdict(kernel=None, state="open", ceiling=None, fraction=None)
-    state = _state(kernel) if not session.only_times else _timed_state(kernel)
-    if state.case == "busiest" and _is_one_of_many(kernel, session.kernels):
+    state = _state(kernel, only_times=session.only_times)
+    if state.case == "busiest" and sum(other.label == kernel.label for other in session.kernels) > 1:
         state = state._replace(case="busiest-launch")
     if kernel.kind == COMMUNICATION and state.name == "open":
         state = state._replace(case="exchange")
@@ -100,23 +101,19 @@ def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
     """Return the longest launch of the label that takes most time; without durations the one of which most is known."""
     if all(kernel.time_total_s is None for kernel in kernels):
         return most_telling(kernels)
-    times: dict[str, float] = {}
-    for kernel in kernels:
-        times[kernel.label] = times.get(kernel.label, 0.0) + (kernel.time_total_s or 0.0)
+    times = summed((kernel.label, kernel.time_total_s or 0.0) for kernel in kernels)
     label = max(times, key=lambda name: times[name])
     return max((kernel for kernel in kernels if kernel.label == label), key=lambda kernel: kernel.time_total_s or 0.0)
 
 
-def _is_one_of_many(kernel: KernelProfile, kernels: Sequence[KernelProfile]) -> bool:
-    return sum(other.label == kernel.label for other in kernels) > 1
-
-
-def _state(kernel: KernelProfile) -> _State:
+def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
     finding = first_proven(kernel)
+    if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
+        return _State("short", "short")
+    if only_times:
+        return _timed_state(finding)
     if finding is None:
         return _open_state(kernel, None)
-    if finding.rule == "short-kernel" and kernel.duration_s is not None:
-        return _State("short", "short")
     if finding.rule == STORES_NOTHING and finding.severity != "info":
         return _State("void", "void", finding=finding)
     if finding.severity == "info":
@@ -124,11 +121,8 @@ def _state(kernel: KernelProfile) -> _State:
     return _unanswered(kernel, finding) or _answered(kernel, finding)
 
 
-def _timed_state(kernel: KernelProfile) -> _State:
+def _timed_state(finding: Finding | None) -> _State:
     """Return the state of a kernel that was only timed: its launch can show that it does not fill the GPU."""
-    finding = first_proven(kernel)
-    if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
-        return _State("short", "short")
     if finding is None or finding.severity == "info":
         return _State("open", "time-only")
     return _State(_state_name(finding), "finding", finding=finding)
@@ -220,8 +214,7 @@ def _busiest(kernel: KernelProfile) -> _Reached | None:
     """Return the busiest unit; without speeds of light, what the traffic or the work is of its ceiling."""
     nearest = nearest_limit(kernel)
     if nearest is not None:
-        bound: Bound | None = "at-least" if nearest.or_more else "at-most" if nearest.or_less else None
-        return _Reached(nearest.unit, nearest.fraction, bound)
+        return _Reached(nearest.unit, nearest.fraction, nearest.bound)
     point = main_point(kernel)
     if point is None:
         return None
@@ -257,9 +250,7 @@ def leading_finding(session: Session) -> Finding | None:
     """
     most = next((finding for finding, _ in run_findings(session)), None)
     busy = busy_share(session)
-    shares: dict[str, float] = {}
-    for kernel in session.kernels:
-        shares[kernel.label] = shares.get(kernel.label, 0.0) + busy * (kernel.time_share or 0.0)
+    shares = summed((kernel.label, busy * (kernel.time_share or 0.0)) for kernel in session.kernels)
     if most is None or (most.gain_total or 0.0) <= max(shares.values(), default=1.0):
         return None
     return most

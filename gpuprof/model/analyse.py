@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.hardware.certificates import release_of
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import LEVELS, PATHS, GpuSpec, without_absent_links
-from gpuprof.model.ceilings import Hardware, Limit
+from gpuprof.model.ceilings import Hardware, Limit, ceiling_of
 from gpuprof.model.counts import launch_counts, spanning
 from gpuprof.model.denominators import audited
 from gpuprof.model.field_types import ORIGINS, CeilingOrigin
@@ -98,17 +98,7 @@ def analyse(
 def spec_session(gpu: GpuSpec, version: str) -> Session:
     """Return a session without kernels: a GPU and the ceilings that its datasheet promises."""
     ceilings = [
-        Ceiling(
-            device=0,
-            id=f"rated/{key}",
-            kind="bandwidth" if key.path == "dram" else "compute",
-            path=None if key.path == "dram" else key.path,
-            level="dram" if key.path == "dram" else None,
-            value=fact.value,
-            clock_hz=fact.clock_hz,
-            origin="rated",
-            source=fact.source,
-        )
+        replace(ceiling_of(0, "rated", key.path, Limit(fact.value, fact.clock_hz, fact.source)), id=f"rated/{key}")
         for key, fact in gpu.rated.items()
     ]
     sms = round(gpu.facts["sm_count"].value)
@@ -303,7 +293,7 @@ def _session_ceilings(launches: Sequence[LaunchProfile], devices: int) -> Iterat
         for origin in ORIGINS:
             first = _first_limits(mine, origin)
             yield from (
-                _ceiling(device, origin, target, first[target]) for target in (*PATHS, *LEVELS) if target in first
+                ceiling_of(device, origin, target, first[target]) for target in (*PATHS, *LEVELS) if target in first
             )
 
 
@@ -315,19 +305,3 @@ def _first_limits(launches: Iterable[LaunchProfile], origin: CeilingOrigin) -> d
         for target, limit in limits.items():
             first.setdefault(target, limit)
     return first
-
-
-def _ceiling(device: int, origin: CeilingOrigin, target: str, limit: Limit) -> Ceiling:
-    limit = limit.of_reads or limit
-    level = next((level for level in LEVELS if level == target), None)
-    return Ceiling(
-        device=device,
-        id=f"{origin}/{target}",
-        kind="compute" if level is None else "bandwidth",
-        path=target if level is None else None,
-        level=level,
-        value=limit.value,
-        clock_hz=limit.clock_hz,
-        origin=origin,
-        source=limit.source,
-    )

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from gpuprof.hardware.certificates import Certificate, trust
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import (
+    LEVELS,
     ArchSpec,
     ComputeKey,
     Fact,
@@ -26,9 +27,11 @@ from gpuprof.hardware.specs import (
     rates_without_spec,
 )
 from gpuprof.hardware.trust import Trust
+from gpuprof.model.field_types import CeilingOrigin
 from gpuprof.model.l2_slices import ATTRIBUTE, L2_PEAK, counted_slices, write_rate, written_share
 from gpuprof.model.quantities import Clocks, first_counted
 from gpuprof.model.recorded import MetricTable
+from gpuprof.model.session import Ceiling
 from gpuprof.model.sm_clocks import LaunchClock, sm_clock
 from gpuprof.units import SECTOR_BYTES
 
@@ -49,6 +52,22 @@ class Limit(NamedTuple):
     clock_hz: float | None
     source: str
     of_reads: Limit | None = None
+
+
+def ceiling_of(device: int, origin: CeilingOrigin, target: str, limit: Limit) -> Ceiling:
+    """Return the ceiling of a compute path or a memory level of a GPU as a session has it: that of reads, if known."""
+    limit = limit.of_reads or limit
+    level = next((level for level in LEVELS if level == target), None)
+    return Ceiling(
+        device=device,
+        id=f"{origin}/{target}",
+        path=target if level is None else None,
+        level=level,
+        value=limit.value,
+        clock_hz=limit.clock_hz,
+        origin=origin,
+        source=limit.source,
+    )
 
 
 class MeasuredLimits(Protocol):

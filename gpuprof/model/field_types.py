@@ -19,7 +19,6 @@ RunState = Literal["at-roof", "limited", "waiting", "unfilled", "short", "set-up
 CeilingOrigin = Literal["rated", "at-clock", "measured"]
 """Of a ceiling, and of what a fraction is a fraction of."""
 ORIGINS: tuple[CeilingOrigin, ...] = get_args(CeilingOrigin)
-CeilingKind = Literal["compute", "bandwidth"]
 Disagreement = Literal["product", "units", "sparse", "clock", "spec"]
 """Why a report implies another peak than the spec has: it is another product, a part of one, the spec's number is one
 with sparsity or of another clock, or the spec is wrong."""

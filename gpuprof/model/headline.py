@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.model.session import (
     Finding,
@@ -16,6 +16,7 @@ from gpuprof.model.session import (
     OperatorFlop,
     RooflinePoint,
     Stall,
+    Throughput,
 )
 from gpuprof.model.stalls import NOT_STALLED
 
@@ -23,15 +24,6 @@ TWO_PASSES = 0.02
 """What one counter can differ by in two passes of ncu; memory as a whole repeats its busiest part but for that."""
 AS_BUSY = 0.95
 """Levels within a twentieth are equally busy, and the memory throughput is that of its busiest part."""
-
-
-class NearestLimit(Struct, frozen=True):
-    """The unit that works closest to its peak, as a fraction of that peak, or as no less or no more than that."""
-
-    unit: str
-    fraction: float
-    or_more: bool = False
-    or_less: bool = False
 
 
 def main_point(
@@ -65,7 +57,7 @@ def limited_by(occupancy: Occupancy) -> str:
     return f"limited by {listed(occupancy.limiters)}" if occupancy.limiters else ""
 
 
-def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
+def nearest_limit(kernel: KernelProfile) -> Throughput | None:
     """Return the busiest of SM, DRAM, L2 and L1 by Nsight Compute's speed of light; None where none was recorded.
 
     Units with another denominator than elapsed cycles are no match for the others and left out where there are others.
@@ -76,28 +68,27 @@ def nearest_limit(kernel: KernelProfile) -> NearestLimit | None:
     """
     all_units = [unit for unit in kernel.throughput if unit.unit != "memory"]
     units = [unit for unit in all_units if unit.is_exact or unit.bound == "at-least"]
-    busiest = max(units, key=lambda unit: unit.fraction, default=None)
-    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
-    memory = known.get("memory")
-    if busiest is None and memory is not None:
-        return NearestLimit("memory", memory)
+    busiest = max(units, key=_fraction, default=None)
+    memory = next((unit for unit in kernel.throughput if unit.unit == "memory" and unit.is_exact), None)
     if busiest is None:
-        at_most = max(all_units, key=lambda unit: unit.fraction, default=None)
-        return NearestLimit(at_most.unit, at_most.fraction, or_less=True) if at_most is not None else None
-    unit, fraction = busiest.unit, busiest.fraction
+        at_most = max(all_units, key=_fraction, default=None)
+        return memory or (replace(at_most, definition=None, bound="at-most") if at_most is not None else None)
     if memory is None or busiest.bound == "at-least":
-        return NearestLimit(unit, fraction, or_more=busiest.bound == "at-least")
-    if memory > fraction + TWO_PASSES or (unit == "sm" and memory >= fraction - TWO_PASSES):
-        unit, fraction = "memory", memory
-    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact or unit.bound == "at-most"}
-    levels = {level: known[level] for level in ("dram", "l2", "l1") if level in known}
-    if unit == "memory" and levels.keys() >= {"dram", "l2"}:
-        busier = max(levels, key=lambda level: levels[level])
-        if AS_BUSY * fraction <= levels[busier]:
-            unit = busier
-        elif "l1" not in levels:
-            unit = "l1"
-    return NearestLimit(unit, fraction)
+        return busiest
+    is_memory = memory.fraction > busiest.fraction + TWO_PASSES
+    if not is_memory and not (busiest.unit == "sm" and memory.fraction >= busiest.fraction - TWO_PASSES):
+        return busiest
+    levels = {unit.unit: unit for unit in all_units if unit.unit != "sm" and (unit.is_exact or unit.bound == "at-most")}
+    if not levels.keys() >= {"dram", "l2"}:
+        return memory
+    busier = max(levels.values(), key=_fraction)
+    if AS_BUSY * memory.fraction <= busier.fraction:
+        return replace(memory, unit=busier.unit)
+    return memory if "l1" in levels else replace(memory, unit="l1")
+
+
+def _fraction(unit: Throughput) -> float:
+    return unit.fraction
 
 
 def units_not_collected(kernel: KernelProfile) -> tuple[str, ...]:

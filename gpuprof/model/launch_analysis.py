@@ -23,9 +23,9 @@ from gpuprof.model.ceilings import (
     rated_compute,
 )
 from gpuprof.model.counts import launch_counts
-from gpuprof.model.field_types import THROUGHPUT_UNITS, CeilingOrigin
+from gpuprof.model.field_types import THROUGHPUT_UNITS, CeilingOrigin, ThroughputUnit
 from gpuprof.model.groups import Resources
-from gpuprof.model.l2_busy import with_l2_bounded
+from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.occupancy import (
     blocks_at_once,
     launch_resources,
@@ -46,7 +46,7 @@ from gpuprof.model.quantities import (
     no_value,
     tensor_split,
 )
-from gpuprof.model.recorded import Launch, Missing, printed_rounding
+from gpuprof.model.recorded import Launch, Missing, integer, printed_rounding
 from gpuprof.model.roofline import Roof, is_possible, roofline_point
 from gpuprof.model.session import (
     KernelProfile,
@@ -104,25 +104,24 @@ def profile_launch(
 
 def launch_duration(launch: Launch, hardware: Hardware) -> float | None:
     """Return a launch's duration in seconds, None where it was not recorded or is zero."""
-    chain = hardware.arch.counters.get("duration")
-    duration = first_counted(chain, "duration", launch.metrics, NO_CLOCKS) if chain else None
-    return duration.value if duration is not None and duration.value > 0 else None
+    return _positive(launch, hardware, "duration")
 
 
 def launch_clock(launch: Launch, hardware: Hardware) -> float | None:
     """Return the average SM clock of a launch in Hz, None where its report does not tell."""
-    clocks = []
-    for what in ("sm-clock", "gpc-clock"):
-        chain = hardware.arch.counters.get(what)
-        clock = first_counted(chain, what, launch.metrics, NO_CLOCKS) if chain else None
-        clocks.append(clock.value if clock is not None and clock.value > 0 else None)
-    sm_hz, gpc_hz = clocks
+    sm_hz, gpc_hz = (_positive(launch, hardware, what) for what in ("sm-clock", "gpc-clock"))
     return hardware.sm_clock(sm_hz, gpc_hz, launch_duration(launch, hardware)).hz
+
+
+def _positive(launch: Launch, hardware: Hardware, what: str) -> float | None:
+    chain = hardware.arch.counters.get(what)
+    counted = first_counted(chain, what, launch.metrics, NO_CLOCKS) if chain else None
+    return counted.value if counted is not None and counted.value > 0 else None
 
 
 def resources_of(launch: Launch, hardware: Hardware) -> Resources:
     """Return what a launch takes of an SM beside its threads, as its profile has it."""
-    registers = _whole(launch.metrics.number("launch__registers_per_thread"))
+    registers = integer(launch.metrics, "launch__registers_per_thread")
     return Resources(registers, shared_of_block(launch.metrics, hardware.arch))
 
 
@@ -204,8 +203,8 @@ class _LaunchAnalysis(Struct):
             counts=launch_counts(launch.metrics, self.hardware.arch, self.hardware.absent),
             sm_clock_source=self.sm_clock_source,
             sm_cycles_per_s=self.clocks.sm_cycles_per_s,
-            grid_size=self._size("grid") if launch.grid is None else None,
-            block_size=self._size("block") if launch.block is None else None,
+            grid_size=integer(launch.metrics, "launch__grid_size") if launch.grid is None else None,
+            block_size=integer(launch.metrics, "launch__block_size") if launch.block is None else None,
         )
         return LaunchProfile(profile, self.at_clock, self.rated, measured=self.measured)
 
@@ -504,11 +503,6 @@ class _LaunchAnalysis(Struct):
         rounding = printed_rounding(recorded, self.launch.metrics.digits(_WAVES))
         return exact if abs(exact - recorded) <= rounding * recorded else recorded
 
-    def _size(self, which: str) -> int | None:
-        """Return the blocks of the grid, or the threads of a block."""
-        size = self.launch.metrics.number(f"launch__{which}_size")
-        return round(size) if size is not None else None
-
     def _waves_of_blocks(self) -> float | None:
         metrics = self.launch.metrics
         blocks = math.prod(self.launch.grid) if self.launch.grid is not None else metrics.number("launch__grid_size")
@@ -557,6 +551,32 @@ class _LaunchAnalysis(Struct):
         return Occupancy(reached.fraction, achieved, reached.limiters) if reached else Occupancy(None, achieved, ())
 
 
+def with_l2_bounded(throughput: tuple[Throughput, ...]) -> tuple[Throughput, ...]:
+    """Return the units with L2 no busier than memory as a whole, and as busy as that if no other level is.
+
+    Only an L2 of which an upper bound is known changes: that whose own figure also counts the fabric between the halves
+    of a divided cache. `lts__throughput` is the largest of the parts of L2 that `gpu__compute_memory_throughput` counts
+    too, and of `lts__ltcfabric2ltc_cycles_active`, which that leaves out. So L2 is no busier than either figure.
+    """
+    units = {unit.unit: unit for unit in throughput}
+    l2, memory = units.get("l2"), units.get("memory")
+    if l2 is None or memory is None or l2.bound != "at-most":
+        return throughput
+    if _is_alone(units, memory) and memory.fraction <= l2.fraction + TWO_PASSES:
+        bounded = Throughput("l2", memory.fraction)
+    else:
+        bounded = Throughput("l2", min(l2.fraction, memory.fraction), bound="at-most")
+    return tuple(bounded if unit is l2 else unit for unit in throughput)
+
+
+def _is_alone(units: Mapping[ThroughputUnit, Throughput], memory: Throughput) -> bool:
+    """Return whether neither DRAM nor L1 is as busy as memory as a whole, as far as both are known."""
+    dram, l1 = units.get("dram"), units.get("l1")
+    if dram is None or l1 is None or not dram.is_exact or not l1.is_exact:
+        return False
+    return max(dram.fraction, l1.fraction) + TWO_PASSES < memory.fraction
+
+
 def _counts_events(metric: str) -> bool:
     """Tell whether a metric is a sum of events over the kernel: not a rate, and not a share of a peak."""
     return metric.endswith(".sum") or metric in _HISTOGRAMS
@@ -565,10 +585,6 @@ def _counts_events(metric: str) -> bool:
 @lru_cache(maxsize=64)
 def _paths_with_counters(quantities: tuple[str, ...]) -> frozenset[str]:
     return frozenset(what.removeprefix("work.") for what in quantities if what.startswith("work.tensor."))
-
-
-def _whole(value: float | None) -> int | None:
-    return round(value) if value is not None else None
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
-from gpuprof.model.ceilings import rated_bandwidth, rated_compute
+from gpuprof.model.ceilings import ceiling_of, rated_bandwidth, rated_compute
 from gpuprof.model.groups import middle
 from gpuprof.model.intervals import length, merged
 from gpuprof.model.labels import short_name
@@ -183,22 +183,8 @@ def by_path(flop: Iterable[ProductFlop]) -> tuple[PathFlop, ...]:
 
 def rated_ceilings(device: int, gpu: GpuSpec | None) -> tuple[Ceiling, ...]:
     """Return what the datasheet of a GPU promises of each path of work."""
-    limits = [(path, rated_compute(path, None, gpu)) for path in PATHS]
-    return tuple(
-        Ceiling(
-            device=device,
-            id=f"rated/{path}",
-            kind="compute",
-            path=path,
-            level=None,
-            value=limit.value,
-            clock_hz=limit.clock_hz,
-            origin="rated",
-            source=limit.source,
-        )
-        for path, limit in limits
-        if limit is not None
-    )
+    limits = ((path, rated_compute(path, None, gpu)) for path in PATHS)
+    return tuple(ceiling_of(device, "rated", path, limit) for path, limit in limits if limit is not None)
 
 
 def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceiling]) -> tuple[Utilisation, ...]:
@@ -210,7 +196,6 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
         Utilisation(
             path=row.path,
             fraction=row.flop / time_s / ceiling.value,
-            ceiling_id=ceiling.id,
             ceiling_path=target,
             ceiling_flop_per_s=ceiling.value,
             clock_hz=ceiling.clock_hz,

@@ -110,6 +110,16 @@ def plausible(value: float | str) -> float | None:
     return value
 
 
+def whole(value: float | None) -> int | None:
+    """Return a number that counts something."""
+    return round(value) if value is not None else None
+
+
+def integer(metrics: MetricTable, name: str) -> int | None:
+    """Return a metric as a whole number."""
+    return whole(metrics.number(name))
+
+
 class DictMetrics:
     """A metric table held in memory."""
 
@@ -154,18 +164,6 @@ class DictMetrics:
         return self._instances.get(name)
 
 
-class RuleResult(Struct, frozen=True):
-    """One message of NVIDIA's own rules, as the report carries it."""
-
-    rule: str
-    section: str
-    kind: str
-    title: str
-    message: str
-    speedup_percent: float | None = None
-    speedup_scope: str | None = None
-
-
 class ProfiledInstruction(Struct, frozen=True):
     """One SASS instruction: its address, text, source position and recorded counts (samples, executions).
 
@@ -198,75 +196,38 @@ class EmbeddedProgram(NamedTuple):
     cubin: bytes
 
 
-class LaunchDetails(Protocol):
-    """What a report holds about a launch beyond its metrics; read on demand, because it can be large."""
+class LaunchDetails(Struct, frozen=True):
+    """What a source holds about a launch beyond its metrics, read on demand, because it can be large.
 
-    def rule_results(self) -> tuple[RuleResult, ...]:
-        """Return NVIDIA's own findings."""
-        ...
+    These are the details of a text export or of a trace: nothing. A report has its own.
+    """
 
     def source_files(self) -> Mapping[str, str]:
         """Return embedded source text by file name; empty text where only the name was recorded."""
-        ...
-
-    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
-        """Return the SASS in address order, with source positions and the named counts (None: all) of each one."""
-        ...
-
-    def listing(self, counts: tuple[str, ...]) -> CodeListing:
-        """Return every instruction of the kernel, counted or not, with the named counts."""
-        ...
-
-    def machine_code(self) -> bytes:
-        """Return the kernel's machine code, 16 bytes an instruction, executed or not; empty where none is embedded."""
-        ...
-
-    def code_start(self) -> int | None:
-        """Return the address of the kernel's first instruction; None where it is not known."""
-        ...
-
-    def program(self) -> EmbeddedProgram | None:
-        """Return the cubin that the kernel is in; None where none is embedded."""
-        ...
-
-    def code_gaps(self) -> tuple[Missing, ...]:
-        """Return what is missing of the kernel's code, with reasons: SASS_TEXT, SOURCE_LINES."""
-        ...
-
-
-class NoDetails(Struct, frozen=True):
-    """What a source has that records no details, such as a text export or a trace."""
-
-    def rule_results(self) -> tuple[RuleResult, ...]:
-        """Return nothing: the messages of a text export are not read."""
-        return ()
-
-    def source_files(self) -> Mapping[str, str]:
-        """Return nothing: a text export has no source."""
         return {}
 
     def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:  # noqa: ARG002
-        """Return nothing: a text export has no SASS."""
+        """Return the SASS in address order, with source positions and the named counts (None: all) of each one."""
         return ()
 
     def listing(self, counts: tuple[str, ...]) -> CodeListing:  # noqa: ARG002
-        """Return nothing: a text export has no SASS."""
+        """Return every instruction of the kernel, counted or not, with the named counts."""
         return CodeListing()
 
     def machine_code(self) -> bytes:
-        """Return nothing: a text export has no program."""
+        """Return the kernel's machine code, 16 bytes an instruction, executed or not; empty where none is embedded."""
         return b""
 
     def code_start(self) -> int | None:
-        """Return nothing: a text export has no addresses."""
+        """Return the address of the kernel's first instruction; None where it is not known."""
         return None
 
     def program(self) -> EmbeddedProgram | None:
-        """Return nothing: a text export has no program."""
+        """Return the cubin that the kernel is in; None where none is embedded."""
         return None
 
     def code_gaps(self) -> tuple[Missing, ...]:
-        """Return nothing: a text export has no code."""
+        """Return what is missing of the kernel's code, with reasons: SASS_TEXT, SOURCE_LINES."""
         return ()
 
 
@@ -282,14 +243,12 @@ class Launch(Struct, frozen=True):
     device: int
     kind: str = "kernel"
     process: int | None = None
-    process_name: str | None = None
-    context: int | None = None
     stream: int | None = None
     grid: Dim3 | None = None
     block: Dim3 | None = None
     ranges: tuple[str, ...] = ()
     metrics: MetricTable = field(default_factory=lambda: DictMetrics({}))
-    details: LaunchDetails = field(default_factory=NoDetails)
+    details: LaunchDetails = field(default_factory=LaunchDetails)
     mangled: str | None = None
 
 
@@ -334,7 +293,6 @@ class Report(Struct, frozen=True):
     command: str | None = None
     driver: str | None = None
     created_s: int | None = None
-    sections: tuple[str, ...] = ()
     names: frozenset[str] | None = None
     warnings: tuple[str, ...] = ()
     samples: tuple[GpuSamples, ...] = ()

@@ -16,7 +16,6 @@ from gpuprof.model.field_types import (
     ByteAmount,
     ByteCount,
     BytesPerSecond,
-    CeilingKind,
     CeilingOrigin,
     Confidence,
     Disagreement,
@@ -93,7 +92,6 @@ class Ceiling(Struct, frozen=True, kw_only=True):
 
     device: Annotated[Whole, about("the device that it is of")]
     id: Annotated[str, about("origin/path or origin/level")]
-    kind: Annotated[CeilingKind, about("what it limits")]
     path: Annotated[Word | None, about("compute path, of a compute ceiling")]
     level: Annotated[Level | None, about("memory level, of a bandwidth ceiling")]
     value: Annotated[Drawn, about("FLOP/s or bytes/s, by kind")]
@@ -428,7 +426,6 @@ class Utilisation(Struct, frozen=True, kw_only=True):
 
     path: Annotated[Word, about("compute path of the operators")]
     fraction: Annotated[Fraction, about("of the ceiling")]
-    ceiling_id: Annotated[str, about("id of the ceiling")]
     ceiling_path: Annotated[str, about("its compute path")]
     ceiling_flop_per_s: Annotated[FlopPerSecond, about("its value, of all GPUs that take part")]
     clock_hz: Annotated[Hertz | None, about("clock that the ceiling holds at")]
@@ -817,6 +814,10 @@ class Session(Struct, frozen=True, kw_only=True):
         tuple[Denominator, ...], about("facts of the specs that could be checked against the reports", most=1_000)
     ] = ()
     excluded: Annotated[Exclusion | None, about("kernels that were left out on request; null: none")] = None
+
+    def numbered(self, number: int | None) -> KernelProfile | None:
+        """Return the kernel of that number; None if there is none."""
+        return next((kernel for kernel in self.kernels if kernel.id == number), None)
 
     @property
     def only_times(self) -> bool:

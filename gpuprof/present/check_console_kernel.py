@@ -140,7 +140,7 @@ def _taken(block: Block, sheet: Sheet, *, cut: bool) -> Iterator[Text]:
     """Yield what the variants take: those that take the same in one line."""
     texts: dict[str, list[str]] = {}
     for variant in block.variants:
-        text = f"{takes_text(variant.kernel.resources)}; {occupancy_text(variant.kernel, step=not cut)}"
+        text = f"{takes_text(variant.kernel.resources)}; occupancy {occupancy_text(variant.kernel, step=not cut)}"
         texts.setdefault(text, []).append(variant.name)
     shown = list(texts.items())[:_MOST_VARIANTS]
     for text, names in shown:
@@ -190,7 +190,7 @@ def _facts(variant: BlockVariant, sheet: Sheet) -> Iterator[Text]:
 
 
 def _occupancy(kernel: ReviewedKernel) -> Iterator[str]:
-    yield occupancy_text(kernel).removeprefix("occupancy ")
+    yield occupancy_text(kernel)
     if kernel.occupancy is not None:
         yield kernel.occupancy.sentence
         yield from [*dict.fromkeys(step.sentence for step in kernel.occupancy.steps)][1:]

@@ -97,7 +97,7 @@ def _rows(block: Block) -> Iterator[str]:
             shared_size_text(resources),
             spills_text(resources.spills) or ("0" if resources.spills is not None else "–"),
         )
-        occupancy = occupancy_text(variant.kernel).removeprefix("occupancy ")
+        occupancy = occupancy_text(variant.kernel)
         yield f"| {' | '.join((*map(cell, cells), cell(occupancy, _WIDTH)))} |"
     if len(block.variants) > _VARIANTS:
         more = count_text(len(block.variants) - _VARIANTS, "more launch configuration")

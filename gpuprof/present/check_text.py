@@ -130,15 +130,15 @@ def spilled_text(spills: SpillCount) -> str:
 
 
 def occupancy_text(kernel: ReviewedKernel, *, step: bool = True) -> str:
-    """Write occupancy with its limiter and the next step: "occupancy 38 % by registers: at 64 registers …"."""
+    """Write occupancy with its limiter and the next step: "38 % by registers: at 64 registers …"."""
     occupancy = kernel.occupancy
     if occupancy is None:
-        return "occupancy needs --block" if kernel.block is None else f"occupancy {NOT_KNOWN}"
+        return "needs --block" if kernel.block is None else NOT_KNOWN
     if not is_number(occupancy.fraction):
-        return f"occupancy {NOT_KNOWN}"
+        return NOT_KNOWN
     limits = f" by {' and '.join(occupancy.limiters)}" if occupancy.limiters else ""
     most = "at most " if occupancy.needs_dynamic else ""
-    return f"occupancy {most}{format_percent(occupancy.fraction)}{limits}{_next_step(occupancy) if step else ''}"
+    return f"{most}{format_percent(occupancy.fraction)}{limits}{_next_step(occupancy) if step else ''}"
 
 
 def _next_step(occupancy: CodeOccupancy) -> str:

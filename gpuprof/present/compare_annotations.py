@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import Problem, ProblemLevel, problems, sentence
 from gpuprof.present.compare_sarif import unplaced_texts
 from gpuprof.present.session_text import count_text
@@ -26,12 +26,12 @@ _SEVERITIES: dict[ProblemLevel, str] = {"error": "critical", "warning": "major",
 """GitLab's severities: info, minor, major, critical and blocker."""
 
 
-def github_lines(compared: Compared, options: CompareOptions | None = None) -> Iterator[str]:
+def github_lines(compared: Compared, options: CompareOptions = DEFAULTS) -> Iterator[str]:
     """Yield a command per error and warning, the most important first, and one with the verdict and what is left out.
 
     A problem without a line of the repository is shown with the run.
     """
-    listed = [problem for problem in problems(compared, options or CompareOptions()) if not problem.told]
+    listed = [problem for problem in problems(compared, options) if not problem.told]
     left_out = []
     for level in _SHOWN:
         of_level = [problem for problem in listed if problem.level == level]
@@ -64,9 +64,9 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def gitlab_lines(compared: Compared, options: CompareOptions | None = None) -> Iterator[str]:
+def gitlab_lines(compared: Compared, options: CompareOptions = DEFAULTS) -> Iterator[str]:
     """Yield the code quality report: what has a line of the repository; accepted regressions are none."""
-    listed = problems(compared, options or CompareOptions())
+    listed = problems(compared, options)
     shown = [problem for problem in listed if problem.place is not None and not problem.told]
     yield "["
     for index, problem in enumerate(shown):
@@ -85,6 +85,6 @@ def _entry(problem: Problem) -> dict[str, object]:
     }
 
 
-def left_out_texts(compared: Compared, options: CompareOptions | None = None) -> tuple[str, ...]:
+def left_out_texts(compared: Compared, options: CompareOptions = DEFAULTS) -> tuple[str, ...]:
     """Return what a report by line cannot show, in sentences: what lies outside of the repository or has no line."""
-    return tuple(unplaced_texts(problems(compared, options or CompareOptions())))
+    return tuple(unplaced_texts(problems(compared, options)))

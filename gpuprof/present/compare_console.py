@@ -5,30 +5,32 @@ With more asked for, kernels in depth: causes, the interval of the time, counter
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from rich.console import Console
+from rich.text import Text
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import TIMES, ComparedSide, Comparison, KernelChange, RunCondition
-from gpuprof.present.compare_console_gate import gate_lines
+from gpuprof.comparison.contract import TIMES, ComparedSide, Comparison, Gate, GateCheck, KernelChange, RunCondition
 from gpuprof.present.compare_console_kernel import change_lines
 from gpuprof.present.compare_console_table import limited, rows_of, table_lines
 from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.file_names import file_name
 from gpuprof.present.session_text import count_text
 from gpuprof.units import format_si
+from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
 from gpuprof.words.comparison_verdicts import quantity_text
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
 
 _SCREEN, _LEAST_ROWS = 29, 3
 """Lines of a screen without the one with the next command; kernels that it shows at least, if that is possible."""
 _SIDE, _LEAST_FILE = 6, 24
 """Columns of the name of a side, and of a file if there is little room."""
+
+
+_STYLES = {"regression": "red", "unclear": "yellow", "not-compared": "yellow", "accepted": "dim"}
+_NAME, _NAMED, _LIMIT = 40, 2, 40
+"""Columns of a kernel's name; up to how many kernels are named together; columns of a limit."""
 
 
 class _Brief(Struct, frozen=True):
@@ -67,8 +69,6 @@ def print_comparison(
 
 
 def _screen(comparison: Comparison, sheet: Sheet, top: int | None) -> Iterator[Text]:
-    from rich.text import Text
-
     rows = rows_of(comparison.kernels)
     if top is not None:
         rows = rows[:top] if top else list(comparison.kernels)
@@ -113,8 +113,6 @@ def _rows_of(table: Sequence[Text]) -> int:
 
 
 def _whole(comparison: Comparison, sheet: Sheet, top: int | None, *, chosen: bool) -> Iterator[Text]:
-    from rich.text import Text
-
     yield from _above(comparison, sheet, None)
     changed = rows_of(comparison.kernels)
     shown: Sequence[KernelChange] = comparison.kernels if chosen or top == 0 else changed
@@ -142,9 +140,7 @@ def _above(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterat
     yield from _totals(comparison, sheet, brief)
     yield from _conditions(comparison.conditions, sheet, brief)
     if comparison.gate is not None:
-        yield from gate_lines(
-            comparison.gate, comparison.kernels, sheet, brief.checks if brief else None, brief.lines if brief else None
-        )
+        yield from _gate(comparison, comparison.gate, sheet, brief)
 
 
 def _sides(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
@@ -211,3 +207,58 @@ def _conditions(conditions: Sequence[RunCondition], sheet: Sheet, brief: _Brief 
 def _height(lines: Sequence[Text]) -> int:
     """Return how many lines texts take with an empty one behind them; 0 for none."""
     return sum(line.plain.count("\n") + 1 for line in lines) + 1 if lines else 0
+
+
+def _gate(comparison: Comparison, gate: Gate, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
+    """Yield an empty line, the result and, one by one, what it comes from; of the rest how many kernels they are of."""
+    yield Text("")
+    yield sheet.paragraph(gate_text(gate), "bold green" if gate.passed else "bold red")
+    labels: dict[int | None, str] = {kernel.id: kernel.label for kernel in comparison.kernels}
+    telling = _telling(gate)
+    told = [check for check in gate.checks if brief is None or check.word in telling]
+    for check in told[: brief.checks if brief else None]:
+        text = _check_text(check, labels, sheet)
+        yield limited(sheet, text, brief.lines if brief else None, _STYLES[check.word], 2, hang=2)
+    if brief is None:
+        return
+    if len(told) > brief.checks:
+        yield sheet.paragraph(f"… and {count_text(len(told) - brief.checks, 'more check')}: -v shows all", "dim", 2)
+    for word in ("unclear", "not-compared"):
+        doubted = [check for check in gate.checks if check.word == word and word not in telling]
+        if doubted:
+            text = f"{CHECK_WORDS[word]}: {_folded(doubted, labels, sheet)}; -v says why"
+            yield limited(sheet, text, brief.lines, "yellow", 2, hang=2)
+
+
+def _telling(gate: Gate) -> tuple[str, ...]:
+    """Return the results of the checks to list: regressions, or else what failed in their place."""
+    is_regression = any(check.word == "regression" for check in gate.checks)
+    return ("regression", "accepted") if gate.passed or is_regression else ("unclear", "not-compared", "accepted")
+
+
+def _check_text(check: GateCheck, labels: Mapping[int | None, str], sheet: Sheet) -> str:
+    kernel = f"{_kernel_name(check, labels, sheet)}: " if check.kernel is not None else ""
+    reason = f"; {check.accepted}" if check.accepted else ""
+    return f"{CHECK_WORDS.get(check.word, check.word)}: {kernel}{check.sentence}{reason}"
+
+
+def _kernel_name(check: GateCheck, labels: Mapping[int | None, str], sheet: Sheet) -> str:
+    if check.kernel is None:  # a limit for some kernels, of which there are none, or one on the run
+        return "no kernel" if check.pattern is not None else "the run"
+    return sheet.fitted(labels.get(check.kernel, f"#{check.kernel}"), min(_NAME, sheet.width // 3))
+
+
+def _folded(checks: Sequence[GateCheck], labels: Mapping[int | None, str], sheet: Sheet) -> str:
+    """Write which limits are in doubt for what: "time:3% of 4 kernels, total-time:1% of the run"."""
+    limits: dict[str, list[GateCheck]] = {}
+    for check in checks:
+        limits.setdefault(check.limit, []).append(check)
+    return ", ".join(
+        f"{sheet.fitted(limit, _LIMIT)} of {_whose(held, labels, sheet)}" for limit, held in limits.items()
+    )
+
+
+def _whose(checks: Sequence[GateCheck], labels: Mapping[int | None, str], sheet: Sheet) -> str:
+    if len(checks) <= _NAMED:
+        return " and ".join(_kernel_name(check, labels, sheet) for check in checks)
+    return count_text(len(checks), "kernel")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.text import Text
 
 from gpuprof.comparison.contract import (
+    SIDES,
     ComparedKernel,
     Comparison,
     CountChange,
@@ -20,12 +22,15 @@ from gpuprof.present.file_names import file_name
 from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, format_percent, signed_percent, spaced
 from gpuprof.words.comparison_causes import names_its_file
-from gpuprof.words.comparison_kernels import kernel_verdict, line_text
 from gpuprof.words.comparison_values import both_text, change_text, count_name, interval_text, side_texts
-from gpuprof.words.comparison_verdicts import gain_text, match_text, runs_needed_text, samples_text
-
-if TYPE_CHECKING:
-    from rich.text import Text
+from gpuprof.words.comparison_verdicts import (
+    gain_text,
+    kernel_verdict,
+    line_text,
+    match_text,
+    runs_needed_text,
+    samples_text,
+)
 
 _MOST_LINES, _MOST_OPCODES, _MOST_LISTED = 12, 6, 16
 _NAME = 40
@@ -37,37 +42,42 @@ def change_lines(change: KernelChange, comparison: Comparison, sheet: Sheet) -> 
     """Yield everything about a kernel: verdict, why, time, launch, counters, findings, lines."""
     yield sheet.paragraph(f"#{change.id} {change.label}", "bold cyan")
     yield sheet.paragraph(_verdict(change), TIME_STYLES.get(change.time.verdict, ""), indent=3)
-    yield from _causes(change, sheet)
-    if change.match not in ("new", "gone"):
+    yield from _fields("why", _causes(change), sheet)
+    if not change.is_one_sided:
         yield sheet.field("time", list(_time(change.time)))
     yield from _identity(change, comparison, sheet)
     yield from _counts(change, sheet)
-    for number, finding in enumerate(change.findings):
-        yield sheet.field("findings" if number == 0 else "", _finding(finding))
+    yield from _fields("findings", map(_finding, change.findings), sheet)
     yield from _lines(change, sheet)
 
 
 def _verdict(change: KernelChange) -> str:
     """Write what became of the kernel, and what that is of the run."""
-    verdict = change.sentence if change.match in ("new", "gone") else kernel_verdict(change)
+    verdict = change.sentence if change.is_one_sided else kernel_verdict(change)
     if change.effect is None or not math.isfinite(change.effect):
         return verdict
     return f"{verdict}; {signed_percent(change.effect)} of the base's GPU time"
 
 
-def _causes(change: KernelChange, sheet: Sheet) -> Iterator[Text]:
+def _fields(name: str, texts: Iterable[str], sheet: Sheet) -> Iterator[Text]:
+    """Yield a field for each text, the first with the name."""
+    for number, text in enumerate(texts):
+        yield sheet.field(name if number == 0 else "", text)
+
+
+def _causes(change: KernelChange) -> Iterator[str]:
     """Yield the causes, with their certainty unless they are counted."""
-    for number, cause in enumerate(change.causes):
+    for cause in change.causes:
         line = cause.location
         place = f"{file_name(line.file)}:{line.line}" if line is not None and not names_its_file(change) else ""
         doubt = cause.certainty if cause.certainty != "counted" else ""
         known = ", ".join(filter(None, (place, doubt)))
-        yield sheet.field("why" if number == 0 else "", f"{cause.sentence}{f' ({known})' if known else ''}")
+        yield f"{cause.sentence}{f' ({known})' if known else ''}"
 
 
 def _identity(change: KernelChange, comparison: Comparison, sheet: Sheet) -> Iterator[Text]:
     told = match_text(change)
-    if told and change.match not in ("new", "gone"):
+    if told:
         yield sheet.field("matched", told)
     sides = [
         [_launch(kernel, files, change.label) for kernel in kernels]
@@ -76,7 +86,7 @@ def _identity(change: KernelChange, comparison: Comparison, sheet: Sheet) -> Ite
     if sides[0] == sides[1] and len(sides[0]) == 1:
         yield sheet.field("launch", f"{sides[0][0]}, on both sides")
         return
-    for name, texts in zip(("base", "new"), sides, strict=True):
+    for name, texts in zip(SIDES, sides, strict=True):
         for text in texts:
             yield sheet.field(name, text)
 
@@ -123,10 +133,8 @@ def _change(ratio: float | None, interval: str) -> str:
 
 def _counts(change: KernelChange, sheet: Sheet) -> Iterator[Text]:
     """Yield the verdict on work, the counters that are not the same, the opcodes that moved most, and the others."""
-    from rich.text import Text
-
     work = change.work
-    if change.match not in ("new", "gone"):
+    if not change.is_one_sided:
         yield sheet.field("work", f"{work.verdict}: {work.reason}" if work.reason else work.verdict)
     moved = [count for count in work.counts if count.word != "same"]
     opcodes = sorted((count for count in moved if count.name.startswith(_OPCODE)), key=_size, reverse=True)
@@ -159,7 +167,7 @@ def _row(count: CountChange, sheet: Sheet) -> tuple[str, ...]:
         base,
         ARROW,
         new,
-        change_text(count.ratio) if count.ratio is not None else "–",
+        change_text(count.ratio, "–"),
         count.word.replace("-", " "),
         "depends on the data" if count.data_dependent else "",
     )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+
+from rich.text import Text
 
 from gpuprof.comparison.contract import Comparison, KernelChange
 from gpuprof.present.console_parts import Sheet, padded
 from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, signed_percent
-from gpuprof.words.comparison_kernels import beside_figures, quiet_texts
-from gpuprof.words.comparison_values import change_text, side_texts, value_text
-from gpuprof.words.comparison_verdicts import verdicts_text
-
-if TYPE_CHECKING:
-    from rich.text import Text
+from gpuprof.words.comparison_values import change_text
+from gpuprof.words.comparison_verdicts import beside_figures, quiet_texts, time_texts, verdicts_text
 
 _GAP = "  "
 _WANTED_NAME, _MOST_NAME = 30, 60
@@ -49,10 +45,13 @@ def table_lines(
 
     `most_lines` is how many lines each text may take; None: as many as it needs, with 0 a kernel is its figures.
     """
-    from rich.text import Text
-
     if rows:
-        yield from _rows(rows, sheet, most_lines, repeats=_repeats(comparison.kernels))
+        yield from _rows(
+            rows,
+            sheet,
+            most_lines,
+            repeats=len({kernel.label for kernel in comparison.kernels}) < len(comparison.kernels),
+        )
     shown = {kernel.id for kernel in rows}
     hidden = [kernel for kernel in comparison.kernels if kernel.id not in shown]
     others = [kernel for kernel in hidden if not is_quiet(kernel)]
@@ -69,8 +68,6 @@ def table_lines(
 
 def limited(sheet: Sheet, text: str, most: int | None, style: str = "", indent: int = 0, hang: int = 0) -> Text:
     """Return a text that takes no more lines than `most`: what is beyond goes. All but the first hang further in."""
-    from rich.text import Text
-
     lines = sheet.wrapped(text, indent + hang)
     if most is not None and len(lines) > max(most, 1):
         kept = max(most, 1) - 1
@@ -80,8 +77,6 @@ def limited(sheet: Sheet, text: str, most: int | None, style: str = "", indent: 
 
 
 def _rows(rows: Sequence[KernelChange], sheet: Sheet, most_lines: int | None, *, repeats: bool) -> Iterator[Text]:
-    from rich.text import Text
-
     limit = sheet.table_width
     times = _times(rows, sheet)
     cells = [_cells(row, time, sheet) for row, time in zip(rows, times, strict=True)]
@@ -123,21 +118,19 @@ def _times(rows: Sequence[KernelChange], sheet: Sheet) -> list[str]:
 
 
 def _sides(row: KernelChange) -> tuple[str, str]:
-    """Return the times of both sides; those without a verdict get no further digits to differ in: those are noise."""
-    time = row.time
-    if time.verdict in ("slower", "faster"):
-        texts = side_texts(time.base_s, time.new_s, "s")
-    else:
-        texts = value_text(time.base_s, "s"), value_text(time.new_s, "s")
-    is_there = (row.match != "new" and time.base_s is not None, row.match != "gone" and time.new_s is not None)
-    return texts[0] if is_there[0] else _NONE, texts[1] if is_there[1] else _NONE
+    """Return the times of both sides."""
+    base, new = time_texts(row.time)
+    has_base, has_new = (
+        row.match != "new" and row.time.base_s is not None,
+        row.match != "gone" and row.time.new_s is not None,
+    )
+    return base if has_base else _NONE, new if has_new else _NONE
 
 
 def _cells(row: KernelChange, time: str, sheet: Sheet) -> tuple[str, ...]:
-    change = change_text(row.time.ratio) if row.time.ratio is not None else _NONE
     effect = signed_percent(row.effect) if row.effect is not None else _NONE
-    work = row.work.verdict if row.match not in ("new", "gone") else _NONE
-    return (time, *map(sheet.legible, (change, row.time.verdict, work, effect)))
+    work = row.work.verdict if not row.is_one_sided else _NONE
+    return (time, *map(sheet.legible, (change_text(row.time.ratio, _NONE), row.time.verdict, work, effect)))
 
 
 def _name(row: KernelChange, *, repeats: bool) -> str:
@@ -146,7 +139,3 @@ def _name(row: KernelChange, *, repeats: bool) -> str:
     if not repeats or len(side) == 0 or side[0].grid is None or side[0].block is None:
         return row.label
     return f"{row.label} {dims_text(side[0].grid)}×{dims_text(side[0].block)}"
-
-
-def _repeats(kernels: Sequence[KernelChange]) -> bool:
-    return any(number > 1 for number in Counter(kernel.label for kernel in kernels).values())

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared
@@ -18,7 +18,7 @@ from gpuprof.model.path_names import work_unit
 from gpuprof.model.session import Ceiling, RooflinePoint
 from gpuprof.present.figure_roofs import DrawnRoofs, drawn_roofs, shown_ceilings
 from gpuprof.present.figures import without_point
-from gpuprof.present.roofline_figure import Arrow, FigurePoint, Ridge, RoofLine, RooflineFigure
+from gpuprof.present.roofline_figure import Arrow, FigurePoint, RoofLine, RooflineFigure
 from gpuprof.present.session_text import LEVEL_NAMES, count_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_si
@@ -173,10 +173,10 @@ def _roofs(
     if not base or not new or _alike(base, new):
         return drawn_roofs(new or base, points), False
     # A figure distinguishes ceilings by their origin; that of the base side is drawn as "rated", which is dashed.
-    both = [*(_as_rated(ceiling) for ceiling in base), *new]
+    both = [*(replace(ceiling, origin="rated") for ceiling in base), *new]
     roofs = drawn_roofs(both, points)
-    lines, ridges = tuple(map(_named_line, roofs.lines)), tuple(map(_named_ridge, roofs.ridges))
-    return replace(roofs, lines=lines, ridges=ridges), True
+    ridges = (replace(ridge, origin="base" if ridge.origin == "rated" else "new") for ridge in roofs.ridges)
+    return replace(roofs, lines=tuple(map(_named_line, roofs.lines)), ridges=tuple(ridges)), True
 
 
 def _ceilings(side: Side, kernels: Sequence[SideKernel]) -> list[Ceiling]:
@@ -194,18 +194,10 @@ def _alike(base: Sequence[Ceiling], new: Sequence[Ceiling]) -> bool:
     return bool(common) and all(abs(heights[0][name] / heights[1][name] - 1) <= _ALIKE for name in common)
 
 
-def _as_rated(ceiling: Ceiling) -> Ceiling:
-    return structs.replace(ceiling, origin="rated")
-
-
 def _named_line(roof: RoofLine) -> RoofLine:
     side = "base" if roof.origin == "rated" else "new"
     value = format_si(roof.value, "B/s" if roof.level else work_unit(roof.path or ""))
     return replace(roof, id=f"{side}/{roof.level or roof.path}", origin=side, value_text=f"{value}, {side}")
-
-
-def _named_ridge(ridge: Ridge) -> Ridge:
-    return replace(ridge, origin="base" if ridge.origin == "rated" else "new")
 
 
 def _notes(compared: Compared, places: Sequence[_Place], *, apart: bool, arrows: bool) -> list[str]:

@@ -7,14 +7,14 @@ from typing import Any
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import COMPARISON_VERSION, Comparison
-from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.contract_json import contract_lines
 from gpuprof.store.schema import schema_of, schema_text
 
 _ONE_LINE_EACH = ("conditions", "total", "kernels", "notes")
 
 
-def lines(compared: Compared, _options: CompareOptions | None = None) -> Iterator[str]:
+def lines(compared: Compared, _options: CompareOptions = DEFAULTS) -> Iterator[str]:
     """Return the comparison as it is, whatever the options. A number that is not finite is missing, with a note."""
     return contract_lines(compared.comparison, _ONE_LINE_EACH)
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, Gate, GateCheck, KernelChange
-from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
 from gpuprof.present.file_names import file_name
 from gpuprof.present.text import cut_end, cut_middle, printable
@@ -29,6 +29,7 @@ _COUNTS, _CAUSES = 12, 5
 _LIMIT_WIDTH, _FILE_WIDTH, _LONGEST_S = 120, 200, 1e6
 _SUITE = "gpuprof compare"
 CaseResult = Literal["passed", "failure", "skipped"]
+_RESULTS: dict[str, CaseResult] = {"slower": "failure", "same": "passed", "faster": "passed"}
 
 
 class TestCase(Struct, frozen=True):
@@ -41,7 +42,7 @@ class TestCase(Struct, frozen=True):
     message: str = ""
 
 
-def lines(compared: Compared, _options: CompareOptions | None = None) -> Iterator[str]:
+def lines(compared: Compared, _options: CompareOptions = DEFAULTS) -> Iterator[str]:
     """Yield the document; it is the same whatever the options are."""
     comparison = compared.comparison
     cases = list(_of_gate(comparison, comparison.gate) if comparison.gate is not None else _of_kernels(comparison))
@@ -57,17 +58,16 @@ def lines(compared: Compared, _options: CompareOptions | None = None) -> Iterato
     yield "    </properties>"
     for case in cases:
         yield from _case(case)
-    yield f"    <system-out>{_text(_verdict(comparison))}</system-out>"
+    yield f"    <system-out>{_text(list(map(sentence, (comparison.sentence, *comparison.notes))))}</system-out>"
     yield "  </testsuite>"
     yield "</testsuites>"
 
 
 def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[TestCase]:
     """Yield what does not hold or could not be judged, each with its limit, then the kernels whose limits all hold."""
-    kernels = {kernel.id: kernel for kernel in comparison.kernels}
-    checks = [check for check in gate.checks if check.word != "ok"]
-    for check in checks:
-        kernel = kernels.get(check.kernel) if check.kernel is not None else None
+    kernels: dict[int | None, KernelChange] = {kernel.id: kernel for kernel in comparison.kernels}
+    for check in gate.checks:
+        kernel = kernels.get(check.kernel)
         name = kernel_name(kernel) if kernel is not None else "the whole run"
         limit = cut_end(printable(check.limit), _LIMIT_WIDTH)
         yield TestCase(
@@ -77,32 +77,24 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[TestCase]:
             kind=check.word,
             message=_why(check),
         )
-    named = {check.kernel for check in checks}
+    named = {check.kernel for check in gate.checks}
     for kernel in comparison.kernels:
-        if kernel.id not in named and kernel.match not in ("new", "gone"):
+        if kernel.id not in named and not kernel.is_one_sided:
             yield TestCase(f"{kernel_name(kernel)}: all limits", kernel, result="passed", kind="ok")
 
 
 def _why(check: GateCheck) -> str:
     accepted = f"Accepted: {sentence(check.accepted)}" if check.accepted else ""
-    return " ".join(part for part in (accepted, sentence(check.sentence)) if part)
+    return " ".join(filter(None, (accepted, sentence(check.sentence))))
 
 
 def _of_kernels(comparison: Comparison) -> Iterator[TestCase]:
     """Yield a test case per kernel: slower fails, an inconclusive one is skipped."""
     for kernel in comparison.kernels:
-        verdict = kernel.time.verdict
-        result: CaseResult = (
-            "failure" if verdict == "slower" else "passed" if verdict in ("same", "faster") else "skipped"
-        )
-        why = sentence(reason_text(kernel.time)) or sentence(kernel.sentence)
-        yield TestCase(
-            name=kernel_name(kernel),
-            kernel=kernel,
-            result=result,
-            kind=verdict,
-            message=sentence(kernel.sentence) if result == "failure" else why if result == "skipped" else "",
-        )
+        result, message = _RESULTS.get(kernel.time.verdict, "skipped"), sentence(kernel.sentence)
+        if result == "skipped":
+            message = sentence(reason_text(kernel.time)) or message
+        yield TestCase(kernel_name(kernel), kernel, result, kernel.time.verdict, message)
 
 
 def _properties(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -111,22 +103,17 @@ def _properties(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield name, ", ".join(map(file_name, side.files))
         yield f"{name} GPU", ", ".join(side.gpus) or "not known"
     yield "verdict", comparison.sentence
-    for condition in comparison.conditions:
-        if condition.affects is not None:
-            yield f"not alike: {condition.name}", condition.sentence
+    for condition in comparison.forbidding:
+        yield f"not alike: {condition.name}", condition.sentence
     if comparison.gate is not None:
         yield "gate", gate_text(comparison.gate)
         yield "checks that hold", str(comparison.gate.ok)
 
 
 def _case(case: TestCase) -> Iterator[str]:
-    time = _time(case.kernel)
-    opening = f"    <testcase classname={quoteattr(_SUITE)} name={_attribute(case.name)}{time}>"
-    yield opening
+    yield f"    <testcase classname={quoteattr(_SUITE)} name={_attribute(case.name)}{_time(case.kernel)}>"
     if case.result != "passed":
-        message = case.message or case.kind
-        kind = f' type="{case.kind}"'
-        yield f"      <{case.result}{kind} message={_attribute(message)}/>"
+        yield f'      <{case.result} type="{case.kind}" message={_attribute(case.message or case.kind)}/>'
     if case.kernel is not None:
         yield f"      <system-out>{_text(_details(case.kernel))}</system-out>"
     yield "    </testcase>"
@@ -145,12 +132,8 @@ def _details(kernel: KernelChange) -> list[str]:
     told = [f"time: {time_text(kernel.time)}, {time_values(kernel.time)} a launch", f"work: {kernel.work.verdict}"]
     told += [f"  {count_change_text(count)}" for count in changed_counts(kernel.work)[:_COUNTS]]
     told += [f"cause: {sentence(cause.sentence)}" for cause in kernel.causes[:_CAUSES]]
-    match = match_text(kernel)
+    match = kernel.match if kernel.is_one_sided else match_text(kernel)
     return [sentence(kernel.sentence), *([f"match: {match}"] if match else []), *told]
-
-
-def _verdict(comparison: Comparison) -> list[str]:
-    return [sentence(comparison.sentence), *(sentence(note) for note in comparison.notes)]
 
 
 def _attribute(text: str) -> str:

@@ -18,18 +18,18 @@ from gpuprof.comparison.contract import (
     GateCheck,
     KernelChange,
 )
-from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
 from gpuprof.present.file_names import file_name
 from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
 from gpuprof.present.session_text import count_text
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import gate_text
-from gpuprof.words.comparison_kernels import line_text
 from gpuprof.words.comparison_values import change_text, count_name, count_values, interval_text
 from gpuprof.words.comparison_verdicts import (
     changed_counts,
     gain_text,
+    line_text,
     match_text,
     quantity_text,
     reason_text,
@@ -48,10 +48,10 @@ _TABLE = ("| kernel | time | median launch | work | why |", "|---|---|--:|---|--
 _COUNTS_TABLE = ("| counter | base → new | change |", "|---|--:|--:|")
 
 
-def lines(compared: Compared, options: CompareOptions | None = None) -> Iterator[str]:
+def lines(compared: Compared, options: CompareOptions = DEFAULTS) -> Iterator[str]:
     """Yield the comment: what changed in a table of `top` kernels, then folded sections as long as there is room."""
     comparison = compared.comparison
-    top = options.top if options is not None and options.top is not None else ROWS
+    top = ROWS if options.top is None else options.top
     changed = changed_kernels(comparison)
     shown = changed[:top] if top else changed
     named = {kernel.id for kernel in shown}
@@ -85,10 +85,9 @@ def changed_kernels(comparison: Comparison) -> list[KernelChange]:
 
 def _conditions(comparison: Comparison) -> Iterator[str]:
     """Yield what forbids a verdict."""
-    listed = [condition for condition in comparison.conditions if condition.affects is not None]
-    for condition in listed[:_CONDITIONS]:
+    for condition in comparison.forbidding[:_CONDITIONS]:
         yield f"- **Not alike**: {cell(condition.sentence, _TEXT_WIDTH)}"
-    if listed:
+    if comparison.forbidding:
         yield ""
 
 
@@ -108,16 +107,15 @@ def _gate(comparison: Comparison) -> Iterator[str]:
 
 
 def _check_lines(comparison: Comparison, checks: Sequence[GateCheck]) -> list[str]:
-    names = {kernel.id: kernel_name(kernel) for kernel in comparison.kernels}
-    of_kernels = [(check, names.get(check.kernel, "") if check.kernel is not None else "") for check in checks]
-    return [f"- {_check_text(check, name)}" for check, name in of_kernels]
+    whose: dict[int | None, str] = {kernel.id: f"{kernel_name(kernel)}: " for kernel in comparison.kernels}
+    return [_check_line(check, whose.get(check.kernel, "")) for check in checks]
 
 
-def _check_text(check: GateCheck, name: str) -> str:
+def _check_line(check: GateCheck, whose: str) -> str:
     """Write the check of a limit that is not kept."""
-    who = f"{name}: " if name else ""
     accepted = f" Accepted: {cell(check.accepted, _TEXT_WIDTH)}" if check.accepted else ""
-    return f"**{check.word}** of {cell(check.limit)}: {cell(who + sentence(check.sentence), _TEXT_WIDTH)}{accepted}"
+    text = cell(whose + sentence(check.sentence), _TEXT_WIDTH)
+    return f"- **{check.word}** of {cell(check.limit)}: {text}{accepted}"
 
 
 def _totals(comparison: Comparison) -> Iterator[str]:
@@ -129,13 +127,13 @@ def _totals(comparison: Comparison) -> Iterator[str]:
 
 
 def _row(kernel: KernelChange) -> str:
-    match = match_text(kernel) if kernel.match not in ("new", "gone") else ""
-    span = interval_text(kernel.time.interval) if kernel.time.verdict in ("slower", "faster") else ""
+    match = match_text(kernel)
+    span = interval_text(kernel.time.interval) if kernel.time.is_change else ""
     cells = (
         cell(kernel_name(kernel)) + (f" ({cell(match)})" if match else ""),
         cell(time_text(kernel.time)) + (f" ({cell(span)})" if span else ""),
         cell(time_values(kernel.time)),
-        cell(work_text(kernel.work)) if kernel.match not in ("new", "gone") else "",
+        cell(work_text(kernel.work)) if not kernel.is_one_sided else "",
         cell(_why(kernel), _TEXT_WIDTH),
     )
     return f"| {' | '.join(cells)} |"
@@ -149,7 +147,7 @@ def _why(kernel: KernelChange) -> str:
     ]
     if causes:
         return "; ".join(causes[:_CAUSES])
-    return kernel.sentence if kernel.time.verdict in ("slower", "faster") else reason_text(kernel.time)
+    return kernel.sentence if kernel.time.is_change else reason_text(kernel.time)
 
 
 def _below_table(
@@ -168,7 +166,7 @@ def _below_table(
 def _told_checks(comparison: Comparison) -> list[list[str]]:
     """Return what was accepted, unclear or not compared, a block each."""
     gate = comparison.gate
-    told = [check for check in gate.checks if check.word != "ok" and not fails(check, gate)] if gate is not None else []
+    told = [check for check in gate.checks if not fails(check, gate)] if gate is not None else []
     return [[line] for line in _check_lines(comparison, sorted(told, key=lambda check: _GATE_ORDER.index(check.word)))]
 
 
@@ -182,8 +180,9 @@ def _details(kernel: KernelChange) -> list[str]:
     if counts:
         made += _COUNTS_TABLE
         for count in counts[:_COUNTS]:
-            change = change_text(count.ratio) if count.ratio is not None else ""
-            made.append(f"| {cell(count_name(count.name))} | {cell(count_values(count))} | {change} |")
+            made.append(
+                f"| {cell(count_name(count.name))} | {cell(count_values(count))} | {change_text(count.ratio, '')} |"
+            )
         made.append("")
         if len(counts) > _COUNTS:
             made += [f"{count_text(len(counts) - _COUNTS, 'more counter')} in the JSON.", ""]

@@ -17,3 +17,6 @@ class CompareOptions:
     top: int | None = None
     root: str | None = None
     path_maps: tuple[PathMap, ...] = ()
+
+
+DEFAULTS = CompareOptions()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 from msgspec import Struct
@@ -12,11 +12,13 @@ from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import FindingChange, Gate, GateCheck, KernelChange, SourceLine
+from gpuprof.comparison.finding_changes import source_line
 from gpuprof.comparison.pair import Pair
-from gpuprof.model.session import Finding
-from gpuprof.present.compare_lines import candidates, finding_candidates, place_in_repository
+from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.file_names import file_name
 from gpuprof.present.text import cut_end, cut_middle, printable
+from gpuprof.privacy.source_files import path_in_repository
 from gpuprof.words.comparison_values import closed, joined
 
 ProblemLevel = Literal["error", "warning", "note"]
@@ -25,6 +27,10 @@ REGRESSION, ACCEPTED, UNCLEAR, SLOWER = "gate-regression", "gate-accepted", "gat
 """Rules of the comparison; the others are the diagnosis'."""
 _EXIT_UNCLEAR = 7
 """Exit code of a gate that fails for what is unclear, as `Gate.exit_code` has it."""
+_LAST_LINE = 2**31 - 1
+"""The largest line number that readers of the formats accept: a signed 32-bit integer."""
+_PROFILES = 50
+"""Launches of a kernel whose files are looked through: all have the same code."""
 _NAME_WIDTH, _TEXT_WIDTH = 120, 600
 _FINDING_LEVELS: dict[str, ProblemLevel] = {"high": "warning", "medium": "warning", "low": "note"}
 """A finding of severity info is nothing to fix and is not reported."""
@@ -50,15 +56,14 @@ class Problem(Struct, frozen=True):
 def problems(compared: Compared, options: CompareOptions) -> list[Problem]:
     """Return what is to be reported, errors first, each level by effect on the total; no two have one key."""
     paired = list(zip(compared.comparison.kernels, compared.pairs, strict=False))
-    by_id = {kernel.id: (kernel, pair) for kernel, pair in paired}
+    by_id: dict[int | None, tuple[KernelChange, Pair]] = {kernel.id: (kernel, pair) for kernel, pair in paired}
     gate = compared.comparison.gate
-    checks = gate.checks if gate is not None else ()
-    judged = {check.kernel for check in checks if check.word in ("regression", "accepted")}
-    listed = [
-        *(_of_check(check, gate, by_id, options) for check in checks if check.word != "ok"),
-        *(_of_slower(kernel, pair, options) for kernel, pair in paired if _is_slower(kernel, judged)),
-        *(problem for kernel, pair in paired for problem in _of_findings(kernel, pair, options)),
-    ]
+    listed = [_of_check(check, gate, by_id.get(check.kernel), options) for check in gate.checks] if gate else []
+    judged = {check.kernel for check in gate.checks if check.word in ("regression", "accepted")} if gate else set()
+    for kernel, pair in paired:
+        if kernel.time.verdict == "slower" and kernel.id not in judged:
+            listed.append(_of_slower(kernel, pair, options))
+    listed += [problem for kernel, pair in paired for problem in _of_findings(kernel, pair, options)]
     listed.sort(key=lambda problem: (LEVELS.index(problem.level), problem.told))
     return list(_with_own_keys(listed))
 
@@ -93,23 +98,22 @@ def _shown(text: str) -> str:
 
 
 def _of_check(
-    check: GateCheck, gate: Gate | None, by_id: Mapping[int, tuple[KernelChange, Pair]], options: CompareOptions
+    check: GateCheck, gate: Gate, checked: tuple[KernelChange, Pair] | None, options: CompareOptions
 ) -> Problem:
-    kernel, pair = by_id.get(check.kernel, (None, None)) if check.kernel is not None else (None, None)
+    kernel = checked[0] if checked is not None else None
     name = kernel_name(kernel) if kernel is not None else "the whole run"
-    told = (check.sentence, kernel.sentence if kernel is not None else "", _accepted_text(check))
-    limit = cut_end(printable(check.limit), _NAME_WIDTH)
+    accepted = f"Accepted: {check.accepted}" if check.accepted else ""
     rule = REGRESSION if check.word == "regression" else ACCEPTED if check.word == "accepted" else UNCLEAR
-    fails_gate = gate is not None and fails(check, gate)
+    fails_gate = fails(check, gate)
     problem = Problem(
         rule=rule,
         level="error" if fails_gate else "note",
-        title=f"{name}: {_GATE_WORDS[check.word]} of {limit}",
-        message=_message(name, *told),
+        title=f"{name}: {_GATE_WORDS[check.word]} of {cut_end(printable(check.limit), _NAME_WIDTH)}",
+        message=_message(name, check.sentence, kernel.sentence if kernel is not None else "", accepted),
         key=_hashed(rule, _subject(check), *_identity(kernel)),
         told=not fails_gate,
     )
-    return problem if problem.told else _placed(problem, kernel, pair, options)
+    return _placed(problem, candidates(*checked), options) if checked is not None and fails_gate else problem
 
 
 def _subject(check: GateCheck) -> str:
@@ -123,11 +127,6 @@ _GATE_WORDS = {
 }  # fmt: skip
 
 
-def _is_slower(kernel: KernelChange, judged: Collection[int | None]) -> bool:
-    """Return whether a kernel is slower and the gate has not said so."""
-    return kernel.time.verdict == "slower" and kernel.id not in judged
-
-
 def _of_slower(kernel: KernelChange, pair: Pair, options: CompareOptions) -> Problem:
     name = kernel_name(kernel)
     problem = Problem(
@@ -137,7 +136,7 @@ def _of_slower(kernel: KernelChange, pair: Pair, options: CompareOptions) -> Pro
         message=_message(name, kernel.sentence),
         key=_hashed(SLOWER, *_identity(kernel)),
     )
-    return _placed(problem, kernel, pair, options)
+    return _placed(problem, candidates(kernel, pair), options)
 
 
 def _of_findings(kernel: KernelChange, pair: Pair, options: CompareOptions) -> Iterator[Problem]:
@@ -154,8 +153,8 @@ def _of_findings(kernel: KernelChange, pair: Pair, options: CompareOptions) -> I
             message=_message(name, change.new, *how),
             key=_hashed(change.rule, *_identity(kernel)),
         )
-        place = _finding_place(finding)
-        yield _placed(problem, kernel, pair, options, (change, place))
+        place = source_line(finding) if finding is not None else None
+        yield _placed(problem, finding_candidates(pair, change, place), options)
 
 
 def _finding(pair: Pair, change: FindingChange) -> Finding | None:
@@ -164,28 +163,13 @@ def _finding(pair: Pair, change: FindingChange) -> Finding | None:
     return next((finding for finding in every if finding.id == change.id), None)
 
 
-def _finding_place(finding: Finding | None) -> SourceLine | None:
-    location = finding.place if finding is not None else None
-    if location is None or location.file is None or location.line is None:
-        return None
-    return SourceLine(location.file, location.line)
-
-
-def _placed(
-    problem: Problem,
-    kernel: KernelChange | None,
-    pair: Pair | None,
-    options: CompareOptions,
-    finding: tuple[FindingChange, SourceLine | None] | None = None,
-) -> Problem:
+def _placed(problem: Problem, places: Iterable[SourceLine], options: CompareOptions) -> Problem:
     """Return a problem with its line: the first candidate that is in the repository."""
-    if kernel is None or pair is None:
-        return problem
     outside = False
-    for place in candidates(kernel, pair) if finding is None else finding_candidates(pair, *finding):
-        inside = place_in_repository(place, options)
-        if inside is not None:
-            return replace(problem, place=inside)
+    for place in places:
+        path = path_in_repository(place.file, options.root, options.path_maps)
+        if path is not None and 1 <= place.line <= _LAST_LINE:
+            return replace(problem, place=SourceLine(path, place.line))
         outside = True
     return replace(problem, outside=outside)
 
@@ -200,10 +184,6 @@ def _identity(kernel: KernelChange | None) -> tuple[str, ...]:
     return (side[0].demangled, *side[0].ranges, str(side[0].grid), str(side[0].block))
 
 
-def _accepted_text(check: GateCheck) -> str:
-    return f"Accepted: {check.accepted}" if check.accepted else ""
-
-
 def _message(name: str, *texts: str) -> str:
     """Return sentences about a kernel as one text, each once."""
     message = joined(dict.fromkeys(map(_shown, texts)))
@@ -213,3 +193,77 @@ def _message(name: str, *texts: str) -> str:
 def _hashed(*parts: str) -> str:
     text = "\0".join(parts).encode("utf-8", "backslashreplace")
     return hashlib.sha256(text).hexdigest()
+
+
+def candidates(kernel: KernelChange, pair: Pair) -> Iterator[SourceLine]:
+    """Yield places of a kernel on the new side, files as its report names them.
+
+    The line of what makes it slower, the lines that do more than before, those of other causes and of findings that
+    came, and last its hottest line. A comparison names a file without its folders; the report has them.
+    """
+    profiles = _profiles(pair)
+    files = _files(profiles)
+    yield from _known([cause.location for cause in kernel.causes if cause.direction == "slower"], files)
+    for line in kernel.lines:
+        if line.new_line is not None and (line.new or 0.0) > (line.base or 0.0):
+            yield from _whole(SourceLine(line.file, line.new_line), files)
+    yield from _known([cause.location for cause in kernel.causes if cause.direction != "slower"], files)
+    yield from _known([change.location for change in kernel.findings if change.word == "came"], files)
+    for profile in profiles[:1]:
+        yield from _hottest(profile)
+
+
+def finding_candidates(pair: Pair, change: FindingChange, place: SourceLine | None) -> Iterator[SourceLine]:
+    """Yield the place of a finding that came: what the report has of it, else what the comparison says."""
+    if place is not None:
+        yield place
+    else:
+        yield from _known([change.location], _files(_profiles(pair)))
+
+
+def _profiles(pair: Pair) -> list[KernelProfile]:
+    return [profile for side in pair.new for profile in (side.representative, *side.profiles[:_PROFILES])]
+
+
+def _known(lines: Iterable[SourceLine | None], files: Sequence[str]) -> Iterator[SourceLine]:
+    for line in lines:
+        if line is not None:
+            yield from _whole(line, files)
+
+
+def _whole(place: SourceLine, files: Sequence[str]) -> Iterator[SourceLine]:
+    """Yield a place with the folders of its file, if only the name is given and one file of the report has it."""
+    if file_name(place.file) != place.file:
+        yield place
+        return
+    fitting = [file for file in files if file_name(file) == place.file and file != place.file]
+    if len(fitting) < 2:
+        yield SourceLine(fitting[0], place.line) if fitting else place
+
+
+def _files(profiles: Sequence[KernelProfile]) -> tuple[str, ...]:
+    """Return the source files that the report of a kernel names."""
+    files: dict[str, None] = {}
+    for profile in profiles:
+        files.update(dict.fromkeys(line.file for line in profile.lines))
+        files.update(dict.fromkeys(excerpt.file for excerpt in profile.excerpts if excerpt.file))
+        places = (finding.place for finding in profile.findings)
+        files.update(dict.fromkeys(place.file for place in places if place is not None and place.file))
+    return tuple(files)
+
+
+def _hottest(profile: KernelProfile) -> Iterator[SourceLine]:
+    """Yield the source line of a kernel with most weight."""
+    hot = [
+        (line.share, excerpt.file, line.number)
+        for excerpt in profile.excerpts
+        if excerpt.language == "source" and excerpt.file
+        for line in excerpt.lines
+        if line.number is not None
+    ]
+    if hot:
+        _, file, number = max(hot, key=lambda place: place[0])
+        yield SourceLine(file, number)
+    elif profile.lines:
+        most = max(profile.lines, key=lambda line: (line.samples or 0.0, line.instructions or 0.0))
+        yield SourceLine(most.file, most.number)

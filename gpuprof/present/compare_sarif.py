@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, SourceLine
-from gpuprof.present.compare_options import CompareOptions
+from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import REGRESSION, SLOWER, UNCLEAR, Problem, ProblemLevel, problems, sentence
 from gpuprof.present.session_text import count_text
 from gpuprof.store.write import dumped
@@ -38,9 +38,9 @@ _OURS = {
 }
 
 
-def lines(compared: Compared, options: CompareOptions | None = None) -> Iterator[str]:
+def lines(compared: Compared, options: CompareOptions = DEFAULTS) -> Iterator[str]:
     """Yield the document, one line per rule and per result."""
-    listed = problems(compared, options or CompareOptions())
+    listed = problems(compared, options)
     placed = [problem for problem in listed if problem.place is not None]
     shown = placed[:MOST_RESULTS]
     rules = list(dict.fromkeys(problem.rule for problem in shown))
@@ -134,9 +134,8 @@ def _notifications(comparison: Comparison, listed: Sequence[Problem], left_out: 
     yield _notification("note", "verdict", sentence(comparison.sentence))
     if comparison.gate is not None:
         yield _notification("note" if comparison.gate.passed else "error", "gate", gate_text(comparison.gate))
-    for condition in comparison.conditions:
-        if condition.affects is not None:
-            yield _notification("warning", "not-alike", sentence(condition.sentence))
+    for condition in comparison.forbidding:
+        yield _notification("warning", "not-alike", sentence(condition.sentence))
     for problem in [problem for problem in listed if problem.place is None][:_NAMED]:
         yield _notification(problem.level, problem.rule, problem.message)
     for text in unplaced_texts(listed):

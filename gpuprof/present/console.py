@@ -14,6 +14,7 @@ from gpuprof.present.console_kernel import kernel_lines
 from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.console_table import table_lines
 from gpuprof.present.console_tree import tree_lines
+from gpuprof.present.recommendation_text import summary_of
 from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
 from gpuprof.present.source_names import in_source
 from gpuprof.present.timeline_text import NO_RATES, Rates, timeline_facts
@@ -76,13 +77,14 @@ def _screen(
     """What a screen has room for: verdict, what to fix first, the kernels that take most time."""
     from rich.text import Text
 
-    above: list[RenderableType] = [*verdict_lines(session, sheet, _NOTES), *_warnings(session, sheet, _WARNINGS)]
+    summary = summary_of(session)
+    above: list[RenderableType] = [*verdict_lines(summary, sheet, _NOTES), *_warnings(session, sheet, _WARNINGS)]
     facts: list[RenderableType] = [sheet.field(label, text) for label, text in _brief_facts(session, rates)]
-    unknown = list(unknown_lines(session, sheet))
+    unknown = list(unknown_lines(summary, sheet))
     room = _SCREEN - _height(above) - _height(facts) - _height(unknown)
     fix_first: list[RenderableType] = []
     for brief in _BREVITIES:
-        fix_first = list(fix_first_lines(session, sheet, brief))
+        fix_first = list(fix_first_lines(summary, sheet, brief))
         if room - _height(fix_first) >= _TABLE + min(_LEAST_ROWS, len(kernels)):
             break
     for part in (above, fix_first, facts, unknown):
@@ -131,12 +133,13 @@ def _whole(
     """Everything: what is known of the run, kernels in depth, and where the numbers come from."""
     from rich.text import Text
 
-    yield from verdict_lines(session, sheet)
+    summary = summary_of(session)
+    yield from verdict_lines(summary, sheet)
     yield from _warnings(session, sheet)
     yield Text("")
     shown = kernels[:top] if top else kernels
-    blocks = list(fix_first_lines(session, sheet)) if depth != "all" or len(shown) > 1 else []
-    for part in (blocks, list(unknown_lines(session, sheet))):
+    blocks = list(fix_first_lines(summary, sheet)) if depth != "all" or len(shown) > 1 else []
+    for part in (blocks, list(unknown_lines(summary, sheet))):
         yield from part
         if part:
             yield Text("")

@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gpuprof.model.session import Finding, KernelProfile, Session
+from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
-from gpuprof.present.recommendation_text import (
-    RecommendationText,
-    command_text,
-    headline_text,
-    more_text,
-    nothing_text,
-    recommendation_texts,
-    recommendations_note,
-    unknown_text,
-)
-from gpuprof.present.session_text import verdict_text
+from gpuprof.present.recommendation_text import RecommendationText, Summary
 from gpuprof.words.finding_text import (
     CONFIDENCE_WORDS,
     cause_text,
@@ -47,16 +37,15 @@ _WORD = re.compile(r"""(?:\\.|[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*")+""")
 """A word of a command line, with what is quoted in it."""
 
 
-def verdict_lines(session: Session, sheet: Sheet, notes: int | None = None) -> Iterator[Text]:
+def verdict_lines(summary: Summary, sheet: Sheet, notes: int | None = None) -> Iterator[Text]:
     """Yield the state of what takes the time, how the time is spread, and what else a reader should know of both.
 
     `notes` says how many of the notes are given, None for all.
     """
-    headline = headline_text(session)
-    if headline:
-        yield sheet.paragraph(headline, "bold")
-    yield sheet.paragraph(verdict_text(session), "" if headline else "bold")
-    for note in session.verdict.notes[:notes] if session.verdict is not None else ():
+    if summary.headline:
+        yield sheet.paragraph(summary.headline, "bold")
+    yield sheet.paragraph(summary.spread, "" if summary.headline else "bold")
+    for note in summary.notes[:notes]:
         yield sheet.paragraph(note)
 
 
@@ -68,37 +57,36 @@ class Brevity(Struct, frozen=True):
     cut_actions: bool = False
 
 
-def fix_first_lines(session: Session, sheet: Sheet, brief: Brevity | None = None) -> Iterator[RenderableType]:
+def fix_first_lines(summary: Summary, sheet: Sheet, brief: Brevity | None = None) -> Iterator[RenderableType]:
     """Yield what to fix first, in full unless `brief` says otherwise, or that there is nothing.
 
     Nothing is said without kernels.
     """
     from rich.text import Text
 
-    first = recommendation_texts(session)
-    if not first:
-        if nothing := nothing_text(session):
-            yield sheet.paragraph(nothing)
+    if summary.nothing:
+        yield sheet.paragraph(summary.nothing)
+    if not summary.fixes:
         return
-    yield _heading(session, sheet)
-    for item in first[: brief.most] if brief is not None else first:
+    yield _heading(summary.legend, sheet)
+    for item in summary.fixes[: brief.most] if brief is not None else summary.fixes:
         yield _fix(item, sheet) if brief is None else _brief_fix(item, sheet, brief)
-    if brief is None and (more := more_text(session)):
-        yield Text(f"{' ' * _TEXT_COLUMN}and {more}", style="dim")
+    if brief is None and summary.left_out:
+        yield Text(f"{' ' * _TEXT_COLUMN}and {summary.left_out}", style="dim")
 
 
-def unknown_lines(session: Session, sheet: Sheet) -> Iterator[RenderableType]:
+def unknown_lines(summary: Summary, sheet: Sheet) -> Iterator[RenderableType]:
     """Yield what is not known, and how to collect it; nothing where all is."""
-    if unknown := unknown_text(session):
-        yield sheet.paragraph(unknown)
-        if command := command_text(session):
-            yield _command(command, sheet)
+    if summary.unknown:
+        yield sheet.paragraph(summary.unknown)
+    if summary.command:
+        yield _command(summary.command, sheet)
 
 
-def _heading(session: Session, sheet: Sheet) -> Text:
+def _heading(legend: str, sheet: Sheet) -> Text:
     from rich.text import Text
 
-    first, *rest = sheet.wrapped(recommendations_note(session), _LEGEND_COLUMN)
+    first, *rest = sheet.wrapped(legend, _LEGEND_COLUMN)
     heading = Text(_FIX_FIRST, style="bold")
     heading.append(f"\n{' ' * _LEGEND_COLUMN}".join((first, *rest)), style="not bold dim")
     return heading

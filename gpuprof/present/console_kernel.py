@@ -24,6 +24,7 @@ from gpuprof.present.session_text import (
     dims_text,
     duration_text,
     grid_text,
+    issue_text,
     occupancy_text,
     point_text,
     rate_text,
@@ -31,7 +32,7 @@ from gpuprof.present.session_text import (
     work_text,
 )
 from gpuprof.present.text import printable
-from gpuprof.units import format_binary, format_percent, format_si, format_waves, significant
+from gpuprof.units import format_binary, format_percent, format_si, format_waves
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -106,8 +107,7 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
         pipes = (f"{pipe_name(pipe.name)} {format_percent(pipe.fraction)}" for pipe in busiest[:_PIPES_SHOWN])
         yield "pipes busy", ", ".join(pipes)
     yield "occupancy", occupancy_text(kernel.occupancy)
-    issue = _issue_text(kernel)
-    if issue:
+    if issue := issue_text(kernel):
         yield "schedulers", issue
     if states := _states_text(kernel):
         yield "warp states", states
@@ -173,21 +173,6 @@ def _launches_text(kernel: KernelProfile) -> str:
     differ = f"{timed}{least} to {most} each" if least != most else f"{timed}{least} each"
     whose = "the median" if kernel.duration_s == spread.p50 else f"one that took {duration_text(kernel.duration_s)}"
     return f"{launches}{total}, {differ}; figures are of {whose}"
-
-
-def _issue_text(kernel: KernelProfile) -> str:
-    """Write what the schedulers did: "62 % of issue slots used; warps per scheduler: 7.67 active, 1.51 eligible"."""
-    scheduler = kernel.scheduler
-    if scheduler is None:
-        return ""
-    parts = []
-    if scheduler.issue_active is not None:
-        parts.append(f"{format_percent(scheduler.issue_active)} of issue slots used")
-    if scheduler.eligible_warps is not None and scheduler.active_warps is not None:
-        slots = f" of {scheduler.warp_slots:.0f}" if scheduler.warp_slots is not None else ""
-        eligible, active = significant(scheduler.eligible_warps), significant(scheduler.active_warps)
-        parts.append(f"warps per scheduler: {active} active{slots}, {eligible} eligible")
-    return "; ".join(parts)
 
 
 def _code(excerpt: Excerpt, sheet: Sheet) -> Text:

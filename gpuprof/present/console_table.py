@@ -10,18 +10,16 @@ from msgspec import Struct
 from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet, padded
-from gpuprof.present.flop_text import of_peak_text
+from gpuprof.present.kernel_columns import NO_FINDING, SPREAD_COLUMNS, launches_text, peak_text, rule_text
 from gpuprof.present.session_text import (
     IMPOSSIBLE,
     NO_CEILING,
     NOT_COLLECTED,
     count_text,
-    duration_spread,
-    duration_text,
     launch_text,
     limit_text,
     name_repeats,
-    percent_text,
+    occupied_text,
     resource_texts,
     roof_text,
     row_noun,
@@ -41,7 +39,6 @@ _LONGEST_LAUNCH = 24
 _GAP = "  "
 _OF_PEAK = "of peak"
 _PEAK_NOTE = "of peak: what its operator asks for by shapes, FLOP or operands once, of the rated peak"
-_NO_FINDING = "–"
 _SHORT = {NOT_COLLECTED: "n/c", NO_CEILING: "no ceiling"}
 _MARKS = {
     " n/c": "n/c: not collected; the report lacks the counters",
@@ -52,7 +49,7 @@ _MARKS = {
 }
 """What is said below a table in which a mark stands."""
 _HEAD_LINES = 2
-_EMPTY = ("n/c", _NO_FINDING, "")
+_EMPTY = ("n/c", NO_FINDING, "")
 
 
 class _Column(Struct, frozen=True):
@@ -158,7 +155,7 @@ def _filled(column: _Column, kernels: Sequence[KernelProfile], sheet: Sheet) -> 
     if all(cell in _EMPTY for cell in cells):
         return None
     head, *cells = padded((column.head, *cells), left=column.left)
-    styles = [_finding_style(kernel) if column.cell is _finding_text else "" for kernel in kernels]
+    styles = [_finding_style(kernel) if column.cell is rule_text else "" for kernel in kernels]
     return _Filled(head=head, cells=cells, styles=styles, width=len(head), rank=column.rank)
 
 
@@ -169,19 +166,19 @@ def _wanted(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[_Col
         if texts:
             yield _Column(head, _written(texts), rank=1)
     if any(kernel.launches > 1 for kernel in kernels):
-        yield _Column("launches", lambda kernel: count_text(kernel.launches, "", "").strip())
+        yield _Column("launches", launches_text)
     yield _Column("time", time_text)
     yield _Column("share", share_text)
     if session.only_times:
-        yield _Column(_OF_PEAK, lambda kernel: of_peak_text(kernel.operator_flop, kernel.operator_bytes))
-        for index, name in enumerate(("median", "p95", "p99")):
-            yield _Column(name, _spread(index), rank=index)
+        yield _Column(_OF_PEAK, peak_text)
+        for index, (name, text) in enumerate(SPREAD_COLUMNS.items()):
+            yield _Column(name, text, rank=index)
         return
     yield _Column("busiest", limit_text)
     yield _Column("roofline", roof_text, rank=2)
-    yield _Column("occ.", _occupancy)
+    yield _Column("occ.", occupied_text)
     yield _Column("main stall", stall_text, _WIDE, left=True, rank=3)
-    yield _Column("first finding", _finding_text, _WIDER, left=True, rank=4)
+    yield _Column("first finding", rule_text, _WIDER, left=True, rank=4)
 
 
 def _written(texts: Mapping[int, str]) -> Callable[[KernelProfile], str]:
@@ -189,27 +186,9 @@ def _written(texts: Mapping[int, str]) -> Callable[[KernelProfile], str]:
     return lambda kernel: texts.get(kernel.id, "")
 
 
-def _spread(index: int) -> Callable[[KernelProfile], str]:
-    """Return what writes the median, the 95th or the 99th percentile of the launches of a kernel."""
-    return lambda kernel: duration_text(duration_spread(kernel)[index])
-
-
 def _configuration(kernel: KernelProfile) -> str:
     text = launch_text(kernel)
     return text if len(text) <= _LONGEST_LAUNCH else ""
-
-
-def _occupancy(kernel: KernelProfile) -> str:
-    achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
-    if achieved is None and theoretical is not None:
-        return f"≤ {percent_text(theoretical)}"
-    return percent_text(achieved)
-
-
-def _finding_text(kernel: KernelProfile) -> str:
-    """The rule of the finding to look at first."""
-    finding = first_finding(kernel)
-    return finding.rule if finding is not None else _NO_FINDING
 
 
 def _finding_style(kernel: KernelProfile) -> str:

@@ -22,12 +22,17 @@ from gpuprof.present.listing_rows import (
     threads_text,
 )
 from gpuprof.present.markdown import escape
-from gpuprof.present.table import Cell
+from gpuprof.present.table import Cell, fields_of
 from gpuprof.store.write import document_lines, dumped
 
 _COLUMNS = (
     ("offset", offset_text), ("samples", share_text), ("main stall", main_stall_text), ("executed", executed_text),
     ("threads", threads_text), ("memory", access_text),
+)  # fmt: skip
+
+
+_COUNTED = (
+    "executed", "threads", "sectors", "sectors_ideal", "sectors_local", "wavefronts", "wavefronts_ideal",
 )  # fmt: skip
 
 
@@ -45,30 +50,21 @@ def rows(listing: Listing) -> list[dict[str, Cell]]:
 
 
 def _row(listing: Listing, instruction: ListedInstruction) -> dict[str, Cell]:
-    stall, text = instruction.stall, None
+    text = None
     if instruction.file is not None and instruction.line is not None:
         text = listing.source_lines.get(instruction.file, {}).get(instruction.line)
     function = listing.functions[instruction.function]
     return {
         "kernel": listing.kernel,
         "function": function.symbol or f"0x{function.address:x}",
-        "pc": instruction.pc,
-        "offset": instruction.offset,
+        **fields_of(instruction, ("pc", "offset")),
         "sass": instruction.sass or None,
-        "file": instruction.file,
-        "line": instruction.line,
+        **fields_of(instruction, ("file", "line")),
         "source": text,
-        "samples": instruction.samples,
-        "share": instruction.share,
-        "main_stall": stall.reason if stall is not None else None,
-        "main_stall_share": stall.share if stall is not None else None,
-        "executed": instruction.executed,
-        "threads": instruction.threads,
-        "sectors": instruction.sectors,
-        "sectors_ideal": instruction.sectors_ideal,
-        "sectors_local": instruction.sectors_local,
-        "wavefronts": instruction.wavefronts,
-        "wavefronts_ideal": instruction.wavefronts_ideal,
+        **fields_of(instruction, ("samples", "share")),
+        "main_stall": instruction.stall.reason if instruction.stall is not None else None,
+        **fields_of(instruction.stall, ("share",), "main_stall_"),
+        **fields_of(instruction, _COUNTED),
         "findings": "; ".join(instruction.findings),
     }
 

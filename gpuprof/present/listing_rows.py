@@ -12,6 +12,7 @@ from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.model.stalls import stall_name
 from gpuprof.present.session_text import count_text, duration_text
 from gpuprof.units import factor, format_percent, format_si, spaced
+from gpuprof.words.finding_text import short_gain
 
 _COLD_SHARE = 0.05
 """The instructions with least weight that together have no more than this are cold."""
@@ -147,7 +148,7 @@ def finding_texts(kernel: KernelProfile, instruction: ListedInstruction) -> Iter
 def _weight(finding: Finding) -> str:
     if finding.gain_kernel is None or finding.severity == "info":
         return finding.severity
-    return f"{finding.severity}, {'≤' if finding.gain_kind == 'bound' else '~'} {format_percent(finding.gain_kernel)}"
+    return f"{finding.severity}, {short_gain(finding.gain_kernel, finding.gain_kind)}"
 
 
 def offset_text(instruction: ListedInstruction) -> str:

@@ -5,31 +5,11 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 
-from gpuprof.model.headline import by_time, first_finding
+from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.recommendation_text import (
-    RecommendationText,
-    command_text,
-    headline_text,
-    more_text,
-    nothing_text,
-    recommendation_texts,
-    recommendations_note,
-    unknown_text,
-)
-from gpuprof.present.session_text import (
-    count_text,
-    device_text,
-    limit_text,
-    percent_text,
-    roof_text,
-    share_text,
-    source_text,
-    stall_text,
-    time_text,
-    verdict_text,
-)
-from gpuprof.present.source_names import in_source
+from gpuprof.present.kernel_columns import kernel_columns
+from gpuprof.present.recommendation_text import RecommendationText, Summary, summary_of
+from gpuprof.present.session_text import device_text, source_text
 from gpuprof.present.text import printable
 
 _KERNELS_SHOWN = 10
@@ -40,18 +20,6 @@ _NUMBER = (
     "font-variant-numeric:tabular-nums"
 )
 _MUTED = "opacity:.7"
-_HEADS = (
-    "#",
-    "kernel",
-    "launches",
-    "time",
-    "share",
-    "busiest",
-    "DRAM roofline",
-    "occupancy",
-    "main stall",
-    "first finding",
-)
 _LEFT = ("kernel", "main stall", "first finding")
 
 
@@ -62,8 +30,9 @@ def notebook_html(session: Session) -> str:
 
 def _parts(session: Session) -> Iterator[str]:
     yield '<div style="max-width:76em;line-height:1.45;overflow-x:auto">'
-    yield from _verdict(session)
-    yield from _fix_first(session)
+    summary = summary_of(session)
+    yield from _verdict(summary)
+    yield from _fix_first(summary)
     kernels = by_time(session.kernels)
     if kernels:
         yield from _kernel_table(session, kernels[:_KERNELS_SHOWN])
@@ -76,33 +45,30 @@ def _parts(session: Session) -> Iterator[str]:
     yield "</div>"
 
 
-def _verdict(session: Session) -> Iterator[str]:
+def _verdict(summary: Summary) -> Iterator[str]:
     """The state of what takes the time, how the time is spread, and what else a reader should know."""
-    headline, context = headline_text(session), verdict_text(session)
-    notes = session.verdict.notes if session.verdict is not None else ()
-    if headline:
-        yield f"<p><strong>{_escaped(headline)}</strong></p>"
-        yield f"<p>{_escaped(' '.join((context, *notes)))}</p>"
+    if summary.headline:
+        yield f"<p><strong>{_escaped(summary.headline)}</strong></p>"
+        yield f"<p>{_escaped(' '.join((summary.spread, *summary.notes)))}</p>"
     else:
-        yield f"<p><strong>{_escaped(context)}</strong></p>"
+        yield f"<p><strong>{_escaped(summary.spread)}</strong></p>"
 
 
-def _fix_first(session: Session) -> Iterator[str]:
+def _fix_first(summary: Summary) -> Iterator[str]:
     """The fixes in their order, and what is not known."""
-    first = recommendation_texts(session)
-    if first:
-        yield f"<p><strong>Fix first</strong> {_muted(recommendations_note(session))}</p>"
+    if summary.fixes:
+        yield f"<p><strong>Fix first</strong> {_muted(summary.legend)}</p>"
         yield '<table style="border-collapse:collapse;border:0"><tbody>'
-        yield from map(_fix, first)
+        yield from map(_fix, summary.fixes)
         yield "</tbody></table>"
-        if more := more_text(session):
-            yield f"<p>{_muted(f'and {more}')}</p>"
-    elif nothing := nothing_text(session):
-        yield f"<p>{_escaped(nothing)}</p>"
-    if unknown := unknown_text(session):
-        command = command_text(session)
-        code = f'<br><code style="overflow-wrap:anywhere">{_escaped(command)}</code>' if command else ""
-        yield f"<p>{_escaped(unknown)}{code}</p>"
+    if summary.left_out:
+        yield f"<p>{_muted(f'and {summary.left_out}')}</p>"
+    if summary.nothing:
+        yield f"<p>{_escaped(summary.nothing)}</p>"
+    if summary.unknown:
+        command = _escaped(summary.command)
+        code = f'<br><code style="overflow-wrap:anywhere">{command}</code>' if command else ""
+        yield f"<p>{_escaped(summary.unknown)}{code}</p>"
 
 
 def _fix(item: RecommendationText) -> str:
@@ -120,32 +86,19 @@ def _fix(item: RecommendationText) -> str:
 
 
 def _kernel_table(session: Session, kernels: Sequence[KernelProfile]) -> Iterator[str]:
+    columns = {"#": lambda kernel: str(kernel.id), **kernel_columns(session, kernels)}
     yield '<table style="border-collapse:collapse;border:0;margin-top:1em"><thead><tr>'
-    for head in _HEADS:
+    for head in columns:
         style = _CELL if head in _LEFT else _NUMBER
         yield f'<th scope="col" style="{style}">{head}</th>'
     yield "</tr></thead><tbody>"
     for kernel in kernels:
         yield "<tr>"
-        for head, text in zip(_HEADS, _cells(kernel, in_source(session, kernel)), strict=True):
+        for head, cell in columns.items():
             style = _CELL if head == "kernel" else f"{_CELL};white-space:nowrap" if head in _LEFT else _NUMBER
-            yield f'<td style="{style}">{_escaped(text)}</td>'
+            yield f'<td style="{style}">{_escaped(cell(kernel))}</td>'
         yield "</tr>"
     yield "</tbody></table>"
-
-
-def _cells(kernel: KernelProfile, source: str) -> Iterator[str]:
-    yield str(kernel.id)
-    yield kernel.label + source
-    yield count_text(kernel.launches, "", "").strip()
-    yield time_text(kernel)
-    yield share_text(kernel)
-    yield limit_text(kernel)
-    yield roof_text(kernel)
-    yield percent_text(kernel.occupancy.achieved)
-    yield stall_text(kernel)
-    first = first_finding(kernel)
-    yield first.rule if first is not None else "–"
 
 
 def _muted(text: str) -> str:

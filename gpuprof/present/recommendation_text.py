@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.missing_metrics import needs_program
 from gpuprof.model.field_types import Confidence, Severity
-from gpuprof.model.session import KernelProfile, Recommendation, Session
-from gpuprof.present.session_text import count_text, row_noun
+from gpuprof.model.session import KernelProfile, Recommendation, RunVerdict, Session
+from gpuprof.present.session_text import count_text, row_noun, verdict_text
 from gpuprof.present.source_names import in_source, source_name
 from gpuprof.present.text import cut_middle
 from gpuprof.units import format_percent
@@ -46,7 +46,7 @@ class RecommendationText(Struct, frozen=True):
     severity: Severity
     confidence: Confidence
     doubt: str
-    kernel: KernelProfile
+    kernel: int
     finding: str
     name: str
     spread: str
@@ -61,6 +61,41 @@ class RecommendationText(Struct, frozen=True):
     def limits(self) -> str:
         """Return how far the gain holds: "a guess; with the same instructions; 12 % after the ones above"."""
         return "; ".join(part for part in (self.doubt, self.held, self.after) if part)
+
+
+class Summary(Struct, frozen=True):
+    """What every view says first: the state of the run, what to fix first, and what is not known.
+
+    `headline` is the state of the kernel that takes most time, empty without kernels; `spread` is how the time is
+    spread. `legend` says what the gains of the fixes are of, `left_out` how many fixes are left to their kernels, and
+    `nothing` that there is nothing to fix. `command` collects what is `unknown`. Each is empty if there is none.
+    """
+
+    headline: str
+    spread: str
+    notes: tuple[str, ...]
+    fixes: tuple[RecommendationText, ...]
+    legend: str
+    left_out: str
+    nothing: str
+    unknown: str
+    command: str
+
+
+def summary_of(session: Session) -> Summary:
+    """Return what every view says first of a session."""
+    verdict, shown = session.verdict, _shown(session)
+    return Summary(
+        headline=headline_text(session),
+        spread=verdict_text(session),
+        notes=verdict.notes if verdict is not None else (),
+        fixes=recommendation_texts(session),
+        legend=_legend(shown),
+        left_out=_left_out_text(len(_present(session)) - len(shown)),
+        nothing=_nothing_text(session),
+        unknown=_unknown_text(verdict) if verdict is not None else "",
+        command=(verdict.command or "") if verdict is not None and verdict.unknown else "",
+    )
 
 
 def recommendation_texts(session: Session) -> tuple[RecommendationText, ...]:
@@ -92,27 +127,21 @@ def _is_settled_guess(item: Recommendation) -> bool:
     return item.confidence == "guess" and item.gain_after is not None and item.gain_after <= 0
 
 
-def more_text(session: Session) -> str:
-    """Say how many recommendations are left to their kernels; empty where all are shown."""
-    rest = len(_present(session)) - len(_shown(session))
+def _left_out_text(rest: int) -> str:
+    """Say how many recommendations are left to their kernels."""
     if rest <= 0:
         return ""
     return f"{count_text(rest, 'more fix', 'es')}, listed with {'its' if rest == 1 else 'their'} kernels"
 
 
-def recommendations_note(session: Session) -> str:
+def _legend(items: Sequence[Recommendation]) -> str:
     """Say what the gains are of, and what their signs mean, of those that occur."""
-    items = _shown(session)
-    signs = {
-        "≤": any(item.gain_kind == "bound" for item in items),
-        "~": any(item.gain_kind not in ("bound", None) for item in items),
-    }
-    meanings = {"≤": "at most", "~": "under the condition named"}
-    told = ", ".join(f"{sign} {meanings[sign]}" for sign, occurs in signs.items() if occurs)
-    if not told:
+    kinds = {item.gain_kind for item in items} - {None}
+    signs = ("≤ at most",) * ("bound" in kinds) + ("~ under the condition named",) * ("conditional" in kinds)
+    if not signs:
         return "what they save is not known"
     whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)
-    return f"share of {'the run' if whole_run else 'the kernel'} saved: {told}"
+    return f"share of {'the run' if whole_run else 'the kernel'} saved: {', '.join(signs)}"
 
 
 def headline_text(session: Session) -> str:
@@ -120,7 +149,7 @@ def headline_text(session: Session) -> str:
     verdict = session.verdict
     if verdict is None:
         return ""
-    kernel = next((kernel for kernel in session.kernels if kernel.id == verdict.kernel), None)
+    kernel = session.numbered(verdict.kernel)
     if kernel is None:
         return verdict.sentence
     source = source_name(session, kernel)
@@ -131,30 +160,21 @@ def headline_text(session: Session) -> str:
         return verdict.sentence
 
 
-def nothing_text(session: Session) -> str:
+def _nothing_text(session: Session) -> str:
     """Say that there is nothing to fix first; empty where there is something, or where too little is known."""
-    if session.recommendations or not session.kernels or session.only_times:
-        return ""
     verdict = session.verdict
-    return "" if verdict is None or verdict.unknown else "No rule found anything worth fixing."
+    if session.recommendations or not session.kernels or session.only_times or verdict is None or verdict.unknown:
+        return ""
+    return "No rule found anything worth fixing."
 
 
-def unknown_text(session: Session) -> str:
-    """Write what cannot be told, and how to collect it where no command line is known; empty if nothing is unknown."""
-    verdict = session.verdict
-    if verdict is None or not verdict.unknown:
-        return ""
-    if not verdict.command:
-        return verdict.unknown
+def _unknown_text(verdict: RunVerdict) -> str:
+    """Write what cannot be told, and how to collect it where no command line is known."""
+    if not verdict.unknown or not verdict.command:
+        return verdict.unknown or ""
     program = ", with your command line for PROGRAM" if needs_program(verdict.command) else ""
     left_out = ", with your folders and arguments for …" if "…" in verdict.command else ""
     return f"{verdict.unknown} To collect what is missing{program}{left_out}:"
-
-
-def command_text(session: Session) -> str:
-    """Return the command line that collects what is unknown, to be copied; empty if none is known."""
-    verdict = session.verdict
-    return (verdict.command or "") if verdict is not None and verdict.unknown else ""
 
 
 def _text_of(
@@ -181,7 +201,7 @@ def _text_of(
         severity=item.severity,
         confidence=item.confidence,
         doubt="only sets up data" if item.set_up else "a guess" if item.confidence == "guess" else "",
-        kernel=kernel,
+        kernel=kernel.id,
         finding=item.findings[0],
         name=name,
         spread=spread,

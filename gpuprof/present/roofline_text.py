@@ -10,6 +10,7 @@ from gpuprof.model.path_names import path_name
 from gpuprof.model.session import Session
 from gpuprof.present.console_findings import verdict_lines
 from gpuprof.present.console_parts import Sheet, padded, print_blocks
+from gpuprof.present.recommendation_text import summary_of
 from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
 from gpuprof.present.session_text import LEVEL_NAMES, count_text, intensity_text, rate_text, row_noun
 from gpuprof.present.source_names import in_source
@@ -33,7 +34,7 @@ def print_rooflines(console: Console, session: Session, figures: Sequence[Roofli
 def _blocks(sheet: Sheet, session: Session, figures: Sequence[RooflineFigure], top: int) -> Iterator[Text]:
     from rich.text import Text
 
-    yield from verdict_lines(session, sheet)
+    yield from verdict_lines(summary_of(session), sheet)
     for figure in figures:
         yield Text("")
         yield sheet.paragraph(figure.title, "bold")

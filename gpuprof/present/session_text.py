@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from gpuprof.model import recorded
-from gpuprof.model.headline import limited_by, main_point, main_stall, nearest_limit
+from gpuprof.model.headline import limited_by, listed, main_point, main_stall, nearest_limit
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.run_totals import run_of, running_s
@@ -25,7 +25,7 @@ from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import stall_name
 from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.model.trace import MEMORY_SET
-from gpuprof.units import counted, format_binary, format_percent, format_si
+from gpuprof.units import counted, format_binary, format_percent, format_si, significant
 
 NOT_COLLECTED = "not collected"
 NO_CEILING = "no ceiling known"
@@ -67,7 +67,7 @@ def limit_text(kernel: KernelProfile) -> str:
     limit = nearest_limit(kernel)
     if limit is None:
         return NOT_COLLECTED
-    bound, more = "≤ " if limit.or_less else "", "+" if limit.or_more else ""
+    bound, more = "≤ " if limit.bound == "at-most" else "", "+" if limit.bound == "at-least" else ""
     return f"{UNIT_NAMES[limit.unit]} {bound}{format_percent(limit.fraction)}{more}"
 
 
@@ -131,8 +131,8 @@ def remedy_for(kernel: KernelProfile, what: str) -> str:
 
 def paths_text(paths: Iterable[str]) -> str:
     """Write whose work is meant: "FP64, FP32 and tensor work". Tensor paths are told as one."""
-    names = list(dict.fromkeys("tensor" if path.startswith("tensor.") else path_name(path) for path in paths))
-    return f"{', '.join(names[:-1])} and {names[-1]} work" if len(names) > 1 else f"{''.join(names)} work"
+    names = dict.fromkeys("tensor" if path.startswith("tensor.") else path_name(path) for path in paths)
+    return f"{listed([*names])} work"
 
 
 def occupancy_text(occupancy: Occupancy) -> str:
@@ -146,6 +146,29 @@ def occupancy_text(occupancy: Occupancy) -> str:
     if known and (occupancy.achieved or 0.0) > occupancy.theoretical * (1 + _NO_MORE):
         text = f"{achieved}, {theoretical}: the two disagree"
     return ", ".join(part for part in (text, limited_by(occupancy)) if part)
+
+
+def occupied_text(kernel: KernelProfile) -> str:
+    """Write achieved occupancy, or the theoretical one as its bound: "≤ 50 %"."""
+    occupancy = kernel.occupancy
+    if occupancy.achieved is None and occupancy.theoretical is not None:
+        return f"≤ {format_percent(occupancy.theoretical)}"
+    return percent_text(occupancy.achieved)
+
+
+def issue_text(kernel: KernelProfile) -> str:
+    """Write what the schedulers did: "62 % of issue slots used; warps per scheduler: 7.67 active, 1.51 eligible"."""
+    scheduler = kernel.scheduler
+    if scheduler is None:
+        return ""
+    slots = f" of {scheduler.warp_slots:.0f}" if scheduler.warp_slots is not None else ""
+    active, eligible = scheduler.active_warps, scheduler.eligible_warps
+    warps = [f"{significant(active)} active{slots}"] if active is not None else []
+    warps += [f"{significant(eligible)} eligible"] if eligible is not None else []
+    issue = scheduler.issue_active
+    parts = [f"{format_percent(issue)} of issue slots used"] if issue is not None else []
+    parts += [f"warps per scheduler: {', '.join(warps)}"] if warps else []
+    return "; ".join(parts)
 
 
 def work_text(work: Work) -> str:
@@ -279,14 +302,6 @@ def samples_text(sampled: GpuSamples) -> str:
         causes = (f"{cause.reason} in {format_percent(cause.share)}" for cause in sampled.throttling)
         parts.append(" and ".join(causes) or "not throttled")
     return ", ".join(parts)
-
-
-def duration_spread(kernel: KernelProfile) -> tuple[float | None, float | None, float | None]:
-    """Return the median, 95th and 99th percentile of the durations of a kernel's launches."""
-    times = kernel.duration_percentiles_s
-    if times is None:
-        return kernel.duration_s, kernel.duration_s, kernel.duration_s
-    return times.p50, times.p95, times.p99
 
 
 def _only_copies(session: Session) -> str | None:

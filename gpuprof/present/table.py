@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from msgspec import Struct
+
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.field_types import THROUGHPUT_UNITS
 from gpuprof.model.headline import first_finding, main_point, main_stall, nearest_limit
@@ -44,74 +48,60 @@ def columns_without_kernels() -> list[str]:
 
 
 def _row(kernel: KernelProfile, paths: list[str]) -> dict[str, Cell]:
-    row: dict[str, Cell] = {name: getattr(kernel, name) for name in _PLAIN}
+    row = fields_of(kernel, _PLAIN)
     row["ranges"] = "/".join(kernel.ranges)
     for which, size in (("grid", kernel.grid), ("block", kernel.block)):
         for axis, value in zip("xyz", size or (None, None, None), strict=True):
             row[f"{which}_{axis}"] = value
     by_path = {item.path: item for item in kernel.work}
     for path in paths:
-        work = by_path.get(path)
-        row[f"flop_{path}"] = work.flop if work else None
-        row[f"flop_per_s_{path}"] = work.flop_per_s if work else None
+        row |= fields_of(by_path.get(path), ("flop", "flop_per_s"), ending=f"_{path}")
     row["waves"] = kernel.waves
     by_level = {item.level: item for item in kernel.traffic}
     for level in LEVELS:
-        traffic = by_level.get(level)
-        row[f"bytes_{level}"] = traffic.bytes if traffic else None
-        row[f"bytes_per_s_{level}"] = traffic.bytes_per_s if traffic else None
-        if level != "dram":
-            row[f"hit_rate_{level}"] = traffic.hit_rate if traffic else None
+        names = ("bytes", "bytes_per_s") if level == "dram" else ("bytes", "bytes_per_s", "hit_rate")
+        row |= fields_of(by_level.get(level), names, ending=f"_{level}")
     return row | _roofline_cells(kernel) | _limit_cells(kernel) | _finding_cells(kernel)
+
+
+def fields_of(record: Struct | None, names: Iterable[str], beginning: str = "", ending: str = "") -> dict[str, Cell]:
+    """Return fields of a record with what their columns begin and end with; empty cells if there is no record."""
+    return {f"{beginning}{name}{ending}": getattr(record, name, None) for name in names}
 
 
 def _roofline_cells(kernel: KernelProfile) -> dict[str, Cell]:
     cells: dict[str, Cell] = {}
     for ceiling in ("at-clock", "rated"):
-        point = main_point(kernel, ceiling=ceiling)
-        suffix = ceiling.replace("-", "_")
-        cells[f"roofline_path_{suffix}"] = point.path if point else None
-        cells[f"intensity_dram_{suffix}"] = point.intensity if point else None
-        cells[f"fraction_of_roof_{suffix}"] = point.fraction_of_roof if point else None
-        cells[f"bound_{suffix}"] = point.bound if point else None
+        point, suffix = main_point(kernel, ceiling=ceiling), ceiling.replace("-", "_")
+        cells |= fields_of(point, ("path",), "roofline_", f"_{suffix}")
+        cells |= fields_of(point, ("intensity",), ending=f"_dram_{suffix}")
+        cells |= fields_of(point, ("fraction_of_roof", "bound"), ending=f"_{suffix}")
     return cells
 
 
 def _limit_cells(kernel: KernelProfile) -> dict[str, Cell]:
     throughput = {unit.unit: unit.fraction for unit in kernel.throughput if unit.bound is None}
-    limit, stall, scheduler = nearest_limit(kernel), main_stall(kernel), kernel.scheduler
+    limit, stall, occupancy = nearest_limit(kernel), main_stall(kernel), kernel.occupancy
     cells: dict[str, Cell] = {f"throughput_{unit}": throughput.get(unit) for unit in THROUGHPUT_UNITS}
-    return cells | {
-        "nearest_limit": limit.unit if limit else None,
-        "occupancy_theoretical": kernel.occupancy.theoretical,
-        "occupancy_achieved": kernel.occupancy.achieved,
-        "occupancy_limiters": "+".join(kernel.occupancy.limiters),
-        "issue_active": scheduler.issue_active if scheduler else None,
-        "eligible_warps": scheduler.eligible_warps if scheduler else None,
-        "active_warps": scheduler.active_warps if scheduler else None,
-        "main_stall": stall.reason if stall else None,
-        "main_stall_share": stall.share if stall else None,
-    }
+    cells["nearest_limit"] = limit.unit if limit else None
+    cells |= fields_of(occupancy, ("theoretical", "achieved"), "occupancy_")
+    cells["occupancy_limiters"] = "+".join(occupancy.limiters)
+    cells |= fields_of(kernel.scheduler, ("issue_active", "eligible_warps", "active_warps"))
+    cells["main_stall"] = stall.reason if stall else None
+    return cells | fields_of(stall, ("share",), "main_stall_")
 
 
 def _finding_cells(kernel: KernelProfile) -> dict[str, Cell]:
     first = first_finding(kernel)
-    return {
-        "findings": len(kernel.findings),
-        "first_finding": first.rule if first else None,
-        "first_finding_severity": first.severity if first else None,
-        "first_finding_gain_kernel": first.gain_kernel if first else None,
-        "first_finding_gain_total": first.gain_total if first else None,
-        "first_finding_gain_kind": first.gain_kind if first else None,
-        "first_finding_action": first.action if first else None,
-        "first_finding_headline": first.headline if first else None,
-    }
+    named = {"findings": len(kernel.findings), "first_finding": first.rule if first else None}
+    names = ("severity", "gain_kernel", "gain_total", "gain_kind", "action", "headline")
+    return named | fields_of(first, names, "first_finding_")
 
 
+_LOCATION = ("file", "line", "pc", "sass", "share")
 FINDING_COLUMNS = (
     "kernel", "label", "id", "rank", "rule", "severity", "confidence", "headline", "why", "evidence", "action",
-    "advice", "location_file", "location_line", "location_pc", "location_sass", "location_share", "gain_kernel",
-    "gain_total", "gain_kind", "held", "cause",
+    "advice", *(f"location_{name}" for name in _LOCATION), "gain_kernel", "gain_total", "gain_kind", "held", "cause",
 )  # fmt: skip
 """The contract's columns of a finding; `rank` is the place of its recommendation among those of all kernels, from 1."""
 
@@ -130,15 +120,10 @@ def finding_rows(session: Session) -> list[dict[str, Cell]]:
 
 
 def _finding_row(kernel: KernelProfile, finding: Finding, rank: int | None) -> dict[str, Cell]:
-    place = finding.place
-    cells: tuple[Cell, ...] = (
-        kernel.id, kernel.label, finding.id, rank, finding.rule, finding.severity, finding.confidence, finding.headline,
-        finding.why, "; ".join(map(_evidence_text, finding.evidence)), finding.action, finding.advice,
-        place.file if place else None, place.line if place else None, place.pc if place else None,
-        place.sass if place else None, place.share if place else None, finding.gain_kernel, finding.gain_total,
-        finding.gain_kind, finding.held, finding.cause,
-    )  # fmt: skip
-    return dict(zip(FINDING_COLUMNS, cells, strict=True))
+    row = fields_of(finding, FINDING_COLUMNS) | fields_of(finding.place, _LOCATION, "location_")
+    row |= {"kernel": kernel.id, "label": kernel.label, "rank": rank}
+    row["evidence"] = "; ".join(map(_evidence_text, finding.evidence))
+    return row
 
 
 def _evidence_text(item: Evidence) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.model.session import Session
-from gpuprof.model.time_by import TimeBy, TimeGroup
+from gpuprof.model.time_by import TimeBy
 from gpuprof.present.csv_out import table_lines
 from gpuprof.present.markdown import escape
-from gpuprof.present.table import Cell
+from gpuprof.present.table import Cell, fields_of
 from gpuprof.present.time_by_text import cells_of, columns_of, header_text, note_texts, rest_cells
 from gpuprof.store.write import dumped
 
 _LEFT = frozenset({"name", "longest"})
+_OF_GROUP = ("name", "kernels", "launches", "untimed_launches", "time_s", "time_share", "fraction_of_roof")
 
 
 def json_lines(session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
@@ -31,25 +32,11 @@ def json_lines(session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
 
 def rows(times: TimeBy) -> list[dict[str, Cell]]:
     """Return a row for each group; all have the same keys, None means missing."""
-    return [_row(group) for group in times.groups]
-
-
-def _row(group: TimeGroup) -> dict[str, Cell]:
-    longest = group.longest
-    return {
-        "name": group.name,
-        "kernels": group.kernels,
-        "launches": group.launches,
-        "untimed_launches": group.untimed_launches,
-        "time_s": group.time_s,
-        "time_share": group.time_share,
-        "fraction_of_roof": group.fraction_of_roof,
-        "longest_id": longest.id if longest else None,
-        "longest_label": longest.label if longest else None,
-        "longest_demangled": longest.demangled if longest else None,
-        "longest_launches": longest.launches if longest else None,
-        "longest_time_s": longest.time_s if longest else None,
-    }
+    return [
+        fields_of(group, _OF_GROUP)
+        | fields_of(group.longest, ("id", "label", "demangled", "launches", "time_s"), "longest_")
+        for group in times.groups
+    ]
 
 
 def csv_lines(_session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:

@@ -141,14 +141,6 @@ def walk(data: Bytes) -> Container:
     )
 
 
-def section_names(message: bytes) -> str:
-    """Return the identifier of a section, its first field; empty where it does not parse."""
-    try:
-        return as_text(as_bytes(next(fields(message, 0))[1], 0))
-    except (Malformed, StopIteration):
-        return ""
-
-
 class _MoreThanKnown(Malformed):
     """A block that does not parse and has an unknown field; a newer ncu may have written it."""
 

@@ -1,28 +1,26 @@
-"""Launches out of their messages: names, shape, process, ranges and GPU; metrics, rules and code are read on demand."""
+"""Launches out of their messages: names, shape, process, ranges and GPU; metrics and code are read on demand."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from array import array
-from functools import partial
 
 from msgspec import Struct, field
 
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.recorded import Dim3, Launch, MetricTable, RuleResult
+from gpuprof.model.recorded import Dim3, Launch, MetricTable, integer
+from gpuprof.read.device_attributes import ATTRIBUTE, device_of, dimensions
 from gpuprof.read.ncu_details import EmbeddedPrograms, KernelIdentity, NcuDetails, SharedCode, reference_of
-from gpuprof.read.ncu_messages import ATTRIBUTE, LaunchMessages
+from gpuprof.read.ncu_messages import LaunchMessages
 from gpuprof.read.ncu_metrics import NcuMetrics
 from gpuprof.read.nvtx_state import nvtx_ranges
-from gpuprof.read.protobuf import Malformed, as_text, by_number, fields, last_number
+from gpuprof.read.protobuf import Malformed, as_text, by_number, last_number
 from gpuprof.read.result_message import KERNEL, Layout, SplitMessage
-from gpuprof.read.rule_messages import rule_results
 from gpuprof.read.source_reader import SourceReader
 
 DISPLAY_NAME = f"{ATTRIBUTE}display_name"
-# Field numbers that only kernels have, of all results, of the sections of a kernel, and of ProfilerClockStatusMessage.
-_MANGLED, _FUNCTION, _DEMANGLED, _GRID, _BLOCK, _SOURCE, _SECTIONS = 5, 6, 7, 10, 11, 15, 17
+# Field numbers that only kernels have, of all results, and of ProfilerClockStatusMessage.
+_MANGLED, _FUNCTION, _DEMANGLED, _GRID, _BLOCK, _SOURCE = 5, 6, 7, 10, 11, 15
 _THREAD, _EXECUTED_LOCKED = 1, 2
 
 
@@ -36,7 +34,7 @@ class _Devices(Struct):
         """Return the place of the GPU of that number and name, which the metrics of a launch on it describe."""
         if device not in self._places:
             self._places[device] = len(self.recorded)
-            self.recorded.append(_device(metrics, device[1]))
+            self.recorded.append(device_of(metrics.single, device[1]))
         return self._places[device]
 
 
@@ -51,7 +49,6 @@ class LaunchFacts(Struct, frozen=True):
     demangled: str
     mangled: str
     device: tuple[int, str | None]
-    context: int | None
     stream: int | None
     shape: tuple[Dim3 | None, Dim3 | None]
     ranges: tuple[str, ...]
@@ -90,7 +87,6 @@ class FactsReader:
             demangled=demangled or name,
             mangled=mangled or name,
             device=(integer(metrics, "launch__device_id") or 0, metrics.text(DISPLAY_NAME)),
-            context=integer(metrics, "launch__context_id"),
             stream=integer(metrics, "launch__stream_id"),
             shape=self._shapes.setdefault(shape, shape),
             ranges=self._ranges_of(message),
@@ -146,7 +142,6 @@ class LaunchMaker:
             device=self.devices.place(metrics, facts.device),
             kind=span.form.kind,
             process=span.process,
-            context=facts.context,
             stream=facts.stream,
             grid=facts.shape[0],
             block=facts.shape[1],
@@ -157,7 +152,6 @@ class LaunchMaker:
                 programs=self._programs,
                 code=self._code,
                 shared=self._shared,
-                rules=partial(_rules, self._messages, number),
                 process=span.process,
                 mangled=facts.mangled,
                 reference=facts.reference,
@@ -166,43 +160,15 @@ class LaunchMaker:
         )
 
 
-def sections_of(message: SplitMessage) -> tuple[str, ...]:
-    """Return the identifiers of the sections that ncu collected for a kernel."""
-    sections = message.contents(_SECTIONS) if message.form is KERNEL else ()
-    return tuple(_first_text(section) for _, section in sections)
-
-
 def clocks_locked(message: SplitMessage) -> bool | None:
     """Tell whether ncu held the clocks while it profiled a launch; None where that was not recorded."""
     status = message.content(message.form.clocks)
     return bool(last_number(by_number(status), _EXECUTED_LOCKED)) if status is not None else None
 
 
-def compute_capability(metrics: NcuMetrics) -> str | None:
-    """Return the compute capability of the GPU of a launch, such as "9.0"; None where that was not recorded."""
-    major, minor = (metrics.single(f"{ATTRIBUTE}compute_capability_{part}") for part in ("major", "minor"))
-    return f"{major:.0f}.{minor:.0f}" if major and minor is not None else None
-
-
-def integer(metrics: MetricTable, name: str) -> int | None:
-    """Return a metric as a whole number."""
-    value = metrics.number(name)
-    return round(value) if value is not None else None
-
-
-def _rules(messages: LaunchMessages, launch: int) -> tuple[RuleResult, ...]:
-    """Read what NVIDIA's rules said of a launch. Raises DamagedInput where that does not parse."""
-    message = messages.split(launch)
-    try:
-        rules = [rule_results(content, base) for base, content in message.contents(message.form.rules)]
-    except Malformed as broken:
-        raise messages.damaged("what a rule of NVIDIA's says", broken) from broken
-    return tuple(itertools.chain.from_iterable(rules))
-
-
 def _shape(message: SplitMessage, metrics: MetricTable) -> tuple[Dim3 | None, Dim3 | None]:
     """Return grid and block of a kernel: reports before 2021 have them in no metric."""
-    grid, block = _dimensions(metrics, "grid"), _dimensions(metrics, "block")
+    grid, block = dimensions(metrics, "grid"), dimensions(metrics, "block")
     if (grid is not None and block is not None) or message.form is not KERNEL:
         return grid, block
     block = block or _dim3(message.content(_BLOCK))
@@ -220,44 +186,8 @@ def _grid_in_blocks(recorded: Dim3 | None, block: Dim3 | None, blocks: int | Non
     return grid if math.prod(grid) == blocks else None
 
 
-def _dimensions(metrics: MetricTable, which: str) -> Dim3 | None:
-    """Return the size of the grid or the block as metrics have it."""
-    sizes = [integer(metrics, f"launch__{which}_dim_{axis}") for axis in "xyz"]
-    return (sizes[0], sizes[1], sizes[2]) if sizes[0] and sizes[1] and sizes[2] else None
-
-
 def _dim3(message: bytes | None) -> Dim3 | None:
     """Read a Uint64x3; a launch whose profiling failed records zeros."""
     entry = by_number(message) if message is not None else {}
     x, y, z = (last_number(entry, axis) for axis in (1, 2, 3))
     return (x, y, z) if x and y and z else None
-
-
-def _first_text(message: bytes) -> str:
-    """Return the first field of a message as text; empty where it is none, or does not parse."""
-    try:
-        return next((as_text(value) for _, value, _ in fields(message, 0) if isinstance(value, bytes)), "")
-    except Malformed:
-        return ""
-
-
-def _device(metrics: NcuMetrics, name: str | None) -> RecordedDevice:
-    """Describe the GPU by the device attributes that every ncu report carries."""
-
-    def attribute(which: str, scale: float = 1.0) -> float | None:
-        value = metrics.single(f"{ATTRIBUTE}{which}")
-        return value * scale if value else None
-
-    pci, sm_count = attribute("gpu_pci_device_id"), attribute("multiprocessor_count")
-    bus, memory, l2 = attribute("global_memory_bus_width"), attribute("total_memory"), attribute("l2_cache_size")
-    return RecordedDevice(
-        name=name,
-        compute_capability=compute_capability(metrics),
-        pci_id=f"{int(pci) & 0xFFFF:04x}:{int(pci) >> 16:04x}" if pci else None,
-        sm_count=round(sm_count) if sm_count else None,
-        max_sm_clock_hz=attribute("clock_rate", 1e3),
-        max_memory_clock_hz=attribute("memory_clock_rate", 1e3),
-        memory_bus_bits=round(bus) if bus else None,
-        memory_bytes=round(memory) if memory else None,
-        l2_bytes=round(l2) if l2 else None,
-    )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
 
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.errors import DamagedInput
-from gpuprof.model.recorded import CodeListing, EmbeddedProgram, Missing, ProfiledInstruction, RuleResult
+from gpuprof.model.recorded import CodeListing, EmbeddedProgram, LaunchDetails, Missing, ProfiledInstruction
 from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.ncu_metrics import NcuMetrics
 from gpuprof.read.protobuf import Malformed, fields
@@ -83,21 +83,16 @@ class EmbeddedPrograms:
         return places
 
 
-class NcuDetails(Struct, frozen=True):
-    """Rules, source and SASS of one launch. `reference` is the number of its program; None where it has none."""
+class NcuDetails(LaunchDetails, frozen=True):
+    """Source and SASS of one launch. `reference` is the number of its program; None where it has none."""
 
     metrics: NcuMetrics
     programs: EmbeddedPrograms
     code: SourceReader
     shared: SharedCode
-    rules: Callable[[], tuple[RuleResult, ...]]
     process: int | None
     mangled: str
     reference: int | None
-
-    def rule_results(self) -> tuple[RuleResult, ...]:
-        """Return NVIDIA's own findings."""
-        return self.rules()
 
     def source_files(self) -> Mapping[str, str]:
         """Return embedded source text by file name. Raises DamagedInput for a program that does not parse."""

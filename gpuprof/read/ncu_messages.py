@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuprof.errors import DamagedInput
 from gpuprof.read.container import AGAIN, MessageSpan
+from gpuprof.read.device_attributes import ATTRIBUTE
 from gpuprof.read.file_bytes import Bytes
 from gpuprof.read.metric_values import Instance, Keys, MetricValue, UnknownForm
 from gpuprof.read.protobuf import Malformed
 from gpuprof.read.result_message import Layout, ResultMessage, SplitMessage, Splitter
 
 Instances = Mapping[str | int, float] | None
-ATTRIBUTE = "device__attribute_"
 _KEPT = 4
 """So many messages stay in memory: what is asked of a launch is mostly asked in one go."""
 

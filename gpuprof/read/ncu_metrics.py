@@ -25,11 +25,11 @@ _MISSING = math.nan
 class NcuMetrics:
     """The metrics of one launch."""
 
-    __slots__ = ("_source", "number_in_report", "values")
+    __slots__ = ("messages", "number_in_report", "values")
 
-    def __init__(self, source: LaunchMessages, number: int, values: array[float] | None = None) -> None:
+    def __init__(self, messages: LaunchMessages, number: int, values: array[float] | None = None) -> None:
         """`values` are those of the first columns, not a number where there is none."""
-        self._source = source
+        self.messages = messages
         self.values = values if values is not None else array("d")
         self.number_in_report = number
 
@@ -43,10 +43,10 @@ class NcuMetrics:
 
     def number(self, name: str) -> float | None:
         """Return its value in a base unit, where it is a number."""
-        columns, values = self._source.columns, self.values
+        columns, values = self.messages.columns, self.values
         column = columns.get(name)
         if column is None:
-            if not self._source.lists(name):
+            if not self.messages.lists(name):
                 return None
             column = columns[name] = len(columns)
         if column >= len(values):
@@ -56,7 +56,7 @@ class NcuMetrics:
 
     def single(self, name: str) -> float | None:
         """Return the same for a name that is asked of few launches: it does not become a column."""
-        value = next(self._numbers((name,))) if self._source.lists(name) else _MISSING
+        value = next(self._numbers((name,))) if self.messages.lists(name) else _MISSING
         return None if math.isnan(value) else value
 
     def digits(self, name: str) -> None:
@@ -64,24 +64,24 @@ class NcuMetrics:
 
     def text(self, name: str) -> str | None:
         """Return its value where it is text."""
-        value = next(self._source.values(self.number_in_report, (name,))) if self._source.lists(name) else None
+        value = next(self.messages.values(self.number_in_report, (name,))) if self.messages.lists(name) else None
         return value if isinstance(value, str) else None
 
     def has(self, name: str) -> bool:
         """Tell whether there is an entry of that name, even one without a number."""
-        return self._source.lists(name) and self._source.has(self.number_in_report, name)
+        return self.messages.lists(name) and self.messages.has(self.number_in_report, name)
 
     def is_strange(self, name: str) -> bool:
         """Return whether there is an entry of that name in an unknown form."""
-        return self.has(name) and self._source.is_strange(self.number_in_report, name)
+        return self.has(name) and self.messages.is_strange(self.number_in_report, name)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""
-        return tuple(sorted(set(self._source.names(self.number_in_report))))
+        return tuple(sorted(set(self.messages.names(self.number_in_report))))
 
     def instances(self, name: str) -> Mapping[str | int, float] | None:
         """Return a metric's values by opcode or by program counter; None where they have no such keys."""
-        known = self._source.instances_of_last(self.number_in_report)
+        known = self.messages.instances_of_last(self.number_in_report)
         if name not in known:
             known[name] = self._instances(name)
         return known[name]
@@ -101,11 +101,11 @@ class NcuMetrics:
         return tuple(value for _, value in self._listed(name) if isinstance(value, int))
 
     def _listed(self, name: str) -> list[Instance]:
-        return self._source.instances(self.number_in_report, name) if self._source.lists(name) else []
+        return self.messages.instances(self.number_in_report, name) if self.messages.lists(name) else []
 
     def _numbers(self, names: tuple[str, ...]) -> Iterator[float]:
         """Yield the values of metrics in base units; not a number, where they are not numbers."""
-        for name, value in zip(names, self._source.values(self.number_in_report, names), strict=True):
+        for name, value in zip(names, self.messages.values(self.number_in_report, names), strict=True):
             if value is None or isinstance(value, str):
                 yield _MISSING
                 continue

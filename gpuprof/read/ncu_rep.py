@@ -17,7 +17,8 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.quantities import EXPORT_REPORT
 from gpuprof.model.recorded import Launch, Report
 from gpuprof.read.container import AGAIN, Container, walk
-from gpuprof.read.launches import LaunchMaker, clocks_locked, compute_capability, sections_of
+from gpuprof.read.device_attributes import compute_capability
+from gpuprof.read.launches import LaunchMaker, clocks_locked
 from gpuprof.read.many_launches import all_facts
 from gpuprof.read.metric_values import UnknownForm
 from gpuprof.read.ncu_command import cache_control, clock_control
@@ -67,7 +68,6 @@ def read_ncu_rep(path: Path, *, salvage: bool = False) -> Report:
         command=container.command,
         driver=container.versions.get("Display Driver Version"),
         created_s=container.created_s,
-        sections=launches.sections,
         names=frozenset(container.names),
         warnings=(*warnings, *launches.warnings),
     )
@@ -81,7 +81,6 @@ class _Launches(Struct, frozen=True):
 
     launches: Sequence[Launch]
     devices: Sequence[RecordedDevice]
-    sections: tuple[str, ...]
     clocks_locked: bool | None
     strange: str | None
     warnings: tuple[str, ...]
@@ -105,29 +104,28 @@ def _read(path: Path, content: Content, container: Container, *, salvage: bool) 
 
     code = SourceReader(program_of, lambda: dict.fromkeys(alike(kernels)))
     maker = LaunchMaker(messages, programs, code)
-    sections, locked, capability = _of_first(messages)
+    locked, capability = _of_first(messages)
     launches = [maker.launch(facts) for facts in all_facts(messages, capability)]
     kernels.extend(maker.kernels)
     return _Launches(
         launches,
         maker.devices.recorded,
-        sections,
         clocks_locked=locked,
         strange=maker.strange,
         warnings=warnings,
     )
 
 
-def _of_first(messages: LaunchMessages) -> tuple[tuple[str, ...], bool | None, str | None]:
-    """Return what the first launch tells of all: sections, whether clocks were held, the GPU's compute capability."""
+def _of_first(messages: LaunchMessages) -> tuple[bool | None, str | None]:
+    """Return what the first launch tells of all: whether clocks were held, the GPU's compute capability."""
     if not messages.spans:
-        return (), None, None
+        return None, None
     message = messages.split(0)
     try:
         locked = clocks_locked(message)
     except Malformed as broken:
         raise messages.damaged("a launch", Malformed(message.base, broken.why)) from broken
-    return sections_of(message), locked, compute_capability(NcuMetrics(messages, 0))
+    return locked, compute_capability(NcuMetrics(messages, 0).single)
 
 
 def _leave_out_broken(messages: LaunchMessages) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from gpuprof.model.recorded import (
     Metric,
 )
 from gpuprof.model.torch_ranges import MARK, readable_range
+from gpuprof.read.device_attributes import ATTRIBUTE, device_of, dimensions
 from gpuprof.read.printed_table import is_range_column
 
 _DOMAIN = re.compile(r'"([^:"]*):')
@@ -38,7 +39,9 @@ class RecordedLaunch(Struct, frozen=True):
 def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric]) -> RecordedLaunch:
     """Make the launch and the device of a row's launch columns and metrics."""
     table = DictMetrics(metrics)
-    device = _device(cells.get("CC", ""), table)
+    name = metrics.get(f"{ATTRIBUTE}display_name")
+    named = name.value if name is not None and isinstance(name.value, str) else None
+    device = device_of(table.number, named, cells.get("CC", ""))
     demangled = cells["Kernel Name"]
     launch = Launch(
         kind=WHOLE_GRAPH if _is_whole_graph(cells, table) else "kernel",
@@ -46,8 +49,6 @@ def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric]) -> 
         demangled=demangled,
         device=0,
         process=_integer(cells.get("Process ID", "")),
-        process_name=cells.get("Process Name") or None,
-        context=_integer(cells.get("Context", "")),
         stream=_integer(cells.get("Stream", "")),
         grid=_dimensions(cells.get("Grid Size", ""), "grid", table),
         block=_dimensions(cells.get("Block Size", ""), "block", table),
@@ -76,42 +77,10 @@ def _integer(text: str) -> int | None:
 def _dimensions(cell: str, which: str, metrics: DictMetrics) -> Dim3 | None:
     """Return the sizes of "(256, 1, 1)" or of launch__block_dim_*; a product alone has no dimensions."""
     texts = re.findall(r"[0-9]{1,10}", cell)
-    sizes: list[float | None] = [float(text) for text in texts]
-    if len(sizes) != 3:
-        sizes = [metrics.number(f"launch__{which}_dim_{axis}") for axis in "xyz"]
-    x, y, z = sizes
-    return (int(x), int(y), int(z)) if x and y and z else None
-
-
-def _device(compute_capability: str, metrics: DictMetrics) -> RecordedDevice:
-    """Describe the GPU by its attributes on a raw page, or by what a details page prints."""
-
-    def attribute(name: str) -> float | None:
-        return metrics.number(f"device__attribute_{name}") or None
-
-    def whole(name: str) -> int | None:
-        value = attribute(name)
-        return round(value) if value is not None else None
-
-    major, minor = (
-        attribute("compute_capability_major"),
-        metrics.number("device__attribute_compute_capability_minor"),
-    )
-    recorded_cc = f"{major:.0f}.{minor:.0f}" if major is not None and minor is not None else None
-    name, pci = metrics.get("device__attribute_display_name"), whole("gpu_pci_device_id")
-    clock_khz, memory_clock_khz = attribute("clock_rate"), attribute("memory_clock_rate")
-    launched_sms = metrics.number("launch__sm_count")
-    return RecordedDevice(
-        name=name.value if name is not None and isinstance(name.value, str) else None,
-        compute_capability=compute_capability or recorded_cc,
-        pci_id=f"{pci & 0xFFFF:04x}:{pci >> 16:04x}" if pci is not None else None,
-        sm_count=whole("multiprocessor_count") or (round(launched_sms) if launched_sms else None),
-        max_sm_clock_hz=clock_khz * 1e3 if clock_khz is not None else None,
-        max_memory_clock_hz=memory_clock_khz * 1e3 if memory_clock_khz is not None else None,
-        memory_bus_bits=whole("global_memory_bus_width"),
-        memory_bytes=whole("total_memory"),
-        l2_bytes=whole("l2_cache_size"),
-    )
+    if len(texts) != 3:
+        return dimensions(metrics, which)
+    x, y, z = map(int, texts)
+    return (x, y, z) if x and y and z else None
 
 
 def short_name(demangled: str) -> str:

@@ -70,7 +70,6 @@ def _launch_cells(text: str, above: str) -> dict[str, str] | None:
         return None
     return {
         "Kernel Name": name,
-        "Context": told["context"],
         "Stream": told["stream"],
         "Block Size": told["block"],
         "Grid Size": told["grid"],

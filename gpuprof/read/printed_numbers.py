@@ -37,7 +37,7 @@ _NOT_A_VALUE = frozenset(
 
 def with_points(table: PrintedTable) -> PrintedTable:
     """Return a table with points for decimals: ncu prints numbers as the user's language does."""
-    named = ("Metric Value", "Estimated Speedup") if table.is_details else set(table.columns) - LAUNCH_COLUMNS
+    named = ("Metric Value",) if table.is_details else set(table.columns) - LAUNCH_COLUMNS
     places = frozenset(place for place, column in enumerate(table.columns) if column in named)
 
     def has(number: re.Pattern[str], rows: Iterable[PrintedRow]) -> bool:

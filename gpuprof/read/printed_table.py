@@ -37,22 +37,15 @@ class PrintedTable(Struct):
         """Tell whether a row is a metric of a launch; else it is a launch."""
         return "Metric Name" in self.columns and "Metric Value" in self.columns
 
-    def problems(self, dropped: Dropped) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
         """Say what of the table could not be read, in sentences."""
-        lines = sorted({*self.broken_lines, *dropped.lines})
+        lines = sorted(set(self.broken_lines))
         if self.cut_line is not None:
             yield f"the file ends inside the row that starts in line {self.cut_line}: it is truncated"
         if lines:
             rows = "1 row was" if len(lines) == 1 else f"{len(lines)} rows were"
             yield f"{rows} dropped or shortened for missing, extra or garbled cells, the first in line {lines[0]}"
-        yield from (*self.sentences, *dropped.sentences)
-
-
-class Dropped(Struct):
-    """The lines of rows that were left out, and what else is to be said of a table."""
-
-    lines: list[int] = field(default_factory=list)
-    sentences: list[str] = field(default_factory=list)
+        yield from self.sentences
 
 
 def is_range_column(name: str) -> bool:

@@ -54,17 +54,6 @@ def fields(message: bytes, base: int) -> Iterator[tuple[int, FieldValue, int]]:
         yield field, value, base + at
 
 
-def raw_fields(message: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield field number, start and end (tag and length included) of each field, as far as the message parses."""
-    start = 0
-    try:
-        for field, _, end in fields(message, 0):
-            yield field, start, end
-            start = end
-    except Malformed:
-        return
-
-
 def by_number(message: bytes, base: int = 0) -> dict[int, list[FieldValue]]:
     """Return the values of all fields by their numbers, in their order. Raises Malformed."""
     values: dict[int, list[FieldValue]] = {}

@@ -42,7 +42,7 @@ class Readable(Struct, frozen=True):
     """A kind that can be read, by a function `module:name` that is imported when such a file comes.
 
     It gets the path, the bytes or the text, their name unless it has the path, and the SHA-256 where it asks for it.
-    `gives` are the kinds of source (`model.sources.SOURCE_KINDS`) that what it returns can be. `groups` names a
+    `groups` names a
     function that gets path and name, and returns a session with equal launches as one kernel, or None where the reader
     has to read all of it. `check_size` names one that gets size and name before a file is read. `suffixes` are how
     names of such files may end, where a name alone must tell a file from a program; they do not decide what a file is.
@@ -54,7 +54,6 @@ class Readable(Struct, frozen=True):
     takes: Literal["path", "bytes", "text"]
     told: Told | None
     suffixes: tuple[str, ...] = ()
-    gives: tuple[str, ...] = ()
     digest: bool = False
     salvage: bool = False
     groups: str | None = None
@@ -86,14 +85,14 @@ def _is_printed(look: Look) -> bool:
 
 _TRACE = Readable(
     "torch-trace", is_trace, "gpuprof.read.torch_trace:read_trace_file", takes="path",
-    told=Told(4, "PyTorch traces (.json, .json.gz)"), suffixes=(".json", ".json.gz"),
-    gives=("torch-trace",), digest=True, check_size="gpuprof.read.torch_json:check_size",
+    told=Told(4, "PyTorch traces (.json, .json.gz)"), suffixes=(".json", ".json.gz"), digest=True,
+    check_size="gpuprof.read.torch_json:check_size",
 )  # fmt: skip
 
 KINDS: tuple[Readable | Refused, ...] = (
     Readable(
         "ncu-rep", is_report, "gpuprof.read.ncu_rep:read_ncu_rep", takes="path",
-        told=Told(1, ", ".join(REPORTS)), suffixes=REPORTS, gives=("ncu-rep", "cuprof-report"),
+        told=Told(1, ", ".join(REPORTS)), suffixes=REPORTS,
         salvage=True,
     ),
     Refused(
@@ -113,7 +112,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "nsys-sqlite", starts(SQLITE), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", takes="path",
-        told=Told(5, "nsys exports (.sqlite)"), suffixes=(".sqlite",), gives=("nsys-sqlite",),
+        told=Told(5, "nsys exports (.sqlite)"), suffixes=(".sqlite",),
         digest=True,
     ),
     replace(_TRACE, fits=is_packed_trace, told=None),
@@ -156,11 +155,11 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "ncu-text", _is_printed, "gpuprof.read.ncu_text:read_ncu_text", takes="text",
-        told=Told(3, "ncu's text"), gives=("ncu-text",), digest=True,
+        told=Told(3, "ncu's text"), digest=True,
     ),
     Readable(
         "csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", takes="text",
-        told=Told(2, "ncu's CSV"), suffixes=(".csv",), gives=("ncu-csv-raw", "ncu-csv-details"), digest=True,
+        told=Told(2, "ncu's CSV"), suffixes=(".csv",), digest=True,
     ),
 )  # fmt: skip
 """In the order in which they are tried; the last one takes all that is left."""

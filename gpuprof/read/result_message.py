@@ -34,17 +34,16 @@ class ResultForm(Struct, frozen=True):
 
     kind: str
     metrics: int
-    rules: int
     nvtx: int
     clocks: int
     known: int
     display_name: int | None = None
 
 
-KERNEL = ResultForm("kernel", metrics=13, rules=19, nvtx=21, clocks=25, known=39)
-RANGE = ResultForm("range", metrics=4, rules=20, nvtx=10, clocks=12, known=23)
-COMMAND_LIST = ResultForm("command list", metrics=4, rules=21, nvtx=10, clocks=13, known=27, display_name=18)
-GRAPH = ResultForm("graph", metrics=4, rules=22, nvtx=10, clocks=13, known=26)
+KERNEL = ResultForm("kernel", metrics=13, nvtx=21, clocks=25, known=39)
+RANGE = ResultForm("range", metrics=4, nvtx=10, clocks=12, known=23)
+COMMAND_LIST = ResultForm("command list", metrics=4, nvtx=10, clocks=13, known=27, display_name=18)
+GRAPH = ResultForm("graph", metrics=4, nvtx=10, clocks=13, known=26)
 
 
 class AttributeRun:

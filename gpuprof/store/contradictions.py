@@ -58,7 +58,9 @@ def without_foreign_command(session: Session) -> Session:
 
 
 def refuse_contradicting_work(kernel: KernelProfile, file: str) -> None:
-    """Raise DamagedInput where counts or lines of a kernel contradict each other."""
+    """Raise DamagedInput if counts or lines of a kernel contradict each other, or a finding says nothing."""
+    if not all(finding.headline for finding in kernel.findings):
+        raise DamagedInput(f"{file} is damaged: a finding of kernel {kernel.id} has no headline")
     refuse_contradicting_counts(kernel.id, kernel.counts, file)
     if kernel.lines_dropped < 0:
         raise DamagedInput(f"{file} is damaged: kernel {kernel.id} has fewer than no lines left out")
@@ -133,6 +135,8 @@ def _check_verdict(verdict: RunVerdict, kernels: set[int], file: str) -> None:
     """Refuse a verdict on a kernel that is not there, or with a command to be copied that is none of gpuprof's."""
     if verdict.kernel not in {None, *kernels}:
         raise DamagedInput(f"{file} is damaged: its verdict names kernel {verdict.kernel}, which does not exist")
+    if verdict.kernel is not None and not verdict.sentence:
+        raise DamagedInput(f"{file} is damaged: its verdict has no sentence")
     if verdict.command is not None and not _runs_a_profiler(verdict.command):
         raise DamagedInput(f"{file} is damaged: the command in its verdict does not run a profiler")
 

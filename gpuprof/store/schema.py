@@ -13,11 +13,6 @@ import msgspec
 from gpuprof.model.session import SCHEMA_VERSION, Session
 
 
-def session_schema() -> str:
-    """Return the JSON Schema of `show --format json`."""
-    return schema_text(schema_of_session())
-
-
 def schema_of_session() -> dict[str, Any]:
     """Return the schema as a value, with a definition for each type of record."""
     return schema_of(Session, f"gpuprof session, version {SCHEMA_VERSION}")

@@ -7,21 +7,14 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.opcodes import has_lost_effect
-from gpuprof.comparison.contract import (
-    TIMES,
-    Comparison,
-    KernelChange,
-    QuantityChange,
-    RunCondition,
-)
+from gpuprof.comparison.contract import TIMES, Comparison, KernelChange, RunCondition
 from gpuprof.comparison.values import Values
 from gpuprof.units import format_change, significant
 from gpuprof.words.comparison_causes import cause_text, lost_effect_text
 from gpuprof.words.comparison_conditions import condition_sentence, fact_sentence
 from gpuprof.words.comparison_gate import check_sentence
-from gpuprof.words.comparison_kernels import kernel_sentence, total_s
 from gpuprof.words.comparison_values import count_name, short, speed_text, times_text
-from gpuprof.words.comparison_verdicts import doubt_text, noise_text, work_reason
+from gpuprof.words.comparison_verdicts import doubt_text, kernel_sentence, noise_text, total_s, work_reason
 
 _NAMED = 2
 """Kernels that the sentence on the run names."""
@@ -51,7 +44,7 @@ def with_sentences(comparison: Comparison) -> Comparison:
         kernels=kernels,
         conditions=tuple(replace(item, sentence=condition_sentence(item)) for item in comparison.conditions),
         notes=tuple(map(fact_sentence, comparison.facts)),
-        sentence=whole_sentence(comparison.total, kernels, comparison.conditions, identical=comparison.identical),
+        sentence=whole_sentence(comparison),
     )
     gate = comparison.gate
     if gate is None:
@@ -70,37 +63,31 @@ def _with_sentence(change: KernelChange) -> KernelChange:
     return replace(complete, sentence=kernel_sentence(complete))
 
 
-def whole_sentence(
-    total: Sequence[QuantityChange],
-    kernels: Sequence[KernelChange],
-    conditions: Sequence[RunCondition],
-    *,
-    identical: bool = False,
-) -> str:
+def whole_sentence(comparison: Comparison) -> str:
     """Write what became of the run, and which kernels most of it comes from; first of all what forbids a verdict."""
-    if identical:
+    kernels = comparison.kernels
+    if comparison.identical:
         named = [kernel for kernel in kernels if kernel.match not in ("exact", "new", "gone")]
         return f"both sides are the same recording: {_kernels(named) or 'nothing to compare'}"
-    time = next((item for item in total if item.name in TIMES), None)
+    time = next((item for item in comparison.total if item.name in TIMES), None)
     parts = []
     if time is not None and time.base is not None and time.new is not None:
         values = Values(time.base, time.new)
         parts.append(f"{count_name(time.name)} {times_text(values)}{_of_both(kernels)}")
     if kernels:
         parts.append(_kernels(kernels))
-    return "; ".join(filter(None, (_forbidden(conditions), ": ".join(parts)))) or "nothing to compare"
+    return "; ".join(filter(None, (_forbidden(comparison.forbidding), ": ".join(parts)))) or "nothing to compare"
 
 
 def _forbidden(conditions: Sequence[RunCondition]) -> str:
     """Write what forbids a verdict: "no verdict on time and work: the GPUs differ"; empty if nothing does."""
-    affecting = [condition for condition in conditions if condition.affects is not None]
-    if not affecting:
+    if not conditions:
         return ""
-    kinds = {condition.affects for condition in affecting}
+    kinds = {condition.affects for condition in conditions}
     what = "time" if "time" in kinds else "work"
     if "both" in kinds or kinds >= {"time", "work"}:
         what = "time and work"
-    names = list(dict.fromkeys(_CONDITIONS.get(item.name, count_name(item.name)) for item in affecting))
+    names = list(dict.fromkeys(_CONDITIONS.get(item.name, count_name(item.name)) for item in conditions))
     return f"no verdict on {what}: {' and '.join(names[:_NAMED])} differ"
 
 
@@ -109,13 +96,11 @@ def _of_both(kernels: Sequence[KernelChange]) -> str:
     both = [kernel for kernel in kernels if kernel.base and kernel.new]
     if not both or len(both) == len(kernels):
         return ""
-    times = (
-        total_s([side for kernel in both for side in kernel.base]),
-        total_s([side for kernel in both for side in kernel.new]),
-    )
-    if not times[0] or times[1] is None:
+    before = total_s([side for kernel in both for side in kernel.base])
+    after = total_s([side for kernel in both for side in kernel.new])
+    if not before or after is None:
         return ""
-    return f", of the kernels on both sides {times_text(Values(times[0], times[1]))}"
+    return f", of the kernels on both sides {times_text(Values(before, after))}"
 
 
 def _kernels(kernels: Sequence[KernelChange]) -> str:
@@ -147,12 +132,9 @@ def _inconclusive(kernels: Sequence[KernelChange]) -> str:
         low, high = format_change(min(ratios)), format_change(max(ratios))
         parts.append(low if low == high else f"{low} to {high}")
     if all(kernel.work.verdict == "same" for kernel in kernels):
-        parts.append("instruction counts unchanged" if all(map(_has_same_instructions, kernels)) else "the same work")
+        known = [[count.word for count in kernel.work.counts if count.name == "instructions"] for kernel in kernels]
+        parts.append("instruction counts unchanged" if all("same" in words for words in known) else "the same work")
     return f" ({', '.join(parts)})" if parts else ""
-
-
-def _has_same_instructions(kernel: KernelChange) -> bool:
-    return any(count.name == "instructions" and count.word == "same" for count in kernel.work.counts)
 
 
 def _named(kernel: KernelChange) -> str:
@@ -164,11 +146,7 @@ def _named(kernel: KernelChange) -> str:
     if verdict in ("new", "gone") or ratio is None:
         return f"{label} is {verdict}"
     if kernel.effect_s is not None and (kernel.effect_s > 0) != (ratio > 1):
-        return f"{label} is {speed_text(ratio)} a launch, and called {_calls(kernel)}"
+        before, after = (sum(kernel.launches for kernel in side) for side in (kernel.base, kernel.new))
+        often = f"{significant(after / before, 2, strip=True)} times as" if before else "more"
+        return f"{label} is {speed_text(ratio)} a launch, and called {often} often"
     return f"{label} is {speed_text(ratio)}"
-
-
-def _calls(kernel: KernelChange) -> str:
-    before = sum(side.launches for side in kernel.base)
-    after = sum(side.launches for side in kernel.new)
-    return f"{significant(after / before, 2, strip=True)} times as often" if before else "more often"

@@ -68,10 +68,6 @@ def _line(cause: ChangeCause, change: KernelChange) -> str:
     return f"{where}{base} {word} {value_text(abs(gained))} {_LINE_WORDS.get(value.name, value.name)}"
 
 
-def _stores(cause: ChangeCause) -> str:
-    return ": ".join(_lost_effect(cause))
-
-
 def _counts(cause: ChangeCause) -> str:
     return ", ".join(map(_count, cause.values))
 
@@ -125,13 +121,12 @@ def _opcodes(cause: ChangeCause) -> str:
         mufu = cause.values[0]
         fewer = (mufu.new or 0.0) < (mufu.base or 0.0)
         return f"{'fewer' if fewer else 'more'} FP64 divisions or roots (MUFU {both_text(mufu.base, mufu.new)})"
-    return ", ".join(map(_opcode, cause.values))
-
-
-def _opcode(value: ValueChange) -> str:
-    _, _, opcode = value.name.partition(".")
-    meaning = f" ({MEANINGS[opcode]})" if opcode in MEANINGS else ""
-    return f"{opcode}{meaning} {both_text(value.base, value.new)}"
+    texts = []
+    for value in cause.values:
+        opcode = value.name.removeprefix("opcode.")
+        meaning = f" ({MEANINGS[opcode]})" if opcode in MEANINGS else ""
+        texts.append(f"{opcode}{meaning} {both_text(value.base, value.new)}")
+    return ", ".join(texts)
 
 
 def _tensor_cores(cause: ChangeCause) -> str:
@@ -208,7 +203,7 @@ def _bound(cause: ChangeCause) -> str:
 
 
 _TEXTS: Mapping[str, Callable[[ChangeCause], str]] = {
-    STORES: _stores,
+    STORES: lambda cause: ": ".join(_lost_effect(cause)),
     "bound": _bound,
     "clock": _clock,
     "coalescing": _coalescing,

@@ -19,6 +19,7 @@ _WORDS = {
     ("printed-counts", "full"): "in full",
 }
 """Values that are words of the contract, by the name of their condition."""
+_UNITS = {"sm-count": "SMs", "temperature": "°C"}
 _SENTENCES = {
     "kernels/none": "Neither side has a kernel: nothing is compared.",
     "kernels/base": "The base side has no kernels, so that all of the other side are new. Check what was profiled.",
@@ -125,9 +126,9 @@ def _value(condition: RunCondition, value: str | float) -> str:
     if isinstance(value, str):
         text = _WORDS.get((condition.name, value), value)
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    if condition.unit == "Hz":
+    if condition.name.endswith("-clock"):
         return format_si(value, "Hz")
-    return f"{value:.0f} {condition.unit}".strip()
+    return f"{value:.0f} {_UNITS.get(condition.name, '')}".strip()
 
 
 def _listed(texts: Sequence[str]) -> str:

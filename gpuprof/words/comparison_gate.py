@@ -46,8 +46,12 @@ def gate_text(gate: Gate) -> str:
     """Write the result: "Gate failed: 2 regressions, 1 unclear; 14 checks hold."."""
     regressions = sum(check.word == "regression" for check in gate.checks)
     listed = ", ".join(filter(None, (counted(regressions, "regression") if regressions else "", others_text(gate))))
-    kept = f"{counted(gate.ok, 'check')} {'holds' if gate.ok == 1 else 'hold'}"
-    return f"Gate {'passed' if gate.passed else 'failed'}: {'; '.join(filter(None, (listed, kept)))}."
+    return f"Gate {'passed' if gate.passed else 'failed'}: {'; '.join(filter(None, (listed, kept_text(gate))))}."
+
+
+def kept_text(gate: Gate) -> str:
+    """Write how many checks are ok: "14 checks hold"."""
+    return f"{counted(gate.ok, 'check')} {'holds' if gate.ok == 1 else 'hold'}"
 
 
 def others_text(gate: Gate) -> str:

@@ -135,9 +135,11 @@ def times_text(times: Values) -> str:
     return f"{both_text(*times, 's')}{in_brackets(times.new / times.base if times.base > 0 else None)}"
 
 
-def change_text(ratio: float | None) -> str:
+def change_text(ratio: float | None, missing: str = NOT_KNOWN) -> str:
     """Write new ÷ base as a signed change: 1.18 → "+18 %", 0.4 → "−60 %", from tenfold on "12x"."""
-    return format_change(ratio) if ratio is not None and math.isfinite(ratio) else NOT_KNOWN
+    if ratio is None:
+        return missing
+    return format_change(ratio) if math.isfinite(ratio) else NOT_KNOWN
 
 
 def interval_text(interval: Interval | None) -> str:

@@ -18,7 +18,8 @@ from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.units import format_percent, format_waves, significant
 from gpuprof.words.explain_causes import cause_nodes, pipe_nodes
 from gpuprof.words.explain_lines import hottest_line, location_node, missing_lines, places_of
-from gpuprof.words.explain_node import ExplanationNode, percent_node
+from gpuprof.words.explain_node import ExplanationNode, missing_node, percent_node
+from gpuprof.words.finding_text import cause_of
 
 ISSUES_OFTEN = 0.8
 """NVIDIA looks at stalls only while fewer than this fraction of the issue slots are used (its rule CPIStall)."""
@@ -33,24 +34,27 @@ _EXPLAINED_ALIKE = (AT_MEMORY.reasons, AT_SHARED.reasons)
 """Stall reasons with the same units behind them: those are told once."""
 
 STALL_MEANINGS = {
-    "long_scoreboard": "waiting for global, local or texture memory",
-    "short_scoreboard": "waiting for shared memory or special functions",
-    "lg_throttle": "load/store queue full",
-    "mio_throttle": "queue of shared memory and special functions full",
-    "tex_throttle": "texture queue full",
-    "math_pipe_throttle": "arithmetic pipe busy",
-    "wait": "fixed-latency dependency",
-    "barrier": "waiting for other warps of the block",
-    "membar": "waiting for a memory fence",
-    "branch_resolving": "waiting for a branch target",
-    "dispatch_stall": "held back by the dispatcher",
-    "drain": "exited, waiting for its stores",
-    "imc_miss": "immediate constant cache miss",
-    "no_instruction": "next instruction not fetched yet",
-    "sleeping": "sleeping or yielded",
-    "gmma": "waiting for tensor instructions of the warp group",
-    "misc": "other reasons",
+    "long_scoreboard": "waits for data of global, local, texture or surface memory",
+    "short_scoreboard": "waits for shared memory or for a special-function result",
+    "lg_throttle": "waits for room in the queue of global and local memory",
+    "mio_throttle": "waits for room in the queue of shared memory, special functions and dynamic branches",
+    "tex_throttle": "waits for room in the queue of the texture unit",
+    "math_pipe_throttle": "waits for a busy arithmetic pipe",
+    "wait": "waits for a fixed-latency dependency",
+    "barrier": "waits for the other warps of its block at a barrier",
+    "membar": "waits for a memory fence",
+    "branch_resolving": "waits for the target of a branch",
+    "no_instruction": "waits for its next instruction to be fetched",
+    "imc_miss": "waits for a constant that missed its cache",
+    "dispatch_stall": "is held back by the dispatcher",
+    "drain": "has ended and waits for its stores to leave",
+    "sleeping": "sleeps because the program asked for it",
+    "gmma": "waits for a warp-group matrix instruction",
+    "misc": "is held back for another reason",
+    "selected": "issued an instruction: no stall",
+    "not_selected": "could issue, but another warp did: no stall",
 }
+"""What a warp does in each state."""
 
 
 def explain(kernel: KernelProfile, *, from_text: bool = False) -> ExplanationNode:
@@ -119,17 +123,15 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
     below = tuple(_finding_nodes(kernel, findings))
     limit = nearest_limit(kernel)
     if limit is None:
-        return ExplanationNode(
-            "missing", "speed of light", detail="collect with ncu --section SpeedOfLight", children=below
-        )
+        return missing_node("speed of light", "SpeedOfLight", below)
     unknown = [unit.upper() for unit in units_not_collected(kernel)]
     meaning = (
         "at most: only while an SM is active"
-        if limit.or_less
+        if limit.bound == "at-most"
         else "well used: only less work for it makes the kernel faster"
         if limit.fraction >= _WELL_USED
         else "or more"
-        if limit.or_more
+        if limit.bound == "at-least"
         else "busy, not full"
         if max(unit.fraction for unit in kernel.throughput) >= _LITTLE_USED
         else f"not busy; {listed(unknown)}, not collected, may be"
@@ -149,9 +151,9 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
 def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
     below = tuple(_finding_nodes(kernel, findings))
     if kernel.scheduler is None:
-        return _not_scheduled("issue slots and eligible warps", below)
+        return missing_node("issue slots and eligible warps", "SchedulerStats", below)
     if kernel.scheduler.issue_active is None:
-        return _not_scheduled("issue slots", below)
+        return missing_node("issue slots", "SchedulerStats", below)
     issue = kernel.scheduler.issue_active
     if issue >= ISSUES_OFTEN:
         meaning = "the schedulers are busy: fewer or cheaper instructions help, stalls cost little"
@@ -161,16 +163,12 @@ def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> Explanat
     return percent_node("issue", "of issue slots used", issue, meaning, below)
 
 
-def _not_scheduled(what: str, below: tuple[ExplanationNode, ...]) -> ExplanationNode:
-    return ExplanationNode("missing", what, detail="collect with ncu --section SchedulerStats", children=below)
-
-
 def _warps(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
     """Eligible of active of possible warps, then what limits the active ones."""
     below = (*_occupancy(kernel), *_finding_nodes(kernel, findings))
     scheduler = kernel.scheduler
     if scheduler is None or scheduler.eligible_warps is None:
-        return _not_scheduled("eligible warps", below)
+        return missing_node("eligible warps", "SchedulerStats", below)
     parts = (
         f"of {significant(scheduler.active_warps)} active" if scheduler.active_warps is not None else "",
         f"of {scheduler.warp_slots:.0f} slots" if scheduler.warp_slots is not None else "",
@@ -193,7 +191,7 @@ def _occupancy(kernel: KernelProfile) -> Iterator[ExplanationNode]:
         text = "theoretical occupancy; achieved occupancy was not collected"
         yield percent_node("occupancy", text, theoretical, detail)
     else:
-        yield ExplanationNode("missing", "occupancy", detail="collect with ncu --section Occupancy")
+        yield missing_node("occupancy", "Occupancy")
 
 
 def _warp_states(
@@ -202,7 +200,7 @@ def _warp_states(
     """Each stall reason with its causes, then the rest of them, then what is no stall."""
     states = stalls_of(kernel)
     if not states:
-        yield ExplanationNode("missing", "stall reasons", detail="collect with ncu --section WarpStateStats")
+        yield missing_node("stall reasons", "WarpStateStats")
         return
     explained: set[tuple[str, ...]] = set()
     for stall in stalls:
@@ -256,5 +254,5 @@ def _finding_nodes(kernel: KernelProfile, findings: Sequence[Finding]) -> Iterat
 
 def _behind(kernel: KernelProfile, finding: Finding) -> str:
     """Say which other finding explains this one: ", explained by uncoalesced-global"."""
-    cause = next((other.rule for other in kernel.findings if other.id == finding.cause), None)
-    return f", explained by {cause}" if cause is not None else ""
+    cause = cause_of(finding, kernel)
+    return f", explained by {cause.rule}" if cause is not None else ""

@@ -9,7 +9,7 @@ from gpuprof.diagnose.needs import pipe_name
 from gpuprof.diagnose.rule import AT_MEMORY
 from gpuprof.model.session import KernelProfile, Pipe
 from gpuprof.units import WARP_THREADS, format_binary, format_si, significant
-from gpuprof.words.explain_node import ExplanationNode, percent_node
+from gpuprof.words.explain_node import ExplanationNode, missing_node, percent_node
 
 _PIPES_SHOWN = 3
 _PASSES_BY = 1.1
@@ -42,8 +42,7 @@ def _memory_path(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     for level in ("l1", "l2"):
         moved = traffic.get(level)
         if moved is None or moved.hit_rate is None:
-            how = "collect with ncu --section MemoryWorkloadAnalysis"
-            yield ExplanationNode("missing", f"{level.upper()} hit rate", detail=how)
+            yield missing_node(f"{level.upper()} hit rate", "MemoryWorkloadAnalysis")
             continue
         rate = f"{format_si(moved.bytes_per_s, 'B/s')} requested" if moved.bytes_per_s is not None else ""
         yield percent_node("cause", f"{level.upper()} hit rate", moved.hit_rate, rate)
@@ -53,7 +52,7 @@ def _memory_path(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     if dram is not None:
         yield percent_node("cause", "of DRAM peak bandwidth", dram, rate)
     else:
-        yield ExplanationNode("missing", "DRAM utilisation", detail="collect with ncu --section SpeedOfLight")
+        yield missing_node("DRAM utilisation", "SpeedOfLight")
     amounts = [moved.bytes for level in ("l1", "l2", "dram") if (moved := traffic.get(level)) is not None]
     known = [amount for amount in amounts if amount is not None]
     if len(known) == 3:
@@ -75,7 +74,7 @@ def _shared_memory(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     for pipe, text in known:
         yield _busy(pipe, text)
     if not known:
-        yield ExplanationNode("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
+        yield missing_node("pipes", "ComputeWorkloadAnalysis")
     if kernel.shared_memory_per_block:
         yield ExplanationNode("cause", f"{format_binary(kernel.shared_memory_per_block)} of shared memory per block")
 
@@ -103,4 +102,4 @@ def pipe_nodes(kernel: KernelProfile, of: Container[str] | None = None) -> Itera
     for pipe in busiest:
         yield _busy(pipe, f"{pipe_name(pipe.name)} pipe")
     if not busiest:
-        yield ExplanationNode("missing", "pipes", detail="collect with ncu --section ComputeWorkloadAnalysis")
+        yield missing_node("pipes", "ComputeWorkloadAnalysis")

@@ -22,6 +22,11 @@ class ExplanationNode(Struct, frozen=True):
     children: tuple[ExplanationNode, ...] = ()
 
 
+def missing_node(what: str, section: str, children: tuple[ExplanationNode, ...] = ()) -> ExplanationNode:
+    """Return a step of what was not collected, with the section of ncu that has it."""
+    return ExplanationNode("missing", what, detail=f"collect with ncu --section {section}", children=children)
+
+
 def percent_node(
     kind: str, text: str, fraction: float, detail: str = "", children: tuple[ExplanationNode, ...] = ()
 ) -> ExplanationNode:

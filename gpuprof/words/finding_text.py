@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from gpuprof.diagnose.needs import UNIT_WORDS, pipe_name
 from gpuprof.model.field_types import GainKind
 from gpuprof.model.headline import line_text
-from gpuprof.model.session import Evidence, Finding, KernelProfile, Location
-from gpuprof.units import format_binary, format_percent, format_si, significant
+from gpuprof.model.session import Finding, KernelProfile, Location
+from gpuprof.units import format_binary, format_percent, format_si, significant, spaced
+from gpuprof.words.wording import PREFIXED
 
 CONFIDENCE_WORDS = {
     "measured": "measured by a counter, or known from the launch itself",
     "inferred": "inferred from several counters",
     "guess": "a guess, not proven by the report",
 }
-_PREFIXED = ("B/s", "FLOP", "FLOP/s", "Hz", "s")
 _PLURAL_UNITS = ("issue",)
 
 
@@ -46,12 +46,6 @@ def _held_or_bound(gain: float, finding: Finding, of: str) -> str:
 def held_text(held: str | None) -> str:
     """Write what a gain holds with: "with the same instructions"; empty for a bound."""
     return f"with {held}" if held else ""
-
-
-def run_gain_text(finding: Finding) -> str:
-    """Write what a finding can gain of the run, else of its kernel, in a few characters: "≤ 12 %"."""
-    gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
-    return short_gain(gain, finding.gain_kind)
 
 
 def short_gain(gain: float | None, kind: GainKind | None) -> str:
@@ -115,9 +109,9 @@ def value_text(value: float, unit: str) -> str:
         return format_percent(value / 100)
     if unit == "B":
         return format_binary(value)
-    if unit in _PREFIXED:
+    if unit in PREFIXED:
         return format_si(value, unit)
-    number = f"{value:,.0f}".replace(",", "\u202f") if 1000 <= abs(value) < 1e15 else significant(value, strip=True)
+    number = spaced(value) if 1000 <= abs(value) < 1e15 else significant(value, strip=True)
     return f"{number} {_plural(unit, value)}" if unit else number
 
 
@@ -125,8 +119,3 @@ def _plural(unit: str, value: float) -> str:
     """Write a unit for a number of things: "2 wavefronts/request"."""
     what, slash, per = unit.partition("/")
     return f"{what}{'s' if value != 1 and len(what) > 1 else ''}{slash}{per}"
-
-
-def evidence_bar(item: Evidence) -> float | None:
-    """Return the length of a bar for a percentage, as a fraction; None for other units."""
-    return min(1.0, max(0.0, item.value / 100)) if item.unit == "%" else None

@@ -15,6 +15,7 @@ from gpuprof.words.wording import (
     NameText,
     ThresholdText,
     Values,
+    ValueText,
     filled,
     joined,
     template,
@@ -24,13 +25,14 @@ from gpuprof.words.wording import (
 
 def with_sentences(finding: Finding) -> Finding:
     """Return a finding with what its wording says; as it is if it has its sentences already, as one from a file."""
-    evidence = tuple(_with_meaning(item, finding.rule) for item in finding.evidence)
-    finding = replace(finding, held=assumption_text(finding.assumes) or finding.held, evidence=evidence)
     if finding.headline:
         return finding
+    evidence = tuple(_with_meaning(item, finding.rule) for item in finding.evidence)
     rule, cases, values = finding.rule, finding.cases, _values(finding)
     return replace(
         finding,
+        held=assumption_text(finding.assumes) or finding.held,
+        evidence=evidence,
         headline=filled(rule, "headline", cases.headline, values),
         why=filled(rule, "why", cases.why, values),
         action=filled(rule, "action", cases.action, values),
@@ -64,9 +66,9 @@ def threshold_text(threshold: Threshold, rule: str) -> ThresholdText:
 
 
 def assumption_text(assumes: Sequence[str]) -> str:
-    """Return what a gain holds with: "the same bytes"; empty without."""
+    """Return what a gain holds with: "the same bytes"; empty without. One of another version stays a name."""
     texts = wording(SHARED).assumptions
-    return " and ".join(texts[name] for name in assumes)
+    return " and ".join(texts.get(name, name) for name in assumes)
 
 
 def cause_phrase(finding: Finding) -> str:
@@ -116,7 +118,7 @@ def common_headline(findings: Sequence[Finding]) -> str:
 
 def _common_values(findings: Sequence[Finding]) -> Values:
     """Return the amounts that all findings have, as ranges, and the names that are the same in all."""
-    values: dict[str, AmountText | NameText] = {}
+    values: dict[str, ValueText] = {}
     for first in findings[0].amounts:
         amounts = [amount for finding in findings for amount in finding.amounts if amount.name == first.name]
         if len(amounts) == len(findings) and all(amount.unit == first.unit for amount in amounts):
@@ -139,5 +141,5 @@ def _is_known(finding: Finding) -> bool:
 
 
 def _values(finding: Finding) -> Values:
-    amounts: dict[str, AmountText | NameText] = {amount.name: AmountText(amount) for amount in finding.amounts}
-    return {**amounts, **{label.name: NameText(label.texts) for label in finding.labels}}
+    values: dict[str, ValueText] = {amount.name: AmountText(amount) for amount in finding.amounts}
+    return values | {label.name: NameText(label.texts) for label in finding.labels}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.clocks import ClockPair, clocks_apart
 from gpuprof.diagnose.effects import STORES_NOTHING
-from gpuprof.diagnose.order import is_counted
+from gpuprof.diagnose.ranking import is_counted
 from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
 from gpuprof.diagnose.verdict import first_proven, run_findings
 from gpuprof.hardware.specs import is_geforce_rtx
@@ -38,7 +38,7 @@ _ONLY_SET_UP: dict[Role | None, str] = {
 
 def notes(session: Session, verdict: RunVerdict) -> Iterator[str]:
     """Yield what else is to be known of a session."""
-    kernel = next((kernel for kernel in session.kernels if kernel.id == verdict.kernel), None)
+    kernel = session.numbered(verdict.kernel)
     yield from _without_spec(session)
     for finding, of_kernel in run_findings(session):
         if finding.id != verdict.run_finding:

@@ -10,7 +10,7 @@ from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
 from gpuprof.diagnose.needs import LAUNCH_S
 from gpuprof.diagnose.set_up import Role, roles_of
-from gpuprof.diagnose.verdict import BUSY, is_open
+from gpuprof.diagnose.verdict import BUSY, is_open, run_findings
 from gpuprof.model.headline import asked_of_peak, line_text, listed, nearest_limit, units_not_collected
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
@@ -64,10 +64,9 @@ def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = N
 
     Raises KeyError for the case of another version.
     """
-    kernels = {kernel.id: kernel for kernel in session.kernels}
-    if verdict.kernel is None:
+    kernel = session.numbered(verdict.kernel)
+    if kernel is None:
         return ""
-    kernel = kernels[verdict.kernel]
     finding = next((item for item in kernel.findings if item.id == verdict.cause), None)
     state = _SENTENCES[verdict.case or ""](_Told(session, kernel, verdict, finding))
     state = _with_bytes(kernel, verdict, state)
@@ -212,26 +211,17 @@ def _busy_unknown(told: _Told) -> str:
 
 def _counted(told: _Told) -> str:
     finding = told.finding
-    assert finding is not None
+    if finding is None:
+        raise KeyError("a verdict on counts names no finding")
     return (
         f"has counts of its work only; nothing shows what that work costs. {finding.headline}. If that takes time: "
         f"{inside(finding.action)}"
     )
 
 
-def _busiest(told: _Told) -> str:
-    return f"keeps {told.subject} {told.share} busy, more than {_any_other(told.kernel)}; {_what_helps(told, 'it')}"
-
-
-def _busiest_launch(told: _Told) -> str:
-    return (
-        f"keeps {told.subject} {told.share} busy in its longest launch, more than {_any_other(told.kernel)}; "
-        f"{_what_helps(told, 'that launch')}"
-    )
-
-
-def _any_other(kernel: KernelProfile) -> str:
-    return "any other unit that was collected" if units_not_collected(kernel) else "any other unit"
+def _busiest(told: _Told, when: str = "", subject: str = "it") -> str:
+    others = "any other unit that was collected" if units_not_collected(told.kernel) else "any other unit"
+    return f"keeps {told.subject} {told.share} busy{when}, more than {others}; {_what_helps(told, subject)}"
 
 
 def _what_helps(told: _Told, subject: str) -> str:
@@ -289,7 +279,7 @@ _SENTENCES: Mapping[str, Callable[[_Told], str]] = {
     "busy-unknown": _busy_unknown,
     "counted": _counted,
     "busiest": _busiest,
-    "busiest-launch": _busiest_launch,
+    "busiest-launch": lambda told: _busiest(told, " in its longest launch", "that launch"),
     "time-only": _time_only,
     "no-times": lambda _: "has no times in the report",
     "no-cost": lambda _: "has no numbers in the report that show what it costs",
@@ -313,11 +303,8 @@ def _set_up(session: Session, kernel: KernelProfile, state: str) -> str:
 
 
 def _leading_sentence(session: Session, verdict: RunVerdict) -> str:
-    if verdict.run_finding is None:
-        return ""
-    pairs = ((finding, kernel) for kernel in session.kernels for finding in kernel.findings)
-    found = next(((finding, kernel) for finding, kernel in pairs if finding.id == verdict.run_finding), None)
-    return of_the_run(session, *found) if found is not None else ""
+    found = (pair for pair in run_findings(session) if pair[0].id == verdict.run_finding)
+    return next((of_the_run(session, *pair) for pair in found), "")
 
 
 def of_the_run(session: Session, finding: Finding, kernel: KernelProfile) -> str:
@@ -334,7 +321,7 @@ def _file_of(session: Session, kernel: KernelProfile) -> str:
 
 def unknown_sentence(session: Session, verdict: RunVerdict) -> str | None:
     """Return what cannot be said of the kernel of a verdict; None if nothing is open."""
-    kernel = next((kernel for kernel in session.kernels if kernel.id == verdict.kernel), None)
+    kernel = session.numbered(verdict.kernel)
     if kernel is None:
         return None
     if verdict.state == "set-up" and not is_part(session):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Union
 
 import msgspec
 import yaml
@@ -21,19 +22,20 @@ from gpuprof.model.findings import Amount
 from gpuprof.model.headline import listed
 from gpuprof.model.stalls import stall_name
 from gpuprof.units import counted, format_binary, format_percent, format_si, format_waves, significant, spaced
-from gpuprof.words.names import stall_state_name, unit_name
 
 FOLDER = Path(__file__).parent.parent / "diagnose" / "wording"
 SHARED = "shared"
 """The file with what several rules say: evidence, thresholds and assumptions."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_PREFIXED = ("B/s", "FLOP/s", "FLOP", "Hz", "s")
+PREFIXED = ("B/s", "FLOP/s", "FLOP", "Hz", "s")
+_UNITS = {"dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "SM"}
 _CONTINUES = (",", ";", ":", ".", ")")
 
 _SPACED_FROM = 1000
 _NUMBER = re.compile(r"[0-9.\u202f]+")
 
-Values = Mapping[str, "AmountText | NameText"]
+ValueText = Union["AmountText", "NameText"]
+Values = Mapping[str, ValueText]
 
 
 class ThresholdText(msgspec.Struct, frozen=True):
@@ -121,6 +123,17 @@ class NameText:
         return listed([write(name) for name in self.names])
 
 
+def unit_name(unit: str) -> str:
+    """Return the name of a memory level, of the SM, or else of a pipe."""
+    return _UNITS.get(unit) or pipe_name(unit)
+
+
+def stall_state_name(reason: str) -> str:
+    """Return the name of a stall reason as it follows "in": "Stall" before one word, as in "Stall Wait"."""
+    name = stall_name(reason)
+    return name if " " in name else f"Stall {name}"
+
+
 _NAMES: Mapping[str, Callable[[str], str]] = {
     "": str,
     "pipe": pipe_name,
@@ -142,8 +155,10 @@ def ranged(low: str, high: str) -> str:
 
 
 def written(amount: Amount, spec: str = "") -> str:
-    """Write an amount in its unit, or as the format says."""
+    """Write an amount in its unit, or as the format says. Raises KeyError for a format that is of labels."""
     write = _FORMATS.get(spec)
+    if write is None and spec in _NAMES:
+        raise KeyError(spec)
     return write(amount.value, amount.unit) if write is not None else format(amount.value, spec)
 
 
@@ -152,7 +167,7 @@ def _by_unit(value: float, unit: str) -> str:
         return format_percent(value)
     if unit == "B":
         return format_binary(value)
-    return format_si(value, unit) if unit in _PREFIXED else significant(value, strip=True)
+    return format_si(value, unit) if unit in PREFIXED else significant(value, strip=True)
 
 
 def _as_count(value: float, unit: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gpuprof.comparison.causes.reason import Reason
-from gpuprof.comparison.causes.time_model import BOUND, Parts, busiest, busy_fractions
-from gpuprof.comparison.contract import CountChange, ValueChange
+from gpuprof.comparison.causes.time_model import BOUND, Counts, Parts, Reason, busiest
+from gpuprof.comparison.contract import ValueChange
 from gpuprof.comparison.values import Values, known, values_of
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.stalls import NOT_STALLED
@@ -22,17 +21,16 @@ _COMPARABLE = 0.5
 """Work of a unit that grows by so much of the logarithm of the time's growth, or more, grows with the time."""
 _COUNTS = {"dram": ("dram-bytes",), "l2": ("l2-bytes", "l2-sectors"), "l1": ("l1-bytes", "global-load-sectors")}
 """What counts the work of a memory level; instructions count that of all others."""
+_CYCLES = "cycles-per-instruction"
 _STALL_SHARE = 0.4
 """A stall reason is named alone if it makes up so much of what a warp takes more or less per instruction."""
 
 
-def unit_reasons(
-    base: KernelProfile, new: KernelProfile, parts: Parts, counts: Mapping[str, CountChange]
-) -> Iterator[Reason]:
+def unit_reasons(base: KernelProfile, new: KernelProfile, parts: Parts, counts: Counts) -> Iterator[Reason]:
     """Yield the work of the busiest unit, unless it was counted, and the time of a warp per instruction."""
     if parts.bound:
-        yield from _busy_time(base, new, parts)
-        yield from _passes(base, new, parts)
+        yield from _busy_time(parts)
+        yield from _passes(parts)
     else:
         if "instructions" not in counts:
             yield from _issued(parts)
@@ -40,74 +38,59 @@ def unit_reasons(
     yield from _waiting(base, new, parts)
 
 
-def _busy_time(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
+def _busy_time(parts: Parts) -> Iterator[Reason]:
     """Yield how long the unit that binds the slower side was busy, before and after."""
-    unit, sides = parts.unit, (busy_fractions(base), busy_fractions(new))
-    if unit is None or parts.busy is None or unit not in sides[0] or unit not in sides[1]:
+    times, fractions, busy = parts.busy_times(parts.unit), parts.busy_fractions(parts.unit), parts.busy
+    if times is None or fractions is None or busy is None or abs(busy) < _ISSUES_MOVED:
         return
-    times = _busy(sides, unit, parts)
-    values = _busy_values(sides, unit, times)
-    binds = busiest(sides[1])
-    if parts.total < 0 and binds is not None and sides[1][binds] > max(BOUND, sides[1][unit] + _SAME):
-        values += (ValueChange(name=binds, unit="fraction", new=sides[1][binds]),)
-    if abs(parts.busy) < _ISSUES_MOVED:
-        return
-    effect = parts.busy if times.log_ratio * parts.busy > 0 else 0.0
-    yield Reason("unit-time", values, effect=effect, certainty="counted", first=True)
+    values = _busy_values(parts.unit, times, fractions)
+    after = parts.sides[1]
+    binds = busiest(after)
+    if parts.total < 0 and binds is not None and after[binds] > max(BOUND, fractions.new + _SAME):
+        values += (ValueChange(name=binds, unit="fraction", new=after[binds]),)
+    yield Reason("unit-time", values, busy if times.log_ratio * busy > 0 else 0.0, first=True)
 
 
-def _work_below_bound(
-    base: KernelProfile, new: KernelProfile, parts: Parts, counts: Mapping[str, CountChange]
-) -> Iterator[Reason]:
+def _work_below_bound(base: KernelProfile, new: KernelProfile, parts: Parts, counts: Counts) -> Iterator[Reason]:
     """Yield what the busiest unit of the slower side had to do, if it does not bind and its work was not counted.
 
     Cycles in which it is busy are that work, whatever its clock; those of DRAM are bytes. Of another unit the
     instructions are that work, if they are known, and what a warp takes for each.
     """
-    unit, sides = parts.unit, (busy_fractions(base), busy_fractions(new))
-    if unit is None or unit not in sides[0] or unit not in sides[1]:
+    unit = parts.unit
+    times, fractions = parts.busy_times(unit), parts.busy_fractions(unit)
+    if unit is None or times is None or fractions is None:
         return
     told = any(known(counts.get(name)) is not None for name in _COUNTS.get(unit, ("instructions",)))
     if told or (unit != "dram" and parts.instructions is not None):
         return
-    times, weight = _busy(sides, unit, parts), parts.weight(unit)
     clocks = values_of(base.dram_clock_hz, new.dram_clock_hz) if unit == "dram" else None
-    work = times.log_ratio + (clocks.log_ratio if clocks is not None else 0.0 if unit == "dram" else -parts.clock)
+    work, weight = times.log_ratio, parts.weight(unit)
+    if clocks is not None:
+        work += clocks.log_ratio
+    elif unit != "dram":
+        work -= parts.clock
     grows_along = work * parts.total > 0 and abs(work) >= max(_SAME, _COMPARABLE * abs(parts.total))
     if not grows_along or weight < _COMPARABLE:
         return
-    values = _busy_values(sides, unit, times)
-    if unit == "dram" and clocks is not None:
+    values = _busy_values(unit, times, fractions)
+    if clocks is not None:
         values += (ValueChange(name="dram-bytes", unit="B", ratio=math.exp(work)),)
-    yield Reason("unit-time", values, effect=weight * work, certainty="inferred", first=True)
+    yield Reason("unit-time", values, weight * work, "inferred", first=True)
 
 
-def _passes(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
+def _busy_values(unit: str | None, times: Values, fractions: Values) -> tuple[ValueChange, ...]:
+    return times.named(unit or "", "s"), fractions.named(unit or "", "fraction")
+
+
+def _passes(parts: Parts) -> Iterator[Reason]:
     """Yield that L1 takes more or fewer passes for the same loads and stores, as the pipe before it shows."""
-    if parts.unit != "l1":
+    requests, passes = parts.busy_times("lsu"), parts.busy_times("l1")
+    if parts.unit != "l1" or requests is None or passes is None:
         return
-    sides = busy_fractions(base), busy_fractions(new)
-    if any("lsu" not in side or "l1" not in side for side in sides):
-        return
-    requests, passes = _busy(sides, "lsu", parts), _busy(sides, "l1", parts)
-    if abs(requests.log_ratio) > _SAME or abs(passes.log_ratio) < _SAME:
-        return
-    yield Reason(
-        "coalescing",
-        (passes.named("l1", "s"), requests.named("lsu", "s")),
-        effect=passes.log_ratio,
-        certainty="inferred",
-        kind="passes",
-    )
-
-
-def _busy_values(sides: tuple[dict[str, float], dict[str, float]], unit: str, times: Values) -> tuple[ValueChange, ...]:
-    """Return how long a unit was busy, and that as a fraction of the time."""
-    return times.named(unit, "s"), Values(sides[0][unit], sides[1][unit]).named(unit, "fraction")
-
-
-def _busy(sides: tuple[dict[str, float], dict[str, float]], unit: str, parts: Parts) -> Values:
-    return Values(sides[0][unit] * parts.times.base, sides[1][unit] * parts.times.new)
+    if abs(requests.log_ratio) <= _SAME <= abs(passes.log_ratio):
+        values = passes.named("l1", "s"), requests.named("lsu", "s")
+        yield Reason("coalescing", values, passes.log_ratio, "inferred", kind="passes")
 
 
 def _issued(parts: Parts) -> Iterator[Reason]:
@@ -115,7 +98,7 @@ def _issued(parts: Parts) -> Iterator[Reason]:
     if parts.instructions is None or abs(parts.instructions) < _ISSUES_MOVED:
         return
     issued = ValueChange(name="issued-instructions", ratio=math.exp(parts.instructions))
-    yield Reason("instructions", (issued,), effect=parts.instructions, certainty="inferred")
+    yield Reason("instructions", (issued,), parts.instructions, "inferred")
 
 
 def _waiting(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
@@ -130,32 +113,34 @@ def _waiting(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[
         effect = math.copysign(min(abs(latency), abs(parts.fill)), latency)
     stall = _stall(base, new)
     if stall is not None:
-        yield Reason("stalls", stall, effect=effect, certainty="inferred")
+        yield Reason("stalls", stall, effect, "inferred")
         return
+    cycles = ValueChange(name=_CYCLES, unit="cycle", ratio=math.exp(latency))
     taken = values_of(_per_instruction(base), _per_instruction(new))
-    cycles = ValueChange(name="cycles-per-instruction", unit="cycle", ratio=math.exp(latency))
     if taken is not None:
         cycles = replace(cycles, base=taken.base, new=taken.new)
-    yield Reason("latency", (cycles,), effect=effect, certainty="inferred")
+    yield Reason("latency", (cycles,), effect, "inferred")
 
 
 def _stall(base: KernelProfile, new: KernelProfile) -> tuple[ValueChange, ...] | None:
     """Return the stall reason that most of the change of a warp's cycles per instruction is, and all of these."""
-    sides = _stalls(base), _stalls(new)
-    if not sides[0] or not sides[1]:
+    before, after = _stalls(base), _stalls(new)
+    if not before or not after:
         return None
-    change = {
-        reason: sides[1].get(reason, 0.0) - sides[0].get(reason, 0.0)
-        for reason in {*sides[0], *sides[1]}
+    cycles = Values(sum(before.values()), sum(after.values()))
+    whole = cycles.new - cycles.base
+    moves = {
+        reason: Values(before.get(reason, 0.0), after.get(reason, 0.0))
+        for reason in dict.fromkeys((*before, *after))
         if reason not in NOT_STALLED
     }
-    whole = sum(sides[1].values()) - sum(sides[0].values())
-    most = max(change, key=lambda reason: change[reason] * whole, default=None)
-    if most is None or change[most] * whole <= 0 or abs(change[most]) < _STALL_SHARE * abs(whole):
+    most = max(moves, key=lambda reason: (moves[reason].new - moves[reason].base) * whole, default=None)
+    if most is None:
         return None
-    values = Values(sides[0].get(most, 0.0), sides[1].get(most, 0.0))
-    cycles = Values(sum(sides[0].values()), sum(sides[1].values()))
-    return values.named(most, "cycle"), cycles.named("cycles-per-instruction", "cycle")
+    change = moves[most].new - moves[most].base
+    if change * whole <= 0 or abs(change) < _STALL_SHARE * abs(whole):
+        return None
+    return moves[most].named(most, "cycle"), cycles.named(_CYCLES, "cycle")
 
 
 def _stalls(kernel: KernelProfile) -> dict[str, float]:

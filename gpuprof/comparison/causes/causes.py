@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -10,12 +10,10 @@ from gpuprof.comparison.causes.busy_units import unit_reasons
 from gpuprof.comparison.causes.counted import counted_reasons, moved
 from gpuprof.comparison.causes.launch import launch_reasons, launches_reason
 from gpuprof.comparison.causes.opcodes import STORES, opcode_reasons, side_without_stores
-from gpuprof.comparison.causes.reason import Reason
-from gpuprof.comparison.causes.time_model import Parts, parts_of, parts_of_times
+from gpuprof.comparison.causes.time_model import Counts, Parts, Reason, parts_of, parts_of_times
 from gpuprof.comparison.contract import (
     Certainty,
     ChangeCause,
-    CountChange,
     Direction,
     LineChange,
     SourceLine,
@@ -26,6 +24,7 @@ from gpuprof.comparison.contract import (
 from gpuprof.comparison.finding_changes import beyond_bound
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.values import Values, counted_value, values_of
+from gpuprof.comparison.work.counts import FLOP, OPCODES
 from gpuprof.model.session import KernelProfile
 
 _MOST, _AGAINST, _REST = 5, 2, 3
@@ -58,8 +57,13 @@ def causes_of(pair: Pair, time: TimeChange, work: WorkChange, lines: Sequence[Li
     launches = launches_reason(pair)
     single = pair.is_one_to_one
     base, new = pair.base[0].representative, pair.new[0].representative
-    parts = parts_of(base, new, counts, _per_run(pair, counts)) if single else _parts_of_several(pair)
-    changed = time.verdict in ("slower", "faster")
+    totals = pair.totals_s
+    if single:
+        is_per_run = pair.match != "exact" and moved(counts.get("launches")) is not None
+        parts = parts_of(base, new, counts, totals if is_per_run else None)
+    else:
+        parts = parts_of_times(totals) if totals is not None else None
+    changed = time.is_change
     drifts = time.verdict == "unclear" and time.noise is not None and parts is not None and abs(parts.total) >= _DRIFTS
     if parts is None or not (changed or drifts):
         told = [*([launches.cause("neutral")] if launches else []), *_moved(counts, base, new, single=single)]
@@ -71,32 +75,19 @@ def causes_of(pair: Pair, time: TimeChange, work: WorkChange, lines: Sequence[Li
     if launches is not None:
         told.insert(0, launches.cause("neutral"))
     line = _line(lines, parts.total, changed=True) if launches is None else ()
-    return (*told, *line, *_bound(pair, time))
+    gain = beyond_bound(pair, time)
+    bound = [_neutral("bound", gain, certainty="inferred")] if gain is not None else []
+    return (*told, *line, *bound)
 
 
-def _with_stores(told: list[ChangeCause], counts: Mapping[str, CountChange]) -> list[ChangeCause]:
+def _with_stores(told: list[ChangeCause], counts: Counts) -> list[ChangeCause]:
     """Put before all causes that a side stores nothing: its time is that of code without an effect."""
     if side_without_stores(counts) is None:
         return told
     return [_neutral(STORES, counted_value(counts["global-store-requests"])), *told]
 
 
-def _parts_of_several(pair: Pair) -> Parts | None:
-    """Return the change of time of kernels that were split or fused, by all launches of a run."""
-    totals = pair.totals_s
-    return parts_of_times(totals) if totals is not None else None
-
-
-def _per_run(pair: Pair, counts: Mapping[str, CountChange]) -> Values | None:
-    """Return the times of all launches of a run, if the counts are of these; None if they are of one launch."""
-    if pair.match == "exact" or counts.get("launches") is None or moved(counts["launches"]) is None:
-        return None
-    return pair.totals_s
-
-
-def _reasons(
-    base: KernelProfile, new: KernelProfile, counts: Mapping[str, CountChange], parts: Parts
-) -> Iterator[Reason]:
+def _reasons(base: KernelProfile, new: KernelProfile, counts: Counts, parts: Parts) -> Iterator[Reason]:
     yield from unit_reasons(base, new, parts, counts)
     effect = 0.0
     for reason in counted_reasons(base, new, counts, parts):
@@ -107,9 +98,7 @@ def _reasons(
     yield from launch_reasons(base, new, parts)
 
 
-def _ranked(
-    reasons: Sequence[Reason], parts: Parts, counts: Mapping[str, CountChange], *, changed: bool
-) -> list[ChangeCause]:
+def _ranked(reasons: Sequence[Reason], parts: Parts, counts: Counts, *, changed: bool) -> list[ChangeCause]:
     """Return the causes by what they explain of the change, then what works against it, then what did not move."""
     total = parts.total
     shares = [(reason, min(1.0, reason.effect / total) if total else 0.0) for reason in reasons]
@@ -147,7 +136,7 @@ def _kept(reasons: Sequence[Reason]) -> list[Reason]:
     return [*early, *late]
 
 
-def _unexplained(causes: list[ChangeCause], counts: Mapping[str, CountChange], parts: Parts) -> list[ChangeCause]:
+def _unexplained(causes: list[ChangeCause], counts: Counts, parts: Parts) -> list[ChangeCause]:
     """Add that nothing explains the change, or little of it."""
     if causes:
         return [*causes, _neutral("nothing", certainty="inferred", kind="rest")]
@@ -163,7 +152,7 @@ def _unexplained(causes: list[ChangeCause], counts: Mapping[str, CountChange], p
     return [_neutral("nothing", kind=kind)]
 
 
-def _unchanged(counts: Mapping[str, CountChange], parts: Parts, reasons: Sequence[Reason]) -> Iterator[ChangeCause]:
+def _unchanged(counts: Counts, parts: Parts, reasons: Sequence[Reason]) -> Iterator[ChangeCause]:
     """Yield what stayed the same and rules something out: the instructions, and the bytes of a level that matters."""
     named = {reason.mechanism for reason in reasons}
     instructions = counts.get("instructions")
@@ -184,16 +173,11 @@ def _to_no_effect(reasons: Sequence[Reason]) -> Iterator[ChangeCause]:
             yield replace(reason.cause("neutral"), certainty="counted")
 
 
-def _moved(
-    counts: Mapping[str, CountChange], base: KernelProfile, new: KernelProfile, *, single: bool
-) -> Iterator[ChangeCause]:
+def _moved(counts: Counts, base: KernelProfile, new: KernelProfile, *, single: bool) -> Iterator[ChangeCause]:
     """Yield what moved if no change of time is to be explained: up to five counts of the work."""
-    listed = 0
-    for name, change in counts.items():
-        if moved(change) is not None and not name.startswith("opcode.") and listed < _MOST:
-            listed += 1
-            mechanism = "flop" if name.startswith("flop.") else name
-            yield _neutral(mechanism, counted_value(change))
+    listed = [change for change in counts.values() if moved(change) is not None and not change.name.startswith(OPCODES)]
+    for change in listed[:_MOST]:
+        yield _neutral("flop" if change.name.startswith(FLOP) else change.name, counted_value(change))
     registers = values_of(base.registers_per_thread, new.registers_per_thread)
     if single and not listed and registers is not None and registers.base != registers.new:
         yield _neutral("registers", registers.named("registers"))
@@ -218,12 +202,6 @@ def _line(lines: Sequence[LineChange], total: float, *, changed: bool) -> Iterat
             location=SourceLine(line.file[:_MOST_PATH], number) if number is not None else None,
         )
         return
-
-
-def _bound(pair: Pair, time: TimeChange) -> Iterator[ChangeCause]:
-    gain = beyond_bound(pair, time)
-    if gain is not None:
-        yield _neutral("bound", gain, certainty="inferred")
 
 
 def _neutral(mechanism: str, *values: ValueChange, certainty: Certainty = "counted", kind: str = "") -> ChangeCause:

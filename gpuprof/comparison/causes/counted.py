@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
-
-from gpuprof.comparison.causes.reason import Reason
-from gpuprof.comparison.causes.time_model import Parts
+from gpuprof.comparison.causes.time_model import Counts, Parts, Reason
 from gpuprof.comparison.contract import CountChange, ValueChange
 from gpuprof.comparison.values import Values, counted_value, known, values_of
 from gpuprof.diagnose.needs import ISSUE
 from gpuprof.model.path_names import work_unit
 from gpuprof.model.session import KernelProfile
 
-Counts = Mapping[str, CountChange]
 _MOVED = ("less", "more")
 _RATE_MOVED = 0.03
 """Sectors per request that differ by less are those of the same accesses: edges of a grid make so much."""
@@ -25,21 +21,14 @@ _PIPES = {"fp64": ("fp64",), "fp32": ("fma",), "fp16": ("fp16", "fma"), "int32":
 """Pipes that run the operations of a compute path; those of the tensor cores run in the pipe of that name."""
 
 
-class _Kind(Struct, frozen=True):
-    """A mechanism, its counts, of which the first that both sides have decides, and the unit that it loads."""
-
-    mechanism: str
-    counts: tuple[str, ...]
-    unit: str
-
-
 _KINDS = (
-    _Kind("dram-bytes", ("dram-bytes",), "dram"),
-    _Kind("l2-bytes", ("l2-bytes", "l2-sectors"), "l2"),
-    _Kind("l1-bytes", ("l1-bytes", "global-load-sectors"), "l1"),
-    _Kind("shared-memory", ("shared-wavefronts",), "l1"),
-    _Kind("bank-conflicts", ("bank-conflicts",), "l1"),
+    ("dram-bytes", ("dram-bytes",), "dram"),
+    ("l2-bytes", ("l2-bytes", "l2-sectors"), "l2"),
+    ("l1-bytes", ("l1-bytes", "global-load-sectors"), "l1"),
+    ("shared-memory", ("shared-wavefronts",), "l1"),
+    ("bank-conflicts", ("bank-conflicts",), "l1"),
 )
+"""A mechanism, its counts, of which the first that both sides have decides, and the unit that it loads."""
 _ACCESSES = (
     ("global-load", "global-load-sectors", "global-load-requests"),
     ("global-store", "global-store-sectors", "global-store-requests"),
@@ -55,20 +44,15 @@ def counted_reasons(
     """
     yield from _instructions(counts, parts)
     yield from _operations(counts, parts)
-    for kind in _KINDS:
-        change = next((counts[name] for name in kind.counts if known(counts.get(name)) is not None), None)
+    for mechanism, names, unit in _KINDS:
+        change = next((counts[name] for name in names if known(counts.get(name)) is not None), None)
         values = moved(change)
         if change is not None and values is not None:
-            effect, binds = parts.weight(kind.unit) * values.log_ratio, parts.bound and kind.unit == parts.unit
-            if kind.mechanism == "bank-conflicts":
+            effect, binds = parts.weight(unit) * values.log_ratio, parts.binds(unit)
+            if mechanism == "bank-conflicts":
                 effect = _conflicts(values, counts, parts)
-            yield Reason(
-                kind.mechanism,
-                (counted_value(change),),
-                effect=effect if abs(effect) >= 0.5 * abs(values.log_ratio) or binds else 0.0,
-                certainty="counted",
-                first=binds,
-            )
+            large = abs(effect) >= 0.5 * abs(values.log_ratio) or binds
+            yield Reason(mechanism, (counted_value(change),), effect if large else 0.0, first=binds)
     yield from _coalescing(counts, parts)
     yield from _local_memory(counts, parts)
     if base is not None and new is not None:
@@ -86,13 +70,8 @@ def _instructions(counts: Counts, parts: Parts) -> Iterator[Reason]:
     if values is None:
         return
     weight = 1.0 if not parts.bound else parts.weight(ISSUE)
-    yield Reason(
-        "instructions",
-        (counted_value(counts["instructions"]),),
-        effect=weight * values.log_ratio,
-        certainty="counted",
-        first=parts.bound and parts.unit == ISSUE,
-    )
+    value = counted_value(counts["instructions"])
+    yield Reason("instructions", (value,), weight * values.log_ratio, first=parts.binds(ISSUE))
 
 
 def _operations(counts: Counts, parts: Parts) -> Iterator[Reason]:
@@ -113,13 +92,9 @@ def _operations(counts: Counts, parts: Parts) -> Iterator[Reason]:
     for path, values in scalar.items():
         pipe = next((pipe for pipe in _PIPES.get(path, ()) if pipe in parts.needs), None)
         weight = parts.weight(pipe) if pipe is not None else 0.0
-        yield Reason(
-            "flop",
-            (counted_value(counts[f"flop.{path}"]),),
-            effect=weight * values.log_ratio if weight >= 0.5 else 0.0,
-            certainty="counted",
-            first=parts.bound and pipe is not None and pipe == parts.unit,
-        )
+        effect = weight * values.log_ratio if weight >= 0.5 else 0.0
+        binds = pipe is not None and parts.binds(pipe)
+        yield Reason("flop", (counted_value(counts[f"flop.{path}"]),), effect, first=binds)
 
 
 def _other_type(gone: Mapping[str, Values], come: Mapping[str, Values], parts: Parts) -> Reason:
@@ -134,7 +109,7 @@ def _other_type(gone: Mapping[str, Values], come: Mapping[str, Values], parts: P
         effect=(parts.weight("tensor") if parts.bound else 1.0) * time.log_ratio,
         certainty="inferred",
         kind="other-type",
-        first=parts.bound and parts.unit == "tensor",
+        first=parts.binds("tensor"),
         always=True,
     )
 
@@ -162,7 +137,7 @@ def _tensor(change: CountChange, values: Values, scalar: Mapping[str, Values], p
     path = change.name.removeprefix("flop.")
     if values.base > 0 and values.new > 0:
         weight = parts.weight("tensor") if parts.bound else 1.0
-        return Reason("tensor-cores", (counted_value(change),), effect=weight * values.log_ratio, certainty="counted")
+        return Reason("tensor-cores", (counted_value(change),), weight * values.log_ratio)
     amount, rose = max(values), values.new > values.base
     partners = [
         other_path
@@ -202,13 +177,8 @@ def _coalescing(counts: Counts, parts: Parts) -> Iterator[Reason]:
         if abs(effect) < math.log1p(_RATE_MOVED) or effect * sectors.log_ratio <= 0.5 * effect * effect:
             continue
         unit = max(("l1", "l2", "dram"), key=parts.weight)
-        yield Reason(
-            "coalescing",
-            (rates.named(f"{access}-sectors-per-request"),),
-            effect=parts.weight(unit) * effect,
-            certainty="counted",
-            first=parts.bound and unit == parts.unit,
-        )
+        value = rates.named(f"{access}-sectors-per-request")
+        yield Reason("coalescing", (value,), parts.weight(unit) * effect, first=parts.binds(unit))
 
 
 def _local_memory(counts: Counts, parts: Parts) -> Iterator[Reason]:
@@ -224,7 +194,6 @@ def _local_memory(counts: Counts, parts: Parts) -> Iterator[Reason]:
         "local-memory",
         (spills.named("spills"),),
         effect=sign * max(0.01, abs(change) * max(parts.weight("l1"), parts.weight("l2"))),
-        certainty="counted",
         always=True,
         early=spills.base == 0.0,
     )
@@ -255,9 +224,5 @@ def _hit_rates(base: KernelProfile, new: KernelProfile, counts: Counts, parts: P
         if abs(fall) < _HITS_MOVED or bytes_below is None or bytes_below.log_ratio * fall <= 0:
             continue
         weight = parts.weight(below)
-        yield Reason(
-            "hit-rate",
-            (values.named(f"{traffic.level}-hit-rate", "fraction"),),
-            effect=weight * bytes_below.log_ratio / 2 if weight >= 0.5 else 0.0,
-            certainty="inferred",
-        )
+        effect = weight * bytes_below.log_ratio / 2 if weight >= 0.5 else 0.0
+        yield Reason("hit-rate", (values.named(f"{traffic.level}-hit-rate", "fraction"),), effect, "inferred")

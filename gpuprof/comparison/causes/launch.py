@@ -8,8 +8,7 @@ from math import prod
 
 from msgspec.structs import replace
 
-from gpuprof.comparison.causes.reason import Reason
-from gpuprof.comparison.causes.time_model import Parts
+from gpuprof.comparison.causes.time_model import Parts, Reason
 from gpuprof.comparison.contract import ValueChange
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.values import Values, values_of
@@ -26,9 +25,14 @@ _LAUNCHES_MOVED = 0.005
 def launch_reasons(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
     """Yield what the launch and the clocks make of the time."""
     yield from _clocks(base, new, parts)
-    grid = _grid_effect(base, new, parts)
-    yield from _grid(base, new, grid)
-    yield from _occupancy(base, new, parts, grid)
+    waves = values_of(base.waves, new.waves)
+    if waves is not None and min(waves) <= 0:
+        waves = None
+    achieved = values_of(base.occupancy.achieved, new.occupancy.achieved)
+    grid = _grid(base, new, parts, waves, achieved)
+    if grid is not None:
+        yield grid
+    yield from _occupancy(base, new, parts, waves, achieved, grid.effect if grid is not None else 0.0)
 
 
 def launches_reason(pair: Pair) -> Reason | None:
@@ -38,7 +42,7 @@ def launches_reason(pair: Pair) -> Reason | None:
     values = pair.launches
     if values.base <= 0 or values.new <= 0 or abs(values.log_ratio) < _LAUNCHES_MOVED:
         return None
-    return Reason("launches", (values.named("launches"),), effect=0.0, certainty="counted", always=True)
+    return Reason("launches", (values.named("launches"),), always=True)
 
 
 def _clocks(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
@@ -47,32 +51,31 @@ def _clocks(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[R
         if abs(values.log_ratio) > _CLOCK_MOVED:
             same = abs(parts.cycles) < _CLOCK_MOVED
             cycles = ValueChange(name="cycles", unit="cycle", ratio=math.exp(parts.cycles), same=same)
-            yield Reason("clock", (values.named("sm-clock", "Hz"), cycles), effect=parts.clock, certainty="counted")
-    if base.dram_clock_hz and new.dram_clock_hz and parts.bound and parts.unit == "dram":
+            yield Reason("clock", (values.named("sm-clock", "Hz"), cycles), parts.clock)
+    if base.dram_clock_hz and new.dram_clock_hz and parts.binds("dram"):
         values = Values(base.dram_clock_hz, new.dram_clock_hz)
         if abs(values.log_ratio) > _CLOCK_MOVED:
-            clock = values.named("dram-clock", "Hz")
-            yield Reason("dram-clock", (clock,), effect=-values.log_ratio, certainty="counted")
+            yield Reason("dram-clock", (values.named("dram-clock", "Hz"),), -values.log_ratio)
 
 
-def _grid_effect(base: KernelProfile, new: KernelProfile, parts: Parts) -> float:
+def _grid(
+    base: KernelProfile, new: KernelProfile, parts: Parts, waves: Values | None, achieved: Values | None
+) -> Reason | None:
     """Return what the number of blocks makes of the time: by the warps that the GPU has if one grid is less than a
     wave, else by how much of its waves a grid fills."""
-    waves = _waves(base, new)
     if base.grid is None or new.grid is None or waves is None:
-        return 0.0
-    if prod(base.grid) == prod(new.grid):
-        return 0.0
-    if min(waves) < 1:
-        return _supply(-parts.warps, parts) if parts.warps is not None else 0.0
+        return None
+    blocks = Values(prod(base.grid), prod(new.grid))
+    if blocks.base == blocks.new:
+        return None
+    is_small = min(waves) < 1
     filled = Values(*(number / math.ceil(number) for number in waves))
-    return _supply(-filled.log_ratio, parts)
-
-
-def _waves(base: KernelProfile, new: KernelProfile) -> Values | None:
-    """Return the waves of both grids; None if one is not known."""
-    waves = values_of(base.waves, new.waves)
-    return waves if waves is not None and min(waves) > 0 else None
+    more = parts.warps if is_small else filled.log_ratio
+    effect = _supply(-more, parts) if more is not None else 0.0
+    values = [blocks.named("grid-blocks"), waves.named("waves")]
+    if is_small and achieved is not None and achieved.log_ratio * effect < 0:
+        values.append(achieved.named("achieved-occupancy", "fraction"))
+    return Reason("launch-configuration", tuple(values), effect, "inferred")
 
 
 def _supply(effect: float, parts: Parts) -> float:
@@ -84,30 +87,23 @@ def _supply(effect: float, parts: Parts) -> float:
     return math.copysign(min(abs(effect), abs(parts.fill)), effect)
 
 
-def _grid(base: KernelProfile, new: KernelProfile, effect: float) -> Iterator[Reason]:
-    waves = _waves(base, new)
-    if base.grid is None or new.grid is None or waves is None:
-        return
-    blocks = Values(prod(base.grid), prod(new.grid))
-    if blocks.base == blocks.new:
-        return
-    values = [blocks.named("grid-blocks"), waves.named("waves")]
-    achieved = values_of(base.occupancy.achieved, new.occupancy.achieved)
-    if achieved is not None and achieved.log_ratio * effect < 0 and min(waves) < 1:
-        values.append(achieved.named("achieved-occupancy", "fraction"))
-    yield Reason("launch-configuration", tuple(values), effect=effect, certainty="inferred")
-
-
-def _occupancy(base: KernelProfile, new: KernelProfile, parts: Parts, grid: float) -> Iterator[Reason]:
+def _occupancy(
+    base: KernelProfile,
+    new: KernelProfile,
+    parts: Parts,
+    waves: Values | None,
+    achieved: Values | None,
+    grid: float,
+) -> Iterator[Reason]:
     theoretical = values_of(base.occupancy.theoretical, new.occupancy.theoretical)
-    achieved = values_of(base.occupancy.achieved, new.occupancy.achieved)
     changed = _resources(base, new)
     same = theoretical is not None and theoretical.base == theoretical.new and not changed and not grid
     if same and (achieved is None or abs(achieved.log_ratio) < _DRIFT):
         return
-    moved, effect = _more_warps(base, new, parts, theoretical, achieved), 0.0
+    moved, effect = _more_warps(parts, waves, theoretical, achieved), 0.0
+    is_small = waves is not None and min(waves) < 1
     moves = moved is not None and abs(moved) >= _OCCUPANCY_MOVED
-    if moved is not None and moves and not (grid and _is_small(base, new)):
+    if moved is not None and moves and not (grid and is_small):
         effect = _supply(-moved, parts)
     values = [*changed, *_occupancies(theoretical, achieved if effect or not grid else None, changed, moved=moves)]
     if not values:
@@ -116,25 +112,18 @@ def _occupancy(base: KernelProfile, new: KernelProfile, parts: Parts, grid: floa
     yield Reason(
         "occupancy" if limited or effect else "registers",
         tuple(values),
-        effect=effect,
-        certainty="inferred" if effect else "counted",
+        effect,
+        "inferred" if effect else "counted",
         limiters=new.occupancy.limiters if limited else (),
     )
 
 
-def _is_small(base: KernelProfile, new: KernelProfile) -> bool:
-    """Return whether a side has less than a wave, so that its blocks, and no limit, decide how many warps there are."""
-    waves = _waves(base, new)
-    return waves is not None and min(waves) < 1
-
-
 def _more_warps(
-    base: KernelProfile, new: KernelProfile, parts: Parts, theoretical: Values | None, achieved: Values | None
+    parts: Parts, waves: Values | None, theoretical: Values | None, achieved: Values | None
 ) -> float | None:
     """Return the logarithm of how many more warps are resident: as achieved, else as both grids imply."""
     if parts.warps is not None and (achieved is None or achieved.log_ratio * parts.warps > 0):
         return parts.warps
-    waves = _waves(base, new)
     if achieved is None and theoretical is not None and waves is not None and min(waves) >= 1:
         return theoretical.log_ratio
     return 0.0 if achieved is not None else None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuprof.comparison.causes.counted import Counts
-from gpuprof.comparison.causes.reason import Reason
+from gpuprof.comparison.causes.time_model import Counts, Reason
 from gpuprof.comparison.contract import KernelChange, SideName
 from gpuprof.comparison.values import Values, known
 from gpuprof.comparison.work.counts import OPCODES
@@ -82,12 +81,8 @@ def opcode_reasons(counts: Counts, effect: float, *, fp64_binds: bool) -> Iterat
         told = [opcode for opcode in told if opcode != "MUFU"]
     moves = sum(opcodes[opcode].new - opcodes[opcode].base for opcode in told)
     if told:
-        yield Reason(
-            "opcodes",
-            tuple(opcodes[opcode].named(f"{OPCODES}{opcode}") for opcode in told),
-            effect=effect if moves * effect > 0 else 0.0,
-            certainty="counted",
-        )
+        values = tuple(opcodes[opcode].named(f"{OPCODES}{opcode}") for opcode in told)
+        yield Reason("opcodes", values, effect if moves * effect > 0 else 0.0)
 
 
 def _opcodes(counts: Counts) -> Iterator[tuple[str, Values]]:

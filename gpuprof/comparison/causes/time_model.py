@@ -13,11 +13,12 @@ from math import prod
 
 from msgspec import Struct
 
-from gpuprof.comparison.contract import CountChange
-from gpuprof.comparison.values import Values, known
+from gpuprof.comparison.contract import Certainty, ChangeCause, CountChange, Direction, ValueChange
+from gpuprof.comparison.values import Values, known, values_of
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, needs_of
 from gpuprof.model.session import KernelProfile
 
+Counts = Mapping[str, CountChange]
 BOUND = 0.6
 """A unit that is busy for so much of the time binds a kernel; under it ncu's rule SOLBottleneck says latency."""
 _MOST = 1e30
@@ -26,25 +27,71 @@ _ALIKE = 0.02
 """Units whose busy fractions differ by no more are the same thing seen twice: L1 and the pipe before it."""
 
 
+class Reason(Struct, frozen=True):
+    """A candidate cause. `effect` is the logarithm of the ratio of times that follows: above zero slower, zero: none.
+
+    `first`: ranked before reasons of the same effect, because it is the work of the busiest unit. `always`: listed
+    even if its effect is small. `early`: listed right behind the first cause.
+    """
+
+    mechanism: str
+    values: tuple[ValueChange, ...]
+    effect: float = 0.0
+    certainty: Certainty = "counted"
+    kind: str = ""
+    limiters: tuple[str, ...] = ()
+    first: bool = False
+    always: bool = False
+    early: bool = False
+
+    def cause(self, direction: Direction) -> ChangeCause:
+        """Return it as a cause of the contract."""
+        return ChangeCause(
+            mechanism=self.mechanism,
+            direction=direction,
+            certainty=self.certainty,
+            values=self.values,
+            kind=self.kind,
+            limiters=self.limiters,
+        )
+
+
 class Parts(Struct, frozen=True):
     """Logarithms of new ÷ base: of the `times`, and of what they consist of; None if a side lacks it.
 
-    `busy` is the time in which the busiest unit is busy, `fill` what its busy fraction adds. `unit` is the busiest one
-    of the slower side, and `needs` are the busy fractions there; `bound` says whether it binds.
+    `busy` is the time in which the busiest unit is busy, `fill` what its busy fraction adds. `sides` are the busy
+    fractions of units on each side. `unit` is the busiest one of the slower side, and `needs` are the busy fractions
+    there; `bound` says whether it binds.
     """
 
     total: float
     times: Values
-    clock: float
-    cycles: float | None
-    unit: str | None
-    bound: bool
-    busy: float | None
-    fill: float | None
-    instructions: float | None
-    warps: float | None
-    latency: float | None
-    needs: Mapping[str, float]
+    clock: float = 0.0
+    cycles: float | None = None
+    unit: str | None = None
+    bound: bool = False
+    busy: float | None = None
+    fill: float | None = None
+    instructions: float | None = None
+    warps: float | None = None
+    latency: float | None = None
+    needs: Mapping[str, float] = {}
+    sides: tuple[Mapping[str, float], Mapping[str, float]] = ({}, {})
+
+    def busy_fractions(self, unit: str | None) -> Values | None:
+        """Return the fraction of the time in which a unit was busy; None if a side lacks it."""
+        return values_of(*(side.get(unit) for side in self.sides)) if unit is not None else None
+
+    def busy_times(self, unit: str | None) -> Values | None:
+        """Return for how long a unit was busy; None if a side lacks it."""
+        fractions = self.busy_fractions(unit)
+        if fractions is None:
+            return None
+        return Values(fractions.base * self.times.base, fractions.new * self.times.new)
+
+    def binds(self, unit: str) -> bool:
+        """Return whether a unit binds the slower side."""
+        return self.bound and unit == self.unit
 
     def weight(self, unit: str) -> float:
         """Return how much of the slower side's time hangs on a unit, from 0 to 1; one half if that is not known."""
@@ -53,9 +100,7 @@ class Parts(Struct, frozen=True):
         return min(1.0, self.needs.get(unit, 0.0) / max(BOUND, *self.needs.values()))
 
 
-def parts_of(
-    base: KernelProfile, new: KernelProfile, counts: Mapping[str, CountChange], times: Values | None = None
-) -> Parts | None:
+def parts_of(base: KernelProfile, new: KernelProfile, counts: Counts, times: Values | None = None) -> Parts | None:
     """Return what the change of a kernel's time consists of; None if a duration is missing.
 
     `times` are those that the counts are of, if that is not one launch.
@@ -65,7 +110,7 @@ def parts_of(
     total = _log(times.new, times.base) if times is not None else None
     if times is None or total is None:
         return None
-    sides = busy_fractions(base), busy_fractions(new)
+    sides = _busy_fractions(base), _busy_fractions(new)
     slower = sides[1] if total > 0 else sides[0]
     unit = busiest(slower)
     bound = unit is not None and slower[unit] >= BOUND
@@ -91,31 +136,17 @@ def parts_of(
         warps=warps,
         latency=latency,
         needs=_weights(base if total <= 0 else new, slower),
+        sides=sides,
     )
 
 
 def parts_of_times(times: Values) -> Parts | None:
     """Return a change of time of which nothing else is known than how large it is."""
     total = _log(times.new, times.base)
-    if total is None:
-        return None
-    return Parts(
-        total=total,
-        times=times,
-        clock=0.0,
-        cycles=None,
-        unit=None,
-        bound=False,
-        busy=None,
-        fill=None,
-        instructions=None,
-        warps=None,
-        latency=None,
-        needs={},
-    )
+    return Parts(total, times) if total is not None else None
 
 
-def busy_fractions(kernel: KernelProfile) -> dict[str, float]:
+def _busy_fractions(kernel: KernelProfile) -> dict[str, float]:
     """Return what fraction of the elapsed time each unit was busy, as far as that is known.
 
     What ncu calls memory is the busiest of L1, L2, DRAM and the links between them: if L2 and DRAM are clearly less
@@ -157,9 +188,7 @@ def _weights(kernel: KernelProfile, needs: Mapping[str, float]) -> dict[str, flo
     return {**{unit: weight for unit, weight in weights.items() if math.isfinite(weight)}, **needs}
 
 
-def _instructions(
-    base: KernelProfile, new: KernelProfile, counts: Mapping[str, CountChange], cycles: float | None
-) -> float | None:
+def _instructions(base: KernelProfile, new: KernelProfile, counts: Counts, cycles: float | None) -> float | None:
     """Return by how much the instructions changed: as counted, else as the issue rate and the cycles imply."""
     counted = known(counts.get("instructions"))
     if counted is not None:

@@ -27,6 +27,7 @@ _THROTTLED_SHARE = 0.05
 """Of the GPU time of a side: kernels that take less decide no total."""
 _WARMER_C = 10.0
 """So much warmer, a GPU leaks several watts more, which can lower its clocks."""
+_STATES: dict[bool | None, list[str]] = {True: ["throttled"], False: ["not throttled"], None: []}
 
 
 def throttled(base: Side, new: Side) -> Iterator[RunCondition]:
@@ -40,29 +41,27 @@ def throttled(base: Side, new: Side) -> Iterator[RunCondition]:
 
 def clocks(base: Side, new: Side) -> Iterator[RunCondition]:
     """Yield the clocks that differ over the kernels of both sides by more than they vary."""
-    sm = _sm_change(base, new)
-    if sm is not None and abs(sm.ratio - 1) > _SM_CLOCK:
-        yield condition("sm-clock", sm.medians_hz, unit="Hz", ratio=sm.ratio)
-    dram = _clock_change(base, new, lambda kernel: kernel.dram_clock_hz)
-    if dram is not None and abs(dram.ratio - 1) > _DRAM_CLOCK:
-        yield condition("dram-clock", dram.medians_hz, unit="Hz", ratio=dram.ratio)
+    for name, change in (("sm-clock", _sm_change(base, new)), ("dram-clock", _dram_change(base, new))):
+        if change is not None:
+            yield condition(name, change.medians_hz, ratio=change.ratio)
 
 
 def dram_shift(base: Side, new: Side) -> float:
     """Return what another DRAM clock can change the time of a kernel by, as a logarithm: no kernel loses or gains more
     than the ratio of the clocks, be it bound by DRAM. 0 if the clocks are alike or not known.
     """
-    dram = _clock_change(base, new, lambda kernel: kernel.dram_clock_hz)
-    return abs(log(dram.ratio)) if dram is not None and abs(dram.ratio - 1) > _DRAM_CLOCK else 0.0
+    return _shift(_dram_change(base, new))
 
 
 def clock_shift(base: Side, new: Side) -> float:
     """Return what other clocks, of SM or DRAM, can change seconds by, as a logarithm: the cycles of a run
     are not known, which would distinguish them from a change of the code. 0 if they are alike or not known.
     """
-    sm = _sm_change(base, new)
-    shift = abs(log(sm.ratio)) if sm is not None and abs(sm.ratio - 1) > _SM_CLOCK else 0.0
-    return shift + dram_shift(base, new)
+    return _shift(_sm_change(base, new)) + dram_shift(base, new)
+
+
+def _shift(change: _Clocks | None) -> float:
+    return abs(log(change.ratio)) if change is not None else 0.0
 
 
 def warmth(base: Side, new: Side) -> Iterator[RunCondition]:
@@ -70,10 +69,7 @@ def warmth(base: Side, new: Side) -> Iterator[RunCondition]:
     hottest = [_hottest(side) for side in (base, new)]
     before, after = hottest
     if before is not None and after is not None and abs(after - before) >= _WARMER_C:
-        yield condition("temperature", [[before], [after]], unit="°C")
-
-
-_STATES: dict[bool | None, list[str]] = {True: ["throttled"], False: ["not throttled"], None: []}
+        yield condition("temperature", [[before], [after]])
 
 
 def _throttling(side: Side) -> bool | None:
@@ -99,7 +95,11 @@ def _sm_change(base: Side, new: Side) -> _Clocks | None:
     representatives = [kernel.representative for side in (base, new) for kernel in side.kernels]
     if held_hz is not None and all(_can_be(held_hz, kernel) for kernel in representatives):
         return None
-    return _clock_change(base, new, lambda kernel: kernel.sm_clock_hz)
+    return _clock_change(base, new, lambda kernel: kernel.sm_clock_hz, _SM_CLOCK)
+
+
+def _dram_change(base: Side, new: Side) -> _Clocks | None:
+    return _clock_change(base, new, lambda kernel: kernel.dram_clock_hz, _DRAM_CLOCK)
 
 
 def _can_be(held_hz: float, kernel: KernelProfile) -> bool:
@@ -123,8 +123,8 @@ class _Clocks(NamedTuple):
     ratio: float
 
 
-def _clock_change(base: Side, new: Side, of: Callable[[KernelProfile], float | None]) -> _Clocks | None:
-    """Compare a clock over the kernels of both sides that run long enough; None if there is no such kernel."""
+def _clock_change(base: Side, new: Side, of: Callable[[KernelProfile], float | None], noise: float) -> _Clocks | None:
+    """Compare a clock over the kernels of both sides that run long enough; None if it differs by no more than noise."""
     pairs = []
     for both in common(base, new):
         kernels = [kernel.representative for kernel in both]
@@ -134,6 +134,8 @@ def _clock_change(base: Side, new: Side, of: Callable[[KernelProfile], float | N
     if not pairs:
         return None
     ratio = median(after / before for before, after in pairs)
+    if abs(ratio - 1) <= noise:
+        return None
     return _Clocks([[median(values)] for values in zip(*pairs, strict=True)], ratio)
 
 

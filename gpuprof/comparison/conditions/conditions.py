@@ -7,11 +7,12 @@ from itertools import chain
 
 from gpuprof.comparison.conditions.clocks import clocks, throttled, warmth
 from gpuprof.comparison.conditions.values import (
+    both,
     common,
     condition,
     counting,
+    devices,
     differ,
-    facts,
     known,
     sources,
     timing,
@@ -19,7 +20,7 @@ from gpuprof.comparison.conditions.values import (
 from gpuprof.comparison.contract import Affects, RunCondition
 from gpuprof.comparison.sides import Side, are_identical, sums_alike
 from gpuprof.comparison.timing.totals import judged_parts
-from gpuprof.model.session import Device, Source
+from gpuprof.model.session import Source
 from gpuprof.model.sources import kind_named
 
 _CACHES = "cache-control"
@@ -35,7 +36,6 @@ def conditions_of(base: Side, new: Side) -> tuple[RunCondition, ...]:
         _empty(base, new),
         _same_files(base, new),
         _gpus(base, new),
-        _mixed_gpus(base, new),
         _measured(base, new),
         _judged(base, new),
         _controls(base, new),
@@ -77,33 +77,18 @@ def _same_files(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _gpus(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Yield how the GPUs differ, or that it is not known whether they do."""
-    capabilities, names = facts(base, new, _capability), facts(base, new, _name)
-    counts = facts(base, new, _sm_count)
+    """Yield how the GPUs differ, or that it is not known whether they do, and that a side has several."""
+    capabilities = both(base, new, lambda side: (device.compute_capability for device in devices(side)))
+    names = both(base, new, lambda side: (device.name for device in devices(side)))
+    counts = both(base, new, lambda side: (device.sm_count for device in devices(side)))
     if differ(*capabilities):
         yield condition("compute-capability", capabilities, "both")
     if differ(*names):
         yield condition("gpu", names, "time")
     elif differ(*counts):
-        yield condition("sm-count", counts, "time", unit="SMs")
+        yield condition("sm-count", counts, "time")
     elif base.kernels and new.kernels and not all(names):
         yield condition("gpu", names, kind="unknown")
-
-
-def _capability(device: Device) -> str | None:
-    return device.compute_capability
-
-
-def _name(device: Device) -> str | None:
-    return device.name
-
-
-def _sm_count(device: Device) -> int | None:
-    return device.sm_count
-
-
-def _mixed_gpus(base: Side, new: Side) -> Iterator[RunCondition]:
-    names = facts(base, new, _name)
     if max(map(len, names)) > 1:
         yield condition("mixed-gpus", names)
 
@@ -114,20 +99,20 @@ def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
     The sum of replays of whole graphs is not compared with the sum of kernels' times either.
     """
     if not sums_alike(base, new):
-        yield condition("durations", _duration_sources(base, new), "time", kind="graph-replays")
+        yield condition("durations", both(base, new, _duration_sources), "time", kind="graph-replays")
         return
-    pairs = [[kernel.representative.duration_source for kernel in both] for both in common(base, new)]
+    pairs = [[kernel.representative.duration_source for kernel in kernels] for kernels in common(base, new)]
     pairs = [pair for pair in pairs if all(pair)]
     unlike = [pair for pair in pairs if pair[0] != pair[1]]
-    values = [known(pair[place] for pair in unlike) for place in (0, 1)]
+    values = known(before for before, _ in unlike), known(after for _, after in unlike)
     if not pairs:
-        values = _duration_sources(base, new)
+        values = both(base, new, _duration_sources)
     if unlike or differ(*values):
         yield condition("durations", values, "time")
 
 
-def _duration_sources(base: Side, new: Side) -> list[list[str]]:
-    return [known(kernel.representative.duration_source for kernel in side.kernels) for side in (base, new)]
+def _duration_sources(side: Side) -> Iterator[str | None]:
+    return (kernel.representative.duration_source for kernel in side.kernels)
 
 
 def _judged(base: Side, new: Side) -> Iterator[RunCondition]:
@@ -139,12 +124,14 @@ def _judged(base: Side, new: Side) -> Iterator[RunCondition]:
 
 def _controls(base: Side, new: Side) -> Iterator[RunCondition]:
     """Yield differences between ncu's options for clocks and caches."""
-    locks = [known(map(_clock_control, timing(side))) for side in (base, new)]
-    if differ(*locks):
-        known_clocks = _has_all_clocks(base, new)
-        kind = "known" if known_clocks else ""
-        yield condition("clock-control", locks, None if known_clocks else "time", kind=kind)
-    emptied = [known(map(_cache_control, counting(side))) for side in (base, new)]
+    locks = both(base, new, lambda side: map(_clock_control, timing(side)))
+    if differ(*locks) and _has_all_clocks(base, new):
+        yield condition("clock-control", locks, kind="known")
+    elif differ(*locks):
+        yield condition("clock-control", locks, "time")
+    emptied = both(
+        base, new, lambda side: ((source.cache_control or "").partition(" ")[0] for source in counting(side))
+    )
     if differ(*emptied):
         yield condition(_CACHES, emptied, "time")
     yield from _not_known("clock-control", locks, [[*timing(side)] for side in (base, new)])
@@ -174,25 +161,15 @@ def _clock_control(source: Source) -> str | None:
     return "base" if source.clock_control == "locked" else source.clock_control
 
 
-def _cache_control(source: Source) -> str | None:
-    return source.cache_control.partition(" ")[0] if source.cache_control else None
-
-
 def _versions(base: Side, new: Side) -> Iterator[RunCondition]:
     """Yield differences between versions of ncu, driver and gpuprof."""
-    tools = [known(_tool(source) for source in sources(side)) for side in (base, new)]
-    if differ(*tools):
-        yield condition("ncu", tools)
-    drivers = [known(source.driver for source in sources(side)) for side in (base, new)]
-    if differ(*drivers):
-        yield condition("driver", drivers)
-    own = [known(run.session.gpuprof_version for run in side.runs) for side in (base, new)]
-    if differ(*own):
-        yield condition("gpuprof", own)
-
-
-def _tool(source: Source) -> str | None:
-    return f"{source.tool} {source.tool_version}" if source.tool_version else None
+    for name, versions in (
+        ("ncu", both(base, new, _tools)),
+        ("driver", both(base, new, lambda side: (source.driver for source in sources(side)))),
+        ("gpuprof", both(base, new, lambda side: (run.session.gpuprof_version for run in side.runs))),
+    ):
+        if differ(*versions):
+            yield condition(name, versions)
 
 
 def _printed(base: Side, new: Side) -> Iterator[RunCondition]:
@@ -206,10 +183,14 @@ def _partial(base: Side, new: Side) -> Iterator[RunCondition]:
     """Yield that only some kernels of a run were profiled: those kernels, and all of the run, of each run."""
     parts = [_parts(side) for side in (base, new)]
     if any(parts) and parts[0] != parts[1]:
-        yield condition("profiled", [[number for part in side for number in part] for side in parts], unit="kernels")
+        yield condition("profiled", [[number for part in side for number in part] for side in parts])
 
 
 def _parts(side: Side) -> list[tuple[int, int]]:
     """Return the profiled kernels and all kernels of each run that was surveyed."""
     runs = {(len(run.session.kernels), run.session.run.kernels) for run in side.runs if run.session.run is not None}
     return sorted(runs)
+
+
+def _tools(side: Side) -> Iterator[str]:
+    return (f"{source.tool} {source.tool_version}" for source in sources(side) if source.tool_version)

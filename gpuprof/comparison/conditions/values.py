@@ -18,13 +18,12 @@ def condition(
     values: Iterable[Sequence[str | float]],
     affects: Affects | None = None,
     *,
-    unit: str = "",
     kind: str = "",
     ratio: float | None = None,
 ) -> RunCondition:
     """Return a condition with the values of the base and of the new side."""
     base, new = map(tuple, values)
-    return RunCondition(name=name, base=base, new=new, affects=affects, unit=unit, kind=kind, ratio=ratio)
+    return RunCondition(name=name, base=base, new=new, affects=affects, kind=kind, ratio=ratio)
 
 
 def differ(base: Sequence[Value], new: Sequence[Value]) -> bool:
@@ -37,9 +36,9 @@ def known(values: Iterable[Value | None]) -> list[Value]:
     return sorted({value for value in values if value})
 
 
-def facts(base: Side, new: Side, of: Callable[[Device], Value | None]) -> tuple[list[Value], list[Value]]:
-    """Return a property of the GPUs on which the kernels of each side ran."""
-    return known(map(of, _devices(base))), known(map(of, _devices(new)))
+def both(base: Side, new: Side, of: Callable[[Side], Iterable[Value | None]]) -> tuple[list[Value], list[Value]]:
+    """Return the known values of each side."""
+    return known(of(base)), known(of(new))
 
 
 def sources(side: Side) -> Iterator[Source]:
@@ -66,7 +65,7 @@ def common(base: Side, new: Side) -> list[tuple[SideKernel, SideKernel]]:
     return [(kernel, partners[kernel.key]) for kernel in base.kernels if kernel.key in partners]
 
 
-def _devices(side: Side) -> Iterator[Device]:
+def devices(side: Side) -> Iterator[Device]:
     """Yield the GPUs that kernels of a side ran on; all GPUs of a session without kernels."""
     for run in side.runs:
         used = {kernel.device for kernel in run.session.kernels}

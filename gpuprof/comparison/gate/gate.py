@@ -1,44 +1,56 @@
-"""The gate: the limits of --fail-on for each kernel and for the run, and the regressions that a file accepts."""
+"""The gate: the limits of --fail-on for each kernel and for the run, and the regressions that a file accepts.
+
+A limit is exceeded if the verdict is a change for the worse and that is larger than allowed. The result is unclear if
+the interval includes the limit, or if the conditions of the runs forbid the verdict.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from functools import partial
 from typing import NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.opcodes import has_lost_effect
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import Acceptance, CheckReason, ComparisonFact, FactKind, Gate, GateCheck, KernelChange
+from gpuprof.comparison.contract import (
+    TIMES,
+    Acceptance,
+    CheckReason,
+    ComparisonFact,
+    CountChange,
+    FactKind,
+    Gate,
+    GateCheck,
+    GateWord,
+    KernelChange,
+    QuantityChange,
+    TimeChange,
+    WorkChange,
+)
 from gpuprof.comparison.gate.accepted import Accepted, fitting
-from gpuprof.comparison.gate.checks import CheckResult, check_kernel, check_total
-from gpuprof.comparison.gate.limits import TOTAL_TIME, GateLimit
+from gpuprof.comparison.gate.limits import OCCUPANCY, TIME, TOTAL_TIME, GateLimit
 from gpuprof.comparison.selection import fits, names_of
+from gpuprof.comparison.work.tolerances import ESTIMATE, tolerance_of
 from gpuprof.errors import GATE_REGRESSION, GATE_UNCLEAR
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 
 _ORDER = ("regression", "unclear", "not-compared", "accepted", "ok")
+_ROUNDING = 1e-9
 
 
-class Judged(Struct, frozen=True):
-    """A gate, and what is to be known of new kernels and of accepted regressions that it did not need."""
-
-    gate: Gate
-    facts: tuple[ComparisonFact, ...]
-
-
-def judged(
+def gated(
     compared: Compared,
     limits: Sequence[GateLimit],
     *,
     unclear_fails: bool = False,
     accepted: Sequence[Accepted] = (),
     today: date = date.min,
-) -> Judged:
-    """Return the gate.
+) -> Compared:
+    """Return a comparison with its gate, and with what is to be known of accepted regressions.
 
     A limit for kernels of a pattern takes precedence over that for all kernels; of several that fit, the first.
     """
@@ -48,11 +60,13 @@ def judged(
     unclear = unclear_fails and any(check.word in ("unclear", "not-compared") for check in checks)
     code = GATE_REGRESSION if regressed else GATE_UNCLEAR if unclear else 0
     shown = tuple(check for check in checks if check.word != "ok")
-    needed = {entry for _, entry in every if entry is not None}
-    broken = [check for check in shown if check.word in ("accepted", "regression", "unclear")]
+    needed = [entry for _, entry in every]
+    broken = [check for check in shown if check.word != "not-compared"]
     idle = [_idle(entry, compared, limits, broken, today) for entry in accepted if entry not in needed]
     gate = Gate(passed=code == 0, exit_code=code, checks=shown, ok=len(checks) - len(shown))
-    return Judged(gate, (*_without_base(compared.comparison.kernels, limits), *idle))
+    comparison = compared.comparison
+    facts = (*comparison.facts, *_without_base(comparison.kernels, limits), *idle)
+    return replace(compared, comparison=replace(comparison, gate=gate, facts=facts))
 
 
 class _Case(NamedTuple):
@@ -70,7 +84,7 @@ def _cases(compared: Compared, limits: Sequence[GateLimit]) -> Iterator[_Case]:
     patterns = [(limit, _pattern(limit)) for limit in limits if limit.quantity != TOTAL_TIME]
     idle = {limit for limit, _ in patterns}
     for change in comparison.kernels:
-        if change.match in ("new", "gone"):
+        if change.is_one_sided:
             continue
         about = [limit for limit, pattern in patterns if pattern is None or fits(pattern, change)]
         idle.difference_update(about)
@@ -171,8 +185,109 @@ def _concerns(entry: Accepted, compared: Compared, limits: Sequence[GateLimit], 
     limit_texts = {limit.text for limit in limits if limit.quantity == entry.quantity}
     changes = {change.id: change for change in compared.comparison.kernels}
     for check in broken:
-        change = changes.get(check.kernel) if check.kernel is not None else None
-        names = names_of(change) if change is not None else ()
+        names = names_of(changes[check.kernel]) if check.kernel is not None else ()
         if check.limit in limit_texts and fitting([entry], entry.quantity, names):
             return True
     return False
+
+
+class CheckResult(NamedTuple):
+    """The result of a limit, the relative change for the worse (None: not a fraction), and why it is so.
+
+    `upper` is the upper end of the change at 99 % if that is what exceeds the limit.
+    """
+
+    word: GateWord
+    change: float | None = None
+    because: CheckReason = "limit"
+    upper: float | None = None
+
+
+def check_kernel(change: KernelChange, quantity: str, most: float, *, alike: bool, same_work: bool) -> CheckResult:
+    """Check a limit for a kernel that is on both sides.
+
+    `alike`: no condition forbids verdicts on time; `same_work`: none forbids those on work. No limit is kept by a
+    kernel that stores on one side only.
+    """
+    if quantity == TIME:
+        return check_time(change.time, most, alike=alike)
+    result = check_count(change.work, quantity, most, same_work=same_work)
+    if result.word == "ok" and has_lost_effect(change):
+        return result._replace(word="unclear", because="stores")
+    return result
+
+
+def check_time(time: TimeChange, most: float, *, alike: bool = True) -> CheckResult:
+    """Check a limit for the time of a launch."""
+    if time.verdict == "unknown" or time.ratio is None or not math.isfinite(time.ratio):
+        return CheckResult("not-compared", because="unknown")
+    rise = time.ratio - 1
+    if not alike:
+        return CheckResult("unclear", rise, "conditions")
+    if time.verdict == "slower" and _exceeds(rise, most):
+        return CheckResult("regression", rise)
+    if time.verdict == "unclear" and time.interval is None:
+        return CheckResult("unclear", rise, "doubt")
+    highs = [interval.high - 1 for interval in (time.interval, time.cycles_interval) if interval is not None]
+    high = max(highs, default=rise)
+    if time.verdict == "faster" or not _exceeds(high, most):
+        return CheckResult("ok", rise)
+    return CheckResult("unclear", rise, "doubt", upper=high if highs else None)
+
+
+def check_total(total: Sequence[QuantityChange], most: float, *, alike: bool = True, lost: bool = False) -> CheckResult:
+    """Check a limit for the time of all kernels of a run. `lost`: one of them stores on one side only."""
+    time = next((quantity for quantity in total if quantity.name in TIMES), None)
+    if time is None or time.ratio is None or not math.isfinite(time.ratio):
+        return CheckResult("not-compared", because="unknown")
+    rise = time.ratio - 1
+    if not alike:
+        return CheckResult("unclear", rise, "conditions")
+    if lost:
+        return CheckResult("unclear", rise, "stores")
+    if time.verdict == "slower" and _exceeds(rise, most):
+        return CheckResult("regression", rise)
+    if time.verdict in ("unclear", "unknown"):
+        return CheckResult("unclear", rise, "noise")
+    return CheckResult("ok" if time.verdict == "faster" or not _exceeds(rise, most) else "unclear", rise)
+
+
+def check_count(work: WorkChange, quantity: str, most: float, *, same_work: bool = True) -> CheckResult:
+    """Check a limit for a count or a resource; for occupancy, the fall counts."""
+    count = next((count for count in work.counts if count.name == quantity), None)
+    if count is None or count.base is None or count.new is None:
+        return CheckResult("not-compared", because="unknown")
+    rise = _rise(count, falls=quantity == OCCUPANCY)
+    change = rise if math.isfinite(rise) else None
+    worse = "less" if quantity == OCCUPANCY else "more"
+    if not same_work and count.word != "same":
+        return CheckResult("unclear", change, "conditions")
+    if count.word == worse and _exceeds(rise, most):
+        return CheckResult("regression", change)
+    if _has_few_digits(count) and _exceeds(rise, most):
+        return CheckResult("unclear", change, "few-digits")
+    if count.word == "unclear" and _exceeds(rise + count.tolerance, most):
+        return CheckResult("unclear", change, "doubt")
+    return CheckResult("ok", change)
+
+
+def _has_few_digits(count: CountChange) -> bool:
+    """Return whether an exact count is taken as the same only because a side has few digits of it."""
+    exact = not tolerance_of(count.name).amount
+    return exact and count.word == "same" and not count.data_dependent and count.tolerance >= ESTIMATE
+
+
+def _exceeds(rise: float, most: float) -> bool:
+    """Return whether a rise is more than allowed, apart from the rounding of ratios."""
+    return rise > most * (1 + _ROUNDING)
+
+
+def _rise(count: CountChange, *, falls: bool) -> float:
+    """Return the relative change for the worse: a rise, or a fall if `falls`; infinite if the count was zero before."""
+    assert count.base is not None and count.new is not None
+    before, after = count.base, count.new
+    if before == after:
+        return 0.0
+    if before == 0:
+        return -1.0 if falls else math.inf
+    return (before - after if falls else after - before) / before

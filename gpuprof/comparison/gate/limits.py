@@ -59,24 +59,23 @@ def limits_of(texts: Sequence[str], option: str = "--fail-on") -> tuple[GateLimi
 def limit_of(text: str, option: str = "--fail-on") -> GateLimit:
     """Return the limit that a text says. The part before the last = names kernels, as --kernel does."""
     text = text.strip()
+    shown = f"{option} {text!r:.80}"
     pattern, equals, rest = text.rpartition("=")
     quantity, colon, percent = (part.strip() for part in rest.partition(":"))
     if not quantity:
-        raise UsageError(f"{option} {text!r:.80} names no quantity", f"write {WRITTEN}, such as time:3%")
-    _check_quantity(quantity, text, option)
+        raise UsageError(f"{shown} names no quantity", f"write {WRITTEN}, such as time:3%")
+    _check_quantity(quantity, shown)
     if equals and not pattern.strip():
-        raise UsageError(f"{option} {text!r:.80} names no kernel before =", f"{rest} is for every kernel")
+        raise UsageError(f"{shown} names no kernel before =", f"{rest} is for every kernel")
     if equals and quantity == TOTAL_TIME:
-        raise UsageError(
-            f"{option} {text!r:.80}: {TOTAL_TIME} is of all kernels", f"time is of each: {pattern}=time:3%"
-        )
+        raise UsageError(f"{shown}: {TOTAL_TIME} is of all kernels", f"time is of each: {pattern}=time:3%")
     if equals:
         name_patterns([pattern.strip()], option)
-    most = _fraction(percent, text, option) if colon else 0.0
+    most = _fraction(percent, text, shown) if colon else 0.0
     return GateLimit(text, quantity, most, pattern=pattern.strip() if equals else None)
 
 
-def _check_quantity(quantity: str, text: str, option: str) -> None:
+def _check_quantity(quantity: str, shown: str) -> None:
     kind, dot, path = quantity.partition(".")
     if quantity in COUNTS or quantity in (TIME, TOTAL_TIME) or _OPCODE.fullmatch(quantity):
         return
@@ -87,16 +86,16 @@ def _check_quantity(quantity: str, text: str, option: str) -> None:
     if kind.lower() == "opcode" and _OPCODE.fullmatch(f"opcode.{path.upper()}"):
         near = [f"opcode.{path.upper()}"]
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(QUANTITIES)}, flop.PATH and opcode.NAME"
-    raise UsageError(f"{option} {text!r:.80}: unknown quantity {quantity!r:.80}", hint)
+    raise UsageError(f"{shown}: unknown quantity {quantity!r:.80}", hint)
 
 
-def _fraction(percent: str, text: str, option: str) -> float:
+def _fraction(percent: str, text: str, shown: str) -> float:
     number = percent.removesuffix("%").strip()
     quantity = text[: text.rindex(":")]
     if number.startswith(("-", "−")):
-        raise UsageError(f"{option} {text!r:.80}: a limit is 0 % or more", f"write {quantity}:3%")
+        raise UsageError(f"{shown}: a limit is 0 % or more", f"write {quantity}:3%")
     if not _PERCENT.fullmatch(number) or not math.isfinite(float(number)):
-        raise UsageError(f"{option} {text!r:.80}: {percent!r:.40} is not a percentage", f"write {quantity}:3%")
+        raise UsageError(f"{shown}: {percent!r:.40} is not a percentage", f"write {quantity}:3%")
     if not percent.endswith("%"):
-        raise UsageError(f"{option} {text!r:.80}: {percent!r:.40} has no %", f"write {quantity}:{number}%")
+        raise UsageError(f"{shown}: {percent!r:.40} has no %", f"write {quantity}:{number}%")
     return float(number) / 100

@@ -63,12 +63,10 @@ def _fits(kernel: SideKernel, pattern: KernelPattern) -> bool:
 
 
 def _paired(base: Sequence[SideKernel], new: Sequence[SideKernel]) -> list[Pair]:
-    ours, theirs = ({_place(kernel): kernel for kernel in side} for side in (base, new))
+    ours, theirs = (
+        {(kernel.key.ranges, kernel.key.grid, kernel.key.block): kernel for kernel in side} for side in (base, new)
+    )
     each_its_own = len(base) == len(ours) == len(new) == len(theirs) and ours.keys() == theirs.keys()
     if each_its_own:
         return [Pair("named", (kernel,), (theirs[place],)) for place, kernel in ours.items()]
     return [Pair(match_of(len(base), len(new), "named"), tuple(base), tuple(new))]
-
-
-def _place(kernel: SideKernel) -> object:
-    return kernel.key.ranges, kernel.key.grid, kernel.key.block

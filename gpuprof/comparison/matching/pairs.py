@@ -7,8 +7,13 @@ from collections.abc import Sequence
 
 from gpuprof.comparison.matching.leftovers import Leftovers
 from gpuprof.comparison.matching.named import named_pairs
-from gpuprof.comparison.matching.same_code import pair_numbered, pair_same_flop, pair_template_arguments
-from gpuprof.comparison.matching.same_name import pair_configurations, pair_ranges
+from gpuprof.comparison.matching.same import (
+    pair_configurations,
+    pair_numbered,
+    pair_ranges,
+    pair_same_flop,
+    pair_template_arguments,
+)
 from gpuprof.comparison.matching.similar import pair_similar
 from gpuprof.comparison.matching.split import pair_split_and_fused
 from gpuprof.comparison.pair import NamedMatch, Pair
@@ -32,9 +37,7 @@ def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identic
     if identical:
         return (*said, *exact)
     keys = {pair.base[0].key for pair in exact}
-    left = Leftovers(
-        [kernel for kernel in ours if kernel.key not in keys], [kernel for kernel in theirs if kernel.key not in keys]
-    )
+    left = Leftovers(*([kernel for kernel in side if kernel.key not in keys] for side in (ours, theirs)))
     pair_configurations(left, keys)
     pair_ranges(left, Counter(kernel.key.name for kernel in (*ours, *theirs)))
     pair_split_and_fused(left)

@@ -8,7 +8,7 @@ from itertools import combinations, product
 from math import log2
 
 from gpuprof.comparison.matching.leftovers import Leftovers
-from gpuprof.comparison.matching.same_code import is_same_function, may_be_same
+from gpuprof.comparison.matching.same import function_of, may_be_same
 from gpuprof.comparison.matching.traits import Traits, words_of_ranges
 from gpuprof.comparison.sides import KernelKey
 
@@ -36,7 +36,7 @@ def pair_similar(left: Leftovers) -> None:
             likeness[edge] = _likeness(base, new, weights)
     for base_key, new_key in sorted(_mutual(likeness), key=lambda edge: -likeness[edge]):
         base, new = left.base[base_key], left.new[new_key]
-        left.pair("reconfigured" if is_same_function(base, new) else "renamed", [base], [new])
+        left.pair("reconfigured" if function_of(base) == function_of(new) else "renamed", [base], [new])
 
 
 def _weights(left: Leftovers) -> dict[str, float]:
@@ -70,16 +70,13 @@ def _compared(left: Leftovers, weights: Mapping[str, float]) -> Iterator[tuple[T
 def _hints(traits: Traits, weights: Mapping[str, float]) -> Iterator[Hashable]:
     key = traits.key
     yield from traits.own_words
-    for two in combinations(_rarest(traits, weights), 2):
+    rarest = sorted(traits.own_words, key=lambda word: (-weights[word], word))[:_RAREST]
+    for two in combinations(rarest, 2):
         yield two
         yield two, key.grid, key.block
     yield "function", traits.function
     yield "name", key.name
     yield "place", key.ranges, key.grid, key.block, round(traits.kernel.launches)
-
-
-def _rarest(traits: Traits, weights: Mapping[str, float]) -> list[str]:
-    return sorted(traits.own_words, key=lambda word: (-weights[word], word))[:_RAREST]
 
 
 def _likeness(base: Traits, new: Traits, weights: Mapping[str, float]) -> float:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
-from gpuprof.comparison.matching.leftovers import Leftovers
+from gpuprof.comparison.matching.leftovers import Leftovers, grouped
 from gpuprof.comparison.matching.traits import Traits
 
 _MOST_PARTS = 6
@@ -20,15 +19,8 @@ _SMALLEST = 0.01
 """A part does at least this much of the whole's work; what does less was not part of it."""
 
 
-class _Whole(NamedTuple):
-    """A kernel and its parts on the other side."""
-
-    whole: Traits
-    parts: tuple[Traits, ...]
-
-    def all(self) -> tuple[Traits, ...]:
-        """Return all of them."""
-        return (self.whole, *self.parts)
+_Whole = tuple[Traits, Sequence[Traits]]
+"""A kernel and its parts on the other side."""
 
 
 def pair_split_and_fused(left: Leftovers) -> None:
@@ -40,16 +32,16 @@ def pair_split_and_fused(left: Leftovers) -> None:
     for way in (_by_names, _by_work):
         split = list(way(left.base.values(), left.new.values()))
         fused = list(way(left.new.values(), left.base.values()))
-        uses = Counter(id(traits) for pair in (*split, *fused) for traits in pair.all())
-        for pair in (pair for pair in split if _once(pair, uses)):
-            left.pair("split", [pair.whole], pair.parts)
-        for pair in (pair for pair in fused if _once(pair, uses)):
-            left.pair("fused", pair.parts, [pair.whole])
+        uses = Counter(id(traits) for whole, parts in (*split, *fused) for traits in (whole, *parts))
+        for whole, parts in (pair for pair in split if _once(pair, uses)):
+            left.pair("split", [whole], parts)
+        for whole, parts in (pair for pair in fused if _once(pair, uses)):
+            left.pair("fused", parts, [whole])
 
 
 def _once(pair: _Whole, uses: Mapping[int, int]) -> bool:
     """Return whether none of its kernels belongs to another whole as well."""
-    return all(uses[id(traits)] == 1 for traits in pair.all())
+    return all(uses[id(traits)] == 1 for traits in (pair[0], *pair[1]))
 
 
 def _by_names(wholes: Iterable[Traits], others: Iterable[Traits]) -> Iterator[_Whole]:
@@ -60,7 +52,7 @@ def _by_names(wholes: Iterable[Traits], others: Iterable[Traits]) -> Iterator[_W
     for whole in wholes:
         parts = tuple(_parts_by_name(whole, by_word))
         if 2 <= len(parts) <= _MOST_PARTS and _cover(whole, parts) and _add_up(whole, parts):
-            yield _Whole(whole, parts)
+            yield whole, parts
 
 
 def _parts_by_name(whole: Traits, by_word: Mapping[tuple[tuple[str, ...], str], Sequence[Traits]]) -> Iterator[Traits]:
@@ -84,20 +76,16 @@ def _add_up(whole: Traits, parts: Sequence[Traits]) -> bool:
 
 
 def _by_work(wholes: Iterable[Traits], others: Iterable[Traits]) -> Iterator[_Whole]:
-    ours, theirs = _by_ranges(wholes), _by_ranges(others)
-    for ranges, whole in ours.items():
+    theirs = grouped(others, _ranges)
+    for ranges, (whole, *more) in grouped(wholes, _ranges).items():
         parts = theirs.get(ranges, [])
-        if len(whole) != 1 or not 2 <= len(parts) <= _MOST_PARTS:
-            continue
-        if all(_same_launches(whole[0], part) for part in parts) and _same_work(whole[0], parts):
-            yield _Whole(whole[0], tuple(parts))
+        is_one = not more and 2 <= len(parts) <= _MOST_PARTS
+        if is_one and all(_same_launches(whole, part) for part in parts) and _same_work(whole, parts):
+            yield whole, parts
 
 
-def _by_ranges(every: Iterable[Traits]) -> dict[tuple[str, ...], list[Traits]]:
-    groups: defaultdict[tuple[str, ...], list[Traits]] = defaultdict(list)
-    for traits in every:
-        groups[traits.key.ranges].append(traits)
-    return groups
+def _ranges(traits: Traits) -> tuple[str, ...]:
+    return traits.key.ranges
 
 
 def _same_work(whole: Traits, parts: Sequence[Traits]) -> bool:

@@ -90,7 +90,7 @@ def traits_of(kernel: SideKernel) -> Traits:
         all_words=own_words.union(
             _parts(_NUMBER_PART.sub("", own)), *(_words_of(class_) for class_ in classes[:_MOST_WORDS])
         ),
-        threads=_threads(key),
+        threads=prod((*key.grid, *key.block)) if key.grid is not None and key.block is not None else None,
         work=_work(kernel),
         paths=frozenset(path.path for path in kernel.representative.work if path.flop),
     )
@@ -133,12 +133,6 @@ def _words_of(name: str) -> Iterator[str]:
 
 def _parts(text: str) -> list[str]:
     return [part.lower() for part in _WORD.findall(text[:_MOST_OF_A_WORD])]
-
-
-def _threads(key: KernelKey) -> int | None:
-    if key.grid is None or key.block is None:
-        return None
-    return prod((*key.grid, *key.block))
 
 
 def _work(kernel: SideKernel) -> dict[str, float]:

@@ -88,7 +88,8 @@ def estimate(
     drift = 0.0 if paired or few else _drift(base.logs, new.logs)
     if few:
         half = student_t(freedom) * math.sqrt(squared + _errors(base) + _errors(new))
-        half += _state(base, new, clock_known=clock_known)
+        alone = 1 in (len(base.logs), len(new.logs))
+        half += STATE_OF_UNKNOWN_CLOCK if alone and not clock_known else STATE
     else:
         half = _width(student_t(freedom) * math.sqrt(squared), paired=paired)
     half += abs(drift) + base.step / 2 + new.step / 2 + shift
@@ -180,11 +181,6 @@ def _width(sampled: float, *, paired: bool) -> float:
 def _errors(side: Samples) -> float:
     """Return the variance of the mean of a side's runs that comes from the launches in them."""
     return sum(error * error for error in side.errors) / len(side.errors) ** 2
-
-
-def _state(base: Samples, new: Samples, *, clock_known: bool) -> float:
-    alone = len(base.logs) == 1 or len(new.logs) == 1
-    return STATE_OF_UNKNOWN_CLOCK if alone and not clock_known else STATE
 
 
 def _drift(base: Sequence[float], new: Sequence[float]) -> float:

@@ -97,10 +97,6 @@ def _of_gpus(of: Callable[[DeviceTimeline], float | None]) -> Callable[[Session]
     return mean
 
 
-def _idle_s(device: DeviceTimeline) -> float | None:
-    return device.gaps.total_s if device.gaps is not None else None
-
-
 def _copies_s(device: DeviceTimeline) -> float | None:
     times = [copies.time_s for copies in device.copies if copies.time_s is not None]
     return sum(times) if len(times) == len(device.copies) else None
@@ -121,7 +117,9 @@ _QUANTITIES = (
     _Quantity("step", "s", _step_s),
     _Quantity("span", "s", _of_gpus(running_s), of_judged=True),
     _Quantity("busy", "s", _of_gpus(lambda device: device.busy_s), of_judged=True),
-    _Quantity("idle", "s", _of_gpus(_idle_s), of_judged=True),
+    _Quantity(
+        "idle", "s", _of_gpus(lambda device: device.gaps.total_s if device.gaps is not None else None), of_judged=True
+    ),
     _Quantity("copies", "s", _of_gpus(_copies_s), of_judged=True),
     _Quantity("peak-memory", "B", _peak_memory),
 )

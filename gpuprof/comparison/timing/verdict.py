@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.comparison.contract import SIDES, NoiseBasis, TimeChange, TimeDoubt, TimeWord
+from gpuprof.comparison.contract import SIDES, TimeChange, TimeDoubt, TimeWord
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import RunTimes, SideKernel
 from gpuprof.comparison.timing.noise import (
@@ -65,16 +65,22 @@ def time_change(
     lacking = tuple(name for name, samples in zip(SIDES, (base, new), strict=True) if not samples)
     if lacking:
         return replace(_figures(base, new), doubt=TimeDoubt(kind="no-durations", sides=lacking))
-    if paired:
-        both = {sample.run for sample in base} & {sample.run for sample in new}
-        paired = bool(both)
-        base = [sample for sample in base if sample.run in both or not paired]
-        new = [sample for sample in new if sample.run in both or not paired]
+    both = {sample.run for sample in base} & {sample.run for sample in new}
+    if paired and both:
+        base, new = ([sample for sample in side if sample.run in both] for side in (base, new))
+    paired = paired and bool(both)
     in_seconds, in_cycles = _estimates(base, new, paired=paired, shift=shift)
     change = _with_estimates(_figures(base, new), in_seconds, in_cycles, paired=paired)
     if not comparable or barred is not None:
-        doubt = barred if comparable else TimeDoubt(kind="conditions")
-        return _without_verdict(change, doubt)
+        return replace(
+            change,
+            verdict="unclear",
+            interval=None,
+            cycles_interval=None,
+            noise=None,
+            noise_basis=None,
+            doubt=barred if comparable else TimeDoubt(kind="conditions"),
+        )
     if change.verdict == "unclear" and not shift:
         return replace(change, runs_needed=_needed(base, new, in_cycles, in_seconds, paired=paired))
     return change
@@ -86,18 +92,12 @@ def _figures(base: Sequence[_RunSample], new: Sequence[_RunSample]) -> TimeChang
         verdict="unknown",
         base_s=_mean(sample.seconds for sample in base),
         new_s=_mean(sample.seconds for sample in new),
-        ratio=None,
-        interval=None,
         base_cycles=_mean(sample.cycles for sample in base),
         new_cycles=_mean(sample.cycles for sample in new),
-        cycles_ratio=None,
-        cycles_interval=None,
         base_runs=len(base),
         new_runs=len(new),
         base_launches=sum(sample.launches for sample in base),
         new_launches=sum(sample.launches for sample in new),
-        noise=None,
-        noise_basis=None,
     )
 
 
@@ -111,19 +111,13 @@ def _with_estimates(
         ratio=math.exp(seconds.change),
         interval=interval_of(seconds.change, seconds.half),
         noise=seconds.spread,
-        noise_basis=_basis(seconds, paired=paired),
+        noise_basis="assumed" if seconds.few else "pairs" if paired else "runs",
         doubt=doubt,
     )
     if cycles is None:
         return replace(change, base_cycles=None, new_cycles=None)
     return replace(
         change, cycles_ratio=math.exp(cycles.change), cycles_interval=interval_of(cycles.change, cycles.half)
-    )
-
-
-def _without_verdict(change: TimeChange, doubt: TimeDoubt | None) -> TimeChange:
-    return replace(
-        change, verdict="unclear", interval=None, cycles_interval=None, noise=None, noise_basis=None, doubt=doubt
     )
 
 
@@ -257,12 +251,6 @@ def _needed(
     needed = [runs_needed(told, runs, step if told is seconds else 0.0, paired=paired) for told in undecided]
     known = [number for number in needed if number is not None]
     return max(known) if len(known) == len(needed) else None
-
-
-def _basis(seconds: RatioEstimate, *, paired: bool) -> NoiseBasis:
-    if seconds.few:
-        return "assumed"
-    return "pairs" if paired else "runs"
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

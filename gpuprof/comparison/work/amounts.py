@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.comparison.sides import SideKernel
@@ -64,9 +64,7 @@ def amounts_of(kernels: Sequence[SideKernel], *, per_run: bool, exact: bool = Tr
 def _of_kernel(kernel: SideKernel) -> dict[str, WorkAmount]:
     """Return what is known of a launch of one kernel."""
     amounts = _counted(kernel)
-    amounts |= _over_profiles(kernel, _traffic)
-    amounts |= _over_profiles(kernel, _flop)
-    amounts |= _over_profiles(kernel, _resources)
+    amounts |= _over_profiles(kernel)
     loads, stores = amounts.get("local-load-sectors"), amounts.get("local-store-sectors")
     if loads is not None and stores is not None:
         amounts["spills"] = _sum([loads, stores])._replace(summed=1.0)
@@ -96,16 +94,14 @@ def _counted_launches(profile: KernelProfile) -> int:
     return 2 if any(count.low < count.high for count in profile.counts) else 1
 
 
-def _over_profiles(
-    kernel: SideKernel, of: Callable[[KernelProfile], Iterable[tuple[str, WorkAmount]]]
-) -> dict[str, WorkAmount]:
+def _over_profiles(kernel: SideKernel) -> dict[str, WorkAmount]:
     """Return what the representative has, with the range over all profiles that have it from the same counters."""
-    amounts = dict(of(kernel.representative))
+    amounts = dict(_derived(kernel.representative))
     if len(kernel.profiles) == 1:
         return amounts
     ranges: dict[str, list[float]] = {name: [] for name in amounts}
     for profile in kernel.profiles:
-        for name, amount in of(profile):
+        for name, amount in _derived(profile):
             if name in amounts and amounts[name].metric == amount.metric:
                 ranges[name].append(amount.value)
     return {
@@ -114,31 +110,25 @@ def _over_profiles(
     }
 
 
-def _traffic(profile: KernelProfile) -> Iterable[tuple[str, WorkAmount]]:
+def _derived(profile: KernelProfile) -> Iterator[tuple[str, WorkAmount]]:
+    """Yield bytes, FLOP and resources of a launch."""
     for traffic in profile.traffic:
         if traffic.bytes is not None:
             exact = traffic.basis != "estimated"
             yield f"{traffic.level}-bytes", _single(traffic.bytes, "B", traffic.definition, exact=exact)
-
-
-def _flop(profile: KernelProfile) -> Iterable[tuple[str, WorkAmount]]:
     for work in profile.work:
         if work.flop is not None:
             unit = "OP" if "int" in work.path else "FLOP"
             metric = f"{work.basis} {unit} of {work.path}"
             yield f"flop.{work.path}", _single(work.flop, unit, metric, exact=work.basis == "counted")
 
-
-def _resources(profile: KernelProfile) -> Iterable[tuple[str, WorkAmount]]:
-    if profile.registers_per_thread is not None:
-        registers = profile.registers_per_thread
-        yield "registers", _single(registers, "register", "launch__registers_per_thread", additive=False)
-    if profile.shared_memory_per_block is not None:
-        metric = "static and dynamic shared memory per block"
-        yield "shared-memory", _single(profile.shared_memory_per_block, "B", metric, additive=False)
-    if profile.occupancy.theoretical is not None:
-        metric = "theoretical occupancy"
-        yield "occupancy", _single(profile.occupancy.theoretical, "fraction", metric, additive=False)
+    for name, value, unit, metric in (
+        ("registers", profile.registers_per_thread, "register", "launch__registers_per_thread"),
+        ("shared-memory", profile.shared_memory_per_block, "B", "static and dynamic shared memory per block"),
+        ("occupancy", profile.occupancy.theoretical, "fraction", "theoretical occupancy"),
+    ):
+        if value is not None:
+            yield name, _single(value, unit, metric, additive=False)
 
 
 def _single(value: float, unit: str, metric: str, *, exact: bool = True, additive: bool = True) -> WorkAmount:

@@ -38,12 +38,13 @@ def count_change(
     comparable = judged or base is None or new is None
     metrics = dict.fromkeys(amount.metric for amount in (base, new) if amount is not None)
     known = new if new is not None else base
+    ratio = new.value / base.value if base is not None and new is not None and base.value else None
     return CountChange(
         name=name,
         unit=known.unit if known is not None else "",
         base=base.value if base is not None else None,
         new=new.value if new is not None else None,
-        ratio=_ratio(base, new),
+        ratio=ratio if ratio is not None and math.isfinite(ratio) else None,
         word=word if comparable else "unclear",
         tolerance=tolerance,
         data_dependent=dependent,
@@ -78,7 +79,7 @@ def _judged(
     if _counted_otherwise(name, base, new):
         return "unclear", relative, dependent
     if dependent:
-        same = _ROUNDING * max(base.value, new.value) if _is_exact(name) else band
+        same = _ROUNDING * max(base.value, new.value) if is_exact(name) else band
         return _beyond(base, new, band, width=width, same=same), relative, dependent
     if abs(new.value - base.value) <= band:
         return "same", relative, dependent
@@ -117,27 +118,16 @@ def _beyond(base: WorkAmount, new: WorkAmount, band: float, *, width: float, sam
     return "unclear"
 
 
-def _ratio(base: WorkAmount | None, new: WorkAmount | None) -> float | None:
-    if base is None or new is None or base.value == 0:
-        return None
-    ratio = new.value / base.value
-    return ratio if math.isfinite(ratio) else None
-
-
 def is_work(count: CountChange) -> bool:
     """Return whether it counts what a launch does as a whole: no resource, no opcode, no number of launches."""
     return count.name not in (*RESOURCES, LAUNCHES) and not count.name.startswith(OPCODES)
 
 
-def is_exact(count: CountChange) -> bool:
-    """Return whether the same code on the same data gives exactly the same count again."""
-    return _is_exact(count.name)
-
-
 def varies(amounts: Mapping[str, WorkAmount]) -> bool:
     """Return whether launches of a side do not execute the same."""
-    return any(_is_exact(name) and _varies(name, amount) for name, amount in amounts.items())
+    return any(is_exact(name) and _varies(name, amount) for name, amount in amounts.items())
 
 
-def _is_exact(name: str) -> bool:
+def is_exact(name: str) -> bool:
+    """Return whether the same code on the same data gives exactly the same count again."""
     return name in EXACT or name.startswith((FLOP, OPCODES))

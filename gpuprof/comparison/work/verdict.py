@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from gpuprof.comparison.contract import CountChange, CountWord, WorkChange, WorkWord
+from gpuprof.comparison.contract import SIDES, CountChange, CountWord, WorkChange, WorkNote, WorkNoteKind, WorkWord
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.work.amounts import WorkAmount, amounts_of
 from gpuprof.comparison.work.counts import (
@@ -20,7 +20,7 @@ from gpuprof.comparison.work.counts import (
     is_work,
     varies,
 )
-from gpuprof.comparison.work.reasons import OTHER_CODE, basis, not_compared, reasons
+from gpuprof.comparison.work.tolerances import can_tell
 
 _PRIMARY = ("instructions", "thread-instructions", "dram-bytes", "l2-bytes", "l1-bytes")
 """What is done, with FLOP: requests, sectors and wavefronts are how."""
@@ -34,6 +34,7 @@ _CHANGED_FIRST: Mapping[CountWord, int] = {"more": 0, "less": 0, "unclear": 1, "
 _OUTWEIGHS = 10
 """How many times larger a change is, as a logarithm, than all those of the other direction that it outweighs: a kernel
 with 60 % fewer instructions and 2 % more DRAM bytes does less."""
+_OTHER_CODE = WorkNote(kind="other-code")
 
 
 def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = True, rounded: bool = False) -> WorkChange:
@@ -45,8 +46,9 @@ def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = Tru
     """
     if pair.match == "new" or pair.match == "gone":  # noqa: PLR1714 - mypy narrows no membership
         return WorkChange(verdict=pair.match, counts=())
-    per_run = _is_per_run(pair)
-    base, new = _alike(*(amounts_of(kernels, per_run=per_run, exact=not rounded) for kernels in (pair.base, pair.new)))
+    per_run = not pair.is_one_to_one or (pair.match != "exact" and pair.launches.base != pair.launches.new)
+    base, new = (amounts_of(kernels, per_run=per_run, exact=not rounded) for kernels in (pair.base, pair.new))
+    base, new = {**_zeros(new, base), **base}, {**_zeros(base, new), **new}
     names = [name for name in dict.fromkeys((*base, *new)) if not _is_idle(name, base.get(name), new.get(name))]
     barred = _barred(names, comparable=comparable, caches_alike=caches_alike)
     varying = varies(base) or varies(new)
@@ -56,25 +58,15 @@ def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = Tru
     counts.sort(key=_place)
     judged = [count for count in counts if count.name not in barred]
     verdict = _verdict(judged) if comparable else "unknown"
-    notes = list(basis(pair, per_run=per_run))
-    notes += reasons(verdict, judged, base, new) if comparable else [OTHER_CODE]
+    notes = list(_basis(pair, per_run=per_run))
+    notes += _reasons(verdict, judged, base, new) if comparable else [_OTHER_CODE]
     if comparable and not caches_alike:
-        notes += not_compared(counts)
+        notes += _not_compared(counts)
     return WorkChange(verdict=verdict, counts=tuple(counts), notes=tuple(notes))
 
 
-def _is_per_run(pair: Pair) -> bool:
-    return not pair.is_one_to_one or (pair.match != "exact" and pair.launches.base != pair.launches.new)
-
-
-def _alike(
-    base: dict[str, WorkAmount], new: dict[str, WorkAmount]
-) -> tuple[dict[str, WorkAmount], dict[str, WorkAmount]]:
-    """Give each side the opcodes of the other, with a zero: a histogram that lacks one has counted none of it."""
-    return {**_zeros(new, base), **base}, {**_zeros(base, new), **new}
-
-
 def _zeros(amounts: Mapping[str, WorkAmount], known: Mapping[str, WorkAmount]) -> dict[str, WorkAmount]:
+    """Return the opcodes of the other side with a zero: a histogram that lacks one has counted none of it."""
     counted = next((amount for name, amount in known.items() if name.startswith(OPCODES)), None)
     if counted is None:
         return {}
@@ -122,14 +114,15 @@ def _verdict(counts: Sequence[CountChange]) -> WorkWord:
         return _direction(weighed)
     unclear = [count for count in weighed if count.word == "unclear" and count.data_dependent]
     vouched = any(count.name in EXACT and count.word == "same" for count in weighed)
-    if unclear and not (vouched and all(_is_of_representative(count) for count in unclear)):
+    of_representative = [count for count in unclear if count.name.startswith(FLOP) or count.name.endswith("-bytes")]
+    if unclear and not (vouched and of_representative == unclear):
         return "unclear"
     if moved:
         return "unknown"
     opcodes = [count for count in counts if count.name.startswith(OPCODES)]
     if any(count.word in ("more", "less") for count in opcodes):
         return "changed"
-    return "same" if any(is_exact(count) and count.word == "same" for count in weighed) else "unknown"
+    return "same" if any(is_exact(count.name) and count.word == "same" for count in weighed) else "unknown"
 
 
 def _is_of_caches_alone(weighed: Sequence[CountChange]) -> bool:
@@ -139,14 +132,9 @@ def _is_of_caches_alone(weighed: Sequence[CountChange]) -> bool:
     return all(count.name in CACHED for count in weighed if _was_compared(count))
 
 
-def _is_of_representative(count: CountChange) -> bool:
-    """Return whether it is known only of the launch that represents a group."""
-    return count.name.startswith(FLOP) or count.name.endswith("-bytes")
-
-
 def _direction(weighed: Sequence[CountChange]) -> WorkWord:
     """Return the direction that outweighs the other."""
-    primary = [count for count in weighed if _is_primary(count)]
+    primary = [count for count in weighed if count.name in _PRIMARY or count.name.startswith(FLOP)]
     up, down = _largest(weighed, "more"), _largest(weighed, "less")
     if not (up and down):
         return "more" if up else "less"
@@ -163,15 +151,82 @@ def _was_compared(count: CountChange) -> bool:
     return count.word in ("same", "more", "less") or (count.word == "unclear" and count.data_dependent)
 
 
-def _is_primary(count: CountChange) -> bool:
-    return count.name in _PRIMARY or count.name.startswith(FLOP)
-
-
 def _largest(counts: Sequence[CountChange], word: CountWord) -> float:
     """Return the largest move in a direction, as a logarithm; 0: none."""
-    return max((_move(count.base or 0.0, count.new or 0.0) for count in counts if count.word == word), default=0.0)
+    values = [(count.base or 0.0, count.new or 0.0) for count in counts if count.word == word]
+    return max(
+        (abs(math.log(max(both)) - math.log(min(both))) if min(both) > 0 else math.inf for both in values), default=0.0
+    )
 
 
-def _move(base: float, new: float) -> float:
-    """Return how far a count moved, either way alike."""
-    return abs(math.log(new) - math.log(base)) if base > 0 and new > 0 else math.inf
+def _basis(pair: Pair, *, per_run: bool) -> Iterator[WorkNote]:
+    """Yield what the values are of, unless that is one launch of each side and both runs have as many."""
+    before, after = pair.launches
+    if per_run:
+        yield WorkNote(kind="values-of-run")
+    elif before != after:
+        yield WorkNote(kind="values-of-launch")
+
+
+def _reasons(
+    verdict: WorkWord, counts: Sequence[CountChange], base: Mapping[str, WorkAmount], new: Mapping[str, WorkAmount]
+) -> Iterator[WorkNote]:
+    """Yield why there is no verdict, or what else is to be known beside it."""
+    weighed = [count for count in counts if is_work(count)]
+    moved = [count for count in counts if count.word in ("more", "less")]
+    if verdict == "unknown":
+        yield _unknown(weighed, base, new)
+    elif verdict == "unclear":
+        yield _unclear([count for count in weighed if count.word == "unclear"], base, new)
+    elif verdict == "same":
+        yield from _beside([count for count in moved if count.name in RESOURCES], weighed)
+    elif not any(is_work(count) for count in moved):
+        yield WorkNote(kind="other-opcodes")
+    elif not any(count.data_dependent for count in weighed):
+        launches = [side[count.name].launches for side in (base, new) for count in moved if is_work(count)]
+        if 1 in launches:
+            yield WorkNote(kind="counted-once")
+
+
+def _not_compared(counts: Sequence[CountChange]) -> Iterator[WorkNote]:
+    """Yield the counts that are not judged because the caches were not treated alike."""
+    names = tuple(count.name for count in counts if count.name in CACHED)
+    if names:
+        yield WorkNote(kind="caches", names=names)
+
+
+def _beside(resources: Sequence[CountChange], weighed: Sequence[CountChange]) -> Iterator[WorkNote]:
+    unclear = [count for count in weighed if count.word == "unclear"]
+    kinds: tuple[tuple[WorkNoteKind, Sequence[CountChange]], ...] = (
+        ("resources", resources),
+        ("too-varied", [count for count in unclear if count.data_dependent]),
+        ("other-counters", [count for count in unclear if not count.data_dependent]),
+    )
+    for kind, counts in kinds:
+        if counts:
+            yield WorkNote(kind=kind, names=_names(counts))
+
+
+def _unknown(weighed: Sequence[CountChange], base: Mapping[str, WorkAmount], new: Mapping[str, WorkAmount]) -> WorkNote:
+    moved = [count for count in weighed if count.word in ("more", "less")]
+    if moved:
+        return WorkNote(kind="only-others-moved", names=_names(moved))
+    same = [count for count in weighed if count.word == "same"]
+    if same:
+        return WorkNote(kind="nothing-exact", names=_names(same))
+    both = zip(SIDES, (base, new), strict=True)
+    lacking = tuple(side for side, amounts in both if not amounts.keys() - {*RESOURCES, LAUNCHES})
+    return WorkNote(kind="no-counts" if lacking else "nothing-common", sides=lacking)
+
+
+def _unclear(counts: Sequence[CountChange], base: Mapping[str, WorkAmount], new: Mapping[str, WorkAmount]) -> WorkNote:
+    """Return why work that depends on data cannot be distinguished from other work."""
+    names = tuple(count.name for count in counts if count.data_dependent)
+    if all(can_tell(base[name].launches, new[name].launches) for name in names):
+        return WorkNote(kind="varies", names=names)
+    fewest = min(min(base[name].launches, new[name].launches) for name in names)
+    return WorkNote(kind="varies-too-few", names=names, launches=fewest)
+
+
+def _names(counts: Sequence[CountChange]) -> tuple[str, ...]:
+    return tuple(count.name for count in counts)

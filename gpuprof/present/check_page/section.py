@@ -116,7 +116,11 @@ def _launches(block: Block) -> str:
 
 
 def _summary(kernel: ReviewedKernel) -> str:
-    parts = (takes_text(kernel.resources), occupancy_text(kernel, step=False), unreviewed_text(kernel.unreviewed or ""))
+    parts = (
+        takes_text(kernel.resources),
+        f"occupancy {occupancy_text(kernel, step=False)}",
+        unreviewed_text(kernel.unreviewed or ""),
+    )
     return "; ".join(filter(None, parts))
 
 
@@ -155,7 +159,7 @@ def _column(variant: BlockVariant, values: Sequence[str]) -> VariantColumn:
     return VariantColumn(
         name=variants_text([variant]),
         values=tuple(values),
-        occupancy=bar(fraction, None if known else capital(occupancy_text(kernel).removeprefix("occupancy "))),
+        occupancy=bar(fraction, None if known else capital(occupancy_text(kernel))),
         limiter=f"by {' and '.join(occupancy.limiters)}" if occupancy is not None and occupancy.limiters else "",
         resident=sentence(occupancy.sentence) if occupancy is not None else "",
         steps=tuple(sentence(capital(step.sentence)) for step in occupancy.steps) if occupancy is not None else (),

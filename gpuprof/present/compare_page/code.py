@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import zip_longest
 
 from msgspec import Struct
@@ -120,15 +122,17 @@ def paired_code(change: KernelChange, pair: Pair) -> Iterator[PairedCode]:
 
 def _paired(file: str, base: Sequence[_Line], new: Sequence[_Line], changes: Sequence[LineChange]) -> PairedCode:
     counted = all(any(line.instructions is not None for line in side) for side in (base, new))
-    weights = [_weight(line, counted=counted) or 0.0 for line in (*base, *new)]
-    most = max(weights, default=0.0)
-    gains = _gains_by_number(changes)
+    weights = [(line.instructions if counted else line.share) or 0.0 for line in (*base, *new)]
+    cell = partial(_cell, counted=counted, most=max(weights, default=0.0))
+    gains: defaultdict[tuple[int | None, int | None], list[LineChange]] = defaultdict(list)
+    for line in changes:
+        gains[line.base_line, line.new_line].append(line)
     behind = max(len(base), len(new), _MOST_MATCHED) - _MOST_MATCHED
     base, new = _dedented(base[:_MOST_MATCHED], new[:_MOST_MATCHED])
     rows = []
     for old, fresh in _aligned(base, new):
-        of_row = gains.get((old.number if old else None, fresh.number if fresh else None), ())
-        rows.append(_row(old, fresh, of_row, counted=counted, most=most))
+        of_row = gains[old.number if old else None, fresh.number if fresh else None]
+        rows.append(_row(old, fresh, of_row, cell))
     shown = _shown(rows)
     weight = "Instr." if counted else "Samples"
     return PairedCode(
@@ -183,21 +187,17 @@ def _aligned(base: Sequence[_Line], new: Sequence[_Line]) -> Iterator[tuple[_Lin
             yield from zip_longest(base[i1:i2], new[j1:j2])
 
 
-def _weight(line: _Line, *, counted: bool) -> float | None:
-    return line.instructions if counted else line.share
-
-
 def _row(
-    old: _Line | None, fresh: _Line | None, changes: Sequence[LineChange], *, counted: bool, most: float
+    old: _Line | None, fresh: _Line | None, changes: Sequence[LineChange], cell: Callable[[_Line], CodeCell]
 ) -> CodePair:
-    cells = [_cell(line, counted=counted, most=most) if line is not None else None for line in (old, fresh)]
+    cells = [cell(line) if line is not None else None for line in (old, fresh)]
     same = old is not None and fresh is not None and old.text.split() == fresh.text.split()
     gains = tuple(_gain(line, with_what=True) for line in changes)
     return CodePair(cells[0], cells[1], gains=gains, changed=not same, gap=False)
 
 
 def _cell(line: _Line, *, counted: bool, most: float) -> CodeCell:
-    weight = _weight(line, counted=counted)
+    weight = line.instructions if counted else line.share
     text = "" if not weight else _number(weight) if counted else format_percent(weight)
     heat = percent_number(weight / most) if weight and most > 0 else "0"
     return CodeCell(str(line.number), _code(line.text), weight=text, heat=heat)
@@ -209,13 +209,6 @@ def _number(value: float) -> str:
 
 def _code(text: str) -> str:
     return printable(text.expandtabs(_TAB))[:_LINE_LENGTH].rstrip()
-
-
-def _gains_by_number(changes: Sequence[LineChange]) -> Mapping[tuple[int | None, int | None], list[LineChange]]:
-    gains: dict[tuple[int | None, int | None], list[LineChange]] = {}
-    for line in changes:
-        gains.setdefault((line.base_line, line.new_line), []).append(line)
-    return gains
 
 
 def _gain(line: LineChange, *, with_what: bool) -> str:

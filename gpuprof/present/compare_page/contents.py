@@ -1,4 +1,7 @@
-"""The whole page of a comparison as one value: texts, and nothing for the templates to decide."""
+"""A comparison as one HTML page that needs nothing else: complete without its script, safe for hostile names.
+
+Its contents are one value: texts, and nothing for the templates to decide.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from gpuprof.present.compare_page.provenance import (
     total_rows,
 )
 from gpuprof.present.compare_page.section import ChangeSection, change_section
+from gpuprof.present.html import colour_variables, page_environment, page_policy, page_source
 from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.parts import Chart, KernelLabel, label
 from gpuprof.present.session_text import count_text
@@ -34,6 +38,7 @@ from gpuprof.words.comparison_verdicts import verdicts_text
 
 _MOST_SECTIONS, _MOST_CHECKS, _MOST_NOTES = 20, 60, 6
 _VALUE_LENGTH, _FEW = 200, 12
+_SCRIPT, _STYLES = "report.js", ("report.css", "compare.css")
 _TERMS = (
     Term("verdict on time", "How long a launch takes, sampled: SM cycles where both sides have them, else seconds. "
          "Unclear: too few launches or too much noise to tell."),
@@ -42,7 +47,6 @@ _TERMS = (
     Term("interval", "What the ratio of the times lies between, at 99 %. It includes the spread between runs."),
     Term("tolerance", "What a counter may differ by without a change of the code."),
 )  # fmt: skip
-_GATE_ORDER = ("regression", "unclear", "not-compared", "accepted", "ok")
 
 
 class LimitRow(Struct, frozen=True):
@@ -96,6 +100,22 @@ class ComparisonContents(Struct, frozen=True):
     version: str
 
 
+def comparison_page(compared: Compared) -> str:
+    """Return the page. Folders and what else is private in commands is left out, as on the page of a session."""
+    from markupsafe import Markup
+
+    environment = page_environment()
+    script = page_source(environment, _SCRIPT)
+    style = colour_variables() + "".join(page_source(environment, name) for name in _STYLES)
+    return environment.get_template("compare.html").render(
+        page=contents_of(compared),
+        policy=page_policy(script),
+        script=Markup(script),  # noqa: S704  (our own file)
+        style=Markup(style),  # noqa: S704  (our own file)
+        svg=Markup,
+    )
+
+
 def contents_of(compared: Compared) -> ComparisonContents:
     """Return everything that the page says of a comparison."""
     comparison = compared.comparison
@@ -137,7 +157,7 @@ def _capital(text: str) -> str:
 
 def _has_section(change: KernelChange, pair: Pair) -> bool:
     """Return whether there is more to show of a kernel than its row has: of one side, what was counted of it."""
-    if change.match in ("new", "gone"):
+    if change.is_one_sided:
         representatives = [kernel.representative for kernel in (*pair.base, *pair.new)]
         return any(representative.roofline or representative.throughput for representative in representatives)
     moved = any(finding.word != "stayed" for finding in change.findings)
@@ -158,25 +178,23 @@ def _gate(comparison: Comparison, detailed: set[int]) -> GatePart | None:
     gate = comparison.gate
     if gate is None:
         return None
-    checks = sorted(gate.checks, key=lambda check: _GATE_ORDER.index(check.word))
-    labels = {change.id: change.label for change in comparison.kernels}
+    labels: dict[int | None, str] = {change.id: change.label for change in comparison.kernels}
     return GatePart(
         passed=gate.passed,
         text=gate_text(gate),
-        rows=tuple(_gate_row(check, labels, detailed) for check in checks[:_MOST_CHECKS]),
-        left_out=max(0, len(checks) - _MOST_CHECKS),
+        rows=tuple(_gate_row(check, labels, detailed) for check in gate.checks[:_MOST_CHECKS]),
+        left_out=max(0, len(gate.checks) - _MOST_CHECKS),
     )
 
 
-def _gate_row(check: GateCheck, labels: dict[int, str], detailed: set[int]) -> LimitRow:
-    kernel = check.kernel
-    known = kernel is not None and kernel in labels
+def _gate_row(check: GateCheck, labels: dict[int | None, str], detailed: set[int]) -> LimitRow:
+    kernel, name = check.kernel, labels.get(check.kernel)
     return LimitRow(
         word=check.word,
         name=CHECK_WORDS.get(check.word, check.word),
         limit=cut_middle(printable(check.limit), _VALUE_LENGTH),
-        kernel=label(labels[kernel]) if kernel is not None and known else None,
-        href=f"#{'kernel' if kernel in detailed else 'row'}-{kernel}" if known else "",
+        kernel=label(name) if name is not None else None,
+        href=f"#{'kernel' if kernel in detailed else 'row'}-{kernel}" if name is not None else "",
         change=signed_percent(check.change) if check.change is not None else "",
         sentence=told(check.sentence),
         accepted=told(check.accepted),

@@ -17,11 +17,11 @@ from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_si, signed_percent
 from gpuprof.words.comparison_values import change_text, closed, count_name, interval_text
 from gpuprof.words.comparison_verdicts import (
-    brief_reason,
     brief_work_reason,
     main_count,
     match_text,
     reason_text,
+    time_texts,
     time_values,
 )
 
@@ -114,14 +114,15 @@ def _folded_title(others: Sequence[KernelChange]) -> str:
 def _row(change: KernelChange, reach: float, *, has_section: bool, configured: bool) -> ChangeRow:
     time = change.time
     work, what = _work(change)
+    effect = change.effect
     return ChangeRow(
         id=change.id,
         label=label(change.label, _NAME_LENGTH),
-        match=_match(change),
+        match=cut_middle(printable(match_text(change)), _MATCH_LENGTH),
         configuration=_configuration(change) if configured else "",
         has_section=has_section,
         time=time.verdict,
-        change=change_text(time.ratio) if time.verdict not in ("new", "gone") and time.ratio is not None else "",
+        change=change_text(time.ratio, "") if time.verdict not in ("new", "gone") else "",
         change_order=_order(time.ratio),
         values=_values(time),
         interval=interval_text(time.interval),
@@ -129,7 +130,7 @@ def _row(change: KernelChange, reach: float, *, has_section: bool, configured: b
         work=work,
         work_what=what,
         effect=Amount(_signed_time(change.effect_s), _order(change.effect_s)),
-        effect_share=signed_percent(change.effect) if change.effect is not None and _finite(change.effect) else "",
+        effect_share=signed_percent(effect) if effect is not None and math.isfinite(effect) else "",
         why="; ".join(_why(change)),
         needs=_needs(change),
     )
@@ -139,12 +140,7 @@ def _values(time: TimeChange) -> str:
     """Write the median launch on both sides; without a change that is known, with no more digits than that takes."""
     if time.verdict not in ("same", "unclear") or time.base_s is None or time.new_s is None:
         return time_values(time)
-    return " → ".join(dict.fromkeys(format_si(value, "s") for value in (time.base_s, time.new_s)))
-
-
-def _match(change: KernelChange) -> str:
-    """Write how it was matched, unless by its name and launch configuration; new and gone are verdicts."""
-    return cut_middle(printable(match_text(change)), _MATCH_LENGTH) if change.match not in ("new", "gone") else ""
+    return " → ".join(dict.fromkeys(time_texts(time)))
 
 
 def _configuration(change: KernelChange) -> str:
@@ -184,7 +180,7 @@ def _needs(change: KernelChange) -> str:
     time = change.time
     if time.verdict not in _NO_VERDICT:
         return ""
-    why = brief_reason(time) if time.interval is not None else reason_text(time)
+    why = reason_text(time, brief=time.interval is not None)
     return closed(f"Time: {told(why, _REASON_LENGTH)}") if why else ""
 
 
@@ -194,10 +190,6 @@ def _signed_time(seconds: float | None) -> str:
     if seconds == 0:
         return "0 s"
     return f"{'+' if seconds > 0 else '−'}{format_si(abs(seconds), 's')}"
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def _order(value: float | None) -> str:

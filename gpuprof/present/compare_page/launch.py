@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from msgspec.structs import replace
 
 from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.pair import Pair
@@ -16,6 +19,7 @@ from gpuprof.units import format_binary, format_percent, format_si, format_waves
 from gpuprof.words.comparison_values import side_texts
 
 _LABEL_LENGTH = 120
+Number = TypeVar("Number", int, float)
 _CLOCK_ALIKE = 0.01
 """Clocks within one percent are the same: ncu averages them over a launch."""
 
@@ -26,7 +30,8 @@ def launch_facts(change: KernelChange, pair: Pair) -> Iterator[TwoSided]:
     if len(pair.base) > 1 or len(pair.new) > 1:
         yield TwoSided("Kernels", base=_listed(pair.base), new=_listed(pair.new), changed=True)
     yield from _times(change)
-    yield _both("Launches of a run", base, new, _launches(pair))
+    launches = [sum(round(kernel.launches) for kernel in kernels) for kernels in (pair.base, pair.new)]
+    yield _row("Launches of a run", *(count_text(number, "", "").strip() if number else _ABSENT for number in launches))
     for name, text in _FACTS:
         row = _both(name, base, new, text)
         if any(value not in (NOT_COLLECTED, _ABSENT) for value in (row.base, row.new)):
@@ -55,35 +60,23 @@ def _times(change: KernelChange) -> Iterator[TwoSided]:
                 name,
                 base=before if change.base else _ABSENT,
                 new=after if change.new else _ABSENT,
-                changed=time.verdict in ("slower", "faster"),
+                changed=time.is_change,
             )
-
-
-def _launches(pair: Pair) -> Callable[[KernelProfile], str]:
-    """Return how many launches a side has, by its representative: over all of its kernels."""
-    numbers = {
-        id(representative_of(kernels)): sum(round(kernel.launches) for kernel in kernels)
-        for kernels in (pair.base, pair.new)
-        if kernels
-    }
-    return lambda kernel: count_text(numbers[id(kernel)], "", "").strip()
 
 
 def _both(
     name: str, base: KernelProfile | None, new: KernelProfile | None, text: Callable[[KernelProfile], str]
 ) -> TwoSided:
-    before, after = (text(kernel) if kernel is not None else _ABSENT for kernel in (base, new))
-    changed = before != after and NOT_COLLECTED not in (before, after) and _ABSENT not in (before, after)
-    return TwoSided(name, base=before, new=after, changed=changed)
+    return _row(name, *(text(kernel) if kernel is not None else _ABSENT for kernel in (base, new)))
 
 
-def _registers(kernel: KernelProfile) -> str:
-    return str(kernel.registers_per_thread) if kernel.registers_per_thread is not None else NOT_COLLECTED
+def _row(name: str, base: str, new: str) -> TwoSided:
+    changed = base != new and not {base, new} & {NOT_COLLECTED, _ABSENT}
+    return TwoSided(name, base=base, new=new, changed=changed)
 
 
-def _shared(kernel: KernelProfile) -> str:
-    size = kernel.shared_memory_per_block
-    return format_binary(size) if size is not None else NOT_COLLECTED
+def _known(value: Number | None, text: Callable[[Number], str]) -> str:
+    return text(value) if value is not None else NOT_COLLECTED
 
 
 def _theoretical(kernel: KernelProfile) -> str:
@@ -91,15 +84,6 @@ def _theoretical(kernel: KernelProfile) -> str:
     if fraction is None:
         return NOT_COLLECTED
     return f"{format_percent(fraction)}{f', {limiter}' if limiter else ''}"
-
-
-def _achieved(kernel: KernelProfile) -> str:
-    achieved = kernel.occupancy.achieved
-    return format_percent(achieved) if achieved is not None else NOT_COLLECTED
-
-
-def _waves(kernel: KernelProfile) -> str:
-    return format_waves(kernel.waves) if kernel.waves is not None else NOT_COLLECTED
 
 
 def _ranges(kernel: KernelProfile) -> str:
@@ -110,11 +94,11 @@ _FACTS: tuple[tuple[str, Callable[[KernelProfile], str]], ...] = (
     ("Ranges", _ranges),
     ("Grid", lambda kernel: dims_text(kernel.grid)),
     ("Block", lambda kernel: dims_text(kernel.block)),
-    ("Waves", _waves),
-    ("Registers per thread", _registers),
-    ("Shared memory per block", _shared),
+    ("Waves", lambda kernel: _known(kernel.waves, format_waves)),
+    ("Registers per thread", lambda kernel: _known(kernel.registers_per_thread, str)),
+    ("Shared memory per block", lambda kernel: _known(kernel.shared_memory_per_block, format_binary)),
     ("Theoretical occupancy", _theoretical),
-    ("Achieved occupancy", _achieved),
+    ("Achieved occupancy", lambda kernel: _known(kernel.occupancy.achieved, format_percent)),
 )
 
 
@@ -124,10 +108,10 @@ def _clock(
     new: KernelProfile | None,
     of: Callable[[KernelProfile], float | None],
 ) -> TwoSided:
-    clocks = [of(kernel) if kernel is not None else None for kernel in (base, new)]
-    texts = [
-        _ABSENT if kernel is None else format_si(clock, "Hz") if clock else NOT_COLLECTED
-        for kernel, clock in zip((base, new), clocks, strict=True)
-    ]
-    changed = bool(clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > _CLOCK_ALIKE)
-    return TwoSided(name, base=texts[0], new=texts[1], changed=changed)
+    row = _both(name, base, new, lambda kernel: _known(of(kernel) or None, _frequency))
+    before, after = (of(kernel) if kernel is not None else None for kernel in (base, new))
+    return replace(row, changed=bool(before and after and abs(after / before - 1) > _CLOCK_ALIKE))
+
+
+def _frequency(clock_hz: float) -> str:
+    return format_si(clock_hz, "Hz")

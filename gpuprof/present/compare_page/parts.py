@@ -50,7 +50,11 @@ def representative_of(kernels: Sequence[SideKernel]) -> KernelProfile | None:
 
 def span_reach(changes: Iterable[KernelChange]) -> float:
     """Return how far the spans of a page reach: the logarithm of the ratio at their ends."""
-    sizes = [abs(size) for change in changes for ratio in _ratios(change.time) if (size := _log(ratio)) is not None]
+    ratios: list[float | None] = []
+    for change in changes:
+        interval = change.time.interval
+        ratios += [change.time.ratio, *((interval.low, interval.high) if interval is not None else ())]
+    sizes = [abs(size) for ratio in ratios if (size := _log(ratio)) is not None]
     return min(_MOST_SPAN, max([_LEAST_SPAN, *(size * _MARGIN for size in sizes)]))
 
 
@@ -60,19 +64,11 @@ def span_of(time: TimeChange, reach: float) -> Span | None:
     if middle is None:
         return None
     low, high = (_log(time.interval.low), _log(time.interval.high)) if time.interval is not None else (middle, middle)
-    places = [_place(value if value is not None else middle, reach) for value in (low, high, middle)]
+    places = [percent_number(0.5 + 0.5 * (middle if value is None else value) / reach) for value in (low, high, middle)]
     return Span(low=places[0], high=places[1], middle=places[2])
-
-
-def _ratios(time: TimeChange) -> list[float | None]:
-    return [time.ratio, *((time.interval.low, time.interval.high) if time.interval is not None else ())]
 
 
 def _log(ratio: float | None) -> float | None:
     if ratio is None or not math.isfinite(ratio) or ratio <= 0:
         return None
     return math.log(ratio)
-
-
-def _place(size: float, reach: float) -> str:
-    return percent_number(0.5 + 0.5 * size / reach)

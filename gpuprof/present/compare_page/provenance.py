@@ -81,7 +81,7 @@ def total_rows(comparison: Comparison) -> Iterator[TotalRow]:
             name=f"{name[:1].upper()}{name[1:]}",
             base=base,
             new=new,
-            change=change_text(item.ratio) if item.ratio is not None else "",
+            change=change_text(item.ratio, ""),
             verdict=item.verdict,
             base_bar=percent_number(item.base / most) if item.base is not None else None,
             new_bar=percent_number(item.new / most) if item.new is not None else None,

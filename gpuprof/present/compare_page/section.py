@@ -16,7 +16,6 @@ from gpuprof.present.page.findings import rule_name
 from gpuprof.present.page.parts import KernelLabel, label
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent, signed_percent
-from gpuprof.words.comparison_kernels import kernel_reasons, verdict_parts
 from gpuprof.words.comparison_values import (
     capital,
     change_text,
@@ -26,7 +25,15 @@ from gpuprof.words.comparison_values import (
     joined,
     side_texts,
 )
-from gpuprof.words.comparison_verdicts import gain_text, match_text, reason_text, samples_text, time_values
+from gpuprof.words.comparison_verdicts import (
+    gain_text,
+    kernel_reasons,
+    match_text,
+    reason_text,
+    samples_text,
+    time_values,
+    verdict_parts,
+)
 from gpuprof.words.finding_text import CONFIDENCE_WORDS
 
 _NAME_LENGTH, _MATCH_LENGTH, _WHERE_LENGTH = 2000, 300, 120
@@ -117,14 +124,12 @@ def change_section(change: KernelChange, pair: Pair) -> ChangeSection:
     return ChangeSection(
         id=change.id,
         label=label(change.label),
-        match=capital(cut_middle(printable(match_text(change)), _MATCH_LENGTH))
-        if change.match not in ("new", "gone")
-        else "",
+        match=capital(cut_middle(printable(match_text(change)), _MATCH_LENGTH)) if not change.is_one_sided else "",
         time=change.time.verdict,
         verdict=verdict,
         sentence=sentence,
-        one_sided=change.match if change.match in ("new", "gone") else "",
-        time_note=_time_note(change.time) if change.match not in ("new", "gone") else "",
+        one_sided=change.match if change.is_one_sided else "",
+        time_note=_time_note(change.time) if not change.is_one_sided else "",
         causes=tuple(_causes(change)),
         facts=tuple(launch_facts(change, pair)),
         counts=tuple(row for row in counts if row.word != "same" and not row.is_opcode),
@@ -145,7 +150,7 @@ def _verdict(change: KernelChange) -> tuple[str, str]:
     time, reasons = change.time, kernel_reasons(change)
     verdict, beside = verdict_parts(change)
     rest = f", {beside}" if beside else ""
-    if not change.causes or not reasons or change.match in ("new", "gone") or time.ratio is None:
+    if not change.causes or not reasons or change.is_one_sided or time.ratio is None:
         return verdict, f"{rest}: {told(reasons)}" if reasons else rest
     interval = interval_text(time.interval)
     size = f"{change_text(time.ratio)}{f'; {interval} at 99 %' if interval else ''}"
@@ -192,7 +197,7 @@ def _count_row(count: CountChange) -> CountRow:
         metric=cut_middle(printable(count.metric), _MATCH_LENGTH),
         base=printable(base),
         new=printable(new),
-        change=change_text(count.ratio) if count.ratio is not None else "",
+        change=change_text(count.ratio, ""),
         tolerance=_tolerance(count),
         word=word,
     )

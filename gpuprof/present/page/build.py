@@ -11,26 +11,18 @@ from gpuprof.diagnose.summary import chosen
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.page.charts import overview_charts
-from gpuprof.present.page.findings import FixLine, fix_lines
+from gpuprof.present.page.findings import FixLine, fix_line
 from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.kernels import KernelRow, columns_of, kernel_rows
 from gpuprof.present.page.parts import Chart, LabelledText, Table
 from gpuprof.present.page.provenance import ceiling_table, denominator_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
 from gpuprof.present.page.strips import Drawing, timeline_drawings
-from gpuprof.present.recommendation_text import (
-    command_text,
-    headline_text,
-    more_text,
-    nothing_text,
-    recommendation_texts,
-    recommendations_note,
-    unknown_text,
-)
+from gpuprof.present.recommendation_text import Summary, summary_of
 from gpuprof.present.session_text import count_text, row_noun, verdict_text
-from gpuprof.present.text import printable
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.units import format_percent
+from gpuprof.words.sentences import capital
 from gpuprof.words.session import worded
 from gpuprof.workers import Worth, made_by_workers
 
@@ -58,13 +50,10 @@ class SessionPage(Struct, frozen=True):
     verdict: str
     context: tuple[str, ...]
     header: tuple[LabelledText, ...]
+    summary: Summary
+    legend: str
     fixes: tuple[FixLine, ...]
-    recommendations_note: str
     fixes_doubted: bool
-    fixes_left_out: str
-    nothing: str
-    unknown: str
-    command: str
     charts: tuple[Chart, ...]
     diagnosed: bool
     rows: tuple[KernelRow, ...]
@@ -87,30 +76,27 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
     """Return the page of a session; `choice.kernels` restricts all but the sentence on how the time is spread."""
     session = part_of(whole, choice.kernels)
     kernels = by_time(session.kernels)
-    first = frozenset(item.kernel.id for item in recommendation_texts(session))
+    summary = summary_of(session)
+    first = frozenset(item.kernel for item in summary.fixes)
     detailed = [
         kernel for rank, kernel in enumerate(kernels) if not choice.top or rank < choice.top or kernel.id in first
     ]
     shown = kernels[:_TABLE_ROWS]
     in_table, with_section = {kernel.id for kernel in shown}, {kernel.id for kernel in detailed}
     links = {kernel.id: f"#row-{kernel.id}" for kernel in kernels if kernel.id in in_table}
-    names = [printable(source.file) for source in session.sources]
+    names = [source.file for source in session.sources]
     plural = "".join(row_noun(kernels))
-    headline, spread = headline_text(session), verdict_text(whole)
-    notes = session.verdict.notes if session.verdict is not None else ()
-    rows, lines = tuple(kernel_rows(session, shown, with_section)), fix_lines(session)
+    headline, spread = summary.headline, verdict_text(whole)
+    rows = tuple(kernel_rows(session, shown, with_section))
     page = SessionPage(
-        title=printable(choice.title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"),
-        verdict=printable(headline or spread),
-        context=tuple(map(printable, (*((spread,) if headline else ()), *notes))),
+        title=choice.title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}",
+        verdict=headline or spread,
+        context=(*((spread,) if headline else ()), *summary.notes),
         header=tuple(header_facts(session)),
-        fixes=lines,
-        recommendations_note=_capitalised(recommendations_note(session)),
-        fixes_doubted=len({bool(item.doubt) for item in lines}) > 1,
-        fixes_left_out=more_text(session),
-        nothing=nothing_text(session),
-        unknown=printable(unknown_text(session)),
-        command=printable(command_text(session)),
+        summary=summary,
+        legend=capital(summary.legend),
+        fixes=tuple(map(fix_line, summary.fixes)),
+        fixes_doubted=len({bool(item.doubt) for item in summary.fixes}) > 1,
         # A timeline has no counters to place a kernel by.
         charts=() if session.only_times else tuple(overview_charts(session, choice.level, choice.ceiling, links)),
         diagnosed=any(kernel.findings for kernel in session.kernels),
@@ -122,7 +108,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         sections_left_out=_left_out(kernels, with_section, f"Details are given for the {plural} with most time"),
         sources=tuple(tuple(source_facts(source)) for source in session.sources),
         run=tuple(run_facts(session)),
-        timeline=tuple(LabelledText(name[:1].upper() + name[1:], text) for name, text in _timeline(session)),
+        timeline=tuple(LabelledText(capital(name), text) for name, text in timeline_facts(session)),
         strips=tuple(timeline_drawings(session)),
         ceilings=ceiling_table(session),
         denominators=denominator_table(session),
@@ -143,10 +129,6 @@ def _sections(session: Session, kernels: Sequence[KernelProfile], choice: Choice
     return made_by_workers(range(len(kernels)), made, _CHARTS)
 
 
-def _timeline(session: Session) -> list[tuple[str, str]]:
-    return [(printable(name), printable(text)) for name, text in timeline_facts(session)]
-
-
 def part_of(session: Session, kernels: Collection[int] | None) -> Session:
     """Return the session with these of its kernels alone, judged by them; None for all of it."""
     if kernels is None:
@@ -163,7 +145,3 @@ def _left_out(kernels: Sequence[KernelProfile], shown: Collection[int], what: st
     share = sum(kernel.time_share or 0.0 for kernel in rest)
     of_time = f", {format_percent(share)} of the time" if share else ""
     return f"{what}; {count_text(len(rest), f'more {noun}', plural)}{in_launches}{of_time}."
-
-
-def _capitalised(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"

@@ -11,7 +11,6 @@ from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.figures import hierarchical, overview
 from gpuprof.present.page.parts import Chart
-from gpuprof.present.text import printable
 
 if TYPE_CHECKING:
     from gpuprof.present.roofline_figure import RooflineFigure
@@ -43,4 +42,4 @@ def _chart(figure: RooflineFigure, label: str, links: Mapping[int, str], *, kern
     drawn = bool(figure.points) or (figure.sized and bool(figure.roofs) and not kernels)
     notes = (figure.subtitle, *figure.notes) if figure.sized else figure.notes
     svg = render_svg(figure, "page", heading=False, links=links) if drawn else None
-    return Chart(svg, label, tuple(printable(note) for note in notes))
+    return Chart(svg, label, notes)

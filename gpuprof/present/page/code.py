@@ -11,7 +11,6 @@ from gpuprof.model.stalls import stall_name
 from gpuprof.present.file_names import file_name
 from gpuprof.present.page.parts import identifier
 from gpuprof.present.page.stalls import stall_colour
-from gpuprof.present.text import printable
 from gpuprof.units import format_percent
 
 _TAB = 4
@@ -60,17 +59,17 @@ def code_tables(kernel: KernelProfile) -> Iterator[CodeTable]:
                 place = _line_id(kernel.id, index, line)
                 alone.append((line.share, _line(place, line, "", hottest, before=file)))
             continue
-        texts = _dedented([printable(line.text.expandtabs(_TAB)) for line in excerpt.lines])
+        texts = _dedented([line.text.expandtabs(_TAB) for line in excerpt.lines])
         lines = tuple(
             _line(_line_id(kernel.id, index, line), line, text, hottest)
             for line, text in zip(excerpt.lines, texts, strict=True)
         )
         number_title = "Address" if excerpt.language == "sass" else "Line"
-        yield CodeTable(_title(excerpt), printable(excerpt.weight), number_title, has_text=True, lines=lines)
+        yield CodeTable(_title(excerpt), excerpt.weight, number_title, has_text=True, lines=lines)
     if alone:
         alone.sort(key=lambda entry: -entry[0])
         hottest_first = tuple(line for _, line in alone)
-        yield CodeTable(_ALONE, printable(kernel.excerpts[0].weight), "Line", has_text=False, lines=hottest_first)
+        yield CodeTable(_ALONE, kernel.excerpts[0].weight, "Line", has_text=False, lines=hottest_first)
 
 
 def code_places(kernel: KernelProfile) -> Mapping[tuple[str | None, int], str]:
@@ -91,7 +90,7 @@ def _line_id(kernel: int, excerpt: int, line: CodeLine) -> str:
 
 
 def _file(excerpt: Excerpt) -> str:
-    return printable(file_name(excerpt.file)) if excerpt.file else ""
+    return file_name(excerpt.file) if excerpt.file else ""
 
 
 def _title(excerpt: Excerpt) -> str:

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
-from gpuprof.present.page.parts import Bar, KernelLabel, identifier, label, percent_number
-from gpuprof.present.recommendation_text import RecommendationText, recommendation_texts
-from gpuprof.present.text import printable
+from gpuprof.model.session import Evidence, Finding, KernelProfile
+from gpuprof.present.page.parts import KernelLabel, identifier, label, percent_number
+from gpuprof.present.recommendation_text import RecommendationText
 from gpuprof.words.finding_text import (
     CONFIDENCE_WORDS,
     cause_of,
     cause_text,
-    evidence_bar,
     gain_text,
     location_text,
     remains_text,
@@ -29,19 +27,11 @@ class FixLine(Struct, frozen=True):
     What is doubted stands behind the others and has no bar, unless all is doubted.
     """
 
+    fix: RecommendationText
     href: str
-    headline: str
-    action: str
-    rule: str
     kernels: KernelLabel
-    kernel_id: int | None
-    where: str
-    gain: Bar
-    of: str
-    limits: str
-    confidence: str
+    bar: str | None
     certainty: str
-    doubt: str
 
 
 class EvidenceRow(Struct, frozen=True):
@@ -75,11 +65,6 @@ class Card(Struct, frozen=True):
     where_href: str | None
 
 
-def fix_lines(session: Session) -> tuple[FixLine, ...]:
-    """Return the fixes to look at first, over all kernels of a session."""
-    return tuple(map(_fix_line, recommendation_texts(session)))
-
-
 def cards(kernel: KernelProfile, places: Mapping[tuple[str | None, int], str]) -> Iterator[Card]:
     """Yield a card for each finding; `places` are the ids of the code lines on the page, by file and number."""
     for finding in kernel.findings:
@@ -89,17 +74,17 @@ def cards(kernel: KernelProfile, places: Mapping[tuple[str | None, int], str]) -
             id=card_id(finding),
             rule=rule_name(finding.rule),
             severity=finding.severity,
-            headline=printable(finding.headline),
+            headline=finding.headline,
             gain=gain_text(finding),
-            remains=printable(remains_text(finding)),
-            cause=printable(cause_text(finding, kernel)),
+            remains=remains_text(finding),
+            cause=cause_text(finding, kernel),
             cause_href=f"#{card_id(cause)}" if cause is not None else None,
             certainty=CONFIDENCE_WORDS[finding.confidence],
             evidence=tuple(evidence_row(item) for item in finding.evidence),
-            why=printable(finding.why),
-            action=printable(action[0]) if action else "",
-            advice=printable(advice),
-            where=printable(location_text(finding.place)),
+            why=finding.why,
+            action=action[0] if action else "",
+            advice=advice,
+            where=location_text(finding.place),
             where_href=f"#{place}" if place is not None else None,
         )
 
@@ -117,33 +102,25 @@ def rule_name(rule: str) -> str:
 
 def evidence_row(item: Evidence) -> EvidenceRow:
     """Return a value that a finding rests on, with its bar where it is a percentage."""
-    length = evidence_bar(item)
-    has_mark = length is not None and item.threshold is not None
+    is_share = item.unit == "%"
     return EvidenceRow(
-        meaning=printable(item.meaning or item.metric),
-        metric=printable(item.metric) if item.meaning else "",
-        value=printable(value_text(item.value, item.unit)),
-        threshold=printable(value_text(item.threshold, item.unit)) if item.threshold is not None else "",
-        percent=percent_number(length) if length is not None else None,
-        mark=percent_number(item.threshold / 100) if has_mark and item.threshold is not None else None,
+        meaning=item.meaning or item.metric,
+        metric=item.metric if item.meaning else "",
+        value=value_text(item.value, item.unit),
+        threshold=value_text(item.threshold, item.unit) if item.threshold is not None else "",
+        percent=percent_number(item.value / 100) if is_share else None,
+        mark=percent_number(item.threshold / 100) if is_share and item.threshold is not None else None,
     )
 
 
-def _fix_line(item: RecommendationText) -> FixLine:
+def fix_line(item: RecommendationText) -> FixLine:
+    """Return a fix with its bar, and with what it links to."""
     return FixLine(
+        fix=item,
         href=f"#{card_id(item.finding)}",
-        headline=printable(item.headline),
-        action=printable(item.action),
-        rule=rule_name(item.rule),
         kernels=label(item.kernels),
-        kernel_id=item.kernel.id if not item.everywhere else None,
-        where=printable(item.where),
-        gain=Bar(item.gain, percent_number(item.bar) if item.bar is not None else None),
-        of=item.of,
-        limits=printable(item.limits),
-        confidence=item.confidence,
+        bar=percent_number(item.bar) if item.bar is not None else None,
         certainty=CONFIDENCE_WORDS[item.confidence],
-        doubt=item.doubt,
     )
 
 

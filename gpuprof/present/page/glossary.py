@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gpuprof.model.stalls import stall_name
 from gpuprof.present.page.parts import Chart
+from gpuprof.words.explain import STALL_MEANINGS
 
 
 class Term(Struct, frozen=True):
@@ -66,28 +67,6 @@ _TERMS = (
     Term("scoreboard", "The SM's list of registers that still wait for a result.", r"scoreboard"),
 )  # fmt: skip
 
-_STATES = {
-    "long_scoreboard": "waits for data of global, local, texture or surface memory",
-    "short_scoreboard": "waits for shared memory or for a special-function result",
-    "lg_throttle": "waits for room in the queue of global and local memory",
-    "mio_throttle": "waits for room in the queue of shared memory, special functions and dynamic branches",
-    "tex_throttle": "waits for room in the queue of the texture unit",
-    "math_pipe_throttle": "waits for a busy arithmetic pipe",
-    "wait": "waits for a fixed-latency dependency",
-    "barrier": "waits for the other warps of its block at a barrier",
-    "membar": "waits for a memory fence",
-    "branch_resolving": "waits for the target of a branch",
-    "no_instruction": "waits for its next instruction to be fetched",
-    "imc_miss": "waits for a constant that missed its cache",
-    "dispatch_stall": "is held back by the dispatcher",
-    "drain": "has ended and waits for its stores to leave",
-    "sleeping": "sleeps because the program asked for it",
-    "gmma": "waits for a warp-group matrix instruction",
-    "misc": "is held back for another reason",
-    "selected": "issued an instruction: no stall",
-    "not_selected": "could issue, but another warp did: no stall",
-}
-
 
 def glossary(page: object, own: Sequence[Term] = ()) -> tuple[Term, ...]:
     """Return the terms that the texts of a page use, its `own` first, then the states of warps that occur on it."""
@@ -95,7 +74,7 @@ def glossary(page: object, own: Sequence[Term] = ()) -> tuple[Term, ...]:
     general = [term for term in (*own, *_TERMS) if term.pattern is None or re.search(term.pattern, text, re.IGNORECASE)]
     states = [
         Term(name, f"A warp in this state {meaning}.")
-        for name, meaning in ((stall_name(reason), meaning) for reason, meaning in _STATES.items())
+        for name, meaning in ((stall_name(reason), meaning) for reason, meaning in STALL_MEANINGS.items())
         if re.search(rf"(?<![\w-]){re.escape(name)} \S+ ?%|(?m:^{re.escape(name)}$)", text)
     ]
     return (*general, *states)

@@ -10,24 +10,21 @@ from msgspec.structs import replace
 
 from gpuprof.model.headline import asked_of_peak, main_point, main_stall, nearest_limit
 from gpuprof.model.session import Finding, KernelProfile, Session
-from gpuprof.present.flop_text import of_peak_text
+from gpuprof.present.kernel_columns import launches_text, peak_text
 from gpuprof.present.page.findings import card_id, rule_name
 from gpuprof.present.page.parts import Bar, KernelLabel, bar, label
 from gpuprof.present.session_text import (
     NOT_COLLECTED,
-    count_text,
     launch_text,
     limit_text,
-    percent_text,
+    occupied_text,
     resource_texts,
     roof_text,
     stall_text,
     time_text,
 )
 from gpuprof.present.source_names import source_name
-from gpuprof.present.text import printable
-from gpuprof.units import format_percent
-from gpuprof.words.finding_text import run_gain_text
+from gpuprof.words.finding_text import short_gain
 
 _NAME_LENGTH = 80
 """What four lines of the column hold beside those of counters."""
@@ -105,7 +102,7 @@ def _row(kernel: KernelProfile, name: KernelLabel, *, has_section: bool) -> Kern
         file="",
         configuration="",
         has_section=has_section,
-        launches=Amount(count_text(kernel.launches, "", "").strip(), str(kernel.launches)),
+        launches=Amount(launches_text(kernel), str(kernel.launches)),
         time=Amount(time_text(kernel), _order(kernel.time_total_s)),
         share=bar(kernel.time_share),
         share_order=_order(kernel.time_share),
@@ -114,7 +111,7 @@ def _row(kernel: KernelProfile, name: KernelLabel, *, has_section: bool) -> Kern
         roof=bar(point.fraction_of_roof if point is not None else None, roof_text(kernel)),
         roof_order=_order(point.fraction_of_roof if point is not None else None),
         occupancy=_occupancy(kernel),
-        stall=Amount(printable(stall_text(kernel)), _order(stall.share if stall is not None else None)),
+        stall=Amount(stall_text(kernel), _order(stall.share if stall is not None else None)),
         finding=_first_finding(kernel.findings[0], linked=has_section) if kernel.findings else None,
     )
 
@@ -127,22 +124,20 @@ def _of_peak(kernel: KernelProfile) -> Amount:
     nearer = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
     if nearer is None:
         return Amount(NOT_COLLECTED, "")
-    return Amount(of_peak_text(kernel.operator_flop, kernel.operator_bytes), _order(nearer.most))
+    return Amount(peak_text(kernel), _order(nearer.most))
 
 
 def _occupancy(kernel: KernelProfile) -> Amount:
     achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
-    if achieved is None and theoretical is not None:
-        return Amount(f"≤ {format_percent(theoretical)}", _order(theoretical))
-    return Amount(percent_text(achieved), _order(achieved))
+    return Amount(occupied_text(kernel), _order(theoretical if achieved is None else achieved))
 
 
 def _first_finding(finding: Finding, *, linked: bool) -> FirstFinding:
     gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
     return FirstFinding(
         name=rule_name(finding.rule),
-        gain=run_gain_text(finding) if gain else "",
+        gain=short_gain(gain, finding.gain_kind) if gain else "",
         order=_order(gain or 0.0),
-        headline=printable(finding.headline),
+        headline=finding.headline,
         href=f"#{card_id(finding)}" if linked else None,
     )

@@ -9,7 +9,6 @@ from msgspec import Struct
 from gpuprof.hardware.specs import LEVELS
 from gpuprof.model.session import KernelProfile, Traffic
 from gpuprof.present.session_text import LEVEL_NAMES, NOT_COLLECTED, UNIT_NAMES
-from gpuprof.present.text import printable
 from gpuprof.units import format_percent, format_si
 
 _BOX_WIDTH, _GAP = 116.0, 132.0
@@ -100,7 +99,7 @@ def _counted(traffic: Mapping[str, Traffic]) -> Iterator[str]:
         if level in traffic:
             definition = ", ".join(part for part in traffic[level].definition.split(": ") if _COUNTER not in part)
             if definition:
-                yield f"at {LEVEL_NAMES[level]}: {printable(definition)}"
+                yield f"at {LEVEL_NAMES[level]}: {definition}"
 
 
 def _amount(moved: Traffic | None, *, by_rate: bool) -> float | None:

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from gpuprof.model.denominators import amount
 from gpuprof.model.path_names import path_name, work_unit
-from gpuprof.model.session import Ceiling, KernelProfile, Session, Source
+from gpuprof.model.session import KernelProfile, Session, Source
 from gpuprof.present.page.parts import LabelledText, Table
 from gpuprof.present.session_text import (
     LEVEL_NAMES,
@@ -22,7 +22,6 @@ from gpuprof.present.session_text import (
     samples_text,
     source_text,
 )
-from gpuprof.present.text import printable
 from gpuprof.units import format_si
 
 _PATH = re.compile(r"^(?:tensor\.)?(?:fp|int|bf|tf)\d+\b")
@@ -33,9 +32,9 @@ _VECTOR_PATHS = ("fp64", "fp32", "fp16")
 def header_facts(session: Session) -> Iterator[LabelledText]:
     """Yield what a reader must know before any number: the GPU, what was recorded and how."""
     for device in session.devices:
-        yield LabelledText("GPU", printable(device_text(device)))
+        yield LabelledText("GPU", device_text(device))
     for text in dict.fromkeys(source_text(source) for source in session.sources):
-        yield LabelledText("Recorded with", printable(text))
+        yield LabelledText("Recorded with", text)
     if not session.kernels or session.only_times:
         return
     yield LabelledText("SM clock", _clock_text(session.kernels))
@@ -47,74 +46,80 @@ def header_facts(session: Session) -> Iterator[LabelledText]:
 
 def source_facts(source: Source) -> Iterator[LabelledText]:
     """Yield what is known of a file."""
-    yield LabelledText("File", printable(source.file))
-    yield LabelledText("SHA-256", printable(source.sha256))
-    yield LabelledText("Kind", printable(source.kind))
-    yield LabelledText("Recorded with", printable(source_text(source)))
-    yield LabelledText("Driver", printable(source.driver) if source.driver else "not recorded")
+    yield LabelledText("File", source.file)
+    yield LabelledText("SHA-256", source.sha256)
+    yield LabelledText("Kind", source.kind)
+    yield LabelledText("Recorded with", source_text(source))
+    yield LabelledText("Driver", source.driver if source.driver else "not recorded")
     if source.created_s is not None:
         when = datetime.fromtimestamp(source.created_s, tz=timezone.utc)
         yield LabelledText("Recorded", f"{when:%Y-%m-%d %H:%M} UTC")
-    yield LabelledText("Command", printable(source.command) if source.command else "not recorded")
+    yield LabelledText("Command", source.command if source.command else "not recorded")
     for sampled in source.samples:
-        yield LabelledText(f"GPU {sampled.gpu} during the run", printable(samples_text(sampled)))
+        yield LabelledText(f"GPU {sampled.gpu} during the run", samples_text(sampled))
     for warning in source.warnings:
-        yield LabelledText("Warning", printable(warning))
+        yield LabelledText("Warning", warning)
 
 
 def run_facts(session: Session) -> Iterator[LabelledText]:
     """Yield what holds for all files: GPUs, clocks, throttling, and the gpuprof that wrote the page."""
     for device in session.devices:
-        yield LabelledText("GPU", printable(device_text(device)))
+        yield LabelledText("GPU", device_text(device))
     if session.kernels and not session.only_times:
         yield LabelledText("SM clock", _clock_text(session.kernels))
         yield LabelledText("Throttled", _throttling(session.kernels))
-    yield LabelledText("gpuprof", printable(session.gpuprof_version))
+    yield LabelledText("gpuprof", session.gpuprof_version)
 
 
 def ceiling_table(session: Session) -> Table:
     """Return name, origin, value, clock and source of each ceiling, and the GPU where there are several."""
-    names = {device.id: device.name for device in session.devices}
-    rows = [_ceiling_row(ceiling) for ceiling in session.ceilings]
-    heads = ("Ceiling", "Origin", "Value", "Clock", "Source")
-    if len(session.devices) < 2:
-        return Table(heads, tuple(rows), (2, 3))
-    gpus = [printable(names.get(ceiling.device) or f"GPU {ceiling.device}") for ceiling in session.ceilings]
-    several = tuple((row[0], gpu, *row[1:]) for row, gpu in zip(rows, gpus, strict=True))
-    return Table(("Ceiling", "GPU", *heads[1:]), several, (3, 4))
-
-
-def _ceiling_row(ceiling: Ceiling) -> tuple[str, ...]:
-    unit = "B/s" if ceiling.level is not None else work_unit(ceiling.path or "")
-    name = LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(ceiling.path or "")
-    return (
-        name,
-        ceiling.origin.replace("-", "\u00a0"),
-        format_si(ceiling.value, unit),
-        format_si(ceiling.clock_hz, "Hz") if ceiling.clock_hz is not None else "no clock",
-        printable(ceiling.source),
+    rows = (
+        (
+            LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(ceiling.path or ""),
+            _gpu_name(session, ceiling.device),
+            ceiling.origin.replace("-", "\u00a0"),
+            format_si(ceiling.value, "B/s" if ceiling.level is not None else work_unit(ceiling.path or "")),
+            format_si(ceiling.clock_hz, "Hz") if ceiling.clock_hz is not None else "no clock",
+            ceiling.source,
+        )
+        for ceiling in session.ceilings
     )
+    heads = ("Ceiling", "GPU", "Origin", "Value", "Clock", "Source")
+    return _by_gpu(heads, tuple(rows), (3, 4), several=len(session.devices) > 1)
 
 
 def denominator_table(session: Session) -> Table:
     """Return what each report implies of its GPU beside what the spec says, and why they differ."""
-    names = {device.id: device.name for device in session.devices}
-    several = len({check.device for check in session.denominators}) > 1
-    rows = tuple(
+    rows = (
         (
-            printable(_PATH.sub(lambda match: path_name(match[0]), check.unit)),
-            *((printable(names.get(check.device) or f"GPU {check.device}"),) if several else ()),
-            printable(amount(check.implied, check.measure)),
-            printable(amount(check.specified, check.measure)),
-            printable(check.reason or "agrees"),
-            printable(check.implied_by),
-            printable(check.specified_by),
+            _PATH.sub(lambda match: path_name(match[0]), check.unit),
+            _gpu_name(session, check.device),
+            amount(check.implied, check.measure),
+            amount(check.specified, check.measure),
+            check.reason or "agrees",
+            check.implied_by,
+            check.specified_by,
         )
         for check in session.denominators
     )
-    gpu = ("GPU",) if several else ()
-    heads = ("Peak", *gpu, "Report implies", "Spec says", "Verdict", "Implied by", "Specified by")
-    return Table(heads, rows, (2, 3) if several else (1, 2))
+    heads = ("Peak", "GPU", "Report implies", "Spec says", "Verdict", "Implied by", "Specified by")
+    several = len({check.device for check in session.denominators}) > 1
+    return _by_gpu(heads, tuple(rows), (2, 3), several=several)
+
+
+def _gpu_name(session: Session, number: int) -> str:
+    name = next((device.name for device in session.devices if device.id == number), None)
+    return name or f"GPU {number}"
+
+
+def _by_gpu(
+    heads: tuple[str, ...], rows: tuple[tuple[str, ...], ...], numbers: tuple[int, ...], *, several: bool
+) -> Table:
+    """Return a table; its second column, the GPU, only if there are several."""
+    if several:
+        return Table(heads, rows, numbers)
+    without = tuple((first, *rest) for first, _, *rest in (heads, *rows))
+    return Table(without[0], without[1:], tuple(place - 1 for place in numbers))
 
 
 def _clock_text(kernels: Sequence[KernelProfile]) -> str:
@@ -157,6 +162,6 @@ def _missing_work(kernels: Sequence[KernelProfile], *, known: bool) -> Iterator[
     nowhere = set.intersection(*(set(missing_work(kernel)) for kernel in kernels))
     paths = [path for path in missing_work(kernels[0]) if path in nowhere]
     if paths:
-        yield f"{paths_text(paths)} ({printable(remedy_for(kernels[0], f'work.{paths[0]}'))})"
+        yield f"{paths_text(paths)} ({remedy_for(kernels[0], f'work.{paths[0]}')})"
     elif not known:
         yield "work"

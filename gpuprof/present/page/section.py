@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
-from gpuprof.model.session import KernelProfile, Pipe, Scheduler, Session, Throughput
+from gpuprof.model.session import KernelProfile, Pipe, Session, Throughput
 from gpuprof.present.file_names import file_name
 from gpuprof.present.flop_text import operator_bytes_text, operator_flop_text
 from gpuprof.present.page.charts import kernel_chart
@@ -27,14 +27,15 @@ from gpuprof.present.session_text import (
     duration_text,
     grid_text,
     intensity_text,
+    issue_text,
     occupancy_text,
     rate_text,
     registers_text,
     shared_text,
     time_text,
 )
-from gpuprof.present.text import printable
-from gpuprof.units import format_percent, format_si, format_waves, significant
+from gpuprof.units import format_percent, format_si, format_waves
+from gpuprof.words.sentences import capital, full_stop
 
 _LEAST_PIPE = 0.001
 _PIPES = {
@@ -78,11 +79,10 @@ class Section(Struct, frozen=True):
 
 def kernel_section(session: Session, kernel: KernelProfile, ceiling: str) -> Section:
     """Return the section of a kernel of this session."""
-    name = printable(kernel.demangled)
     return Section(
         id=kernel.id,
         label=label(kernel.label),
-        full_name=name if name != printable(kernel.label) or label(kernel.label).whole else None,
+        full_name=kernel.demangled if kernel.demangled != kernel.label or label(kernel.label).whole else None,
         facts=(*_file_facts(session, kernel), *_facts(kernel)),
         chart=kernel_chart(session, kernel, ceiling),
         points=tuple(_point_rows(kernel, ceiling)),
@@ -94,10 +94,10 @@ def kernel_section(session: Session, kernel: KernelProfile, ceiling: str) -> Sec
         idle_pipes=", ".join(_pipe_name(pipe) for pipe in kernel.pipes if pipe.fraction < _LEAST_PIPE),
         stalls=tuple(stall_parts(kernel)),
         stall_family=family_text(kernel),
-        issue=_issue_text(kernel.scheduler) if kernel.scheduler is not None else "",
+        issue=full_stop(capital(issue_text(kernel))),
         findings=tuple(cards(kernel, code_places(kernel))),
         code=tuple(code_tables(kernel)),
-        missing=tuple((printable(gap.what), printable(gap.why), printable(gap.how)) for gap in kernel.missing),
+        missing=tuple((gap.what, gap.why, gap.how) for gap in kernel.missing),
     )
 
 
@@ -105,7 +105,7 @@ def _file_facts(session: Session, kernel: KernelProfile) -> Iterator[LabelledTex
     """Name the kernel's file where there are several, with its number among them."""
     if len(session.sources) > 1:
         file = file_name(session.sources[kernel.source].file)
-        yield LabelledText("File", f"{printable(file)} ({kernel.source + 1} of {len(session.sources)})")
+        yield LabelledText("File", f"{file} ({kernel.source + 1} of {len(session.sources)})")
 
 
 def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
@@ -120,7 +120,7 @@ def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
         yield LabelledText("Total time", time_text(kernel) + share)
         yield LabelledText("Duration", _typical_duration(kernel))
     if kernel.ranges:
-        yield LabelledText("Ranges", printable(" / ".join(kernel.ranges)))
+        yield LabelledText("Ranges", " / ".join(kernel.ranges))
     waves = f", {format_waves(kernel.waves)}" if kernel.waves is not None else ""
     yield LabelledText("Grid", grid_text(kernel) + waves)
     yield LabelledText("Block", block_text(kernel))
@@ -147,21 +147,6 @@ def _typical_duration(kernel: KernelProfile) -> str:
     return f"{text} {median}, {between}, p95 {format_si(spread.p95, 's')}"
 
 
-def _issue_text(scheduler: Scheduler) -> str:
-    """Write warps per scheduler and how often it issued; empty where nothing of it was collected."""
-    warps = []
-    if scheduler.active_warps is not None:
-        slots = scheduler.warp_slots
-        of_slots = f" of {significant(slots, strip=True)} slots" if slots is not None else ""
-        warps.append(f"{significant(scheduler.active_warps)} active{of_slots}")
-    if scheduler.eligible_warps is not None:
-        warps.append(f"{significant(scheduler.eligible_warps)} eligible")
-    parts = [f"Warps per scheduler: {', '.join(warps)}."] if warps else []
-    if scheduler.issue_active is not None:
-        parts.append(f"Issue slots busy: {format_percent(scheduler.issue_active)}.")
-    return " ".join(parts)
-
-
 def _unit_name(unit: Throughput) -> str:
     return UNIT_NAMES[unit.unit] + (f", {unit.note}" if unit.note else "")
 
@@ -175,13 +160,12 @@ def _pipes_of(kernel: KernelProfile) -> str:
 def _pipe_meters(kernel: KernelProfile) -> Iterator[Meter]:
     for pipe in sorted(kernel.pipes, key=lambda pipe: (-pipe.fraction, pipe.name)):
         if pipe.fraction >= _LEAST_PIPE:
-            yield Meter(_pipe_name(pipe), bar(pipe.fraction), printable(pipe.metric))
+            yield Meter(_pipe_name(pipe), bar(pipe.fraction), pipe.metric)
 
 
 def _pipe_name(pipe: Pipe) -> str:
     """Write a pipe's name, and what it does where the letters do not say it."""
-    name = printable(pipe.name)
-    return _PIPES.get(name, name)
+    return _PIPES.get(pipe.name, pipe.name)
 
 
 def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[str, ...]]:
@@ -205,4 +189,4 @@ def _traffic_rows(kernel: KernelProfile) -> Iterator[tuple[str, ...]]:
         rate = format_si(traffic.bytes_per_s, "B/s") if traffic.bytes_per_s is not None else NOT_COLLECTED
         total = format_si(traffic.bytes, "B") if traffic.bytes is not None else NOT_COLLECTED
         hits = format_percent(traffic.hit_rate) if traffic.hit_rate is not None else NOT_COLLECTED
-        yield LEVEL_NAMES[traffic.level], total, rate, hits, printable(traffic.definition), traffic.basis
+        yield LEVEL_NAMES[traffic.level], total, rate, hits, traffic.definition, traffic.basis

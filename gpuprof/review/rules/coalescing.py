@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, stride_of
 from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass.instruction import Instruction
-from gpuprof.diagnose.access_shape import CASES_OF_SHAPES, LaneShape, ShapeName
+from gpuprof.diagnose.access_shape import LaneShape, ShapeName, cases_of_shape
 from gpuprof.diagnose.lane_shapes import shapes_of
 from gpuprof.diagnose.rule import Threshold
 from gpuprof.model.session import Evidence
@@ -163,7 +163,7 @@ def _finding(
 
 def _said(section: Literal["why", "action", "advice"], name: ShapeName) -> str:
     """Return what the rule of the same name on profiles says of accesses of a shape."""
-    return filled(_RULE, section, getattr(CASES_OF_SHAPES[name], section), {})
+    return filled(_RULE, section, getattr(cases_of_shape(name), section), {})
 
 
 def _moved(access: CodeAccess) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.case import Case, Exposed
-from gpuprof.diagnose.gaps import gpu_case, gpu_labels
-from gpuprof.diagnose.rule import AT_KERNEL, Rule, Threshold, finding, percent
+from gpuprof.diagnose.gaps import gpu_case, gpu_labels, rank_of
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, Threshold, amounts_of, context, finding, labels_of, percent
 from gpuprof.hardware.specs import Fact
 from gpuprof.model.findings import MAIN, Amount, Cases, Label
 from gpuprof.model.kernel_kinds import COMMUNICATION
@@ -21,79 +20,66 @@ from gpuprof.units import format_si
 EXPOSED_SHARE = percent("exposed", 5.0)
 STRAGGLER = percent("straggler", 50.0)
 _TO_DEVICE, _TO_HOST, _, _BETWEEN_PEERS, _ = DIRECTIONS
+_WAITS = "waits"
 _CopyKind = tuple[str, str | None]
 _OfGpu = tuple[DeviceTimeline, Copies | Communication, float]
 """What a GPU did, and how long nothing else ran beside it."""
 
 
-class _Change(NamedTuple):
-    """The cases of what to change, and how."""
-
-    action: str
-    advice: tuple[str, ...]
-
-
-_PREFETCH = _Change("prefetch", ("prefetch",))
-_CHANGES: dict[_CopyKind, _Change] = {
-    (_TO_DEVICE, PAGEABLE): _Change("pageable-to-device", ("pageable-to-device", "fewer-bytes")),
-    (_TO_DEVICE, None): _Change("to-device", ("to-device", "fewer-bytes")),
+_PREFETCH = ("prefetch", ("prefetch",))
+_CHANGES: dict[_CopyKind, tuple[str, tuple[str, ...]]] = {
+    (_TO_DEVICE, PAGEABLE): ("pageable-to-device", ("pageable-to-device", "fewer-bytes")),
+    (_TO_DEVICE, None): ("to-device", ("to-device", "fewer-bytes")),
     (_TO_DEVICE, UNIFIED): _PREFETCH,
-    (_TO_HOST, PAGEABLE): _Change("pageable-to-host", ("less-often", "pageable-to-host")),
-    (_TO_HOST, None): _Change("to-host", ("less-often", "to-host")),
+    (_TO_HOST, PAGEABLE): ("pageable-to-host", ("less-often", "pageable-to-host")),
+    (_TO_HOST, None): ("to-host", ("less-often", "to-host")),
     (_TO_HOST, UNIFIED): _PREFETCH,
-    (_BETWEEN_PEERS, None): _Change("between-gpus", ("between-gpus",)),
+    (_BETWEEN_PEERS, None): ("between-gpus", ("between-gpus",)),
 }
-"""By direction and memory; None is all other memory."""
+"""The cases of what to change, and how, by direction and memory; None is all other memory."""
 
 
 def exposed_of(session: Session) -> dict[int, tuple[Exposed, ...]]:
-    """Return what no kernel runs beside, each on the GPU with most of it, by the number of a kernel to tell it of.
+    """Return what no kernel runs beside, each on the GPU with most of it, by the number of its kernel.
 
-    Of communication, what waits for other ranks is told apart from the rest, where that is known.
+    Of communication, waits for other ranks are apart from the rest, if they are known.
     """
-    devices = session.timeline.devices if session.timeline is not None else ()
-    kinds = dict.fromkeys((copies.direction, copies.memory) for device in devices for copies in device.copies)
-    longest = [_most_exposed(session, _of_copies(devices, kind)) for kind in kinds]
-    talks = [(device, device.communication) for device in devices if device.communication is not None]
-    moving = [(device, talk, talk.exposed_s - (talk.waiting_s or 0.0)) for device, talk in talks]
-    waiting = _most_exposed(session, [(device, talk, talk.waiting_s or 0.0) for device, talk in talks])
-    awaited = _awaited(session)
-    longest.append(_most_exposed(session, moving))
-    longest.append(replace(waiting, awaited=awaited) if waiting is not None and awaited is not None else None)
-    told: dict[int, tuple[Exposed, ...]] = {}
-    for exposed in longest:
-        kernel = _spokesman(session, exposed) if exposed is not None else None
+    done: dict[_CopyKind | str, list[_OfGpu]] = {}
+    for device in session.timeline.devices if session.timeline is not None else ():
+        for copies in device.copies:
+            of_gpu = device, copies, copies.exposed_s or 0.0
+            done.setdefault((copies.direction, copies.memory), []).append(of_gpu)
+        talk = device.communication
+        if talk is not None:
+            waiting_s = talk.waiting_s or 0.0
+            done.setdefault("communication", []).append((device, talk, talk.exposed_s - waiting_s))
+            done.setdefault(_WAITS, []).append((device, talk, waiting_s))
+    by_kernel: dict[int, tuple[Exposed, ...]] = {}
+    for kind, of_gpus in done.items():
+        exposed = _most_exposed(session, of_gpus)
+        if exposed is not None and kind == _WAITS:
+            awaited = _awaited(session)
+            exposed = replace(exposed, awaited=awaited) if awaited is not None else None
+        kernel = _representative(session, exposed) if exposed is not None else None
         if exposed is not None and kernel is not None:
-            told[kernel.id] = (*told.get(kernel.id, ()), exposed)
-    return told
-
-
-def _of_copies(devices: Sequence[DeviceTimeline], kind: _CopyKind) -> list[_OfGpu]:
-    return [
-        (device, copies, copies.exposed_s or 0.0)
-        for device in devices
-        for copies in device.copies
-        if (copies.direction, copies.memory) == kind
-    ]
+            by_kernel[kernel.id] = (*by_kernel.get(kernel.id, ()), exposed)
+    return by_kernel
 
 
 def _most_exposed(session: Session, of_gpus: Sequence[_OfGpu]) -> Exposed | None:
     """Return what is exposed longest of what GPUs did of one kind, where that is enough; None where it is not."""
-    timeline = session.timeline
-    if timeline is None or not of_gpus:
-        return None
+    devices = session.timeline.devices if session.timeline is not None else ()
     device, done, time_s = max(of_gpus, key=lambda entry: (_is_enough(entry[0], entry[2]), entry[2]))
-    span_s = sum(map(running_s, timeline.devices))
     if not _is_enough(device, time_s):
         return None
     return Exposed(
         device=device,
         done=done,
         time_s=time_s,
-        share=sum(part_s for _, _, part_s in of_gpus) / span_s,
-        gpus=len(timeline.devices),
+        share=sum(part_s for _, _, part_s in of_gpus) / sum(map(running_s, devices)),
+        gpus=len(devices),
         files=len(session.sources),
-        rank=_rank(session, device),
+        rank=rank_of(session, device),
     )
 
 
@@ -103,7 +89,7 @@ def _awaited(session: Session) -> tuple[int, float] | None:
     waits = [
         (device.communication.awaited_s or 0.0, rank)
         for device in devices
-        if device.communication is not None and (rank := _rank(session, device)) is not None
+        if device.communication is not None and (rank := rank_of(session, device)) is not None
     ]
     total_s = sum(awaited_s for awaited_s, _ in waits)
     if total_s <= 0:
@@ -112,12 +98,7 @@ def _awaited(session: Session) -> tuple[int, float] | None:
     return rank, awaited_s / total_s
 
 
-def _rank(session: Session, device: DeviceTimeline) -> int | None:
-    ranks = session.timeline.source_ranks if session.timeline is not None else ()
-    return ranks[device.source] if device.source < len(ranks) else None
-
-
-def _spokesman(session: Session, exposed: Exposed) -> KernelProfile | None:
+def _representative(session: Session, exposed: Exposed) -> KernelProfile | None:
     """Return the kernel that takes most time of those on a GPU, or of those that communicate there."""
     exchanges, place = isinstance(exposed.done, Communication), (exposed.device.source, exposed.device.device)
     kernels = [kernel for kernel in session.kernels if not exchanges or kernel.kind == COMMUNICATION]
@@ -125,7 +106,7 @@ def _spokesman(session: Session, exposed: Exposed) -> KernelProfile | None:
     return max(here or kernels or session.kernels, key=lambda kernel: kernel.time_total_s or 0.0, default=None)
 
 
-def _exposed_copies(case: Case) -> Iterator[Finding]:
+def _exposed_copies(case: Case) -> Findings:
     for exposed in case.exposed:
         copies = exposed.done
         if not isinstance(copies, Copies):
@@ -133,19 +114,32 @@ def _exposed_copies(case: Case) -> Iterator[Finding]:
         change = _CHANGES.get((copies.direction, copies.memory), _CHANGES.get((copies.direction, None)))
         if change is None:
             continue
-        link = _host_link(case)
+        action, advice = change
+        gpu = case.hardware.gpu
+        link = gpu.facts.get("host_link") if gpu is not None else None
+        rate = copies.bytes_per_s
+        memory = (copies.memory,) if copies.memory is not None else ()
         yield _finding(
             case,
             exposed,
             Cases(
                 headline=tuple(_copied(exposed, copies)),
                 why=tuple(_why_copies_cost(exposed, copies, link)),
-                action=(change.action,),
-                advice=change.advice,
+                action=(action,),
+                advice=advice,
             ),
-            amounts=tuple(_copy_amounts(exposed, copies, link)),
-            labels=tuple(_copy_labels(copies)),
-            evidence=tuple(_moved(copies)),
+            amounts=(
+                *amounts_of("s", kernels=exposed.device.kernel_s),
+                *amounts_of("B/s", rate=rate, link=link.value if link is not None else None),
+                *amounts_of(of_link=rate / link.value if rate is not None and link is not None else None),
+            ),
+            labels=labels_of(direction=(copies.direction,), memory=memory),
+            evidence=(
+                *context("copies", copies.count, "time"),
+                *context("copy-time", copies.time_s, "s"),
+                *context("bytes", copies.bytes, "B"),
+                *context("bandwidth", rate, "B/s"),
+            ),
         )
 
 
@@ -171,38 +165,7 @@ def _why_copies_cost(exposed: Exposed, copies: Copies, link: Fact | None) -> Ite
     yield from _of_all(exposed)
 
 
-def _host_link(case: Case) -> Fact | None:
-    gpu = case.recorded.hardware.gpu
-    return gpu.facts.get("host_link") if gpu is not None else None
-
-
-def _copy_amounts(exposed: Exposed, copies: Copies, link: Fact | None) -> Iterator[Amount]:
-    yield Amount("kernels", exposed.device.kernel_s, "s")
-    if copies.bytes_per_s is None:
-        return
-    yield Amount("rate", copies.bytes_per_s, "B/s")
-    if link is not None:
-        yield Amount("of-link", copies.bytes_per_s / link.value, "fraction")
-        yield Amount("link", link.value, "B/s")
-
-
-def _copy_labels(copies: Copies) -> Iterator[Label]:
-    yield Label("direction", (copies.direction,))
-    if copies.memory is not None:
-        yield Label("memory", (copies.memory,))
-
-
-def _moved(copies: Copies) -> Iterator[Evidence]:
-    yield Evidence("", float(copies.count), "time", threshold=None, role="copies")
-    if copies.time_s is not None:
-        yield Evidence("", copies.time_s, "s", threshold=None, role="copy-time")
-    if copies.bytes is not None:
-        yield Evidence("", float(copies.bytes), "B", threshold=None, role="bytes")
-    if copies.bytes_per_s is not None:
-        yield Evidence("", copies.bytes_per_s, "B/s", threshold=None, role="bandwidth")
-
-
-def _exposed_communication(case: Case) -> Iterator[Finding]:
+def _exposed_communication(case: Case) -> Findings:
     for exposed in case.exposed:
         talk = exposed.done
         if not isinstance(talk, Communication) or exposed.awaited is not None:
@@ -215,12 +178,10 @@ def _exposed_communication(case: Case) -> Iterator[Finding]:
                 headline=("name", gpu_case(exposed), "exposed", _of_its(exposed, talk)),
                 why=(why, *_of_all(exposed)),
             ),
-            amounts=(Amount("communication", talk.time_s, "s"),),
-            evidence=_talked(talk),
         )
 
 
-def _waits_for_ranks(case: Case) -> Iterator[Finding]:
+def _waits_for_ranks(case: Case) -> Findings:
     for exposed in case.exposed:
         talk = exposed.done
         if not isinstance(talk, Communication) or exposed.awaited is None:
@@ -237,9 +198,9 @@ def _waits_for_ranks(case: Case) -> Iterator[Finding]:
                 action=(whose,),
                 advice=(whose,),
             ),
-            amounts=(Amount("communication", talk.time_s, "s"), Amount("waits-for-one", part, "fraction")),
-            labels=(Label("slowest", (str(rank),)),),
-            evidence=(*_talked(talk), Evidence("", 100 * part, "%", threshold=least, role="waits-for-one")),
+            amounts=amounts_of(waits_for_one=part),
+            labels=labels_of(slowest=(str(rank),)),
+            evidence=(Evidence("", 100 * part, "%", least, role="waits-for-one"),),
         )
 
 
@@ -260,43 +221,38 @@ def _is_enough(device: DeviceTimeline, time_s: float) -> bool:
     return 100 * time_s >= EXPOSED_SHARE.value * running_s(device) > 0
 
 
-def _talked(talk: Communication) -> tuple[Evidence, ...]:
-    return (
-        Evidence("", talk.time_s, "s", threshold=None, role="communication-time"),
-        Evidence("", float(talk.launches), "kernel", threshold=None, role="communication-launches"),
-    )
-
-
 def _finding(
     case: Case,
     exposed: Exposed,
     cases: Cases,
     *,
-    amounts: tuple[Amount, ...],
+    amounts: tuple[Amount, ...] = (),
     labels: tuple[Label, ...] = (),
-    evidence: tuple[Evidence, ...],
+    evidence: tuple[Evidence, ...] = (),
 ) -> Finding:
+    done = exposed.done
+    if isinstance(done, Communication):
+        amounts += amounts_of("s", communication=done.time_s)
+        time = context("communication-time", done.time_s, "s")
+        evidence = (*time, *context("communication-launches", done.launches, "kernel"), *evidence)
     span_s = running_s(exposed.device)
-    share = 100 * exposed.time_s / span_s
     return finding(
         case,
         cases,
         amounts=(
-            Amount("exposed", exposed.time_s / span_s, "fraction"),
-            Amount("span", span_s, "s"),
-            Amount("time", exposed.time_s, "s"),
-            Amount("gpus", exposed.gpus),
-            Amount("exposed-of-all", exposed.share, "fraction"),
+            *amounts_of(exposed=exposed.time_s / span_s, exposed_of_all=exposed.share),
+            *amounts_of("s", span=span_s, time=exposed.time_s),
+            *amounts_of("", gpus=exposed.gpus),
             *amounts,
         ),
         labels=(*gpu_labels(exposed), *labels),
         confidence="inferred",
         gain_of_run=exposed.share,
         # No kernel copies, and those that communicate are one of their own.
-        everywhere=isinstance(exposed.done, Copies),
+        everywhere=isinstance(done, Copies),
         evidence=(
-            Evidence("", share, "%", threshold=EXPOSED_SHARE.value, role=EXPOSED_SHARE.name),
-            Evidence("", exposed.time_s, "s", threshold=None, role="exposed-time"),
+            EXPOSED_SHARE.evidence(100 * exposed.time_s / span_s),
+            *context("exposed-time", exposed.time_s, "s"),
             *evidence,
         ),
     )
@@ -306,10 +262,9 @@ def _of_all(exposed: Exposed) -> tuple[str, ...]:
     return ("shared/all-gpus",) if exposed.gpus > 1 else ()
 
 
-def _rule(id_: str, check: Callable[[Case], Iterator[Finding]], *more: Threshold) -> Rule:
+def _rule(id_: str, check: Callable[[Case], Findings], *more: Threshold) -> Rule:
     return Rule(
         id_,
-        kind="defect",
         thresholds=(EXPOSED_SHARE, *more),
         check=check,
         by_times=True,

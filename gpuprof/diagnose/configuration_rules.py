@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.case import Case, Faster
 from gpuprof.diagnose.clocks import CLOCKS, clocks_differ, difference
 from gpuprof.diagnose.needs import Saving, saving
-from gpuprof.diagnose.rule import AT_KERNEL, Rule, finding, percent
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, context, finding, labels_of, percent
 from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.field_types import CONFIDENCES, Confidence
 from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.groups import middle
 from gpuprof.model.recorded import Dim3
-from gpuprof.model.session import Evidence, Finding, KernelProfile
+from gpuprof.model.session import Evidence, KernelProfile
 from gpuprof.model.timed import GRAPH_REPLAY
 
 FASTER = percent("faster", 10.0)
@@ -74,11 +73,12 @@ def _faster_of_kernel(cases: Iterable[Case]) -> Iterator[tuple[int, Faster]]:
         launches.setdefault((_amount(case), _configuration(case)), []).append(case)
     median = {key: alike[middle([case.kernel.duration_s for case in alike])] for key, alike in launches.items()}
     by_amount: dict[_Amount, list[Case]] = {}
-    for (amount, _), case in sorted(median.items(), key=lambda item: item[1].kernel.duration_s or 0.0):
+    for (amount, _), case in sorted(median.items(), key=lambda item: _duration_s(item[1])):
         by_amount.setdefault(amount, []).append(case)
-    for (amount, configuration), alike in launches.items():
-        near = [case for step in (-1, 0, 1) for case in by_amount.get(amount.next(step), ())[:_MOST]]
-        best = _best(median[amount, configuration], near)
+    for ((of, step), configuration), alike in launches.items():
+        case = median[(of, step), configuration]
+        near = [other for at in (step - 1, step, step + 1) for other in by_amount.get((of, at), ())[:_MOST]]
+        best = min((other for other in near if _against(case, other) is not None), key=_duration_s, default=None)
         if best is None:
             continue
         for case in alike:
@@ -87,16 +87,8 @@ def _faster_of_kernel(cases: Iterable[Case]) -> Iterator[tuple[int, Faster]]:
                 yield case.kernel.id, faster
 
 
-def _best(case: Case, others: Sequence[Case]) -> Case | None:
-    """Return the fastest other launch that did the same work in clearly less time."""
-    faster = [other for other in others if _saves(case, other.kernel.duration_s)]
-    faster.sort(key=lambda other: other.kernel.duration_s or 0.0)
-    return next((other for other in faster if _against(case, other) is not None), None)
-
-
-def _saves(case: Case, duration_s: float | None) -> bool:
-    own_s = case.kernel.duration_s
-    return bool(own_s) and bool(duration_s) and 100 * (1.0 - (duration_s or 0.0) / (own_s or 1.0)) >= FASTER.value
+def _duration_s(case: Case) -> float:
+    return case.kernel.duration_s or 0.0
 
 
 def _against(case: Case, other: Case) -> Faster | None:
@@ -104,31 +96,23 @@ def _against(case: Case, other: Case) -> Faster | None:
 
     At the clocks of the case the other would take longer by no more than the ratio of the clock that differs most.
     """
-    duration_s = (other.kernel.duration_s or 0.0) * max(_clock_ratios(case.kernel, other.kernel))
-    certainty = _same_work(case, other) if _saves(case, duration_s) else None
+    kernel, its = case.kernel, other.kernel
+    clocks = ((kernel.sm_clock_hz, its.sm_clock_hz), (kernel.dram_clock_hz, its.dram_clock_hz))
+    duration_s = _duration_s(other) * max((1.0, *(theirs / mine for mine, theirs in clocks if mine and theirs)))
+    is_faster = duration_s > 0 and FASTER.is_reached(1.0 - duration_s / _duration_s(case))
+    certainty = _same_work(case, other) if is_faster else None
     if certainty is None:
         return None
-    drift = clocks_differ(case.kernel, other.kernel)
-    surest: Confidence = "measured" if drift is False and case.kernel.source == other.kernel.source else "inferred"
+    drift = clocks_differ(kernel, its)
+    surest: Confidence = "measured" if drift is False and kernel.source == its.source else "inferred"
     return Faster(case=other, duration_s=duration_s, certainty=_less_sure(certainty, surest), clocks_differ=drift)
-
-
-def _clock_ratios(kernel: KernelProfile, other: KernelProfile) -> tuple[float, ...]:
-    pairs = ((kernel.sm_clock_hz, other.sm_clock_hz), (kernel.dram_clock_hz, other.dram_clock_hz))
-    return (1.0, *(its / mine for mine, its in pairs if mine and its))
 
 
 # Whether two launches did the same work.
 
 
-class _Amount(NamedTuple):
-    """About how much a launch did, in steps of a tolerance: launches of equal work lie at most one step apart."""
-
-    of: str
-    step: int
-
-    def next(self, steps: int) -> _Amount:
-        return _Amount(self.of, self.step + steps)
+_Amount = tuple[str, int]
+"""About how much a launch did, in steps of a tolerance: launches of equal work lie at most one step apart."""
 
 
 def _amount(case: Case) -> _Amount:
@@ -139,7 +123,7 @@ def _amount(case: Case) -> _Amount:
         ("threads", float(_threads(case.kernel)), SAME_THREADS),
     )
     of, amount, step = next((item for item in amounts if 0 < item[1] < math.inf), amounts[-1])
-    return _Amount(of, round(math.log(max(1.0, amount)) / math.log1p(step.value / 100)))
+    return of, round(math.log(max(1.0, amount)) / math.log1p(step.value / 100))
 
 
 def _flop(case: Case) -> Mapping[str, float]:
@@ -151,7 +135,7 @@ def _flop(case: Case) -> Mapping[str, float]:
 
 def _accesses(case: Case, opcodes: Iterable[str]) -> float | None:
     """Return how often threads executed these instructions; None where that was not collected."""
-    executed = case.recorded.launch.metrics.instances(THREAD_OPCODES)
+    executed = case.metrics.instances(THREAD_OPCODES)
     return sum(executed.get(opcode, 0.0) for opcode in opcodes) if executed else None
 
 
@@ -194,8 +178,11 @@ def _less_sure(certainty: Confidence, other: Confidence) -> Confidence:
 
 
 def _rebuilt(case: Case, other: Case) -> bool:
-    registers, others = case.kernel.registers_per_thread, other.kernel.registers_per_thread
-    return registers is not None and others is not None and registers != others
+    return _are_unlike(case.kernel.registers_per_thread, other.kernel.registers_per_thread)
+
+
+def _are_unlike(value: float | None, other: float | None) -> bool:
+    return value is not None and other is not None and value != other
 
 
 def _configured_apart(case: Case, other: Case) -> bool:
@@ -203,8 +190,7 @@ def _configured_apart(case: Case, other: Case) -> bool:
     kernel, its = case.kernel, other.kernel
     if (kernel.grid, kernel.block) != (its.grid, its.block) or _rebuilt(case, other):
         return True
-    shared, others = kernel.shared_memory_per_block, its.shared_memory_per_block
-    return shared is not None and others is not None and shared != others
+    return _are_unlike(kernel.shared_memory_per_block, its.shared_memory_per_block)
 
 
 def _differs(value: float, other: float) -> bool:
@@ -226,18 +212,18 @@ def _covers_the_same(kernel: KernelProfile, other: KernelProfile) -> bool:
 def _by_instructions(case: Case, other: Case, *, counted: bool) -> Confidence | None:
     """Tell what the instructions of as many threads say of two launches, whose arithmetic is equal where counted."""
     executed, others = _thread_instructions(case), _thread_instructions(other)
-    known = bool(executed and others)
-    if known and difference(executed or 0.0, others or 0.0) > OTHER_LOOPS.value:
+    if not executed or not others:
+        return "measured" if counted else "inferred"
+    if difference(executed, others) > OTHER_LOOPS.value:
         return "inferred" if counted else None
-    return "measured" if counted or (known and not _differs(executed or 0.0, others or 0.0)) else "inferred"
+    return "measured" if counted or not _differs(executed, others) else "inferred"
 
 
 def _thread_instructions(case: Case) -> float | None:
-    for name in _LAUNCH_INSTRUCTIONS:
-        if (count := case.number(name)) is not None:
-            return count
-    executed, threads = case.number(_EXECUTED), case.number(_THREADS)
-    return executed * threads if executed is not None and threads is not None else None
+    count, executed, threads = case.number(*_LAUNCH_INSTRUCTIONS), case.number(_EXECUTED), case.number(_THREADS)
+    if count is None and executed is not None and threads is not None:
+        return executed * threads
+    return count
 
 
 def _by_accesses(case: Case, other: Case, *, counted: bool) -> Confidence | None:
@@ -255,7 +241,7 @@ def _by_accesses(case: Case, other: Case, *, counted: bool) -> Confidence | None
 # The rule.
 
 
-def _launch_configurations(case: Case) -> Iterator[Finding]:
+def _launch_configurations(case: Case) -> Findings:
     faster, duration_s = case.faster, case.kernel.duration_s
     if faster is None or duration_s is None:
         return
@@ -286,13 +272,12 @@ def _launch_configurations(case: Case) -> Iterator[Finding]:
             *(_amount_of(item) for pair in differing for item in pair),
         ),
         labels=(
-            Label("block", (_block(case.kernel),)),
+            *labels_of(block=(_block(case.kernel),), number=(str(other.kernel.id),)),
             Label("there-block", (_block(other.kernel),)),
-            Label("number", (str(other.kernel.id),)),
         ),
         confidence=faster.certainty,
         saving=_saving(faster, duration_s, gain),
-        evidence=tuple(_evidence(case, faster, gain, differing)),
+        evidence=_evidence(case, faster, gain, differing),
     )
 
 
@@ -329,23 +314,20 @@ def _block(kernel: KernelProfile) -> str:
 
 
 def _launch_amounts(kernel: KernelProfile, prefix: str = "") -> Iterator[Amount]:
-    duration_s = kernel.duration_s or 0.0
-    yield Amount(f"{prefix}duration", duration_s, "s")
-    if kernel.sm_clock_hz:
-        yield Amount(f"{prefix}clock", kernel.sm_clock_hz, "Hz")
-        yield Amount(f"{prefix}cycles", duration_s * kernel.sm_clock_hz, "cycle")
-    yield Amount(f"{prefix}blocks", math.prod(kernel.grid or ()), "block")
-    if kernel.registers_per_thread is not None:
-        yield Amount(f"{prefix}registers", kernel.registers_per_thread, "register")
-    if kernel.shared_memory_per_block is not None:
-        yield Amount(f"{prefix}shared-memory", kernel.shared_memory_per_block, "B")
+    duration_s, clock_hz = kernel.duration_s or 0.0, kernel.sm_clock_hz or None
+    known = (
+        ("duration", duration_s, "s"),
+        ("clock", clock_hz, "Hz"),
+        ("cycles", duration_s * clock_hz if clock_hz else None, "cycle"),
+        ("blocks", math.prod(kernel.grid or ()), "block"),
+        ("registers", kernel.registers_per_thread, "register"),
+        ("shared-memory", kernel.shared_memory_per_block, "B"),
+    )
+    return (Amount(f"{prefix}{name}", value, unit) for name, value, unit in known if value is not None)
 
 
-class _Differing(NamedTuple):
-    """A counter that differs between two launches: its value here and in the faster launch."""
-
-    here: Evidence
-    there: Evidence
+_Differing = tuple[Evidence, Evidence]
+"""A counter that differs between two launches: its value here and in the faster launch."""
 
 
 def _why(differing: Sequence[_Differing]) -> Iterator[str]:
@@ -353,10 +335,10 @@ def _why(differing: Sequence[_Differing]) -> Iterator[str]:
         yield "unexplained"
         return
     yield "counters"
-    for number, pair in enumerate(differing):
+    for number, (here, _) in enumerate(differing):
         if number:
             yield "comma"
-        yield pair.here.role
+        yield here.role
     yield "end"
 
 
@@ -370,26 +352,24 @@ def _differing(case: Case, other: Case) -> list[_Differing]:
     """Return the counters that differ, those that differ most first."""
     mine, its = _counters(case), _counters(other)
     pairs = [
-        _Differing(mine[name], replace(its[name], role=f"there-{name}"))
+        (mine[name], replace(its[name], role=f"there-{name}"))
         for name in mine
         if name in its and difference(mine[name].value, its[name].value) > 100 * _TELLING
     ]
-    return sorted(pairs, key=lambda pair: -difference(pair.here.value, pair.there.value))
+    return sorted(pairs, key=lambda pair: -difference(pair[0].value, pair[1].value))
 
 
 def _counters(case: Case) -> dict[str, Evidence]:
     """Return the counters that can explain why a configuration is slower, by role."""
-    occupancy, waves = case.kernel.occupancy.achieved, case.kernel.waves
-    items = [
+    occupancy = case.kernel.occupancy.achieved
+    items = (
         *case.metric(_LOAD, "loads", "sector/request"),
         *case.metric(_STORE, "stores", "sector/request"),
         *case.metric(_CONFLICTS, "conflicts", "conflict"),
         *case.metric(_EXECUTED, "instructions", "instruction"),
-    ]
-    if occupancy is not None:
-        items.append(Evidence("", 100 * occupancy, "%", threshold=None, role="occupancy"))
-    if waves is not None:
-        items.append(Evidence("", waves, "wave", threshold=None, role="waves"))
+        *context("occupancy", 100 * occupancy if occupancy is not None else None, "%"),
+        *context("waves", case.kernel.waves, "wave"),
+    )
     return {item.role: item for item in items}
 
 
@@ -406,13 +386,11 @@ def _seem_apart(kernel: KernelProfile, faster: Faster) -> bool:
 
 
 def _evidence(case: Case, faster: Faster, gain: float, differing: Sequence[_Differing]) -> Iterator[Evidence]:
-    yield Evidence("", 100 * gain, "%", threshold=FASTER.value, role=FASTER.name)
+    yield FASTER.evidence(100 * gain)
     for kernel, prefix in ((case.kernel, ""), (faster.case.kernel, "there-")):
-        yield Evidence(
-            "gpu__time_duration.sum", kernel.duration_s or 0.0, "s", threshold=None, role=f"{prefix}duration"
-        )
+        yield from context(f"{prefix}duration", kernel.duration_s, "s", metric="gpu__time_duration.sum")
         if _seem_apart(case.kernel, faster):
-            yield Evidence("", kernel.sm_clock_hz or 0.0, "Hz", threshold=None, role=f"{prefix}clock")
+            yield from context(f"{prefix}clock", kernel.sm_clock_hz, "Hz")
     for pair in differing:
         yield from pair
 
@@ -420,7 +398,6 @@ def _evidence(case: Case, faster: Faster, gain: float, differing: Sequence[_Diff
 RULES = (
     Rule(
         "launch-configurations",
-        kind="defect",
         thresholds=(FASTER, SAME_WORK, SAME_THREADS, OTHER_LOOPS, CLOCKS),
         check=_launch_configurations,
         metrics=(_EXECUTED, _THREADS, _STORED[0], _LOAD, _STORE, _CONFLICTS),

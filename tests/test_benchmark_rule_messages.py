@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.rule_messages import RuleResult, rule_results
 from gpuprof.code.tools.named_bytes import NamedBytes
-from gpuprof.model.recorded import RuleResult
 from gpuprof.read.container import walk
 from gpuprof.read.protobuf import Malformed, fields
-from gpuprof.read.rule_messages import rule_results
 from gpuprof.read.wire import message, number, varint
 from tests import ncu_bytes
 from tests.table import each_row

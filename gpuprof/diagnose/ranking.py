@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -20,15 +21,18 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=_importance))
 
 
-def numbered(findings: Iterable[Finding], kernel: int) -> list[Finding]:
+def numbered(findings: Sequence[Finding], kernel: int) -> list[Finding]:
     """Give findings their ids: "3.tail-effect", and "3.load-imbalance.2" where a rule speaks again."""
-    spoken: dict[str, int] = {}
-    result = []
-    for finding in findings:
-        times = spoken[finding.rule] = spoken.get(finding.rule, 0) + 1
-        again = f".{times}" if times > 1 else ""
-        result.append(replace(finding, id=f"{kernel}.{finding.rule}{again}"))
-    return result
+    names = unique(finding.rule for finding in findings)
+    return [replace(finding, id=f"{kernel}.{name}") for finding, name in zip(findings, names, strict=True)]
+
+
+def unique(names: Iterable[str]) -> Iterator[str]:
+    """Yield names, with a number behind those that come again: "tail-effect", "tail-effect.2"."""
+    times: Counter[str] = Counter()
+    for name in names:
+        times[name] += 1
+        yield f"{name}.{times[name]}" if times[name] > 1 else name
 
 
 def about(finding: Finding) -> str:

@@ -7,9 +7,9 @@ large one says nothing of the run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from gpuprof.diagnose.order import is_counted
+from gpuprof.diagnose.ranking import is_counted
 from gpuprof.model.session import Finding, KernelProfile
 
 _OF_LAUNCH = ("launch__", "sm__maximum_warps_per_active_cycle_pct")
@@ -52,32 +52,19 @@ def _is_told(finding: Finding) -> bool:
 
 
 def _amounts(kernels: Sequence[KernelProfile]) -> list[float]:
-    """Return how much each kernel does, by the first measure that all of them have."""
-    for measure in _MEASURES:
-        amounts = [amount for kernel in kernels if (amount := measure(kernel)) is not None]
+    """Return how much each kernel does, by the first measure that all of them have: closest to its time first."""
+    for column in zip(*map(_measures, kernels), strict=True):
+        amounts = [
+            amount * kernel.launches for kernel, amount in zip(kernels, column, strict=True) if amount is not None
+        ]
         if len(amounts) == len(kernels):
             return amounts
     return []
 
 
-def _instructions(kernel: KernelProfile) -> float | None:
-    counted = next((count.value for count in kernel.counts if count.name == "instructions"), None)
-    return counted * kernel.launches if counted is not None else None
-
-
-def _bytes_at(level: str) -> Callable[[KernelProfile], float | None]:
-    def moved(kernel: KernelProfile) -> float | None:
-        known = next((item.bytes for item in kernel.traffic if item.level == level), None)
-        return known * kernel.launches if known is not None else None
-
-    return moved
-
-
-def _threads(kernel: KernelProfile) -> float:
-    return float(math.prod(kernel.grid or ()) * math.prod(kernel.block or ()) * kernel.launches)
-
-
-_MEASURES: tuple[Callable[[KernelProfile], float | None], ...] = (
-    _instructions, *map(_bytes_at, ("dram", "l2", "l1")), _threads
-)  # fmt: skip
-"""How much a kernel does, closest to its time first."""
+def _measures(kernel: KernelProfile) -> tuple[float | None, ...]:
+    """Return the instructions, the bytes at each level and the threads of a launch."""
+    instructions = next((count.value for count in kernel.counts if count.name == "instructions"), None)
+    moved = {item.level: item.bytes for item in kernel.traffic}
+    threads = float(math.prod(kernel.grid or ()) * math.prod(kernel.block or ()))
+    return instructions, moved.get("dram"), moved.get("l2"), moved.get("l1"), threads

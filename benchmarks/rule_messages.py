@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import math
 import struct
+from itertools import chain
 
-from gpuprof.model.recorded import RuleResult
+from msgspec import Struct
+
+from gpuprof.model.recorded import Launch
+from gpuprof.read.ncu_metrics import NcuMetrics
 from gpuprof.read.protobuf import Malformed, all_bytes, by_number, last_text
+from gpuprof.read.result_message import COMMAND_LIST, GRAPH, KERNEL, RANGE
+
+_OF_RULES = {KERNEL: 19, RANGE: 20, COMMAND_LIST: 21, GRAPH: 22}
+"""The field of a launch's message that has a rule's, by the form of the message."""
 
 _RULE, _RULE_NAME, _BODY, _SECTION = 1, 2, 3, 4
 _ITEM = 1
@@ -21,6 +29,35 @@ _SPEEDUP_SCOPE, _SPEEDUP_PERCENT = 1, 2
 _KINDS = {0: "none", 1: "ok", 2: "warning", 3: "error", 4: "optimization"}
 _SCOPES = {1: "local", 2: "global"}
 _DOUBLE_BYTES = 8
+
+
+class RuleResult(Struct, frozen=True):
+    """One message of NVIDIA's own rules, as the report carries it."""
+
+    rule: str
+    section: str
+    kind: str
+    title: str
+    message: str
+    speedup_percent: float | None = None
+    speedup_scope: str | None = None
+
+
+def results_of(launch: Launch) -> tuple[RuleResult, ...]:
+    """Return what NVIDIA's rules said of a launch; nothing of one that is from no report.
+
+    Raises DamagedInput where that does not parse.
+    """
+    metrics = launch.metrics
+    if not isinstance(metrics, NcuMetrics):
+        return ()
+    messages = metrics.messages
+    message = messages.split(metrics.number_in_report)
+    try:
+        rules = [rule_results(content, base) for base, content in message.contents(_OF_RULES[message.form])]
+    except Malformed as broken:
+        raise messages.damaged("what a rule of NVIDIA's says", broken) from broken
+    return tuple(chain.from_iterable(rules))
 
 
 def rule_results(message: bytes, base: int = 0) -> tuple[RuleResult, ...]:
