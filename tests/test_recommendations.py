@@ -19,6 +19,7 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import finding as rule_finding
 from gpuprof.diagnose.summary import grouped
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
+from gpuprof.model.findings import Cases
 from gpuprof.model.session import DurationSpread, Finding, KernelProfile, Recommendation, Remaining, Session
 from gpuprof.store.write import session_lines
 from tests import hand_made
@@ -81,7 +82,7 @@ def filling(number: int) -> KernelProfile:
     return structs.replace(fill, name="FillFunctor", demangled="FillFunctor")
 
 
-ELSE = structs.replace(gaining("small-grid", 0.2, total=0.02), action="Do something else")
+ELSE = structs.replace(gaining("small-grid", 0.2, total=0.02), cases=Cases(action=("else",)))
 
 
 @each_row(

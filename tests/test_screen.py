@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
+from gpuprof.model.findings import Cases
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import Session
 from gpuprof.present.console import Depth, print_session
@@ -38,7 +39,11 @@ def table(text: str) -> list[str]:
 
 def many(count: int, label: str = "kernel_{}", **changes: object) -> Session:
     made = [
-        kernel(number, finding(gain=0.5 - number / 2000, action=f"Change {number}"), label=label.format(number))
+        kernel(
+            number,
+            finding(gain=0.5 - number / 2000, cases=Cases(action=(f"change-{number}",))),
+            label=label.format(number),
+        )
         for number in range(count)
     ]
     return session(*(replace(item, **changes) for item in made))

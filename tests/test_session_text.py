@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gpuprof.model.findings import Cases
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Traffic, Work
 from gpuprof.present.figures import without_point
@@ -63,7 +64,7 @@ def test_what_a_rule_finds_in_several_shapes_of_a_kernel_is_one_repair() -> None
     read = session(
         kernel(0, finding(gain=0.4, gain_total=0.2), grid=(64, 1, 1), launches=2),
         kernel(1, finding(gain=0.6, gain_total=0.25), grid=(128, 1, 1)),
-        kernel(2, finding(gain=0.6, gain_total=0.1, action="Something else"), label="other"),
+        kernel(2, finding(gain=0.6, gain_total=0.1, cases=Cases(action=("else",))), label="other"),
     )
     first, second = recommendation_texts(read)
     assert (first.kernel, first.gain) == (1, "≤ 45 %") and first.bar == pytest.approx(0.45)

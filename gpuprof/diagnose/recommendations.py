@@ -13,7 +13,6 @@ from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import set_up_kernels
 from gpuprof.diagnose.without_durations import is_of_launch_alone, small_and_untimed
 from gpuprof.model.field_types import SEVERITIES
-from gpuprof.model.findings import MAIN
 from gpuprof.model.session import Finding, KernelProfile, Recommendation
 
 Member = tuple[KernelProfile, Finding]
@@ -54,8 +53,8 @@ def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterabl
             if not is_recommendation(kernel, finding) or (kernel.id in small and is_of_launch_alone(finding)):
                 continue
             is_guess, sets_up = finding.confidence == "guess", _only_sets_up(kernel, finding, set_up)
-            action = finding.cases.action if finding.cases.action != MAIN else (finding.action,)
-            groups.setdefault((finding.rule, action, is_guess, sets_up), []).append((kernel, finding))
+            key = (finding.rule, finding.cases.action, is_guess, sets_up)
+            groups.setdefault(key, []).append((kernel, finding))
     for members in groups.values():
         yield sorted(members, key=lambda member: -_gain(member[1]))
 
